@@ -1,0 +1,66 @@
+//! The certificate of the control plane's servers: the operator's, or one it makes itself and keeps.
+
+use std::{
+    fs,
+    io::Write as _,
+    net::IpAddr,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use kodiak_crypto::{ServerCertParams, self_signed_server, server_config};
+use rustls::ServerConfig;
+
+use crate::config::General;
+
+const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+pub(crate) fn load(general: &General, work_dir: &Path, hostname: &str) -> anyhow::Result<Arc<ServerConfig>> {
+    let (cert, key) = paths(general, work_dir)?;
+    if !cert.exists() && general.tls_cert_file.as_os_str().is_empty() {
+        make(&cert, &key, hostname)?;
+        tracing::info!(certificate = %cert.display(), "Made a certificate; give it to clients as their CA file.");
+    }
+    let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    server_config(&read(&cert)?, &read(&key)?, None)
+        .with_context(|| format!("cannot use the certificate {} with the key {}", cert.display(), key.display()))
+}
+
+fn paths(general: &General, work_dir: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
+    let General { tls_cert_file, tls_key_file, work_dir: _ } = general;
+    match (tls_cert_file.as_os_str().is_empty(), tls_key_file.as_os_str().is_empty()) {
+        (true, true) => Ok((work_dir.join("kodiak.crt"), work_dir.join("kodiak.key"))),
+        (false, false) => Ok((tls_cert_file.clone(), tls_key_file.clone())),
+        _ => anyhow::bail!("general.tlsCertFile and general.tlsKeyFile belong together: set both or none"),
+    }
+}
+
+fn make(cert: &Path, key: &Path, hostname: &str) -> anyhow::Result<()> {
+    let ips = [IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])];
+    let params = ServerCertParams {
+        hostnames: &["localhost", hostname],
+        ips: &ips,
+        valid_for: TEN_YEARS,
+        now: Timestamp::now(),
+    };
+    let pair = self_signed_server(&params)?;
+    // The certificate comes last: where it is, the key is.
+    write(key, pair.key_pem.expose(), 0o600)?;
+    write(cert, &pair.cert_pem, 0o644)
+}
+
+/// Whole or not at all, also when the power goes.
+fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+    let temporary = path.with_extension("new");
+    let attempt = || -> std::io::Result<()> {
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    attempt().with_context(|| format!("cannot write {}", path.display()))
+}

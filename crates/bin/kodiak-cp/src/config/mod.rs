@@ -1,0 +1,11 @@
+//! The configuration: one value, read once. File, then environment, then flags; unknown keys are errors.
+
+mod load;
+mod secret;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use load::{LoadError, Sources, load};
+pub use secret::Masked;
+pub use types::*;

@@ -1,0 +1,58 @@
+use super::*;
+
+fn sources(file: &str, environment: &[(&str, &str)], flags: &[&str]) -> Sources {
+    Sources {
+        file: Some(("kodiak.yaml".to_owned(), file.to_owned())),
+        environment: environment.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+    }
+}
+
+#[track_caller]
+fn refused(sources: &Sources, expected: &str) {
+    assert_eq!(load(sources).unwrap_err().to_string(), expected);
+}
+
+#[test]
+fn the_last_word_wins() {
+    let file = "apiServer:\n  http:\n    enabled: true\n    interface: 127.0.0.1\n    port: 1\nmultizone: {zone: {name: a}}\n";
+    let config = load(&sources(file, &[], &[])).unwrap();
+    assert_eq!((config.api_server.http.port, config.multizone.zone.name.as_str()), (1, "a"));
+    let config = load(&sources(file, &[("KODIAK_API_SERVER_HTTP_PORT", "2")], &[])).unwrap();
+    assert_eq!(config.api_server.http.port, 2);
+    let config = load(&sources(file, &[("KODIAK_API_SERVER_HTTP_PORT", "2")], &["apiServer.http.port=3"])).unwrap();
+    assert_eq!(config.api_server.http.port, 3);
+}
+
+#[test]
+fn lists_come_with_commas() {
+    let config = load(&sources("", &[("KODIAK_API_SERVER_CORS_ALLOWED_DOMAINS", "https://a, https://b")], &[])).unwrap();
+    assert_eq!(config.api_server.cors_allowed_domains, ["https://a", "https://b"]);
+}
+
+#[test]
+fn what_is_not_a_setting_is_an_error_with_its_place() {
+    refused(
+        &sources("apiServer:\n  htp: {}\n", &[], &[]),
+        "kodiak.yaml:2:3: apiServer.htp: unknown field `htp`, expected one of `http`, `https`, `authn`, `readOnly`, `corsAllowedDomains`, `basePath`",
+    );
+    refused(&sources("a: [", &[], &[]), "kodiak.yaml:2:1: while parsing a flow sequence, expected ',' or ']'");
+    refused(
+        &sources("", &[("KODIAK_API_SERVER_HTTP_PROT", "1")], &[]),
+        "KODIAK_API_SERVER_HTTP_PROT: no such setting; `kodiak run --show-config` lists all",
+    );
+    refused(&sources("", &[], &["api.port=1"]), "--set api.port=1: no such setting; did you mean apiServer.http.port?");
+    refused(
+        &sources("", &[], &["apiServer.http.port=x"]),
+        "--set apiServer.http.port=x: apiServer.http.port: invalid type: string \"x\", expected u16",
+    );
+    assert!(load(&sources("", &[("KODIAK_ENVOY", "/bin/envoy")], &[])).is_ok());
+}
+
+#[test]
+fn passwords_are_not_shown() {
+    let config = load(&sources("", &[("KODIAK_STORE_POSTGRES_PASSWORD", "hunter2")], &[])).unwrap();
+    assert_eq!(config.store.postgres.password.expose(), "hunter2");
+    let shown = format!("{config:?}{}", serde_json::to_string(&config).unwrap());
+    assert!(!shown.contains("hunter2") && shown.contains("*****"));
+}

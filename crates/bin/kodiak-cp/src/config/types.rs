@@ -1,0 +1,309 @@
+//! What can be configured, with its defaults. Keys are those that operators of Kuma know, where there is one.
+
+use std::{net::IpAddr, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Masked;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Config {
+    pub general: General,
+    pub store: Store,
+    pub multizone: Multizone,
+    pub api_server: ApiServer,
+    pub dp_server: DpServer,
+    pub access: Access,
+    pub defaults: Defaults,
+    pub diagnostics: Diagnostics,
+    pub log: Log,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct General {
+    /// Where the control plane keeps its files: the database, keys and its certificate. `~/.kodiak` when empty.
+    pub work_dir: PathBuf,
+    /// The certificate of all its servers. Self-made in the working directory when empty.
+    pub tls_cert_file: PathBuf,
+    pub tls_key_file: PathBuf,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Store {
+    #[serde(rename = "type")]
+    pub store_type: StoreType,
+    pub file: FileStore,
+    pub postgres: Postgres,
+    /// Encrypts secrets at rest, with a key in the working directory.
+    pub seal_secrets: bool,
+    /// Lets a mesh be deleted while proxies are attached to it.
+    pub unsafe_delete: bool,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self {
+            store_type: StoreType::File,
+            file: FileStore::default(),
+            postgres: Postgres::default(),
+            seal_secrets: true,
+            unsafe_delete: false,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StoreType {
+    Memory,
+    File,
+    Postgres,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct FileStore {
+    /// `kodiak.redb` in the working directory when empty.
+    pub path: PathBuf,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Postgres {
+    pub host: String,
+    pub port: u16,
+    pub user: String,
+    pub password: Masked,
+    pub db_name: String,
+    pub tls: PostgresTls,
+    /// How often to look for changes of other control planes even when no notice came.
+    pub poll_interval_seconds: u32,
+    /// How long after its last sign of life another control plane takes over from the leader.
+    pub lease_seconds: u32,
+}
+
+impl Default for Postgres {
+    fn default() -> Self {
+        Self {
+            host: "127.0.0.1".to_owned(),
+            port: 5432,
+            user: "kodiak".to_owned(),
+            password: Masked::default(),
+            db_name: "kodiak".to_owned(),
+            tls: PostgresTls::default(),
+            poll_interval_seconds: 3,
+            lease_seconds: 15,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct PostgresTls {
+    pub mode: PostgresTlsMode,
+    /// The authority of the server's certificate; public ones when empty.
+    pub ca_path: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PostgresTlsMode {
+    #[default]
+    Disable,
+    Verify,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Multizone {
+    pub zone: Zone,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Zone {
+    pub name: String,
+}
+
+impl Default for Zone {
+    fn default() -> Self {
+        Self { name: "default".to_owned() }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct ApiServer {
+    pub http: Listener,
+    pub https: Listener,
+    pub authn: Authn,
+    /// Refuses all writes.
+    pub read_only: bool,
+    /// Origins whose pages may call the API from a browser, such as `https://gui.example`.
+    pub cors_allowed_domains: Vec<String>,
+    pub base_path: String,
+}
+
+impl Default for ApiServer {
+    fn default() -> Self {
+        Self {
+            // Plain text stays on this machine; others come over TLS.
+            http: Listener { enabled: true, interface: IpAddr::from([127, 0, 0, 1]), port: 5681 },
+            https: Listener { enabled: true, interface: IpAddr::from([0, 0, 0, 0]), port: 5682 },
+            authn: Authn::default(),
+            read_only: false,
+            cors_allowed_domains: Vec::new(),
+            base_path: "/".to_owned(),
+        }
+    }
+}
+
+/// Port 0 lets the system choose.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Listener {
+    pub enabled: bool,
+    pub interface: IpAddr,
+    pub port: u16,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Authn {
+    /// Requests from this machine that no browser or proxy has passed on are the administrator's.
+    pub localhost_is_admin: bool,
+    pub tokens: UserTokens,
+}
+
+impl Default for Authn {
+    fn default() -> Self {
+        Self { localhost_is_admin: true, tokens: UserTokens::default() }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct UserTokens {
+    pub enabled: bool,
+    /// Makes a token for the administrator and keeps it as the GlobalSecret `admin-user-token`.
+    pub bootstrap_admin_token: bool,
+    pub enable_issuer: bool,
+}
+
+impl Default for UserTokens {
+    fn default() -> Self {
+        Self { enabled: true, bootstrap_admin_token: true, enable_issuer: true }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct DpServer {
+    pub authn: DpAuthn,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct DpAuthn {
+    pub enable_dataplane_token_issuer: bool,
+    pub enable_zone_token_issuer: bool,
+}
+
+impl Default for DpAuthn {
+    fn default() -> Self {
+        Self { enable_dataplane_token_issuer: true, enable_zone_token_issuer: true }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Access {
+    #[serde(rename = "static")]
+    pub lists: AccessLists,
+}
+
+/// Who may do what is not open to everyone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct AccessLists {
+    /// Secrets.
+    pub admin_resources: Allowed,
+    /// Writing everything else.
+    pub modify_resources: Allowed,
+    pub generate_dp_token: Allowed,
+    pub generate_user_token: Allowed,
+    pub generate_zone_token: Allowed,
+    pub control_plane_metadata: Allowed,
+}
+
+impl Default for AccessLists {
+    fn default() -> Self {
+        let admins = Allowed {
+            users: vec!["mesh-system:admin".to_owned()],
+            groups: vec!["mesh-system:admin".to_owned()],
+        };
+        let everyone = Allowed {
+            users: Vec::new(),
+            groups: vec!["mesh-system:unauthenticated".to_owned(), "mesh-system:authenticated".to_owned()],
+        };
+        Self {
+            admin_resources: admins.clone(),
+            modify_resources: everyone.clone(),
+            generate_dp_token: admins.clone(),
+            generate_user_token: admins.clone(),
+            generate_zone_token: admins,
+            control_plane_metadata: everyone,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Allowed {
+    pub users: Vec<String>,
+    pub groups: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Defaults {
+    pub skip_mesh_creation: bool,
+    pub skip_hostname_generators: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Diagnostics {
+    pub interface: IpAddr,
+    pub server_port: u16,
+}
+
+impl Default for Diagnostics {
+    fn default() -> Self {
+        Self { interface: IpAddr::from([0, 0, 0, 0]), server_port: 5680 }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Log {
+    /// `info`, `debug`, or a filter such as `info,kodiak_store=debug`.
+    pub level: String,
+    pub format: LogFormat,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { level: "info".to_owned(), format: LogFormat::Text }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum LogFormat {
+    Text,
+    Json,
+}

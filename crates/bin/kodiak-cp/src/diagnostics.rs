@@ -1,0 +1,48 @@
+//! How the process is doing: for supervisors and for Prometheus.
+
+use std::{sync::{Arc, atomic::{AtomicBool, Ordering}}, time::Duration};
+
+use axum::{
+    Router,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use kodiak_api::Metrics;
+use kodiak_store::Store;
+
+const PING_TIME: Duration = Duration::from_secs(2);
+
+#[derive(Clone)]
+pub(crate) struct Diagnostics {
+    pub(crate) store: Store,
+    pub(crate) metrics: Metrics,
+    /// The defaults are there.
+    pub(crate) started: Arc<AtomicBool>,
+}
+
+pub(crate) fn router(diagnostics: Diagnostics) -> Router {
+    Router::new()
+        .route("/healthy", get(|| async { "OK\n" }))
+        .route("/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(diagnostics)
+}
+
+/// Ready means: requests would be answered, writes included.
+async fn ready(State(diagnostics): State<Diagnostics>) -> Response {
+    if !diagnostics.started.load(Ordering::Acquire) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "not ready: starting\n").into_response();
+    }
+    match tokio::time::timeout(PING_TIME, diagnostics.store.ping()).await {
+        Ok(Ok(())) => "OK\n".into_response(),
+        Ok(Err(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {error}\n")).into_response(),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "not ready: the store does not answer\n").into_response(),
+    }
+}
+
+async fn metrics(State(diagnostics): State<Diagnostics>) -> Response {
+    let text = diagnostics.metrics.scrape(&diagnostics.store.snapshot());
+    ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
+}

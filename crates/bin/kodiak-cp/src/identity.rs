@@ -1,0 +1,41 @@
+//! The names under which this process and its cluster are known.
+
+use kodiak_catalog::Catalog;
+use kodiak_crypto::random_bytes;
+use kodiak_model::{Labels, ResourceKey};
+use kodiak_store::{Expect, StoreError, Write};
+use serde_json::{Value, json};
+
+pub(crate) fn hostname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    if name.trim().is_empty() { "localhost".to_owned() } else { name.trim().to_owned() }
+}
+
+/// Different at each start.
+pub(crate) fn instance_id(hostname: &str) -> anyhow::Result<String> {
+    Ok(format!("{hostname}-{}", hex(&random_bytes::<2>()?)))
+}
+
+/// Made once for each store, and the same for all control planes over it.
+pub(crate) async fn cluster_id(catalog: &Catalog) -> anyhow::Result<String> {
+    let key = ResourceKey::global("Config", "kodiak-cluster-id");
+    let write = Write::Put {
+        key: key.clone(),
+        spec: json!({ "config": hex(&random_bytes::<16>()?) }).to_string().into(),
+        labels: Labels::new(),
+        owner: None,
+        expect: Expect::Absent,
+    };
+    if catalog.store().get(&key).is_none() {
+        match catalog.store().commit(write.into()).await {
+            Ok(_) | Err(StoreError::Conflict(_)) => (),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let stored = catalog.store().get(&key).and_then(|record| serde_json::from_str::<Value>(&record.spec).ok());
+    Ok(stored.and_then(|stored| stored["config"].as_str().map(str::to_owned)).unwrap_or_default())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

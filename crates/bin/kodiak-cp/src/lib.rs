@@ -1,0 +1,15 @@
+//! The control plane: its configuration, its wiring, its start and its end.
+//!
+//! **Invariant:** nothing here decides about resources. It connects the parts and watches over them.
+//! **Invariant:** every task has a name, an owner and an end; see [`tasks`].
+
+mod certificate;
+pub mod config;
+mod defaults;
+mod diagnostics;
+mod identity;
+mod start;
+mod tasks;
+
+pub use config::Config;
+pub use start::{ControlPlane, run};

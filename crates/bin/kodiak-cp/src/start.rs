@@ -1,0 +1,206 @@
+//! From a configuration to a running control plane.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use kodiak_api::{
+    Api, ApiConfig, Info, Metrics,
+    config::{AccessConfig, Allowed, AuthnConfig, IssueConfig},
+    server,
+};
+use kodiak_catalog::{Catalog, Settings};
+use kodiak_kinds::kinds;
+use kodiak_model::{Access, Place};
+use kodiak_store::{Backend, PostgresConfig, Seal, Secret, Store, StoreConfig, Tls};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    certificate,
+    config::{self, Config, PostgresTlsMode, StoreType},
+    defaults,
+    diagnostics::{self, Diagnostics},
+    identity,
+    tasks::Tasks,
+};
+
+/// How long open requests may take to end.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A control plane that runs. Dropping it ends its tasks.
+pub struct ControlPlane {
+    pub http: Option<SocketAddr>,
+    pub https: Option<SocketAddr>,
+    pub diagnostics: SocketAddr,
+    pub catalog: Catalog,
+    drain: CancellationToken,
+    tasks: Tasks,
+}
+
+/// Runs until SIGTERM or SIGINT, then lets requests finish.
+pub async fn run(config: Config) -> anyhow::Result<()> {
+    let control_plane = ControlPlane::start(config).await?;
+    let drain = control_plane.drain.clone();
+    let stop = async {
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        tokio::select! {
+            _ = terminate.recv() => (),
+            interrupted = tokio::signal::ctrl_c() => interrupted?,
+            () = drain.cancelled() => (),
+        }
+        anyhow::Ok(())
+    };
+    let ((), stopped) = (tracing::info!("Started."), stop.await);
+    stopped?;
+    tracing::info!("Stopping: no new requests are taken, open ones may finish.");
+    control_plane.stop().await
+}
+
+impl ControlPlane {
+    pub async fn start(config: Config) -> anyhow::Result<Self> {
+        let work_dir = work_dir(&config)?;
+        let hostname = identity::hostname();
+        let instance_id = identity::instance_id(&hostname)?;
+        let metrics = Metrics::new();
+        let store = Store::open(store_config(&config, &work_dir, &instance_id, &metrics)?).await?;
+        let place = Place::Zone { name: config.multizone.zone.name.clone() };
+        let catalog = Catalog::new(store.clone(), Settings { place, unsafe_delete: config.store.unsafe_delete });
+        let info = Info {
+            cluster_id: identity::cluster_id(&catalog).await?,
+            hostname: hostname.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            instance_id,
+            config: serde_json::to_value(&config)?,
+        };
+        let api = Api::new(catalog.clone(), api_config(&config), info, metrics.clone());
+        let router = kodiak_api::router(api);
+
+        let drain = CancellationToken::new();
+        let mut tasks = Tasks::new(drain.clone());
+        let (mut http, mut https) = (None, None);
+        let listeners = &config.api_server;
+        if listeners.http.enabled {
+            let listener = bind("apiServer.http", listeners.http.interface, listeners.http.port).await?;
+            http = Some(listener.local_addr()?);
+            let served = server::serve(listener, None, router.clone(), drain.clone(), GRACE);
+            tasks.spawn("api over http", async { served.await; Ok(()) });
+        }
+        if listeners.https.enabled {
+            let tls = certificate::load(&config.general, &work_dir, &hostname)?;
+            let listener = bind("apiServer.https", listeners.https.interface, listeners.https.port).await?;
+            https = Some(listener.local_addr()?);
+            let served = server::serve(listener, Some(tls), router, drain.clone(), GRACE);
+            tasks.spawn("api over https", async { served.await; Ok(()) });
+        }
+        let started = Arc::new(AtomicBool::new(false));
+        let listener = bind("diagnostics", config.diagnostics.interface, config.diagnostics.server_port).await?;
+        let diagnostics = listener.local_addr()?;
+        let router = diagnostics::router(Diagnostics { store, metrics, started: started.clone() });
+        let served = server::serve(listener, None, router, drain.clone(), GRACE);
+        tasks.spawn("diagnostics", async { served.await; Ok(()) });
+        let defaults = kodiak_catalog::Defaults {
+            skip_mesh: config.defaults.skip_mesh_creation,
+            skip_hostname_generators: config.defaults.skip_hostname_generators,
+            skip_admin_token: !config.api_server.authn.tokens.bootstrap_admin_token,
+        };
+        tasks.spawn("defaults", defaults::run(catalog.clone(), defaults, started, drain.clone()));
+        tracing::info!(http = ?http, https = ?https, diagnostics = %diagnostics, "Listening.");
+        Ok(Self { http, https, diagnostics, catalog, drain, tasks })
+    }
+
+    /// Lets open requests finish, then closes the store.
+    pub async fn stop(self) -> anyhow::Result<()> {
+        self.drain.cancel();
+        let outcome = self.tasks.join().await;
+        self.catalog.store().close().await;
+        outcome
+    }
+}
+
+async fn bind(what: &str, interface: IpAddr, port: u16) -> anyhow::Result<TcpListener> {
+    let address = SocketAddr::new(interface, port);
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address} for {what}: is another control plane running? Choose another port with {what}.port")
+    })
+}
+
+fn work_dir(config: &Config) -> anyhow::Result<PathBuf> {
+    let configured = &config.general.work_dir;
+    let path = if configured.as_os_str().is_empty() {
+        let home = std::env::home_dir().context("there is no home folder: set general.workDir")?;
+        home.join(".kodiak")
+    } else {
+        configured.clone()
+    };
+    std::fs::create_dir_all(&path).with_context(|| format!("cannot make the working directory {}", path.display()))?;
+    Ok(path)
+}
+
+fn store_config(config: &Config, work_dir: &Path, instance_id: &str, metrics: &Metrics) -> anyhow::Result<StoreConfig> {
+    let backend = match config.store.store_type {
+        StoreType::Memory => Backend::Memory,
+        StoreType::File => {
+            let configured = &config.store.file.path;
+            let path = if configured.as_os_str().is_empty() { work_dir.join("kodiak.redb") } else { configured.clone() };
+            Backend::File { path }
+        }
+        StoreType::Postgres => Backend::Postgres(postgres_config(&config.store.postgres, instance_id)),
+    };
+    let mut store = StoreConfig::new(backend);
+    if config.store.seal_secrets && config.store.store_type != StoreType::Memory {
+        let secrets = kinds().iter().filter(|kind| kind.access == Access::Admin).map(|kind| kind.name.to_owned());
+        store.seal = Some(Seal::load_or_create(&work_dir.join("seal.key"), secrets.collect())?);
+    }
+    store.observer = Some(Arc::new(metrics.clone()));
+    Ok(store)
+}
+
+fn postgres_config(config: &config::Postgres, instance_id: &str) -> PostgresConfig {
+    let config::Postgres { host, port, user, password, db_name, tls, poll_interval_seconds, lease_seconds } = config;
+    let ca = (!tls.ca_path.as_os_str().is_empty()).then(|| tls.ca_path.clone());
+    PostgresConfig {
+        host: host.clone(),
+        port: *port,
+        user: user.clone(),
+        password: (!password.expose().is_empty()).then(|| Secret(password.expose().to_owned())),
+        database: db_name.clone(),
+        tls: match tls.mode {
+            PostgresTlsMode::Disable => Tls::Disable,
+            PostgresTlsMode::Verify => Tls::Verify { ca },
+        },
+        poll_interval: Duration::from_secs(u64::from(*poll_interval_seconds).max(1)),
+        lease_ttl: Duration::from_secs(u64::from(*lease_seconds).max(2)),
+        instance_id: instance_id.to_owned(),
+        ..PostgresConfig::default()
+    }
+}
+
+fn api_config(config: &Config) -> ApiConfig {
+    let allowed = |list: &config::Allowed| Allowed { users: list.users.clone(), groups: list.groups.clone() };
+    let lists = &config.access.lists;
+    let tokens = &config.api_server.authn.tokens;
+    ApiConfig {
+        read_only: config.api_server.read_only,
+        authn: AuthnConfig { tokens: tokens.enabled, localhost_is_admin: config.api_server.authn.localhost_is_admin },
+        access: AccessConfig {
+            admin_resources: allowed(&lists.admin_resources),
+            modify_resources: allowed(&lists.modify_resources),
+            generate_dataplane_token: allowed(&lists.generate_dp_token),
+            generate_user_token: allowed(&lists.generate_user_token),
+            generate_zone_token: allowed(&lists.generate_zone_token),
+            control_plane_metadata: allowed(&lists.control_plane_metadata),
+        },
+        cors_allowed_domains: config.api_server.cors_allowed_domains.clone(),
+        base_path: config.api_server.base_path.clone(),
+        issue: IssueConfig {
+            user: tokens.enable_issuer,
+            dataplane: config.dp_server.authn.enable_dataplane_token_issuer,
+            zone: config.dp_server.authn.enable_zone_token_issuer,
+        },
+    }
+}

@@ -1,0 +1,135 @@
+//! The command line: what is the same for all commands. The arguments of each stand beside it in `commands`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use kodiak_model::GoDuration;
+
+use crate::commands::{apply, completion, config, delete, export, generate, get, run, validate};
+
+#[derive(Parser)]
+#[command(
+    name = "kodiak",
+    version,
+    about = "A service-mesh control plane, and the tool to use it",
+    after_help = "\
+Examples:
+  kodiak run                                   start a control plane on this machine
+  kodiak apply -f mesh/                        create or change everything in a folder
+  kodiak get dataplanes                        what is in the mesh, and is it connected
+  kodiak validate -f policy.yaml               check without a control plane
+  kodiak config control-planes add --name prod --address https://cp.example.com:5682 --ca-cert-file ca.pem
+
+Exit codes: 0 fine, 1 refused by the server or by a check, 2 wrong usage, 3 control plane not reachable."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct GlobalArgs {
+    /// The file with the known control planes [default: ~/.kodiak/config]
+    #[arg(long, value_name = "FILE", env = "KODIAK_CONFIG", global = true)]
+    pub(crate) config_file: Option<PathBuf>,
+
+    /// Use this context of the file instead of the current one
+    #[arg(short, long, value_name = "NAME", global = true, conflicts_with = "cp")]
+    pub(crate) context: Option<String>,
+
+    /// Use the control plane at this address, just once
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) cp: Option<String>,
+
+    /// How long one request may take; 0s waits for ever
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration, global = true)]
+    pub(crate) api_timeout: GoDuration,
+
+    /// No colours
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+
+    /// Say nothing but results and errors
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run the control plane
+    Run(run::Args),
+    /// Create or change resources from files
+    Apply(apply::Args),
+    /// Check files without a control plane
+    Validate(validate::Args),
+    /// Show resources
+    Get(get::Args),
+    /// Delete resources
+    Delete(delete::Args),
+    /// Write resources as files that can be applied again
+    Export(export::Args),
+    /// Make tokens and signing keys
+    Generate(generate::Args),
+    /// Which control planes there are, and which one is used
+    Config(config::Args),
+    /// Print a script that completes commands in a shell
+    Completion(completion::Args),
+    /// Print the versions of this command and of the control plane
+    Version,
+    /// Print who the control plane takes you for
+    WhoAmI,
+}
+
+/// `KEY=VALUE`; the value may hold more equals signs.
+pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
+        Some(_) | None => Err("write KEY=VALUE".to_owned()),
+    }
+}
+
+fn duration(text: &str) -> Result<GoDuration, String> {
+    match GoDuration::parse(text) {
+        Ok(duration) if !duration.is_negative() => Ok(duration),
+        Ok(_) | Err(_) => Err("write a duration, for example 30s or 1m".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_without_contradictions() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches() {
+        fn walk(command: &clap::Command, path: &str) {
+            let path = format!("{path} {}", command.get_name());
+            assert!(command.get_about().is_some(), "{path} has no description");
+            let leaf = command.get_subcommands().next().is_none();
+            let takes_arguments = command.get_arguments().any(|arg| !arg.is_global_set() && arg.get_id() != "help");
+            if leaf && takes_arguments && command.get_name() != "run" {
+                assert!(command.get_after_help().is_some(), "{path} has no examples");
+            }
+            command.get_subcommands().for_each(|command| walk(command, &path));
+        }
+        walk(&Cli::command(), "");
+    }
+
+    #[test]
+    fn pairs_and_durations_are_read() {
+        assert_eq!(key_value("a.b=c=d"), Ok(("a.b".to_owned(), "c=d".to_owned())));
+        assert_eq!(key_value("a="), Ok(("a".to_owned(), String::new())));
+        assert!(key_value("a").is_err() && key_value("=b").is_err());
+        assert!(duration("1m").is_ok() && duration("-1s").is_err() && duration("soon").is_err());
+    }
+}

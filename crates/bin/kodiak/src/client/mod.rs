@@ -1,0 +1,176 @@
+//! The control plane over HTTP: one connection pool, bounded answers, errors that say what to do.
+//!
+//! In: an [`Endpoint`] and requests. Out: values as the API answered them, or a [`ClientError`].
+//!
+//! **Invariant:** the certificate of a control plane is always verified.
+//! **Invariant:** every request ends, by an answer or by its time limit.
+
+mod address;
+mod endpoint;
+mod error;
+mod paging;
+mod resources;
+mod tls;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use hyper::{Method, Request, StatusCode};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::{Client as Pool, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use kodiak_model::GoDuration;
+use serde::de::DeserializeOwned;
+
+use crate::exit::usage;
+use error::Cause;
+
+pub(crate) use address::{Address, LOCAL, encode};
+pub(crate) use endpoint::{ClientCert, Endpoint};
+pub(crate) use error::{ClientError, Refusal};
+pub(crate) use paging::{ListQuery, Page, Window};
+pub(crate) use resources::{Index, Put, Target};
+
+/// How many requests are sent at a time where there are many.
+pub(crate) const IN_FLIGHT: usize = 64;
+
+/// No answer of a control plane is larger; what is, is not from one.
+const MAX_ANSWER: usize = 64 << 20;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub(crate) struct Client {
+    pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    address: Address,
+    headers: HeaderMap,
+    timeout: GoDuration,
+}
+
+/// An answer, whatever its status.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Bytes,
+}
+
+impl Client {
+    pub(crate) fn new(endpoint: &Endpoint, timeout: GoDuration) -> anyhow::Result<Self> {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let connector = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_tls_config(tls::config(endpoint)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(http);
+        Ok(Self {
+            pool: Pool::builder(TokioExecutor::new()).pool_max_idle_per_host(IN_FLIGHT).build(connector),
+            address: endpoint.address.clone(),
+            headers: headers(endpoint)?,
+            timeout,
+        })
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Sends a request and reads the whole answer.
+    async fn send(&self, method: Method, path: &str, body: Option<Bytes>) -> Result<Answer, ClientError> {
+        tracing::debug!(%method, path, "Sending a request.");
+        let what = format!("{method} {path}");
+        let Some(limit) = limit(self.timeout) else { return self.exchange(method, path, body, &what).await };
+        match tokio::time::timeout(limit, self.exchange(method, path, body, &what)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(ClientError::TimedOut { address: self.address.to_string(), after: self.timeout.to_string() }),
+        }
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Bytes>,
+        what: &str,
+    ) -> Result<Answer, ClientError> {
+        let mut request = Request::builder().method(method).uri(self.address.url(path));
+        if let Some(headers) = request.headers_mut() {
+            headers.extend(self.headers.clone());
+            if body.is_some() {
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            }
+        }
+        let request = request
+            .body(Full::new(body.unwrap_or_default()))
+            .expect("the address was parsed and the parts of the path are encoded");
+        let response = self.pool.request(request).await.map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                ClientError::TooLarge { address: self.address.to_string(), what: what.to_owned() }
+            } else {
+                self.unreachable(&*error)
+            }
+        })?;
+        tracing::debug!(%status, what, "Read the answer.");
+        Ok(Answer { status, body: body.to_bytes() })
+    }
+
+    /// A request whose answer is read as JSON.
+    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        let answer = self.send(Method::GET, path, None).await?;
+        self.json(&format!("GET {path}"), &answer.success()?)
+    }
+
+    fn json<T: DeserializeOwned>(&self, what: &str, body: &[u8]) -> Result<T, ClientError> {
+        serde_json::from_slice(body).map_err(|source| ClientError::NotUnderstood {
+            address: self.address.to_string(),
+            what: what.to_owned(),
+            source,
+        })
+    }
+
+    fn unreachable(&self, error: &(dyn std::error::Error + 'static)) -> ClientError {
+        let (trouble, source) = Cause::of(error);
+        ClientError::Unreachable { address: self.address.to_string(), trouble, source }
+    }
+}
+
+impl Answer {
+    fn success(self) -> Result<Bytes, Refusal> {
+        if self.status.is_success() { Ok(self.body) } else { Err(Refusal::read(self.status, &self.body)) }
+    }
+
+    /// `None` for 404.
+    fn found(self) -> Result<Option<Bytes>, Refusal> {
+        if self.status == StatusCode::NOT_FOUND { Ok(None) } else { self.success().map(Some) }
+    }
+}
+
+/// `0s` waits for ever.
+fn limit(timeout: GoDuration) -> Option<Duration> {
+    timeout.to_std().filter(|limit| !limit.is_zero())
+}
+
+fn headers(endpoint: &Endpoint) -> anyhow::Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("kodiak/", env!("CARGO_PKG_VERSION"))));
+    for (key, value) in &endpoint.headers {
+        let name = HeaderName::try_from(key).map_err(|_| usage(format!("{key:?} cannot be the name of a header")))?;
+        // The value may be a secret, so it is not repeated.
+        let mut value = HeaderValue::try_from(value)
+            .map_err(|_| usage(format!("header {key:?} has a value that HTTP does not take")))?;
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    if let Some(token) = &endpoint.token {
+        let mut bearer = HeaderValue::try_from(format!("Bearer {}", token.trim()))
+            .map_err(|_| usage("the token holds characters that no token has; set it again with `kodiak config control-planes add … --overwrite`"))?;
+        bearer.set_sensitive(true);
+        headers.insert(AUTHORIZATION, bearer);
+    }
+    Ok(headers)
+}

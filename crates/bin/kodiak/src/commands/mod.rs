@@ -1,0 +1,33 @@
+//! The commands, one file each: its arguments, its help, and what it does.
+
+pub(crate) mod apply;
+pub(crate) mod completion;
+pub(crate) mod config;
+pub(crate) mod delete;
+pub(crate) mod export;
+pub(crate) mod generate;
+pub(crate) mod get;
+pub(crate) mod run;
+pub(crate) mod validate;
+mod version;
+mod who_am_i;
+
+use crate::cli::Command;
+use crate::exit::Exit;
+use crate::session::Session;
+
+pub(crate) async fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
+    match command {
+        Command::Run(args) => run::run(args).await,
+        Command::Apply(args) => apply::run(&args, session).await,
+        Command::Validate(args) => validate::run(&args, session),
+        Command::Get(args) => get::run(&args, session).await,
+        Command::Delete(args) => delete::run(&args, session).await,
+        Command::Export(args) => export::run(&args, session).await,
+        Command::Generate(args) => generate::run(args, session).await,
+        Command::Config(args) => config::run(args, session).await,
+        Command::Completion(args) => completion::run(&args, session),
+        Command::Version => version::run(session).await,
+        Command::WhoAmI => who_am_i::run(session).await,
+    }
+}

@@ -1,0 +1,13 @@
+//! How things are shown to people: findings in their files, warnings, tables.
+
+mod age;
+mod columns;
+mod snippet;
+mod status;
+mod table;
+mod warnings;
+
+pub(crate) use columns::{Layout, TableOpts};
+pub(crate) use snippet::findings;
+pub(crate) use table::Table;
+pub(crate) use warnings::Warnings;

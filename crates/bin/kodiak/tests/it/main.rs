@@ -1,0 +1,112 @@
+//! The command as users run it, against a control plane in this process.
+
+#![allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod apply;
+mod config;
+mod generate;
+mod read;
+mod server;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A home of its own, so that nobody's configuration is looked at or changed.
+struct Kodiak {
+    home: tempfile::TempDir,
+}
+
+/// What a run came to.
+#[derive(Debug)]
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Kodiak {
+    fn new() -> Self {
+        Self { home: tempfile::tempdir().unwrap() }
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.home.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        self.run_with(args, "")
+    }
+
+    fn run_with(&self, args: &[&str], stdin: &str) -> Ran {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kodiak"))
+            .args(args)
+            .current_dir(self.home.path())
+            .env("HOME", self.home.path())
+            .env_remove("KODIAK_CONFIG")
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(stdin.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Ran { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+impl Ran {
+    #[track_caller]
+    fn is(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "out:\n{}\nerr:\n{}", self.out, self.err);
+        self
+    }
+}
+
+fn timeout(name: &str, value: &str) -> String {
+    format!(
+        "type: MeshTimeout\nname: {name}\nmesh: default\nspec:\n  to:\n  - targetRef: {{kind: Mesh}}\n    default:\n      connectionTimeout: {value}\n"
+    )
+}
+
+#[test]
+fn help_and_wrong_usage() {
+    let kodiak = Kodiak::new();
+    let help = kodiak.run(&["--help"]).is(0);
+    assert!(help.out.contains("Examples:") && help.out.contains("Exit codes:"), "{}", help.out);
+    kodiak.run(&["apply", "--nonsense"]).is(2);
+    kodiak.run(&["apply"]).is(2);
+    kodiak.run(&["get", "meshtimout"]).is(2);
+    let missing = kodiak.run(&["apply", "-f", "none.yaml"]).is(2);
+    assert!(missing.err.contains("none.yaml"), "{}", missing.err);
+    kodiak.run(&["apply", "-f", "x.yaml", "-v", "novalue"]).is(2);
+    assert!(kodiak.run(&["completion", "bash"]).is(0).out.contains("kodiak"));
+}
+
+#[test]
+fn nobody_home_is_said_with_what_to_do() {
+    let kodiak = Kodiak::new();
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("http://localhost:{port}");
+    let ran = kodiak.run(&["--cp", &url, "get", "meshtimeouts"]).is(3);
+    for part in [url.as_str(), "refused", "kodiak run", "--cp URL", "config control-planes add"] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    let version = kodiak.run(&["--cp", &url, "version"]).is(0);
+    assert!(version.out.contains("Client: Kodiak") && version.out.contains("cannot reach"), "{}", version.out);
+}
+
+#[test]
+fn an_answer_that_does_not_come_ends_the_wait() {
+    let (kodiak, server) = (Kodiak::new(), server::Server::start());
+    server.with(|state| state.asleep = true);
+    let ran = kodiak.run(&["--cp", &server.url(), "--api-timeout", "200ms", "get", "zones"]).is(3);
+    assert!(ran.err.contains("did not answer within 200ms"), "{}", ran.err);
+}

@@ -1,0 +1,21 @@
+//! The one table of kinds.
+//!
+//! **Invariant:** whoever loops over kinds (REST, the command, stores, OpenAPI) uses [`kinds`], and nothing else lists them.
+
+use std::sync::LazyLock;
+
+use kodiak_model::{Draft, Problems};
+pub use kodiak_model::{Kind, Kinds};
+use serde_json::Value;
+
+static KINDS: LazyLock<Kinds> =
+    LazyLock::new(|| Kinds::new(kodiak_model::kinds::ALL.iter().chain(kodiak_policies::ALL).copied()));
+
+pub fn kinds() -> &'static Kinds {
+    &KINDS
+}
+
+/// Splits a document into its envelope and its spec, whatever its kind.
+pub fn draft(document: Value) -> Result<Draft, Problems> {
+    Draft::from_value(document, |name| kinds().by_name(name).map(|kind| kind.shape))
+}

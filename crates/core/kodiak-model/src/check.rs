@@ -1,0 +1,127 @@
+//! From what the user wrote to what we believe. REST, the command, admission and sync all come through here.
+
+use crate::{
+    Draft, FieldPath, Kind, Kri, PortSection, Problems, Scope, Shape,
+    conform::conform,
+    dns,
+    labels::{self, Labels, Place},
+    language::CheckCtx,
+    names, sni,
+};
+
+/// A resource that was checked. Labels are those it will be stored with.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    pub kind: &'static Kind,
+    pub mesh: String,
+    pub name: String,
+    pub labels: Labels,
+    /// Canonical JSON text.
+    pub spec: String,
+    pub warnings: Vec<String>,
+    pub ports: Vec<PortSection>,
+}
+
+/// Everything at once: the spec first, then names and labels.
+pub fn check(kind: &'static Kind, draft: Draft, place: &Place) -> Result<Checked, Problems> {
+    let meta = Meta {
+        kind,
+        mesh: draft.mesh.clone().unwrap_or_default(),
+        name: draft.name.clone(),
+        labels: draft.labels.clone(),
+    };
+    let mut problems = Problems::default();
+    let spec = spec(kind, draft, &mut problems);
+    meta.check(place, &mut problems);
+    match spec {
+        Some(spec) if problems.is_empty() => Ok(meta.with(spec, place)),
+        _ => Err(problems),
+    }
+}
+
+/// The name of a resource and what users say about it beside its spec.
+pub struct Meta {
+    pub kind: &'static Kind,
+    pub mesh: String,
+    pub name: String,
+    pub labels: Labels,
+}
+
+/// A checked spec together with the warnings about its document.
+pub struct SpecFound {
+    spec: crate::CheckedSpec,
+    warnings: Vec<String>,
+}
+
+impl SpecFound {
+    /// The canonical JSON text.
+    pub fn json(&self) -> &str {
+        &self.spec.json
+    }
+}
+
+impl Meta {
+    pub fn check(&self, place: &Place, problems: &mut Problems) {
+        names::check(self.kind, &self.mesh, &self.name, problems);
+        labels::check(&self.mesh, &self.labels, place, problems);
+    }
+
+    pub fn with(self, found: SpecFound, place: &Place) -> Checked {
+        let Self { kind, mesh, name, labels } = self;
+        let SpecFound { spec, mut warnings } = found;
+        let labels = labels::compute(kind, &mesh, &labels, &spec.labels, place);
+        warnings.extend(name_warnings(kind, &mesh, &name, &labels, &spec.ports));
+        warnings.extend(spec.warnings);
+        Checked { kind, mesh, name, labels, spec: spec.json, warnings, ports: spec.ports }
+    }
+}
+
+/// Reads and checks the spec of a draft: against its schema, then against the rules of its kind.
+pub fn spec(kind: &'static Kind, draft: Draft, problems: &mut Problems) -> Option<SpecFound> {
+    let Draft { kind: _, mesh, name, labels, spec, status: _, unknown } = draft;
+    let root = match kind.shape {
+        Shape::Legacy => FieldPath::ROOT,
+        Shape::Plugin => FieldPath::SPEC,
+    };
+    let Some(mut value) = spec else {
+        problems.add(&FieldPath::ROOT, "spec in body is required");
+        return None;
+    };
+    let findings = conform(&mut value, kind.spec_node(), kind.shape, &root);
+    let mut warnings: Vec<_> = unknown.iter().map(|field| format!("unknown field {field} is ignored")).collect();
+    warnings.extend(findings.unknown);
+    if !findings.problems.is_empty() {
+        problems.extend(findings.problems);
+        return None;
+    }
+    let ctx = CheckCtx { mesh: mesh.as_deref().unwrap_or_default(), name: &name, labels: &labels };
+    let spec = (kind.language.check)(value, &root, &ctx, problems)?;
+    Some(SpecFound { spec, warnings })
+}
+
+/// Names that DNS does not take still work, but not for long.
+fn name_warnings(kind: &Kind, mesh: &str, name: &str, labels: &Labels, ports: &[PortSection]) -> Vec<String> {
+    let named_in_dns = matches!(kind.name, "Mesh" | "Zone") || kind.language.destination;
+    if !named_in_dns {
+        return Vec::new();
+    }
+    let mut warnings = Vec::new();
+    let shown = labels::display_name(labels, name);
+    let faults = dns::dns_1035_label(shown);
+    if !faults.is_empty() {
+        let (kind, faults) = (kind.name, faults.join("; "));
+        warnings.push(format!(
+            "Invalid {kind} resource name: '{shown}'. It does not conform to the DNS format (RFC 1035). This is deprecated. Errors: {faults}"
+        ));
+    }
+    let mesh = if kind.scope == Scope::Mesh { mesh } else { "" };
+    if let Some(kri) = Kri::of(kind, mesh, name, labels) {
+        for port in ports {
+            if let Err(fault) = sni::of(&kri, &port.section) {
+                let (kind, port) = (kind.name, port.port);
+                warnings.push(format!("Invalid {kind} SNI (port \"{port}\"): {fault}. This is deprecated."));
+            }
+        }
+    }
+    warnings
+}

@@ -1,0 +1,36 @@
+//! What the control plane reports.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Status,
+    kinds::{
+        hostname_generator::{Address, GeneratorStatus},
+        mesh_service::Vip,
+    },
+};
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MeshExternalServiceStatus {
+    pub vip: Vip,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<Address>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hostname_generators: Vec<GeneratorStatus>,
+}
+
+impl Status for MeshExternalServiceStatus {
+    const PRESENT: bool = true;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MeshExternalServiceStatus;
+
+    #[test]
+    fn the_address_is_written_even_when_there_is_none() {
+        let fresh = serde_json::to_string(&MeshExternalServiceStatus::default()).unwrap();
+        assert_eq!(fresh, r#"{"vip":{}}"#);
+    }
+}

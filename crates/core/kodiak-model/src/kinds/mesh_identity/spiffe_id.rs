@@ -1,0 +1,58 @@
+//! The templates of SPIFFE IDs: what they may name, and what to say when they will not give one.
+
+use std::collections::BTreeMap;
+
+use super::SpiffeId;
+use crate::{
+    go_template::{Template, quote},
+    spiffe,
+};
+
+pub const DEFAULT_TRUST_DOMAIN: &str = "{{ .Mesh }}.{{ .Zone }}.mesh.local";
+pub const DEFAULT_PATH_ON_UNIVERSAL: &str = "/workload/{{ .Workload }}";
+pub const DEFAULT_PATH_ON_KUBERNETES: &str = "/ns/{{ .Namespace }}/sa/{{ .ServiceAccount }}";
+
+/// What the template of a trust domain may name.
+pub const TRUST_DOMAIN_FIELDS: [&str; 2] = ["Mesh", "Zone"];
+/// What the template of a path may name.
+pub const PATH_FIELDS: [&str; 4] = ["TrustDomain", "Namespace", "ServiceAccount", "Workload"];
+/// What both may call.
+pub const FUNCTIONS: [&str; 1] = ["label"];
+
+const SAMPLE_TRUST_DOMAIN: &str = "trust-domain";
+
+/// Templates that parse but will give no identity to any proxy, not even to one that has all fields and labels.
+pub(super) fn warnings(spiffe_id: &SpiffeId) -> Vec<String> {
+    let SpiffeId { trust_domain, path } = spiffe_id;
+    let trust_domain = trust_domain.as_deref().and_then(|template| {
+        fault(template, &TRUST_DOMAIN_FIELDS, |rendered| (rendered.to_owned(), String::new()))
+            .map(|fault| format!("spec.spiffeID.trustDomain {fault}"))
+    });
+    let path = path.as_deref().and_then(|template| {
+        fault(template, &PATH_FIELDS, |rendered| (SAMPLE_TRUST_DOMAIN.to_owned(), rendered.to_owned()))
+            .map(|fault| format!("spec.spiffeID.path {fault}"))
+    });
+    trust_domain.into_iter().chain(path).collect()
+}
+
+/// `parts` makes the trust domain and the path of an ID from what the template renders to.
+fn fault(template: &str, fields: &[&'static str], parts: impl Fn(&str) -> (String, String)) -> Option<String> {
+    let template = Template::parse(template, &FUNCTIONS).ok()?;
+    let sample = |name: &'static str| match name {
+        "TrustDomain" => SAMPLE_TRUST_DOMAIN.to_owned(),
+        name => name.to_ascii_lowercase(),
+    };
+    let fields: BTreeMap<_, _> = fields.iter().map(|name| (*name, sample(name))).collect();
+    let rendered = match template.render(&fields, &|function, _| Ok(function.to_owned())) {
+        Ok(rendered) => rendered,
+        Err(error) => return Some(format!("cannot be rendered: {error}")),
+    };
+    let (trust_domain, path) = parts(&rendered);
+    let reason = match spiffe::parse(&format!("spiffe://{trust_domain}{path}")) {
+        Err(error) => error.to_string(),
+        Ok(id) if id.trust_domain == trust_domain => return None,
+        Ok(_) if path.is_empty() => "trust domain must not have a path".to_owned(),
+        Ok(_) => "path must start with a slash".to_owned(),
+    };
+    Some(format!("renders to {} which is not part of a valid SPIFFE ID: {reason}", quote(&rendered)))
+}

@@ -1,0 +1,46 @@
+//! What users write.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::LabelSelector;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["selector"]))]
+pub struct MeshMultiZoneService {
+    /// The MeshServices that it stands for.
+    pub selector: Selector,
+    /// Ports under which those MeshServices are called. One that has no such port takes no part in it.
+    #[schemars(length(min = 1))]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<Port>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["meshService"]))]
+pub struct Selector {
+    /// At least one label is needed.
+    pub mesh_service: LabelSelector,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["port"]))]
+pub struct Port {
+    /// What policies and KRIs call the port. Its number by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The port that clients call, and that of the MeshServices.
+    pub port: u32,
+    /// What is spoken: `tcp`, `http`, `http2`, `grpc` or `kafka`. `tcp` by default.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub app_protocol: String,
+}
+
+impl Default for Port {
+    fn default() -> Self {
+        Self { name: None, port: 0, app_protocol: "tcp".to_owned() }
+    }
+}

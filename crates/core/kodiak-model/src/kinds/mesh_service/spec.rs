@@ -1,0 +1,98 @@
+//! What users write.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Choice, IntOrString, LabelSelector, words};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MeshService {
+    /// Whether at least one of its proxies is healthy. Kept by the control plane.
+    pub state: Choice<State>,
+    /// The proxies behind the service. None when nothing is written.
+    pub selector: Selector,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<Port>,
+    /// Whom a client may find at the other end. Kept by the control plane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identities: Option<Vec<Identity>>,
+}
+
+impl Default for MeshService {
+    fn default() -> Self {
+        let state = State::Unavailable.into();
+        Self { state, selector: Selector::default(), ports: Vec::new(), identities: None }
+    }
+}
+
+words! {
+    pub enum State {
+        Available = "Available",
+        Unavailable = "Unavailable",
+    }
+}
+
+/// At most one of the three.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Selector {
+    /// Proxies with an inbound that has all these tags.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dataplane_tags: Option<BTreeMap<String, String>>,
+    /// One proxy, by its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dataplane_ref: Option<DataplaneRef>,
+    /// Proxies with these labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dataplane_labels: Option<LabelSelector>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DataplaneRef {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["port"]))]
+pub struct Port {
+    /// What policies and KRIs call the port. Its number by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The port that clients call.
+    pub port: u32,
+    /// The inbound that answers: its port as a number, or its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_port: Option<IntOrString>,
+    /// What is spoken: `tcp`, `http`, `http2`, `grpc` or `kafka`. `tcp` by default.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub app_protocol: String,
+}
+
+impl Default for Port {
+    fn default() -> Self {
+        Self { name: None, port: 0, target_port: None, app_protocol: "tcp".to_owned() }
+    }
+}
+
+words! {
+    pub enum IdentityType {
+        /// The value of a `kuma.io/service` tag.
+        ServiceTag = "ServiceTag",
+        SpiffeId = "SpiffeID",
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["type", "value"]))]
+pub struct Identity {
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub identity_type: Option<Choice<IdentityType>>,
+    pub value: String,
+}

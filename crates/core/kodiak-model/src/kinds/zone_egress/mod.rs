@@ -1,0 +1,30 @@
+//! ZoneEgress: the proxy through which calls leave a zone.
+
+mod check;
+mod spec;
+
+use crate::{CheckCtx, Kind, Language, NoStatus, Overview, Problems, Scope, Spec, labels};
+
+pub use spec::{Networking, ZoneEgress};
+
+pub static KIND: Kind = Kind::legacy("ZoneEgress", "zoneegresses", Scope::Global, Language::of::<ZoneEgress>())
+    .short("ze")
+    .overview(Overview {
+        name: "ZoneEgressOverview",
+        insight: "ZoneEgressInsight",
+        field: "zoneEgress",
+        insight_field: "zoneEgressInsight",
+        old_path: "zoneegressoverviews",
+    });
+
+impl Spec for ZoneEgress {
+    type Status = NoStatus;
+
+    fn check(&self, _: &CheckCtx<'_>, problems: &mut Problems) {
+        check::check(self, problems);
+    }
+
+    fn derived_labels(&self) -> Vec<(&'static str, Option<&'static str>)> {
+        vec![(labels::PROXY_TYPE, Some("zoneegress"))]
+    }
+}

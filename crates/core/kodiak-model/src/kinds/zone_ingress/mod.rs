@@ -1,0 +1,31 @@
+//! ZoneIngress: the proxy through which other zones reach the services of a zone.
+
+mod check;
+mod spec;
+
+use crate::{CheckCtx, Kind, Language, NoStatus, Overview, Problems, Scope, Spec, labels};
+
+pub use spec::{AvailableService, Networking, ZoneIngress};
+
+pub static KIND: Kind = Kind::legacy("ZoneIngress", "zoneingresses", Scope::Global, Language::of::<ZoneIngress>())
+    .short("zi")
+    .other_path("zone-ingresses")
+    .overview(Overview {
+        name: "ZoneIngressOverview",
+        insight: "ZoneIngressInsight",
+        field: "zoneIngress",
+        insight_field: "zoneIngressInsight",
+        old_path: "zoneingresses+insights",
+    });
+
+impl Spec for ZoneIngress {
+    type Status = NoStatus;
+
+    fn check(&self, _: &CheckCtx<'_>, problems: &mut Problems) {
+        check::check(self, problems);
+    }
+
+    fn derived_labels(&self) -> Vec<(&'static str, Option<&'static str>)> {
+        vec![(labels::PROXY_TYPE, Some("zoneingress"))]
+    }
+}

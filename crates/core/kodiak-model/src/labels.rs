@@ -1,0 +1,117 @@
+//! The labels that the control plane reads and sets.
+
+use std::collections::BTreeMap;
+
+use crate::{FieldPath, Kind, Problems, Provider, Scope, dns};
+
+pub const MESH: &str = "kuma.io/mesh";
+pub const ORIGIN: &str = "kuma.io/origin";
+pub const ZONE: &str = "kuma.io/zone";
+pub const ENV: &str = "kuma.io/env";
+pub const DISPLAY_NAME: &str = "kuma.io/display-name";
+pub const POLICY_ROLE: &str = "kuma.io/policy-role";
+pub const PROXY_TYPE: &str = "kuma.io/proxy-type";
+pub const WORKLOAD: &str = "kuma.io/workload";
+pub const EFFECT: &str = "kuma.io/effect";
+pub const MANAGED_BY: &str = "kuma.io/managed-by";
+pub const LISTENER_ZONE_INGRESS: &str = "kuma.io/listener-zoneingress";
+pub const LISTENER_ZONE_EGRESS: &str = "kuma.io/listener-zoneegress";
+pub const NAMESPACE: &str = "k8s.kuma.io/namespace";
+
+const IMMUTABLE: [&str; 3] = [ORIGIN, ZONE, DISPLAY_NAME];
+
+pub type Labels = BTreeMap<String, String>;
+
+/// The control plane as labels see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    Zone { name: String },
+    Global,
+}
+
+impl Place {
+    fn origin(&self) -> &'static str {
+        match self {
+            Self::Zone { .. } => "zone",
+            Self::Global => "global",
+        }
+    }
+}
+
+/// The name shown to people: resources that were synced have another one in the store.
+pub fn display_name<'a>(labels: &'a Labels, name: &'a str) -> &'a str {
+    labels.get(DISPLAY_NAME).filter(|text| !text.is_empty()).map_or(name, String::as_str)
+}
+
+/// The labels a resource is stored with: what the user wrote, and what follows from where it is written.
+pub fn compute(
+    kind: &Kind,
+    mesh: &str,
+    written: &Labels,
+    derived: &[(&'static str, Option<&'static str>)],
+    place: &Place,
+) -> Labels {
+    let mut labels = written.clone();
+    let mut default = |key: &str, value: &str| {
+        labels.entry(key.to_owned()).or_insert_with(|| value.to_owned());
+    };
+    if kind.scope == Scope::Mesh {
+        default(MESH, if mesh.is_empty() { "default" } else { mesh });
+    }
+    if let (Provider::Zone, Place::Zone { name }) = (kind.provider, place) {
+        default(ORIGIN, place.origin());
+        if written.get(ORIGIN).is_none_or(|origin| origin != "global") {
+            default(ZONE, name);
+            default(ENV, "universal");
+        }
+    }
+    for (key, value) in derived {
+        match value {
+            Some(value) => labels.insert((*key).to_owned(), (*value).to_owned()),
+            None => labels.remove(*key),
+        };
+    }
+    labels
+}
+
+/// Checks the labels that the user wrote.
+pub fn check(mesh: &str, labels: &Labels, place: &Place, problems: &mut Problems) {
+    let at = FieldPath::LABELS;
+    for (key, value) in labels {
+        let at = at.key(key);
+        for message in dns::qualified_name(key).into_iter().chain(dns::label_value(value)) {
+            problems.add(&at, message);
+        }
+    }
+    let origin = labels.get(ORIGIN).map(String::as_str);
+    if let Some(origin) = origin.filter(|origin| !["global", "zone"].contains(origin)) {
+        problems.add(&at.key(ORIGIN), format!("unknown resource origin {origin:?}"));
+    }
+    if origin == Some("global") {
+        return;
+    }
+    if let (Some(zone), Place::Zone { name }) = (labels.get(ZONE), place)
+        && zone != name
+    {
+        problems.add(&at.key(ZONE), format!("{ZONE} label should have {name} value"));
+    }
+    if labels.get(MESH).is_some_and(|label| label != mesh) {
+        problems.add(&at.key(MESH), "kuma.io/mesh label must not differ from mesh set on resource");
+    }
+}
+
+/// Some labels are part of what a resource is, and stay as they were.
+pub fn check_unchanged(old: &Labels, new: &Labels, problems: &mut Problems) {
+    for key in IMMUTABLE {
+        let at = FieldPath::LABELS;
+        match (old.get(key), new.get(key)) {
+            (Some(was), None) => {
+                problems.add(&at.key(key), format!("is immutable, cannot be removed (was {was:?})"));
+            }
+            (Some(was), Some(is)) if was != is => {
+                problems.add(&at.key(key), format!("is immutable, cannot be changed from {was:?} to {is:?}"));
+            }
+            _ => (),
+        }
+    }
+}

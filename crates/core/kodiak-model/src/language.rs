@@ -1,0 +1,171 @@
+//! How one kind is read: from untyped JSON to a checked spec, the same way for every caller.
+
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, generate::SchemaSettings};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::{FieldPath, Problem, Problems, labels};
+
+/// The type of a kind's spec: what users write, what is wrong with it, what follows from it.
+pub trait Spec: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
+    /// What the control plane reports about the resource; [`NoStatus`] for kinds without.
+    type Status: Status;
+
+    /// Whether other services call it: then it has ports, an SNI for each, and a name that DNS must take.
+    const DESTINATION: bool = false;
+
+    /// Adds everything that is wrong. Reads only its arguments.
+    fn check(&self, ctx: &CheckCtx<'_>, problems: &mut Problems);
+
+    /// What still works but should be written differently.
+    fn warnings(&self, _ctx: &CheckCtx<'_>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Labels that follow from the spec: set to the value, or removed for `None`, whatever the user wrote.
+    fn derived_labels(&self) -> Vec<(&'static str, Option<&'static str>)> {
+        Vec::new()
+    }
+
+    /// The ports under which other services call this one.
+    fn ports(&self) -> Vec<PortSection> {
+        Vec::new()
+    }
+}
+
+/// One port of a destination; `section` is its name in KRIs and SNIs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PortSection {
+    pub port: u32,
+    pub section: String,
+}
+
+impl PortSection {
+    /// A port without a name is known by its number.
+    pub fn of(port: u32, name: Option<&str>) -> Self {
+        let section = name.filter(|name| !name.is_empty()).map_or_else(|| port.to_string(), str::to_owned);
+        Self { port, section }
+    }
+}
+
+pub trait Status: Default + Serialize + DeserializeOwned + Send + Sync + 'static {
+    const PRESENT: bool;
+}
+
+#[derive(Default, serde::Serialize, serde::Deserialize)]
+pub struct NoStatus {}
+
+impl Status for NoStatus {
+    const PRESENT: bool = false;
+}
+
+/// What a check may know beside the spec.
+#[derive(Debug, Clone, Copy)]
+pub struct CheckCtx<'a> {
+    pub mesh: &'a str,
+    pub name: &'a str,
+    pub labels: &'a BTreeMap<String, String>,
+}
+
+impl CheckCtx<'_> {
+    pub fn display_name(&self) -> &str {
+        labels::display_name(self.labels, self.name)
+    }
+
+    /// Policies of a namespace have a role; all others speak for the whole system.
+    pub fn is_system_role(&self) -> bool {
+        self.labels.get(labels::POLICY_ROLE).is_none_or(|role| role == "system")
+    }
+}
+
+/// A spec that was checked, and what follows from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedSpec {
+    /// The canonical JSON text: known fields only, in the order of the type.
+    pub json: String,
+    pub warnings: Vec<String>,
+    pub labels: Vec<(&'static str, Option<&'static str>)>,
+    pub ports: Vec<PortSection>,
+}
+
+/// [`Spec`] with its type forgotten, so that the table of kinds can hold it.
+pub struct Language {
+    pub schema: fn() -> Schema,
+    pub check: fn(Value, &FieldPath<'_>, &CheckCtx<'_>, &mut Problems) -> Option<CheckedSpec>,
+    pub destination: bool,
+    pub ports: fn(&str) -> Vec<PortSection>,
+    pub empty_status: fn() -> Option<String>,
+    pub canonical_status: fn(Value) -> Option<String>,
+}
+
+impl Language {
+    pub const fn of<S: Spec>() -> Self {
+        Self {
+            schema: schema_of::<S>,
+            check: check_as::<S>,
+            destination: S::DESTINATION,
+            ports: |json| decode::<S>(json).map(|spec| spec.ports()).unwrap_or_default(),
+            empty_status: || S::Status::PRESENT.then(|| to_json(&S::Status::default())),
+            canonical_status: |value| {
+                let status = serde_json::from_value::<S::Status>(value).ok()?;
+                S::Status::PRESENT.then(|| to_json(&status))
+            },
+        }
+    }
+}
+
+/// Reads a stored spec. Fails only for text that this version would not have stored.
+pub fn decode<S: DeserializeOwned>(json: &str) -> Result<S, serde_json::Error> {
+    serde_json::from_str(json)
+}
+
+pub fn to_json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("specs and statuses are made of maps with string keys, lists and scalars")
+}
+
+fn schema_of<S: Spec>() -> Schema {
+    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<S>()
+}
+
+fn check_as<S: Spec>(
+    spec: Value,
+    root: &FieldPath<'_>,
+    ctx: &CheckCtx<'_>,
+    problems: &mut Problems,
+) -> Option<CheckedSpec> {
+    let spec: S = match serde_path_to_error::deserialize(spec) {
+        Ok(spec) => spec,
+        Err(error) => {
+            problems.push(unreadable(root, &error));
+            return None;
+        }
+    };
+    let before = problems.len();
+    spec.check(ctx, problems);
+    (problems.len() == before).then(|| CheckedSpec {
+        json: to_json(&spec),
+        warnings: spec.warnings(ctx),
+        labels: spec.derived_labels(),
+        ports: spec.ports(),
+    })
+}
+
+/// The schema is looked at first, so this is what no schema can say.
+fn unreadable(root: &FieldPath<'_>, error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let mut path = root.to_string();
+    for segment in error.path() {
+        use serde_path_to_error::Segment;
+        match segment {
+            Segment::Map { key } | Segment::Enum { variant: key } if path.is_empty() => path.push_str(key),
+            Segment::Map { key } | Segment::Enum { variant: key } => {
+                path.push('.');
+                path.push_str(key);
+            }
+            Segment::Seq { index } => path.push_str(&format!("[{index}]")),
+            Segment::Unknown => (),
+        }
+    }
+    Problem { path, message: error.inner().to_string() }
+}

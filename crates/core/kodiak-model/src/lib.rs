@@ -1,0 +1,61 @@
+//! The resource language: what users write, what is wrong with it, and what follows from it.
+//!
+//! In: untyped documents. Out: checked resources, or every problem with its path.
+//!
+//! **Invariant:** pure. No files, sockets, clock, randomness or environment.
+//! **Invariant:** one way in. A document becomes a resource through [`check`](mod@check), whoever brings it.
+//! **Invariant:** nothing here knows Envoy, a store or HTTP.
+
+pub mod address;
+pub mod backend_ref;
+pub mod check;
+mod choice;
+pub mod condition;
+pub mod conform;
+pub mod data_source;
+pub mod dns;
+pub mod draft;
+pub mod duration;
+pub mod extension;
+mod field_path;
+pub mod go_template;
+mod int_or_string;
+mod key;
+mod kind;
+pub mod kinds;
+pub mod kri;
+pub mod label_selector;
+pub mod labels;
+pub mod language;
+pub mod names;
+mod problem;
+pub mod proto_json;
+pub mod protocol;
+pub mod schema;
+pub mod sni;
+pub mod source_match;
+pub mod spiffe;
+pub mod subscription;
+pub mod tags;
+pub mod target_ref;
+pub mod tls;
+pub mod uri;
+pub mod yaml;
+
+pub use backend_ref::BackendRef;
+pub use check::{Checked, check};
+pub use choice::{Choice, Word, quoted};
+pub use condition::Condition;
+pub use draft::Draft;
+pub use duration::{GoDuration, ProtoDuration};
+pub use field_path::FieldPath;
+pub use int_or_string::IntOrString;
+pub use key::ResourceKey;
+pub use kind::{Access, Kind, Kinds, Overview, PolicyFacts, Provider, SchemaCell, Scope, Shape};
+pub use kri::Kri;
+pub use label_selector::LabelSelector;
+pub use labels::{Labels, Place};
+pub use language::{CheckCtx, CheckedSpec, Language, NoStatus, PortSection, Spec, Status};
+pub use problem::{Problem, Problems};
+pub use protocol::Protocol;
+pub use target_ref::{ProxyType, TargetKind, TargetRef, TargetRules};

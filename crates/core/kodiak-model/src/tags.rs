@@ -1,0 +1,48 @@
+//! Tags of proxies, and selectors over them.
+
+use std::collections::BTreeMap;
+
+use crate::{FieldPath, Problems};
+
+pub const SERVICE: &str = "kuma.io/service";
+pub const PROTOCOL: &str = "kuma.io/protocol";
+pub const ZONE: &str = "kuma.io/zone";
+
+const NAME_TEXT: &str = "tag name must consist of alphanumeric characters, dots, dashes, slashes and underscores";
+const VALUE_TEXT: &str = "tag value must consist of alphanumeric characters, dots, dashes and underscores";
+
+/// The tags of an inbound, or a subset of proxies by them.
+pub fn check_values(tags: &BTreeMap<String, String>, at: &FieldPath<'_>, problems: &mut Problems) {
+    check(tags, at, problems, |value| value.bytes().all(is_value_byte));
+}
+
+/// A selector: values may hold slashes, or be `*` for any.
+pub fn check_selector(tags: &BTreeMap<String, String>, at: &FieldPath<'_>, problems: &mut Problems) {
+    check(tags, at, problems, |value| value == "*" || value.bytes().all(|b| is_value_byte(b) || b == b'/'));
+}
+
+fn check(
+    tags: &BTreeMap<String, String>,
+    at: &FieldPath<'_>,
+    problems: &mut Problems,
+    is_value: impl Fn(&str) -> bool,
+) {
+    for (name, value) in tags {
+        if name.is_empty() {
+            problems.add(at, "tag name must be non-empty");
+        }
+        let at = at.key(name);
+        if !name.bytes().all(|b| is_value_byte(b) || b == b'/') {
+            problems.add(&at, NAME_TEXT);
+        }
+        if value.is_empty() {
+            problems.add(&at, "tag value must be non-empty");
+        } else if !is_value(value) {
+            problems.add(&at, VALUE_TEXT);
+        }
+    }
+}
+
+fn is_value_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b".-_:".contains(&b)
+}

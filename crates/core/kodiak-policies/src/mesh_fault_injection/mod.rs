@@ -1,0 +1,42 @@
+//! MeshFaultInjection: makes calls fail, wait or trickle on purpose, to see what callers do then.
+
+mod check;
+mod spec;
+
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, TargetKind, target_ref};
+
+pub use spec::{Abort, Conf, Delay, Fault, MeshFaultInjection, ResponseBandwidth};
+
+use crate::from_to::is_used;
+
+pub static KIND: Kind = Kind::policy(
+    "MeshFaultInjection",
+    "meshfaultinjections",
+    "mfi",
+    PolicyFacts { to: true, from: true, rules: true, from_as_rules: false, order: 800 },
+    Language::of::<MeshFaultInjection>(),
+);
+
+impl Spec for MeshFaultInjection {
+    type Status = NoStatus;
+
+    fn check(&self, ctx: &CheckCtx<'_>, problems: &mut Problems) {
+        check::check(self, ctx, problems);
+    }
+
+    fn warnings(&self, _: &CheckCtx<'_>) -> Vec<String> {
+        let mut warnings = target_ref::deprecations(self.target_ref.as_ref());
+        if is_used(self.from.as_ref()) {
+            warnings.push("'from' field is deprecated, use 'rules' with SPIFFE-based 'matches' instead".to_owned());
+        }
+        let by_service =
+            self.from.iter().flatten().any(|item| item.target_ref.known_kind() == Some(TargetKind::MeshService));
+        if by_service {
+            warnings.push(
+                "MeshService value for 'from[].targetRef.kind' is deprecated, use MeshSubset with 'kuma.io/service' instead"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}

@@ -1,0 +1,31 @@
+//! MeshHTTPRoute: where HTTP requests go, and what is changed on the way.
+
+mod check;
+mod spec;
+
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+
+pub use spec::{
+    Filter, FilterType, Match, MeshHTTPRoute, Method, PathMatch, PathMatchType, PathRewrite, PathRewriteType,
+    QueryParamsMatch, QueryParamsMatchType, RequestMirror, RequestRedirect, Rule, RuleConf, Scheme, To, UrlRewrite,
+};
+
+pub static KIND: Kind = Kind::policy(
+    "MeshHTTPRoute",
+    "meshhttproutes",
+    "mhttpr",
+    PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, order: 100 },
+    Language::of::<MeshHTTPRoute>(),
+);
+
+impl Spec for MeshHTTPRoute {
+    type Status = NoStatus;
+
+    fn check(&self, ctx: &CheckCtx<'_>, problems: &mut Problems) {
+        check::check(self, ctx, problems);
+    }
+
+    fn warnings(&self, _: &CheckCtx<'_>) -> Vec<String> {
+        target_ref::deprecations(self.target_ref.as_ref())
+    }
+}

@@ -1,0 +1,52 @@
+//! MeshLoadBalancingStrategy: how a client chooses among the endpoints of a destination.
+
+mod check;
+mod spec;
+
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+
+pub use spec::{
+    AffinityTag, Conf, Connection, Cookie, CrossZone, Failover, FailoverThreshold, FilterState, FromZone, HashFunction,
+    HashPolicy, HashPolicyType, Header, LeastRequest, LoadBalancer, LoadBalancerType, LocalZone, LocalityAwareness,
+    Maglev, MeshLoadBalancingStrategy, QueryParameter, Random, RingHash, RoundRobin, ToZone, ToZoneType,
+};
+
+pub static KIND: Kind = Kind::policy(
+    "MeshLoadBalancingStrategy",
+    "meshloadbalancingstrategies",
+    "mlbs",
+    PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, order: 400 },
+    Language::of::<MeshLoadBalancingStrategy>(),
+);
+
+impl Spec for MeshLoadBalancingStrategy {
+    type Status = NoStatus;
+
+    fn check(&self, _: &CheckCtx<'_>, problems: &mut Problems) {
+        check::check(self, problems);
+    }
+
+    fn warnings(&self, _: &CheckCtx<'_>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (n, item) in self.to.iter().flatten().enumerate() {
+            let Some(load_balancer) = &item.default.load_balancer else { continue };
+            for (member, policies) in load_balancer.hash_policies() {
+                warn_about_hash_policies(n, member, policies, &mut warnings);
+            }
+        }
+        warnings.extend(target_ref::deprecations(self.target_ref.as_ref()));
+        warnings
+    }
+}
+
+/// They moved up one level, so that they can be set for a route too.
+fn warn_about_hash_policies(item: usize, member: &str, policies: &[HashPolicy], warnings: &mut Vec<String>) {
+    let conf = format!("spec.to[{item}].default");
+    let list = format!("{conf}.loadBalancer.{member}.hashPolicies");
+    warnings.push(format!("configuration '{list}' is deprecated, use '{conf}.hashPolicies' instead"));
+    for (n, policy) in policies.iter().enumerate() {
+        if policy.policy_type.as_ref().is_some_and(|one| one.is(HashPolicyType::SourceIP)) {
+            warnings.push(format!("SourceIP type for '{list}[{n}].type' is deprecated, use Connection instead"));
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! MeshMetric: which metrics proxies and applications publish, and where to.
+
+mod check;
+mod spec;
+
+use kodiak_model::{CheckCtx, Kind, Language, PolicyFacts, Problems, Spec, target_ref};
+
+pub use spec::{
+    Application, Backend, BackendType, Conf, MeshMetric, OpenTelemetryBackend, Profile, ProfileName, Profiles,
+    PrometheusBackend, PrometheusTls, Selector, SelectorType, Sidecar, TlsMode,
+};
+
+use crate::policy_status::PolicyStatus;
+
+pub static KIND: Kind = Kind::policy(
+    "MeshMetric",
+    "meshmetrics",
+    "mm",
+    PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, order: 1500 },
+    Language::of::<MeshMetric>(),
+);
+
+impl Spec for MeshMetric {
+    type Status = PolicyStatus;
+
+    fn check(&self, ctx: &CheckCtx<'_>, problems: &mut Problems) {
+        check::check(self, ctx, problems);
+    }
+
+    fn warnings(&self, _: &CheckCtx<'_>) -> Vec<String> {
+        target_ref::deprecations(self.target_ref.as_ref())
+    }
+}

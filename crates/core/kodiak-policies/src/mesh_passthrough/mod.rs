@@ -1,0 +1,28 @@
+//! MeshPassthrough: which addresses outside the mesh proxies may call.
+
+mod check;
+mod spec;
+
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+
+pub use spec::{Conf, Match, MatchType, MeshPassthrough, PassthroughMode, Protocol};
+
+pub static KIND: Kind = Kind::policy(
+    "MeshPassthrough",
+    "meshpassthroughs",
+    "mp",
+    PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, order: 500 },
+    Language::of::<MeshPassthrough>(),
+);
+
+impl Spec for MeshPassthrough {
+    type Status = NoStatus;
+
+    fn check(&self, _: &CheckCtx<'_>, problems: &mut Problems) {
+        check::check(self, problems);
+    }
+
+    fn warnings(&self, _: &CheckCtx<'_>) -> Vec<String> {
+        target_ref::deprecations(self.target_ref.as_ref())
+    }
+}

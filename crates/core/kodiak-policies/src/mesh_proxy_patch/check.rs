@@ -1,0 +1,172 @@
+//! What is wrong with it.
+//!
+//! A `value` is only known to be YAML of an object here: what Envoy takes is known where its types are.
+
+use kodiak_model::{CheckCtx, Choice, FieldPath, Problems, TargetRules, yaml};
+
+use super::{
+    ClusterMod, Conf, FilterMod, FilterOperation, JsonPatch, ListenerMod, MeshProxyPatch, Modification,
+    ResourceOperation, VirtualHostMod,
+};
+use crate::top_level;
+
+pub(super) fn check(spec: &MeshProxyPatch, ctx: &CheckCtx<'_>, problems: &mut Problems) {
+    let at = FieldPath::SPEC;
+    let MeshProxyPatch { target_ref, default } = spec;
+    if let Some(target) = target_ref {
+        let kinds = if ctx.is_system_role() { top_level::PROXIES_AND_GATEWAYS } else { top_level::PROXIES };
+        target.check(TargetRules::kinds(kinds), &at.field("targetRef"), problems);
+    }
+    let Conf { append_modifications } = default;
+    let at = at.field("default");
+    let at = at.field("appendModifications");
+    let modifications = append_modifications.as_deref().unwrap_or_default();
+    problems.require(!modifications.is_empty(), &at, "must not be empty");
+    for (n, modification) in modifications.iter().enumerate() {
+        check_modification(modification, &at.index(n), problems);
+    }
+}
+
+fn check_modification(modification: &Modification, at: &FieldPath<'_>, problems: &mut Problems) {
+    let Modification { cluster, listener, network_filter, http_filter, virtual_host } = modification;
+    let set = [
+        cluster.is_some(),
+        listener.is_some(),
+        network_filter.is_some(),
+        http_filter.is_some(),
+        virtual_host.is_some(),
+    ];
+    let count = set.iter().filter(|set| **set).count();
+    if count != 1 {
+        let message =
+            format!("exactly one modification can be defined at a time. Currently, {count} modifications are defined");
+        problems.add(at, message);
+        return;
+    }
+    if let Some(ClusterMod { matching, operation, value, json_patches }) = cluster {
+        let body = Body { name: "cluster", value: value.as_deref(), json_patches: json_patches.as_deref() };
+        let forbidden = matching.as_ref().map(|_| "match");
+        check_resource(operation.as_ref(), forbidden, &body, at, problems);
+    }
+    if let Some(ListenerMod { matching, operation, value, json_patches }) = listener {
+        let body = Body { name: "listener", value: value.as_deref(), json_patches: json_patches.as_deref() };
+        let forbidden = matching.as_ref().map(|_| "match");
+        check_resource(operation.as_ref(), forbidden, &body, at, problems);
+    }
+    if let Some(VirtualHostMod { matching, operation, value, json_patches }) = virtual_host {
+        let body = Body { name: "virtualHost", value: value.as_deref(), json_patches: json_patches.as_deref() };
+        let forbidden = matching.as_ref().and_then(|matching| matching.name.as_ref()).map(|_| "match.name");
+        check_resource(operation.as_ref(), forbidden, &body, at, problems);
+    }
+    if let Some(filter) = network_filter {
+        check_filter(filter, "networkFilter", at, problems);
+    }
+    if let Some(filter) = http_filter {
+        check_filter(filter, "httpFilter", at, problems);
+    }
+}
+
+/// `forbidden` is what the user says about existing resources, which must not be said about a new one.
+fn check_resource(
+    operation: Option<&Choice<ResourceOperation>>,
+    forbidden: Option<&str>,
+    body: &Body<'_>,
+    at: &FieldPath<'_>,
+    problems: &mut Problems,
+) {
+    let at = at.field(body.name);
+    match operation.and_then(Choice::known) {
+        Some(ResourceOperation::Add) => {
+            if let Some(field) = forbidden {
+                problems.add(&at.field(field), "must not be defined");
+            }
+            body.check_added(&at, problems);
+        }
+        Some(ResourceOperation::Patch) => body.check_patch(&at, problems),
+        Some(ResourceOperation::Remove) => body.check_removed(&at, problems),
+        None => {
+            problems
+                .add(&at.field("operation"), r#"invalid operation. Available operations: "Add", "Patch", "Remove""#);
+        }
+    }
+}
+
+fn check_filter(filter: &FilterMod, name: &str, at: &FieldPath<'_>, problems: &mut Problems) {
+    let FilterMod { matching, operation, value, json_patches } = filter;
+    let body = Body { name, value: value.as_deref(), json_patches: json_patches.as_deref() };
+    let at = at.field(name);
+    let named = matching.as_ref().is_some_and(|matching| matching.name.is_some());
+    let at_match = at.field("match");
+    let at_name = at_match.field("name");
+    match operation.as_ref().and_then(Choice::known) {
+        Some(FilterOperation::AddFirst | FilterOperation::AddLast) => body.check_added(&at, problems),
+        Some(FilterOperation::AddBefore) => {
+            const MESSAGE: &str = "must be defined. You need to pick a filter before which this one will be added";
+            problems.require(named, &at_name, MESSAGE);
+            body.check_added(&at, problems);
+        }
+        Some(FilterOperation::AddAfter) => {
+            const MESSAGE: &str = "must be defined. You need to pick a filter after which this one will be added";
+            problems.require(named, &at_name, MESSAGE);
+            body.check_added(&at, problems);
+        }
+        Some(FilterOperation::Patch) => {
+            problems.require(named, &at_name, "must be defined");
+            body.check_patch(&at, problems);
+        }
+        Some(FilterOperation::Remove) => body.check_removed(&at, problems),
+        None => problems.add(
+            &at.field("operation"),
+            r#"invalid operation. Available operations: "AddFirst", "AddLast", "AddBefore", "AddAfter", "Patch", "Remove""#,
+        ),
+    }
+}
+
+/// What a modification writes.
+struct Body<'a> {
+    name: &'a str,
+    value: Option<&'a str>,
+    json_patches: Option<&'a [JsonPatch]>,
+}
+
+impl Body<'_> {
+    fn check_added(&self, at: &FieldPath<'_>, problems: &mut Problems) {
+        match self.value {
+            None => problems.add(&at.field("value"), "must be defined"),
+            Some(value) => check_value(value, &at.field("value"), problems),
+        }
+    }
+
+    fn check_patch(&self, at: &FieldPath<'_>, problems: &mut Problems) {
+        let Self { name, value, json_patches } = self;
+        match (value, json_patches.unwrap_or_default()) {
+            (None, []) => problems.add(at, format!("{name} must have exactly one defined: value, jsonPatches")),
+            (Some(value), []) => check_value(value, &at.field("value"), problems),
+            (Some(_), [_, ..]) => {
+                problems.add(at, format!("{name} must have only one type defined: value, jsonPatches"));
+            }
+            (None, patches) => {
+                let at = at.field("jsonPatches");
+                for (n, patch) in patches.iter().enumerate() {
+                    patch.check(&at.index(n), problems);
+                }
+            }
+        }
+    }
+
+    fn check_removed(&self, at: &FieldPath<'_>, problems: &mut Problems) {
+        problems.require(self.value.is_none(), &at.field("value"), "must not be defined");
+    }
+}
+
+fn check_value(value: &str, at: &FieldPath<'_>, problems: &mut Problems) {
+    let fault = match yaml::parse(value) {
+        Err(error) => error.to_string(),
+        Ok(documents) => match documents.as_slice() {
+            [document] if document.value.is_object() => return,
+            [_] => "it is not an object".to_owned(),
+            _ => "it is not one document".to_owned(),
+        },
+    };
+    problems.add(at, format!("native Envoy resource is not valid: {fault}"));
+}

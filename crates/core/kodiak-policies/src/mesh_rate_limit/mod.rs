@@ -1,0 +1,34 @@
+//! MeshRateLimit: how many requests and connections each proxy lets through in a time.
+
+mod check;
+mod spec;
+
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+
+pub use spec::{Conf, Local, LocalHttp, LocalTcp, MeshRateLimit, OnRateLimit, Rate};
+
+use crate::from_to::is_used;
+
+pub static KIND: Kind = Kind::policy(
+    "MeshRateLimit",
+    "meshratelimits",
+    "mrl",
+    PolicyFacts { to: true, from: true, rules: true, from_as_rules: true, order: 900 },
+    Language::of::<MeshRateLimit>(),
+);
+
+impl Spec for MeshRateLimit {
+    type Status = NoStatus;
+
+    fn check(&self, ctx: &CheckCtx<'_>, problems: &mut Problems) {
+        check::check(self, ctx, problems);
+    }
+
+    fn warnings(&self, _: &CheckCtx<'_>) -> Vec<String> {
+        let mut warnings = target_ref::deprecations(self.target_ref.as_ref());
+        if is_used(self.from.as_ref()) {
+            warnings.push("'from' field is deprecated, use 'rules' instead".to_owned());
+        }
+        warnings
+    }
+}

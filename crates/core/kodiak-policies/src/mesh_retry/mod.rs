@@ -1,0 +1,31 @@
+//! MeshRetry: which calls are tried again, how often and when.
+
+mod check;
+mod spec;
+
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+
+pub use spec::{
+    BackOff, Conf, Grpc, GrpcRetryOn, Http, MeshRetry, Predicate, PredicateType, RateLimitFormat, RateLimitedBackOff,
+    ResetHeader, Tcp,
+};
+
+pub static KIND: Kind = Kind::policy(
+    "MeshRetry",
+    "meshretries",
+    "mr",
+    PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, order: 1400 },
+    Language::of::<MeshRetry>(),
+);
+
+impl Spec for MeshRetry {
+    type Status = NoStatus;
+
+    fn check(&self, ctx: &CheckCtx<'_>, problems: &mut Problems) {
+        check::check(self, ctx, problems);
+    }
+
+    fn warnings(&self, _: &CheckCtx<'_>) -> Vec<String> {
+        target_ref::deprecations(self.target_ref.as_ref())
+    }
+}

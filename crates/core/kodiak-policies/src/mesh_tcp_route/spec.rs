@@ -1,0 +1,42 @@
+//! What users write.
+
+use kodiak_model::{BackendRef, TargetRef};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MeshTCPRoute {
+    /// The proxies whose connections are routed. All of the mesh when missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_ref: Option<TargetRef>,
+    /// The destinations that these proxies call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub to: Option<Vec<To>>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["targetRef", "rules"]))]
+pub struct To {
+    pub target_ref: TargetRef,
+    /// One rule. Without it, connections go to the destination itself.
+    #[schemars(length(max = 1))]
+    pub rules: Vec<Rule>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["default"]))]
+pub struct Rule {
+    pub default: RuleConf,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RuleConf {
+    /// Where connections go, in proportion to the weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backend_refs: Option<Vec<BackendRef>>,
+}

@@ -1,0 +1,33 @@
+//! MeshTrace: which calls are traced, and where their spans are sent.
+
+mod check;
+mod spec;
+
+use kodiak_model::{CheckCtx, Kind, Language, PolicyFacts, Problems, Spec, target_ref};
+
+pub use spec::{
+    Backend, BackendType, Conf, DatadogBackend, HeaderTag, MeshTrace, OpenTelemetryBackend, Sampling, Tag,
+    ZipkinApiVersion, ZipkinBackend,
+};
+
+use crate::policy_status::PolicyStatus;
+
+pub static KIND: Kind = Kind::policy(
+    "MeshTrace",
+    "meshtraces",
+    "mtr",
+    PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, order: 700 },
+    Language::of::<MeshTrace>(),
+);
+
+impl Spec for MeshTrace {
+    type Status = PolicyStatus;
+
+    fn check(&self, ctx: &CheckCtx<'_>, problems: &mut Problems) {
+        check::check(self, ctx, problems);
+    }
+
+    fn warnings(&self, _: &CheckCtx<'_>) -> Vec<String> {
+        target_ref::deprecations(self.target_ref.as_ref())
+    }
+}

@@ -1,0 +1,42 @@
+//! MeshTrafficPermission: who may call whom.
+
+mod check;
+mod spec;
+
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, TargetKind, target_ref};
+
+pub use spec::{Action, Conf, MeshTrafficPermission, Rule, RuleConf};
+
+pub static KIND: Kind = Kind::policy(
+    "MeshTrafficPermission",
+    "meshtrafficpermissions",
+    "mtp",
+    PolicyFacts { to: false, from: true, rules: true, from_as_rules: false, order: 1100 },
+    Language::of::<MeshTrafficPermission>(),
+);
+
+impl Spec for MeshTrafficPermission {
+    type Status = NoStatus;
+
+    fn check(&self, _: &CheckCtx<'_>, problems: &mut Problems) {
+        check::check(self, problems);
+    }
+
+    fn warnings(&self, _: &CheckCtx<'_>) -> Vec<String> {
+        let from = self.from.as_deref().unwrap_or_default();
+        let mut warnings = Vec::new();
+        if !from.is_empty() {
+            warnings.push(
+                "'from' field is deprecated and will be removed in 3.0, use 'rules' with MeshIdentity (spiffeId) instead"
+                    .to_owned(),
+            );
+        }
+        let services = from.iter().filter(|item| item.target_ref.known_kind() == Some(TargetKind::MeshService));
+        warnings.extend(services.map(|_| {
+            "MeshService value for 'from[].targetRef.kind' is deprecated, use MeshSubset with 'kuma.io/service' instead"
+                .to_owned()
+        }));
+        warnings.extend(target_ref::deprecations(self.target_ref.as_ref()));
+        warnings
+    }
+}

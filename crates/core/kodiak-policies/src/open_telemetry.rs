@@ -1,0 +1,63 @@
+//! OpenTelemetry collectors, as the policies for logs, metrics and traces name them.
+
+use std::collections::BTreeMap;
+
+use kodiak_model::{Choice, FieldPath, Problems, words};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+words! {
+    pub enum CollectorKind {
+        MeshOpenTelemetryBackend = "MeshOpenTelemetryBackend",
+    }
+}
+
+/// A collector that is described by a resource of its own. Found by name or by labels; of several, the oldest.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("required" = ["kind"]))]
+pub struct CollectorRef {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Choice<CollectorKind>>,
+    /// For resources of the same control plane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// For resources of another control plane, whose names are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+}
+
+/// Exactly one of the two must be set. `check_endpoint` adds what a policy asks of an endpoint beyond its form.
+pub(crate) fn check(
+    endpoint: Option<&str>,
+    backend_ref: Option<&CollectorRef>,
+    at: &FieldPath<'_>,
+    problems: &mut Problems,
+    check_endpoint: impl Fn(&str, &FieldPath<'_>, &mut Problems),
+) {
+    match (endpoint.filter(|endpoint| !endpoint.is_empty()), backend_ref) {
+        (Some(_), Some(_)) => {
+            problems.add(at, "openTelemetry must have only one type defined: endpoint, backendRef");
+        }
+        (None, None) => problems.add(at, "openTelemetry must have exactly one defined: endpoint, backendRef"),
+        (None, Some(backend_ref)) => backend_ref.check(&at.field("backendRef"), problems),
+        (Some(endpoint), None) if endpoint.contains(['/', '?', '#']) => {
+            problems.add(&at.field("endpoint"), "must be in host:port format, not a URL");
+        }
+        (Some(endpoint), None) => check_endpoint(endpoint, &at.field("endpoint"), problems),
+    }
+}
+
+impl CollectorRef {
+    fn check(&self, at: &FieldPath<'_>, problems: &mut Problems) {
+        let Self { kind, name, labels } = self;
+        kind.clone().unwrap_or(Choice::Unknown(String::new())).check(at, "kind", problems);
+        let named = name.as_ref().is_some_and(|name| !name.is_empty());
+        let labelled = labels.as_ref().is_some_and(|labels| !labels.is_empty());
+        match (named, labelled) {
+            (true, true) => problems.add(at, "backendRef must have only one type defined: name, labels"),
+            (false, false) => problems.add(at, "backendRef must have exactly one defined: name, labels"),
+            (true, false) | (false, true) => (),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What MeshHTTPRoute and MeshTCPRoute share: whose traffic they route, and where to.
+
+use kodiak_model::{CheckCtx, FieldPath, Problems, TargetKind, TargetRef, TargetRules};
+
+use crate::top_level;
+
+pub(crate) const BACKENDS: &[TargetKind] = &[
+    TargetKind::MeshService,
+    TargetKind::MeshServiceSubset,
+    TargetKind::MeshExternalService,
+    TargetKind::MeshMultiZoneService,
+];
+
+const DESTINATIONS: &[TargetKind] =
+    &[TargetKind::MeshService, TargetKind::MeshExternalService, TargetKind::MeshMultiZoneService];
+
+/// Whose traffic a route is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Callers {
+    Sidecars,
+    /// Its traffic comes from outside, so it has no destination yet.
+    Gateway,
+}
+
+impl Callers {
+    /// Checks the top-level ref. Only policies of the system may speak about gateways.
+    pub(crate) fn check(target: Option<&TargetRef>, ctx: &CheckCtx<'_>, problems: &mut Problems) -> Self {
+        let Some(target) = target else { return Self::Sidecars };
+        let kinds = if ctx.is_system_role() { top_level::PROXIES_AND_GATEWAYS } else { top_level::PROXIES };
+        let rules = TargetRules { kinds, gateway_tags: true, inbounds: false };
+        target.check(rules, &FieldPath::SPEC.field("targetRef"), problems);
+        if target.known_kind() == Some(TargetKind::MeshGateway) { Self::Gateway } else { Self::Sidecars }
+    }
+
+    /// What `to[].targetRef` may name.
+    pub(crate) fn destinations(self) -> TargetRules<'static> {
+        TargetRules::kinds(match self {
+            Self::Sidecars => DESTINATIONS,
+            Self::Gateway => &[TargetKind::Mesh],
+        })
+    }
+}

@@ -1,0 +1,74 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn proxy(networking: Value, insight: Option<Value>) -> Proxy {
+    Proxy {
+        dataplane: serde_json::from_value(json!({ "networking": networking })).unwrap(),
+        insight: insight.map(|insight| serde_json::from_value(insight).unwrap()),
+    }
+}
+
+fn connected(backend: &str) -> Option<Value> {
+    Some(json!({
+        "subscriptions": [{ "connectTime": "2026-01-01T00:00:00Z", "version": { "envoy": { "version": "1.40.0" } } }],
+        "mTLS": { "issuedBackend": backend, "supportedBackends": [backend] },
+    }))
+}
+
+fn mesh() -> Vec<Proxy> {
+    let inbound = |service: &str, zone: &str| {
+        json!({ "inbound": [{ "port": 80, "tags": { "kuma.io/service": service, "kuma.io/zone": zone } }] })
+    };
+    vec![
+        proxy(inbound("web", "east"), connected("ca-1")),
+        proxy(inbound("web", "west"), None),
+        proxy(inbound("db", "east"), connected("ca-1")),
+        proxy(json!({ "gateway": { "tags": { "kuma.io/service": "edge" } } }), connected("ca-1")),
+    ]
+}
+
+#[test]
+fn services_are_as_good_as_their_proxies() {
+    let services = serde_json::to_value(services(&mesh(), false)).unwrap();
+    assert_eq!(
+        services,
+        json!({
+            "web": {
+                "status": "partially_degraded", "dataplanes": { "total": 2, "online": 1, "offline": 1 },
+                "issuedBackends": { "ca-1": 1 }, "addressPort": "web.mesh:80", "zones": ["east", "west"],
+            },
+            "db": {
+                "status": "online", "dataplanes": { "total": 1, "online": 1 },
+                "issuedBackends": { "ca-1": 1 }, "addressPort": "db.mesh:80", "zones": ["east"],
+            },
+            "edge": {
+                "status": "online", "dataplanes": { "total": 1, "online": 1 },
+                "issuedBackends": { "ca-1": 1 }, "serviceType": "gateway_delegated",
+            },
+        })
+    );
+}
+
+#[test]
+fn only_delegated_gateways_are_known_by_tag_once_mesh_services_took_over() {
+    let services = services(&mesh(), true);
+    assert_eq!(services.keys().collect::<Vec<_>>(), ["edge"]);
+}
+
+#[test]
+fn a_mesh_is_counted_by_sort_state_version_and_authority() {
+    let proxies = mesh();
+    let services = services(&proxies, false);
+    let resources = [("Dataplane", 4, false), ("MeshTimeout", 2, true)];
+    let facts = MeshFacts { resources: &resources, services: &services, exclusive: false };
+    let insight = serde_json::to_value(mesh_insight(&proxies, &facts)).unwrap();
+    assert_eq!(insight["dataplanes"], json!({ "total": 4, "online": 3, "offline": 1 }));
+    assert_eq!(insight["dataplanesByType"]["gatewayDelegated"], json!({ "total": 1, "online": 1 }));
+    assert_eq!(insight["dpVersions"]["envoy"]["1.40.0"], json!({ "total": 3, "online": 3 }));
+    assert_eq!(insight["dpVersions"]["envoy"]["unknown"], json!({ "total": 1, "offline": 1 }));
+    assert_eq!(insight["mTLS"]["supportedBackends"]["ca-1"], json!({ "total": 3, "online": 3 }));
+    assert_eq!(insight["services"], json!({ "total": 3, "internal": 3 }));
+    assert_eq!(insight["policies"], json!({ "MeshTimeout": { "total": 2 } }));
+    assert_eq!(insight["resources"]["Dataplane"], json!({ "total": 4 }));
+}

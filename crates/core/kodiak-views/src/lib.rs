@@ -1,0 +1,6 @@
+//! What follows from the resources of a mesh, for people and for proxies.
+//!
+//! **Invariant:** views are pure functions of what they are given; equal inputs give equal views.
+//! **Invariant:** nothing here knows Envoy, a store or HTTP.
+
+pub mod insights;

@@ -1,0 +1,71 @@
+//! Finding cases, and comparing what came out.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+pub(crate) struct Case {
+    /// The path below the suite, without its ending.
+    pub(crate) name: String,
+    pub(crate) input: PathBuf,
+    /// The path of the input without its ending: outputs are named after it.
+    stem: String,
+}
+
+pub(crate) enum Outcome {
+    Passed,
+    Failed(String),
+    Skipped(String),
+}
+
+impl Case {
+    pub(crate) fn text(&self) -> anyhow::Result<String> {
+        fs::read_to_string(&self.input).with_context(|| format!("cannot read {}", self.input.display()))
+    }
+
+    /// The text of the file beside the input that ends so, if there is one.
+    pub(crate) fn beside(&self, ending: &str) -> Option<String> {
+        fs::read_to_string(format!("{}{ending}", self.stem)).ok()
+    }
+}
+
+pub(crate) fn find(folder: &Path, endings: &[&str]) -> anyhow::Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(current) = folders.pop() {
+        for entry in fs::read_dir(&current).with_context(|| format!("cannot read {}", current.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = path.to_string_lossy().into_owned();
+            if let Some(stem) = endings.iter().find_map(|ending| text.strip_suffix(ending)) {
+                let name = Path::new(stem).strip_prefix(folder).map_or_else(|_| stem.into(), Path::to_path_buf);
+                cases.push(Case { name: name.to_string_lossy().into_owned(), stem: stem.to_owned(), input: path });
+            }
+        }
+    }
+    cases.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(cases)
+}
+
+/// Passed when equal; else both sides, pretty.
+pub(crate) fn compare(expected: &Value, found: &Value) -> Outcome {
+    if expected == found {
+        return Outcome::Passed;
+    }
+    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+    let (expected, found) = (pretty(expected), pretty(found));
+    let (wanted, got): (Vec<_>, Vec<_>) = (expected.lines().collect(), found.lines().collect());
+    let same = wanted.iter().zip(&got).take_while(|(a, b)| a == b).count();
+    let around = |lines: &[&str], sign: &str| {
+        let start = same.saturating_sub(3);
+        lines.iter().skip(start).take(14).map(|line| format!("  {sign} {line}\n")).collect::<String>()
+    };
+    Outcome::Failed(format!("{}{}", around(&wanted, "expected"), around(&got, "found   ")))
+}

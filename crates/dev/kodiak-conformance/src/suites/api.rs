@@ -1,0 +1,160 @@
+//! `api`: resources loaded into the store, requests from the first comment lines, JSON answers out.
+
+use std::net::SocketAddr;
+
+use anyhow::Context as _;
+use axum::{
+    body::{Body, to_bytes},
+    http::{Method, Request, header},
+};
+use kodiak_api::{Api, ApiConfig, Connection, Info, Metrics};
+use kodiak_catalog::{Catalog, Settings, owner_of};
+use kodiak_kinds::kinds;
+use kodiak_model::{Place, Problems, ResourceKey, check, yaml};
+use kodiak_store::{Backend, Expect, Store, StoreConfig, Transaction, Write};
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+use crate::{
+    case::{Case, Outcome, compare},
+    deviations,
+};
+
+const ADDRESS: &str = "127.0.0.1:5681";
+
+pub(crate) fn run(case: &Case) -> anyhow::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run_async(case))
+}
+
+async fn run_async(case: &Case) -> anyhow::Result<Outcome> {
+    let text = case.text()?;
+    let actions = actions(&text)?;
+    let place = Place::Zone { name: "default".to_owned() };
+    let store = Store::open(StoreConfig::new(Backend::Memory)).await?;
+    if let Some(reason) = load(&store, &text).await? {
+        return Ok(Outcome::Skipped(reason));
+    }
+    let catalog = Catalog::new(store, Settings { place, unsafe_delete: false });
+    let router = kodiak_api::router(Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new()));
+    for (n, action) in actions.iter().enumerate() {
+        let suffix = if actions.len() > 1 { format!("_{n:02}") } else { String::new() };
+        let body = case.beside(&format!("{suffix}.request.json")).unwrap_or_default();
+        let (status, answer) = send(&router, action, body).await?;
+        if answer.starts_with("404: Page Not Found") || answer.starts_with("405: Method Not Allowed") {
+            return Ok(Outcome::Skipped(format!("{} {} is not served yet", action.method, action.path)));
+        }
+        if status != action.status {
+            let Action { method, path, .. } = action;
+            return Ok(Outcome::Failed(format!("{method} {path}: expected {}, found {status}: {answer}", action.status)));
+        }
+        let golden = case.beside(&format!("{suffix}.golden.json"));
+        let expected = golden.map(|text| serde_json::from_str(&text)).transpose()?;
+        let found = if answer.is_empty() { None } else { Some(serde_json::from_str(&answer)?) };
+        if let outcome @ Outcome::Failed(_) = compare_answers(expected, found) {
+            return Ok(outcome);
+        }
+    }
+    Ok(Outcome::Passed)
+}
+
+struct Action {
+    method: Method,
+    path: String,
+    status: u16,
+}
+
+/// `#/meshes/default/dataplanes/dp-1 404 method=DELETE`
+fn actions(text: &str) -> anyhow::Result<Vec<Action>> {
+    let comments = text.lines().take_while(|line| line.starts_with('#'));
+    let mut actions = Vec::new();
+    for line in comments.filter_map(|line| line.strip_prefix('#').filter(|rest| rest.starts_with('/'))) {
+        let mut words = line.split_whitespace();
+        let path = words.next().context("an action has a path")?.to_owned();
+        let status = words.next().context("an action has a status")?.parse()?;
+        let method = words.next().and_then(|word| word.strip_prefix("method=")).unwrap_or("GET").parse()?;
+        actions.push(Action { method, path, status });
+    }
+    Ok(actions)
+}
+
+/// Puts the documents into the store as they are: their specs checked, with the labels they have and no others.
+async fn load(store: &Store, text: &str) -> anyhow::Result<Option<String>> {
+    let documents = match yaml::parse(text) {
+        Ok(documents) => documents,
+        Err(error) => return Ok(Some(format!("the input is not YAML that we take: {error}"))),
+    };
+    let mut loaded = Vec::new();
+    for document in documents {
+        let draft = kodiak_kinds::draft(document.value).map_err(|problems| anyhow::anyhow!("{problems}"))?;
+        let Some(kind) = kinds().by_name(&draft.kind) else { return Ok(Some(format!("there is no kind {}", draft.kind))) };
+        let mut problems = Problems::default();
+        let found = check::spec(kind, draft.clone(), &mut problems);
+        let spec = found.with_context(|| format!("{} {}: {problems}", draft.kind, draft.name))?.json().to_owned();
+        loaded.push((kind, draft, spec));
+    }
+    // Meshes first: the others are theirs.
+    loaded.sort_by_key(|(kind, ..)| kind.name != "Mesh");
+    for (kind, draft, spec) in loaded {
+        let mesh = draft.mesh.unwrap_or_default();
+        let key = ResourceKey::in_mesh(kind.name, &mesh, &draft.name);
+        let owner = owner_of(kind, &mesh, &draft.name).filter(|owner| store.get(owner).is_some());
+        let mut writes =
+            vec![Write::Put { key: key.clone(), spec: spec.into(), labels: draft.labels, owner, expect: Expect::Any }];
+        if let Some(status) = draft.status.and_then(kind.language.canonical_status) {
+            writes.push(Write::PutStatus { key, status: status.into(), expect: Expect::Any });
+        }
+        store.commit(Transaction(writes)).await?;
+    }
+    Ok(None)
+}
+
+async fn send(router: &axum::Router, action: &Action, body: String) -> anyhow::Result<(u16, String)> {
+    let mut request = Request::builder()
+        .method(action.method.clone())
+        .uri(action.path.replace('[', "%5B").replace(']', "%5D"))
+        .header(header::HOST, ADDRESS)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Body::from(body))?;
+    request.extensions_mut().insert(Connection { peer: SocketAddr::from(([127, 0, 0, 1], 1)), tls: false });
+    let response = router.clone().oneshot(request).await?;
+    let status = response.status().as_u16();
+    let bytes = to_bytes(response.into_body(), usize::MAX).await?;
+    Ok((status, String::from_utf8(bytes.to_vec())?))
+}
+
+fn compare_answers(expected: Option<Value>, found: Option<Value>) -> Outcome {
+    let (mut expected, mut found) = (expected.unwrap_or_default(), found.unwrap_or_default());
+    deviations::with_unknown_fields(&mut expected, &found);
+    normalize(&mut expected);
+    normalize(&mut found);
+    compare(&expected, &found)
+}
+
+/// What differs from run to run, and the order of problems, which is nobody's contract.
+fn normalize(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if is_time(text) {
+                "0001-01-01T00:00:00Z".clone_into(text);
+            }
+            *text = text.replace(ADDRESS, "{{address}}");
+        }
+        Value::Array(list) => list.iter_mut().for_each(normalize),
+        Value::Object(map) => {
+            map.values_mut().for_each(normalize);
+            for field in ["invalid_parameters", "causes"] {
+                if let Some(Value::Array(list)) = map.get_mut(field) {
+                    list.sort_by_key(Value::to_string);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => (),
+    }
+}
+
+fn is_time(text: &str) -> bool {
+    let shape = "dddd-dd-ddTdd:dd:d";
+    text.len() > shape.len()
+        && text.bytes().zip(shape.bytes()).all(|(b, s)| if s == b'd' { b.is_ascii_digit() } else { b == s })
+}

@@ -1,0 +1,4 @@
+//! How the cases of each suite are fed.
+
+pub(crate) mod api;
+pub(crate) mod validate;

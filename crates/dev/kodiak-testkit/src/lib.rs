@@ -1,0 +1,3 @@
+//! kodiak-testkit
+
+pub mod postgres;

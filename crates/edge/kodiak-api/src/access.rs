@@ -1,0 +1,54 @@
+//! What a route needs, and whether a user has it.
+
+use kodiak_model::{Access, Kind};
+
+use crate::{ApiError, User, config::AccessConfig};
+
+/// What one route is about. Every route has one; there is no default.
+#[derive(Debug, Clone, Copy)]
+pub enum Need {
+    /// Answers everybody, without asking who.
+    Nothing,
+    Metadata,
+    Read(&'static Kind),
+    Modify(&'static Kind),
+    /// Resources that are named by the request itself.
+    ReadAny,
+    DataplaneToken,
+    UserToken,
+    ZoneToken,
+}
+
+impl Need {
+    pub(crate) fn check(self, access: &AccessConfig, user: &User) -> Result<(), ApiError> {
+        let (allowed, action) = match self {
+            Self::Nothing | Self::ReadAny => return Ok(()),
+            Self::Read(kind) if kind.access != Access::Admin => return Ok(()),
+            Self::Read(kind) | Self::Modify(kind) if kind.access == Access::Admin => {
+                (&access.admin_resources, format!("the resource of type {:?}", kind.name))
+            }
+            Self::Read(kind) | Self::Modify(kind) => {
+                (&access.modify_resources, format!("the resource of type {:?}", kind.name))
+            }
+            Self::Metadata => (&access.control_plane_metadata, "control plane metadata".to_owned()),
+            Self::DataplaneToken => (&access.generate_dataplane_token, "the generation of dataplane token".to_owned()),
+            Self::UserToken => (&access.generate_user_token, "the generation of user token".to_owned()),
+            Self::ZoneToken => (&access.generate_zone_token, "the generation of zone token".to_owned()),
+        };
+        if allowed.allows(user) { Ok(()) } else { Err(ApiError::denied(&user.to_string(), &action)) }
+    }
+
+    /// As the OpenAPI document says it.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Self::Nothing => "none",
+            Self::Metadata => "controlPlaneMetadata",
+            Self::Read(kind) | Self::Modify(kind) if kind.access == Access::Admin => "adminResources",
+            Self::Read(_) | Self::ReadAny => "read",
+            Self::Modify(_) => "modifyResources",
+            Self::DataplaneToken => "generateDpToken",
+            Self::UserToken => "generateUserToken",
+            Self::ZoneToken => "generateZoneToken",
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! How the API behaves. Filled by the control plane's configuration.
+
+use crate::user::{AUTHENTICATED, UNAUTHENTICATED, User};
+
+#[derive(Debug, Clone)]
+pub struct ApiConfig {
+    /// Refuses all writes.
+    pub read_only: bool,
+    pub authn: AuthnConfig,
+    pub access: AccessConfig,
+    /// Origins whose pages may call the API from a browser. None by default, and never all.
+    pub cors_allowed_domains: Vec<String>,
+    /// Prefix of every path: `/` or `/kodiak`.
+    pub base_path: String,
+    /// Whether the control plane issues tokens itself.
+    pub issue: IssueConfig,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct AuthnConfig {
+    /// Takes user tokens.
+    pub tokens: bool,
+    pub localhost_is_admin: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct IssueConfig {
+    pub user: bool,
+    pub dataplane: bool,
+    pub zone: bool,
+}
+
+/// Who may do what is not open to everyone.
+#[derive(Debug, Clone)]
+pub struct AccessConfig {
+    pub admin_resources: Allowed,
+    pub modify_resources: Allowed,
+    pub generate_dataplane_token: Allowed,
+    pub generate_user_token: Allowed,
+    pub generate_zone_token: Allowed,
+    pub control_plane_metadata: Allowed,
+}
+
+/// Users by name, or by any of their groups.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allowed {
+    pub users: Vec<String>,
+    pub groups: Vec<String>,
+}
+
+impl Allowed {
+    pub fn admins() -> Self {
+        Self {
+            users: vec![kodiak_catalog::ADMIN_USER.to_owned()],
+            groups: vec![kodiak_catalog::ADMIN_GROUP.to_owned()],
+        }
+    }
+
+    pub fn everyone() -> Self {
+        Self { users: Vec::new(), groups: vec![UNAUTHENTICATED.to_owned(), AUTHENTICATED.to_owned()] }
+    }
+
+    /// Administrators may do everything that somebody may.
+    pub(crate) fn allows(&self, user: &User) -> bool {
+        let admin = user.groups.iter().any(|group| group == kodiak_catalog::ADMIN_GROUP);
+        admin || self.users.contains(&user.name) || user.groups.iter().any(|group| self.groups.contains(group))
+    }
+}
+
+impl Default for AccessConfig {
+    fn default() -> Self {
+        Self {
+            admin_resources: Allowed::admins(),
+            modify_resources: Allowed::everyone(),
+            generate_dataplane_token: Allowed::admins(),
+            generate_user_token: Allowed::admins(),
+            generate_zone_token: Allowed::admins(),
+            control_plane_metadata: Allowed::everyone(),
+        }
+    }
+}
+
+impl Default for ApiConfig {
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            authn: AuthnConfig { tokens: true, localhost_is_admin: true },
+            access: AccessConfig::default(),
+            cors_allowed_domains: Vec::new(),
+            base_path: "/".to_owned(),
+            issue: IssueConfig { user: true, dataplane: true, zone: true },
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! From an HTTP request to a handler: who asks, may they, and then what they asked for.
+
+use std::{collections::BTreeMap, sync::Arc, time::{Duration, Instant}};
+
+use axum::{
+    Router,
+    extract::{FromRequestParts, RawPathParams, Request, State},
+    http::{HeaderValue, Method, StatusCode, header, request::Parts},
+    response::{IntoResponse, Response},
+    routing::{MethodFilter, MethodRouter},
+};
+
+use crate::{Api, ApiError, Connection, handlers::Asked, routes, routes::Route, user};
+
+/// Longer than anything here takes; bounds what a stuck request can hold.
+const TIME: Duration = Duration::from_secs(30);
+
+/// The API as a service. Requests carry their [`Connection`] as an extension.
+pub fn router(api: Api) -> Router {
+    let mut by_path: BTreeMap<String, MethodRouter<Api>> = BTreeMap::new();
+    for route in routes::all() {
+        let filter = MethodFilter::try_from(route.method.clone()).expect("routes use the methods that axum knows");
+        let path = route.path.clone();
+        let route = Arc::new(route);
+        let handler = move |State(api): State<Api>, request: Request| async move { answer(&route, api, request).await };
+        let methods = by_path.remove(&path).unwrap_or_default().on(filter, handler);
+        by_path.insert(path, methods);
+    }
+    let mut router = Router::new();
+    for (path, methods) in by_path {
+        router = router.route(&path, methods.fallback(method_not_allowed));
+    }
+    let router = router.fallback(page_not_found).with_state(api.clone());
+    let base = api.config().base_path.trim_end_matches('/').to_owned();
+    if base.is_empty() { router } else { Router::new().nest(&base, router).fallback(page_not_found) }
+}
+
+async fn page_not_found() -> Response {
+    // Older clients look for these very words.
+    (StatusCode::NOT_FOUND, "404: Page Not Found").into_response()
+}
+
+async fn method_not_allowed(State(api): State<Api>, request: Request) -> Response {
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let mut response = if request.method() == Method::OPTIONS && origin.is_some() {
+        StatusCode::NO_CONTENT.into_response()
+    } else {
+        (StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed").into_response()
+    };
+    allow_origin(&api, origin, &mut response);
+    response
+}
+
+async fn answer(route: &Route, api: Api, request: Request) -> Response {
+    let started = Instant::now();
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let result = match tokio::time::timeout(TIME, run(route, &api, request)).await {
+        Ok(result) => result,
+        Err(_) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "Timeout", "the request took too long; try again")),
+    };
+    let mut response = result.unwrap_or_else(IntoResponse::into_response);
+    allow_origin(&api, origin, &mut response);
+    api.metrics().answered(&route.method, &route.path, response.status(), started.elapsed());
+    response
+}
+
+async fn run(route: &Route, api: &Api, request: Request) -> Result<Response, ApiError> {
+    let (mut parts, body) = request.into_parts();
+    let connection = parts.extensions.get::<Connection>().copied();
+    let user = match route.need {
+        // Nobody is asked who they are where it does not matter.
+        crate::access::Need::Nothing => crate::User::anonymous(),
+        _ => user::identify(&api.config().authn, api.catalog(), connection, &parts.uri, &parts.headers)?,
+    };
+    route.need.check(&api.config().access, &user)?;
+    let params = match RawPathParams::from_request_parts(&mut parts, &()).await {
+        Ok(params) => params.iter().map(|(_, value)| value.to_owned()).collect(),
+        Err(_) => return Err(ApiError::bad_request("the path is not valid UTF-8")),
+    };
+    let asked = Asked {
+        params,
+        query: parts.uri.query().unwrap_or_default().to_owned(),
+        url: url(&parts, connection),
+        user,
+        headers: parts.headers,
+        body,
+    };
+    (route.run)(api.clone(), asked).await
+}
+
+/// The URL as the client sees it, without its query.
+fn url(parts: &Parts, connection: Option<Connection>) -> String {
+    let scheme = if connection.is_some_and(|connection| connection.tls) { "https" } else { "http" };
+    let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.or(parts.uri.authority().map(|authority| authority.as_str())).unwrap_or_default();
+    let original = parts.extensions.get::<axum::extract::OriginalUri>();
+    let path = original.map_or(parts.uri.path(), |original| original.0.path());
+    format!("{scheme}://{host}{path}")
+}
+
+/// Browsers may show answers only to the pages that are listed.
+fn allow_origin(api: &Api, origin: Option<HeaderValue>, response: &mut Response) {
+    let Some(origin) = origin else { return };
+    let listed = api.config().cors_allowed_domains.iter().any(|domain| domain != "*" && origin == domain.as_str());
+    if listed {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::VARY, HeaderValue::from_static("origin"));
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, PUT, POST, DELETE"));
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("authorization, content-type"));
+    }
+}

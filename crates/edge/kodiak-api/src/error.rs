@@ -1,0 +1,150 @@
+//! What clients are told when a request is not carried out: one JSON body for all errors.
+
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use kodiak_catalog::{Refusal, Stage};
+use kodiak_model::Problems;
+use kodiak_tokens::TokenError;
+use serde::Serialize;
+
+/// An answer that is an error. `detail` says what happened, `problems` where.
+#[derive(Debug)]
+pub struct ApiError {
+    status: StatusCode,
+    title: String,
+    detail: String,
+    problems: Problems,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(rename = "type")]
+    error_type: &'a str,
+    status: u16,
+    title: &'a str,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    invalid_parameters: Vec<Parameter<'a>>,
+    /// The older names of `detail` and `invalid_parameters`: clients still read them.
+    details: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    causes: Vec<Cause<'a>>,
+}
+
+#[derive(Serialize)]
+struct Parameter<'a> {
+    field: &'a str,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct Cause<'a> {
+    field: &'a str,
+    message: &'a str,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, title: &str, detail: impl Into<String>) -> Self {
+        Self { status, title: title.to_owned(), detail: detail.into(), problems: Problems::default() }
+    }
+
+    pub(crate) fn bad_request(detail: impl std::fmt::Display) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "Bad Request", format!("bad request: {detail}"))
+    }
+
+    pub(crate) fn not_found(title: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, title, "Not found")
+    }
+
+    pub(crate) fn invalid(title: &str, detail: &str, problems: Problems) -> Self {
+        Self { problems, ..Self::new(StatusCode::BAD_REQUEST, title, detail) }
+    }
+
+    pub(crate) fn method_not_allowed(detail: &str) -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", detail)
+    }
+
+    pub(crate) fn denied(user: &str, action: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "Access Denied", format!("user {user:?} cannot access {action}"))
+    }
+
+    pub(crate) fn unauthenticated() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Invalid authentication data", "Unauthenticated")
+    }
+
+    /// Why a token cannot be made.
+    pub(crate) fn issue(error: &TokenError) -> Self {
+        match error {
+            TokenError::KeyNotFound { .. } => Self::new(StatusCode::NOT_FOUND, "Signing Key not found", error.to_string()),
+            other => {
+                tracing::error!(error = %other, "Cannot issue a token.");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Could not issue a token", "Internal Server Error")
+            }
+        }
+    }
+
+    /// `not_found` is the title for a resource that is not there.
+    pub(crate) fn refused(refusal: Refusal, not_found: &str) -> Self {
+        match refusal {
+            Refusal::NoMesh => Self::not_found("Failed to retrieve Mesh"),
+            Refusal::NotFound => Self::not_found(not_found),
+            Refusal::Malformed(detail) => Self::new(StatusCode::BAD_REQUEST, "Bad Request", detail),
+            Refusal::Invalid { stage, problems } => Self::invalid(title_of(stage), "Resource is not valid", problems),
+            Refusal::Conflict(key) => {
+                let (kind, name, mesh) = (&key.kind, &key.name, &key.mesh);
+                let detail = format!("resource conflict: type={kind:?} name={name:?} mesh={mesh:?}");
+                Self::new(StatusCode::CONFLICT, "Conflict", detail)
+            }
+            Refusal::Store(error) => {
+                tracing::error!(error = chain(&error), "The store did not take a write.");
+                let detail = "the store is not available, nothing was changed; try again";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "Store not available", detail)
+            }
+            Refusal::Make(error) => {
+                tracing::error!(error = chain(error.as_ref()), "Cannot make what belongs to a resource.");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Could not process a resource", "Internal Server Error")
+            }
+        }
+    }
+}
+
+fn title_of(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Check => "Could not process a resource",
+        Stage::Create => "Failed to create a resource",
+        Stage::Update => "Failed to update a resource",
+        Stage::Labels => "Could not update a resource",
+        Stage::Delete => "Could not delete a resource",
+    }
+}
+
+/// An error with all its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let Self { status, title, detail, problems } = &self;
+        let body = Body {
+            error_type: "/std-errors",
+            status: status.as_u16(),
+            title,
+            detail,
+            invalid_parameters: problems.iter().map(|p| Parameter { field: &p.path, reason: &p.message }).collect(),
+            details: detail,
+            causes: problems.iter().map(|p| Cause { field: &p.path, message: &p.message }).collect(),
+        };
+        let text = serde_json::to_string(&body).expect("the body is made of strings and lists");
+        (*status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+    }
+}

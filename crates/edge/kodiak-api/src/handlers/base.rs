@@ -1,0 +1,89 @@
+//! The control plane about itself.
+
+use axum::{http::StatusCode, response::Response};
+use kodiak_kinds::kinds;
+use kodiak_model::{Kind, Provider, Scope};
+use serde_json::{Value, json};
+
+use super::{Asked, json};
+use crate::{Api, ApiError};
+
+pub(crate) async fn index(api: Api, _: Asked) -> Result<Response, ApiError> {
+    let info = api.info();
+    let body = json!({
+        "hostname": info.hostname,
+        "product": "Kodiak",
+        "version": info.version,
+        "instanceId": info.instance_id,
+        "clusterId": info.cluster_id,
+        "gui": "",
+        "basedOnKuma": "2.14.3",
+    });
+    Ok(json(StatusCode::OK, body.to_string()))
+}
+
+pub(crate) async fn config(api: Api, _: Asked) -> Result<Response, ApiError> {
+    Ok(json(StatusCode::OK, api.info().config.to_string()))
+}
+
+pub(crate) async fn who_am_i(_: Api, asked: Asked) -> Result<Response, ApiError> {
+    Ok(json(StatusCode::OK, json!({ "name": asked.user.name, "groups": asked.user.groups }).to_string()))
+}
+
+pub(crate) async fn openapi(_: Api, _: Asked) -> Result<Response, ApiError> {
+    Ok(json(StatusCode::OK, crate::openapi::document().to_string()))
+}
+
+pub(crate) async fn policies(api: Api, _: Asked) -> Result<Response, ApiError> {
+    let policies: Vec<Value> = kinds().iter().filter(|kind| kind.is_policy()).map(|kind| policy(&api, kind)).collect();
+    Ok(json(StatusCode::OK, json!({ "policies": policies }).to_string()))
+}
+
+fn policy(api: &Api, kind: &Kind) -> Value {
+    let facts = kind.policy.expect("asked of policies only");
+    json!({
+        "name": kind.name,
+        "readOnly": api.config().read_only,
+        "path": kind.path,
+        "singularDisplayName": kind.singular_display(),
+        "pluralDisplayName": kind.plural_display(),
+        "isExperimental": false,
+        "isTargetRefBased": true,
+        "isInbound": facts.from,
+        "isOutbound": facts.to,
+    })
+}
+
+pub(crate) async fn resources(api: Api, _: Asked) -> Result<Response, ApiError> {
+    let resources: Vec<Value> = kinds().iter().map(|kind| resource(&api, kind)).collect();
+    Ok(json(StatusCode::OK, json!({ "resources": resources }).to_string()))
+}
+
+fn resource(api: &Api, kind: &Kind) -> Value {
+    let mut row = json!({
+        "name": kind.name,
+        "path": kind.path,
+        "scope": match kind.scope { Scope::Mesh => "Mesh", Scope::Global => "Global" },
+        "readOnly": kind.read_only() || api.config().read_only,
+        "singularDisplayName": kind.singular_display(),
+        "pluralDisplayName": kind.plural_display(),
+        "shortName": kind.short.unwrap_or_default(),
+        "includeInFederation": federated(kind),
+    });
+    if let Some(facts) = kind.policy {
+        row["policy"] = json!({
+            "hasToTargetRef": facts.to,
+            "hasFromTargetRef": facts.from,
+            "hasRulesTargetRef": facts.rules,
+            "isTargetRef": true,
+            "isFromAsRules": facts.from_as_rules,
+        });
+    }
+    row
+}
+
+/// What a global control plane keeps for its zones: not what a zone observes or runs.
+fn federated(kind: &Kind) -> bool {
+    let of_a_zone = ["Dataplane", "Zone", "ZoneIngress", "ZoneEgress", "MeshService", "Workload"];
+    !kind.read_only() && (kind.provider == Provider::GlobalOnly || !of_a_zone.contains(&kind.name))
+}

@@ -1,0 +1,216 @@
+//! How meshes and services are doing, worked out from the store when somebody asks.
+
+use std::collections::BTreeMap;
+
+use axum::{http::StatusCode, response::Response};
+use jiff::Timestamp;
+use kodiak_catalog::spec_of;
+use kodiak_kinds::kinds;
+use kodiak_model::{
+    Kind, ResourceKey, Scope,
+    kinds::{
+        dataplane::Dataplane,
+        dataplane_insight::DataplaneInsight,
+        mesh::{Mesh, MeshServicesMode},
+        mesh_insight::DataplaneStat,
+        service_insight::Service,
+        zone_egress_insight::ZoneEgressInsight,
+        zone_ingress_insight::ZoneIngressInsight,
+        zone_insight::ZoneInsight,
+    },
+};
+use kodiak_store::{Record, Snapshot};
+use kodiak_views::insights::{
+    GlobalServices, MeshFacts, Proxy, global_proxies, global_services, mesh_insight, services,
+};
+use serde_json::{Value, json};
+
+use super::{Asked, json};
+use crate::{
+    Api, ApiError,
+    list::{ListQuery, Page, next_query},
+    render,
+};
+
+/// MeshInsight over all meshes, ServiceInsight in one or over all.
+pub(crate) async fn list(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+    let query = ListQuery::parse(&asked.query)?;
+    check_service_types(&query)?;
+    let snapshot = api.catalog().store().snapshot();
+    let mesh = asked.params.first().filter(|_| kind.scope == Scope::Mesh);
+    if let Some(mesh) = mesh {
+        let missing = |refusal| ApiError::refused(refusal, "Could not retrieve resources");
+        api.catalog().require_mesh(kind, mesh).map_err(missing)?;
+    }
+    let meshes = snapshot.list("Mesh").filter(|record| mesh.is_none_or(|mesh| *record.key.name == **mesh));
+    let mut items = Vec::new();
+    for record in meshes {
+        match kind.scope {
+            Scope::Global => items.push((record.key.name.to_string(), of_mesh(&snapshot, record))),
+            Scope::Mesh => {
+                let shown = services_of(&snapshot, record).into_iter().filter(|(_, service)| has_type(&query, service));
+                items.extend(shown.map(|(name, service)| (name.clone(), of_service(record, &name, &service))));
+            }
+        }
+    }
+    let items = items.into_iter().filter(|(name, _)| name.contains(query.name.as_str()));
+    let page = Page::of(&query, items.map(|(_, item)| item.to_string()));
+    let next = page.next.map(|offset| format!("{}?{}", asked.url, next_query(&asked.query, offset)));
+    Ok(json(StatusCode::OK, render::list(page.total, &page.items, next.as_deref())))
+}
+
+pub(crate) async fn get(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+    const NOT_FOUND: &str = "Could not retrieve a resource";
+    let snapshot = api.catalog().store().snapshot();
+    let mesh = snapshot.get(&ResourceKey::global("Mesh", asked.param(0)));
+    let item = match (kind.scope, mesh) {
+        (Scope::Global, Some(mesh)) => of_mesh(&snapshot, mesh),
+        (Scope::Global, None) => return Err(ApiError::not_found(NOT_FOUND)),
+        (Scope::Mesh, None) => return Err(ApiError::not_found("Failed to retrieve Mesh")),
+        (Scope::Mesh, Some(mesh)) => {
+            // A service that nobody offers is not an error: it has no proxies.
+            let unknown = || Service { dataplanes: Some(Default::default()), ..Service::default() };
+            let service = services_of(&snapshot, mesh).remove(asked.param(1)).unwrap_or_else(unknown);
+            of_service(mesh, asked.param(1), &service)
+        }
+    };
+    Ok(json(StatusCode::OK, item.to_string()))
+}
+
+fn check_service_types(query: &ListQuery) -> Result<(), ApiError> {
+    let known = ["internal", "external", "gateway_delegated", "gateway_builtin"];
+    if query.service_types.iter().all(|name| known.contains(&name.as_str())) {
+        return Ok(());
+    }
+    Err(ApiError::bad_request("unsupported service type"))
+}
+
+fn has_type(query: &ListQuery, service: &Service) -> bool {
+    let text = kodiak_model::Word::text(service.service_type());
+    query.service_types.is_empty() || query.service_types.iter().any(|name| name == text)
+}
+
+fn of_service(mesh: &Record, name: &str, service: &Service) -> Value {
+    with_envelope("ServiceInsight", Some(&mesh.key.name), name, mesh, json!(service))
+}
+
+fn of_mesh(snapshot: &Snapshot, mesh: &Record) -> Value {
+    let name = &*mesh.key.name;
+    let proxies = proxies_of(snapshot, name);
+    let exclusive = is_exclusive(mesh);
+    let resources: Vec<(&str, u32, bool)> = kinds()
+        .iter()
+        .filter(|kind| kind.scope == Scope::Mesh && !kind.read_only())
+        .map(|kind| (kind.name, number(snapshot.list_in(kind.name, name).count()), kind.is_policy()))
+        .filter(|(_, total, _)| *total > 0)
+        .collect();
+    let services = services(&proxies, exclusive);
+    let insight = mesh_insight(&proxies, &MeshFacts { resources: &resources, services: &services, exclusive });
+    with_envelope("MeshInsight", None, name, mesh, json!(insight))
+}
+
+/// Insights live as long as their mesh.
+fn with_envelope(kind: &str, mesh: Option<&str>, name: &str, record: &Record, spec: Value) -> Value {
+    let mut item = json!({ "type": kind });
+    if let Some(mesh) = mesh {
+        item["mesh"] = json!(mesh);
+    }
+    item["name"] = json!(name);
+    item["creationTime"] = json!(record.created.to_string());
+    item["modificationTime"] = json!(Timestamp::now().to_string());
+    if let (Some(item), Value::Object(fields)) = (item.as_object_mut(), spec) {
+        item.extend(fields);
+    }
+    item
+}
+
+fn services_of(snapshot: &Snapshot, mesh: &Record) -> BTreeMap<String, Service> {
+    services(&proxies_of(snapshot, &mesh.key.name), is_exclusive(mesh))
+}
+
+fn is_exclusive(mesh: &Record) -> bool {
+    spec_of::<Mesh>(mesh).is_some_and(|mesh| mesh.mesh_services_mode() == MeshServicesMode::Exclusive)
+}
+
+fn proxies_of(snapshot: &Snapshot, mesh: &str) -> Vec<Proxy> {
+    let with_insight = |record: &Record| {
+        let key = ResourceKey::in_mesh("DataplaneInsight", mesh, &record.key.name);
+        let insight = snapshot.get(&key).and_then(spec_of::<DataplaneInsight>);
+        Some(Proxy { dataplane: spec_of::<Dataplane>(record)?, insight })
+    };
+    snapshot.list_in("Dataplane", mesh).filter_map(with_insight).collect()
+}
+
+/// `/global-insight`
+pub(crate) async fn global(api: Api, _: Asked) -> Result<Response, ApiError> {
+    let snapshot = api.catalog().store().snapshot();
+    let mut all_proxies = Vec::new();
+    let mut all_services = GlobalServices::default();
+    for mesh in snapshot.list("Mesh") {
+        let proxies = proxies_of(&snapshot, &mesh.key.name);
+        global_services(&mut all_services, &services(&proxies, is_exclusive(mesh)));
+        all_proxies.extend(proxies);
+    }
+    let proxies = global_proxies(&all_proxies);
+    let counts = snapshot.counts();
+    let total = |kind: &Kind| counts.get(kind.name).copied().unwrap_or_default();
+    let policies: usize = kinds().iter().filter(|kind| kind.is_policy()).map(total).sum();
+    let resources: BTreeMap<&str, Value> = kinds()
+        .iter()
+        .filter(|kind| !kind.read_only() && total(kind) > 0)
+        .map(|kind| (kind.name, json!({ "total": total(kind) })))
+        .collect();
+    let online = |kind: &str, insight: &str, is_online: fn(&Record) -> bool| {
+        let online = snapshot.list(insight).filter(|record| is_online(record)).count();
+        json!({ "online": online, "total": snapshot.list(kind).count() })
+    };
+    let body = json!({
+        "createdAt": Timestamp::now().to_string(),
+        "meshes": { "total": snapshot.list("Mesh").count() },
+        "zones": {
+            "controlPlanes": online("Zone", "ZoneInsight", |r| spec_of::<ZoneInsight>(r).is_some_and(|i| i.is_online())),
+            "zoneIngresses":
+                online("ZoneIngress", "ZoneIngressInsight", |r| spec_of::<ZoneIngressInsight>(r).is_some_and(|i| i.is_online())),
+            "zoneEgresses":
+                online("ZoneEgress", "ZoneEgressInsight", |r| spec_of::<ZoneEgressInsight>(r).is_some_and(|i| i.is_online())),
+        },
+        "dataplanes": {
+            "standard": stat(proxies.standard),
+            "gatewayBuiltin": stat(proxies.gateway_builtin),
+            "gatewayDelegated": stat(proxies.gateway_delegated),
+        },
+        "services": {
+            "internal": stat(all_services.internal),
+            "external": { "total": all_services.external },
+            "gatewayBuiltin": stat(all_services.gateway_builtin),
+            "gatewayDelegated": stat(all_services.gateway_delegated),
+        },
+        "policies": { "total": policies },
+        "resources": resources,
+    });
+    Ok(json(StatusCode::OK, body.to_string()))
+}
+
+/// `/global-insights`: the older, shorter one.
+pub(crate) async fn global_resources(api: Api, _: Asked) -> Result<Response, ApiError> {
+    let counts = api.catalog().store().snapshot().counts();
+    let shown = ["GlobalSecret", "HostnameGenerator", "Mesh", "Zone", "ZoneEgress", "ZoneIngress"];
+    let total = |kind: &str| json!({ "total": counts.get(kind).copied().unwrap_or_default() });
+    let resources: BTreeMap<&str, Value> = shown.into_iter().map(|kind| (kind, total(kind))).collect();
+    let body = json!({
+        "type": "GlobalInsights",
+        "creationTime": Timestamp::now().to_string(),
+        "resources": resources,
+    });
+    Ok(json(StatusCode::OK, body.to_string()))
+}
+
+/// All numbers, zeros too.
+fn stat(stat: DataplaneStat) -> Value {
+    let DataplaneStat { total, online, offline, partially_degraded } = stat;
+    json!({ "online": online, "offline": offline, "partiallyDegraded": partially_degraded, "total": total })
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,35 @@
+//! Resources together with what was observed of them.
+
+use axum::{http::StatusCode, response::Response};
+use kodiak_model::{Kind, Overview, ResourceKey, Scope};
+
+use super::{Asked, json, resources};
+use crate::{Api, ApiError, render};
+
+const NOT_FOUND: &str = "Could not retrieve a resource";
+
+pub(crate) async fn list(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+    let overview = overview_of(kind);
+    let snapshot = api.catalog().store().snapshot();
+    resources::list_with(&api, kind, &asked, |record| {
+        let insight = snapshot.get(&ResourceKey::in_mesh(overview.insight, &record.key.mesh, &record.key.name));
+        render::overview(kind, &overview, record, insight)
+    })
+}
+
+pub(crate) async fn get(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+    let overview = overview_of(kind);
+    let (mesh, name) = match kind.scope {
+        Scope::Mesh => (asked.param(0), asked.param(1)),
+        Scope::Global => ("", asked.param(0)),
+    };
+    api.catalog().require_mesh(kind, mesh).map_err(|refusal| ApiError::refused(refusal, NOT_FOUND))?;
+    let snapshot = api.catalog().store().snapshot();
+    let record = snapshot.get(&ResourceKey::in_mesh(kind.name, mesh, name)).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
+    let insight = snapshot.get(&ResourceKey::in_mesh(overview.insight, mesh, name));
+    Ok(json(StatusCode::OK, render::overview(kind, &overview, record, insight)))
+}
+
+fn overview_of(kind: &Kind) -> Overview {
+    kind.overview.expect("overview routes are made only for kinds with an overview")
+}

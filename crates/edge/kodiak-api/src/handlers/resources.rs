@@ -1,0 +1,147 @@
+//! Reading, listing, writing and deleting resources of any kind.
+
+use axum::{http::StatusCode, response::{IntoResponse, Response}};
+use kodiak_catalog::Target;
+use kodiak_kinds::kinds;
+use kodiak_model::{Access, Kind, Kri, Scope};
+use kodiak_store::Record;
+use serde_json::json;
+
+use super::{Asked, json};
+use crate::{
+    Api, ApiError, body,
+    list::{ListQuery, Page, next_query},
+    render,
+};
+
+const NOT_FOUND: &str = "Could not retrieve a resource";
+
+/// The resource named by `/meshes/{mesh}/<kind>/{name}` or `/<kind>/{name}`.
+fn target<'a>(kind: &'static Kind, asked: &'a Asked) -> Target<'a> {
+    match kind.scope {
+        Scope::Mesh => Target { kind, mesh: asked.param(0), name: asked.param(1) },
+        Scope::Global => Target { kind, mesh: "", name: asked.param(0) },
+    }
+}
+
+pub(crate) async fn get(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+    check_format(&asked)?;
+    let target = target(kind, &asked);
+    api.catalog().require_mesh(kind, target.mesh).map_err(|refusal| ApiError::refused(refusal, NOT_FOUND))?;
+    let record = api.catalog().store().get(&target.key()).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
+    Ok(json(StatusCode::OK, render::resource(kind, &record)))
+}
+
+/// `/_kri/{kri}`
+pub(crate) async fn get_by_kri(api: Api, asked: Asked) -> Result<Response, ApiError> {
+    check_format(&asked)?;
+    let kri = Kri::parse(kinds(), asked.param(0)).map_err(ApiError::bad_request)?;
+    let kind = kinds().by_short(kri.short).expect("a KRI has the short name of a kind");
+    let snapshot = api.catalog().store().snapshot();
+    let names = |record: &&Record| kodiak_model::labels::display_name(&record.labels, &record.key.name) == kri.name;
+    let fits = |record: &&Record| {
+        let label = |key| record.labels.get(key).map(String::as_str);
+        // What was stored before it had a zone belongs to this one.
+        let zone = label(kodiak_model::labels::ZONE).is_none_or(|zone| kri.zone.is_empty() || zone == kri.zone);
+        zone && label(kodiak_model::labels::NAMESPACE).unwrap_or_default() == kri.namespace
+    };
+    let mut records = snapshot.list_in(kind.name, &kri.mesh).filter(names).filter(fits);
+    let record = records.next().ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
+    crate::access::Need::Read(kind).check(&api.config().access, &asked.user)?;
+    Ok(json(StatusCode::OK, render::resource(kind, record)))
+}
+
+/// A list in one mesh, over all meshes, or of a global kind.
+pub(crate) async fn list(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+    list_with(&api, kind, &asked, |record| render::resource(kind, record))
+}
+
+pub(crate) fn list_with(
+    api: &Api,
+    kind: &'static Kind,
+    asked: &Asked,
+    render: impl Fn(&Record) -> String,
+) -> Result<Response, ApiError> {
+    let query = ListQuery::parse(&asked.query)?;
+    let path = asked.url.splitn(4, '/').nth(3).unwrap_or_default();
+    query.check(&format!("/{path}"))?;
+    let snapshot = api.catalog().store().snapshot();
+    let mesh = asked.params.first().filter(|_| kind.scope == Scope::Mesh);
+    let page = match mesh {
+        Some(mesh) => {
+            let missing = |refusal| ApiError::refused(refusal, "Could not retrieve resources");
+            api.catalog().require_mesh(kind, mesh).map_err(missing)?;
+            Page::of(&query, snapshot.list_in(kind.name, mesh).filter(|record| query.matches(kind, record)))
+        }
+        None => Page::of(&query, snapshot.list(kind.name).filter(|record| query.matches(kind, record))),
+    };
+    let items: Vec<String> = page.items.iter().map(|record| render(record)).collect();
+    let next = page.next.map(|offset| format!("{}?{}", asked.url, next_query(&asked.query, offset)));
+    Ok(json(StatusCode::OK, render::list(page.total, &items, next.as_deref())))
+}
+
+pub(crate) async fn put(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+    if let Some(refused) = refuse_write(&api, kind) {
+        return Err(refused);
+    }
+    let dry_run = match asked.query_value("dryRun").as_deref() {
+        None | Some("false") => false,
+        Some("true" | "") => true,
+        Some(other) => return Err(ApiError::bad_request(format_args!("dryRun must be true or false, not {other:?}"))),
+    };
+    let (mesh, name) = {
+        let target = target(kind, &asked);
+        (target.mesh.to_owned(), target.name.to_owned())
+    };
+    let target = Target { kind, mesh: &mesh, name: &name };
+    let refused = |refusal| ApiError::refused(refusal, "Failed to find a resource");
+    api.catalog().require_mesh(kind, &mesh).map_err(refused)?;
+    let bytes = match body::read(&asked.headers, asked.body).await {
+        Ok(bytes) => bytes,
+        Err(refused) => return Ok(refused.into_response()),
+    };
+    let document = body::document(&bytes, kind.name)?;
+    let put = api.catalog().put(target, document, dry_run).await.map_err(refused)?;
+    if put.changed && !dry_run {
+        let action = if put.created { "create" } else { "update" };
+        tracing::info!(user = %asked.user.name, kind = kind.name, mesh, name, action, "Resource written.");
+    }
+    let status = if put.created { StatusCode::CREATED } else { StatusCode::OK };
+    let body = if put.warnings.is_empty() { json!({}) } else { json!({ "warnings": put.warnings }) };
+    Ok(json(status, body.to_string()))
+}
+
+pub(crate) async fn delete(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+    if let Some(refused) = refuse_write(&api, kind) {
+        return Err(refused);
+    }
+    let target = target(kind, &asked);
+    let refused = |refusal| ApiError::refused(refusal, "Could not delete a resource");
+    api.catalog().delete(target).await.map_err(refused)?;
+    tracing::info!(user = %asked.user.name, kind = kind.name, mesh = target.mesh, name = target.name, "Resource deleted.");
+    Ok(json(StatusCode::OK, "{}".to_owned()))
+}
+
+fn refuse_write(api: &Api, kind: &Kind) -> Option<ApiError> {
+    if api.config().read_only {
+        return Some(ApiError::method_not_allowed("this control plane's API is read-only (apiServer.readOnly)"));
+    }
+    (kind.access == Access::ReadOnly).then(|| {
+        ApiError::method_not_allowed(&format!("{} is written by the control plane alone; it can only be read", kind.name))
+    })
+}
+
+/// Only the universal form is spoken here.
+fn check_format(asked: &Asked) -> Result<(), ApiError> {
+    match asked.query_value("format").as_deref() {
+        None | Some("universal" | "") => Ok(()),
+        Some("k8s" | "kubernetes") => {
+            Err(ApiError::bad_request("the Kubernetes form is not available on a universal control plane"))
+        }
+        Some(_) => Err(ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "Bad Request",
+            r#""format" must be one of ["k8s", "kubernetes", "universal"]"#,
+        )),
+    }
+}

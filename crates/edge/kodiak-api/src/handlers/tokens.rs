@@ -1,0 +1,140 @@
+//! Issuing tokens.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use jiff::Timestamp;
+use kodiak_model::{FieldPath, Problems, ResourceKey};
+use kodiak_tokens::{
+    DataplaneClaims, TokenError, UserClaims, ZoneClaims, issue_dataplane, issue_user, issue_zone, names::TokenKind,
+    parse_valid_for,
+};
+use serde::Deserialize;
+
+use super::Asked;
+use crate::{Api, ApiError, body};
+
+const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+const INVALID: &str = "Invalid request";
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct DataplaneRequest {
+    name: String,
+    mesh: String,
+    tags: BTreeMap<String, Vec<String>>,
+    #[serde(rename = "type")]
+    proxy_type: String,
+    workload: String,
+    valid_for: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ZoneRequest {
+    zone: String,
+    scope: Vec<String>,
+    valid_for: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct UserRequest {
+    name: String,
+    groups: Vec<String>,
+    valid_for: String,
+}
+
+pub(crate) async fn dataplane(api: Api, asked: Asked) -> Result<Response, ApiError> {
+    require_issuer(api.config().issue.dataplane)?;
+    let bytes = match body::read(&asked.headers, asked.body).await {
+        Ok(bytes) => bytes,
+        Err(refused) => return Ok(refused.into_response()),
+    };
+    let request: DataplaneRequest = body::typed(&bytes)?;
+    let mut problems = Problems::default();
+    if request.mesh.is_empty() {
+        problems.add(&FieldPath::MESH, "cannot be empty");
+    } else if api.catalog().store().get(&ResourceKey::global("Mesh", &request.mesh)).is_none() {
+        problems.add(&FieldPath::MESH, format!("mesh of name {} is not found", request.mesh));
+    }
+    if !["", "dataplane", "ingress", "egress"].contains(&request.proxy_type.as_str()) {
+        problems.add(&FieldPath::TYPE, format!("{} is not a valid proxy type", request.proxy_type));
+    }
+    let valid_for = valid_for(&request.valid_for, Some(TEN_YEARS), &mut problems);
+    let valid_for = finish(valid_for, problems)?;
+    let DataplaneRequest { name, mesh, tags, proxy_type, workload, valid_for: _ } = request;
+    let key = api.catalog().signing_key(TokenKind::Dataplane { mesh: &mesh }).map_err(|error| ApiError::issue(&error))?;
+    let claims = DataplaneClaims { name, mesh, tags, kind: proxy_type, workload };
+    answer(issue_dataplane(&claims, &key, valid_for, Timestamp::now()))
+}
+
+pub(crate) async fn zone(api: Api, asked: Asked) -> Result<Response, ApiError> {
+    require_issuer(api.config().issue.zone)?;
+    let bytes = match body::read(&asked.headers, asked.body).await {
+        Ok(bytes) => bytes,
+        Err(refused) => return Ok(refused.into_response()),
+    };
+    let ZoneRequest { zone, scope, valid_for: period } = body::typed(&bytes)?;
+    let mut problems = Problems::default();
+    let at = FieldPath::ROOT.field("scope");
+    problems.require(!scope.is_empty(), &at, "cannot be empty");
+    for (n, word) in scope.iter().enumerate() {
+        let known = ["ingress", "egress"].contains(&word.as_str());
+        problems.require(known, &at.index(n), "must be ingress or egress");
+    }
+    let valid_for = valid_for(&period, None, &mut problems);
+    let valid_for = finish(valid_for, problems)?;
+    let key = api.catalog().signing_key(TokenKind::Zone).map_err(|error| ApiError::issue(&error))?;
+    answer(issue_zone(&ZoneClaims { zone, scope }, &key, valid_for, Timestamp::now()))
+}
+
+pub(crate) async fn user(api: Api, asked: Asked) -> Result<Response, ApiError> {
+    require_issuer(api.config().issue.user)?;
+    let bytes = match body::read(&asked.headers, asked.body).await {
+        Ok(bytes) => bytes,
+        Err(refused) => return Ok(refused.into_response()),
+    };
+    let UserRequest { name, groups, valid_for: period } = body::typed(&bytes)?;
+    let mut problems = Problems::default();
+    problems.require(!name.is_empty(), &FieldPath::NAME, "cannot be empty");
+    let valid_for = valid_for(&period, None, &mut problems);
+    let valid_for = finish(valid_for, problems)?;
+    let key = api.catalog().signing_key(TokenKind::User).map_err(|error| ApiError::issue(&error))?;
+    answer(issue_user(&UserClaims { name, groups }, &key, valid_for, Timestamp::now()))
+}
+
+fn require_issuer(enabled: bool) -> Result<(), ApiError> {
+    if enabled {
+        return Ok(());
+    }
+    let detail = "issuing tokens using the control plane is disabled.";
+    Err(ApiError::new(StatusCode::BAD_REQUEST, "Could not issue a token", detail))
+}
+
+fn valid_for(text: &str, default: Option<Duration>, problems: &mut Problems) -> Option<Duration> {
+    let at = FieldPath::ROOT.field("validFor");
+    match (text, default) {
+        ("", Some(default)) => Some(default),
+        ("", None) => {
+            problems.add(&at, "cannot be empty");
+            None
+        }
+        (text, _) => parse_valid_for(text).map_err(|error| problems.add(&at, format!("is invalid: {error}"))).ok(),
+    }
+}
+
+fn finish(valid_for: Option<Duration>, problems: Problems) -> Result<Duration, ApiError> {
+    match valid_for {
+        Some(valid_for) if problems.is_empty() => Ok(valid_for),
+        _ => Err(ApiError::invalid(INVALID, "Resource is not valid", problems)),
+    }
+}
+
+fn answer(token: Result<String, TokenError>) -> Result<Response, ApiError> {
+    let token = token.map_err(|error| ApiError::issue(&error))?;
+    Ok((StatusCode::OK, [(header::CONTENT_TYPE, "text/plain")], token).into_response())
+}

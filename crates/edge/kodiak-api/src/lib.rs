@@ -1,0 +1,81 @@
+//! The REST API.
+//!
+//! In: HTTP. Out: JSON. Between them only the catalogue, which decides what is right, and the table of routes, which
+//! decides who may ask.
+//!
+//! **Invariant:** every route says what it needs ([`access::Need`]); none answers before that was checked.
+//! **Invariant:** every size, count and time that comes from outside is bounded.
+//! **Invariant:** this crate decides nothing about resources; it carries.
+
+pub mod access;
+mod body;
+pub mod config;
+mod dispatch;
+mod error;
+mod go_json;
+mod handlers;
+mod list;
+pub mod metrics;
+mod openapi;
+mod origin;
+pub mod render;
+mod routes;
+pub mod server;
+mod user;
+
+use std::sync::Arc;
+
+use kodiak_catalog::Catalog;
+use serde_json::Value;
+
+pub use config::ApiConfig;
+pub use dispatch::router;
+pub use error::ApiError;
+pub use list::ListQuery;
+pub use metrics::Metrics;
+pub use openapi::document as openapi_document;
+pub use user::{Connection, User};
+
+/// What the API knows. Cheap to clone.
+#[derive(Clone)]
+pub struct Api(Arc<Inner>);
+
+struct Inner {
+    catalog: Catalog,
+    config: ApiConfig,
+    info: Info,
+    metrics: Metrics,
+}
+
+/// What the control plane says about itself.
+#[derive(Debug, Clone, Default)]
+pub struct Info {
+    pub hostname: String,
+    pub version: String,
+    pub instance_id: String,
+    pub cluster_id: String,
+    /// The configuration in force, secrets masked.
+    pub config: Value,
+}
+
+impl Api {
+    pub fn new(catalog: Catalog, config: ApiConfig, info: Info, metrics: Metrics) -> Self {
+        Self(Arc::new(Inner { catalog, config, info, metrics }))
+    }
+
+    pub fn catalog(&self) -> &Catalog {
+        &self.0.catalog
+    }
+
+    pub(crate) fn config(&self) -> &ApiConfig {
+        &self.0.config
+    }
+
+    pub(crate) fn info(&self) -> &Info {
+        &self.0.info
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+}

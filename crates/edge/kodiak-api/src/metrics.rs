@@ -1,0 +1,117 @@
+//! What is counted, for Prometheus.
+
+use std::{sync::{Arc, Mutex, PoisonError}, time::Duration};
+
+use axum::http::{Method, StatusCode};
+use kodiak_store::{Observer, Snapshot};
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+/// Made once and handed to whoever counts. Cheap to clone.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    requests: Family<RequestLabels, Counter>,
+    request_seconds: Family<RouteLabels, Histogram>,
+    commits: Counter,
+    commit_requests: Counter,
+    commit_changes: Counter,
+    commit_failures: Counter,
+    commit_seconds: Histogram,
+    resources: Family<KindLabels, Gauge>,
+    revision: Gauge,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RequestLabels {
+    method: String,
+    route: String,
+    code: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RouteLabels {
+    method: String,
+    route: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindLabels {
+    kind: String,
+}
+
+fn seconds() -> Histogram {
+    Histogram::new([0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    pub fn new() -> Self {
+        let metrics = Self {
+            registry: Arc::default(),
+            requests: Family::default(),
+            request_seconds: Family::new_with_constructor(seconds),
+            commits: Counter::default(),
+            commit_requests: Counter::default(),
+            commit_changes: Counter::default(),
+            commit_failures: Counter::default(),
+            commit_seconds: seconds(),
+            resources: Family::default(),
+            revision: Gauge::default(),
+        };
+        let mut registry = Registry::with_prefix("kodiak");
+        registry.register("api_requests", "Requests answered by the API", metrics.requests.clone());
+        registry.register("api_request_seconds", "Time to answer a request", metrics.request_seconds.clone());
+        registry.register("store_commits", "Durable writes of the store", metrics.commits.clone());
+        registry.register("store_commit_requests", "Requests answered by durable writes", metrics.commit_requests.clone());
+        registry.register("store_commit_changes", "Changes made durable", metrics.commit_changes.clone());
+        registry.register("store_commit_failures", "Durable writes that failed", metrics.commit_failures.clone());
+        registry.register("store_commit_seconds", "Time of a durable write", metrics.commit_seconds.clone());
+        registry.register("resources", "Stored resources by kind", metrics.resources.clone());
+        registry.register("store_revision", "Revision of the store", metrics.revision.clone());
+        *metrics.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
+        metrics
+    }
+
+    pub(crate) fn answered(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
+        let (method, route) = (method.to_string(), route.to_owned());
+        let labels = RequestLabels { method: method.clone(), route: route.clone(), code: status.as_u16() };
+        self.requests.get_or_create(&labels).inc();
+        self.request_seconds.get_or_create(&RouteLabels { method, route }).observe(took.as_secs_f64());
+    }
+
+    /// The text that Prometheus reads.
+    pub fn scrape(&self, snapshot: &Snapshot) -> String {
+        self.resources.clear();
+        for (kind, count) in snapshot.counts() {
+            let labels = KindLabels { kind: kind.to_string() };
+            self.resources.get_or_create(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        self.revision.set(i64::try_from(snapshot.revision()).unwrap_or(i64::MAX));
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        encode(&mut text, &registry).expect("writing to a string does not fail");
+        text
+    }
+}
+
+impl Observer for Metrics {
+    fn committed(&self, requests: usize, changes: usize, took: Duration) {
+        self.commits.inc();
+        self.commit_requests.inc_by(requests as u64);
+        self.commit_changes.inc_by(changes as u64);
+        self.commit_seconds.observe(took.as_secs_f64());
+    }
+
+    fn failed(&self) {
+        self.commit_failures.inc();
+    }
+}

@@ -1,0 +1,120 @@
+//! Whether a request comes from a person at this machine.
+//!
+//! An address alone proves nothing: a browser on this machine sends what any web page asks it to, and a proxy on this
+//! machine passes on requests of strangers. So every sign of either makes the answer no.
+
+use std::net::IpAddr;
+
+use axum::http::{HeaderMap, Uri, header};
+
+use crate::user::Connection;
+
+pub(crate) fn is_local_person(connection: Connection, uri: &Uri, headers: &HeaderMap) -> bool {
+    let forwarded = ["forwarded", "x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name));
+    connection.peer.ip().to_canonical().is_loopback()
+        && !forwarded
+        && is_same_site(headers)
+        && asked_host(uri, headers).is_some_and(|host| {
+            is_loopback_host(host) && origin_is(host, if connection.tls { "https" } else { "http" }, headers)
+        })
+}
+
+/// The one host a request names. HTTP/2 has it in the URI.
+fn asked_host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => host.to_str().ok(),
+        (None, _) => uri.authority().map(|authority| authority.as_str()),
+        (Some(_), Some(_)) => None,
+    }
+}
+
+fn is_same_site(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all("sec-fetch-site").iter();
+    values.all(|site| site == "same-origin" || site == "none")
+}
+
+/// A request with an origin must come from the page of this very server.
+fn origin_is(host: &str, scheme: &str, headers: &HeaderMap) -> bool {
+    headers.get_all(header::ORIGIN).iter().all(|origin| {
+        let Some(rest) = origin.to_str().ok().and_then(|origin| origin.strip_prefix(scheme)) else { return false };
+        let Some(authority) = rest.strip_prefix("://") else { return false };
+        is_loopback_host(authority) && with_port(authority, scheme) == with_port(host, scheme)
+    })
+}
+
+fn with_port<'a>(authority: &'a str, scheme: &str) -> Option<(&'a str, u16)> {
+    let (host, port) = split(authority)?;
+    Some((host, port.unwrap_or(if scheme == "https" { 443 } else { 80 })))
+}
+
+/// `localhost`, `127.0.0.1` or `[::1]`, with or without a port, and nothing else.
+fn is_loopback_host(authority: &str) -> bool {
+    let Some((host, _)) = split(authority) else { return false };
+    host.eq_ignore_ascii_case("localhost") || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+fn split(authority: &str) -> Option<(&str, Option<u16>)> {
+    if let Some(rest) = authority.strip_prefix('[') {
+        let (host, after) = rest.split_once(']')?;
+        host.parse::<std::net::Ipv6Addr>().ok()?;
+        return match after.strip_prefix(':') {
+            Some(port) => Some((host, Some(port_of(port)?))),
+            None => after.is_empty().then_some((host, None)),
+        };
+    }
+    match authority.split_once(':') {
+        Some((host, port)) => Some((host, Some(port_of(port)?))),
+        None => Some((authority, None)),
+    }
+}
+
+fn port_of(text: &str) -> Option<u16> {
+    text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten().filter(|port| *port > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(peer: &str, headers: &[(&'static str, &str)], expected: bool) {
+        let connection = Connection { peer: peer.parse().unwrap(), tls: false };
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        let found = is_local_person(connection, &Uri::from_static("/"), &map);
+        assert_eq!(found, expected, "{peer} {headers:?}");
+    }
+
+    #[test]
+    fn a_plain_request_from_this_machine_is_local() {
+        check("127.0.0.1:9", &[("host", "localhost:5681")], true);
+        check("[::1]:9", &[("host", "[::1]:5681")], true);
+        check("[::ffff:127.0.0.1]:9", &[("host", "127.0.0.1")], true);
+        check("127.0.0.1:9", &[("host", "localhost:5681"), ("origin", "http://localhost:5681")], true);
+        check("127.0.0.1:9", &[("host", "localhost:5681"), ("sec-fetch-site", "none")], true);
+        check("127.0.0.1:9", &[("host", "localhost"), ("origin", "http://localhost:80")], true);
+    }
+
+    #[test]
+    fn any_sign_of_a_browser_or_a_proxy_makes_it_foreign() {
+        let local = ("host", "localhost:5681");
+        check("10.0.0.1:9", &[local], false);
+        check("127.0.0.1:9", &[], false);
+        check("127.0.0.1:9", &[local, local], false);
+        check("127.0.0.1:9", &[("host", "evil.example:5681")], false);
+        check("127.0.0.1:9", &[("host", "localhost.evil.example")], false);
+        check("127.0.0.1:9", &[("host", "localhost:0")], false);
+        check("127.0.0.1:9", &[("host", "localhost:+5681")], false);
+        check("127.0.0.1:9", &[local, ("x-forwarded-for", "1.2.3.4")], false);
+        check("127.0.0.1:9", &[local, ("forwarded", "for=1.2.3.4")], false);
+        check("127.0.0.1:9", &[local, ("x-real-ip", "1.2.3.4")], false);
+        check("127.0.0.1:9", &[local, ("sec-fetch-site", "cross-site")], false);
+        check("127.0.0.1:9", &[local, ("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")], false);
+        for origin in ["http://evil.example", "http://localhost:9999", "https://localhost:5681", "null", "http://localhost:5681/x", "http://a@localhost:5681"] {
+            check("127.0.0.1:9", &[local, ("origin", origin)], false);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Who is asking.
+
+use std::{fmt, net::SocketAddr};
+
+use axum::http::{HeaderMap, Uri, header};
+use jiff::Timestamp;
+use kodiak_catalog::{ADMIN_GROUP, ADMIN_USER, Catalog};
+use kodiak_tokens::{names::TokenKind, verify_user};
+
+use crate::{ApiError, config::AuthnConfig, origin};
+
+pub(crate) const UNAUTHENTICATED: &str = "mesh-system:unauthenticated";
+pub(crate) const AUTHENTICATED: &str = "mesh-system:authenticated";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    pub groups: Vec<String>,
+}
+
+/// The connection that a request came over.
+#[derive(Debug, Clone, Copy)]
+pub struct Connection {
+    pub peer: SocketAddr,
+    pub tls: bool,
+}
+
+impl User {
+    pub fn anonymous() -> Self {
+        Self { name: "mesh-system:anonymous".to_owned(), groups: vec![UNAUTHENTICATED.to_owned()] }
+    }
+
+    pub fn admin() -> Self {
+        Self { name: ADMIN_USER.to_owned(), groups: vec![ADMIN_GROUP.to_owned()] }
+    }
+}
+
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.name, self.groups.join(","))
+    }
+}
+
+/// Finds out who sends a request. Without a token, that is nobody in particular; with a bad one, it is refused.
+pub(crate) fn identify(
+    config: &AuthnConfig,
+    catalog: &Catalog,
+    connection: Option<Connection>,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Result<User, ApiError> {
+    let local = connection.is_some_and(|connection| origin::is_local_person(connection, uri, headers));
+    if config.localhost_is_admin && local {
+        return Ok(User::admin());
+    }
+    let Some(credential) = headers.get(header::AUTHORIZATION) else { return Ok(User::anonymous()) };
+    let token = credential.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
+    let Some(token) = token.filter(|_| config.tokens) else { return Err(ApiError::unauthenticated()) };
+    match verify_user(token.trim(), &catalog.token_keys(TokenKind::User), Timestamp::now()) {
+        Ok(verified) => {
+            let mut groups = verified.claims.groups;
+            groups.push(AUTHENTICATED.to_owned());
+            Ok(User { name: verified.claims.name, groups })
+        }
+        Err(error) => {
+            tracing::debug!(%error, "Refused a token.");
+            Err(ApiError::unauthenticated())
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What a new control plane needs. Keys and its zone are there whenever it runs; the default mesh and the hostname
+//! generators are made once and never again, so that what a user deletes stays deleted.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use kodiak_crypto::RsaBits;
+use kodiak_model::{Place, ResourceKey, labels};
+use kodiak_store::{Expect, StoreError, Transaction, Write};
+use kodiak_tokens::{
+    SigningKey, UserClaims, issue_user,
+    names::{ADMIN_USER_TOKEN, FIRST_SERIAL, TokenKind, user_signing_key, zone_signing_key},
+};
+use serde_json::{Value, json};
+
+use super::{resource, secret, secrets};
+use crate::{Catalog, Refusal, Target, signing};
+
+pub const ADMIN_USER: &str = "mesh-system:admin";
+pub const ADMIN_GROUP: &str = "mesh-system:admin";
+
+/// The record of what was made once. Not a kind of the table: no API shows it.
+const ONCE: &str = "Config";
+const ONCE_NAME: &str = "kodiak-defaults";
+
+/// What the configuration leaves out.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Defaults {
+    pub skip_mesh: bool,
+    pub skip_hostname_generators: bool,
+    pub skip_admin_token: bool,
+}
+
+/// What was made, for the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ensured {
+    pub created: Vec<String>,
+}
+
+impl Catalog {
+    /// Makes what is missing. May be called again and again, and by several control planes at once.
+    pub async fn ensure_defaults(&self, defaults: Defaults) -> Result<Ensured, Refusal> {
+        let mut ensured = Ensured::default();
+        self.ensure_secrets(defaults, &mut ensured).await?;
+        self.ensure_zone(&mut ensured).await?;
+        self.make_once(defaults, &mut ensured).await?;
+        Ok(ensured)
+    }
+
+    async fn ensure_secrets(&self, defaults: Defaults, ensured: &mut Ensured) -> Result<(), Refusal> {
+        let snapshot = self.store().snapshot();
+        let missing = |name: &str| snapshot.get(&ResourceKey::global("GlobalSecret", name)).is_none();
+        if missing("envoy-admin-ca") {
+            let (cert, key) = secrets::root_ca("envoy-admin-ca".to_owned(), secrets::TEN_YEARS, RsaBits::default(), None).await?;
+            self.add(secret(self, "", "envoy-admin-ca", format!("{cert}{key}").as_bytes()), ensured).await?;
+        }
+        for (kind, name) in
+            [(TokenKind::Zone, zone_signing_key(FIRST_SERIAL)), (TokenKind::User, user_signing_key(FIRST_SERIAL))]
+        {
+            if signing::newest(&snapshot, kind).is_none() {
+                let key = secrets::signing_key().await?;
+                self.add(secret(self, "", name.name(), &key), ensured).await?;
+            }
+        }
+        if !defaults.skip_admin_token && missing(ADMIN_USER_TOKEN) {
+            let key: SigningKey = self.signing_key(TokenKind::User).map_err(Refusal::make)?;
+            let claims = UserClaims { name: ADMIN_USER.to_owned(), groups: vec![ADMIN_GROUP.to_owned()] };
+            let token = issue_user(&claims, &key, secrets::TEN_YEARS, Timestamp::now()).map_err(Refusal::make)?;
+            self.add(secret(self, "", ADMIN_USER_TOKEN, token.as_bytes()), ensured).await?;
+        }
+        Ok(())
+    }
+
+    /// A zone's control plane knows one zone: its own.
+    async fn ensure_zone(&self, ensured: &mut Ensured) -> Result<(), Refusal> {
+        let Place::Zone { name } = self.place() else { return Ok(()) };
+        let snapshot = self.store().snapshot();
+        let mut present = false;
+        for zone in snapshot.list("Zone") {
+            if *zone.key.name == **name {
+                present = true;
+            } else {
+                let write = Write::Delete { key: zone.key.clone(), expect: Expect::Any };
+                self.store().commit(write.into()).await?;
+                tracing::info!(zone = %zone.key.name, "Removed a zone that is not this control plane's.");
+            }
+        }
+        if !present {
+            let kind = kodiak_kinds::kinds().by_name("Zone").expect("Zone is in the table of kinds");
+            self.add(resource(self, kind, "", name, json!({ "enabled": true }))?, ensured).await?;
+        }
+        Ok(())
+    }
+
+    async fn make_once(&self, defaults: Defaults, ensured: &mut Ensured) -> Result<(), Refusal> {
+        let mut made = self.made_once();
+        if !defaults.skip_mesh && made.insert("Mesh/default".to_owned()) {
+            let kind = kodiak_kinds::kinds().by_name("Mesh").expect("Mesh is in the table of kinds");
+            let target = Target { kind, mesh: "", name: "default" };
+            if self.store().get(&target.key()).is_none() {
+                self.put(target, json!({ "type": "Mesh", "name": "default" }), false).await?;
+                ensured.created.push(target.key().to_string());
+            }
+            self.remember(&made).await?;
+        }
+        if !defaults.skip_hostname_generators {
+            for (name, spec) in hostname_generators(self.place()) {
+                if made.insert(format!("HostnameGenerator/{name}")) {
+                    self.add(self.hostname_generator(name, spec)?, ensured).await?;
+                    self.remember(&made).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// These carry their origin and no other label.
+    fn hostname_generator(&self, name: &str, spec: Value) -> Result<Write, Refusal> {
+        let kind = kodiak_kinds::kinds().by_name("HostnameGenerator").expect("HostnameGenerator is in the table of kinds");
+        let Write::Put { key, spec, owner, expect, .. } = resource(self, kind, "", name, spec)? else {
+            unreachable!("a resource is written by a put")
+        };
+        let origin = if matches!(self.place(), Place::Global) { "global" } else { "zone" };
+        Ok(Write::Put { key, spec, labels: [(labels::ORIGIN.to_owned(), origin.to_owned())].into(), owner, expect })
+    }
+
+    fn made_once(&self) -> BTreeSet<String> {
+        let record = self.store().get(&ResourceKey::global(ONCE, ONCE_NAME));
+        record.and_then(|record| serde_json::from_str(&record.spec).ok()).unwrap_or_default()
+    }
+
+    async fn remember(&self, made: &BTreeSet<String>) -> Result<(), Refusal> {
+        let write = Write::Put {
+            key: ResourceKey::global(ONCE, ONCE_NAME),
+            spec: json!(made).to_string().into(),
+            labels: labels::Labels::new(),
+            owner: None,
+            expect: Expect::Any,
+        };
+        self.store().commit(write.into()).await?;
+        Ok(())
+    }
+
+    /// Writes it unless another control plane just did.
+    async fn add(&self, write: Write, ensured: &mut Ensured) -> Result<(), Refusal> {
+        let key = match &write {
+            Write::Put { key, .. } | Write::PutStatus { key, .. } | Write::Delete { key, .. } => key.to_string(),
+        };
+        match self.store().commit(Transaction::from(write)).await {
+            Ok(_) => {
+                ensured.created.push(key);
+                Ok(())
+            }
+            Err(StoreError::Conflict(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn hostname_generators(place: &Place) -> Vec<(&'static str, Value)> {
+    let by_origin = |kind: &str, template: &str| {
+        json!({ "selector": { kind: { "matchLabels": { labels::ORIGIN: "zone" } } }, "template": template })
+    };
+    match place {
+        Place::Zone { .. } => vec![
+            ("local-mesh-external-service", by_origin("meshExternalService", "{{ .DisplayName }}.extsvc.mesh.local")),
+            ("local-universal-mesh-service", by_origin("meshService", "{{ .DisplayName }}.svc.mesh.local")),
+        ],
+        Place::Global => Vec::new(),
+    }
+}

@@ -1,0 +1,66 @@
+//! What comes with a mesh: the key that signs its proxies' tokens, its authority, and its first policies.
+
+use kodiak_crypto::RsaBits;
+use kodiak_model::{
+    Checked, ResourceKey,
+    kinds::mesh::{BackendConf, BuiltinCa, Mesh, parse_period},
+    language,
+};
+use kodiak_store::{Snapshot, Write};
+use kodiak_tokens::names::{FIRST_SERIAL, TokenKind, dataplane_signing_key};
+
+use super::{policies, resource, secret, secrets};
+use crate::{Catalog, Refusal, authority, signing};
+
+pub(super) async fn companions(
+    catalog: &Catalog,
+    snapshot: &Snapshot,
+    checked: &Checked,
+    created: bool,
+) -> Result<Vec<Write>, Refusal> {
+    let name = checked.name.as_str();
+    let mesh: Mesh = language::decode(&checked.spec).map_err(Refusal::make)?;
+    let mut writes = builtin_authorities(catalog, snapshot, name, &mesh).await?;
+    if !created {
+        return Ok(writes);
+    }
+    if signing::newest(snapshot, TokenKind::Dataplane { mesh: name }).is_none() {
+        let key = secrets::signing_key().await?;
+        writes.push(secret(catalog, name, dataplane_signing_key(name, FIRST_SERIAL).name(), &key));
+    }
+    for (kind, prefix, spec) in policies::of_new_mesh() {
+        if !mesh.skips_initial_policy(kind) {
+            let kind = kodiak_kinds::kinds().by_name(kind).expect("initial policies are of kinds in the table");
+            writes.push(resource(catalog, kind, name, &format!("{prefix}-{name}"), spec)?);
+        }
+    }
+    Ok(writes)
+}
+
+/// The certificates and keys of builtin backends, made when they are first named and kept from then on.
+async fn builtin_authorities(
+    catalog: &Catalog,
+    snapshot: &Snapshot,
+    name: &str,
+    mesh: &Mesh,
+) -> Result<Vec<Write>, Refusal> {
+    let mut writes = Vec::new();
+    for backend in authority::backends(mesh, authority::BUILTIN) {
+        let cert_name = authority::cert_secret(name, &backend.name);
+        let key_name = authority::key_secret(name, &backend.name);
+        let stored = |secret: &str| snapshot.get(&ResourceKey::in_mesh("Secret", name, secret)).is_some();
+        if stored(&cert_name) && stored(&key_name) {
+            continue;
+        }
+        let settings = BackendConf::read::<BuiltinCa>(backend.conf.as_ref()).unwrap_or_default();
+        let cert = settings.ca_cert.unwrap_or_default();
+        let bits = cert.rsa_bits.filter(|bits| *bits > 0).map_or(Ok(RsaBits::default()), RsaBits::try_from);
+        let lives = parse_period(&cert.expiration).filter(|lives| !lives.is_zero()).unwrap_or(secrets::TEN_YEARS);
+        let uri = format!("spiffe://{name}");
+        let bits = bits.map_err(Refusal::make)?;
+        let (cert, key) = secrets::root_ca(name.to_owned(), lives, bits, Some(uri)).await?;
+        writes.push(secret(catalog, name, &cert_name, cert.as_bytes()));
+        writes.push(secret(catalog, name, &key_name, key.as_bytes()));
+    }
+    Ok(writes)
+}

@@ -1,0 +1,61 @@
+//! What the control plane makes by itself: what comes with a new mesh, and what a new control plane needs.
+
+mod control_plane;
+mod mesh;
+mod policies;
+mod secrets;
+
+use kodiak_model::{Checked, Labels, ResourceKey, labels};
+use kodiak_store::{Expect, Snapshot, Write};
+use serde_json::{Value, json};
+
+use crate::{Catalog, Refusal, owner_of};
+
+pub use control_plane::{ADMIN_GROUP, ADMIN_USER, Defaults, Ensured};
+
+/// The writes that belong to this one: a mesh comes with keys and policies.
+pub(crate) async fn companions(
+    catalog: &Catalog,
+    snapshot: &Snapshot,
+    checked: &Checked,
+    created: bool,
+) -> Result<Vec<Write>, Refusal> {
+    match checked.kind.name {
+        "Mesh" => mesh::companions(catalog, snapshot, checked, created).await,
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// A resource of ours, put through the same check as everybody's.
+fn resource(catalog: &Catalog, kind: &'static kodiak_model::Kind, mesh: &str, name: &str, spec: Value) -> Result<Write, Refusal> {
+    let draft = kodiak_model::Draft {
+        kind: kind.name.to_owned(),
+        mesh: (!mesh.is_empty()).then(|| mesh.to_owned()),
+        name: name.to_owned(),
+        spec: Some(spec),
+        ..Default::default()
+    };
+    let checked = kodiak_model::check(kind, draft, catalog.place())
+        .map_err(|problems| Refusal::invalid(crate::Stage::Check, problems))?;
+    Ok(Write::Put {
+        key: ResourceKey::in_mesh(kind.name, mesh, name),
+        spec: checked.spec.into(),
+        labels: checked.labels,
+        owner: owner_of(kind, mesh, name),
+        expect: Expect::Absent,
+    })
+}
+
+/// A Secret of a mesh, or a GlobalSecret for the empty mesh.
+fn secret(catalog: &Catalog, mesh: &str, name: &str, data: &[u8]) -> Write {
+    use base64::{Engine, prelude::BASE64_STANDARD};
+    let kind = if mesh.is_empty() { "GlobalSecret" } else { "Secret" };
+    let kind = kodiak_kinds::kinds().by_name(kind).expect("secrets are in the table of kinds");
+    Write::Put {
+        key: ResourceKey::in_mesh(kind.name, mesh, name),
+        spec: json!({ "data": BASE64_STANDARD.encode(data) }).to_string().into(),
+        labels: labels::compute(kind, mesh, &Labels::new(), &[], catalog.place()),
+        owner: owner_of(kind, mesh, name),
+        expect: Expect::Absent,
+    }
+}

@@ -1,0 +1,78 @@
+//! The way into the store: every write of a resource, whoever brings it, goes through here.
+//!
+//! In: a kind, a mesh, a name and an untyped document. Out: a durable resource with its labels, its owner and what
+//! comes with it, or a [`Refusal`] that says all that is wrong.
+//!
+//! **Invariant:** what is in the store was checked, and belongs to a mesh that exists.
+//! **Invariant:** a refused write changes nothing: what belongs together is one transaction.
+//! **Invariant:** this crate knows nothing of HTTP, and does not decide who may write.
+
+mod authority;
+mod delete;
+mod initial;
+mod put;
+mod refusal;
+mod rules;
+mod signing;
+mod stored;
+
+use std::sync::Arc;
+
+use kodiak_model::{Kind, Place, ResourceKey, Scope};
+use kodiak_store::Store;
+
+pub use initial::{ADMIN_GROUP, ADMIN_USER, Defaults, Ensured};
+pub use put::Put;
+pub use refusal::{Refusal, Stage};
+pub use signing::TokenKeys;
+pub use stored::{owner_of, spec_of};
+
+/// Cheap to clone; all clones speak of the same store.
+#[derive(Clone)]
+pub struct Catalog {
+    store: Store,
+    settings: Arc<Settings>,
+    keys: Arc<signing::KeyCache>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub place: Place,
+    /// Deletes a mesh even while proxies are attached to it.
+    pub unsafe_delete: bool,
+}
+
+/// The resource that a request is about.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    pub kind: &'static Kind,
+    /// Empty for global kinds.
+    pub mesh: &'a str,
+    pub name: &'a str,
+}
+
+impl Target<'_> {
+    pub fn key(&self) -> ResourceKey {
+        ResourceKey::in_mesh(self.kind.name, self.mesh, self.name)
+    }
+}
+
+impl Catalog {
+    pub fn new(store: Store, settings: Settings) -> Self {
+        Self { store, settings: Arc::new(settings), keys: Arc::default() }
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub fn place(&self) -> &Place {
+        &self.settings.place
+    }
+
+    /// Resources of a mesh can be asked for only while it is there.
+    pub fn require_mesh(&self, kind: &Kind, mesh: &str) -> Result<(), Refusal> {
+        let missing = kind.scope == Scope::Mesh && self.store.get(&ResourceKey::global("Mesh", mesh)).is_none();
+        if missing { Err(Refusal::NoMesh) } else { Ok(()) }
+    }
+}

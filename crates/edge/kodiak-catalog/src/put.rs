@@ -1,0 +1,127 @@
+//! Creating and replacing resources.
+
+use kodiak_model::{
+    Checked, Draft, FieldPath, Kind, Problems, Shape, check,
+    check::{Meta, SpecFound},
+    labels,
+};
+use kodiak_store::{Expect, Record, StoreError, Transaction, Write};
+use serde_json::Value;
+
+use crate::{Catalog, Refusal, Stage, Target, initial, owner_of, rules};
+
+/// How often a write starts over because somebody else wrote the same resource in between.
+const TRIES: usize = 5;
+
+/// A resource was written, or would have been.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Put {
+    pub created: bool,
+    /// False when it already was as written.
+    pub changed: bool,
+    pub warnings: Vec<String>,
+}
+
+impl Catalog {
+    /// Creates the resource, or replaces its spec and labels. A dry run stops before the store.
+    pub async fn put(&self, target: Target<'_>, body: Value, dry_run: bool) -> Result<Put, Refusal> {
+        self.require_mesh(target.kind, target.mesh)?;
+        let (meta, spec) = self.read(target, body)?;
+        let checked = meta.with(spec, self.place());
+        for _ in 1..TRIES {
+            match self.try_put(checked.clone(), dry_run).await {
+                Err(Refusal::Conflict(_)) => (),
+                other => return other,
+            }
+        }
+        self.try_put(checked, dry_run).await
+    }
+
+    /// Checks the document by itself: first what it says, then how it is named.
+    fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, SpecFound), Refusal> {
+        let draft = Draft::from_value(body, |_| Some(target.kind.shape)).map_err(|problems| malformed(target.kind, &problems))?;
+        let meta = Meta {
+            kind: target.kind,
+            mesh: mesh_of(target.kind, &draft),
+            name: draft.name.clone(),
+            labels: draft.labels.clone(),
+        };
+        let written_kind = draft.kind.clone();
+        let mut problems = Problems::default();
+        let spec = check::spec(target.kind, draft, &mut problems);
+        let (Some(spec), true) = (spec, problems.is_empty()) else {
+            return Err(Refusal::invalid(Stage::Check, problems));
+        };
+        same_as_asked(target, &written_kind, &meta, &mut problems);
+        meta.check(self.place(), &mut problems);
+        if problems.is_empty() { Ok((meta, spec)) } else { Err(Refusal::invalid(Stage::Check, problems)) }
+    }
+
+    async fn try_put(&self, mut checked: Checked, dry_run: bool) -> Result<Put, Refusal> {
+        let snapshot = self.store().snapshot();
+        let target = Target { kind: checked.kind, mesh: &checked.mesh.clone(), name: &checked.name.clone() };
+        let old = snapshot.get(&target.key());
+        if let Some(old) = old {
+            let mut problems = Problems::default();
+            labels::check_unchanged(&old.labels, &checked.labels, &mut problems);
+            if !problems.is_empty() {
+                return Err(Refusal::invalid(Stage::Labels, problems));
+            }
+        }
+        rules::before_put(self, &snapshot, &mut checked, old)?;
+        let warnings = std::mem::take(&mut checked.warnings);
+        let changed = old.is_none_or(|old| *old.spec != *checked.spec || *old.labels != checked.labels);
+        let put = Put { created: old.is_none(), changed, warnings };
+        if dry_run || !changed {
+            return Ok(put);
+        }
+        let companions = initial::companions(self, &snapshot, &checked, old.is_none()).await?;
+        let mut writes = vec![write(&checked, old)];
+        writes.extend(companions);
+        match self.store().commit(Transaction(writes)).await {
+            Ok(_) => Ok(put),
+            Err(StoreError::Invalid { problem, .. }) => {
+                let mut problems = Problems::default();
+                problems.add(&FieldPath::ROOT, problem);
+                Err(Refusal::invalid(Stage::Check, problems))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn write(checked: &Checked, old: Option<&Record>) -> Write {
+    Write::Put {
+        key: kodiak_model::ResourceKey::in_mesh(checked.kind.name, &checked.mesh, &checked.name),
+        spec: checked.spec.as_str().into(),
+        labels: checked.labels.clone(),
+        owner: owner_of(checked.kind, &checked.mesh, &checked.name),
+        expect: old.map_or(Expect::Absent, |old| Expect::Version(old.version)),
+    }
+}
+
+/// Plugin kinds without a mesh are meant for the default one; legacy kinds must say it.
+fn mesh_of(kind: &Kind, draft: &Draft) -> String {
+    match (kind.scope, kind.shape, &draft.mesh) {
+        (kodiak_model::Scope::Global, ..) => String::new(),
+        (_, _, Some(mesh)) => mesh.clone(),
+        (_, Shape::Plugin, None) => "default".to_owned(),
+        (_, Shape::Legacy, None) => String::new(),
+    }
+}
+
+fn same_as_asked(target: Target<'_>, written_kind: &str, meta: &Meta, problems: &mut Problems) {
+    let same = |at: &FieldPath<'_>, asked: &str, written: &str, problems: &mut Problems| {
+        if asked != written {
+            problems.add(at, format!("{at} from the URL has to be the same as in body"));
+        }
+    };
+    same(&FieldPath::NAME, target.name, &meta.name, problems);
+    same(&FieldPath::TYPE, target.kind.name, written_kind, problems);
+    same(&FieldPath::MESH, target.mesh, &meta.mesh, problems);
+}
+
+fn malformed(kind: &Kind, problems: &Problems) -> Refusal {
+    let text: Vec<_> = problems.iter().map(|problem| problem.message.clone()).collect();
+    Refusal::Malformed(format!("invalid {} object: {:?}", kind.name, text.join("; ")))
+}

@@ -1,0 +1,17 @@
+//! Zone: not deleted while its control plane is connected.
+
+use kodiak_model::{FieldPath, Problems, ResourceKey, kinds::zone_insight::ZoneInsight};
+use kodiak_store::Snapshot;
+
+use crate::{Refusal, Stage, spec_of};
+
+pub(super) fn before_delete(snapshot: &Snapshot, name: &str) -> Result<(), Refusal> {
+    let insight = snapshot.get(&ResourceKey::global("ZoneInsight", name)).and_then(spec_of::<ZoneInsight>);
+    if !insight.is_some_and(|insight| insight.is_online()) {
+        return Ok(());
+    }
+    let mut problems = Problems::default();
+    let message = "unable to delete Zone, Zone CP is still connected, please shut it down first";
+    problems.add(&FieldPath::ROOT.field("zone"), message);
+    Err(Refusal::invalid(Stage::Delete, problems))
+}

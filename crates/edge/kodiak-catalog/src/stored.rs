@@ -1,0 +1,32 @@
+//! Reading back what is in the store.
+
+use kodiak_model::{Kind, ResourceKey, Scope, Spec, language};
+use kodiak_store::Record;
+
+/// The spec of a stored record. `None` when it was stored by a version that wrote it differently; such a resource
+/// hurts only itself.
+pub fn spec_of<S: Spec>(record: &Record) -> Option<S> {
+    match language::decode(&record.spec) {
+        Ok(spec) => Some(spec),
+        Err(error) => {
+            tracing::warn!(resource = %record.key, %error, "Ignoring a stored resource that cannot be read.");
+            None
+        }
+    }
+}
+
+/// What a resource is deleted with: an insight with its subject, everything in a mesh with the mesh.
+pub fn owner_of(kind: &Kind, mesh: &str, name: &str) -> Option<ResourceKey> {
+    let subject = match kind.name {
+        "DataplaneInsight" => Some("Dataplane"),
+        "ZoneInsight" => Some("Zone"),
+        "ZoneIngressInsight" => Some("ZoneIngress"),
+        "ZoneEgressInsight" => Some("ZoneEgress"),
+        _ => None,
+    };
+    match subject {
+        Some(subject) => Some(ResourceKey::in_mesh(subject, mesh, name)),
+        None if kind.name == "MeshInsight" => Some(ResourceKey::global("Mesh", name)),
+        None => (kind.scope == Scope::Mesh).then(|| ResourceKey::global("Mesh", mesh)),
+    }
+}

@@ -1,0 +1,152 @@
+//! Is this pair fit to be the CA of a mesh? Asked when a user provides one.
+//!
+//! Every fault is reported, with the place of its certificate in the file: all of them become trust roots, so all of
+//! them must be CAs. The texts are those of Kuma, where it has one.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
+use rustls_pki_types::CertificateDer;
+use x509_parser::prelude::{FromDer as _, KeyUsage, X509Certificate};
+
+use crate::CryptoError;
+use crate::pem;
+
+/// One fault, and the certificate it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaProblem {
+    /// Which certificate of the file; none if it is about the pair as a whole.
+    pub index: Option<usize>,
+    pub fault: CaFault,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CaFault {
+    #[error("not a valid TLS key pair: {0}")]
+    Pair(PairFault),
+    #[error("not a valid x509 certificate")]
+    NotX509,
+    #[error("basic constraint 'CA' must be set to 'true' (see X509-SVID: 4.1. Basic Constraints)")]
+    NotCa,
+    #[error("key usage extension 'keyCertSign' must be set (see X509-SVID: 4.3. Key Usage)")]
+    NoCertSign,
+    #[error("key usage extension 'keyAgreement' must NOT be set (see X509-SVID: Appendix A. X.509 Field Reference)")]
+    KeyAgreement,
+    #[error("the certificate is not valid before {0}")]
+    NotYetValid(Timestamp),
+    #[error("the certificate expired at {0}; provide one that is valid")]
+    Expired(Timestamp),
+}
+
+/// Why certificate and key are not a pair. Texts of Go's `tls` package, which users of Kuma know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PairFault {
+    #[error("tls: failed to find any PEM data in certificate input")]
+    NoCertificate,
+    #[error("tls: failed to find any PEM data in key input")]
+    NoKey,
+    #[error("tls: failed to parse private key")]
+    BadKey,
+    #[error("tls: private key does not match public key")]
+    Mismatch,
+    #[error("tls: the input is too long")]
+    TooLong,
+}
+
+impl CaProblem {
+    /// The path below the backend's `conf`: `cert` or `cert[1]`.
+    pub fn field(&self) -> String {
+        self.index.map_or_else(|| "cert".to_owned(), |index| format!("cert[{index}]"))
+    }
+}
+
+impl fmt::Display for CaProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fault.fmt(f)
+    }
+}
+
+/// The faults of a CA pair; none if it can be used.
+pub fn check_ca_pair(cert_pem: &[u8], key_pem: &[u8], now: Timestamp) -> Vec<CaProblem> {
+    let mut problems = Vec::new();
+    let spki = match public_half(key_pem) {
+        Ok(spki) => Some(spki),
+        Err(fault) => {
+            problems.push(of_pair(fault));
+            None
+        }
+    };
+    let chain = match pem::certificates(cert_pem) {
+        Ok(chain) => chain,
+        Err(error) => {
+            problems.insert(0, of_pair(certificate_fault(&error)));
+            return problems;
+        }
+    };
+    for (index, der) in chain.iter().enumerate() {
+        check_certificate(index, der, spki.as_deref(), now, &mut problems);
+    }
+    problems
+}
+
+fn check_certificate(
+    index: usize,
+    der: &CertificateDer<'_>,
+    spki: Option<&[u8]>,
+    now: Timestamp,
+    problems: &mut Vec<CaProblem>,
+) {
+    let mut add = |fault| problems.push(CaProblem { index: Some(index), fault });
+    let Ok((_, certificate)) = X509Certificate::from_der(der) else {
+        add(CaFault::NotX509);
+        return;
+    };
+    // An extension that cannot be read counts as absent, which is a fault for both.
+    let is_ca = certificate.basic_constraints().ok().flatten().is_some_and(|basic| basic.value.ca);
+    if !is_ca {
+        add(CaFault::NotCa);
+    }
+    let usage = certificate.key_usage().ok().flatten().map(|usage| usage.value);
+    if !usage.is_some_and(KeyUsage::key_cert_sign) {
+        add(CaFault::NoCertSign);
+    }
+    if usage.is_some_and(KeyUsage::key_agreement) {
+        add(CaFault::KeyAgreement);
+    }
+    let validity = certificate.validity();
+    if let Some(from) = timestamp(validity.not_before.timestamp()).filter(|from| now < *from) {
+        add(CaFault::NotYetValid(from));
+    }
+    if let Some(until) = timestamp(validity.not_after.timestamp()).filter(|until| *until < now) {
+        add(CaFault::Expired(until));
+    }
+    // Only the first certificate belongs to the key; the others are trusted beside it.
+    if index == 0 && spki.is_some_and(|spki| spki != certificate.tbs_certificate.subject_pki.raw) {
+        problems.push(of_pair(PairFault::Mismatch));
+    }
+}
+
+/// The `SubjectPublicKeyInfo` that a certificate of this key must hold.
+fn public_half(key_pem: &[u8]) -> Result<Vec<u8>, PairFault> {
+    let key = pem::private_key(key_pem).map_err(|error| key_fault(&error))?;
+    let key = any_supported_type(&key).map_err(|_| PairFault::BadKey)?;
+    key.public_key().map(|spki| spki.as_ref().to_vec()).ok_or(PairFault::BadKey)
+}
+
+fn of_pair(fault: PairFault) -> CaProblem {
+    CaProblem { index: None, fault: CaFault::Pair(fault) }
+}
+
+fn certificate_fault(error: &CryptoError) -> PairFault {
+    if matches!(error, CryptoError::PemTooLong) { PairFault::TooLong } else { PairFault::NoCertificate }
+}
+
+fn key_fault(error: &CryptoError) -> PairFault {
+    if matches!(error, CryptoError::PemTooLong) { PairFault::TooLong } else { PairFault::NoKey }
+}
+
+/// Years beyond 9999 are as good as for ever; X.509 cannot say them anyway.
+fn timestamp(seconds: i64) -> Option<Timestamp> {
+    Timestamp::from_second(seconds).ok()
+}

@@ -1,0 +1,39 @@
+//! What can go wrong with keys and certificates.
+//!
+//! The texts never hold key material, so they may be logged and shown to users.
+
+use aws_lc_rs::error::{KeyRejected, Unspecified};
+
+#[derive(Debug, thiserror::Error)]
+pub enum CryptoError {
+    #[error("cannot generate an RSA key")]
+    GenerateKey { source: Unspecified },
+    #[error("cannot get random bytes from the system")]
+    Random { source: Unspecified },
+    #[error("RSA keys of {0} bits are not supported; use 2048, 3072, 4096 or 8192")]
+    RsaBits(u32),
+    #[error("the PEM text is longer than {} bytes", crate::MAX_PEM_BYTES)]
+    PemTooLong,
+    #[error("the PEM text is malformed")]
+    Pem { source: rustls_pki_types::pem::Error },
+    #[error("the PEM text holds no {0}")]
+    PemEmpty(&'static str),
+    #[error("the key is not an RSA key")]
+    NotRsa,
+    #[error("the RSA key is shorter than 2048 bits")]
+    RsaTooShort,
+    #[error("the RSA key cannot be read")]
+    ReadKey { source: KeyRejected },
+    #[error("the RSA key cannot be written")]
+    WriteKey { source: Unspecified },
+    #[error("{0:?} cannot be a name in a certificate")]
+    Name(String),
+    #[error("the validity of the certificate is outside the years 1970 to 9999")]
+    Validity,
+    #[error("cannot make the certificate")]
+    MakeCertificate { source: rcgen::Error },
+    #[error("the certificate and key cannot be used for TLS")]
+    Tls { source: rustls::Error },
+    #[error("the CA for client certificates cannot be used")]
+    ClientCa { source: rustls::server::VerifierBuilderError },
+}

@@ -1,0 +1,25 @@
+//! Keys and certificates: the only crate that touches cryptography for the control plane's own needs.
+//!
+//! In: names, times, PEM text from users and from the store. Out: keys, certificates, TLS settings, and the faults of
+//! what was handed in. It does not know the store, the model or HTTP; the clock is always an argument.
+//!
+//! **Invariant:** everything runs on aws-lc-rs, and the rustls provider is passed explicitly. The process default is
+//! never read, so no other crate in the process can change what we use.
+//! **Invariant:** a private key never prints itself. `Debug` of every type that holds one is `***`.
+mod ca_check;
+mod certificate;
+mod error;
+mod pem;
+mod random;
+mod rsa_key;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+pub use ca_check::{CaFault, CaProblem, PairFault, check_ca_pair};
+pub use certificate::{KeyPair, RootCaParams, ServerCertParams, root_ca, self_signed_server};
+pub use error::CryptoError;
+pub use pem::{MAX_PEM_BYTES, PrivatePem};
+pub use random::random_bytes;
+pub use rsa_key::{RsaBits, RsaKey, RsaPublicKey};
+pub use tls::{ClientCa, server_config};

@@ -1,0 +1,67 @@
+//! TLS settings for the servers of the control plane.
+
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::version::{TLS12, TLS13};
+use rustls::{RootCertStore, ServerConfig};
+
+use crate::CryptoError;
+use crate::pem;
+
+/// Whose client certificates are believed, and whether one must be shown. The text is the PEM of one or more CAs.
+#[derive(Clone, Copy, Debug)]
+pub enum ClientCa<'a> {
+    /// A client may come without a certificate; one that it shows must be good.
+    Optional(&'a [u8]),
+    /// A client without a good certificate is refused.
+    Required(&'a [u8]),
+}
+
+/// TLS 1.2 and 1.3 with HTTP/2 before HTTP/1.1. Without `client_ca` no client certificate is asked for.
+pub fn server_config(
+    cert_pem: &[u8],
+    key_pem: &[u8],
+    client_ca: Option<ClientCa<'_>>,
+) -> Result<Arc<ServerConfig>, CryptoError> {
+    let chain = pem::certificates(cert_pem)?;
+    let key = pem::private_key(key_pem)?;
+    let provider = provider();
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .map_err(tls)?;
+    let builder = match client_ca {
+        None => builder.with_no_client_auth(),
+        Some(ca) => builder.with_client_cert_verifier(client_verifier(provider, ca)?),
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(tls)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+fn client_verifier(
+    provider: Arc<CryptoProvider>,
+    ca: ClientCa<'_>,
+) -> Result<Arc<dyn ClientCertVerifier>, CryptoError> {
+    let (ClientCa::Optional(pem) | ClientCa::Required(pem)) = ca;
+    let mut roots = RootCertStore::empty();
+    for root in pem::certificates(pem)? {
+        roots.add(root).map_err(tls)?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = match ca {
+        ClientCa::Optional(_) => builder.allow_unauthenticated(),
+        ClientCa::Required(_) => builder,
+    };
+    builder.build().map_err(|source| CryptoError::ClientCa { source })
+}
+
+fn tls(source: rustls::Error) -> CryptoError {
+    CryptoError::Tls { source }
+}

@@ -1,0 +1,206 @@
+//! Random transactions, decided here and by a model that is too simple to be wrong.
+
+mod model;
+mod strategy;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kodiak_model::ResourceKey;
+use proptest::prelude::*;
+
+use self::{model::Model, strategy::transactions};
+use super::decide;
+use crate::{
+    engine::fake::Rows,
+    error::StoreError,
+    event::{Batch, Changes, Event},
+    history::{Position, Published},
+    record::{Expect, Record, Transaction, Write},
+    state::State,
+};
+
+fn time(second: usize) -> Timestamp {
+    Timestamp::from_second(i64::try_from(second).unwrap()).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn decides_as_the_model_does(transactions in transactions()) {
+        let mut state = State::default();
+        let mut model = Model::default();
+        for (second, transaction) in transactions.into_iter().enumerate() {
+            let before = state.revision();
+            let expected = model.clone().transaction(&transaction, time(second));
+            match (decide(&state, transaction, time(second)), expected) {
+                (Ok(decision), Ok((next, records))) => {
+                    let revisions: Vec<_> = decision.events.iter().map(Event::revision).collect();
+                    let expected: Vec<_> = (before + 1..=decision.state.revision()).collect();
+                    prop_assert_eq!(revisions, expected, "each change has the next revision");
+                    prop_assert_eq!(decision.records, records);
+                    (state, model) = (decision.state, next);
+                }
+                (Err(error), Err(expected)) => prop_assert_eq!(error.to_string(), expected.to_string()),
+                (decided, expected) => prop_assert!(false, "{:?} but the model says {:?}", decided, expected),
+            }
+            model.check(&state);
+        }
+    }
+
+    /// Whoever reads, at whatever pace and from wherever on, ends with what is there.
+    #[test]
+    fn every_watch_rebuilds_the_snapshot(
+        transactions in transactions(),
+        log_capacity in 0..20_usize,
+        tombstone_capacity in 0..10_usize,
+        reads in prop::collection::vec(0..6_usize, 1..80),
+    ) {
+        let mut published = Published::new(log_capacity);
+        let mut replicas = Vec::new();
+        let mut reads = reads.into_iter().cycle();
+        for (second, transaction) in transactions.into_iter().enumerate() {
+            if second % 4 == 0 {
+                replicas.push(Replica::new(&published));
+            }
+            if let Ok(decision) = decide(&published.state, transaction, time(second)) {
+                let mut state = decision.state;
+                state.trim(tombstone_capacity);
+                published = published.with_events(state, decision.events);
+            }
+            for replica in &mut replicas {
+                for _ in 0..reads.next().unwrap() {
+                    replica.read(&published);
+                }
+            }
+        }
+        let there: BTreeMap<_, _> = records(&published.state).map(|record| (record.key.clone(), record.clone())).collect();
+        let mut late = Replica::new(&published);
+        for replica in replicas.iter_mut().chain([&mut late]) {
+            while replica.read(&published) {}
+            prop_assert_eq!(&replica.records, &there);
+        }
+        prop_assert_eq!(late.expirations, 0, "from 0 there is always a way");
+    }
+
+    /// What a back end is told to keep is what a store finds that opens it, or that fell behind.
+    #[test]
+    fn what_is_persisted_is_the_state(transactions in transactions(), group in 1..9_usize, tombstone_capacity in 0..10_usize) {
+        let mut published = Published::new(5);
+        let mut behind = Published::new(5);
+        let mut rows = Rows::default();
+        for (second, gathered) in transactions.chunks(group).enumerate() {
+            let mut state = State::clone(&published.state);
+            let mut events = Vec::new();
+            for transaction in gathered {
+                if let Ok(decision) = decide(&state, transaction.clone(), time(second)) {
+                    state = decision.state;
+                    events.extend(decision.events);
+                }
+            }
+            state.trim(tombstone_capacity);
+            rows.persist(&Batch::new(&events, state.head()));
+            published = published.with_events(state, events);
+
+            let opened = Published::new(5).with_changes(rows.changes(0));
+            prop_assert_eq!(&*opened.state, &*published.state);
+            if second % 3 == 0 {
+                behind = behind.with_changes(rows.changes(behind.state.revision()));
+                prop_assert_eq!(&*behind.state, &*published.state);
+            }
+        }
+    }
+}
+
+/// Somebody who follows the store, and lists again when he is told to.
+struct Replica {
+    records: BTreeMap<ResourceKey, Record>,
+    position: Position,
+    expirations: usize,
+}
+
+impl Replica {
+    fn new(published: &Published) -> Self {
+        Self { records: BTreeMap::new(), position: published.position(0).unwrap(), expirations: 0 }
+    }
+
+    /// Reads one change, and says whether there was something to read.
+    fn read(&mut self, published: &Published) -> bool {
+        match published.next(self.position) {
+            Ok(Some((event, position))) => {
+                assert!(position.seen == event.revision() && position.seen > self.position.seen, "revisions only grow");
+                self.position = position;
+                match event {
+                    Event::Put(record) => drop(self.records.insert(record.key.clone(), Record::clone(&record))),
+                    Event::Deleted { key, .. } => drop(self.records.remove(&key)),
+                }
+                true
+            }
+            Ok(None) => false,
+            Err(StoreError::Expired { oldest, .. }) => {
+                assert!(self.position.seen < oldest);
+                self.records = records(&published.state).map(|record| (record.key.clone(), record.clone())).collect();
+                self.position = published.position(published.state.revision()).unwrap();
+                self.expirations += 1;
+                true
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn records(state: &State) -> impl Iterator<Item = &Record> {
+    state.records_from(ResourceKey::global("", ""))
+}
+
+#[test]
+fn owners_in_a_circle_go_together() {
+    let put = |name: &str, owner: Option<&str>| Write::Put {
+        key: ResourceKey::global("Mesh", name),
+        spec: "{}".into(),
+        labels: BTreeMap::new(),
+        owner: owner.map(|owner| ResourceKey::global("Mesh", owner)),
+        expect: Expect::Any,
+    };
+    let circle = Transaction(vec![put("a", None), put("b", Some("a")), put("c", Some("b")), put("a", Some("c"))]);
+    let state = decide(&State::default(), circle, time(0)).unwrap().state;
+    let delete = Write::Delete { key: ResourceKey::global("Mesh", "b"), expect: Expect::Any };
+    assert_eq!(decide(&state, delete.into(), time(1)).unwrap().state.len(), 0);
+}
+
+#[test]
+fn what_no_back_end_could_keep_is_refused() {
+    let check = |kind: &str, name: &str, spec: &str| {
+        let put = Write::Put {
+            key: ResourceKey::global(kind, name),
+            spec: spec.into(),
+            labels: BTreeMap::new(),
+            owner: None,
+            expect: Expect::Any,
+        };
+        assert!(matches!(decide(&State::default(), put.into(), time(0)), Err(StoreError::Invalid { .. })));
+    };
+    check("", "a", "{}");
+    check("Mesh", "", "{}");
+    check("Mesh", &"a".repeat(600), "{}");
+    check("Mesh", "a\0b", "{}");
+    check("Mesh", "a", "\0");
+    check("Mesh", "a", &"x".repeat(5 << 20));
+}
+
+#[test]
+fn a_store_that_fell_out_of_history_starts_over() {
+    let put = Write::Put {
+        key: ResourceKey::global("Mesh", "a"),
+        spec: "{}".into(),
+        labels: BTreeMap::new(),
+        owner: None,
+        expect: Expect::Any,
+    };
+    let decision = decide(&State::default(), put.into(), time(0)).unwrap();
+    let published = Published::new(9).with_events(decision.state, decision.events);
+    // The database was replaced by an empty one.
+    let changes = Changes { events: Vec::new(), head: State::default().head(), complete: true };
+    let published = published.with_changes(changes);
+    assert_eq!(published.state.len(), 0);
+    assert!(matches!(published.position(1), Err(StoreError::Expired { after: 1, .. })));
+}

@@ -1,0 +1,113 @@
+//! One redb file. Each commit is on the disk before it is answered.
+//!
+//! Nobody else writes the file, so after it was read once there is nothing to be found in it, except after a failure:
+//! then it is opened anew, and may turn out to hold the batch that was given up.
+
+mod open;
+mod tables;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use redb::Database;
+use tokio::task::spawn_blocking;
+
+use super::Engine;
+use crate::{
+    error::StoreError,
+    event::{Batch, Changes},
+    seal::Sealer,
+};
+
+pub(crate) struct File {
+    path: Arc<Path>,
+    sealer: Arc<Sealer>,
+    /// `None` before the first use, and after a failure: redb does not go on after one.
+    database: Option<Arc<Database>>,
+}
+
+impl File {
+    pub(crate) fn new(path: PathBuf, sealer: Sealer) -> Self {
+        Self { path: path.into(), sealer: Arc::new(sealer), database: None }
+    }
+
+    /// Reads what is beyond a revision, from a file that was just opened.
+    async fn open(&mut self, after: u64) -> Result<Option<Changes>, StoreError> {
+        let (path, sealer) = (self.path.clone(), self.sealer.clone());
+        let (database, changes) = blocking(move || {
+            let database = open::open(&path)?;
+            let changes = tables::read(&database, &sealer, after).map_err(|error| error.at(&path))?;
+            Ok((database, changes))
+        })
+        .await?;
+        self.database = Some(Arc::new(database));
+        Ok(changes)
+    }
+}
+
+#[async_trait]
+impl Engine for File {
+    async fn changes(&mut self, after: u64) -> Result<Option<Changes>, StoreError> {
+        if self.database.is_some() { Ok(None) } else { self.open(after).await }
+    }
+
+    async fn begin(&mut self, after: u64) -> Result<Option<Changes>, StoreError> {
+        self.changes(after).await
+    }
+
+    async fn persist(&mut self, batch: Batch) -> Result<(), StoreError> {
+        let database = self.database.take().expect("`begin` opened it");
+        let (path, sealer) = (self.path.clone(), self.sealer.clone());
+        let database = blocking(move || {
+            tables::write(&database, &sealer, &batch).map_err(|error| error.at(&path))?;
+            Ok(database)
+        })
+        .await?;
+        self.database = Some(database);
+        Ok(())
+    }
+
+    async fn release(&mut self) {}
+
+    async fn close(&mut self) {
+        let database = self.database.take();
+        // Tidies up in the file, which takes a moment. Nothing depends on it.
+        drop(spawn_blocking(|| drop(database)).await);
+    }
+}
+
+/// Runs where waiting for the disk holds up nobody.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    spawn_blocking(work).await.map_err(|error| StoreError::away("the thread of the file", error))?
+}
+
+#[cfg(test)]
+mod tests {
+    use kodiak_model::ResourceKey;
+
+    use super::*;
+    use crate::event::Head;
+
+    /// As after a commit whose outcome is unknown.
+    #[tokio::test]
+    async fn after_a_failure_it_says_what_it_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = File::new(folder.path().join("kodiak.redb"), Sealer::default());
+        assert!(file.begin(0).await.unwrap().is_none());
+        let gone = ResourceKey::global("Mesh", "gone");
+        let head = Head { revision: 1, floor: 0 };
+        let batch = Batch { puts: vec![], gone: vec![gone.clone()], tombstones: vec![(1, gone)], head };
+        file.persist(batch).await.unwrap();
+        assert!(file.begin(1).await.unwrap().is_none());
+
+        file.database = None;
+        assert!(file.begin(1).await.unwrap().is_none());
+        file.database = None;
+        assert_eq!(file.begin(0).await.unwrap().unwrap().events.len(), 1);
+    }
+}

@@ -1,0 +1,37 @@
+//! Opens the file, or makes it.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+use redb::{Database, DatabaseError, StorageError};
+
+use super::tables;
+use crate::error::StoreError;
+
+/// All records are in memory already, so that redb needs little: enough for the pages of one commit.
+const CACHE_BYTES: usize = 4 << 20;
+
+pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
+    let file = open_file(path).map_err(|error| StoreError::file(path, error))?;
+    let database = Database::builder().set_cache_size(CACHE_BYTES).create_file(file).map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => StoreError::Locked { path: path.into() },
+        DatabaseError::Storage(StorageError::Io(error)) => StoreError::file(path, error),
+        error => StoreError::corrupt(path.display(), error),
+    })?;
+    tables::create_missing(&database).map_err(|error| error.at(path))?;
+    Ok(database)
+}
+
+/// Others have no business in it: not every kind is sealed.
+fn open_file(path: &Path) -> io::Result<File> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)?;
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    // A new file is only safe when its name is on the disk too.
+    File::open(directory)?.sync_all()?;
+    Ok(file)
+}

@@ -1,0 +1,28 @@
+//! Keeps nothing: what is published is all there is.
+
+use async_trait::async_trait;
+
+use super::Engine;
+use crate::{
+    error::StoreError,
+    event::{Batch, Changes},
+};
+
+pub(crate) struct Memory;
+
+#[async_trait]
+impl Engine for Memory {
+    async fn changes(&mut self, _after: u64) -> Result<Option<Changes>, StoreError> {
+        Ok(None)
+    }
+
+    async fn begin(&mut self, _after: u64) -> Result<Option<Changes>, StoreError> {
+        Ok(None)
+    }
+
+    async fn persist(&mut self, _batch: Batch) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn release(&mut self) {}
+}

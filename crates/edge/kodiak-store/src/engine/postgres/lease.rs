@@ -1,0 +1,110 @@
+//! Elects the one control plane that does what only one may do.
+//!
+//! A row names the leader, and until when. Everybody tries to take it: the leader to keep it, the others to have it as
+//! soon as it has run out or was given back. The clock of the database decides. The leader measures from before it asked,
+//! so by its own clock the lease always runs out earlier than by the database's, and two never lead at once.
+
+use std::time::Duration;
+
+use aws_lc_rs::rand;
+use sqlx::{Connection as _, PgConnection};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout_at},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::connect::Place;
+use crate::config::PostgresConfig;
+
+/// Runs until it is told to end, and then gives the lease back.
+pub(crate) async fn hold_lease(config: PostgresConfig, lead: watch::Sender<bool>, ended: CancellationToken) {
+    let mut lease = Lease {
+        place: Place::new(&config),
+        holder: unique(&config.instance_id),
+        ttl: config.lease_ttl,
+        held_until: None,
+        connection: None,
+    };
+    let forever = async {
+        loop {
+            let next = lease.renew().await;
+            lead.send_if_modified(|leads| {
+                let changed = *leads != lease.held_until.is_some();
+                *leads ^= changed;
+                changed
+            });
+            sleep_until(next).await;
+        }
+    };
+    ended.run_until_cancelled(forever).await;
+    lead.send_replace(false);
+    if let Err(error) = lease.release().await {
+        tracing::warn!(%error, "Cannot give back the lease; it will run out.");
+    }
+}
+
+struct Lease {
+    place: Place,
+    holder: String,
+    ttl: Duration,
+    /// For how long we may lead without another word from the database.
+    held_until: Option<Instant>,
+    connection: Option<PgConnection>,
+}
+
+impl Lease {
+    /// Tries to take or keep the lease, and says when to try again.
+    async fn renew(&mut self) -> Instant {
+        let asked = Instant::now();
+        let next = asked + self.ttl / 3;
+        // When the lease runs out, it must be noticed then, and not when the database has answered.
+        let patience = self.held_until.map_or(next, |until| until.min(next));
+        let was_held = self.held_until.is_some();
+        match timeout_at(patience, self.take()).await {
+            Ok(Ok(true)) => self.held_until = Some(asked + self.ttl),
+            Ok(Ok(false)) => self.held_until = None,
+            Ok(Err(_)) | Err(_) => self.held_until = self.held_until.filter(|until| *until > Instant::now()),
+        }
+        match (was_held, self.held_until.is_some()) {
+            (false, true) => tracing::info!(holder = self.holder, "This instance leads."),
+            (true, false) => tracing::warn!(holder = self.holder, "This instance no longer leads."),
+            _ => (),
+        }
+        self.held_until.map_or(next, |until| until.min(next))
+    }
+
+    async fn take(&mut self) -> Result<bool, sqlx::Error> {
+        // Put back only when all went well: a connection that failed is of no more use.
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.place.connect().await?,
+        };
+        let taken = sqlx::query(
+            "INSERT INTO kodiak_lease AS lease (name, holder, expires)
+             VALUES ('leader', $1, clock_timestamp() + $2 * interval '1 microsecond')
+             ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires = excluded.expires
+             WHERE lease.holder = excluded.holder OR lease.expires <= clock_timestamp()",
+        )
+        .bind(&self.holder)
+        .bind(i64::try_from(self.ttl.as_micros()).unwrap_or(i64::MAX))
+        .execute(&mut connection)
+        .await?;
+        self.connection = Some(connection);
+        Ok(taken.rows_affected() == 1)
+    }
+
+    async fn release(mut self) -> Result<(), sqlx::Error> {
+        let Some(mut connection) = self.connection.take() else { return Ok(()) };
+        let release = sqlx::query("DELETE FROM kodiak_lease WHERE name = 'leader' AND holder = $1").bind(&self.holder);
+        self.place.within(release.execute(&mut connection)).await?;
+        self.place.within(connection.close()).await
+    }
+}
+
+/// Two processes with the same name must not take each other's lease for their own.
+fn unique(instance_id: &str) -> String {
+    let mut tag = [0; 8];
+    rand::fill(&mut tag).expect("the system has randomness");
+    format!("{instance_id} {:016x}", u64::from_ne_bytes(tag))
+}

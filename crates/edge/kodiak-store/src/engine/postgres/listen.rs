@@ -1,0 +1,82 @@
+//! Tells the writer when others committed something, and now and then in any case.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use sqlx::postgres::{PgListener, PgNotification, PgPoolOptions};
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::connect::Place;
+use crate::{config::PostgresConfig, history::Published};
+
+pub(super) const CHANNEL: &str = "kodiak_store";
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LAST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Runs until it is told to end, whatever happens to the database.
+pub(crate) async fn listen(
+    config: PostgresConfig,
+    published: Arc<ArcSwap<Published>>,
+    nudge: Arc<Notify>,
+    ended: CancellationToken,
+) {
+    let listener = Listener { place: Place::new(&config), poll: config.poll_interval, published, nudge };
+    let forever = async {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let Err((error, heard)) = listener.listen().await;
+            tracing::warn!(%error, "Lost the connection that listens for changes of others; will connect again.");
+            // Whoever commits in the meantime is not heard.
+            listener.nudge.notify_one();
+            pause = if heard { FIRST_PAUSE } else { (pause * 2).min(LAST_PAUSE) };
+            sleep(pause).await;
+        }
+    };
+    ended.run_until_cancelled(Box::pin(forever)).await;
+}
+
+struct Listener {
+    place: Place,
+    poll: Duration,
+    published: Arc<ArcSwap<Published>>,
+    nudge: Arc<Notify>,
+}
+
+impl Listener {
+    /// Ends with the connection, and says whether there was one.
+    async fn listen(&self) -> Result<Infallible, (sqlx::Error, bool)> {
+        let mut listener = self.connect().await.map_err(|error| (error, false))?;
+        // What was committed until now is not heard either.
+        self.nudge.notify_one();
+        loop {
+            match timeout(self.poll, listener.try_recv()).await {
+                Ok(Ok(Some(notice))) if self.knows(&notice) => (),
+                // A notice, a connection that was lost and made anew, or a poll.
+                Ok(Ok(_)) | Err(_) => (),
+                Ok(Err(error)) => return Err((error, true)),
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<PgListener, sqlx::Error> {
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(self.place.timeout)
+            .max_lifetime(None)
+            .idle_timeout(None)
+            .connect_lazy_with(self.place.options.clone());
+        let mut listener = PgListener::connect_with(&pool).await?;
+        self.place.within(listener.listen(CHANNEL)).await?;
+        Ok(listener)
+    }
+
+    /// Most notices are about what this store committed itself.
+    fn knows(&self, notice: &PgNotification) -> bool {
+        notice.payload().parse().is_ok_and(|revision: u64| revision <= self.published.load().state.revision())
+    }
+}

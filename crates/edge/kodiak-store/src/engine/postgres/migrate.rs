@@ -1,0 +1,27 @@
+//! Brings the tables of the database up to what this program knows, and refuses tables from the future.
+
+use sqlx::{
+    Connection as _,
+    migrate::{MigrateError, Migrator},
+};
+
+use super::connect::Place;
+use crate::error::StoreError;
+
+static MIGRATIONS: Migrator = sqlx::migrate!();
+
+/// Several control planes may start at once: the migrator lets only one of them work.
+///
+/// On a connection of its own, because a failed migration leaves its lock with the connection.
+pub(super) async fn run(place: &Place) -> Result<(), StoreError> {
+    let mut connection = place.within(place.connect()).await.map_err(|error| place.away(error))?;
+    MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(|error| match error {
+        MigrateError::VersionMissing(found) => {
+            let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+            StoreError::NewerSchema { found, known }
+        }
+        MigrateError::Execute(error) => place.away(error),
+        error => StoreError::corrupt("the tables in PostgreSQL are not as this program made them", error),
+    })?;
+    place.within(connection.close()).await.map_err(|error| place.away(error))
+}

@@ -1,0 +1,97 @@
+//! A change as the store itself handles it, and what back ends need to know of many of them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kodiak_model::ResourceKey;
+
+use crate::record::{Change, ChangeKind, Record};
+
+/// One step of history. Unlike the public [`Change`] it shares the record with the state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Event {
+    Put(Arc<Record>),
+    Deleted { revision: u64, key: ResourceKey },
+}
+
+impl Event {
+    pub(crate) fn revision(&self) -> u64 {
+        match self {
+            Self::Put(record) => record.revision,
+            Self::Deleted { revision, .. } => *revision,
+        }
+    }
+
+    fn key(&self) -> &ResourceKey {
+        match self {
+            Self::Put(record) => &record.key,
+            Self::Deleted { key, .. } => key,
+        }
+    }
+
+    pub(crate) fn to_change(&self) -> Change {
+        let kind = match self {
+            Self::Put(record) => ChangeKind::Put(Record::clone(record)),
+            Self::Deleted { .. } => ChangeKind::Deleted,
+        };
+        Change { revision: self.revision(), key: self.key().clone(), kind }
+    }
+}
+
+/// What a back end is to make durable in one transaction: only the outcome, each key once.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) puts: Vec<Arc<Record>>,
+    /// Keys without a record now. They need not have had one that was ever stored.
+    pub(crate) gone: Vec<ResourceKey>,
+    /// To be remembered, so that watches can resume before them.
+    pub(crate) tombstones: Vec<(u64, ResourceKey)>,
+    /// Where the store is with this batch.
+    pub(crate) head: Head,
+}
+
+impl Batch {
+    pub(crate) fn new(events: &[Event], head: Head) -> Self {
+        let mut batch = Self { puts: Vec::new(), gone: Vec::new(), tombstones: Vec::new(), head };
+        let mut last = BTreeMap::new();
+        for event in events {
+            last.insert(event.key(), event);
+            if let Event::Deleted { revision, key } = event
+                && *revision > head.floor
+            {
+                batch.tombstones.push((*revision, key.clone()));
+            }
+        }
+        for (key, event) in last {
+            match event {
+                Event::Put(record) => batch.puts.push(record.clone()),
+                Event::Deleted { .. } => batch.gone.push(key.clone()),
+            }
+        }
+        batch
+    }
+}
+
+/// How far a back end has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) revision: u64,
+    /// Tombstones up to this revision are forgotten.
+    pub(crate) floor: u64,
+}
+
+impl Head {
+    /// Whether who is at `revision` can be brought here by single changes. If not, a deletion that it has not seen may
+    /// be forgotten, or it comes from a history that is no longer this one.
+    pub(crate) fn continues(self, revision: u64) -> bool {
+        (self.floor..=self.revision).contains(&revision)
+    }
+}
+
+/// What a back end holds beyond a revision: the last event of each key, in order of revision.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    pub(crate) events: Vec<Event>,
+    pub(crate) head: Head,
+    /// The events are all there is: what was in memory before is not to be kept.
+    pub(crate) complete: bool,
+}

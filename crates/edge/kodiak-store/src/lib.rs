@@ -1,0 +1,43 @@
+//! Keeps records: (kind, mesh, name) -> spec, status, labels, versions, times, owner.
+//!
+//! In come transactions, out go snapshots and changes in order. There is one design for all back ends:
+//!
+//! ```text
+//!  commit --> queue --> writer --decide--> persist (one durable transaction) --> publish --> answer
+//!                         ^                     |                                   |
+//!                others' changes             engine: memory, file, PostgreSQL       +--> snapshots, watches
+//! ```
+//!
+//! - `state` is the whole content as one immutable value; `decide` is the pure function from it to the next one.
+//! - `writer` is the only task that moves it on. It gathers waiting requests and pays for one durable write.
+//! - `engine` makes changes durable, and says what others stored. It decides nothing.
+//! - `history` answers watches, from the published value alone.
+//!
+//! **Invariant:** reads never touch a back end, so they go on when it is away.
+//! **Invariant:** a caller is told of success only after its write is durable and visible to reads of this store.
+//! **Invariant:** every change has a revision of its own, so a watch can resume after any of them.
+//! **Invariant:** this crate does not know what a spec means; it only keeps the text.
+
+mod config;
+mod decide;
+mod engine;
+mod error;
+mod event;
+mod history;
+mod names;
+mod record;
+mod row;
+mod seal;
+mod snapshot;
+mod state;
+mod store;
+mod watch;
+mod writer;
+
+pub use config::{Backend, Observer, PostgresConfig, Secret, StoreConfig, Tls};
+pub use error::StoreError;
+pub use record::{Change, ChangeKind, Expect, Record, Transaction, Write, Written};
+pub use seal::Seal;
+pub use snapshot::Snapshot;
+pub use store::Store;
+pub use watch::Watch;

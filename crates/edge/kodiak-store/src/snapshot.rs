@@ -1,0 +1,70 @@
+//! A consistent view of the store at one revision.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use kodiak_model::ResourceKey;
+
+use crate::{record::Record, state::State};
+
+/// Never changes, and costs next to nothing to take. Holding one keeps the records in it alive.
+#[derive(Clone)]
+pub struct Snapshot(Arc<State>);
+
+impl Snapshot {
+    pub(crate) fn new(state: Arc<State>) -> Self {
+        Self(state)
+    }
+
+    /// Watching from here gives all that this snapshot has not.
+    pub fn revision(&self) -> u64 {
+        self.0.revision()
+    }
+
+    pub fn get(&self, key: &ResourceKey) -> Option<&Record> {
+        self.0.get(key).map(AsRef::as_ref)
+    }
+
+    /// All records, ordered by kind, mesh, name.
+    pub fn iter(&self) -> impl Iterator<Item = &Record> + use<'_> {
+        self.0.records_from(ResourceKey::global("", ""))
+    }
+
+    /// The records of a kind, ordered by mesh, name.
+    pub fn list(&self, kind: &str) -> impl Iterator<Item = &Record> + use<'_> {
+        let start = ResourceKey::global(kind, "");
+        let kind = start.kind.clone();
+        self.0.records_from(start).take_while(move |record| record.key.kind == kind)
+    }
+
+    /// The records of a kind in one mesh, ordered by name.
+    pub fn list_in(&self, kind: &str, mesh: &str) -> impl Iterator<Item = &Record> + use<'_> {
+        let start = ResourceKey::in_mesh(kind, mesh, "");
+        let (kind, mesh) = (start.kind.clone(), start.mesh.clone());
+        self.0.records_from(start).take_while(move |record| record.key.kind == kind && record.key.mesh == mesh)
+    }
+
+    /// The records that go when this one goes; not those that go with them.
+    pub fn owned_by(&self, key: &ResourceKey) -> impl Iterator<Item = &Record> + use<'_> {
+        self.0.owned_by(key).filter_map(|key| self.get(key))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many records there are of each kind. Kept up to date by every write, never counted.
+    pub fn counts(&self) -> BTreeMap<Arc<str>, usize> {
+        self.0.counts().iter().map(|(kind, count)| (kind.clone(), *count)).collect()
+    }
+}
+
+/// Never the contents.
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("revision", &self.revision()).field("len", &self.len()).finish()
+    }
+}

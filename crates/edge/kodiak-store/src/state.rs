@@ -1,0 +1,147 @@
+//! The whole content of the store as one immutable value.
+//!
+//! A clone costs a few counters, and two values share what they have in common, so that a snapshot, the value that is
+//! published and the one a transaction works on can all exist side by side.
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+use kodiak_model::ResourceKey;
+
+use crate::{
+    event::{Changes, Event, Head},
+    record::Record,
+};
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    head: Head,
+    records: OrdMap<ResourceKey, Arc<Record>>,
+    /// The same records, by revision.
+    changed: OrdMap<u64, Arc<Record>>,
+    /// Tombstones.
+    deleted: OrdMap<u64, ResourceKey>,
+    /// Pairs of owner and owned.
+    owned: OrdSet<(ResourceKey, ResourceKey)>,
+    /// Records per kind, none of them zero.
+    counts: OrdMap<Arc<str>, usize>,
+}
+
+/// Reading.
+impl State {
+    pub(crate) fn head(&self) -> Head {
+        self.head
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.head.revision
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    pub(crate) fn get(&self, key: &ResourceKey) -> Option<&Arc<Record>> {
+        self.records.get(key)
+    }
+
+    pub(crate) fn counts(&self) -> &OrdMap<Arc<str>, usize> {
+        &self.counts
+    }
+
+    /// The records from `start` on, in the order of their keys.
+    pub(crate) fn records_from(&self, start: ResourceKey) -> impl Iterator<Item = &Record> + use<'_> {
+        self.records.range(start..).map(|(_, record)| record.as_ref())
+    }
+
+    pub(crate) fn owned_by(&self, owner: &ResourceKey) -> impl Iterator<Item = &ResourceKey> + use<'_> {
+        let owner = owner.clone();
+        let start = (owner.clone(), ResourceKey::global("", ""));
+        self.owned.range(start..).take_while(move |(of, _)| *of == owner).map(|(_, key)| key)
+    }
+
+    /// The first change after `seen`, where a deletion counts only if it is also after `settled`.
+    pub(crate) fn first_after(&self, seen: u64, settled: u64) -> Option<Event> {
+        let changed = self.changed.range(seen + 1..).next();
+        let deleted = self.deleted.range(seen.max(settled) + 1..).next();
+        match (changed, deleted) {
+            (Some((put, _)), Some((gone, key))) if gone < put => Some(deleted_at(*gone, key)),
+            (Some((_, record)), _) => Some(Event::Put(record.clone())),
+            (None, Some((gone, key))) => Some(deleted_at(*gone, key)),
+            (None, None) => None,
+        }
+    }
+}
+
+/// Moving on. Nothing here checks anything: that is up to `decide`, or was up to whoever stored it.
+impl State {
+    pub(crate) fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Put(record) => self.put(record),
+            Event::Deleted { revision, key } => self.delete(*revision, key),
+        }
+        self.head.revision = self.head.revision.max(event.revision());
+    }
+
+    /// Takes in what a back end holds and this value does not.
+    pub(crate) fn take_in(&mut self, changes: &Changes) {
+        if changes.complete {
+            *self = Self::default();
+        }
+        for event in &changes.events {
+            self.apply(event);
+        }
+        self.head.revision = changes.head.revision;
+        self.forget_up_to(changes.head.floor);
+    }
+
+    /// Keeps the newest `capacity` tombstones.
+    pub(crate) fn trim(&mut self, capacity: usize) {
+        while self.deleted.len() > capacity
+            && let Some((oldest, _)) = self.deleted.get_min()
+        {
+            self.forget_up_to(*oldest);
+        }
+    }
+
+    fn forget_up_to(&mut self, floor: u64) {
+        while let Some((oldest, _)) = self.deleted.get_min().filter(|(oldest, _)| *oldest <= floor).cloned() {
+            self.deleted.remove(&oldest);
+        }
+        self.head.floor = self.head.floor.max(floor);
+    }
+
+    fn put(&mut self, record: &Arc<Record>) {
+        if let Some(old) = self.records.insert(record.key.clone(), record.clone()) {
+            self.unlink(&old);
+        }
+        self.changed.insert(record.revision, record.clone());
+        if let Some(owner) = &record.owner {
+            self.owned.insert((owner.clone(), record.key.clone()));
+        }
+        *self.counts.entry(record.key.kind.clone()).or_insert(0) += 1;
+    }
+
+    fn delete(&mut self, revision: u64, key: &ResourceKey) {
+        if let Some(old) = self.records.remove(key) {
+            self.unlink(&old);
+        }
+        self.deleted.insert(revision, key.clone());
+    }
+
+    /// Takes a record that is no longer in `records` out of everything else.
+    fn unlink(&mut self, old: &Record) {
+        self.changed.remove(&old.revision);
+        if let Some(owner) = &old.owner {
+            self.owned.remove(&(owner.clone(), old.key.clone()));
+        }
+        match self.counts.get_mut(&old.key.kind) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(self.counts.remove(&old.key.kind)),
+        }
+    }
+}
+
+fn deleted_at(revision: u64, key: &ResourceKey) -> Event {
+    Event::Deleted { revision, key: key.clone() }
+}

@@ -1,0 +1,143 @@
+//! The store as the rest of the program sees it.
+
+use std::{fmt, sync::Arc};
+
+use arc_swap::ArcSwap;
+use kodiak_model::ResourceKey;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+
+use crate::{
+    config::{Backend, StoreConfig},
+    engine::{self, Engine},
+    error::StoreError,
+    history::Published,
+    names::Names,
+    record::{Record, Transaction, Written},
+    seal::Sealer,
+    snapshot::Snapshot,
+    watch::Watch,
+    writer::{MAX_BATCH, Request, Writer},
+};
+
+/// A handle to the store. When the last one is dropped, its tasks end as by [`Store::close`], but nobody waits for it.
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    published: Arc<ArcSwap<Published>>,
+    wake: watch::Receiver<()>,
+    queue: mpsc::Sender<Request>,
+    leadership: watch::Receiver<bool>,
+    closing: DropGuard,
+    tasks: TaskTracker,
+}
+
+impl Store {
+    /// Opens the back end and reads all of it. Fails if that is not possible, and has then changed nothing.
+    pub async fn open(config: StoreConfig) -> Result<Self, StoreError> {
+        let StoreConfig { backend, seal, log_capacity, tombstone_capacity, observer } = config;
+        let sealer = Sealer::new(seal);
+        let nudge = Arc::new(Notify::new());
+        let mut postgres = None;
+        let mut engine: Box<dyn Engine> = match backend {
+            Backend::Memory => Box::new(engine::Memory),
+            Backend::File { path } => Box::new(engine::File::new(path, sealer)),
+            Backend::Postgres(config) => Box::new(engine::Postgres::open(postgres.insert(config), sealer).await?),
+        };
+        let mut published = Published::new(log_capacity);
+        if let Some(changes) = engine.changes(0).await? {
+            published = published.with_changes(changes);
+        }
+
+        let published = Arc::new(ArcSwap::from_pointee(published));
+        let (wake, woken) = watch::channel(());
+        let (requests, queue) = mpsc::channel(MAX_BATCH);
+        let (lead, leadership) = watch::channel(postgres.is_none());
+        let closing = CancellationToken::new();
+        let writer = Writer {
+            engine,
+            published: published.clone(),
+            wake,
+            queue,
+            nudge: nudge.clone(),
+            closing: closing.clone(),
+            tombstone_capacity,
+            observer,
+            names: Names::default(),
+            in_touch: true,
+        };
+
+        let tasks = TaskTracker::new();
+        // The lease is held until the last queued write is done, so that the next leader starts after it.
+        let drained = CancellationToken::new();
+        let done = drained.clone().drop_guard();
+        tasks.spawn(async move {
+            writer.run().await;
+            drop(done);
+        });
+        match postgres {
+            Some(config) => {
+                tasks.spawn(engine::postgres::listen(config.clone(), published.clone(), nudge, drained.clone()));
+                tasks.spawn(engine::postgres::hold_lease(config, lead, drained));
+            }
+            None => {
+                tasks.spawn(async move {
+                    drained.cancelled().await;
+                    drop(lead);
+                });
+            }
+        }
+        tasks.close();
+        let closing = closing.drop_guard();
+        Ok(Self(Arc::new(Inner { published, wake: woken, queue: requests, leadership, closing, tasks })))
+    }
+
+    /// Returns when the transaction is durable and reads of this store see it.
+    ///
+    /// On `Unavailable` it is unknown whether it happened: look again when the store is back.
+    pub async fn commit(&self, transaction: Transaction) -> Result<Written, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.0.queue.send(Request { transaction, answer }).await.map_err(|_| StoreError::closed())?;
+        answered.await.map_err(|_| StoreError::closed())?
+    }
+
+    pub fn get(&self, key: &ResourceKey) -> Option<Record> {
+        self.0.published.load().state.get(key).map(|record| Record::clone(record))
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.0.published.load().state.clone())
+    }
+
+    /// Every change with a revision above `after`, from `0` for all there is.
+    pub fn watch(&self, after: u64) -> Result<Watch, StoreError> {
+        Watch::new(self.0.published.clone(), self.0.wake.clone(), after)
+    }
+
+    /// Whether this process is the one to do what only one may do. Alone on its data it always is.
+    pub fn leadership(&self) -> watch::Receiver<bool> {
+        self.0.leadership.clone()
+    }
+
+    /// Whether a write would be made durable right now.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.commit(Transaction::default()).await.map(drop)
+    }
+
+    /// Answers what is queued, gives up the lease and ends all tasks. Later writes fail; reads go on.
+    pub async fn close(&self) {
+        self.0.closing.token().cancel();
+        self.0.tasks.wait().await;
+    }
+}
+
+/// Never the contents.
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Store").field(&self.snapshot()).finish()
+    }
+}

@@ -1,0 +1,196 @@
+//! The only task that changes the store.
+//!
+//! It takes all requests that wait, decides them one after the other on a working state, makes the outcome durable in
+//! one go, publishes it, and only then answers. When that fails, everything it worked out is dropped and nobody is told
+//! of success.
+
+#[cfg(test)]
+mod tests;
+
+use std::{mem, sync::Arc, time::Instant};
+
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    config::Observer,
+    decide::decide,
+    engine::Engine,
+    error::StoreError,
+    event::{Batch, Event},
+    history::Published,
+    names::Names,
+    record::{Transaction, Write, Written},
+    row,
+    state::State,
+};
+
+/// The most requests that share one durable write, and the most that may wait for the next.
+pub(crate) const MAX_BATCH: usize = 1024;
+
+pub(crate) struct Request {
+    /// An empty one asks whether the store can persist, and is answered by persisting nothing.
+    pub(crate) transaction: Transaction,
+    pub(crate) answer: oneshot::Sender<Answer>,
+}
+
+type Answer = Result<Written, StoreError>;
+
+pub(crate) struct Writer {
+    pub(crate) engine: Box<dyn Engine>,
+    pub(crate) published: Arc<ArcSwap<Published>>,
+    /// Wakes watchers. Dropped with the writer, which tells them that nothing more will come.
+    pub(crate) wake: watch::Sender<()>,
+    pub(crate) queue: mpsc::Receiver<Request>,
+    /// Somebody else may have stored something.
+    pub(crate) nudge: Arc<Notify>,
+    /// Answer what is queued, then end.
+    pub(crate) closing: CancellationToken,
+    pub(crate) tombstone_capacity: usize,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+    pub(crate) names: Names,
+    /// Whether others could be heard the last time. It is only worth a line in the log when that changes.
+    pub(crate) in_touch: bool,
+}
+
+impl Writer {
+    pub(crate) async fn run(mut self) {
+        let mut requests = Vec::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = self.closing.cancelled(), if !self.queue.is_closed() => self.queue.close(),
+                taken = self.queue.recv_many(&mut requests, MAX_BATCH) => {
+                    if taken == 0 {
+                        break; // closed, and all answered
+                    }
+                    self.commit(mem::take(&mut requests)).await;
+                }
+                () = self.nudge.notified() => self.catch_up().await,
+            }
+        }
+        self.engine.close().await;
+    }
+
+    /// Brings in what others stored. When the back end is away, the next nudge tries again.
+    async fn catch_up(&mut self) {
+        let before = self.published.load_full();
+        let changes = self.engine.changes(before.state.revision()).await;
+        let was_in_touch = mem::replace(&mut self.in_touch, changes.is_ok());
+        match changes {
+            Ok(changes) => {
+                if !was_in_touch {
+                    tracing::info!("Changes of others can be seen again.");
+                }
+                if let Some(changes) = changes {
+                    self.publish(before.with_changes(changes));
+                }
+            }
+            Err(error) if was_in_touch => {
+                tracing::warn!(error = chain(&error), "Cannot look for changes of others; will go on trying.");
+            }
+            Err(_) => (), // said already
+        }
+    }
+
+    async fn commit(&mut self, requests: Vec<Request>) {
+        let started = Instant::now();
+        let (transactions, callers): (Vec<_>, Vec<_>) =
+            requests.into_iter().map(|request| (request.transaction, request.answer)).unzip();
+        let answers = match self.try_commit(transactions).await {
+            Ok((answers, changes)) => {
+                if let Some(observer) = &self.observer {
+                    observer.committed(callers.len(), changes, started.elapsed());
+                }
+                answers
+            }
+            Err(error) => {
+                let error = error.into_unavailable();
+                tracing::error!(
+                    error = chain(&error),
+                    requests = callers.len(),
+                    "Cannot persist; the writes are refused."
+                );
+                if let Some(observer) = &self.observer {
+                    observer.failed();
+                }
+                callers.iter().map(|_| Err(error.clone())).collect()
+            }
+        };
+        for (caller, answer) in callers.into_iter().zip(answers) {
+            drop(caller.send(answer)); // the caller may have gone
+        }
+    }
+
+    /// The answers, and how much changed.
+    async fn try_commit(&mut self, transactions: Vec<Transaction>) -> Result<(Vec<Answer>, usize), StoreError> {
+        let mut base = self.published.load_full();
+        if let Some(changes) = self.engine.begin(base.state.revision()).await? {
+            base = Arc::new(base.with_changes(changes));
+        }
+        let asked_to_persist = transactions.iter().any(|transaction| transaction.0.is_empty());
+        let mut work = Work { state: State::clone(&base.state), events: Vec::new() };
+        let now = row::now();
+        let answers = transactions.into_iter().map(|transaction| work.decide(self.shared(transaction), now)).collect();
+
+        let Work { mut state, events } = work;
+        state.trim(self.tombstone_capacity);
+        if events.is_empty() && !asked_to_persist {
+            self.engine.release().await;
+        } else {
+            self.engine.persist(Batch::new(&events, state.head())).await?;
+        }
+        let changes = events.len();
+        self.publish(base.with_events(state, events));
+        Ok((answers, changes))
+    }
+
+    fn publish(&self, next: Published) {
+        self.published.store(Arc::new(next));
+        self.wake.send_replace(());
+    }
+
+    /// With names that the store has already, instead of copies of them.
+    fn shared(&mut self, mut transaction: Transaction) -> Transaction {
+        for write in &mut transaction.0 {
+            match write {
+                Write::Put { key, owner, .. } => {
+                    self.names.share(key);
+                    if let Some(owner) = owner {
+                        self.names.share_owner(owner);
+                    }
+                }
+                Write::PutStatus { .. } | Write::Delete { .. } => (), // they keep the key that is there
+            }
+        }
+        transaction
+    }
+}
+
+/// What the requests so far lead to.
+struct Work {
+    state: State,
+    events: Vec<Event>,
+}
+
+impl Work {
+    fn decide(&mut self, transaction: Transaction, now: Timestamp) -> Answer {
+        let decision = decide(&self.state, transaction, now)?;
+        self.state = decision.state;
+        self.events.extend(decision.events);
+        Ok(Written { revision: self.state.revision(), records: decision.records })
+    }
+}
+
+/// The error with its causes.
+fn chain(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,78 @@
+//! One leads, and another one when the first is gone.
+
+use std::{thread, time::Duration};
+
+use kodiak_store::Store;
+use tokio::{runtime::Runtime, sync::watch::Receiver, time::timeout};
+
+use super::{NEVER, bed};
+use crate::bed::*;
+
+fn lease_bed(ttl: Duration) -> Option<Bed> {
+    let mut bed = bed(NEVER)?;
+    bed.postgres_config().lease_ttl = ttl;
+    Some(bed)
+}
+
+async fn until(leadership: &mut Receiver<bool>, leads: bool) {
+    let reached = leadership.wait_for(|now| *now == leads);
+    timeout(Duration::from_secs(20), reached).await.expect("leadership changes").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_moves_when_the_leader_is_closed() {
+    // Long: who waits for it to run out is too late.
+    let Some(bed) = lease_bed(Duration::from_secs(6)) else { return };
+    let first = bed.open().await;
+    let mut first_leads = first.leadership();
+    until(&mut first_leads, true).await;
+    let second = bed.open().await;
+    let mut second_leads = second.leadership();
+    assert!(timeout(Duration::from_millis(300), second_leads.wait_for(|leads| *leads)).await.is_err());
+
+    first.close().await;
+    assert!(!*first_leads.borrow());
+    timeout(Duration::from_secs(4), second_leads.wait_for(|leads| *leads)).await.expect("not only at the end").unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_moves_when_the_leader_is_killed() {
+    let Some(bed) = lease_bed(Duration::from_millis(900)) else { return };
+    let (runtime, first) = open_apart(&bed);
+    until(&mut first.leadership(), true).await;
+    let second = bed.open().await;
+    let mut second_leads = second.leadership();
+    // Through several renewals only one leads.
+    let early = async {
+        until(&mut second_leads, true).await;
+    };
+    assert!(timeout(Duration::from_secs(2), early).await.is_err());
+
+    runtime.shutdown_background(); // its tasks just stop, as if killed
+    until(&mut second_leads, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_cut_off_steps_down_first() {
+    let Some(mut bed) = lease_bed(Duration::from_secs(1)) else { return };
+    let first = bed.open().await;
+    let mut first_leads = first.leadership();
+    until(&mut first_leads, true).await;
+    // Nobody can renew while the row is locked, so the lease runs out.
+    let mut hog = super::connect(bed.postgres_config()).await;
+    sqlx::raw_sql("BEGIN; SELECT * FROM kodiak_lease FOR UPDATE").execute(&mut hog).await.unwrap();
+    timeout(Duration::from_millis(1500), first_leads.wait_for(|leads| !*leads)).await.expect("in time").unwrap();
+    sqlx::raw_sql("ROLLBACK").execute(&mut hog).await.unwrap();
+    until(&mut first_leads, true).await;
+}
+
+/// A store whose tasks run on a runtime of their own.
+fn open_apart(bed: &Bed) -> (Runtime, Store) {
+    let config = bed.config();
+    let open = move || {
+        let runtime = Runtime::new().unwrap();
+        let store = runtime.block_on(Store::open(config)).unwrap();
+        (runtime, store)
+    };
+    thread::spawn(open).join().unwrap()
+}

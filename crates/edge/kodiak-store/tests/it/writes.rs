@@ -1,0 +1,203 @@
+//! What a write does, and when it is refused.
+
+use std::collections::BTreeMap;
+
+use kodiak_store::{Expect, StoreError, Transaction, Write};
+
+use crate::bed::*;
+
+pub(crate) async fn a_put_creates_and_replaces(bed: Bed) {
+    let store = bed.open().await;
+    let labels = BTreeMap::from([("app".to_owned(), "demo".to_owned())]);
+    let written = write(&store, put("a", r#"{"n":1}"#)).await;
+    let first = written.records[0].clone().unwrap();
+    assert_eq!((first.version, first.status_version, first.revision, written.revision), (1, 0, 1, 1));
+    assert_eq!((first.created, first.status.clone()), (first.modified, None));
+
+    let change = Write::Put {
+        key: key("a"),
+        spec: r#"{"n":2}"#.into(),
+        labels: labels.clone(),
+        owner: None,
+        expect: Expect::Any,
+    };
+    let second = write(&store, change).await.records[0].clone().unwrap();
+    assert_eq!((second.version, second.revision, &*second.spec), (2, 2, r#"{"n":2}"#));
+    assert_eq!((&*second.labels, second.created), (&labels, first.created));
+    assert!(second.modified >= first.modified);
+    assert_eq!(store.get(&key("a")), Some(second));
+}
+
+pub(crate) async fn versions_are_compared(bed: Bed) {
+    let store = bed.open().await;
+    write(&store, put("a", r#"{"n":1}"#)).await;
+    write(&store, put_if("a", r#"{"n":2}"#, Expect::Version(1))).await;
+
+    let stale = refuse(&store, put_if("a", r#"{"n":3}"#, Expect::Version(1))).await;
+    assert!(matches!(stale, StoreError::Conflict(at) if at == key("a")));
+    let gone = refuse(&store, put_if("b", "{}", Expect::Version(1))).await;
+    assert!(matches!(gone, StoreError::Conflict(at) if at == key("b")));
+    let stale = refuse(&store, Write::Delete { key: key("a"), expect: Expect::Version(1) }).await;
+    assert!(matches!(stale, StoreError::Conflict(_)));
+    assert_eq!(&*spec(&store, "a"), r#"{"n":2}"#);
+    write(&store, Write::Delete { key: key("a"), expect: Expect::Version(2) }).await;
+}
+
+pub(crate) async fn absent_means_absent(bed: Bed) {
+    let store = bed.open().await;
+    write(&store, put_if("a", "{}", Expect::Absent)).await;
+    assert!(matches!(refuse(&store, put_if("a", "{}", Expect::Absent)).await, StoreError::Conflict(_)));
+    write(&store, delete("a")).await;
+    let again = write(&store, put_if("a", "{}", Expect::Absent)).await;
+    assert_eq!(again.records[0].as_ref().unwrap().version, 1, "a new record, not the old one");
+}
+
+pub(crate) async fn equal_is_silent(bed: Bed) {
+    let store = bed.open().await;
+    write(&store, put("a", "{}")).await;
+    write(&store, put_status("a", r#"{"ready":true}"#)).await;
+    let before = all(&store);
+    let mut watch = store.watch(2).unwrap();
+
+    let put = write(&store, put("a", "{}")).await;
+    let status = write(&store, put_status("a", r#"{"ready":true}"#)).await;
+    assert_eq!((put.revision, status.revision), (2, 2));
+    assert_eq!(put.records[0].as_ref(), before.get(&key("a")));
+    assert_eq!(all(&store), before);
+    assert!(read_all(&mut watch).is_empty());
+}
+
+pub(crate) async fn a_status_is_apart_from_its_spec(bed: Bed) {
+    let store = bed.open().await;
+    let before = write(&store, put("a", "{}")).await.records[0].clone().unwrap();
+    let after = write(&store, put_status("a", r#"{"ready":true}"#)).await.records[0].clone().unwrap();
+    assert_eq!(after.status.as_deref(), Some(r#"{"ready":true}"#));
+    assert_eq!((after.version, after.status_version, after.revision), (1, 1, 2));
+    assert_eq!((&after.spec, after.modified), (&before.spec, before.modified));
+
+    let after = write(&store, put("a", r#"{"n":1}"#)).await.records[0].clone().unwrap();
+    assert_eq!(after.status.as_deref(), Some(r#"{"ready":true}"#), "a put keeps the status");
+    assert_eq!((after.version, after.status_version), (2, 1));
+    assert!(matches!(refuse(&store, put_status("b", "{}")).await, StoreError::NotFound(at) if at == key("b")));
+}
+
+pub(crate) async fn status_versions_are_compared(bed: Bed) {
+    let store = bed.open().await;
+    write(&store, put("a", "{}")).await;
+    let status = |n: u64, expect| Write::PutStatus { key: key("a"), status: format!(r#"{{"n":{n}}}"#).into(), expect };
+    write(&store, status(1, Expect::Absent)).await;
+    assert!(matches!(refuse(&store, status(2, Expect::Absent)).await, StoreError::Conflict(_)));
+    write(&store, put("a", r#"{"n":1}"#)).await;
+    write(&store, status(2, Expect::Version(1))).await;
+    assert!(matches!(refuse(&store, status(3, Expect::Version(1))).await, StoreError::Conflict(_)));
+}
+
+pub(crate) async fn status_and_spec_do_not_undo_each_other(bed: Bed) {
+    const ROUNDS: u64 = 100;
+    let store = bed.open().await;
+    write(&store, put("a", "{}")).await;
+    let specs = async {
+        for n in 1..=ROUNDS {
+            write(&store, put_if("a", &format!(r#"{{"n":{n}}}"#), Expect::Version(n))).await;
+        }
+    };
+    let statuses = async {
+        for n in 1..=ROUNDS {
+            write(&store, put_status("a", &format!(r#"{{"n":{n}}}"#))).await;
+        }
+    };
+    tokio::join!(specs, statuses);
+    let record = store.get(&key("a")).unwrap();
+    assert_eq!((record.version, record.status_version, record.revision), (ROUNDS + 1, ROUNDS, 2 * ROUNDS + 1));
+    assert_eq!((&*record.spec, record.status.as_deref()), (r#"{"n":100}"#, Some(r#"{"n":100}"#)));
+}
+
+pub(crate) async fn deletes_cascade(bed: Bed) {
+    let store = bed.open().await;
+    write(&store, put("root", "{}")).await;
+    for (name, owner) in [("child", "root"), ("grandchild", "child"), ("other-child", "root")] {
+        write(&store, put_owned(name, owner)).await;
+    }
+    write(&store, put("stranger", "{}")).await;
+    let mut watch = store.watch(5).unwrap();
+
+    let written = write(&store, delete("root")).await;
+    assert_eq!((written.revision, written.records), (9, vec![None]));
+    assert_eq!(names(&read_all(&mut watch)), ["-grandchild", "-other-child", "-child", "-root"], "owners last");
+    assert_eq!(all(&store).len(), 1);
+    assert!(matches!(refuse(&store, delete("root")).await, StoreError::NotFound(at) if at == key("root")));
+}
+
+pub(crate) async fn owners_must_exist(bed: Bed) {
+    let store = bed.open().await;
+    let error = refuse(&store, put_owned("child", "nobody")).await;
+    assert!(matches!(error, StoreError::OwnerMissing { owner, .. } if owner == key("nobody")));
+
+    // A new owner is a change, and the old one has no more say.
+    let owners = ["one", "two"].map(|name| put(name, "{}"));
+    store.commit(Transaction(owners.into())).await.unwrap();
+    write(&store, put_owned("child", "one")).await;
+    let moved = write(&store, put_owned("child", "two")).await;
+    assert_eq!(moved.records[0].as_ref().unwrap().version, 2);
+    write(&store, delete("one")).await;
+    assert!(store.get(&key("child")).is_some());
+    write(&store, delete("two")).await;
+    assert!(store.get(&key("child")).is_none());
+}
+
+pub(crate) async fn transactions_are_all_or_nothing(bed: Bed) {
+    let store = bed.open().await;
+    write(&store, put("taken", "{}")).await;
+    let before = all(&store);
+    let transaction =
+        Transaction(vec![put("a", "{}"), put_status("taken", "{}"), delete("taken"), put_status("missing", "{}")]);
+    assert!(matches!(store.commit(transaction).await, Err(StoreError::NotFound(at)) if at == key("missing")));
+    assert_eq!((all(&store), store.snapshot().revision()), (before, 1));
+}
+
+pub(crate) async fn writes_see_those_before_them(bed: Bed) {
+    let store = bed.open().await;
+    let transaction = Transaction(vec![
+        put_if("a", r#"{"n":1}"#, Expect::Absent),
+        put_if("a", r#"{"n":2}"#, Expect::Version(1)),
+        put_status("a", "{}"),
+        put_owned("b", "a"),
+        delete("a"),
+        put_if("a", r#"{"n":3}"#, Expect::Absent),
+    ]);
+    let written = store.commit(transaction).await.unwrap();
+    let versions: Vec<_> = written.records.iter().map(|record| record.as_ref().map(|record| record.version)).collect();
+    assert_eq!(versions, [Some(1), Some(2), Some(2), Some(1), None, Some(1)]);
+    assert_eq!((written.revision, &*spec(&store, "a"), store.get(&key("b"))), (7, r#"{"n":3}"#, None));
+    assert_eq!(bed.open_again(store).await, BTreeMap::from([(key("a"), written.records[5].clone().unwrap())]));
+}
+
+pub(crate) async fn a_refused_write_hurts_only_itself(bed: Bed) {
+    let store = bed.open().await;
+    let writes = (0..40).map(|n| {
+        let write = if n % 2 == 0 { put(&format!("good-{n}"), "{}") } else { put(&format!("b\0d-{n}"), "{}") };
+        let store = store.clone();
+        tokio::spawn(async move { store.commit(write.into()).await })
+    });
+    for (n, written) in writes.collect::<Vec<_>>().into_iter().enumerate() {
+        let written = written.await.unwrap();
+        assert!(if n % 2 == 0 { written.is_ok() } else { matches!(written, Err(StoreError::Invalid { .. })) });
+    }
+    assert_eq!(store.snapshot().len(), 20);
+}
+
+pub(crate) async fn one_of_many_wins(bed: Bed) {
+    let store = bed.open().await;
+    write(&store, put("a", "{}")).await;
+    let racers = (0..20).map(|n| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            store.commit(put_if("a", &format!(r#"{{"n":{n}}}"#), Expect::Version(1)).into()).await.is_ok()
+        })
+    });
+    let mut winners = 0;
+    for racer in racers.collect::<Vec<_>>() {
+        winners += usize::from(racer.await.unwrap());
+    }
+    assert_eq!((winners, store.get(&key("a")).unwrap().version), (1, 2));
+}

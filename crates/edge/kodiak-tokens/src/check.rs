@@ -1,0 +1,113 @@
+//! Does a good token fit the proxy that shows it? The texts are Kuma's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::claims::{DataplaneClaims, ZoneClaims};
+
+/// What a dataplane token is held against.
+#[derive(Clone, Copy, Debug)]
+pub struct ProxyFacts<'a> {
+    pub name: &'a str,
+    pub mesh: &'a str,
+    /// The tags of every inbound and of the gateway.
+    pub tags: &'a [&'a BTreeMap<String, String>],
+    /// The label `kuma.io/workload`.
+    pub workload: Option<&'a str>,
+    /// Whether the SPIFFE ID that the proxy would get is made from that label.
+    pub identity_from_workload: bool,
+}
+
+/// Every claim is optional; what the token does not say is not checked.
+pub fn check_dataplane(claims: &DataplaneClaims, proxy: &ProxyFacts<'_>) -> Result<(), String> {
+    // `kind` is not decided upon: Kuma never did, so tokens in use have anything there.
+    let DataplaneClaims { name, mesh, tags, kind: _, workload } = claims;
+    check_equal("proxy name", proxy.name, name)?;
+    check_equal("proxy mesh", proxy.mesh, mesh)?;
+    check_tags(tags, proxy.tags)?;
+    check_workload(workload, proxy)
+}
+
+fn check_equal(what: &str, of_proxy: &str, of_token: &str) -> Result<(), String> {
+    if of_token.is_empty() || of_token == of_proxy {
+        return Ok(());
+    }
+    Err(format!("{what} from requestor: {of_proxy} is different than in token: {of_token}"))
+}
+
+fn check_tags(of_token: &BTreeMap<String, Vec<String>>, of_proxy: &[&BTreeMap<String, String>]) -> Result<(), String> {
+    for (tag, allowed) in of_token {
+        let values: BTreeSet<&String> = of_proxy.iter().filter_map(|tags| tags.get(tag)).collect();
+        if values.is_empty() {
+            return Err(format!("dataplane has no tag {tag:?} required by the token"));
+        }
+        if let Some(value) = values.into_iter().find(|value| !allowed.contains(value)) {
+            return Err(format!(
+                "dataplane contains tag {tag:?} with value {value:?} which is not allowed with this token. \
+                 Allowed values in token are {}",
+                quoted(allowed)
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_workload(of_token: &str, proxy: &ProxyFacts<'_>) -> Result<(), String> {
+    match proxy.workload {
+        // A label that becomes the identity must be bound by the token, else its holder could be anybody.
+        Some(label) if of_token.is_empty() && proxy.identity_from_workload => Err(format!(
+            "dataplane with \"kuma.io/workload\" label {label:?} derives its identity from the workload, \
+             so it requires a workload-bound token"
+        )),
+        Some(label) if !of_token.is_empty() && label != of_token => Err(format!(
+            "dataplane workload {label:?} is not allowed with this token. Allowed workload in token is {of_token:?}"
+        )),
+        None if !of_token.is_empty() => Err("dataplane has no workload label required by the token".to_owned()),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// What a proxy of a zone does, as the scope of a zone token names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZoneScope {
+    Ingress,
+    Egress,
+}
+
+impl fmt::Display for ZoneScope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ingress => "ingress",
+            Self::Egress => "egress",
+        })
+    }
+}
+
+/// What a zone token is held against.
+#[derive(Clone, Copy, Debug)]
+pub struct ZoneFacts<'a> {
+    /// The zone of this control plane.
+    pub zone: &'a str,
+    pub scope: ZoneScope,
+}
+
+pub fn check_zone(claims: &ZoneClaims, proxy: &ZoneFacts<'_>) -> Result<(), String> {
+    let ZoneClaims { zone, scope } = claims;
+    let needed = proxy.scope.to_string();
+    if !scope.contains(&needed) {
+        return Err(format!(
+            "token cannot be used to authenticate zone entity ({needed} is out of token's scope: [{}])",
+            scope.join(" ")
+        ));
+    }
+    check_equal("zone", proxy.zone, zone)
+}
+
+/// A list as Go's `%q` prints it, in a fixed order.
+fn quoted(values: &[String]) -> String {
+    let values: BTreeSet<String> = values.iter().map(|value| format!("{value:?}")).collect();
+    format!("[{}]", values.into_iter().collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests;

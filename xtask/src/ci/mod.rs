@@ -1,0 +1,147 @@
+//! `cargo xtask ci`: everything that must hold before a change is taken, in the order of what is cheapest to find.
+
+mod summary;
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+
+use crate::postgres::Postgres;
+use crate::workspace::Workspace;
+use crate::{codegen, conformance, fuzz, process, test, tidy};
+use summary::{Outcome, Row};
+
+/// Runs all checks and stops at the first that fails.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Leave out what takes minutes: fuzzing and conformance.
+    #[arg(long)]
+    fast: bool,
+}
+
+struct Step {
+    name: &'static str,
+    /// What it makes sure of, for the headline.
+    what: &'static str,
+    slow: bool,
+    run: fn(&Workspace) -> Result<Outcome>,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "fmt", what: "code is formatted", slow: false, run: fmt },
+    Step { name: "tidy", what: "the rules of the repository hold", slow: false, run: tidy },
+    Step { name: "clippy", what: "no warnings", slow: false, run: clippy },
+    Step { name: "setup", what: "what the tests start is installed", slow: false, run: setup },
+    Step { name: "test", what: "unit and integration tests pass", slow: false, run: tests },
+    Step { name: "codegen", what: "generated files are what the code says", slow: false, run: generated },
+    Step { name: "fuzz", what: "no target fails within seconds", slow: true, run: fuzz },
+    Step { name: "conformance", what: "no fewer recorded cases pass", slow: true, run: conformance },
+];
+
+/// How long each fuzz target runs. Long enough to read the whole corpus; finding new things is for `cargo xtask fuzz`.
+const FUZZ_SECONDS: u64 = 5;
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let rows = run_steps(workspace, STEPS, args);
+    println!("\n{}", summary::table(&rows));
+    match rows.iter().find(|row| matches!(row.outcome, Outcome::Failed)) {
+        Some(row) => bail!("{} failed", row.step),
+        None => Ok(()),
+    }
+}
+
+fn run_steps(workspace: &Workspace, steps: &[Step], args: &Args) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut failed = false;
+    for step in steps {
+        let start = Instant::now();
+        let outcome = if failed {
+            Outcome::NotReached
+        } else if args.fast && step.slow {
+            Outcome::Skipped("--fast".to_owned())
+        } else {
+            println!("\n==> {}: {}", step.name, step.what);
+            (step.run)(workspace).unwrap_or_else(|error| {
+                eprintln!("error: {error:#}");
+                failed = true;
+                Outcome::Failed
+            })
+        };
+        let elapsed = start.elapsed();
+        if !matches!(outcome, Outcome::NotReached) {
+            println!("<== {}: {outcome} after {}", step.name, summary::seconds(elapsed));
+        }
+        rows.push(Row { step: step.name, outcome, elapsed });
+    }
+    rows
+}
+
+fn fmt(workspace: &Workspace) -> Result<Outcome> {
+    process::run(process::cargo(workspace).args(["fmt", "--all", "--check"]))?;
+    process::run(process::cargo(workspace).args(["fmt", "--check", "--manifest-path", fuzz::MANIFEST]))?;
+    Ok(Outcome::Passed(None))
+}
+
+fn tidy(workspace: &Workspace) -> Result<Outcome> {
+    tidy::check(workspace).map(|summary| Outcome::Passed(Some(summary)))
+}
+
+fn clippy(workspace: &Workspace) -> Result<Outcome> {
+    let mut command = process::cargo(workspace);
+    process::run(command.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    Ok(Outcome::Passed(None))
+}
+
+fn setup(_: &Workspace) -> Result<Outcome> {
+    Postgres::find_or_install()?.version().map(|version| Outcome::Passed(Some(version)))
+}
+
+fn tests(workspace: &Workspace) -> Result<Outcome> {
+    test::cargo_test(workspace, Some(&Postgres::find_or_install()?), &[])?;
+    Ok(Outcome::Passed(None))
+}
+
+fn generated(workspace: &Workspace) -> Result<Outcome> {
+    codegen::check(workspace)?;
+    Ok(Outcome::Passed(None))
+}
+
+fn fuzz(workspace: &Workspace) -> Result<Outcome> {
+    fuzz::smoke(workspace, FUZZ_SECONDS).map(|summary| Outcome::Passed(Some(summary)))
+}
+
+fn conformance(workspace: &Workspace) -> Result<Outcome> {
+    Ok(match conformance::check(workspace)? {
+        Some(summary) => Outcome::Passed(Some(summary)),
+        None => Outcome::Skipped("no recordings; set KODIAK_GOLDENS to their folder".to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcomes(fast: bool) -> Vec<(&'static str, String)> {
+        let pass = |_: &Workspace| Ok(Outcome::Passed(None));
+        let steps = [
+            Step { name: "slow", what: "", slow: true, run: pass },
+            Step { name: "good", what: "", slow: false, run: pass },
+            Step { name: "bad", what: "", slow: false, run: |_| bail!("it is bad") },
+            Step { name: "after", what: "", slow: false, run: |_| panic!("nothing runs after a failure") },
+        ];
+        let workspace = Workspace { root: "/nowhere".into() };
+        let rows = run_steps(&workspace, &steps, &Args { fast });
+        rows.iter().map(|row| (row.step, row.outcome.to_string())).collect()
+    }
+
+    #[test]
+    fn the_first_failure_is_the_last_step() {
+        let expected = [("slow", "passed"), ("good", "passed"), ("bad", "FAILED"), ("after", "not reached")];
+        assert_eq!(outcomes(false), expected.map(|(step, outcome)| (step, outcome.to_owned())));
+    }
+
+    #[test]
+    fn fast_leaves_out_what_is_slow() {
+        assert_eq!(outcomes(true)[0], ("slow", "skipped".to_owned()));
+    }
+}

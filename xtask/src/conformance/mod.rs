@@ -1,0 +1,140 @@
+//! `cargo xtask conformance`: recorded inputs and expected outputs, run through the real code.
+//!
+//! The counts that were reached are committed in `conformance.json`; fewer fail the build.
+
+mod counts;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+use crate::workspace::Workspace;
+use counts::{Committed, Counts};
+
+/// Where the recordings are, seen from the root of the repository, unless [`FOLDER`] says otherwise.
+const DEFAULT_FOLDER: &str = "../shared/goldens";
+const FOLDER: &str = "KODIAK_GOLDENS";
+const COMMITTED: &str = "conformance.json";
+
+/// Runs the recorded cases and prints a line per suite.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The folder of the recordings. `KODIAK_GOLDENS`, or ../shared/goldens beside the repository, by default.
+    dir: Option<PathBuf>,
+    /// Only this suite.
+    #[arg(long, value_name = "NAME")]
+    suite: Option<String>,
+    /// Only cases with this in their name.
+    #[arg(long, value_name = "SUBSTRING")]
+    case: Option<String>,
+    /// Show how the failed ones differ.
+    #[arg(long)]
+    show: bool,
+    /// Print where we differ on purpose, and why, and run nothing.
+    #[arg(long)]
+    list_deviations: bool,
+    /// Run everything and write the counts into conformance.json, which may only rise.
+    #[arg(long, conflicts_with_all = ["suite", "case", "list_deviations"])]
+    save: bool,
+}
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let folder = match &args.dir {
+        Some(dir) => std::path::absolute(dir).with_context(|| format!("cannot find {}", dir.display()))?,
+        None => default_folder(workspace),
+    };
+    if !folder.is_dir() && !args.list_deviations {
+        bail!("there are no recordings in {}; give their folder, or set {FOLDER}", folder.display());
+    }
+    if args.save {
+        return save(workspace, &folder);
+    }
+    let mut command = process::cargo(workspace);
+    command.args(RUNNER).arg(&folder);
+    for (flag, value) in [("--suite", &args.suite), ("--case", &args.case)] {
+        if let Some(value) = value {
+            command.arg(flag).arg(value);
+        }
+    }
+    for (flag, given) in [("--show", args.show), ("--list-deviations", args.list_deviations)] {
+        if given {
+            command.arg(flag);
+        }
+    }
+    process::run(&mut command)
+}
+
+/// Fails when a suite passes less than is committed. `None` when there are no recordings here.
+pub(crate) fn check(workspace: &Workspace) -> Result<Option<String>> {
+    let folder = default_folder(workspace);
+    if !folder.is_dir() {
+        if env::var_os(FOLDER).is_some() {
+            bail!("{FOLDER} says {}, which is no folder", folder.display());
+        }
+        return Ok(None);
+    }
+    let committed = committed(workspace)?;
+    let counts = count(workspace, &folder)?;
+    let fallen = committed.fallen(&counts);
+    if !fallen.is_empty() {
+        bail!(
+            "fewer cases pass than {COMMITTED} says:\n  {}\nsee `cargo xtask conformance --suite NAME --show`",
+            fallen.join("\n  ")
+        );
+    }
+    for risen in committed.risen(&counts) {
+        println!("  {risen}");
+    }
+    if !committed.risen(&counts).is_empty() {
+        println!("More cases pass than {COMMITTED} says: run `cargo xtask conformance --save` and commit it.");
+    }
+    Ok(Some(counts.summary()))
+}
+
+fn save(workspace: &Workspace, folder: &Path) -> Result<()> {
+    let counts = count(workspace, folder)?;
+    let committed = committed(workspace)?;
+    let fallen = committed.fallen(&counts);
+    if !fallen.is_empty() {
+        bail!("the counts in {COMMITTED} may only rise; edit it by hand if this is meant:\n  {}", fallen.join("\n  "));
+    }
+    for risen in committed.risen(&counts) {
+        println!("  {risen}");
+    }
+    let text = Committed::from(&counts).to_json()?;
+    fs::write(workspace.root.join(COMMITTED), text).with_context(|| format!("cannot write {COMMITTED}"))
+}
+
+const RUNNER: &[&str] = &["run", "--release", "--quiet", "--package", "kodiak-conformance", "--"];
+
+/// Runs all suites. Cases that fail are not an error here: they are what is counted.
+fn count(workspace: &Workspace, folder: &Path) -> Result<Counts> {
+    let json = process::cache_dir()?.join(format!("conformance-{}.json", std::process::id()));
+    if let Some(cache) = json.parent() {
+        fs::create_dir_all(cache).with_context(|| format!("cannot make {}", cache.display()))?;
+    }
+    let ran = process::run(process::cargo(workspace).args(RUNNER).arg(folder).arg("--json").arg(&json));
+    let counts = fs::read_to_string(&json);
+    // Only ours, and nothing is lost when it stays.
+    let _ = fs::remove_file(&json);
+    match (counts, ran) {
+        (Ok(text), _) => Counts::from_json(&text),
+        (Err(_), Err(error)) => Err(error),
+        (Err(error), Ok(())) => Err(error).context("the runner ended well but wrote no counts"),
+    }
+}
+
+fn default_folder(workspace: &Workspace) -> PathBuf {
+    env::var_os(FOLDER).map_or_else(|| workspace.root.join(DEFAULT_FOLDER), PathBuf::from)
+}
+
+fn committed(workspace: &Workspace) -> Result<Committed> {
+    match fs::read_to_string(workspace.root.join(COMMITTED)) {
+        Ok(text) => Committed::from_json(&text).with_context(|| format!("cannot read {COMMITTED}")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Committed::default()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {COMMITTED}")),
+    }
+}

@@ -1,0 +1,65 @@
+//! The developer's commands: `cargo xtask <command>`.
+//!
+//! Everything that checks or changes the repository starts here, and continuous integration calls nothing else, so that
+//! a red build is reproduced by one command.
+//!
+//! **Invariant:** needs cargo, the pinned toolchain and this repository; whatever else a command needs, it says how to get.
+
+mod ci;
+mod codegen;
+mod conformance;
+mod fuzz;
+mod new;
+mod postgres;
+mod process;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use workspace::Workspace;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", about = "Checks, tests and changes this repository.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Ci(ci::Args),
+    Tidy(tidy::Args),
+    Test(test::Args),
+    Conformance(conformance::Args),
+    Fuzz(fuzz::Args),
+    Codegen(codegen::Args),
+    NewPolicy(new::policy::Args),
+    NewKind(new::kind::Args),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<()> {
+    let workspace = Workspace::find()?;
+    match cli.command {
+        Command::Ci(args) => ci::run(&workspace, &args),
+        Command::Tidy(args) => tidy::run(&workspace, &args),
+        Command::Test(args) => test::run(&workspace, &args),
+        Command::Conformance(args) => conformance::run(&workspace, &args),
+        Command::Fuzz(args) => fuzz::run(&workspace, &args),
+        Command::Codegen(args) => codegen::run(&workspace, &args),
+        Command::NewPolicy(args) => new::policy::run(&workspace, &args),
+        Command::NewKind(args) => new::kind::run(&workspace, &args),
+    }
+}

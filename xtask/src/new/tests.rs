@@ -1,0 +1,130 @@
+//! New folders, written into a small copy of the tree.
+
+use std::fs;
+
+use tempfile::TempDir;
+
+use super::{kind, policy};
+use crate::tidy::testing::{findings_in, package_at};
+use crate::workspace::Workspace;
+
+const LIST_OF_POLICIES: &str = "\
+//! The policies.
+
+mod from_to;
+pub mod mesh_timeout;
+
+use kodiak_model::Kind;
+
+pub const ALL: &[&Kind] = &[&mesh_timeout::KIND];
+";
+const LIST_OF_KINDS: &str =
+    "//! The kinds.\n\npub mod zone;\n\nuse crate::Kind;\n\npub const ALL: &[&Kind] = &[&zone::KIND];\n";
+const POLICIES: &str = "crates/core/kodiak-policies/src";
+const KINDS: &str = "crates/core/kodiak-model/src/kinds";
+
+/// The lists, the format, and just enough of a policy and a kind to be complete.
+fn tree() -> (TempDir, Workspace) {
+    let root = tempfile::tempdir().unwrap();
+    let workspace = Workspace { root: root.path().to_owned() };
+    let write = |path: String, text: &str| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("rustfmt.toml".to_owned(), include_str!("../../../rustfmt.toml"));
+    write(format!("{POLICIES}/lib.rs"), LIST_OF_POLICIES);
+    write(format!("{POLICIES}/from_to.rs"), "//! The frame.\n");
+    write("crates/core/kodiak-model/src/lib.rs".to_owned(), "//! The model.\n\npub mod kinds;\n");
+    write(format!("{KINDS}/mod.rs"), LIST_OF_KINDS);
+    let exemplars = [
+        (format!("{POLICIES}/mesh_timeout"), "\"mt\", PolicyFacts { order: 1000 }"),
+        (format!("{KINDS}/zone"), "Kind::legacy().short(\"z\")"),
+    ];
+    for (folder, facts) in exemplars {
+        write(format!("{folder}/README.md"), "# It\n");
+        write(format!("{folder}/mod.rs"), &format!("//! It.\nmod check;\nmod spec;\n// {facts}\n"));
+        write(format!("{folder}/spec.rs"), "//! Spec.\n");
+        write(format!("{folder}/check.rs"), "//! Check.\n");
+        write(format!("{folder}/cases/all.in.yaml"), "type: It\n");
+    }
+    (root, workspace)
+}
+
+fn read(workspace: &Workspace, path: &str) -> String {
+    fs::read_to_string(workspace.root.join(path)).unwrap()
+}
+
+fn tidy(workspace: &Workspace) -> Vec<String> {
+    let packages = ["crates/core/kodiak-policies", "crates/core/kodiak-model"].map(package_at);
+    findings_in(&workspace.root, &packages)
+}
+
+fn new_policy(name: &str, short: Option<&str>) -> policy::Args {
+    policy::Args { name: name.to_owned(), short: short.map(str::to_owned), about: "how much is allowed".to_owned() }
+}
+
+fn new_kind(name: &str) -> kind::Args {
+    kind::Args { name: name.to_owned(), short: None, about: "a thing".to_owned() }
+}
+
+#[test]
+fn a_policy_is_complete_registered_and_tidy() {
+    let (_root, workspace) = tree();
+    assert_eq!(tidy(&workspace), [""; 0]);
+
+    let folder = policy::write(&workspace, &new_policy("MeshHTTPLimit", None)).unwrap();
+
+    assert_eq!(folder, format!("{POLICIES}/mesh_http_limit"));
+    assert_eq!(tidy(&workspace), [""; 0]);
+    let list = read(&workspace, &format!("{POLICIES}/lib.rs"));
+    assert!(list.contains("mod from_to;\npub mod mesh_http_limit;\npub mod mesh_timeout;\n"), "{list}");
+    assert!(list.contains("&[&mesh_http_limit::KIND, &mesh_timeout::KIND];"), "{list}");
+    let module = read(&workspace, &format!("{folder}/mod.rs"));
+    assert!(module.starts_with("//! MeshHTTPLimit: how much is allowed.\n"), "{module}");
+    assert!(module.contains("    \"meshhttplimits\",\n    \"mhl\",\n"), "{module}");
+    assert!(module.contains("order: 1100 }"), "{module}");
+    assert!(read(&workspace, &format!("{folder}/README.md")).contains("name: mesh-http-limit\n"));
+}
+
+#[test]
+fn a_kind_is_complete_registered_and_tidy() {
+    let (_root, workspace) = tree();
+    let folder = kind::write(&workspace, &new_kind("Cellar")).unwrap();
+    assert_eq!(folder, format!("{KINDS}/cellar"));
+    assert_eq!(tidy(&workspace), [""; 0]);
+    let list = read(&workspace, &format!("{KINDS}/mod.rs"));
+    assert!(list.contains("pub mod cellar;\npub mod zone;\n"), "{list}");
+    assert!(list.contains("&[&cellar::KIND, &zone::KIND];"), "{list}");
+    let module = read(&workspace, &format!("{folder}/mod.rs"));
+    assert!(module.contains(r#"Kind::plugin("Cellar", "cellars", "c", Language::of::<Cellar>())"#), "{module}");
+}
+
+#[test]
+fn templates_are_filled_to_the_last_place() {
+    let (_root, workspace) = tree();
+    policy::write(&workspace, &new_policy("MeshFoo", Some("foo"))).unwrap();
+    kind::write(&workspace, &new_kind("Cellar")).unwrap();
+    for folder in [format!("{POLICIES}/mesh_foo"), format!("{KINDS}/cellar")] {
+        for file in ["README.md", "mod.rs", "spec.rs", "check.rs", "cases/valid.in.yaml", "cases/invalid.in.yaml"] {
+            let text = read(&workspace, &format!("{folder}/{file}"));
+            assert!(!text.contains("{{") && !text.contains("}}"), "{folder}/{file}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn what_exists_or_has_a_wrong_name_is_refused_and_nothing_is_written() {
+    let (_root, workspace) = tree();
+    let refused = |args: &policy::Args| policy::write(&workspace, args).unwrap_err().to_string();
+    let exists = "MeshTimeout exists already: crates/core/kodiak-policies/src/mesh_timeout";
+    assert_eq!(refused(&new_policy("MeshTimeout", None)), exists);
+    assert_eq!(refused(&new_policy("mesh-foo", None)), "\"mesh-foo\" is not CamelCase; did you mean MeshFoo?");
+    let taken = "the short name mt is taken by mesh_timeout; choose another with --short";
+    assert_eq!(refused(&new_policy("MeshTunnel", None)), taken);
+    assert!(refused(&new_policy("MeshFoo", Some("M-F"))).contains("must be small letters and digits"));
+    let error = kind::write(&workspace, &new_kind("Zone")).unwrap_err();
+    assert_eq!(error.to_string(), "Zone exists already: crates/core/kodiak-model/src/kinds/zone");
+    assert_eq!(read(&workspace, &format!("{POLICIES}/lib.rs")), LIST_OF_POLICIES);
+    assert_eq!(tidy(&workspace), [""; 0]);
+}

@@ -1,0 +1,114 @@
+//! Finding PostgreSQL for the tests that start one, and installing it where that is possible.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+
+/// What the tests start. Both come in one package, but a client-only installation has neither.
+const PROGRAMS: [&str; 2] = ["initdb", "postgres"];
+/// Where Debian keeps the programs of each version, outside of `PATH`.
+const DEBIAN: &str = "/usr/lib/postgresql";
+/// Tests that need PostgreSQL fail with this set, instead of being skipped.
+const REQUIRE: &str = "KODIAK_REQUIRE_POSTGRES";
+
+/// The programs of one PostgreSQL.
+pub(crate) struct Postgres {
+    folder: PathBuf,
+}
+
+impl Postgres {
+    /// `None` when it is neither on `PATH` nor where Debian puts it.
+    pub(crate) fn find() -> Option<Self> {
+        let on_path = process::folder_on_path(PROGRAMS[0]).filter(|folder| has_programs(folder));
+        on_path.or_else(|| newest_version(Path::new(DEBIAN))).map(|folder| Self { folder })
+    }
+
+    /// Finds it, or installs it when we may.
+    pub(crate) fn find_or_install() -> Result<Self> {
+        if let Some(found) = Self::find() {
+            return Ok(found);
+        }
+        if process::folder_on_path("apt-get").is_none() {
+            bail!("PostgreSQL is not installed: put `initdb` and `postgres` on PATH (tests start their own server)");
+        }
+        if !is_root()? {
+            bail!("PostgreSQL is not installed: run `sudo apt-get install postgresql` (tests start their own server)");
+        }
+        println!("PostgreSQL is not installed; installing it.");
+        process::run(Command::new("apt-get").arg("update"))?;
+        process::run(
+            Command::new("apt-get").args(["install", "-y", "postgresql"]).env("DEBIAN_FRONTEND", "noninteractive"),
+        )?;
+        Self::find().context("PostgreSQL was installed, but `initdb` and `postgres` are still not found")
+    }
+
+    /// Lets the tests that `command` starts find it, and forbids them to do without.
+    pub(crate) fn prepare(&self, command: &mut Command) -> Result<()> {
+        command.env("PATH", self.first_on_path()?).env(REQUIRE, "1");
+        Ok(())
+    }
+
+    pub(crate) fn version(&self) -> Result<String> {
+        let text = process::output(Command::new(self.folder.join("postgres")).arg("--version"))?;
+        Ok(format!("{} in {}", text.trim(), self.folder.display()))
+    }
+
+    fn first_on_path(&self) -> Result<OsString> {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(self.folder.clone()).chain(env::split_paths(&path));
+        env::join_paths(folders).context("a folder of PATH holds a separator")
+    }
+}
+
+fn has_programs(folder: &Path) -> bool {
+    PROGRAMS.iter().all(|program| folder.join(program).is_file())
+}
+
+/// `<root>/<version>/bin` of the highest version that is complete.
+fn newest_version(root: &Path) -> Option<PathBuf> {
+    let versions = fs::read_dir(root).ok()?.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let version: u32 = path.file_name()?.to_str()?.parse().ok()?;
+        Some((version, path.join("bin")))
+    });
+    versions.filter(|(_, folder)| has_programs(folder)).max_by_key(|(version, _)| *version).map(|(_, folder)| folder)
+}
+
+fn is_root() -> Result<bool> {
+    Ok(process::output(Command::new("id").arg("-u"))?.trim() == "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_complete_version_is_taken() {
+        let root = tempfile::tempdir().unwrap();
+        for (version, programs) in [("9", &PROGRAMS[..]), ("15", &PROGRAMS[..]), ("17", &PROGRAMS[..1])] {
+            let bin = root.path().join(version).join("bin");
+            fs::create_dir_all(&bin).unwrap();
+            for program in programs {
+                fs::write(bin.join(program), "").unwrap();
+            }
+        }
+        assert_eq!(newest_version(root.path()), Some(root.path().join("15/bin")));
+        assert_eq!(newest_version(&root.path().join("nowhere")), None);
+    }
+
+    #[test]
+    fn tests_find_its_programs_first() {
+        let postgres = Postgres { folder: PathBuf::from("/opt/pg/bin") };
+        let mut command = Command::new("true");
+        postgres.prepare(&mut command).unwrap();
+        let path = command.get_envs().find_map(|(key, value)| (key == "PATH").then_some(value?)).unwrap();
+        assert!(path.to_string_lossy().starts_with("/opt/pg/bin"), "{path:?}");
+        assert!(command.get_envs().any(|(key, value)| key == REQUIRE && value == Some("1".as_ref())));
+    }
+}

@@ -1,0 +1,195 @@
+//! Who may use whom: dependencies follow the data, and Cargo would allow any other direction too.
+
+use super::Repository;
+use super::finding::Findings;
+use crate::workspace::{Dependency, Package, Usage};
+
+/// What one of our crates may use of the others.
+enum Uses {
+    Only(&'static [&'static str]),
+    /// All crates in these groups, which are the folders of `crates/`.
+    Groups(&'static [&'static str]),
+    Anything,
+}
+
+use Uses::{Anything, Groups, Only};
+
+/// A crate that is not here is refused, so that its place is decided when it is made.
+const ALLOWED: &[(&str, Uses)] = &[
+    ("kodiak-model", Only(&[])),
+    ("kodiak-policies", Only(&["kodiak-model"])),
+    ("kodiak-kinds", Only(&["kodiak-model", "kodiak-policies"])),
+    ("kodiak-store", Only(&["kodiak-model"])),
+    ("kodiak-crypto", Only(&[])),
+    ("kodiak-tokens", Only(&["kodiak-crypto"])),
+    ("kodiak-catalog", Only(&["kodiak-model", "kodiak-kinds", "kodiak-store", "kodiak-crypto", "kodiak-tokens"])),
+    (
+        "kodiak-api",
+        Only(&["kodiak-model", "kodiak-kinds", "kodiak-store", "kodiak-catalog", "kodiak-tokens", "kodiak-crypto"]),
+    ),
+    ("kodiak-cp", Groups(&["core", "edge"])),
+    ("kodiak", Anything),
+    ("kodiak-testkit", Anything),
+    ("kodiak-conformance", Anything),
+    ("xtask", Only(&[])),
+];
+
+/// The group of crates that exist for tests: nothing that ships may need them.
+const FOR_TESTS: &str = "dev";
+/// The crate that tests of these groups may use.
+const TESTKIT: (&str, &[&str]) = ("kodiak-testkit", &["edge", "bin"]);
+
+/// Crates that bring I/O, clocks or randomness, or the frameworks around them. The core has none.
+pub(super) const BANNED_IN_CORE: &[&str] = &[
+    "async-trait",
+    "aws-lc-rs",
+    "axum",
+    "futures-util",
+    "getrandom",
+    "h2",
+    "hyper",
+    "hyper-util",
+    "jsonwebtoken",
+    "k8s-openapi",
+    "kube",
+    "mio",
+    "rand",
+    "rcgen",
+    "redb",
+    "reqwest",
+    "rustls",
+    "sqlx",
+    "tokio",
+    "tokio-rustls",
+    "tokio-stream",
+    "tokio-util",
+    "tonic",
+    "tower",
+    "tracing-subscriber",
+];
+pub(super) const CORE: &str = "core";
+
+pub(super) fn check(repository: &Repository, findings: &mut Findings) {
+    for package in &repository.packages {
+        let line = |dependency: &Dependency| line_of(repository, package, &dependency.name);
+        let Some((_, uses)) = ALLOWED.iter().find(|(name, _)| *name == package.name) else {
+            let advice = "add it to `ALLOWED` in xtask/src/tidy/edges.rs with what it may use";
+            findings.fault(&package.manifest, 1, format!("nobody said what {} may use; {advice}", package.name));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            let ours = repository.packages.iter().find(|other| other.name == dependency.name);
+            if let Some(refusal) = ours.and_then(|ours| refuse_ours(package, uses, ours, dependency.usage)) {
+                findings.fault(&package.manifest, line(dependency), refusal);
+            }
+            if group(package) == CORE && BANNED_IN_CORE.contains(&dependency.name.as_str()) {
+                let refusal =
+                    format!("the core is pure and must not use {}; move the code to crates/edge", dependency.name);
+                findings.fault(&package.manifest, line(dependency), refusal);
+            }
+        }
+    }
+}
+
+/// Why `package` may not use `other`, if so.
+fn refuse_ours(package: &Package, uses: &Uses, other: &Package, usage: Usage) -> Option<String> {
+    let (from, to) = (&package.name, &other.name);
+    if group(other) == FOR_TESTS && group(package) != FOR_TESTS {
+        if usage != Usage::Dev {
+            return Some(format!("{to} is for tests; {from} may use it under [dev-dependencies] only"));
+        }
+        if *to == TESTKIT.0 && TESTKIT.1.contains(&group(package)) {
+            return None;
+        }
+    }
+    let allowed = match uses {
+        Only(names) => names.contains(&to.as_str()),
+        Groups(groups) => groups.contains(&group(other)),
+        Anything => true,
+    };
+    let advice = "turn the dependency round, move the code, or change `ALLOWED` in xtask/src/tidy/edges.rs";
+    (!allowed).then(|| format!("{from} must not use {to}; {advice}"))
+}
+
+/// `core` for `crates/core/kodiak-model/Cargo.toml`; empty for what is not in `crates`.
+pub(super) fn group(package: &Package) -> &str {
+    let in_crates = package.manifest.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
+    in_crates.unwrap_or_default()
+}
+
+/// Where the manifest names a dependency.
+fn line_of(repository: &Repository, package: &Package, dependency: &str) -> usize {
+    let names_it = |line: &str| {
+        let name = line.split(['.', '=', ' ']).next().unwrap_or_default();
+        name == dependency || line.contains(&format!("dependencies.{dependency}]"))
+    };
+    let text = repository.tree.text(&package.manifest).unwrap_or_default();
+    text.lines().position(names_it).map_or(1, |index| index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::testing;
+
+    fn check_packages(packages: Vec<Package>) -> Vec<String> {
+        let manifest = "[package]\nname = \"kodiak-model\"\n\n[dependencies]\ntokio.workspace = true\n";
+        let repository =
+            Repository { packages, ..testing::repository(&[("crates/core/kodiak-model/Cargo.toml", manifest)]) };
+        testing::check(check, &repository)
+    }
+
+    #[test]
+    fn an_edge_that_is_not_in_the_table_is_refused() {
+        let findings = check_packages(vec![
+            testing::package(
+                "crates/core/kodiak-policies",
+                &[("kodiak-model", Usage::Normal), ("serde", Usage::Normal)],
+            ),
+            testing::package("crates/core/kodiak-model", &[("kodiak-policies", Usage::Dev)]),
+        ]);
+        let expected = "crates/core/kodiak-model/Cargo.toml:1: kodiak-model must not use kodiak-policies; turn the dependency \
+                        round, move the code, or change `ALLOWED` in xtask/src/tidy/edges.rs";
+        assert_eq!(findings, [expected]);
+    }
+
+    #[test]
+    fn the_core_is_pure_and_the_line_is_shown() {
+        let findings = check_packages(vec![testing::package("crates/core/kodiak-model", &[("tokio", Usage::Normal)])]);
+        let expected = "crates/core/kodiak-model/Cargo.toml:5: the core is pure and must not use tokio; move the code to \
+                        crates/edge";
+        assert_eq!(findings, [expected]);
+    }
+
+    #[test]
+    fn a_new_crate_must_be_given_its_place() {
+        let findings = check_packages(vec![testing::package("crates/edge/kodiak-new", &[])]);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].starts_with("crates/edge/kodiak-new/Cargo.toml:1: nobody said what kodiak-new may use"));
+    }
+
+    #[test]
+    fn the_testkit_is_for_tests_of_edge_and_bin() {
+        let testkit = || testing::package("crates/dev/kodiak-testkit", &[("kodiak-cp", Usage::Normal)]);
+        let with =
+            |folder, usage| check_packages(vec![testkit(), testing::package(folder, &[("kodiak-testkit", usage)])]);
+        assert!(with("crates/edge/kodiak-store", Usage::Dev).is_empty());
+        assert!(with("crates/bin/kodiak-cp", Usage::Dev).is_empty());
+        assert!(with("crates/dev/kodiak-conformance", Usage::Normal).is_empty());
+        assert!(with("crates/core/kodiak-model", Usage::Dev)[0].contains("must not use kodiak-testkit"));
+        assert!(with("crates/bin/kodiak", Usage::Normal)[0].contains("under [dev-dependencies] only"));
+    }
+
+    #[test]
+    fn groups_and_anything_are_wide() {
+        let packages = |uses: &'static str| {
+            vec![
+                testing::package("crates/core/kodiak-model", &[]),
+                testing::package("crates/bin/kodiak", &[("kodiak-cp", Usage::Normal)]),
+                testing::package("crates/bin/kodiak-cp", &[(uses, Usage::Normal)]),
+            ]
+        };
+        assert!(check_packages(packages("kodiak-model")).is_empty());
+        assert!(check_packages(packages("kodiak"))[0].contains("kodiak-cp must not use kodiak;"));
+    }
+}

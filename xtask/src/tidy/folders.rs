@@ -1,0 +1,158 @@
+//! Folders of policies and kinds are complete, all of the same shape, and registered.
+
+use super::Repository;
+use super::finding::Findings;
+use super::tree::Tree;
+
+/// A folder of folders that all have the same shape.
+struct Family {
+    folder: &'static str,
+    /// How the names of its members start; other folders beside them are something else.
+    prefix: &'static str,
+    /// The file with the `ALL` list.
+    list: &'static str,
+    parts: &'static [Part],
+}
+
+/// Something that a member must have, in one of several forms.
+struct Part {
+    forms: &'static [&'static str],
+    /// Text in `mod.rs` that makes up for it.
+    unless: Option<&'static str>,
+    why: &'static str,
+}
+
+const README: Part = Part { forms: &["README.md"], unless: None, why: "users read it" };
+const MOD: Part = Part { forms: &["mod.rs"], unless: None, why: "it holds the `KIND`" };
+const SPEC: Part = Part { forms: &["spec.rs", "spec/mod.rs"], unless: None, why: "it is what users write" };
+const CHECK: Part = Part { forms: &["check.rs", "check/mod.rs"], unless: None, why: "it finds what is wrong" };
+/// Some kinds have no rules beyond their schema: their `check` has an empty body.
+const CHECK_IF_RULES: Part = Part { unless: Some("&mut Problems) {}"), ..CHECK };
+
+const FAMILIES: &[Family] = &[
+    Family {
+        folder: "crates/core/kodiak-policies/src",
+        prefix: "mesh_",
+        list: "crates/core/kodiak-policies/src/lib.rs",
+        parts: &[README, MOD, SPEC, CHECK],
+    },
+    Family {
+        folder: "crates/core/kodiak-model/src/kinds",
+        prefix: "",
+        list: "crates/core/kodiak-model/src/kinds/mod.rs",
+        parts: &[README, MOD, SPEC, CHECK_IF_RULES],
+    },
+];
+
+const IN: &str = ".in.yaml";
+const OUT: &str = ".out.yaml";
+
+pub(super) fn check(repository: &Repository, findings: &mut Findings) {
+    let tree = &repository.tree;
+    for family in FAMILIES {
+        let list = tree.text(family.list).unwrap_or_default();
+        for name in tree.folders_in(family.folder).into_iter().filter(|name| name.starts_with(family.prefix)) {
+            let folder = format!("{}/{name}", family.folder);
+            check_parts(tree, family, &folder, findings);
+            check_cases(tree, &format!("{folder}/cases"), findings);
+            if !list.contains(&format!("&{name}::KIND")) {
+                let text = format!("has no `&{name}::KIND` in `ALL`; add it, or {name} is no kind");
+                findings.fault(family.list, 1, text);
+            }
+        }
+    }
+}
+
+fn check_parts(tree: &Tree, family: &Family, folder: &str, findings: &mut Findings) {
+    let root = tree.text(&format!("{folder}/mod.rs")).unwrap_or_default();
+    for Part { forms, unless, why } in family.parts {
+        let made_up_for = unless.is_some_and(|text| root.contains(text));
+        let there = forms.iter().any(|form| tree.has_file(&format!("{folder}/{form}")));
+        if !there && !made_up_for {
+            findings.fault(&format!("{folder}/{}", forms[0]), 1, format!("is missing; write it: {why}"));
+        }
+    }
+}
+
+fn check_cases(tree: &Tree, folder: &str, findings: &mut Findings) {
+    let cases = || tree.below(folder).filter(|path| path.ends_with(IN));
+    if cases().next().is_none() {
+        findings.fault(
+            folder,
+            1,
+            format!("has no case; write one as <name>{IN}, with valid and with invalid documents"),
+        );
+    }
+    for stale in tree
+        .below(folder)
+        .filter(|path| path.strip_suffix(OUT).is_some_and(|case| !tree.has_file(&format!("{case}{IN}"))))
+    {
+        findings.fault(stale, 1, format!("has no {IN} beside it; delete it"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::testing;
+
+    const POLICY: &str = "crates/core/kodiak-policies/src";
+    const KIND: &str = "crates/core/kodiak-model/src/kinds";
+
+    fn findings(files: &[(String, &str)]) -> Vec<String> {
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        testing::findings(check, &files)
+    }
+
+    #[test]
+    fn a_complete_folder_is_silent() {
+        let files = [
+            (format!("{POLICY}/lib.rs"), "pub const ALL: &[&Kind] = &[&mesh_foo::KIND];"),
+            (format!("{POLICY}/from_to/mod.rs"), ""),
+            (format!("{POLICY}/mesh_foo/README.md"), ""),
+            (format!("{POLICY}/mesh_foo/mod.rs"), ""),
+            (format!("{POLICY}/mesh_foo/spec/mod.rs"), ""),
+            (format!("{POLICY}/mesh_foo/check.rs"), ""),
+            (format!("{POLICY}/mesh_foo/cases/valid.in.yaml"), ""),
+            (format!("{POLICY}/mesh_foo/cases/valid.out.yaml"), ""),
+        ];
+        assert_eq!(findings(&files), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let files = [
+            (format!("{POLICY}/lib.rs"), ""),
+            (format!("{POLICY}/mesh_foo/mod.rs"), "fn check(&self, _: &CheckCtx<'_>, _: &mut Problems) {}"),
+            (format!("{POLICY}/mesh_foo/cases/old.out.yaml"), ""),
+        ];
+        assert_eq!(
+            findings(&files),
+            [
+                format!("{POLICY}/lib.rs:1: has no `&mesh_foo::KIND` in `ALL`; add it, or mesh_foo is no kind"),
+                format!("{POLICY}/mesh_foo/README.md:1: is missing; write it: users read it"),
+                format!(
+                    "{POLICY}/mesh_foo/cases:1: has no case; write one as <name>.in.yaml, with valid and with invalid documents"
+                ),
+                format!("{POLICY}/mesh_foo/cases/old.out.yaml:1: has no .in.yaml beside it; delete it"),
+                format!("{POLICY}/mesh_foo/check.rs:1: is missing; write it: it finds what is wrong"),
+                format!("{POLICY}/mesh_foo/spec.rs:1: is missing; write it: it is what users write"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_kind_without_rules_needs_no_check() {
+        let files = |body: &'static str| {
+            [
+                (format!("{KIND}/mod.rs"), "&zone::KIND"),
+                (format!("{KIND}/zone/README.md"), ""),
+                (format!("{KIND}/zone/mod.rs"), body),
+                (format!("{KIND}/zone/spec.rs"), ""),
+                (format!("{KIND}/zone/cases/all.in.yaml"), ""),
+            ]
+        };
+        assert_eq!(findings(&files("fn check(&self, _: &CheckCtx<'_>, _: &mut Problems) {}")), [""; 0]);
+        assert_eq!(findings(&files("mod check;")).len(), 1);
+    }
+}

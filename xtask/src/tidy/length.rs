@@ -1,0 +1,49 @@
+//! A file is one thought: long ones hide two.
+
+use super::Repository;
+use super::finding::Findings;
+
+/// From here on it is worth looking for the seam.
+const LONG: usize = 500;
+const TOO_LONG: usize = 800;
+
+/// What people write and read from top to bottom. Data and documents may be long.
+const SOURCES: &[&str] = &["rs", "ts", "tsx", "js", "svelte", "css", "sh", "py"];
+
+/// Paths, or starts of paths, that may be longer, each with the reason. Only generated code and tables belong here.
+const EXCEPTIONS: &[(&str, &str)] = &[];
+
+pub(super) fn check(repository: &Repository, findings: &mut Findings) {
+    for file in repository.tree.files().filter(|file| SOURCES.contains(&file.extension())) {
+        let lines = file.text.lines().count();
+        if EXCEPTIONS.iter().any(|(path, _)| file.path.starts_with(path)) {
+            continue;
+        }
+        if lines > TOO_LONG {
+            let text = format!("has {lines} lines, more than {TOO_LONG}; split it by what its parts are about");
+            findings.fault(file.path, TOO_LONG + 1, text);
+        } else if lines > LONG {
+            findings.warning(file.path, LONG + 1, format!("has {lines} lines, more than {LONG}; look for the seam"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::testing;
+
+    #[test]
+    fn long_files_warn_and_too_long_ones_fail() {
+        let lines = |count: usize| "x\n".repeat(count);
+        let files = [("a.rs", lines(500)), ("b.rs", lines(501)), ("c.rs", lines(801)), ("d.json", lines(2000))];
+        let files: Vec<_> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
+        assert_eq!(
+            testing::findings(check, &files),
+            [
+                "b.rs:501: warning: has 501 lines, more than 500; look for the seam",
+                "c.rs:801: has 801 lines, more than 800; split it by what its parts are about",
+            ]
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! `cargo xtask tidy`: rules of this repository that no compiler knows.
+//!
+//! Each rule is a file here and a row in [`RULES`]; what it allows and forbids is a table at its top.
+
+mod closure;
+mod edges;
+mod finding;
+mod folders;
+mod length;
+mod links;
+mod opening;
+mod orphans;
+#[cfg(test)]
+pub(crate) mod testing;
+mod tree;
+mod whitespace;
+mod words;
+
+use anyhow::{Result, bail};
+
+use crate::fuzz;
+use crate::workspace::{Package, Workspace};
+use closure::Closure;
+use finding::{Finding, Findings};
+use tree::Tree;
+
+/// Checks the rules of the repository that no compiler knows.
+///
+/// Dependencies between crates, purity of the core, file length, module docs, files that nobody compiles, white space,
+/// words that do not belong here, links in Markdown, and complete folders of policies and kinds.
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+/// What the rules look at.
+struct Repository {
+    tree: Tree,
+    /// The crates of the workspace.
+    packages: Vec<Package>,
+    /// The fuzz crate, which is a workspace of its own.
+    fuzz: Vec<Package>,
+    closure: Closure,
+}
+
+type Rule = fn(&Repository, &mut Findings);
+
+const RULES: &[Rule] = &[
+    edges::check,
+    closure::check,
+    length::check,
+    opening::check,
+    orphans::check,
+    whitespace::check,
+    words::check,
+    links::check,
+    folders::check,
+];
+
+pub(crate) fn run(workspace: &Workspace, _: &Args) -> Result<()> {
+    println!("{}", check(workspace)?);
+    Ok(())
+}
+
+/// Prints what is wrong, fails if anything is, and otherwise says how much was looked at.
+pub(crate) fn check(workspace: &Workspace) -> Result<String> {
+    let repository = Repository::load(workspace)?;
+    let findings = repository.findings();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let faults = findings.iter().filter(|finding| finding.is_fault()).count();
+    if faults > 0 {
+        bail!("{faults} {} of the repository's rules", if faults == 1 { "violation" } else { "violations" });
+    }
+    Ok(format!("{} files", repository.tree.files().count()))
+}
+
+impl Repository {
+    fn load(workspace: &Workspace) -> Result<Self> {
+        let packages = workspace.metadata("Cargo.toml")?.packages;
+        let fuzz = workspace.metadata(fuzz::MANIFEST)?.packages;
+        let closure = Closure::load(workspace, &packages)?;
+        Ok(Self { tree: Tree::load(&workspace.root)?, packages, fuzz, closure })
+    }
+
+    /// In the order of files and lines, whichever rule found them.
+    fn findings(&self) -> Vec<Finding> {
+        let mut findings = Findings::default();
+        for rule in RULES {
+            rule(self, &mut findings);
+        }
+        findings.sorted()
+    }
+}
