@@ -18,6 +18,7 @@ use Uses::{Anything, Groups, Only};
 const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-model", Only(&[])),
     ("kodiak-policies", Only(&["kodiak-model"])),
+    ("kodiak-views", Only(&["kodiak-model"])),
     ("kodiak-kinds", Only(&["kodiak-model", "kodiak-policies"])),
     ("kodiak-store", Only(&["kodiak-model"])),
     ("kodiak-crypto", Only(&[])),

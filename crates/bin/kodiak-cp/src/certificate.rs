@@ -7,17 +7,14 @@ use std::{
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use kodiak_crypto::{ServerCertParams, self_signed_server, server_config};
+use kodiak_crypto::{ServerCertParams, TEN_YEARS, self_signed_server, server_config};
 use rustls::ServerConfig;
 
 use crate::config::General;
-
-const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 pub(crate) fn load(general: &General, work_dir: &Path, hostname: &str) -> anyhow::Result<Arc<ServerConfig>> {
     let (cert, key) = paths(general, work_dir)?;

@@ -1,6 +1,12 @@
 //! Makes what a new control plane needs, on the one that leads.
 
-use std::{sync::{Arc, atomic::{AtomicBool, Ordering}}, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use kodiak_catalog::{Catalog, Defaults};
 use tokio_util::sync::CancellationToken;
@@ -8,7 +14,12 @@ use tokio_util::sync::CancellationToken;
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Whenever this instance becomes the leader. `done` turns true once the defaults are there or are another's task.
-pub(crate) async fn run(catalog: Catalog, defaults: Defaults, done: Arc<AtomicBool>, drain: CancellationToken) -> anyhow::Result<()> {
+pub(crate) async fn run(
+    catalog: Catalog,
+    defaults: Defaults,
+    done: Arc<AtomicBool>,
+    drain: CancellationToken,
+) -> anyhow::Result<()> {
     let mut leadership = catalog.store().leadership();
     loop {
         if *leadership.borrow_and_update() {
@@ -19,7 +30,10 @@ pub(crate) async fn run(catalog: Catalog, defaults: Defaults, done: Arc<AtomicBo
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(error = format!("{:#}", anyhow::Error::from(error)), "Cannot make the defaults yet; will try again.");
+                    tracing::warn!(
+                        error = format!("{:#}", anyhow::Error::from(error)),
+                        "Cannot make the defaults yet; will try again."
+                    );
                     tokio::select! {
                         biased;
                         () = drain.cancelled() => return Ok(()),

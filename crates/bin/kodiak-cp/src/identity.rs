@@ -37,5 +37,5 @@ pub(crate) async fn cluster_id(catalog: &Catalog) -> anyhow::Result<String> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }

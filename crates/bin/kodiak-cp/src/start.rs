@@ -78,7 +78,7 @@ impl ControlPlane {
             config: serde_json::to_value(&config)?,
         };
         let api = Api::new(catalog.clone(), api_config(&config), info, metrics.clone());
-        let router = kodiak_api::router(api);
+        let router = kodiak_api::router(&api);
 
         let drain = CancellationToken::new();
         let mut tasks = Tasks::new(drain.clone());
@@ -88,21 +88,30 @@ impl ControlPlane {
             let listener = bind("apiServer.http", listeners.http.interface, listeners.http.port).await?;
             http = Some(listener.local_addr()?);
             let served = server::serve(listener, None, router.clone(), drain.clone(), GRACE);
-            tasks.spawn("api over http", async { served.await; Ok(()) });
+            tasks.spawn("api over http", async {
+                served.await;
+                Ok(())
+            });
         }
         if listeners.https.enabled {
             let tls = certificate::load(&config.general, &work_dir, &hostname)?;
             let listener = bind("apiServer.https", listeners.https.interface, listeners.https.port).await?;
             https = Some(listener.local_addr()?);
             let served = server::serve(listener, Some(tls), router, drain.clone(), GRACE);
-            tasks.spawn("api over https", async { served.await; Ok(()) });
+            tasks.spawn("api over https", async {
+                served.await;
+                Ok(())
+            });
         }
         let started = Arc::new(AtomicBool::new(false));
         let listener = bind("diagnostics", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
         let router = diagnostics::router(Diagnostics { store, metrics, started: started.clone() });
         let served = server::serve(listener, None, router, drain.clone(), GRACE);
-        tasks.spawn("diagnostics", async { served.await; Ok(()) });
+        tasks.spawn("diagnostics", async {
+            served.await;
+            Ok(())
+        });
         let defaults = kodiak_catalog::Defaults {
             skip_mesh: config.defaults.skip_mesh_creation,
             skip_hostname_generators: config.defaults.skip_hostname_generators,
@@ -146,7 +155,8 @@ fn store_config(config: &Config, work_dir: &Path, instance_id: &str, metrics: &M
         StoreType::Memory => Backend::Memory,
         StoreType::File => {
             let configured = &config.store.file.path;
-            let path = if configured.as_os_str().is_empty() { work_dir.join("kodiak.redb") } else { configured.clone() };
+            let path =
+                if configured.as_os_str().is_empty() { work_dir.join("kodiak.redb") } else { configured.clone() };
             Backend::File { path }
         }
         StoreType::Postgres => Backend::Postgres(postgres_config(&config.store.postgres, instance_id)),

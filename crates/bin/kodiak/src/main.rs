@@ -20,7 +20,10 @@ use clap::Parser as _;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    start_logging();
+    // The control plane logs as its configuration says.
+    if !matches!(cli.command, cli::Command::Run(_)) {
+        start_logging();
+    }
     let session = session::Session::new(cli.global);
     match run(cli.command, &session) {
         Ok(exit) => exit.into(),

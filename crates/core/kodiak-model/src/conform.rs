@@ -38,9 +38,8 @@ impl Walk {
             accept_proto_spelling(value, node);
         }
         match (node, &mut *value) {
-            (Node::Any, _) | (Node::Boolean, Value::Bool(_)) => (),
+            (Node::Any, _) | (Node::Boolean, Value::Bool(_)) | (Node::IntOrString, Value::String(_)) => (),
             (Node::IntOrString, Value::Number(number)) if number.is_i64() => (),
-            (Node::IntOrString, Value::String(_)) => (),
             (Node::Integer(bounds), Value::Number(number)) if !number.is_f64() => self.bounds(number, *bounds, at),
             (Node::Number(bounds), Value::Number(number)) => self.bounds(number, *bounds, at),
             (Node::Text(rules), Value::String(text)) => self.text(text, rules, at),

@@ -104,7 +104,7 @@ fn labels(map: &mut Map<String, Value>, problems: &mut Problems) -> Labels {
             }
         }
         Some(other) => {
-            problems.add(&FieldPath::LABELS, wrong_type("labels", &other).replace("string", "map[string]string"))
+            problems.add(&FieldPath::LABELS, wrong_type("labels", &other).replace("string", "map[string]string"));
         }
     }
     labels

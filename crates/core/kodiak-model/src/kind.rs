@@ -53,6 +53,7 @@ pub struct Overview {
 
 /// What a policy may target, and when it is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "a row of a table with yes and no")]
 pub struct PolicyFacts {
     pub to: bool,
     pub from: bool,

@@ -1,6 +1,6 @@
 //! How one kind is read: from untyped JSON to a checked spec, the same way for every caller.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
@@ -163,7 +163,9 @@ fn unreadable(root: &FieldPath<'_>, error: &serde_path_to_error::Error<serde_jso
                 path.push('.');
                 path.push_str(key);
             }
-            Segment::Seq { index } => path.push_str(&format!("[{index}]")),
+            Segment::Seq { index } => {
+                let _ = write!(path, "[{index}]");
+            }
             Segment::Unknown => (),
         }
     }

@@ -65,7 +65,8 @@ pub(crate) fn compare(expected: &Value, found: &Value) -> Outcome {
     let same = wanted.iter().zip(&got).take_while(|(a, b)| a == b).count();
     let around = |lines: &[&str], sign: &str| {
         let start = same.saturating_sub(3);
-        lines.iter().skip(start).take(14).map(|line| format!("  {sign} {line}\n")).collect::<String>()
+        let lines: Vec<String> = lines.iter().skip(start).take(14).map(|line| format!("  {sign} {line}")).collect();
+        lines.join("\n") + "\n"
     };
     Outcome::Failed(format!("{}{}", around(&wanted, "expected"), around(&got, "found   ")))
 }

@@ -1,11 +1,15 @@
 //! From an HTTP request to a handler: who asks, may they, and then what they asked for.
 
-use std::{collections::BTreeMap, sync::Arc, time::{Duration, Instant}};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Router,
     extract::{FromRequestParts, RawPathParams, Request, State},
-    http::{HeaderValue, Method, StatusCode, header, request::Parts},
+    http::{HeaderValue, Method, StatusCode, header, request::Parts, uri::Authority},
     response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter},
 };
@@ -16,7 +20,7 @@ use crate::{Api, ApiError, Connection, handlers::Asked, routes, routes::Route, u
 const TIME: Duration = Duration::from_secs(30);
 
 /// The API as a service. Requests carry their [`Connection`] as an extension.
-pub fn router(api: Api) -> Router {
+pub fn router(api: &Api) -> Router {
     let mut by_path: BTreeMap<String, MethodRouter<Api>> = BTreeMap::new();
     for route in routes::all() {
         let filter = MethodFilter::try_from(route.method.clone()).expect("routes use the methods that axum knows");
@@ -56,7 +60,9 @@ async fn answer(route: &Route, api: Api, request: Request) -> Response {
     let origin = request.headers().get(header::ORIGIN).cloned();
     let result = match tokio::time::timeout(TIME, run(route, &api, request)).await {
         Ok(result) => result,
-        Err(_) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "Timeout", "the request took too long; try again")),
+        Err(_) => {
+            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "Timeout", "the request took too long; try again"))
+        }
     };
     let mut response = result.unwrap_or_else(IntoResponse::into_response);
     allow_origin(&api, origin, &mut response);
@@ -70,7 +76,7 @@ async fn run(route: &Route, api: &Api, request: Request) -> Result<Response, Api
     let user = match route.need {
         // Nobody is asked who they are where it does not matter.
         crate::access::Need::Nothing => crate::User::anonymous(),
-        _ => user::identify(&api.config().authn, api.catalog(), connection, &parts.uri, &parts.headers)?,
+        _ => user::identify(api.config().authn, api.catalog(), connection, &parts.uri, &parts.headers)?,
     };
     route.need.check(&api.config().access, &user)?;
     let params = match RawPathParams::from_request_parts(&mut parts, &()).await {
@@ -92,7 +98,7 @@ async fn run(route: &Route, api: &Api, request: Request) -> Result<Response, Api
 fn url(parts: &Parts, connection: Option<Connection>) -> String {
     let scheme = if connection.is_some_and(|connection| connection.tls) { "https" } else { "http" };
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let host = host.or(parts.uri.authority().map(|authority| authority.as_str())).unwrap_or_default();
+    let host = host.or(parts.uri.authority().map(Authority::as_str)).unwrap_or_default();
     let original = parts.extensions.get::<axum::extract::OriginalUri>();
     let path = original.map_or(parts.uri.path(), |original| original.0.path());
     format!("{scheme}://{host}{path}")

@@ -77,7 +77,9 @@ impl ApiError {
     /// Why a token cannot be made.
     pub(crate) fn issue(error: &TokenError) -> Self {
         match error {
-            TokenError::KeyNotFound { .. } => Self::new(StatusCode::NOT_FOUND, "Signing Key not found", error.to_string()),
+            TokenError::KeyNotFound { .. } => {
+                Self::new(StatusCode::NOT_FOUND, "Signing Key not found", error.to_string())
+            }
             other => {
                 tracing::error!(error = %other, "Cannot issue a token.");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Could not issue a token", "Internal Server Error")
@@ -99,7 +101,7 @@ impl ApiError {
             }
             Refusal::Store(error) => {
                 tracing::error!(error = chain(&error), "The store did not take a write.");
-                let detail = "the store is not available, nothing was changed; try again";
+                let detail = "the store is not available: look whether the change was made, and try again";
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "Store not available", detail)
             }
             Refusal::Make(error) => {

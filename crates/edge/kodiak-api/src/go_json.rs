@@ -3,7 +3,8 @@
 /// What is wrong with `text`, which `serde_json` refused with `error`.
 pub(crate) fn syntax_error(text: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
-        return if text.iter().all(u8::is_ascii_whitespace) { "EOF" } else { "unexpected end of JSON input" }.to_owned();
+        return if text.iter().all(u8::is_ascii_whitespace) { "EOF" } else { "unexpected end of JSON input" }
+            .to_owned();
     }
     match first_fault(text) {
         Some(fault) => fault,
@@ -51,9 +52,8 @@ fn first_fault(text: &[u8]) -> Option<String> {
                 next = end_of_string(text, at)?;
                 Expect::Colon
             }
-            (Expect::Colon, b':') => Expect::Value,
             (Expect::AfterValue, b',') if open.last() == Some(&b'{') => Expect::Key,
-            (Expect::AfterValue, b',') => Expect::Value,
+            (Expect::AfterValue, b',') | (Expect::Colon, b':') => Expect::Value,
             (Expect::Value | Expect::FirstItem, b'"') => {
                 next = end_of_string(text, at)?;
                 after_value(&open)
@@ -62,7 +62,9 @@ fn first_fault(text: &[u8]) -> Option<String> {
                 next = end_of_word(text, at);
                 after_value(&open)
             }
-            (expect, byte) => return Some(format!("invalid character {} {}", quoted(byte), looking_for(expect, &open))),
+            (expect, byte) => {
+                return Some(format!("invalid character {} {}", quoted(byte), looking_for(expect, &open)));
+            }
         };
         at = next;
     }

@@ -104,9 +104,9 @@ impl ListQuery {
         let Some(dataplane) = kodiak_catalog::spec_of::<Dataplane>(record) else { return false };
         let tags_match = self.tags.is_empty()
             || dataplane.tag_sets().any(|tags| {
-                self.tags.iter().all(|(key, value)| {
-                    tags.get(key).is_some_and(|tag| value == "*" || tag.contains(value.as_str()))
-                })
+                self.tags
+                    .iter()
+                    .all(|(key, value)| tags.get(key).is_some_and(|tag| value == "*" || tag.contains(value.as_str())))
             });
         tags_match && self.gateway.is_none_or(|filter| filter.matches(&dataplane))
     }
@@ -148,11 +148,8 @@ impl<T> Page<T> {
 
 /// The query of the next page: as asked, with another offset. Sorted, as clients know it.
 pub(crate) fn next_query(query: &str, offset: usize) -> String {
-    let mut parts: Vec<String> = query
-        .split('&')
-        .filter(|part| !part.is_empty() && !part.starts_with("offset="))
-        .map(str::to_owned)
-        .collect();
+    let mut parts: Vec<String> =
+        query.split('&').filter(|part| !part.is_empty() && !part.starts_with("offset=")).map(str::to_owned).collect();
     parts.push(format!("offset={offset}"));
     parts.sort();
     parts.join("&")
@@ -232,16 +229,13 @@ fn decoded(text: &str) -> String {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         let hex = (byte == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(byte) => {
-                plain.push(byte);
-                at += 3;
-            }
-            None => {
-                plain.push(if byte == b'+' { b' ' } else { byte });
-                at += 1;
-            }
-        }
+        let (next, length) = match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(hex) => (hex, 3),
+            None if byte == b'+' => (b' ', 1),
+            None => (byte, 1),
+        };
+        plain.push(next);
+        at += length;
     }
     String::from_utf8_lossy(&plain).into_owned()
 }

@@ -1,6 +1,9 @@
 //! What is counted, for Prometheus.
 
-use std::{sync::{Arc, Mutex, PoisonError}, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use axum::http::{Method, StatusCode};
 use kodiak_store::{Observer, Snapshot};
@@ -71,7 +74,11 @@ impl Metrics {
         registry.register("api_requests", "Requests answered by the API", metrics.requests.clone());
         registry.register("api_request_seconds", "Time to answer a request", metrics.request_seconds.clone());
         registry.register("store_commits", "Durable writes of the store", metrics.commits.clone());
-        registry.register("store_commit_requests", "Requests answered by durable writes", metrics.commit_requests.clone());
+        registry.register(
+            "store_commit_requests",
+            "Requests answered by durable writes",
+            metrics.commit_requests.clone(),
+        );
         registry.register("store_commit_changes", "Changes made durable", metrics.commit_changes.clone());
         registry.register("store_commit_failures", "Durable writes that failed", metrics.commit_failures.clone());
         registry.register("store_commit_seconds", "Time of a durable write", metrics.commit_seconds.clone());

@@ -80,9 +80,7 @@ fn parameters(route: &Route) -> Vec<Value> {
     let mut parameters: Vec<Value> = in_path
         .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
         .collect();
-    let query = |name: &str, kind: &str, text: &str| {
-        json!({ "name": name, "in": "query", "description": text, "schema": { "type": kind } })
-    };
+    let query = |name: &str, kind: &str, text: &str| json!({ "name": name, "in": "query", "description": text, "schema": { "type": kind } });
     match route.content {
         Content::List(kind) => {
             parameters.push(query("size", "integer", "Items on a page: 1 to 1000, 100 by default"));

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Uri, header, uri::Authority};
 
 use crate::user::Connection;
 
@@ -24,7 +24,7 @@ fn asked_host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(host), None) => host.to_str().ok(),
-        (None, _) => uri.authority().map(|authority| authority.as_str()),
+        (None, _) => uri.authority().map(Authority::as_str),
         (Some(_), Some(_)) => None,
     }
 }
@@ -113,7 +113,14 @@ mod tests {
         check("127.0.0.1:9", &[local, ("x-real-ip", "1.2.3.4")], false);
         check("127.0.0.1:9", &[local, ("sec-fetch-site", "cross-site")], false);
         check("127.0.0.1:9", &[local, ("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")], false);
-        for origin in ["http://evil.example", "http://localhost:9999", "https://localhost:5681", "null", "http://localhost:5681/x", "http://a@localhost:5681"] {
+        for origin in [
+            "http://evil.example",
+            "http://localhost:9999",
+            "https://localhost:5681",
+            "null",
+            "http://localhost:5681/x",
+            "http://a@localhost:5681",
+        ] {
             check("127.0.0.1:9", &[local, ("origin", origin)], false);
         }
     }

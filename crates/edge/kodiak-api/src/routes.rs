@@ -47,17 +47,80 @@ pub(crate) fn all() -> Vec<Route> {
 fn about_itself() -> Vec<Route> {
     vec![
         route(Method::GET, "/", Need::Nothing, "What this control plane is.", Content::Object, base::index),
-        route(Method::GET, "/config", Need::Metadata, "The configuration in force, secrets masked.", Content::Object, base::config),
-        route(Method::GET, "/policies", Need::Metadata, "The kinds that are policies.", Content::Object, base::policies),
+        route(
+            Method::GET,
+            "/config",
+            Need::Metadata,
+            "The configuration in force, secrets masked.",
+            Content::Object,
+            base::config,
+        ),
+        route(
+            Method::GET,
+            "/policies",
+            Need::Metadata,
+            "The kinds that are policies.",
+            Content::Object,
+            base::policies,
+        ),
         route(Method::GET, "/_resources", Need::Metadata, "All kinds.", Content::Object, base::resources),
-        route(Method::GET, "/_kri/{kri}", Need::ReadAny, "The resource with this KRI.", Content::Object, resources::get_by_kri),
+        route(
+            Method::GET,
+            "/_kri/{kri}",
+            Need::ReadAny,
+            "The resource with this KRI.",
+            Content::Object,
+            resources::get_by_kri,
+        ),
         route(Method::GET, "/openapi.json", Need::Nothing, "This document.", Content::Object, base::openapi),
-        route(Method::GET, "/who-am-i", Need::ReadAny, "Who you are to this control plane.", Content::Object, base::who_am_i),
-        route(Method::GET, "/global-insight", Need::ReadAny, "Numbers over all meshes.", Content::Object, insights::global),
-        route(Method::GET, "/global-insights", Need::ReadAny, "Numbers of global resources.", Content::Object, insights::global_resources),
-        route(Method::POST, "/tokens/dataplane", Need::DataplaneToken, "Issues a token for a proxy.", Content::Token, tokens::dataplane),
-        route(Method::POST, "/tokens/zone", Need::ZoneToken, "Issues a token for a zone proxy.", Content::Token, tokens::zone),
-        route(Method::POST, "/tokens/user", Need::UserToken, "Issues a token for a user.", Content::Token, tokens::user),
+        route(
+            Method::GET,
+            "/who-am-i",
+            Need::ReadAny,
+            "Who you are to this control plane.",
+            Content::Object,
+            base::who_am_i,
+        ),
+        route(
+            Method::GET,
+            "/global-insight",
+            Need::ReadAny,
+            "Numbers over all meshes.",
+            Content::Object,
+            insights::global,
+        ),
+        route(
+            Method::GET,
+            "/global-insights",
+            Need::ReadAny,
+            "Numbers of global resources.",
+            Content::Object,
+            insights::global_resources,
+        ),
+        route(
+            Method::POST,
+            "/tokens/dataplane",
+            Need::DataplaneToken,
+            "Issues a token for a proxy.",
+            Content::Token,
+            tokens::dataplane,
+        ),
+        route(
+            Method::POST,
+            "/tokens/zone",
+            Need::ZoneToken,
+            "Issues a token for a zone proxy.",
+            Content::Token,
+            tokens::zone,
+        ),
+        route(
+            Method::POST,
+            "/tokens/user",
+            Need::UserToken,
+            "Issues a token for a user.",
+            Content::Token,
+            tokens::user,
+        ),
     ]
 }
 
@@ -69,7 +132,14 @@ fn of_kind(kind: &'static Kind, path: &str, routes: &mut Vec<Route>) {
     };
     let one = format!("{base}/{{name}}");
     let mut add = |method, path: &str, need, summary: String, content, run: Handler| {
-        routes.push(Route { method, path: path.to_owned(), need, summary, content, run: Arc::new(move |api, asked| run(api, kind, asked)) });
+        routes.push(Route {
+            method,
+            path: path.to_owned(),
+            need,
+            summary,
+            content,
+            run: Arc::new(move |api, asked| run(api, kind, asked)),
+        });
     };
     let (list, get): (Handler, Handler) = match name {
         "MeshInsight" | "ServiceInsight" => (boxed!(insights::list), boxed!(insights::get)),
@@ -82,7 +152,11 @@ fn of_kind(kind: &'static Kind, path: &str, routes: &mut Vec<Route>) {
     }
     add(Method::GET, &one, Need::Read(kind), format!("Reads a {name}."), Content::Resource(kind), get);
     // Kinds that only the control plane writes have these routes too: they say so.
-    let write = if kind.access == Access::ReadOnly { "Refused: only the control plane writes it." } else { "Creates or replaces it." };
+    let write = if kind.access == Access::ReadOnly {
+        "Refused: only the control plane writes it."
+    } else {
+        "Creates or replaces it."
+    };
     add(Method::PUT, &one, Need::Modify(kind), write.to_owned(), Content::Written(kind), boxed!(resources::put));
     let delete = if kind.access == Access::ReadOnly { write } else { "Deletes it and what it owns." };
     add(Method::DELETE, &one, Need::Modify(kind), delete.to_owned(), Content::Deleted, boxed!(resources::delete));
@@ -124,7 +198,14 @@ macro_rules! boxed {
 }
 use boxed;
 
-fn route<F>(method: Method, path: &str, need: Need, summary: &str, content: Content, handler: fn(Api, Asked) -> F) -> Route
+fn route<F>(
+    method: Method,
+    path: &str,
+    need: Need,
+    summary: &str,
+    content: Content,
+    handler: fn(Api, Asked) -> F,
+) -> Route
 where
     F: Future<Output = Result<Response, ApiError>> + Send + 'static,
 {

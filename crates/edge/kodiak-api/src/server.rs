@@ -106,7 +106,11 @@ where
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(MAX_HEADER_BYTES);
-    builder.http2().timer(TokioTimer::new()).max_header_list_size(u32::try_from(MAX_HEADER_BYTES).unwrap_or(u32::MAX)).max_concurrent_streams(128);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(MAX_HEADER_BYTES).unwrap_or(u32::MAX))
+        .max_concurrent_streams(128);
     let served = builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
     if let Err(error) = watcher.watch(served.into_owned()).await {
         tracing::debug!(peer = %connection.peer, %error, "A connection ended with an error.");

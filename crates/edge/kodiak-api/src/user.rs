@@ -43,7 +43,7 @@ impl fmt::Display for User {
 
 /// Finds out who sends a request. Without a token, that is nobody in particular; with a bad one, it is refused.
 pub(crate) fn identify(
-    config: &AuthnConfig,
+    config: AuthnConfig,
     catalog: &Catalog,
     connection: Option<Connection>,
     uri: &Uri,

@@ -19,8 +19,9 @@ pub(crate) fn key_secret(mesh: &str, backend: &str) -> String {
 
 /// The backend that this secret is part of.
 pub(crate) fn backend_using<'a>(name: &str, mesh: &'a Mesh, secret: &str) -> Option<&'a str> {
-    let builtin = backends(mesh, BUILTIN)
-        .find(|backend| [cert_secret(name, &backend.name), key_secret(name, &backend.name)].iter().any(|used| used == secret));
+    let builtin = backends(mesh, BUILTIN).find(|backend| {
+        [cert_secret(name, &backend.name), key_secret(name, &backend.name)].iter().any(|used| used == secret)
+    });
     let provided = || {
         backends(mesh, PROVIDED).find(|backend| {
             let ProvidedCa { cert, key } = BackendConf::read(backend.conf.as_ref()).unwrap_or_default();

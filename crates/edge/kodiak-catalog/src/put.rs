@@ -1,7 +1,7 @@
 //! Creating and replacing resources.
 
 use kodiak_model::{
-    Checked, Draft, FieldPath, Kind, Problems, Shape, check,
+    Checked, Draft, FieldPath, Kind, Problems, ResourceKey, Scope, Shape, check,
     check::{Meta, SpecFound},
     labels,
 };
@@ -39,7 +39,8 @@ impl Catalog {
 
     /// Checks the document by itself: first what it says, then how it is named.
     fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, SpecFound), Refusal> {
-        let draft = Draft::from_value(body, |_| Some(target.kind.shape)).map_err(|problems| malformed(target.kind, &problems))?;
+        let draft = Draft::from_value(body, |_| Some(target.kind.shape))
+            .map_err(|problems| malformed(target.kind, &problems))?;
         let meta = Meta {
             kind: target.kind,
             mesh: mesh_of(target.kind, &draft),
@@ -92,7 +93,7 @@ impl Catalog {
 
 fn write(checked: &Checked, old: Option<&Record>) -> Write {
     Write::Put {
-        key: kodiak_model::ResourceKey::in_mesh(checked.kind.name, &checked.mesh, &checked.name),
+        key: ResourceKey::in_mesh(checked.kind.name, &checked.mesh, &checked.name),
         spec: checked.spec.as_str().into(),
         labels: checked.labels.clone(),
         owner: owner_of(checked.kind, &checked.mesh, &checked.name),
@@ -103,10 +104,9 @@ fn write(checked: &Checked, old: Option<&Record>) -> Write {
 /// Plugin kinds without a mesh are meant for the default one; legacy kinds must say it.
 fn mesh_of(kind: &Kind, draft: &Draft) -> String {
     match (kind.scope, kind.shape, &draft.mesh) {
-        (kodiak_model::Scope::Global, ..) => String::new(),
-        (_, _, Some(mesh)) => mesh.clone(),
-        (_, Shape::Plugin, None) => "default".to_owned(),
-        (_, Shape::Legacy, None) => String::new(),
+        (Scope::Mesh, _, Some(mesh)) => mesh.clone(),
+        (Scope::Mesh, Shape::Plugin, None) => "default".to_owned(),
+        (Scope::Mesh, Shape::Legacy, None) | (Scope::Global, ..) => String::new(),
     }
 }
 

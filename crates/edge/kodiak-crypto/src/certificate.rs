@@ -14,6 +14,9 @@ use crate::CryptoError;
 use crate::pem::PrivatePem;
 use crate::rsa_key::{RsaBits, RsaKey};
 
+/// The life of an authority, and of everything else that nobody asked a shorter one for.
+pub const TEN_YEARS: Duration = Duration::from_hours(10 * 365 * 24);
+
 /// How far certificates reach into the past, for machines whose clock is a little behind.
 const CLOCK_SKEW: Duration = Duration::from_secs(10);
 

@@ -17,7 +17,7 @@ mod tests;
 mod tls;
 
 pub use ca_check::{CaFault, CaProblem, PairFault, check_ca_pair};
-pub use certificate::{KeyPair, RootCaParams, ServerCertParams, root_ca, self_signed_server};
+pub use certificate::{KeyPair, RootCaParams, ServerCertParams, TEN_YEARS, root_ca, self_signed_server};
 pub use error::CryptoError;
 pub use pem::{MAX_PEM_BYTES, PrivatePem};
 pub use random::random_bytes;

@@ -110,3 +110,68 @@ impl Log {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
+    use kodiak_model::ResourceKey;
+
+    use super::*;
+    use crate::{
+        decide::decide,
+        record::{Expect, Write},
+    };
+
+    /// `name` puts, `-name` deletes.
+    fn write(published: &mut Published, names: &[&str]) {
+        for name in names {
+            let key = |name| ResourceKey::global("Mesh", name);
+            let write = match name.strip_prefix('-') {
+                Some(name) => Write::Delete { key: key(name), expect: Expect::Any },
+                None => Write::Put {
+                    key: key(name),
+                    spec: "{}".into(),
+                    labels: BTreeMap::new(),
+                    owner: None,
+                    expect: Expect::Absent,
+                },
+            };
+            let decision = decide(&published.state, write.into(), Timestamp::UNIX_EPOCH).unwrap();
+            *published = published.with_events(decision.state, decision.events);
+        }
+    }
+
+    fn read(published: &Published, position: &mut Position, count: usize) -> Vec<String> {
+        let mut next = || {
+            let (event, next) = published.next(*position).unwrap()?;
+            *position = next;
+            let sign = if matches!(event, Event::Deleted { .. }) { "-" } else { "" };
+            Some(format!("{sign}{}", event.to_change().key.name))
+        };
+        std::iter::from_fn(&mut next).take(count).collect()
+    }
+
+    /// It begins with the state, where the end of `k` is no news; then it hears from the log that there is a `k`; then
+    /// it falls off the log, and now that end is news.
+    #[test]
+    fn a_deletion_becomes_news_for_who_has_heard_of_its_key() {
+        let mut published = Published::new(4);
+        write(&mut published, &["a", "b", "c", "k", "-k"]);
+        let mut position = published.position(0).unwrap();
+        assert_eq!(read(&published, &mut position, 4), ["a", "b", "c", "k"]);
+        write(&mut published, &["d", "e", "f", "g"]);
+        assert_eq!(read(&published, &mut position, 9), ["-k", "d", "e", "f", "g"]);
+    }
+
+    #[test]
+    fn who_begins_with_the_state_is_not_told_what_was_before() {
+        let mut published = Published::new(1);
+        write(&mut published, &["a", "k", "-k", "b"]);
+        let mut position = published.position(0).unwrap();
+        assert_eq!(read(&published, &mut position, 9), ["a", "b"]);
+        write(&mut published, &["-a"]);
+        assert_eq!(read(&published, &mut position, 9), ["-a"]);
+    }
+}

@@ -32,6 +32,8 @@ struct Inner {
     wake: watch::Receiver<()>,
     queue: mpsc::Sender<Request>,
     leadership: watch::Receiver<bool>,
+    /// Kept so that those who wait for a change of leadership wait, where there is none.
+    _always_leads: Option<watch::Sender<bool>>,
     closing: DropGuard,
     tasks: TaskTracker,
 }
@@ -41,7 +43,6 @@ impl Store {
     pub async fn open(config: StoreConfig) -> Result<Self, StoreError> {
         let StoreConfig { backend, seal, log_capacity, tombstone_capacity, observer } = config;
         let sealer = Sealer::new(seal);
-        let nudge = Arc::new(Notify::new());
         let mut postgres = None;
         let mut engine: Box<dyn Engine> = match backend {
             Backend::Memory => Box::new(engine::Memory),
@@ -57,6 +58,7 @@ impl Store {
         let (wake, woken) = watch::channel(());
         let (requests, queue) = mpsc::channel(MAX_BATCH);
         let (lead, leadership) = watch::channel(postgres.is_none());
+        let nudge = Arc::new(Notify::new());
         let closing = CancellationToken::new();
         let writer = Writer {
             engine,
@@ -79,21 +81,24 @@ impl Store {
             writer.run().await;
             drop(done);
         });
-        match postgres {
+        let always_leads = match postgres {
             Some(config) => {
                 tasks.spawn(engine::postgres::listen(config.clone(), published.clone(), nudge, drained.clone()));
                 tasks.spawn(engine::postgres::hold_lease(config, lead, drained));
+                None
             }
-            None => {
-                tasks.spawn(async move {
-                    drained.cancelled().await;
-                    drop(lead);
-                });
-            }
-        }
+            None => Some(lead),
+        };
         tasks.close();
-        let closing = closing.drop_guard();
-        Ok(Self(Arc::new(Inner { published, wake: woken, queue: requests, leadership, closing, tasks })))
+        Ok(Self(Arc::new(Inner {
+            published,
+            wake: woken,
+            queue: requests,
+            leadership,
+            _always_leads: always_leads,
+            closing: closing.drop_guard(),
+            tasks,
+        })))
     }
 
     /// Returns when the transaction is durable and reads of this store see it.

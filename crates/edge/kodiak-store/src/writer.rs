@@ -126,10 +126,11 @@ impl Writer {
 
     /// The answers, and how much changed.
     async fn try_commit(&mut self, transactions: Vec<Transaction>) -> Result<(Vec<Answer>, usize), StoreError> {
-        let mut base = self.published.load_full();
-        if let Some(changes) = self.engine.begin(base.state.revision()).await? {
-            base = Arc::new(base.with_changes(changes));
-        }
+        let before = self.published.load_full();
+        let base = match self.engine.begin(before.state.revision()).await? {
+            Some(changes) => Arc::new(before.with_changes(changes)),
+            None => before.clone(),
+        };
         let asked_to_persist = transactions.iter().any(|transaction| transaction.0.is_empty());
         let mut work = Work { state: State::clone(&base.state), events: Vec::new() };
         let now = row::now();
@@ -143,7 +144,9 @@ impl Writer {
             self.engine.persist(Batch::new(&events, state.head())).await?;
         }
         let changes = events.len();
-        self.publish(base.with_events(state, events));
+        if changes > 0 || !Arc::ptr_eq(&base, &before) {
+            self.publish(base.with_events(state, events));
+        }
         Ok((answers, changes))
     }
 

@@ -24,5 +24,6 @@ pub use claims::{DataplaneClaims, UserClaims, ZoneClaims};
 pub use error::TokenError;
 pub use issue::{issue_dataplane, issue_user, issue_zone};
 pub use keys::{KeyId, KeySource, SigningKey, VerificationKey};
+pub use kodiak_crypto::TEN_YEARS;
 pub use valid_for::{MAX_VALID_FOR, ValidForError, parse_valid_for};
 pub use verify::{MAX_TOKEN_BYTES, Verified, verify_dataplane, verify_user, verify_zone};

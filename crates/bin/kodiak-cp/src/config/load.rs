@@ -130,10 +130,16 @@ impl Keys {
     }
 
     fn unknown(&self, path: &str) -> String {
-        let same_end = self.0.iter().find(|key| key.path.last().is_some_and(|last| path.ends_with(last.as_str())));
-        match same_end {
-            Some(key) => format!("no such setting; did you mean {}?", key.path.join(".")),
-            None => "no such setting; `kodiak run --show-config` lists all".to_owned(),
+        let last = path.rsplit('.').next().unwrap_or_default();
+        let alike: Vec<String> = self
+            .0
+            .iter()
+            .filter(|key| key.path.last().is_some_and(|name| name.eq_ignore_ascii_case(last)))
+            .map(|key| key.path.join("."))
+            .collect();
+        match alike.as_slice() {
+            [] => "no such setting; `kodiak run --show-config` lists all".to_owned(),
+            alike => format!("no such setting; did you mean {}?", alike.join(" or ")),
         }
     }
 }
@@ -145,7 +151,9 @@ impl Key {
         match &self.default {
             Value::Bool(_) => text.parse().map_or_else(|_| as_text(), Value::Bool),
             Value::Number(_) => text.parse::<u64>().map_or_else(|_| as_text(), Value::from),
-            Value::Array(_) => text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect(),
+            Value::Array(_) => {
+                text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect()
+            }
             Value::Null | Value::String(_) | Value::Object(_) => as_text(),
         }
     }

@@ -15,7 +15,8 @@ fn refused(sources: &Sources, expected: &str) {
 
 #[test]
 fn the_last_word_wins() {
-    let file = "apiServer:\n  http:\n    enabled: true\n    interface: 127.0.0.1\n    port: 1\nmultizone: {zone: {name: a}}\n";
+    let file =
+        "apiServer:\n  http:\n    enabled: true\n    interface: 127.0.0.1\n    port: 1\nmultizone: {zone: {name: a}}\n";
     let config = load(&sources(file, &[], &[])).unwrap();
     assert_eq!((config.api_server.http.port, config.multizone.zone.name.as_str()), (1, "a"));
     let config = load(&sources(file, &[("KODIAK_API_SERVER_HTTP_PORT", "2")], &[])).unwrap();
@@ -26,7 +27,8 @@ fn the_last_word_wins() {
 
 #[test]
 fn lists_come_with_commas() {
-    let config = load(&sources("", &[("KODIAK_API_SERVER_CORS_ALLOWED_DOMAINS", "https://a, https://b")], &[])).unwrap();
+    let config =
+        load(&sources("", &[("KODIAK_API_SERVER_CORS_ALLOWED_DOMAINS", "https://a, https://b")], &[])).unwrap();
     assert_eq!(config.api_server.cors_allowed_domains, ["https://a", "https://b"]);
 }
 
@@ -36,12 +38,15 @@ fn what_is_not_a_setting_is_an_error_with_its_place() {
         &sources("apiServer:\n  htp: {}\n", &[], &[]),
         "kodiak.yaml:2:3: apiServer.htp: unknown field `htp`, expected one of `http`, `https`, `authn`, `readOnly`, `corsAllowedDomains`, `basePath`",
     );
-    refused(&sources("a: [", &[], &[]), "kodiak.yaml:2:1: while parsing a flow sequence, expected ',' or ']'");
+    refused(&sources("a: [", &[], &[]), "kodiak.yaml:2:1: while parsing a node, did not find expected node content");
     refused(
         &sources("", &[("KODIAK_API_SERVER_HTTP_PROT", "1")], &[]),
         "KODIAK_API_SERVER_HTTP_PROT: no such setting; `kodiak run --show-config` lists all",
     );
-    refused(&sources("", &[], &["api.port=1"]), "--set api.port=1: no such setting; did you mean apiServer.http.port?");
+    refused(
+        &sources("", &[], &["api.port=1"]),
+        "--set api.port=1: no such setting; did you mean store.postgres.port or apiServer.http.port or apiServer.https.port?",
+    );
     refused(
         &sources("", &[], &["apiServer.http.port=x"]),
         "--set apiServer.http.port=x: apiServer.http.port: invalid type: string \"x\", expected u16",

@@ -241,10 +241,8 @@ pub struct AccessLists {
 
 impl Default for AccessLists {
     fn default() -> Self {
-        let admins = Allowed {
-            users: vec!["mesh-system:admin".to_owned()],
-            groups: vec!["mesh-system:admin".to_owned()],
-        };
+        let admins =
+            Allowed { users: vec!["mesh-system:admin".to_owned()], groups: vec!["mesh-system:admin".to_owned()] };
         let everyone = Allowed {
             users: Vec::new(),
             groups: vec!["mesh-system:unauthenticated".to_owned(), "mesh-system:authenticated".to_owned()],

@@ -1,12 +1,14 @@
 //! The commands, one file each: its arguments, its help, and what it does.
 
 pub(crate) mod apply;
+pub(crate) mod bench;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod delete;
 pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod get;
+mod openapi;
 pub(crate) mod run;
 pub(crate) mod validate;
 mod version;
@@ -26,6 +28,8 @@ pub(crate) async fn run(command: Command, session: &Session) -> anyhow::Result<E
         Command::Export(args) => export::run(&args, session).await,
         Command::Generate(args) => generate::run(args, session).await,
         Command::Config(args) => config::run(args, session).await,
+        Command::Bench(args) => bench::run(args).await,
+        Command::Openapi => openapi::run(session),
         Command::Completion(args) => completion::run(&args, session),
         Command::Version => version::run(session).await,
         Command::WhoAmI => who_am_i::run(session).await,

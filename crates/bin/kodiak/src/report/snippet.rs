@@ -128,8 +128,14 @@ mod tests {
                 error: MeshTimeout "a": spec.to[0].targetRef.kind
                  --> a.yaml:6:32
                   |
-                6 | spec: {to: [{targetRef: {kind: Mash}}]}
+                6 | spec: {to: [{targetRef: {kind: Mash, name: 5}}]}
                   |                                ^^^^ should be one of [Mesh MeshSubset MeshGateway MeshService MeshExternalService MeshMultiZoneService MeshServiceSubset MeshHTTPRoute Dataplane]
+
+                error: MeshTimeout "a": spec.to[0].targetRef.name
+                 --> a.yaml:6:44
+                  |
+                6 | spec: {to: [{targetRef: {kind: Mash, name: 5}}]}
+                  |                                            ^ must be of type string, not number
 
                 error: MeshTimeout "b"
                  --> a.yaml:8:1

@@ -1,5 +1,7 @@
 //! Tests over all kinds: every kind is complete, every case gives what it says, every example in a README is valid.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
 mod cases;
 mod folders;
 mod readmes;

@@ -1,6 +1,6 @@
-//! Every YAML block in the README of a kind is a valid document without warnings.
+//! Every YAML block in the README of a kind, and every example, is a valid document without unknown fields.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use kodiak_kinds::{draft, kinds};
 use kodiak_model::{Place, check, yaml};
@@ -8,24 +8,36 @@ use kodiak_model::{Place, check, yaml};
 use crate::folders;
 
 #[test]
-fn examples_are_valid() {
+fn blocks_in_readmes_are_valid() {
     for folder in folders::of_kinds() {
         let readme = folder.join("README.md");
         let text = fs::read_to_string(&readme).unwrap_or_default();
         for block in yaml_blocks(&text) {
-            let documents =
-                yaml::parse(&block).unwrap_or_else(|error| panic!("{}: {error}\n{block}", readme.display()));
-            for document in documents {
-                let draft = draft(document.value).unwrap_or_else(|problems| panic!("{}: {problems}", readme.display()));
-                let kind =
-                    kinds().by_name(&draft.kind).unwrap_or_else(|| panic!("{}: {}", readme.display(), draft.kind));
-                let place = Place::Zone { name: "east".to_owned() };
-                let checked = check(kind, draft, &place);
-                let checked = checked.unwrap_or_else(|problems| panic!("{}: {problems}\n{block}", readme.display()));
-                let unknown: Vec<_> = checked.warnings.iter().filter(|text| text.starts_with("unknown")).collect();
-                assert!(unknown.is_empty(), "{}: {unknown:?}", readme.display());
-            }
+            assert_valid(&readme, &block);
         }
+    }
+}
+
+#[test]
+fn examples_are_valid() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples");
+    let examples = folders::files(&folder, ".yaml");
+    assert!(!examples.is_empty());
+    for example in examples.iter().filter(|path| !path.ends_with("broken.yaml")) {
+        assert_valid(example, &fs::read_to_string(example).unwrap());
+    }
+}
+
+#[track_caller]
+fn assert_valid(file: &Path, text: &str) {
+    let file = file.display();
+    for document in yaml::parse(text).unwrap_or_else(|error| panic!("{file}: {error}\n{text}")) {
+        let draft = draft(document.value).unwrap_or_else(|problems| panic!("{file}: {problems}"));
+        let kind = kinds().by_name(&draft.kind).unwrap_or_else(|| panic!("{file}: {}", draft.kind));
+        let place = Place::Zone { name: "east".to_owned() };
+        let checked = check(kind, draft, &place).unwrap_or_else(|problems| panic!("{file}: {problems}\n{text}"));
+        let unknown: Vec<_> = checked.warnings.iter().filter(|text| text.starts_with("unknown")).collect();
+        assert!(unknown.is_empty(), "{file}: {unknown:?}");
     }
 }
 

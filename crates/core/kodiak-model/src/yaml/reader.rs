@@ -194,7 +194,7 @@ impl Reader {
         match self.stack.last() {
             Some(Frame { open: Open::List(list), .. }) => self.path.push(Step::Index(list.len())),
             Some(Frame { open: Open::Map(OpenMap { key: Some(key), .. }), .. }) => {
-                self.path.push(Step::Key(key.clone()))
+                self.path.push(Step::Key(key.clone()));
             }
             Some(Frame { open: Open::Map(OpenMap { key: None, .. }), .. }) | None => (),
         }

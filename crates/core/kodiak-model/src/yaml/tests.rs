@@ -1,3 +1,5 @@
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use super::{parse, to_string};
@@ -50,7 +52,7 @@ fn what_cannot_be_meant_is_refused() {
 fn aliases_do_not_explode() {
     let mut text = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
     for n in 1..9 {
-        text.push_str(&format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 10].join(",")));
+        let _ = writeln!(text, "a{n}: &a{n} [{}]", vec![format!("*a{}", n - 1); 10].join(","));
     }
     refuses(&text, "aliases stand for more than");
 }

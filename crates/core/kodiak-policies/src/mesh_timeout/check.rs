@@ -1,8 +1,6 @@
 //! What is wrong with it.
 
-use kodiak_model::{
-    CheckCtx, FieldPath, GoDuration, Problems, TargetKind, TargetRef, TargetRules,
-};
+use kodiak_model::{CheckCtx, FieldPath, GoDuration, Problems, TargetKind, TargetRef, TargetRules};
 
 use super::{Conf, Http, MeshTimeout};
 use crate::{from_to, from_to::is_used, matches, top_level};

@@ -54,7 +54,9 @@ pub fn global_services(all: &mut GlobalServices, services: &BTreeMap<String, Ser
         match service.status.as_ref().and_then(kodiak_model::Choice::known) {
             Some(ServiceStatus::Online) => stat.online += 1,
             Some(ServiceStatus::PartiallyDegraded) => stat.partially_degraded += 1,
-            Some(ServiceStatus::Offline | ServiceStatus::Unset | ServiceStatus::NotAvailable) | None => stat.offline += 1,
+            Some(ServiceStatus::Offline | ServiceStatus::Unset | ServiceStatus::NotAvailable) | None => {
+                stat.offline += 1
+            }
         }
     }
 }

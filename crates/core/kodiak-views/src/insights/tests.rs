@@ -2,29 +2,27 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn proxy(networking: Value, insight: Option<Value>) -> Proxy {
+fn proxy(networking: &Value, insight: Option<Value>) -> Proxy {
     Proxy {
         dataplane: serde_json::from_value(json!({ "networking": networking })).unwrap(),
         insight: insight.map(|insight| serde_json::from_value(insight).unwrap()),
     }
 }
 
-fn connected(backend: &str) -> Option<Value> {
-    Some(json!({
+fn connected(backend: &str) -> Value {
+    json!({
         "subscriptions": [{ "connectTime": "2026-01-01T00:00:00Z", "version": { "envoy": { "version": "1.40.0" } } }],
         "mTLS": { "issuedBackend": backend, "supportedBackends": [backend] },
-    }))
+    })
 }
 
 fn mesh() -> Vec<Proxy> {
-    let inbound = |service: &str, zone: &str| {
-        json!({ "inbound": [{ "port": 80, "tags": { "kuma.io/service": service, "kuma.io/zone": zone } }] })
-    };
+    let inbound = |service: &str, zone: &str| json!({ "inbound": [{ "port": 80, "tags": { "kuma.io/service": service, "kuma.io/zone": zone } }] });
     vec![
-        proxy(inbound("web", "east"), connected("ca-1")),
-        proxy(inbound("web", "west"), None),
-        proxy(inbound("db", "east"), connected("ca-1")),
-        proxy(json!({ "gateway": { "tags": { "kuma.io/service": "edge" } } }), connected("ca-1")),
+        proxy(&inbound("web", "east"), Some(connected("ca-1"))),
+        proxy(&inbound("web", "west"), None),
+        proxy(&inbound("db", "east"), Some(connected("ca-1"))),
+        proxy(&json!({ "gateway": { "tags": { "kuma.io/service": "edge" } } }), Some(connected("ca-1"))),
     ]
 }
 

@@ -36,7 +36,7 @@ async fn run_async(case: &Case) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Skipped(reason));
     }
     let catalog = Catalog::new(store, Settings { place, unsafe_delete: false });
-    let router = kodiak_api::router(Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new()));
+    let router = kodiak_api::router(&Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new()));
     for (n, action) in actions.iter().enumerate() {
         let suffix = if actions.len() > 1 { format!("_{n:02}") } else { String::new() };
         let body = case.beside(&format!("{suffix}.request.json")).unwrap_or_default();
@@ -46,7 +46,10 @@ async fn run_async(case: &Case) -> anyhow::Result<Outcome> {
         }
         if status != action.status {
             let Action { method, path, .. } = action;
-            return Ok(Outcome::Failed(format!("{method} {path}: expected {}, found {status}: {answer}", action.status)));
+            return Ok(Outcome::Failed(format!(
+                "{method} {path}: expected {}, found {status}: {answer}",
+                action.status
+            )));
         }
         let golden = case.beside(&format!("{suffix}.golden.json"));
         let expected = golden.map(|text| serde_json::from_str(&text)).transpose()?;
@@ -87,7 +90,9 @@ async fn load(store: &Store, text: &str) -> anyhow::Result<Option<String>> {
     let mut loaded = Vec::new();
     for document in documents {
         let draft = kodiak_kinds::draft(document.value).map_err(|problems| anyhow::anyhow!("{problems}"))?;
-        let Some(kind) = kinds().by_name(&draft.kind) else { return Ok(Some(format!("there is no kind {}", draft.kind))) };
+        let Some(kind) = kinds().by_name(&draft.kind) else {
+            return Ok(Some(format!("there is no kind {}", draft.kind)));
+        };
         let mut problems = Problems::default();
         let found = check::spec(kind, draft.clone(), &mut problems);
         let spec = found.with_context(|| format!("{} {}: {problems}", draft.kind, draft.name))?.json().to_owned();

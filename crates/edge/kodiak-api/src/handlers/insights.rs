@@ -13,7 +13,7 @@ use kodiak_model::{
         dataplane_insight::DataplaneInsight,
         mesh::{Mesh, MeshServicesMode},
         mesh_insight::DataplaneStat,
-        service_insight::Service,
+        service_insight::{Service, ServiceDataplanes},
         zone_egress_insight::ZoneEgressInsight,
         zone_ingress_insight::ZoneIngressInsight,
         zone_insight::ZoneInsight,
@@ -69,7 +69,7 @@ pub(crate) async fn get(api: Api, kind: &'static Kind, asked: Asked) -> Result<R
         (Scope::Mesh, None) => return Err(ApiError::not_found("Failed to retrieve Mesh")),
         (Scope::Mesh, Some(mesh)) => {
             // A service that nobody offers is not an error: it has no proxies.
-            let unknown = || Service { dataplanes: Some(Default::default()), ..Service::default() };
+            let unknown = || Service { dataplanes: Some(ServiceDataplanes::default()), ..Service::default() };
             let service = services_of(&snapshot, mesh).remove(asked.param(1)).unwrap_or_else(unknown);
             of_service(mesh, asked.param(1), &service)
         }

@@ -25,7 +25,8 @@ pub(crate) async fn get(api: Api, kind: &'static Kind, asked: Asked) -> Result<R
     };
     api.catalog().require_mesh(kind, mesh).map_err(|refusal| ApiError::refused(refusal, NOT_FOUND))?;
     let snapshot = api.catalog().store().snapshot();
-    let record = snapshot.get(&ResourceKey::in_mesh(kind.name, mesh, name)).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
+    let record =
+        snapshot.get(&ResourceKey::in_mesh(kind.name, mesh, name)).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
     let insight = snapshot.get(&ResourceKey::in_mesh(overview.insight, mesh, name));
     Ok(json(StatusCode::OK, render::overview(kind, &overview, record, insight)))
 }

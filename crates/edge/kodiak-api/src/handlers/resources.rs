@@ -1,6 +1,9 @@
 //! Reading, listing, writing and deleting resources of any kind.
 
-use axum::{http::StatusCode, response::{IntoResponse, Response}};
+use axum::{
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
 use kodiak_catalog::Target;
 use kodiak_kinds::kinds;
 use kodiak_model::{Access, Kind, Kri, Scope};
@@ -127,7 +130,10 @@ fn refuse_write(api: &Api, kind: &Kind) -> Option<ApiError> {
         return Some(ApiError::method_not_allowed("this control plane's API is read-only (apiServer.readOnly)"));
     }
     (kind.access == Access::ReadOnly).then(|| {
-        ApiError::method_not_allowed(&format!("{} is written by the control plane alone; it can only be read", kind.name))
+        ApiError::method_not_allowed(&format!(
+            "{} is written by the control plane alone; it can only be read",
+            kind.name
+        ))
     })
 }
 

@@ -9,15 +9,14 @@ use axum::{
 use jiff::Timestamp;
 use kodiak_model::{FieldPath, Problems, ResourceKey};
 use kodiak_tokens::{
-    DataplaneClaims, TokenError, UserClaims, ZoneClaims, issue_dataplane, issue_user, issue_zone, names::TokenKind,
-    parse_valid_for,
+    DataplaneClaims, TEN_YEARS, TokenError, UserClaims, ZoneClaims, issue_dataplane, issue_user, issue_zone,
+    names::TokenKind, parse_valid_for,
 };
 use serde::Deserialize;
 
 use super::Asked;
 use crate::{Api, ApiError, body};
 
-const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 const INVALID: &str = "Invalid request";
 
 #[derive(Deserialize, Default)]
@@ -67,7 +66,8 @@ pub(crate) async fn dataplane(api: Api, asked: Asked) -> Result<Response, ApiErr
     let valid_for = valid_for(&request.valid_for, Some(TEN_YEARS), &mut problems);
     let valid_for = finish(valid_for, problems)?;
     let DataplaneRequest { name, mesh, tags, proxy_type, workload, valid_for: _ } = request;
-    let key = api.catalog().signing_key(TokenKind::Dataplane { mesh: &mesh }).map_err(|error| ApiError::issue(&error))?;
+    let key =
+        api.catalog().signing_key(TokenKind::Dataplane { mesh: &mesh }).map_err(|error| ApiError::issue(&error))?;
     let claims = DataplaneClaims { name, mesh, tags, kind: proxy_type, workload };
     answer(issue_dataplane(&claims, &key, valid_for, Timestamp::now()))
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use kodiak_crypto::RsaBits;
+use kodiak_crypto::{RsaBits, TEN_YEARS};
 use kodiak_model::{Place, ResourceKey, labels};
 use kodiak_store::{Expect, StoreError, Transaction, Write};
 use kodiak_tokens::{
@@ -51,7 +51,8 @@ impl Catalog {
         let snapshot = self.store().snapshot();
         let missing = |name: &str| snapshot.get(&ResourceKey::global("GlobalSecret", name)).is_none();
         if missing("envoy-admin-ca") {
-            let (cert, key) = secrets::root_ca("envoy-admin-ca".to_owned(), secrets::TEN_YEARS, RsaBits::default(), None).await?;
+            let (cert, key) =
+                secrets::root_ca("envoy-admin-ca".to_owned(), TEN_YEARS, RsaBits::default(), None).await?;
             self.add(secret(self, "", "envoy-admin-ca", format!("{cert}{key}").as_bytes()), ensured).await?;
         }
         for (kind, name) in
@@ -65,7 +66,7 @@ impl Catalog {
         if !defaults.skip_admin_token && missing(ADMIN_USER_TOKEN) {
             let key: SigningKey = self.signing_key(TokenKind::User).map_err(Refusal::make)?;
             let claims = UserClaims { name: ADMIN_USER.to_owned(), groups: vec![ADMIN_GROUP.to_owned()] };
-            let token = issue_user(&claims, &key, secrets::TEN_YEARS, Timestamp::now()).map_err(Refusal::make)?;
+            let token = issue_user(&claims, &key, TEN_YEARS, Timestamp::now()).map_err(Refusal::make)?;
             self.add(secret(self, "", ADMIN_USER_TOKEN, token.as_bytes()), ensured).await?;
         }
         Ok(())
@@ -116,7 +117,8 @@ impl Catalog {
 
     /// These carry their origin and no other label.
     fn hostname_generator(&self, name: &str, spec: Value) -> Result<Write, Refusal> {
-        let kind = kodiak_kinds::kinds().by_name("HostnameGenerator").expect("HostnameGenerator is in the table of kinds");
+        let kind =
+            kodiak_kinds::kinds().by_name("HostnameGenerator").expect("HostnameGenerator is in the table of kinds");
         let Write::Put { key, spec, owner, expect, .. } = resource(self, kind, "", name, spec)? else {
             unreachable!("a resource is written by a put")
         };
@@ -158,9 +160,7 @@ impl Catalog {
 }
 
 fn hostname_generators(place: &Place) -> Vec<(&'static str, Value)> {
-    let by_origin = |kind: &str, template: &str| {
-        json!({ "selector": { kind: { "matchLabels": { labels::ORIGIN: "zone" } } }, "template": template })
-    };
+    let by_origin = |kind: &str, template: &str| json!({ "selector": { kind: { "matchLabels": { labels::ORIGIN: "zone" } } }, "template": template });
     match place {
         Place::Zone { .. } => vec![
             ("local-mesh-external-service", by_origin("meshExternalService", "{{ .DisplayName }}.extsvc.mesh.local")),

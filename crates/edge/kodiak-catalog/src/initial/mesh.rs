@@ -1,6 +1,6 @@
 //! What comes with a mesh: the key that signs its proxies' tokens, its authority, and its first policies.
 
-use kodiak_crypto::RsaBits;
+use kodiak_crypto::{RsaBits, TEN_YEARS};
 use kodiak_model::{
     Checked, ResourceKey,
     kinds::mesh::{BackendConf, BuiltinCa, Mesh, parse_period},
@@ -55,7 +55,7 @@ async fn builtin_authorities(
         let settings = BackendConf::read::<BuiltinCa>(backend.conf.as_ref()).unwrap_or_default();
         let cert = settings.ca_cert.unwrap_or_default();
         let bits = cert.rsa_bits.filter(|bits| *bits > 0).map_or(Ok(RsaBits::default()), RsaBits::try_from);
-        let lives = parse_period(&cert.expiration).filter(|lives| !lives.is_zero()).unwrap_or(secrets::TEN_YEARS);
+        let lives = parse_period(&cert.expiration).filter(|lives| !lives.is_zero()).unwrap_or(TEN_YEARS);
         let uri = format!("spiffe://{name}");
         let bits = bits.map_err(Refusal::make)?;
         let (cert, key) = secrets::root_ca(name.to_owned(), lives, bits, Some(uri)).await?;

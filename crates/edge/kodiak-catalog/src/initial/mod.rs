@@ -27,7 +27,13 @@ pub(crate) async fn companions(
 }
 
 /// A resource of ours, put through the same check as everybody's.
-fn resource(catalog: &Catalog, kind: &'static kodiak_model::Kind, mesh: &str, name: &str, spec: Value) -> Result<Write, Refusal> {
+fn resource(
+    catalog: &Catalog,
+    kind: &'static kodiak_model::Kind,
+    mesh: &str,
+    name: &str,
+    spec: Value,
+) -> Result<Write, Refusal> {
     let draft = kodiak_model::Draft {
         kind: kind.name.to_owned(),
         mesh: (!mesh.is_empty()).then(|| mesh.to_owned()),

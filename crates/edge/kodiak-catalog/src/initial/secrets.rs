@@ -7,15 +7,18 @@ use kodiak_crypto::{CryptoError, RootCaParams, RsaBits, RsaKey};
 
 use crate::Refusal;
 
-pub(super) const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
-
 /// A new RSA key as PEM, the data of a signing-key secret.
 pub(super) async fn signing_key() -> Result<Vec<u8>, Refusal> {
     blocking(|| Ok(RsaKey::generate()?.to_pem()?.expose().as_bytes().to_vec())).await
 }
 
 /// A new root: certificate and key, both as PEM.
-pub(super) async fn root_ca(common_name: String, expires_after: Duration, bits: RsaBits, uri_san: Option<String>) -> Result<(String, String), Refusal> {
+pub(super) async fn root_ca(
+    common_name: String,
+    expires_after: Duration,
+    bits: RsaBits,
+    uri_san: Option<String>,
+) -> Result<(String, String), Refusal> {
     blocking(move || {
         let pair = kodiak_crypto::root_ca(&RootCaParams {
             common_name: &common_name,
@@ -29,6 +32,8 @@ pub(super) async fn root_ca(common_name: String, expires_after: Duration, bits: 
     .await
 }
 
-async fn blocking<T: Send + 'static>(make: impl FnOnce() -> Result<T, CryptoError> + Send + 'static) -> Result<T, Refusal> {
+async fn blocking<T: Send + 'static>(
+    make: impl FnOnce() -> Result<T, CryptoError> + Send + 'static,
+) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(make).await.map_err(Refusal::make)?.map_err(Refusal::make)
 }

@@ -26,7 +26,8 @@ pub(super) fn before_put(snapshot: &Snapshot, checked: &mut Checked, old: Option
         if let Some(old) = old.and_then(spec_of::<Mesh>) {
             check_same_authority(&old, &mesh, &mut problems);
         }
-        for (index, backend) in mtls.backends.iter().enumerate().filter(|(_, b)| b.backend_type == authority::PROVIDED) {
+        for (index, backend) in mtls.backends.iter().enumerate().filter(|(_, b)| b.backend_type == authority::PROVIDED)
+        {
             check_provided(snapshot, &checked.name, index, backend, &mut problems);
         }
     }

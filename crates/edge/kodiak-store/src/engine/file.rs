@@ -26,7 +26,7 @@ pub(crate) struct File {
     path: Arc<Path>,
     sealer: Arc<Sealer>,
     /// `None` before the first use, and after a failure: redb does not go on after one.
-    database: Option<Arc<Database>>,
+    database: Option<Database>,
 }
 
 impl File {
@@ -43,7 +43,7 @@ impl File {
             Ok((database, changes))
         })
         .await?;
-        self.database = Some(Arc::new(database));
+        self.database = Some(database);
         Ok(changes)
     }
 }

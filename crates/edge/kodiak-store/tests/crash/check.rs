@@ -59,7 +59,7 @@ fn is_lost(store: &Store, line: &str) -> bool {
 }
 
 fn was_deleted_after(store: &Store, key: &ResourceKey, revision: u64) -> bool {
-    let mut watch = store.watch(revision).unwrap();
+    let Ok(mut watch) = store.watch(revision) else { return false };
     std::iter::from_fn(|| watch.try_next().unwrap())
         .any(|change| change.key == *key && change.kind == ChangeKind::Deleted)
 }

@@ -12,8 +12,8 @@ use redb::{Database, DatabaseError, StorageError};
 use super::tables;
 use crate::error::StoreError;
 
-/// All records are in memory already, so that redb needs little: enough for the pages of one commit.
-const CACHE_BYTES: usize = 4 << 20;
+/// All records are in memory already, so redb needs little: enough for the pages that are written again and again.
+const CACHE_BYTES: usize = 16 << 20;
 
 pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
     let file = open_file(path).map_err(|error| StoreError::file(path, error))?;

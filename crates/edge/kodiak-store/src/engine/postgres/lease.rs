@@ -17,12 +17,15 @@ use tokio_util::sync::CancellationToken;
 use super::connect::Place;
 use crate::config::PostgresConfig;
 
+/// Below this, asking for the lease would be all that the database does.
+const MIN_TTL: Duration = Duration::from_millis(100);
+
 /// Runs until it is told to end, and then gives the lease back.
 pub(crate) async fn hold_lease(config: PostgresConfig, lead: watch::Sender<bool>, ended: CancellationToken) {
     let mut lease = Lease {
         place: Place::new(&config),
         holder: unique(&config.instance_id),
-        ttl: config.lease_ttl,
+        ttl: config.lease_ttl.max(MIN_TTL),
         held_until: None,
         connection: None,
     };

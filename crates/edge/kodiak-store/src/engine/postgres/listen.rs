@@ -15,6 +15,7 @@ use crate::{config::PostgresConfig, history::Published};
 
 pub(super) const CHANNEL: &str = "kodiak_store";
 
+const MIN_POLL: Duration = Duration::from_millis(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -25,7 +26,7 @@ pub(crate) async fn listen(
     nudge: Arc<Notify>,
     ended: CancellationToken,
 ) {
-    let listener = Listener { place: Place::new(&config), poll: config.poll_interval, published, nudge };
+    let listener = Listener { place: Place::new(&config), poll: config.poll_interval.max(MIN_POLL), published, nudge };
     let forever = async {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -57,7 +58,7 @@ impl Listener {
             match timeout(self.poll, listener.try_recv()).await {
                 Ok(Ok(Some(notice))) if self.knows(&notice) => (),
                 // A notice, a connection that was lost and made anew, or a poll.
-                Ok(Ok(_)) | Err(_) => (),
+                Ok(Ok(_)) | Err(_) => self.nudge.notify_one(),
                 Ok(Err(error)) => return Err((error, true)),
             }
         }

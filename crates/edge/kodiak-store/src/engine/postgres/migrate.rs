@@ -20,7 +20,7 @@ pub(super) async fn run(place: &Place) -> Result<(), StoreError> {
             let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
             StoreError::NewerSchema { found, known }
         }
-        MigrateError::Execute(error) => place.away(error),
+        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => place.away(error),
         error => StoreError::corrupt("the tables in PostgreSQL are not as this program made them", error),
     })?;
     place.within(connection.close()).await.map_err(|error| place.away(error))

@@ -1,0 +1,137 @@
+//! Who may do what, for every route that there is.
+//!
+//! The expectations here are written by hand, apart from the table that guards the routes. A route that no rule below
+//! speaks about fails the test, so a new one cannot be forgotten.
+
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::harness::TestControlPlane;
+
+/// The least that a caller must be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Least {
+    Anyone,
+    Admin,
+}
+
+/// The rule for a route, by the kind of thing its path names. `None` fails the test.
+fn expected(method: &str, path: &str) -> Option<Least> {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let thing = match segments.as_slice() {
+        [] => "",
+        ["meshes", "{mesh}", thing, ..] | [thing, ..] => thing,
+    };
+    match thing {
+        "secrets" | "globalsecrets" | "global-secrets" => Some(Least::Admin),
+        "tokens" => (method == "post").then_some(Least::Admin),
+        "" | "config" | "policies" | "_resources" | "_kri" | "openapi.json" | "who-am-i" | "global-insight"
+        | "global-insights" => (method == "get").then_some(Least::Anyone),
+        "meshes"
+        | "dataplanes"
+        | "dataplanes+insights"
+        | "dataplane-insights"
+        | "zones"
+        | "zones+insights"
+        | "zone-insights"
+        | "zoneingresses"
+        | "zoneingresses+insights"
+        | "zone-ingresses"
+        | "zone-ingress-insights"
+        | "zoneegresses"
+        | "zoneegressoverviews"
+        | "zoneegressinsights"
+        | "mesh-insights"
+        | "service-insights"
+        | "meshservices"
+        | "meshexternalservices"
+        | "meshmultizoneservices"
+        | "hostnamegenerators"
+        | "meshidentities"
+        | "meshtrusts"
+        | "workloads"
+        | "meshtrafficpermissions"
+        | "meshhttproutes"
+        | "meshtcproutes"
+        | "meshloadbalancingstrategies"
+        | "meshtimeouts"
+        | "meshretries"
+        | "meshcircuitbreakers"
+        | "meshhealthchecks"
+        | "meshtlses"
+        | "meshaccesslogs"
+        | "meshmetrics"
+        | "meshratelimits"
+        | "meshfaultinjections"
+        | "meshpassthroughs"
+        | "meshproxypatches"
+        | "meshtraces" => Some(Least::Anyone),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn every_route_lets_in_whom_it_should_and_nobody_else() {
+    let cp = TestControlPlane::start().await;
+    let document = cp.get("/openapi.json").await.json();
+    let body = json!({ "name": "john", "groups": ["team"], "validFor": "1h" }).to_string();
+    let user = format!("Bearer {}", cp.send(Method::POST, "/tokens/user", &[], body).await.text);
+    let remote = ("x-real-ip", "192.0.2.1");
+    let mut routes = 0;
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let least = expected(method, path).unwrap_or_else(|| panic!("no authorisation case for {method} {path}"));
+            assert!(operation["x-kodiak-access"].is_string(), "{method} {path} does not say what it needs");
+            let url =
+                path.replace("{mesh}", "default").replace("{name}", "nobody").replace("{kri}", "kri_m____default_");
+            let verb: Method = method.to_uppercase().parse().unwrap();
+            let send = async |headers: &[(&str, &str)]| {
+                cp.send(verb.clone(), &url, headers, "{}".to_owned()).await.status == StatusCode::FORBIDDEN
+            };
+            let denied = least == Least::Admin;
+            assert_eq!(send(&[remote]).await, denied, "anonymous: {method} {path}");
+            assert_eq!(send(&[remote, ("authorization", &user)]).await, denied, "user: {method} {path}");
+            assert!(!send(&[]).await, "admin: {method} {path}");
+            routes += 1;
+        }
+    }
+    assert!(routes > 200, "only {routes} routes were looked at");
+}
+
+#[tokio::test]
+async fn writing_can_be_kept_to_some() {
+    let cp = TestControlPlane::start_with(|config| {
+        config.access.lists.modify_resources.groups = vec!["writers".to_owned()];
+    })
+    .await;
+    let token = async |groups: Value| {
+        let body = json!({ "name": "john", "groups": groups, "validFor": "1h" }).to_string();
+        format!("Bearer {}", cp.send(Method::POST, "/tokens/user", &[], body).await.text)
+    };
+    let remote = ("x-real-ip", "192.0.2.1");
+    let mesh = json!({ "type": "Mesh", "name": "m" }).to_string();
+    let put = async |headers: &[(&str, &str)]| cp.send(Method::PUT, "/meshes/m", headers, mesh.clone()).await.status;
+    assert_eq!(put(&[remote]).await, StatusCode::FORBIDDEN);
+    assert_eq!(put(&[remote, ("authorization", &token(json!([])).await)]).await, StatusCode::FORBIDDEN);
+    assert_eq!(put(&[remote, ("authorization", &token(json!(["writers"])).await)]).await, StatusCode::CREATED);
+    assert_eq!(put(&[]).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_web_page_on_this_machine_is_not_the_administrator() {
+    let cp = TestControlPlane::start().await;
+    let host = cp.http().to_string();
+    let own = format!("http://{host}");
+    let get =
+        async |headers: &[(&str, &str)]| cp.send(Method::GET, "/globalsecrets", headers, String::new()).await.status;
+    assert_eq!(get(&[]).await, StatusCode::OK);
+    assert_eq!(get(&[("origin", &own), ("sec-fetch-site", "same-origin")]).await, StatusCode::OK);
+    for foreign in [
+        ("origin", "https://evil.example"),
+        ("sec-fetch-site", "cross-site"),
+        ("x-forwarded-for", "10.0.0.1"),
+        ("host", "evil.example"),
+    ] {
+        assert_eq!(get(&[foreign]).await, StatusCode::FORBIDDEN, "{foreign:?}");
+    }
+}

@@ -1,0 +1,84 @@
+//! Seen from outside: health, metrics, and what the control plane says of itself.
+
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+
+use crate::harness::{TestControlPlane, get, send};
+
+#[tokio::test]
+async fn health_and_metrics_are_served() {
+    let cp = TestControlPlane::start().await;
+    cp.get("/meshes/default").await;
+    let diagnostics = cp.control_plane.diagnostics;
+    assert_eq!(get(diagnostics, "/healthy").await.status, StatusCode::OK);
+    assert_eq!(get(diagnostics, "/ready").await.text, "OK\n");
+    let metrics = get(diagnostics, "/metrics").await.text;
+    for line in [
+        "kodiak_resources{kind=\"Mesh\"} 1",
+        "kodiak_api_requests_total{method=\"GET\",route=\"/meshes/{name}\",code=\"200\"} 1",
+        "# TYPE kodiak_store_commit_seconds histogram",
+        "# EOF",
+    ] {
+        assert!(metrics.contains(line), "no {line} in\n{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn the_control_plane_says_what_it_is() {
+    let cp = TestControlPlane::start_with(|config| config.store.postgres.password = "hunter2".into()).await;
+    let index = cp.get("/").await.json();
+    assert_eq!((&index["product"], &index["version"]), (&"Kodiak".into(), &env!("CARGO_PKG_VERSION").into()));
+    assert!(!index["clusterId"].as_str().unwrap().is_empty());
+    let config = cp.get("/config").await;
+    assert!(!config.text.contains("hunter2"));
+    assert_eq!(config.json()["store"]["type"], "file");
+    let policies = cp.get("/policies").await.json();
+    let timeout = policies["policies"].as_array().unwrap().iter().find(|p| p["name"] == "MeshTimeout").unwrap().clone();
+    assert_eq!((&timeout["path"], &timeout["pluralDisplayName"]), (&"meshtimeouts".into(), &"Mesh Timeouts".into()));
+    let resources = cp.get("/_resources").await.json();
+    assert!(resources["resources"].as_array().unwrap().len() > 30);
+    assert_eq!(cp.get("/openapi.json").await.json()["openapi"], "3.1.0");
+    let id = index["clusterId"].clone();
+    assert_eq!(cp.restart().await.get("/").await.json()["clusterId"], id);
+}
+
+#[tokio::test]
+async fn https_is_served_with_a_certificate_that_clients_can_check() {
+    let cp = TestControlPlane::start().await;
+    let pem = std::fs::read(cp.folder().join("kodiak.crt")).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
+    let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let connector = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_only()
+        .enable_http1()
+        .enable_http2()
+        .build();
+    let client: Client<_, Empty<hyper::body::Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
+    let url = format!("https://localhost:{}/meshes/default", cp.control_plane.https.unwrap().port());
+    let request = Request::builder().method(Method::GET).uri(url).body(Empty::new()).unwrap();
+    let response = client.request(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert!(String::from_utf8_lossy(&body).contains("\"name\":\"default\""));
+}
+
+#[tokio::test]
+async fn plain_requests_to_the_https_port_do_no_harm() {
+    let cp = TestControlPlane::start().await;
+    let https = cp.control_plane.https.unwrap();
+    let plain = tokio::spawn(send(https, Method::GET, "/", &[], String::new()));
+    assert!(plain.await.is_err(), "the handshake must fail");
+    assert_eq!(cp.get("/").await.status, StatusCode::OK);
+}

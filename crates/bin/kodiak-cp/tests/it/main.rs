@@ -1,0 +1,14 @@
+//! The control plane from outside: a real process's worth of it in this process, on ports that the system chose.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod access;
+mod bounds;
+mod defaults;
+mod diagnostics;
+mod harness;
+mod insights;
+mod resources;
+mod restart;
+mod several;
+mod tokens;
