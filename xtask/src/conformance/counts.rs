@@ -61,7 +61,8 @@ impl Committed {
 
 impl From<&Counts> for Committed {
     fn from(counts: &Counts) -> Self {
-        Self(counts.0.iter().map(|(suite, now)| (suite.clone(), now.passed)).collect())
+        let passing = counts.0.iter().filter(|(_, now)| now.passed > 0);
+        Self(passing.map(|(suite, now)| (suite.clone(), now.passed)).collect())
     }
 }
 
@@ -70,8 +71,11 @@ mod tests {
     use super::*;
 
     fn counts() -> Counts {
-        let json =
-            r#"{ "api": {"passed": 3, "failed": 1, "skipped": 2}, "rules": {"passed": 5, "failed": 0, "skipped": 0} }"#;
+        let json = r#"{
+            "api": {"passed": 3, "failed": 1, "skipped": 1},
+            "later": {"passed": 0, "failed": 0, "skipped": 1},
+            "rules": {"passed": 5, "failed": 0, "skipped": 0}
+        }"#;
         Counts::from_json(json).unwrap()
     }
 

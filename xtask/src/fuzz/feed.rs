@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::crashes;
+use crate::families;
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -17,7 +18,6 @@ const MAX_SECONDS_PER_INPUT: u32 = 10;
 
 /// The targets that read what the `cases` of our kinds hold.
 const READS_CASES: &[&str] = &["yaml_documents"];
-const KIND_FOLDERS: [&str; 2] = ["crates/core/kodiak-model/src/kinds", "crates/core/kodiak-policies/src"];
 
 /// How many lines of libFuzzer's log are shown when it fails without a panic.
 const SHOWN: usize = 40;
@@ -84,8 +84,8 @@ impl Kept {
 fn examples(workspace: &Workspace, target: &str) -> Vec<PathBuf> {
     let mut folders = vec![workspace.root.join("fuzz/seeds").join(target)];
     if READS_CASES.contains(&target) {
-        for kinds in KIND_FOLDERS {
-            let kinds = fs::read_dir(workspace.root.join(kinds)).into_iter().flatten().flatten();
+        for family in families::ALL {
+            let kinds = fs::read_dir(workspace.root.join(family.folder)).into_iter().flatten().flatten();
             folders.extend(kinds.map(|kind| kind.path().join("cases")));
         }
     }
@@ -140,7 +140,7 @@ mod tests {
     fn yaml_starts_from_the_cases_of_all_kinds() {
         let root = tempfile::tempdir().unwrap();
         let workspace = Workspace { root: root.path().to_owned() };
-        let [kinds, policies] = KIND_FOLDERS;
+        let (kinds, policies) = (families::KINDS.folder, families::POLICIES.folder);
         for folder in [&format!("{kinds}/zone/cases"), &format!("{policies}/mesh_foo"), "fuzz/seeds/kri"] {
             fs::create_dir_all(root.path().join(folder)).unwrap();
         }

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 
-use super::KINDS;
 use super::name::KindName;
 use super::skeleton::{self, Skeleton};
+use crate::families::KINDS;
 use crate::workspace::Workspace;
 
 /// Writes the folder of a new kind that is not a policy, with one field, and registers it.
@@ -55,6 +55,6 @@ pub(super) fn write(workspace: &Workspace, args: &Args) -> Result<String> {
     let taken = skeleton::taken(workspace)?;
     let short = args.short.clone().unwrap_or_else(|| name.initials());
     let values = vec![("about", args.about.clone())];
-    let skeleton = Skeleton { name: &name, short, place: &KINDS, templates: TEMPLATES, values };
+    let skeleton = Skeleton { name: &name, short, family: &KINDS, templates: TEMPLATES, values };
     skeleton.write(workspace, &taken)
 }

@@ -9,15 +9,3 @@ mod registration;
 mod skeleton;
 #[cfg(test)]
 mod tests;
-
-/// Where the folders of a family are, and the file with their `pub mod` lines and the `ALL` list.
-struct Place {
-    folder: &'static str,
-    list: &'static str,
-}
-
-const POLICIES: Place =
-    Place { folder: "crates/core/kodiak-policies/src", list: "crates/core/kodiak-policies/src/lib.rs" };
-const KINDS: Place =
-    Place { folder: "crates/core/kodiak-model/src/kinds", list: "crates/core/kodiak-model/src/kinds/mod.rs" };
-const FAMILIES: [&Place; 2] = [&POLICIES, &KINDS];

@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 
-use super::POLICIES;
 use super::name::KindName;
 use super::skeleton::{self, Skeleton, Taken};
+use crate::families::POLICIES;
 use crate::workspace::Workspace;
 
 /// Writes the folder of a new policy, with one field, and registers it.
@@ -56,7 +56,7 @@ pub(super) fn write(workspace: &Workspace, args: &Args) -> Result<String> {
     let taken = skeleton::taken(workspace)?;
     let short = args.short.clone().unwrap_or_else(|| name.initials());
     let values = vec![("about", args.about.clone()), ("order", next_order(&taken).to_string())];
-    let skeleton = Skeleton { name: &name, short, place: &POLICIES, templates: TEMPLATES, values };
+    let skeleton = Skeleton { name: &name, short, family: &POLICIES, templates: TEMPLATES, values };
     skeleton.write(workspace, &taken)
 }
 

@@ -8,14 +8,15 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 use super::name::KindName;
-use super::{FAMILIES, Place, registration};
+use super::registration;
+use crate::families::{self, Family};
 use crate::workspace::Workspace;
 
 /// What is written, and where.
 pub(super) struct Skeleton<'a> {
     pub(super) name: &'a KindName,
     pub(super) short: String,
-    pub(super) place: &'static Place,
+    pub(super) family: &'static Family,
     /// Paths in the new folder, with their templates.
     pub(super) templates: &'static [(&'static str, &'static str)],
     /// What stands in templates between `{{` and `}}` beside the names.
@@ -26,7 +27,7 @@ impl Skeleton<'_> {
     /// Writes everything, or nothing when something is in the way. Returns the folder.
     pub(super) fn write(&self, workspace: &Workspace, taken: &[Taken]) -> Result<String> {
         let module = self.name.snake_case();
-        let Place { folder: family, list } = self.place;
+        let Family { folder: family, list } = self.family;
         let folder = format!("{family}/{module}");
         if workspace.root.join(&folder).exists() {
             bail!("{} exists already: {folder}", self.name.as_str());
@@ -70,7 +71,7 @@ pub(super) struct Taken {
 
 pub(super) fn taken(workspace: &Workspace) -> Result<Vec<Taken>> {
     let mut found = Vec::new();
-    for Place { folder, .. } in FAMILIES {
+    for Family { folder, .. } in families::ALL {
         for entry in fs::read_dir(workspace.root.join(folder)).with_context(|| format!("cannot read {folder}"))? {
             let entry = entry?;
             if let Ok(text) = fs::read_to_string(entry.path().join("mod.rs")) {

@@ -5,6 +5,7 @@ use std::fs;
 use tempfile::TempDir;
 
 use super::{kind, policy};
+use crate::families;
 use crate::tidy::testing::{findings_in, package_at};
 use crate::workspace::Workspace;
 
@@ -20,8 +21,8 @@ pub const ALL: &[&Kind] = &[&mesh_timeout::KIND];
 ";
 const LIST_OF_KINDS: &str =
     "//! The kinds.\n\npub mod zone;\n\nuse crate::Kind;\n\npub const ALL: &[&Kind] = &[&zone::KIND];\n";
-const POLICIES: &str = "crates/core/kodiak-policies/src";
-const KINDS: &str = "crates/core/kodiak-model/src/kinds";
+const POLICIES: &str = families::POLICIES.folder;
+const KINDS: &str = families::KINDS.folder;
 
 /// The lists, the format, and just enough of a policy and a kind to be complete.
 fn tree() -> (TempDir, Workspace) {

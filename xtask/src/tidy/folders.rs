@@ -3,18 +3,17 @@
 use super::Repository;
 use super::finding::Findings;
 use super::tree::Tree;
+use crate::families::{Family, KINDS, POLICIES};
 
-/// A folder of folders that all have the same shape.
-struct Family {
-    folder: &'static str,
-    /// How the names of its members start; other folders beside them are something else.
+/// What the folders of a family must have.
+struct Shape {
+    family: &'static Family,
+    /// How their names start; other folders beside them are something else.
     prefix: &'static str,
-    /// The file with the `ALL` list.
-    list: &'static str,
     parts: &'static [Part],
 }
 
-/// Something that a member must have, in one of several forms.
+/// Something that a folder must have, in one of several forms.
 struct Part {
     forms: &'static [&'static str],
     /// Text in `mod.rs` that makes up for it.
@@ -29,19 +28,9 @@ const CHECK: Part = Part { forms: &["check.rs", "check/mod.rs"], unless: None, w
 /// Some kinds have no rules beyond their schema: their `check` has an empty body.
 const CHECK_IF_RULES: Part = Part { unless: Some("&mut Problems) {}"), ..CHECK };
 
-const FAMILIES: &[Family] = &[
-    Family {
-        folder: "crates/core/kodiak-policies/src",
-        prefix: "mesh_",
-        list: "crates/core/kodiak-policies/src/lib.rs",
-        parts: &[README, MOD, SPEC, CHECK],
-    },
-    Family {
-        folder: "crates/core/kodiak-model/src/kinds",
-        prefix: "",
-        list: "crates/core/kodiak-model/src/kinds/mod.rs",
-        parts: &[README, MOD, SPEC, CHECK_IF_RULES],
-    },
+const SHAPES: &[Shape] = &[
+    Shape { family: &POLICIES, prefix: "mesh_", parts: &[README, MOD, SPEC, CHECK] },
+    Shape { family: &KINDS, prefix: "", parts: &[README, MOD, SPEC, CHECK_IF_RULES] },
 ];
 
 const IN: &str = ".in.yaml";
@@ -49,11 +38,11 @@ const OUT: &str = ".out.yaml";
 
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     let tree = &repository.tree;
-    for family in FAMILIES {
+    for Shape { family, prefix, parts } in SHAPES {
         let list = tree.text(family.list).unwrap_or_default();
-        for name in tree.folders_in(family.folder).into_iter().filter(|name| name.starts_with(family.prefix)) {
+        for name in tree.folders_in(family.folder).into_iter().filter(|name| name.starts_with(prefix)) {
             let folder = format!("{}/{name}", family.folder);
-            check_parts(tree, family, &folder, findings);
+            check_parts(tree, parts, &folder, findings);
             check_cases(tree, &format!("{folder}/cases"), findings);
             if !list.contains(&format!("&{name}::KIND")) {
                 let text = format!("has no `&{name}::KIND` in `ALL`; add it, or {name} is no kind");
@@ -63,9 +52,9 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     }
 }
 
-fn check_parts(tree: &Tree, family: &Family, folder: &str, findings: &mut Findings) {
+fn check_parts(tree: &Tree, parts: &[Part], folder: &str, findings: &mut Findings) {
     let root = tree.text(&format!("{folder}/mod.rs")).unwrap_or_default();
-    for Part { forms, unless, why } in family.parts {
+    for Part { forms, unless, why } in parts {
         let made_up_for = unless.is_some_and(|text| root.contains(text));
         let there = forms.iter().any(|form| tree.has_file(&format!("{folder}/{form}")));
         if !there && !made_up_for {
@@ -75,18 +64,12 @@ fn check_parts(tree: &Tree, family: &Family, folder: &str, findings: &mut Findin
 }
 
 fn check_cases(tree: &Tree, folder: &str, findings: &mut Findings) {
-    let cases = || tree.below(folder).filter(|path| path.ends_with(IN));
-    if cases().next().is_none() {
-        findings.fault(
-            folder,
-            1,
-            format!("has no case; write one as <name>{IN}, with valid and with invalid documents"),
-        );
+    if !tree.below(folder).any(|path| path.ends_with(IN)) {
+        let text = format!("has no case; write one as <name>{IN}, with valid and with invalid documents");
+        findings.fault(folder, 1, text);
     }
-    for stale in tree
-        .below(folder)
-        .filter(|path| path.strip_suffix(OUT).is_some_and(|case| !tree.has_file(&format!("{case}{IN}"))))
-    {
+    let has_input = |case: &str| tree.has_file(&format!("{case}{IN}"));
+    for stale in tree.below(folder).filter(|path| path.strip_suffix(OUT).is_some_and(|case| !has_input(case))) {
         findings.fault(stale, 1, format!("has no {IN} beside it; delete it"));
     }
 }
@@ -96,8 +79,8 @@ mod tests {
     use super::*;
     use crate::tidy::testing;
 
-    const POLICY: &str = "crates/core/kodiak-policies/src";
-    const KIND: &str = "crates/core/kodiak-model/src/kinds";
+    const POLICY: &str = POLICIES.folder;
+    const KIND: &str = KINDS.folder;
 
     fn findings(files: &[(String, &str)]) -> Vec<String> {
         let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();

@@ -2,6 +2,8 @@
 //!
 //! **Invariant:** whoever loops over kinds (REST, the command, stores, OpenAPI) uses [`kinds`], and nothing else lists them.
 
+#![deny(clippy::disallowed_methods)]
+
 use std::sync::LazyLock;
 
 use kodiak_model::{Draft, Problems};

@@ -6,6 +6,8 @@
 //! **Invariant:** one way in. A document becomes a resource through [`check`](mod@check), whoever brings it.
 //! **Invariant:** nothing here knows Envoy, a store or HTTP.
 
+#![deny(clippy::disallowed_methods)]
+
 pub mod address;
 pub mod backend_ref;
 pub mod check;

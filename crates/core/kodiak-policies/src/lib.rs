@@ -2,6 +2,8 @@
 //!
 //! **Invariant:** a policy never looks at another policy. Matching and merging are not here: they are the same for all.
 
+#![deny(clippy::disallowed_methods)]
+
 mod file_path;
 mod from_to;
 mod gateway_scope;

@@ -3,4 +3,6 @@
 //! **Invariant:** views are pure functions of what they are given; equal inputs give equal views.
 //! **Invariant:** nothing here knows Envoy, a store or HTTP.
 
+#![deny(clippy::disallowed_methods)]
+
 pub mod insights;

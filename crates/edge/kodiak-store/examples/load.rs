@@ -69,10 +69,9 @@ async fn main() -> Result<(), StoreError> {
     store.close().await;
     drop(store);
 
-    let before = memory();
     let started = Instant::now();
     let store = Store::open(config).await?;
-    println!("opened {} records in {:?}, with {} KiB", store.snapshot().len(), started.elapsed(), memory() - before);
+    println!("opened {} records in {:?}", store.snapshot().len(), started.elapsed());
     let started = Instant::now();
     let listed: usize = (0..100).map(|_| store.snapshot().list("Dataplane").count()).sum();
     println!("listed {listed} records in {:?}", started.elapsed());
@@ -86,11 +85,4 @@ fn report(what: &str, writes: usize, took: Duration) {
         "{what}: {writes} writes in {took:?}, {} a second, all durable",
         writes as u128 * 1_000_000 / took.as_micros()
     );
-}
-
-/// Resident memory in KiB, as Linux counts it.
-fn memory() -> i64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
 }

@@ -34,11 +34,11 @@ impl fmt::Display for LoadError {
 impl std::error::Error for LoadError {}
 
 pub fn load(sources: &Sources) -> Result<Config, LoadError> {
-    let mut tree = match &sources.file {
-        Some((name, text)) => from_file(name, text)?,
-        None => Value::Object(Map::new()),
-    };
-    let keys = Keys::of_defaults();
+    let mut tree = serde_json::to_value(Config::default()).expect("the configuration is plain data");
+    let keys = Keys::of(&tree);
+    if let Some((name, text)) = &sources.file {
+        add_file(&mut tree, name, text)?;
+    }
     for (variable, text) in &sources.environment {
         if let Some(key) = keys.by_variable(variable)? {
             set(&mut tree, &key.path, key.read(text));
@@ -59,7 +59,7 @@ pub fn load(sources: &Sources) -> Result<Config, LoadError> {
     decode(&tree).map_err(|message| LoadError { place: "configuration".to_owned(), message })
 }
 
-fn from_file(name: &str, text: &str) -> Result<Value, LoadError> {
+fn add_file(tree: &mut Value, name: &str, text: &str) -> Result<(), LoadError> {
     let broken = |error: yaml::YamlError| LoadError {
         place: format!("{name}:{}:{}", error.mark.line, error.mark.column),
         message: error.message,
@@ -68,15 +68,25 @@ fn from_file(name: &str, text: &str) -> Result<Value, LoadError> {
     if documents.len() > 1 {
         return Err(LoadError { place: name.to_owned(), message: "more than one document".to_owned() });
     }
-    let Some(document) = documents.pop() else { return Ok(Value::Object(Map::new())) };
-    match serde_path_to_error::deserialize::<_, Config>(document.value.clone()) {
-        Ok(_) => Ok(document.value),
-        Err(error) => {
-            let path = error.path().to_string();
-            let mark = document.places.find(&path).map(|found| found.mark);
-            let place = mark.map_or_else(|| name.to_owned(), |mark| format!("{name}:{}:{}", mark.line, mark.column));
-            Err(LoadError { place, message: format!("{path}: {}", error.inner()) })
+    let Some(document) = documents.pop() else { return Ok(()) };
+    merge(tree, document.value);
+    serde_path_to_error::deserialize::<_, Config>(&*tree).map(drop).map_err(|error| {
+        let path = error.path().to_string();
+        let mark = document.places.find(&path).map(|found| found.mark);
+        let place = mark.map_or_else(|| name.to_owned(), |mark| format!("{name}:{}:{}", mark.line, mark.column));
+        LoadError { place, message: format!("{path}: {}", error.inner()) }
+    })
+}
+
+/// What the file says stands; what it leaves out stays as it was.
+fn merge(tree: &mut Value, said: Value) {
+    match (tree, said) {
+        (Value::Object(tree), Value::Object(said)) => {
+            for (key, value) in said {
+                merge(tree.entry(key).or_insert(Value::Null), value);
+            }
         }
+        (tree, said) => *tree = said,
     }
 }
 
@@ -105,10 +115,9 @@ struct Key {
 }
 
 impl Keys {
-    fn of_defaults() -> Self {
+    fn of(defaults: &Value) -> Self {
         let mut keys = Vec::new();
-        let defaults = serde_json::to_value(Config::default()).expect("the configuration is plain data");
-        leaves(&defaults, &mut Vec::new(), &mut keys);
+        leaves(defaults, &mut Vec::new(), &mut keys);
         Self(keys)
     }
 

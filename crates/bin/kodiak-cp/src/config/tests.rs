@@ -19,6 +19,7 @@ fn the_last_word_wins() {
         "apiServer:\n  http:\n    enabled: true\n    interface: 127.0.0.1\n    port: 1\nmultizone: {zone: {name: a}}\n";
     let config = load(&sources(file, &[], &[])).unwrap();
     assert_eq!((config.api_server.http.port, config.multizone.zone.name.as_str()), (1, "a"));
+    assert!(config.api_server.http.enabled, "what a file leaves out stays as it is");
     let config = load(&sources(file, &[("KODIAK_API_SERVER_HTTP_PORT", "2")], &[])).unwrap();
     assert_eq!(config.api_server.http.port, 2);
     let config = load(&sources(file, &[("KODIAK_API_SERVER_HTTP_PORT", "2")], &["apiServer.http.port=3"])).unwrap();
