@@ -26,7 +26,15 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-catalog", Only(&["kodiak-model", "kodiak-kinds", "kodiak-store", "kodiak-crypto", "kodiak-tokens"])),
     (
         "kodiak-api",
-        Only(&["kodiak-model", "kodiak-kinds", "kodiak-store", "kodiak-catalog", "kodiak-tokens", "kodiak-crypto"]),
+        Only(&[
+            "kodiak-model",
+            "kodiak-kinds",
+            "kodiak-views",
+            "kodiak-store",
+            "kodiak-catalog",
+            "kodiak-tokens",
+            "kodiak-crypto",
+        ]),
     ),
     ("kodiak-cp", Groups(&["core", "edge"])),
     ("kodiak", Anything),

@@ -19,7 +19,7 @@ use crate::case::{Case, Outcome};
 #[derive(Parser)]
 struct Args {
     /// The folder with the suites.
-    #[arg(default_value = "../shared/goldens")]
+    #[arg(default_value = "goldens")]
     dir: PathBuf,
     /// Only suites of this name; a trailing `*` stands for anything.
     #[arg(long)]

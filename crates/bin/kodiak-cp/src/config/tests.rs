@@ -1,3 +1,5 @@
+//! What is read, from where, and what is refused.
+
 use super::*;
 
 fn sources(file: &str, environment: &[(&str, &str)], flags: &[&str]) -> Sources {

@@ -167,20 +167,6 @@ fn many_are_listed_instead_of_asked_for() {
     assert!(connections <= 3 * 64 + 3, "{connections} connections for {} requests", server.requests().len());
 }
 
-/// `cargo test -p kodiak --release -- --ignored --nocapture twenty_thousand`
-#[test]
-#[ignore = "a measurement"]
-fn twenty_thousand_at_speed() {
-    let (kodiak, server) = (Kodiak::new(), Server::start());
-    let many = (0..20_000).map(|n| timeout(&format!("t-{n}"), "5s")).collect::<Vec<_>>().join("---\n");
-    kodiak.file("many.yaml", &many);
-    for args in [["validate", "-f", "many.yaml"], ["apply", "-f", "many.yaml"], ["apply", "-f", "many.yaml"]] {
-        let start = std::time::Instant::now();
-        let ran = kodiak.run(&[&["--cp", &server.url()], &args[..]].concat()).is(0);
-        eprintln!("{}: {:?}: {}", args[0], start.elapsed(), ran.out.trim_end());
-    }
-}
-
 #[test]
 fn variables_come_from_the_command_line() {
     let (kodiak, server) = (Kodiak::new(), Server::start());

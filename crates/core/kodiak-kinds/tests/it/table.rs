@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kodiak_kinds::kinds;
+use kodiak_kinds::{Kind, kinds};
 use kodiak_model::{Kri, Place, Scope};
 use proptest::prelude::*;
 
@@ -33,7 +33,7 @@ fn overviews_point_at_kinds() {
     for kind in kinds().iter() {
         if let Some(overview) = kind.overview {
             let insight = kinds().by_name(overview.insight);
-            assert!(insight.is_some_and(|insight| insight.read_only()), "{} has no insight", kind.name);
+            assert!(insight.is_some_and(Kind::read_only), "{} has no insight", kind.name);
         }
     }
 }

@@ -1,3 +1,5 @@
+//! Templates against what Go prints.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! What is read, what is refused, and what comes back after writing.
+
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};

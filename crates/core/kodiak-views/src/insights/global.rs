@@ -55,7 +55,7 @@ pub fn global_services(all: &mut GlobalServices, services: &BTreeMap<String, Ser
             Some(ServiceStatus::Online) => stat.online += 1,
             Some(ServiceStatus::PartiallyDegraded) => stat.partially_degraded += 1,
             Some(ServiceStatus::Offline | ServiceStatus::Unset | ServiceStatus::NotAvailable) | None => {
-                stat.offline += 1
+                stat.offline += 1;
             }
         }
     }

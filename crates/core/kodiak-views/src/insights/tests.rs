@@ -1,3 +1,5 @@
+//! A small mesh, counted.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What is found in documents, and where.
+
 use expect_test::{Expect, expect};
 
 use super::*;

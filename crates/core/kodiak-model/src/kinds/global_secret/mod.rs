@@ -1,5 +1,6 @@
 //! GlobalSecret: bytes that only administrators may see, for the whole control plane.
 
+mod check;
 mod spec;
 
 use crate::{Access, CheckCtx, Kind, Language, NoStatus, Problems, Scope, Spec};
@@ -14,6 +15,6 @@ impl Spec for GlobalSecret {
     type Status = NoStatus;
 
     fn check(&self, _: &CheckCtx<'_>, problems: &mut Problems) {
-        self.data.check(problems);
+        check::check(self, problems);
     }
 }

@@ -1,5 +1,6 @@
 //! Secret: bytes that only administrators may see, for one mesh.
 
+mod check;
 mod data;
 mod spec;
 
@@ -14,6 +15,6 @@ impl Spec for Secret {
     type Status = NoStatus;
 
     fn check(&self, _: &CheckCtx<'_>, problems: &mut Problems) {
-        self.data.check(problems);
+        check::check(self, problems);
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! One object for each mesh is stored, named [`name_for`]; the API shows one for each service.
 
+mod check;
 mod spec;
 
-use crate::{Access, CheckCtx, FieldPath, Kind, Language, NoStatus, Problems, Scope, Spec};
+use crate::{Access, CheckCtx, Kind, Language, NoStatus, Problems, Scope, Spec};
 
 pub use spec::{Service, ServiceDataplanes, ServiceInsight, ServiceStatus, ServiceType};
 
@@ -17,16 +18,7 @@ impl Spec for ServiceInsight {
     type Status = NoStatus;
 
     fn check(&self, _: &CheckCtx<'_>, problems: &mut Problems) {
-        let at = FieldPath::ROOT.field("services");
-        for (name, service) in &self.services {
-            let at = at.key(name);
-            if let Some(status) = &service.status {
-                status.check(&at, "status", problems);
-            }
-            if let Some(service_type) = &service.service_type {
-                service_type.check(&at, "serviceType", problems);
-            }
-        }
+        check::check(self, problems);
     }
 }
 

@@ -1,0 +1,8 @@
+//! What is wrong with it.
+
+use super::GlobalSecret;
+use crate::Problems;
+
+pub(super) fn check(spec: &GlobalSecret, problems: &mut Problems) {
+    spec.data.check(problems);
+}

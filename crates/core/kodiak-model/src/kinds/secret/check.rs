@@ -1,0 +1,8 @@
+//! What is wrong with it.
+
+use super::Secret;
+use crate::Problems;
+
+pub(super) fn check(spec: &Secret, problems: &mut Problems) {
+    spec.data.check(problems);
+}
