@@ -77,7 +77,9 @@ pub fn compute(
 /// Checks the labels that the user wrote.
 pub fn check(mesh: &str, labels: &Labels, place: &Place, problems: &mut Problems) {
     let at = FieldPath::LABELS;
-    for (key, value) in labels {
+    // The mesh's own name may stand in its label even where it is no label value, so that what was read can be written.
+    let own = |key: &str, value: &str| key == MESH && value == mesh;
+    for (key, value) in labels.iter().filter(|(key, value)| !own(key, value)) {
         let at = at.key(key);
         for message in dns::qualified_name(key).into_iter().chain(dns::label_value(value)) {
             problems.add(&at, message);

@@ -3,6 +3,8 @@
 use crate::{FieldPath, Kind, Problems, Scope, dns};
 
 const NAME_MAX: usize = 253;
+/// The mesh of a resource is also the value of a label.
+const MESH_MAX: usize = 63;
 /// Services are named in DNS, where a label is no longer.
 pub const SERVICE_MAX: usize = 63;
 const NAME_CHARACTERS: &str = "invalid characters. A lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
@@ -40,6 +42,8 @@ fn check_mesh(mesh: &str, problems: &mut Problems) {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_.".contains(&b);
     if mesh.is_empty() {
         problems.add(&FieldPath::MESH, "cannot be empty");
+    } else if mesh.len() > MESH_MAX {
+        problems.add(&FieldPath::MESH, format!("cannot be longer than {MESH_MAX} characters"));
     } else if !mesh.bytes().all(allowed) {
         problems.add(&FieldPath::MESH, MESH_CHARACTERS);
     }

@@ -157,8 +157,9 @@ fn show(results: &Results, as_json: bool) {
         println!("{what:40} {value:>12.digits$}");
     }
     if as_json {
-        let object: Map<String, Value> =
-            results.0.iter().map(|(key, _, value)| ((*key).to_owned(), json!(value))).collect();
+        let number = |value: f64| if value.fract() == 0.0 { json!(whole(value)) } else { json!(value) };
+        let rows = results.0.iter().map(|(key, _, value)| ((*key).to_owned(), number(*value)));
+        let object: Map<String, Value> = rows.collect();
         println!("{}", Value::Object(object));
     }
 }
@@ -187,4 +188,9 @@ fn millis(duration: Duration) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
 fn as_f64(count: usize) -> f64 {
     count as f64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "counts are far below 2^53")]
+fn whole(count: f64) -> i64 {
+    count as i64
 }
