@@ -1,8 +1,10 @@
 //! From what the user wrote to what we believe. REST, the command, admission and sync all come through here.
 
+use serde_json::Value;
+
 use crate::{
     Draft, FieldPath, Kind, Kri, PortSection, Problems, Scope, Shape,
-    conform::conform,
+    conform::{UnknownField, conform},
     dns,
     labels::{self, Labels, Place},
     language::CheckCtx,
@@ -79,17 +81,14 @@ impl Meta {
 /// Reads and checks the spec of a draft: against its schema, then against the rules of its kind.
 pub fn spec(kind: &'static Kind, draft: Draft, problems: &mut Problems) -> Option<SpecFound> {
     let Draft { kind: _, mesh, name, labels, spec, status: _, unknown } = draft;
-    let root = match kind.shape {
-        Shape::Legacy => FieldPath::ROOT,
-        Shape::Plugin => FieldPath::SPEC,
-    };
+    let root = root_of(kind);
     let Some(mut value) = spec else {
         problems.add(&FieldPath::ROOT, "spec in body is required");
         return None;
     };
     let findings = conform(&mut value, kind.spec_node(), kind.shape, &root);
     let mut warnings: Vec<_> = unknown.iter().map(|field| format!("unknown field {field} is ignored")).collect();
-    warnings.extend(findings.unknown);
+    warnings.extend(findings.unknown.iter().map(ToString::to_string));
     if !findings.problems.is_empty() {
         problems.extend(findings.problems);
         return None;
@@ -97,6 +96,19 @@ pub fn spec(kind: &'static Kind, draft: Draft, problems: &mut Problems) -> Optio
     let ctx = CheckCtx { mesh: mesh.as_deref().unwrap_or_default(), name: &name, labels: &labels };
     let spec = (kind.language.check)(value, &root, &ctx, problems)?;
     Some(SpecFound { spec, warnings })
+}
+
+/// The fields of a refused document that nothing reads: a misspelt one is often why it was refused.
+pub fn unknown_fields(kind: &Kind, spec: &Value) -> Vec<UnknownField> {
+    let root = root_of(kind);
+    conform(&mut spec.clone(), kind.spec_node(), kind.shape, &root).unknown
+}
+
+fn root_of(kind: &Kind) -> FieldPath<'static> {
+    match kind.shape {
+        Shape::Legacy => FieldPath::ROOT,
+        Shape::Plugin => FieldPath::SPEC,
+    }
 }
 
 /// Names that DNS does not take still work, but not for long.

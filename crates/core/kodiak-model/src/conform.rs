@@ -1,7 +1,7 @@
 //! Holds untyped JSON against a schema: finds every mismatch and every unknown field, and brings the accepted
 //! spellings of legacy kinds into the one that the types read.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use regex_lite::Regex;
 use serde_json::{Map, Value};
@@ -16,8 +16,25 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Findings {
     pub problems: Problems,
-    /// Fields that nothing reads, as warnings for the user.
-    pub unknown: Vec<String>,
+    pub unknown: Vec<UnknownField>,
+}
+
+/// A field that nothing reads. Its text is the warning for the user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownField {
+    pub path: String,
+    /// What was probably meant.
+    near: Option<String>,
+}
+
+impl fmt::Display for UnknownField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown field {} is ignored", self.path)?;
+        match &self.near {
+            Some(near) => write!(f, "; did you mean {near}?"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Checks `value` against `node` and removes what nobody reads: unknown fields and nulls.
@@ -188,17 +205,13 @@ fn to_snake_case(camel: &str) -> String {
     snake
 }
 
-fn unknown_field(name: &str, properties: &[Property], at: &FieldPath<'_>) -> String {
-    let field = at.field(name);
+fn unknown_field(name: &str, properties: &[Property], at: &FieldPath<'_>) -> UnknownField {
     let near = properties
         .iter()
         .map(|property| (edit_distance(name, &property.name), property.name.as_str()))
         .filter(|(distance, _)| *distance <= 2)
         .min();
-    match near {
-        Some((_, near)) => format!("unknown field {field} is ignored; did you mean {near}?"),
-        None => format!("unknown field {field} is ignored"),
-    }
+    UnknownField { path: at.field(name).to_string(), near: near.map(|(_, near)| near.to_owned()) }
 }
 
 /// Insertions, deletions and substitutions between two names. Long names are not compared.

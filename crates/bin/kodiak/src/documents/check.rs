@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::{
     Checked, Draft, Place, Problems, ResourceKey, Scope, Shape,
+    check::unknown_fields,
     yaml::{self, Document},
 };
 use serde_json::{Map, Value};
@@ -110,7 +111,12 @@ pub(crate) fn check(files: &[SourceFile], names: &Names<'_>, place: &Place) -> C
                 checked.warnings.splice(0..0, warnings);
                 resources.push(Resource { origin, draft, checked });
             }
-            Err(problems) => findings.extend(from_problems(&subject, origin, &places, problems)),
+            Err(problems) => {
+                findings.extend(from_problems(&subject, origin, &places, problems));
+                for unknown in draft.spec.iter().flat_map(|spec| unknown_fields(kind, spec)) {
+                    findings.push(finding(&subject, origin, &places, &unknown.path, unknown.to_string()));
+                }
+            }
         }
     }
     Checkup { resources, findings }

@@ -25,7 +25,7 @@ impl BackendConf {
 
     /// A warning for each field that this type of backend does not have.
     pub fn unknown_fields<T: JsonSchema>(conf: Option<&Self>, at: &FieldPath<'_>) -> Vec<String> {
-        conformed::<T>(conf, at).1.unknown
+        conformed::<T>(conf, at).1.unknown.iter().map(ToString::to_string).collect()
     }
 
     /// # Panics
