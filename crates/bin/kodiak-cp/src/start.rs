@@ -17,7 +17,10 @@ use kodiak_catalog::{Catalog, Settings};
 use kodiak_kinds::kinds;
 use kodiak_model::{Access, Place};
 use kodiak_store::{Backend, PostgresConfig, Seal, Secret, Store, StoreConfig, Tls};
-use tokio::net::TcpListener;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -38,27 +41,23 @@ pub struct ControlPlane {
     pub https: Option<SocketAddr>,
     pub diagnostics: SocketAddr,
     pub catalog: Catalog,
-    drain: CancellationToken,
     tasks: Tasks,
 }
 
-/// Runs until SIGTERM or SIGINT, then lets requests finish.
+/// Runs until SIGTERM or SIGINT, then lets requests finish. Ends early when one of its tasks does.
 pub async fn run(config: Config) -> anyhow::Result<()> {
-    let control_plane = ControlPlane::start(config).await?;
-    let drain = control_plane.drain.clone();
-    let stop = async {
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-        tokio::select! {
-            _ = terminate.recv() => (),
-            interrupted = tokio::signal::ctrl_c() => interrupted?,
-            () = drain.cancelled() => (),
-        }
-        anyhow::Ok(())
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut control_plane = ControlPlane::start(config).await?;
+    tracing::info!("Started.");
+    let early = tokio::select! {
+        _ = terminate.recv() => None,
+        _ = interrupt.recv() => None,
+        error = control_plane.tasks.first_end() => Some(error),
     };
-    let ((), stopped) = (tracing::info!("Started."), stop.await);
-    stopped?;
     tracing::info!("Stopping: no new requests are taken, open ones may finish.");
-    control_plane.stop().await
+    let stopped = control_plane.stop().await;
+    early.map_or(stopped, Err)
 }
 
 impl ControlPlane {
@@ -118,14 +117,15 @@ impl ControlPlane {
             skip_admin_token: !config.api_server.authn.tokens.bootstrap_admin_token,
         };
         tasks.spawn("defaults", defaults::run(catalog.clone(), defaults, started, drain.clone()));
-        tracing::info!(http = ?http, https = ?https, diagnostics = %diagnostics, "Listening.");
-        Ok(Self { http, https, diagnostics, catalog, drain, tasks })
+        let shown =
+            |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |address| address.to_string());
+        tracing::info!(http = shown(http), https = shown(https), %diagnostics, "Listening.");
+        Ok(Self { http, https, diagnostics, catalog, tasks })
     }
 
     /// Lets open requests finish, then closes the store.
     pub async fn stop(self) -> anyhow::Result<()> {
-        self.drain.cancel();
-        let outcome = self.tasks.join().await;
+        let outcome = self.tasks.end().await;
         self.catalog.store().close().await;
         outcome
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use axum::{
     body::Body,
     http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse, Response},
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -15,41 +14,21 @@ use crate::{ApiError, go_json::syntax_error};
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 const TIME: Duration = Duration::from_secs(10);
 
-/// A body that was refused before anybody looked into it.
-pub(crate) enum Refused {
-    /// Not JSON by its own word. Answered as plain text.
-    NotJson,
-    TooLarge,
-    Broken,
-}
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        match self {
-            Self::NotJson => {
-                let text = "415: Unsupported Media Type\nset the header Content-Type: application/json\n";
-                (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response()
-            }
-            Self::TooLarge => {
-                let detail = format!("the body is larger than {} MiB", MAX_BYTES / 1024 / 1024);
-                ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "Body too large", detail).into_response()
-            }
-            Self::Broken => ApiError::bad_request("the body did not arrive in full").into_response(),
-        }
-    }
-}
-
-pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Refused> {
+pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, ApiError> {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     if !essence.eq_ignore_ascii_case("application/json") {
-        return Err(Refused::NotJson);
+        let text = "415: Unsupported Media Type\nset the header Content-Type: application/json\n";
+        return Err(ApiError::plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
     }
     let whole = axum::body::to_bytes(body, MAX_BYTES);
     match tokio::time::timeout(TIME, whole).await {
         Ok(Ok(bytes)) => Ok(bytes.into()),
-        Ok(Err(error)) if error.to_string().contains("length limit") => Err(Refused::TooLarge),
-        Ok(Err(_)) | Err(_) => Err(Refused::Broken),
+        Ok(Err(error)) if error.to_string().contains("length limit") => {
+            let detail = format!("the body is larger than {} MiB", MAX_BYTES / 1024 / 1024);
+            Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "Body too large", detail))
+        }
+        Ok(Err(_)) | Err(_) => Err(ApiError::bad_request("the body did not arrive in full")),
     }
 }
 

@@ -16,6 +16,14 @@ pub struct ApiError {
     title: String,
     detail: String,
     problems: Problems,
+    form: Form,
+}
+
+/// Before a request is understood, clients expect plain text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Json,
+    Plain,
 }
 
 #[derive(Serialize)]
@@ -47,7 +55,11 @@ struct Cause<'a> {
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, title: &str, detail: impl Into<String>) -> Self {
-        Self { status, title: title.to_owned(), detail: detail.into(), problems: Problems::default() }
+        Self { status, title: title.to_owned(), detail: detail.into(), problems: Problems::default(), form: Form::Json }
+    }
+
+    pub(crate) fn plain(status: StatusCode, text: &str) -> Self {
+        Self { form: Form::Plain, ..Self::new(status, "", text) }
     }
 
     pub(crate) fn bad_request(detail: impl std::fmt::Display) -> Self {
@@ -136,7 +148,10 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Self { status, title, detail, problems } = &self;
+        let Self { status, title, detail, problems, form } = &self;
+        if *form == Form::Plain {
+            return (*status, detail.clone()).into_response();
+        }
         let body = Body {
             error_type: "/std-errors",
             status: status.as_u16(),

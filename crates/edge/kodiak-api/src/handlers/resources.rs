@@ -1,9 +1,6 @@
 //! Reading, listing, writing and deleting resources of any kind.
 
-use axum::{
-    http::StatusCode,
-    response::{IntoResponse, Response},
-};
+use axum::{http::StatusCode, response::Response};
 use kodiak_catalog::Target;
 use kodiak_kinds::kinds;
 use kodiak_model::{Access, Kind, Kri, Scope};
@@ -99,10 +96,7 @@ pub(crate) async fn put(api: Api, kind: &'static Kind, asked: Asked) -> Result<R
     let target = Target { kind, mesh: &mesh, name: &name };
     let refused = |refusal| ApiError::refused(refusal, "Failed to find a resource");
     api.catalog().require_mesh(kind, &mesh).map_err(refused)?;
-    let bytes = match body::read(&asked.headers, asked.body).await {
-        Ok(bytes) => bytes,
-        Err(refused) => return Ok(refused.into_response()),
-    };
+    let bytes = body::read(&asked.headers, asked.body).await?;
     let document = body::document(&bytes, kind.name)?;
     let put = api.catalog().put(target, document, dry_run).await.map_err(refused)?;
     if put.changed && !dry_run {

@@ -49,10 +49,7 @@ struct UserRequest {
 
 pub(crate) async fn dataplane(api: Api, asked: Asked) -> Result<Response, ApiError> {
     require_issuer(api.config().issue.dataplane)?;
-    let bytes = match body::read(&asked.headers, asked.body).await {
-        Ok(bytes) => bytes,
-        Err(refused) => return Ok(refused.into_response()),
-    };
+    let bytes = body::read(&asked.headers, asked.body).await?;
     let request: DataplaneRequest = body::typed(&bytes)?;
     let mut problems = Problems::default();
     if request.mesh.is_empty() {
@@ -74,10 +71,7 @@ pub(crate) async fn dataplane(api: Api, asked: Asked) -> Result<Response, ApiErr
 
 pub(crate) async fn zone(api: Api, asked: Asked) -> Result<Response, ApiError> {
     require_issuer(api.config().issue.zone)?;
-    let bytes = match body::read(&asked.headers, asked.body).await {
-        Ok(bytes) => bytes,
-        Err(refused) => return Ok(refused.into_response()),
-    };
+    let bytes = body::read(&asked.headers, asked.body).await?;
     let ZoneRequest { zone, scope, valid_for: period } = body::typed(&bytes)?;
     let mut problems = Problems::default();
     let at = FieldPath::ROOT.field("scope");
@@ -94,10 +88,7 @@ pub(crate) async fn zone(api: Api, asked: Asked) -> Result<Response, ApiError> {
 
 pub(crate) async fn user(api: Api, asked: Asked) -> Result<Response, ApiError> {
     require_issuer(api.config().issue.user)?;
-    let bytes = match body::read(&asked.headers, asked.body).await {
-        Ok(bytes) => bytes,
-        Err(refused) => return Ok(refused.into_response()),
-    };
+    let bytes = body::read(&asked.headers, asked.body).await?;
     let UserRequest { name, groups, valid_for: period } = body::typed(&bytes)?;
     let mut problems = Problems::default();
     problems.require(!name.is_empty(), &FieldPath::NAME, "cannot be empty");
