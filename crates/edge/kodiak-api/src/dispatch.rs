@@ -85,6 +85,7 @@ async fn run(route: &Route, api: &Api, request: Request) -> Result<Response, Api
     };
     let asked = Asked {
         params,
+        route: route.path.clone(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
         url: url(&parts, connection),
         user,

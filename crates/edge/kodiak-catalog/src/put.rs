@@ -49,6 +49,9 @@ impl Catalog {
         };
         let written_kind = draft.kind.clone();
         let mut problems = Problems::default();
+        if target.kind.shape == Shape::Plugin {
+            envelope(target.kind, &draft, &mut problems);
+        }
         let spec = check::spec(target.kind, draft, &mut problems);
         let (Some(spec), true) = (spec, problems.is_empty()) else {
             return Err(Refusal::invalid(Stage::Check, problems));
@@ -108,6 +111,17 @@ fn mesh_of(kind: &Kind, draft: &Draft) -> String {
         (Scope::Mesh, Shape::Plugin, None) => "default".to_owned(),
         (Scope::Mesh, Shape::Legacy, None) | (Scope::Global, ..) => String::new(),
     }
+}
+
+/// What the schema of a plugin kind says about its envelope. Such problems have no field.
+fn envelope(kind: &Kind, draft: &Draft, problems: &mut Problems) {
+    let at = FieldPath::ROOT;
+    if draft.kind.is_empty() {
+        problems.add(&at, "type in body is required");
+    } else if draft.kind != kind.name {
+        problems.add(&at, format!("type in body should be one of [{}]", kind.name));
+    }
+    problems.require(!draft.name.is_empty(), &at, "name in body is required");
 }
 
 fn same_as_asked(target: Target<'_>, written_kind: &str, meta: &Meta, problems: &mut Problems) {

@@ -58,6 +58,11 @@ async fn a_refused_write_names_every_fault_and_changes_nothing() {
         fields,
         ["spec.to[0].targetRef.kind", "spec.to[0].default.idleTimeout", "spec.to[0].default.http.requestTimeout"]
     );
+    let empty = cp.put(path, &json!({})).await;
+    assert_eq!(
+        empty.problems(),
+        [": type in body is required", ": name in body is required", ": spec in body is required"]
+    );
     let other = cp.put(path, &timeout("other", "1h")).await;
     assert_eq!(other.problems(), ["name: name from the URL has to be the same as in body"]);
     let broken = cp.send(Method::PUT, path, &[], "{".to_owned()).await;
@@ -106,7 +111,9 @@ async fn lists_come_in_pages_and_through_filters() {
     assert_eq!(names(&cp.get("/meshes/default/dataplanes?name=-3").await.json()), ["dp-3"]);
     assert_eq!(names(&cp.get("/dataplanes?filter%5Blabels.kuma.io/zone%5D=default").await.json()).len(), 5);
     assert_eq!(names(&cp.get("/dataplanes?filter[labels.kuma.io/zone]=other").await.json()).len(), 0);
-    assert_eq!(cp.get("/dataplanes?filter[name]=x").await.status, StatusCode::BAD_REQUEST);
+    let unsupported = cp.get("/meshes/default/dataplanes?filter[name]=x").await;
+    let problem = "/meshes/{mesh}/dataplanes.filter[name]: filters are only supported on labels";
+    assert_eq!(unsupported.problems(), [problem]);
     assert_eq!(cp.get("/dataplanes?gateway=perhaps").await.status, StatusCode::BAD_REQUEST);
     assert_eq!(names(&cp.get("/dataplanes?gateway=true").await.json()).len(), 0);
     assert_eq!(cp.get("/meshes/nowhere/dataplanes").await.json()["title"], "Failed to retrieve Mesh");

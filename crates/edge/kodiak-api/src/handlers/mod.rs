@@ -16,6 +16,8 @@ pub(crate) struct Asked {
     /// The segments in braces of the route's path, in their order.
     pub(crate) params: Vec<String>,
     pub(crate) query: String,
+    /// The path of the route, with its braces.
+    pub(crate) route: String,
     /// `http://host:port` and the path, to point clients at other pages.
     pub(crate) url: String,
     pub(crate) user: crate::User,

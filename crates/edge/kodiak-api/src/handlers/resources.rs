@@ -63,8 +63,7 @@ pub(crate) fn list_with(
     render: impl Fn(&Record) -> String,
 ) -> Result<Response, ApiError> {
     let query = ListQuery::parse(&asked.query)?;
-    let path = asked.url.splitn(4, '/').nth(3).unwrap_or_default();
-    query.check(&format!("/{path}"))?;
+    query.check(&asked.route)?;
     let snapshot = api.catalog().store().snapshot();
     let mesh = asked.params.first().filter(|_| kind.scope == Scope::Mesh);
     let page = match mesh {
