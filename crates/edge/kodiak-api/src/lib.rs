@@ -14,6 +14,7 @@ mod dispatch;
 mod error;
 mod go_json;
 mod handlers;
+mod kubernetes;
 mod list;
 pub mod metrics;
 mod openapi;

@@ -44,6 +44,25 @@ async fn what_is_written_can_be_read_changed_and_deleted() {
 }
 
 #[tokio::test]
+async fn resources_are_shown_as_kubernetes_takes_them() {
+    let cp = TestControlPlane::start().await;
+    cp.put("/meshes/default/dataplanes/dp-1", &dataplane("dp-1", "web")).await;
+    let policy = cp.get("/meshes/default/meshretries/mesh-retry-all-default?format=k8s").await.json();
+    assert_eq!((&policy["apiVersion"], &policy["kind"]), (&json!("kuma.io/v1alpha1"), &json!("MeshRetry")));
+    assert_eq!(policy["metadata"]["namespace"], "kuma-system");
+    assert_eq!(policy["metadata"]["labels"]["kuma.io/mesh"], "default");
+    assert_eq!(policy["spec"]["targetRef"]["kind"], "Mesh");
+    let proxy = cp.get("/meshes/default/dataplanes/dp-1?format=kubernetes&namespace=demo").await.json();
+    assert_eq!((&proxy["mesh"], &proxy["metadata"]["namespace"]), (&json!("default"), &json!("demo")));
+    let mesh = cp.get("/meshes/default?format=k8s").await.json();
+    assert_eq!(mesh["metadata"], json!({ "name": "default" }));
+    let secret = cp.get("/globalsecrets/envoy-admin-ca?format=k8s").await.json();
+    assert_eq!((&secret["kind"], &secret["type"]), (&json!("Secret"), &json!("system.kuma.io/global-secret")));
+    let wrong = cp.get("/meshes/default?format=xml").await.json();
+    assert_eq!(wrong["detail"], r#""format" must be one of ["k8s", "kubernetes", "universal"]"#);
+}
+
+#[tokio::test]
 async fn a_refused_write_names_every_fault_and_changes_nothing() {
     let cp = TestControlPlane::start().await;
     let path = "/meshes/default/meshtimeouts/t1";

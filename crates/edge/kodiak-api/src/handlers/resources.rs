@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Asked, json};
 use crate::{
-    Api, ApiError, body,
+    Api, ApiError, body, kubernetes,
     list::{ListQuery, Page, next_query},
     render,
 };
@@ -25,16 +25,14 @@ fn target<'a>(kind: &'static Kind, asked: &'a Asked) -> Target<'a> {
 }
 
 pub(crate) async fn get(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
-    check_format(&asked)?;
     let target = target(kind, &asked);
     api.catalog().require_mesh(kind, target.mesh).map_err(|refusal| ApiError::refused(refusal, NOT_FOUND))?;
     let record = api.catalog().store().get(&target.key()).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
-    Ok(json(StatusCode::OK, render::resource(kind, &record)))
+    shown(kind, &record, &asked)
 }
 
 /// `/_kri/{kri}`
 pub(crate) async fn get_by_kri(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    check_format(&asked)?;
     let kri = Kri::parse(kinds(), asked.param(0)).map_err(ApiError::bad_request)?;
     let kind = kinds().by_short(kri.short).expect("a KRI has the short name of a kind");
     let snapshot = api.catalog().store().snapshot();
@@ -48,7 +46,7 @@ pub(crate) async fn get_by_kri(api: Api, asked: Asked) -> Result<Response, ApiEr
     let mut records = snapshot.list_in(kind.name, &kri.mesh).filter(names).filter(fits);
     let record = records.next().ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
     crate::access::Need::Read(kind).check(&api.config().access, &asked.user)?;
-    Ok(json(StatusCode::OK, render::resource(kind, record)))
+    shown(kind, record, &asked)
 }
 
 /// A list in one mesh, over all meshes, or of a global kind.
@@ -130,12 +128,13 @@ fn refuse_write(api: &Api, kind: &Kind) -> Option<ApiError> {
     })
 }
 
-/// Only the universal form is spoken here.
-fn check_format(asked: &Asked) -> Result<(), ApiError> {
+/// The resource in the form that was asked for.
+fn shown(kind: &Kind, record: &Record, asked: &Asked) -> Result<Response, ApiError> {
     match asked.query_value("format").as_deref() {
-        None | Some("universal" | "") => Ok(()),
+        None | Some("universal" | "") => Ok(json(StatusCode::OK, render::resource(kind, record))),
         Some("k8s" | "kubernetes") => {
-            Err(ApiError::bad_request("the Kubernetes form is not available on a universal control plane"))
+            let namespace = asked.query_value("namespace").unwrap_or_else(|| kubernetes::SYSTEM_NAMESPACE.to_owned());
+            Ok(json(StatusCode::OK, kubernetes::resource(kind, record, &namespace).to_string()))
         }
         Some(_) => Err(ApiError::new(
             StatusCode::BAD_REQUEST,
