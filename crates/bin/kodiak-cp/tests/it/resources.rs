@@ -189,6 +189,9 @@ async fn a_provided_authority_must_be_usable() {
     let nonsense = json!({ "cert": { "inlineString": "x" }, "key": { "inlineString": "y" } });
     let refused = cp.put("/meshes/demo", &mesh(nonsense)).await;
     assert!(refused.problems().iter().any(|p| p.contains("not a valid TLS key pair")), "{}", refused.text);
+    let device = json!({ "cert": { "file": "/dev/zero" }, "key": { "file": "/nowhere" } });
+    let refused = cp.put("/meshes/demo", &mesh(device)).await.problems();
+    assert!(refused[0].contains("not a file of at most") && refused[1].contains("No such file"), "{refused:?}");
     assert_eq!(cp.get("/meshes/demo").await.status, StatusCode::NOT_FOUND);
 }
 

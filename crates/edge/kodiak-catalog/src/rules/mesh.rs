@@ -1,5 +1,7 @@
 //! Mesh: its authority can be used and stays the same while it is in use; it goes only when it is empty.
 
+use std::{fs, io};
+
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
 use kodiak_crypto::check_ca_pair;
@@ -12,6 +14,9 @@ use kodiak_model::{
 use kodiak_store::{Record, Snapshot};
 
 use crate::{Catalog, Refusal, Stage, authority, signing::secret_data, spec_of};
+
+/// Certificates and keys are far smaller.
+const MAX_FILE: u64 = 1024 * 1024;
 
 pub(super) fn before_put(snapshot: &Snapshot, checked: &mut Checked, old: Option<&Record>) -> Result<(), Refusal> {
     let mut mesh: Mesh = language::decode(&checked.spec).map_err(Refusal::make)?;
@@ -85,7 +90,7 @@ fn load(
             .and_then(secret_data)
             .ok_or_else(|| format!("could not load data: there is no secret {name:?} in mesh {mesh:?}; apply it first"))
     } else if let Some(path) = file {
-        std::fs::read(path).map_err(|error| format!("could not load data: {path}: {error}"))
+        read_file(path).map_err(|error| format!("could not load data: {path}: {error}"))
     } else if let Some(text) = inline_string {
         Ok(text.clone().into_bytes())
     } else if let Some(encoded) = inline {
@@ -94,6 +99,15 @@ fn load(
         return None;
     };
     loaded.map_err(|message| problems.add(at, message)).ok()
+}
+
+/// The path comes from a user: devices and huge files are not read.
+fn read_file(path: &str) -> io::Result<Vec<u8>> {
+    let found = fs::metadata(path)?;
+    if !found.is_file() || found.len() > MAX_FILE {
+        return Err(io::Error::other(format!("not a file of at most {MAX_FILE} bytes")));
+    }
+    fs::read(path)
 }
 
 pub(super) fn before_delete(catalog: &Catalog, snapshot: &Snapshot, name: &str) -> Result<(), Refusal> {
