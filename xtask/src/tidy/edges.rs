@@ -17,6 +17,7 @@ use Uses::{Anything, Groups, Only};
 /// A crate that is not here is refused, so that its place is decided when it is made.
 const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-model", Only(&[])),
+    ("kodiak-envoy", Only(&[])),
     ("kodiak-policies", Only(&["kodiak-model"])),
     ("kodiak-views", Only(&["kodiak-model"])),
     ("kodiak-kinds", Only(&["kodiak-model", "kodiak-policies"])),
@@ -40,6 +41,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak", Anything),
     ("kodiak-testkit", Anything),
     ("kodiak-conformance", Anything),
+    ("kodiak-protogen", Only(&[])),
     ("xtask", Only(&[])),
 ];
 

@@ -1,0 +1,92 @@
+//! Writes `crates/core/kodiak-envoy/src/generated` and `descriptors.bin` from Envoy's .proto files.
+//!
+//! `cargo run -p kodiak-protogen`. The .proto files are those that the crate `envoy-types` carries: its version in the
+//! root manifest is the version of our messages. To take one more message, add its file to [`protos::PROTOS`].
+//!
+//! **Invariant:** equal inputs give equal bytes, so a second run changes nothing.
+//! **Invariant:** maps are `BTreeMap`s everywhere, the well-known types included: with hash maps, one message has many
+//! encodings, and a version made from the bytes would change when nothing did.
+
+mod protos;
+mod prune;
+mod sources;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use prost::Message;
+use prost_build::Config;
+
+/// These are messages in protobuf and plain values in Rust. prost knows how to encode them.
+const PLAIN: &[(&str, &str)] = &[
+    (".google.protobuf.BoolValue", "bool"),
+    (".google.protobuf.BytesValue", "::prost::bytes::Bytes"),
+    (".google.protobuf.DoubleValue", "f64"),
+    (".google.protobuf.FloatValue", "f32"),
+    (".google.protobuf.Int32Value", "i32"),
+    (".google.protobuf.Int64Value", "i64"),
+    (".google.protobuf.StringValue", "::prost::alloc::string::String"),
+    (".google.protobuf.UInt32Value", "u32"),
+    (".google.protobuf.UInt64Value", "u64"),
+];
+
+fn main() -> Result<()> {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../core/kodiak-envoy");
+    let code = target.join("src/generated");
+    empty(&code)?;
+
+    let mut config = config(&code)?;
+    let mut files = config.load_fds(protos::PROTOS, &sources::folders()?).context("protoc refused the files")?;
+    prune::options(&mut files)?;
+
+    let descriptors = target.join("descriptors.bin");
+    let bytes = files.encode_to_vec();
+    fs::write(&descriptors, &bytes).with_context(|| format!("cannot write {}", descriptors.display()))?;
+    let count = files.file.len();
+    config.compile_fds(files).context("cannot write the Rust code")?;
+    plain_names(&code)?;
+    println!("{count} .proto files, {} bytes of descriptors", bytes.len());
+    Ok(())
+}
+
+fn config(code: &Path) -> Result<Config> {
+    let mut config = Config::new();
+    config
+        .protoc_executable(protoc_bin_vendored::protoc_bin_path().context("there is no protoc for this machine")?)
+        .skip_source_info()
+        .compile_well_known_types()
+        .btree_map(["."])
+        .bytes(["."])
+        .enable_type_names()
+        .type_name_domain(["."], "type.googleapis.com")
+        .out_dir(code)
+        .include_file("mod.rs");
+    for (message, rust) in PLAIN {
+        config.extern_path(*message, *rust);
+    }
+    Ok(config)
+}
+
+/// A package that is no longer needed leaves no file behind.
+fn empty(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot empty {}", folder.display()))?;
+    }
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
+}
+
+/// prost names files after Rust modules, `r#type` included; files are called as the packages are.
+fn plain_names(folder: &Path) -> Result<()> {
+    for entry in folder.read_dir()? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.contains("r#") {
+            fs::rename(&path, folder.join(name.replace("r#", "")))?;
+        }
+    }
+    let list = folder.join("mod.rs");
+    let plain = |line: &str| if line.contains("include!") { line.replace("r#", "") } else { line.to_owned() };
+    let lines: Vec<_> = fs::read_to_string(&list)?.lines().map(plain).collect();
+    fs::write(&list, lines.join("\n") + "\n").context("cannot write the list of modules")
+}

@@ -1,0 +1,35 @@
+//! Where the .proto files are: in the source of a crate that cargo has fetched but never compiles.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+/// The crate that carries the files.
+const CARRIER: &str = "envoy-types";
+
+/// The folders that imports start from, the one with the well-known types last.
+pub(crate) fn folders() -> Result<Vec<PathBuf>> {
+    let proto = carrier()?.join("proto");
+    let listed = proto.read_dir().with_context(|| format!("cannot read {}", proto.display()))?;
+    let mut folders = listed.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    folders.sort();
+    folders.push(protoc_bin_vendored::include_path().context("protoc comes without the well-known types")?);
+    Ok(folders)
+}
+
+/// The folder of the crate's source, which cargo knows.
+fn carrier() -> Result<PathBuf> {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    // The dependency is optional and off; only with all features does cargo speak of it.
+    let arguments = ["metadata", "--locked", "--all-features", "--format-version", "1", "--manifest-path", manifest];
+    let output = Command::new("cargo").args(arguments).output().context("cannot run cargo")?;
+    ensure!(output.status.success(), "cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("cannot read what cargo says")?;
+    let packages = metadata["packages"].as_array().context("cargo lists no packages")?;
+    let found = packages.iter().find(|package| package["name"] == CARRIER);
+    let manifest = found.and_then(|package| package["manifest_path"].as_str());
+    let manifest = Path::new(manifest.with_context(|| format!("cargo does not know {CARRIER}"))?);
+    Ok(manifest.parent().context("a manifest lies in a folder")?.to_owned())
+}
