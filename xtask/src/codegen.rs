@@ -25,6 +25,9 @@ struct Generated {
 const GENERATED: &[Generated] =
     &[Generated { path: "docs/openapi.json", cargo: &["run", "--quiet", "--package", "kodiak", "--", "openapi"] }];
 
+/// Writes a folder of code from Envoy's protos, and compares it by itself.
+const ENVOY_MESSAGES: &[&str] = &["run", "--quiet", "--package", "kodiak-protogen"];
+
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if args.check { check(workspace) } else { write(workspace) }
 }
@@ -42,7 +45,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
         }
         println!("{} is what the code says.", generated.path);
     }
-    Ok(())
+    process::run(process::cargo(workspace).args(ENVOY_MESSAGES).args(["--", "--check"]))
 }
 
 fn write(workspace: &Workspace) -> Result<()> {
@@ -56,7 +59,7 @@ fn write(workspace: &Workspace) -> Result<()> {
         fs::write(&path, &text).with_context(|| format!("cannot write {}", generated.path))?;
         println!("{} {}", generated.path, if before == text { "was up to date" } else { "is new" });
     }
-    Ok(())
+    process::run(process::cargo(workspace).args(ENVOY_MESSAGES))
 }
 
 impl Generated {

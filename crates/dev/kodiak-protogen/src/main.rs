@@ -1,22 +1,27 @@
 //! Writes `crates/core/kodiak-envoy/src/generated` and `descriptors.bin` from Envoy's .proto files.
 //!
-//! `cargo run -p kodiak-protogen`. The .proto files are those that the crate `envoy-types` carries: its version in the
+//! `cargo xtask codegen` runs it, with `--check` in CI. The .proto files are those that the crate `envoy-types` carries: its version in the
 //! root manifest is the version of our messages. To take one more message, add its file to [`protos::PROTOS`].
 //!
 //! **Invariant:** equal inputs give equal bytes, so a second run changes nothing.
 //! **Invariant:** maps are `BTreeMap`s everywhere, the well-known types included: with hash maps, one message has many
 //! encodings, and a version made from the bytes would change when nothing did.
 
+mod compare;
 mod protos;
 mod prune;
 mod sources;
 
-use std::fs;
 use std::path::Path;
+use std::{env, fs, process};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use prost::Message;
 use prost_build::Config;
+
+/// What is written, below the folder of the crate.
+const CODE: &str = "src/generated";
+const DESCRIPTORS: &str = "descriptors.bin";
 
 /// These are messages in protobuf and plain values in Rust. prost knows how to encode them.
 const PLAIN: &[(&str, &str)] = &[
@@ -32,15 +37,28 @@ const PLAIN: &[(&str, &str)] = &[
 ];
 
 fn main() -> Result<()> {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../core/kodiak-envoy");
-    let code = target.join("src/generated");
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../core/kodiak-envoy");
+    match env::args().nth(1).as_deref() {
+        None => generate(&committed),
+        Some("--check") => {
+            let folder = env::temp_dir().join(format!("kodiak-protogen-{}", process::id()));
+            let checked = generate(&folder).and_then(|()| compare::same(&committed, &folder));
+            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+            checked
+        }
+        Some(other) => bail!("unknown argument {other:?}: there is only --check, which writes nothing"),
+    }
+}
+
+fn generate(target: &Path) -> Result<()> {
+    let code = target.join(CODE);
     empty(&code)?;
 
     let mut config = config(&code)?;
     let mut files = config.load_fds(protos::PROTOS, &sources::folders()?).context("protoc refused the files")?;
     prune::options(&mut files)?;
 
-    let descriptors = target.join("descriptors.bin");
+    let descriptors = target.join(DESCRIPTORS);
     let bytes = files.encode_to_vec();
     fs::write(&descriptors, &bytes).with_context(|| format!("cannot write {}", descriptors.display()))?;
     let count = files.file.len();
