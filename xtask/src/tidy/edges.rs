@@ -21,6 +21,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-policies", Only(&["kodiak-model"])),
     ("kodiak-views", Only(&["kodiak-model"])),
     ("kodiak-kinds", Only(&["kodiak-model", "kodiak-policies"])),
+    ("kodiak-xds-stream", Only(&[])),
     ("kodiak-store", Only(&["kodiak-model"])),
     ("kodiak-crypto", Only(&[])),
     ("kodiak-tokens", Only(&["kodiak-crypto"])),

@@ -1,0 +1,64 @@
+//! What happened on a stream, for insights.
+
+use std::sync::Arc;
+
+use crate::subscription::Answer;
+
+/// Longer messages of clients are cut; Envoy's begin with what matters.
+const LONGEST_MESSAGE: usize = 4096;
+
+/// Of one type on one stream.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub sent: u64,
+    pub acknowledged: u64,
+    pub rejected: u64,
+    /// What the client said when it last rejected a response.
+    pub last_error: Option<Arc<str>>,
+    /// Whether its last answer was a rejection: it now runs on something older.
+    pub rejecting: bool,
+}
+
+impl Counters {
+    pub(crate) fn count(&mut self, answer: Answer) {
+        match answer {
+            Answer::None => (),
+            Answer::Acknowledged => {
+                self.acknowledged += 1;
+                self.rejecting = false;
+            }
+            Answer::Rejected(message) => {
+                self.rejected += 1;
+                self.rejecting = true;
+                self.last_error = Some(cut(message));
+            }
+        }
+    }
+}
+
+fn cut(message: Arc<str>) -> Arc<str> {
+    let end = message.floor_char_boundary(LONGEST_MESSAGE);
+    if end == message.len() { message } else { message[..end].into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        let mut counters = Counters::default();
+        counters.count(Answer::Rejected("é".repeat(3000).into()));
+        assert_eq!(counters.last_error.map(|message| message.len()), Some(LONGEST_MESSAGE));
+    }
+
+    #[test]
+    fn the_error_outlives_the_rejection() {
+        let mut counters = Counters::default();
+        counters.count(Answer::Rejected("no".into()));
+        assert!(counters.rejecting);
+        counters.count(Answer::Acknowledged);
+        assert!(!counters.rejecting);
+        assert_eq!(counters.last_error.as_deref(), Some("no"));
+    }
+}

@@ -1,0 +1,207 @@
+//! The incremental protocol for one type: only what changed is sent, and removals are named.
+//!
+//! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#incremental-xds>
+//!
+//! A client may reject a response and still take the sound resources in it (Envoy does). We therefore never repeat a
+//! rejected version by ourselves, and send the next version of each resource when there is one, be it an older one again.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::flight::Flight;
+use crate::ledger::{Held, Ledger};
+use crate::message::Nonce;
+use crate::resource::{Resources, Version};
+use crate::subscription::{Answer, Draft, Part, WILDCARD};
+use crate::type_url::TypeUrl;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Request {
+    pub subscribe: Vec<Arc<str>>,
+    pub unsubscribe: Vec<Arc<str>>,
+    /// What the client still has from an earlier stream; `None` is a version that is not ours. Counts in the first
+    /// request of a type alone.
+    pub initial: Vec<(Arc<str>, Option<Version>)>,
+    pub nonce: Option<Nonce>,
+    pub error: Option<Arc<str>>,
+}
+
+#[derive(Debug)]
+pub struct Subscription {
+    type_url: TypeUrl,
+    active: bool,
+    wildcard: bool,
+    names: BTreeSet<Arc<str>>,
+    ledger: Ledger,
+    /// Names that are answered whether they changed or not.
+    owed: BTreeSet<Arc<str>>,
+    /// The client waits for all that it may have, even if that is nothing.
+    owes_all: bool,
+    flight: Flight,
+}
+
+impl crate::subscription::Subscription for Subscription {
+    type Request = Request;
+
+    fn new(type_url: TypeUrl) -> Self {
+        Self {
+            type_url,
+            active: false,
+            wildcard: false,
+            names: BTreeSet::new(),
+            ledger: Ledger::default(),
+            owed: BTreeSet::new(),
+            owes_all: false,
+            flight: Flight::default(),
+        }
+    }
+
+    fn request(&mut self, request: Request, target: Option<&Resources>) -> Answer {
+        let first = !std::mem::replace(&mut self.active, true);
+        // A stale nonce makes a stale answer, but the names in the same request still count: they are changes, and
+        // nobody repeats them.
+        let answer = self.flight.answer(request.nonce, request.error);
+        let resumes = first && !request.initial.is_empty();
+        if first {
+            self.start(&request.subscribe, request.initial);
+        }
+        for name in request.subscribe {
+            self.subscribe(name, resumes, target);
+        }
+        for name in request.unsubscribe {
+            self.unsubscribe(&name);
+        }
+        answer
+    }
+
+    fn is_active(&self) -> bool {
+        self.active
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.flight.is_waiting()
+    }
+
+    fn is_pending(&self, part: Part, target: &Resources) -> bool {
+        self.active && self.plan(part, target).is_some()
+    }
+
+    fn take(&mut self, part: Part, target: &Resources) -> Option<Draft> {
+        if !self.active {
+            return None;
+        }
+        let plan = self.plan(part, target);
+        if part == Part::Owed && !self.owes_all {
+            for name in std::mem::take(&mut self.owed) {
+                let held = target.get(&name).map_or(Held::Nothing, |resource| Held::Version(resource.version));
+                self.ledger.note(name, held);
+            }
+        } else {
+            // Whatever is to go and does not go now is still with the client.
+            let kept = if self.removes(part) { BTreeMap::new() } else { self.stale(target) };
+            self.ledger.settle(target, kept);
+            self.owed.clear();
+            self.owes_all = false;
+        }
+        plan
+    }
+
+    fn resend(&mut self, names: &[Arc<str>], target: &Resources) {
+        let theirs = names.iter().filter(|name| self.has_asked_for(name) && target.contains_key(*name));
+        let again: Vec<_> = theirs.cloned().collect();
+        self.owed.extend(again);
+    }
+
+    fn sent(&mut self, nonce: Nonce) {
+        self.flight.sent(nonce);
+    }
+
+    fn refuse(request: &Request) -> Option<Draft> {
+        let waits = request.nonce.is_none() || !request.subscribe.is_empty();
+        let removed = request.subscribe.iter().filter(|name| ***name != *WILDCARD).cloned().collect();
+        waits.then(|| Draft { removed, ..Draft::default() })
+    }
+}
+
+impl Subscription {
+    fn start(&mut self, subscribe: &[Arc<str>], initial: Vec<(Arc<str>, Option<Version>)>) {
+        self.wildcard = subscribe.is_empty() && self.type_url.is_whole();
+        // Without names nothing else would answer this request.
+        self.owes_all = subscribe.is_empty() && initial.is_empty();
+        for (name, version) in initial {
+            self.ledger.note(name, version.map_or(Held::Foreign, Held::Version));
+        }
+    }
+
+    /// The server must answer every name in a subscribe, even one that it thinks the client has: the client may have
+    /// dropped it and come back before it said so. A resuming client says what it has in the same request.
+    fn subscribe(&mut self, name: Arc<str>, resumes: bool, target: Option<&Resources>) {
+        if *name == *WILDCARD {
+            if !resumes {
+                self.ledger.forget(target.unwrap_or(&Resources::default()));
+                self.owes_all = true;
+            }
+            self.wildcard = true;
+            return;
+        }
+        // The snapshot's own copy of the name is shared by all streams.
+        let name = target.and_then(|target| target.get_key_value(&name)).map_or(name, |(shared, _)| shared.clone());
+        if !resumes || self.ledger.held(&name) == Held::Nothing {
+            self.owed.insert(name.clone());
+        }
+        self.names.insert(name);
+    }
+
+    fn unsubscribe(&mut self, name: &Arc<str>) {
+        if **name == *WILDCARD {
+            self.wildcard = false;
+            self.owed.retain(|name| self.names.contains(name));
+        } else {
+            self.names.remove(name);
+            self.owed.remove(name);
+            if self.wildcard {
+                // The client cannot know whether the wildcard covers the name, so it is told.
+                self.owed.insert(name.clone());
+            }
+        }
+    }
+
+    fn has_asked_for(&self, name: &Arc<str>) -> bool {
+        self.wildcard || self.names.contains(name)
+    }
+
+    fn removes(&self, part: Part) -> bool {
+        part == Part::Break || !self.type_url.removed_last()
+    }
+
+    fn plan(&self, part: Part, target: &Resources) -> Option<Draft> {
+        let all = part != Part::Owed || self.owes_all;
+        let candidates = all.then(|| self.ledger.candidates(target)).into_iter().flatten();
+        let asked = candidates.filter(|name| self.has_asked_for(name));
+        let names: BTreeSet<_> = self.owed.iter().cloned().chain(asked).collect();
+        let mut draft = Draft::default();
+        for name in names {
+            let (held, owed) = (self.ledger.held(&name), self.owed.contains(&name));
+            match target.get(&name) {
+                Some(resource) if held != Held::Version(resource.version) => {
+                    draft.changed.push(name);
+                    draft.resources.push(resource.clone());
+                }
+                Some(resource) if owed => draft.resources.push(resource.clone()),
+                None if owed || (held != Held::Nothing && self.removes(part)) => draft.removed.push(name),
+                Some(_) | None => (),
+            }
+        }
+        let empty = draft.resources.is_empty() && draft.removed.is_empty();
+        (!empty || self.owes_all).then_some(draft)
+    }
+
+    /// What the client has, may have no longer, and was not told about.
+    fn stale(&self, target: &Resources) -> BTreeMap<Arc<str>, Held> {
+        let untold = |name: &Arc<str>| self.has_asked_for(name) && !self.owed.contains(name);
+        self.ledger.gone(target).filter(|(name, _)| untold(name)).collect()
+    }
+}

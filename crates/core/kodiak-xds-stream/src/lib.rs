@@ -1,0 +1,34 @@
+//! xDS streams as state machines, without sockets and without a clock.
+//!
+//! In come requests of one proxy and snapshots of what it should have; out go responses that hold references to
+//! encoded resources. Whoever carries them (gRPC, a test) only translates to and from the wire.
+//!
+//! Start with [`stream`], which holds the order over the types; [`delta`] and [`sotw`] are the two protocols for one type.
+//!
+//! **Invariant:** bytes are never copied, read or made here; a response is a list of [`Arc<Encoded>`](Encoded).
+//! **Invariant:** nothing waits in a queue. What is still to be sent is the difference between the last snapshot and
+//! what the client was sent, so a newer snapshot replaces an unsent older one and a slow reader costs nothing.
+//! **Invariant:** every subscribe is answered at once; only changes wait for acknowledgements.
+//! **Invariant:** a rejected version is not sent again, unless the client asks for it by name.
+
+#![deny(clippy::disallowed_methods)]
+
+pub mod counters;
+pub mod delta;
+mod flight;
+mod ledger;
+pub mod message;
+pub mod resource;
+pub mod sotw;
+pub mod stream;
+pub mod subscription;
+#[cfg(test)]
+mod testing;
+pub mod type_url;
+
+pub use counters::Counters;
+pub use message::{Nonce, Response};
+pub use resource::{Encoded, ResourceSet, Resources, Snapshot, Version};
+pub use stream::{Event, Stream};
+pub use subscription::Subscription;
+pub use type_url::{Requested, TypeUrl};

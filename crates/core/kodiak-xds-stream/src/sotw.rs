@@ -1,0 +1,273 @@
+//! The state-of-the-world protocol for one type: a request says all that the client wants, with the last nonce.
+//!
+//! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#basic-protocol-overview>
+//!
+//! Responses of clusters and listeners hold the full set, so that leaving one out removes it ([`whole`]). Of the other
+//! types they hold what is new to the client, as the protocol allows, and nothing can be removed ([`named`]).
+
+mod named;
+#[cfg(test)]
+mod tests;
+mod whole;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::flight::Flight;
+use crate::message::Nonce;
+use crate::resource::{Resources, Version};
+use crate::subscription::{Answer, Draft, Part, WILDCARD};
+use crate::type_url::TypeUrl;
+
+use named::Named;
+use whole::Whole;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Request {
+    pub names: Vec<Arc<str>>,
+    /// The last version that the client took; `None` when there is none, or it is not from us.
+    pub version: Option<Version>,
+    pub nonce: Option<Nonce>,
+    pub error: Option<Arc<str>>,
+}
+
+#[derive(Debug)]
+pub struct Subscription {
+    type_url: TypeUrl,
+    active: bool,
+    /// Whether the client ever gave names: from then on no names means nothing, not everything.
+    gave_names: bool,
+    interest: Interest,
+    contents: Contents,
+    /// The client rejected the last full set, so it has one that we do not know.
+    rejecting: bool,
+    /// The version of the last response.
+    version: Option<Version>,
+    flight: Flight,
+}
+
+/// What the client asked for, and whether it waits for it.
+#[derive(Debug, Default)]
+struct Interest {
+    wildcard: bool,
+    names: BTreeSet<Arc<str>>,
+    /// The client waits for all that it may have, even if that is nothing.
+    owes_all: bool,
+    /// What the client says it has, from an earlier stream; until it was compared.
+    resumes: Option<Version>,
+}
+
+#[derive(Debug)]
+enum Contents {
+    Whole(Whole),
+    Named(Named),
+}
+
+impl crate::subscription::Subscription for Subscription {
+    type Request = Request;
+
+    fn new(type_url: TypeUrl) -> Self {
+        let contents =
+            if type_url.is_whole() { Contents::Whole(Whole::default()) } else { Contents::Named(Named::default()) };
+        Self {
+            type_url,
+            active: false,
+            gave_names: false,
+            interest: Interest::default(),
+            contents,
+            rejecting: false,
+            version: None,
+            flight: Flight::default(),
+        }
+    }
+
+    fn request(&mut self, request: Request, target: Option<&Resources>) -> Answer {
+        // Without a nonce the client begins (again), whatever we sent before. Only one that resumed, and was sent
+        // nothing because it had everything, has no nonce to go on with.
+        let resumed = self.flight.last().is_none() && request.version.is_some();
+        let begins = !std::mem::replace(&mut self.active, true) || (request.nonce.is_none() && !resumed);
+        if !begins && request.nonce != self.flight.last() {
+            // It answers an older response; its answer to the last one is on the way, with the same names or newer.
+            return Answer::None;
+        }
+        let accepts = request.error.is_some() || request.version == self.version;
+        let error = request.error.or_else(|| (!accepts).then(|| "rejected without a message".into()));
+        let answer = self.flight.answer(request.nonce, error);
+        match answer {
+            Answer::None => (),
+            Answer::Acknowledged => self.rejecting = false,
+            Answer::Rejected(_) => self.rejecting = true,
+        }
+        if begins {
+            self.interest = Interest::default();
+            self.contents.clear();
+        }
+        self.ask(request.names, target);
+        if begins {
+            self.contents.owe_none();
+            self.interest.resumes = request.version;
+            self.interest.owes_all = request.version.is_none();
+        }
+        answer
+    }
+
+    fn is_active(&self) -> bool {
+        self.active
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.flight.is_waiting()
+    }
+
+    fn is_pending(&self, part: Part, target: &Resources) -> bool {
+        self.active && !self.has_all(target) && self.plan(part, target).is_some()
+    }
+
+    fn take(&mut self, part: Part, target: &Resources) -> Option<Draft> {
+        if !self.active {
+            return None;
+        }
+        if self.has_all(target) {
+            self.contents.settle(&self.interest, target);
+            self.interest.resumes = None;
+        }
+        let draft = self.plan(part, target);
+        let all = part != Part::Owed || self.interest.owes_all;
+        if all {
+            self.interest.owes_all = false;
+            self.interest.resumes = None;
+        }
+        match &mut self.contents {
+            Contents::Whole(whole) if draft.is_some() => {
+                whole.settle(whole.wanted(&self.interest, target, keeps(self.type_url, part)));
+            }
+            Contents::Whole(_) => (),
+            Contents::Named(named) => named.sent(all, target),
+        }
+        let mut draft = draft?;
+        let version = match &self.contents {
+            Contents::Whole(whole) => whole.version(),
+            Contents::Named(named) => named.version(&self.interest),
+        };
+        self.version = Some(version);
+        draft.version = self.version;
+        Some(draft)
+    }
+
+    fn resend(&mut self, names: &[Arc<str>], target: &Resources) {
+        if let Contents::Named(named) = &mut self.contents {
+            let theirs = names.iter().filter(|name| self.interest.covers(name) && target.contains_key(*name));
+            named.owe(theirs.cloned());
+        }
+    }
+
+    fn sent(&mut self, nonce: Nonce) {
+        self.flight.sent(nonce);
+    }
+
+    fn refuse(request: &Request) -> Option<Draft> {
+        let nothing = Version::of_set([]);
+        request.nonce.is_none().then(|| Draft { version: Some(nothing), ..Draft::default() })
+    }
+}
+
+impl Subscription {
+    fn ask(&mut self, names: Vec<Arc<str>>, target: Option<&Resources>) {
+        self.gave_names |= !names.is_empty();
+        let all = (self.type_url.is_whole() && !self.gave_names) || names.iter().any(|name| **name == *WILDCARD);
+        let single = names.into_iter().filter(|name| **name != *WILDCARD);
+        // The snapshot's own copy of a name is shared by all streams.
+        let shared = |name: Arc<str>| {
+            target.and_then(|target| target.get_key_value(&name)).map_or(name, |(shared, _)| shared.clone())
+        };
+        let asked: BTreeSet<_> = single.map(shared).collect();
+        let added: Vec<_> = asked.difference(&self.interest.names).cloned().collect();
+        let widened = all && !self.interest.wildcard;
+        self.interest.wildcard = all;
+        self.interest.names = asked;
+        match &mut self.contents {
+            Contents::Whole(whole) => {
+                let narrowed = whole.narrow(&self.interest);
+                self.interest.owes_all |= widened || !added.is_empty() || (narrowed && self.rejecting);
+            }
+            Contents::Named(rest) => {
+                self.interest.owes_all |= widened;
+                if widened {
+                    rest.clear();
+                }
+                rest.owe(added);
+            }
+        }
+    }
+
+    /// Whether a resuming client has exactly what it should have. Its version is believed for full sets alone: a client
+    /// that dropped a name and takes it up again on a new stream still says the version that it once had. An
+    /// empty set has one version whoever asked for it, and costs nothing to send.
+    fn has_all(&self, target: &Resources) -> bool {
+        let full = self.type_url.is_whole() && self.interest.wildcard && !target.is_empty();
+        self.interest.resumes.is_some_and(|version| full && version == version_of(target))
+    }
+
+    fn plan(&self, part: Part, target: &Resources) -> Option<Draft> {
+        if part == Part::Owed && !self.interest.owes_all {
+            return match &self.contents {
+                Contents::Whole(_) => None,
+                Contents::Named(named) => named.owed(target),
+            };
+        }
+        let must = self.interest.owes_all || self.interest.resumes.is_some();
+        match &self.contents {
+            Contents::Whole(whole) => whole.plan(&self.interest, target, keeps(self.type_url, part), must),
+            Contents::Named(named) => named.plan(&self.interest, target, must),
+        }
+    }
+}
+
+/// Whether what is to go stays for now.
+fn keeps(type_url: TypeUrl, part: Part) -> bool {
+    part != Part::Break && type_url.removed_last()
+}
+
+impl Interest {
+    fn covers(&self, name: &Arc<str>) -> bool {
+        self.wildcard || self.names.contains(name)
+    }
+
+    /// The part of `target` that the client asked for.
+    fn of(&self, target: &Resources) -> Resources {
+        if self.wildcard {
+            return target.clone();
+        }
+        let entry =
+            |name: &Arc<str>| target.get_key_value(name).map(|(name, resource)| (name.clone(), resource.clone()));
+        self.names.iter().filter_map(entry).collect()
+    }
+}
+
+fn version_of(set: &Resources) -> Version {
+    Version::of_set(set.iter().map(|(name, resource)| (&**name, resource.version)))
+}
+
+impl Contents {
+    fn clear(&mut self) {
+        match self {
+            Self::Whole(whole) => *whole = Whole::default(),
+            Self::Named(named) => named.clear(),
+        }
+    }
+
+    /// A first request is answered as a whole, not name by name.
+    fn owe_none(&mut self) {
+        match self {
+            Self::Whole(_) => (),
+            Self::Named(named) => named.owe_none(),
+        }
+    }
+
+    fn settle(&mut self, interest: &Interest, target: &Resources) {
+        match self {
+            Self::Whole(whole) => whole.settle(interest.of(target)),
+            Self::Named(named) => named.sent(true, target),
+        }
+    }
+}

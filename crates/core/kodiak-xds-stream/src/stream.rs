@@ -1,0 +1,187 @@
+//! All types on one stream, and the order between them.
+//!
+//! Make before break, as the protocol asks under "Eventual consistency considerations":
+//! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#eventual-consistency-considerations>
+//!
+//! 1. Secrets, then clusters, then their endpoints, are sent as they change. Endpoints wait until changed clusters
+//!    were *sent*, not until they are acknowledged: Envoy holds back the acknowledgement of clusters until they are
+//!    warm, and they need endpoints and secrets for that. Waiting here would be a deadlock.
+//! 2. Listeners, then routes, wait until clusters and endpoints are *acknowledged* or rejected, because only then is
+//!    what they point to in use. Routes come after listeners on the same stream and need no answer in between.
+//! 3. When listeners and routes are answered, endpoints, then clusters, then secrets that nothing uses are removed.
+//!
+//! Each type has at most one unanswered push; what comes meanwhile is sent as one difference after the answer. A
+//! rejection counts as an answer, so one bad type does not hold up the others. Answers to what a client newly asks for
+//! wait for nothing: it needs them now, perhaps before it can acknowledge something else.
+//!
+//! Envoy warms an updated cluster anew and waits for its endpoints, though it has them. So endpoints are sent
+//! again after their cluster. The assignment of a cluster has the name of the cluster.
+//! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#resource-warming>
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::counters::Counters;
+use crate::message::{Nonce, Response};
+use crate::resource::Snapshot;
+use crate::subscription::{Draft, Part, Subscription};
+use crate::type_url::{Requested, TypeUrl};
+
+/// What a stream reacts to; `R` is the request of its protocol.
+#[derive(Debug, Clone)]
+pub enum Event<R> {
+    Request(Requested, R),
+    Snapshot(Arc<Snapshot>),
+}
+
+/// The order in which types are made.
+const MAKE: [TypeUrl; TypeUrl::COUNT] =
+    [TypeUrl::Secret, TypeUrl::Cluster, TypeUrl::Endpoint, TypeUrl::Listener, TypeUrl::Route];
+/// The order in which they are removed. Listeners and routes have no users, and go when others of them are made: a new
+/// listener may need the address of one that goes.
+const BREAK: [TypeUrl; 3] = [TypeUrl::Endpoint, TypeUrl::Cluster, TypeUrl::Secret];
+
+/// A stream of one proxy; `S` is [`crate::delta::Subscription`] or [`crate::sotw::Subscription`].
+#[derive(Debug)]
+pub struct Stream<S> {
+    snapshot: Option<Arc<Snapshot>>,
+    subscriptions: [S; TypeUrl::COUNT],
+    counters: [Counters; TypeUrl::COUNT],
+    last_nonce: u64,
+    /// Clusters that were sent before the client asked for endpoints on this stream. If it resumes, it believes to
+    /// have their endpoints, but those clusters wait for them.
+    early_clusters: BTreeSet<Arc<str>>,
+}
+
+impl<S: Subscription> Default for Stream<S> {
+    fn default() -> Self {
+        Self {
+            snapshot: None,
+            subscriptions: TypeUrl::ALL.map(S::new),
+            counters: <[Counters; TypeUrl::COUNT]>::default(),
+            last_nonce: 0,
+            early_clusters: BTreeSet::new(),
+        }
+    }
+}
+
+impl<S: Subscription> Stream<S> {
+    /// What to send after this event, in this order.
+    pub fn on(&mut self, event: Event<S::Request>) -> Vec<Response> {
+        match event {
+            Event::Snapshot(snapshot) => self.snapshot = Some(snapshot),
+            Event::Request(Requested::Served(type_url), request) => self.request(type_url, request),
+            Event::Request(unknown @ Requested::Unknown(_), request) => {
+                let refusal = S::refuse(&request);
+                return refusal.map(|draft| self.response(unknown, draft)).into_iter().collect();
+            }
+        }
+        let mut responses = Vec::new();
+        if let Some(snapshot) = self.snapshot.clone() {
+            for type_url in MAKE {
+                self.make(type_url, &snapshot, &mut responses);
+            }
+            for type_url in BREAK {
+                if self.may_break(type_url, &snapshot) {
+                    self.send(type_url, Part::Break, &snapshot, &mut responses);
+                }
+            }
+        }
+        responses
+    }
+
+    pub fn counters(&self, type_url: TypeUrl) -> &Counters {
+        &self.counters[type_url.index()]
+    }
+
+    /// Whether the client asked for this type on this stream.
+    pub fn is_subscribed(&self, type_url: TypeUrl) -> bool {
+        self.of(type_url).is_active()
+    }
+
+    /// Whether the client has, and has answered, all that the last snapshot holds for it.
+    pub fn is_settled(&self) -> bool {
+        let settled = |snapshot: &Snapshot| TypeUrl::ALL.into_iter().all(|each| self.settled(each, snapshot));
+        self.snapshot.as_deref().is_some_and(settled)
+    }
+
+    fn of(&self, type_url: TypeUrl) -> &S {
+        &self.subscriptions[type_url.index()]
+    }
+
+    fn request(&mut self, type_url: TypeUrl, request: S::Request) {
+        let target = self.snapshot.as_ref().map(|snapshot| snapshot.of(type_url));
+        let subscription = &mut self.subscriptions[type_url.index()];
+        let first = !subscription.is_active();
+        let answer = subscription.request(request, target);
+        self.counters[type_url.index()].count(answer);
+        if let (true, TypeUrl::Endpoint, Some(target)) = (first, type_url, target) {
+            let early: Vec<_> = std::mem::take(&mut self.early_clusters).into_iter().collect();
+            self.subscriptions[type_url.index()].resend(&early, target);
+        }
+    }
+
+    fn make(&mut self, type_url: TypeUrl, snapshot: &Snapshot, responses: &mut Vec<Response>) {
+        let may_make = !self.of(type_url).is_waiting() && self.may_make(type_url, snapshot);
+        self.send(type_url, if may_make { Part::Make } else { Part::Owed }, snapshot, responses);
+    }
+
+    fn may_make(&self, type_url: TypeUrl, snapshot: &Snapshot) -> bool {
+        let made = |before| !self.of(before).is_pending(Part::Make, snapshot.of(before));
+        let answered = |before| made(before) && !self.of(before).is_waiting();
+        match type_url {
+            TypeUrl::Secret | TypeUrl::Cluster => true,
+            TypeUrl::Endpoint => made(TypeUrl::Cluster),
+            TypeUrl::Listener => answered(TypeUrl::Cluster) && answered(TypeUrl::Endpoint),
+            TypeUrl::Route => answered(TypeUrl::Cluster) && answered(TypeUrl::Endpoint) && made(TypeUrl::Listener),
+        }
+    }
+
+    fn may_break(&self, type_url: TypeUrl, snapshot: &Snapshot) -> bool {
+        let settled = |before: &[TypeUrl]| before.iter().all(|before| self.settled(*before, snapshot));
+        let users: &[TypeUrl] = match type_url {
+            TypeUrl::Listener | TypeUrl::Route => &[],
+            TypeUrl::Endpoint => &[TypeUrl::Listener, TypeUrl::Route],
+            TypeUrl::Cluster => &[TypeUrl::Listener, TypeUrl::Route, TypeUrl::Endpoint],
+            TypeUrl::Secret => &[TypeUrl::Listener, TypeUrl::Route, TypeUrl::Endpoint, TypeUrl::Cluster],
+        };
+        let subscription = self.of(type_url);
+        let made = !subscription.is_pending(Part::Make, snapshot.of(type_url));
+        made && !subscription.is_waiting() && settled(users)
+    }
+
+    fn settled(&self, type_url: TypeUrl, snapshot: &Snapshot) -> bool {
+        let subscription = self.of(type_url);
+        !subscription.is_waiting() && !subscription.is_pending(Part::Break, snapshot.of(type_url))
+    }
+
+    fn send(&mut self, type_url: TypeUrl, part: Part, snapshot: &Snapshot, responses: &mut Vec<Response>) {
+        let Some(draft) = self.subscriptions[type_url.index()].take(part, snapshot.of(type_url)) else { return };
+        if type_url == TypeUrl::Cluster {
+            self.warm(&draft, snapshot);
+        }
+        let response = self.response(Requested::Served(type_url), draft);
+        self.subscriptions[type_url.index()].sent(response.nonce);
+        self.counters[type_url.index()].sent += 1;
+        responses.push(response);
+    }
+
+    /// See the module doc: endpoints follow their clusters once more.
+    fn warm(&mut self, clusters: &Draft, snapshot: &Snapshot) {
+        let endpoints = &mut self.subscriptions[TypeUrl::Endpoint.index()];
+        if endpoints.is_active() {
+            endpoints.resend(&clusters.changed, snapshot.of(TypeUrl::Endpoint));
+        } else {
+            self.early_clusters.extend(clusters.changed.iter().cloned());
+        }
+    }
+
+    fn response(&mut self, type_url: Requested, draft: Draft) -> Response {
+        self.last_nonce += 1;
+        let Draft { resources, removed, version, changed: _ } = draft;
+        Response { type_url, nonce: Nonce(self.last_nonce), resources, removed, version }
+    }
+}

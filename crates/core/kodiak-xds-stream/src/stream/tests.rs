@@ -1,0 +1,149 @@
+//! The order between types.
+
+use super::*;
+use crate::testing::{CDS, EDS, LDS, RDS, SDS, delta, resource, sotw};
+use crate::{delta as incremental, sotw as whole};
+
+/// A delta client that has and acknowledged all of `text`.
+fn settled(text: &str) -> crate::testing::Peer<incremental::Subscription> {
+    let mut peer = delta().with(text);
+    for (type_url, names) in [(CDS, ""), (EDS, "a b"), (LDS, ""), (RDS, "r"), (SDS, "s")] {
+        assert_ne!(peer.ask(type_url, names), "");
+        peer.ack(type_url);
+    }
+    assert!(peer.stream.is_settled());
+    peer
+}
+
+#[test]
+fn listeners_and_routes_wait_until_clusters_and_endpoints_are_acknowledged() {
+    let mut peer = settled("cds a1 / eds a1 / lds l1 / rds r1 / sds s1");
+    let next = "cds a1 b1 / eds a2 b1 / lds l2 / rds r2 / sds s2";
+    assert_eq!(peer.snapshot(next), "sds s2 / cds b1 / eds a2 b1");
+    assert_eq!(peer.ack(CDS), "");
+    assert_eq!(peer.ack(SDS), "");
+    assert_eq!(peer.ack(EDS), "lds l2 / rds r2");
+}
+
+#[test]
+fn removals_go_the_other_way_round() {
+    let mut peer = settled("cds a1 b1 / eds a1 b1 / lds l1 m1 / rds r1 / sds s1");
+    assert_eq!(peer.snapshot("cds a1 / eds a1 / lds l2 / rds r2"), "lds l2 -m / rds r2");
+    assert_eq!(peer.ack(LDS), "");
+    assert_eq!(peer.ack(RDS), "eds -b");
+    assert_eq!(peer.ack(EDS), "cds -b");
+    assert_eq!(peer.ack(CDS), "sds -s");
+    peer.ack(SDS);
+    assert!(peer.stream.is_settled());
+}
+
+#[test]
+fn a_cluster_is_added_before_and_removed_after_its_listeners() {
+    let mut peer = settled("cds a1 / eds a1 / lds l1");
+    assert_eq!(peer.snapshot("cds b1 / eds b1 / lds l2"), "cds b1 / eds b1");
+    peer.ack(EDS);
+    assert_eq!(peer.ack(CDS), "lds l2");
+    assert_eq!(peer.ack(LDS), "eds -a");
+    assert_eq!(peer.ack(EDS), "cds -a");
+}
+
+#[test]
+fn a_full_set_keeps_a_cluster_until_listeners_left_it() {
+    let mut peer = sotw().with("cds a1 / lds l1");
+    peer.ask(CDS, "");
+    peer.ack(CDS);
+    peer.ask(LDS, "");
+    peer.ack(LDS);
+    assert_eq!(peer.snapshot("cds b1 / lds l2"), "cds a1 b1");
+    assert_eq!(peer.ack(CDS), "lds l2");
+    assert_eq!(peer.ack(LDS), "cds b1");
+}
+
+#[test]
+fn a_cluster_that_comes_back_before_it_went_is_not_removed() {
+    let mut peer = settled("cds a1 b1 / lds l1");
+    assert_eq!(peer.snapshot("cds a1 / lds l2"), "lds l2");
+    assert_eq!(peer.snapshot("cds a1 b1 / lds l2"), "");
+    assert_eq!(peer.ack(LDS), "");
+    assert!(peer.stream.is_settled());
+}
+
+#[test]
+fn endpoints_follow_an_updated_cluster_once_more() {
+    let mut peer = settled("cds a1 b1 / eds a1 b1");
+    assert_eq!(peer.snapshot("cds a2 b1 / eds a1 b1"), "cds a2 / eds a1");
+    let mut peer = sotw().with("cds a1 b1 / eds a1 b1");
+    peer.ask(CDS, "");
+    peer.ack(CDS);
+    peer.ask(EDS, "a b");
+    peer.ack(EDS);
+    assert_eq!(peer.snapshot("cds a2 b1 / eds a1 b1"), "cds a2 b1 / eds a1");
+}
+
+#[test]
+fn endpoints_follow_a_cluster_that_was_updated_before_the_client_resumed_them() {
+    let mut peer = delta().with("cds a2 b1 / eds a1 b1");
+    assert_eq!(peer.ask(CDS, "a@1 b@1"), "cds a2");
+    assert_eq!(peer.ask(EDS, "a b a@1 b@1"), "eds a1");
+}
+
+#[test]
+fn endpoints_are_answered_while_clusters_are_unacknowledged() {
+    let mut peer = delta().with("cds a1 / eds a1 / sds s1");
+    assert_eq!(peer.ask(CDS, ""), "cds a1");
+    assert_eq!(peer.ask(EDS, "a"), "eds a1");
+    assert_eq!(peer.ask(SDS, "s"), "sds s1");
+}
+
+#[test]
+fn resumed_listeners_wait_for_changed_clusters_and_new_ones_do_not() {
+    let mut peer = delta().with("cds a2 / lds l2 / rds r1");
+    assert_eq!(peer.ask(CDS, "a@1"), "cds a2");
+    assert_eq!(peer.ask(LDS, "l@1"), "");
+    assert_eq!(peer.ask(RDS, "r"), "rds r1");
+    assert_eq!(peer.ack(CDS), "lds l2");
+}
+
+#[test]
+fn a_newer_snapshot_replaces_an_unsent_one() {
+    let mut peer = settled("cds a1 / lds l1");
+    assert_eq!(peer.snapshot("cds a2 / lds l2"), "cds a2");
+    assert_eq!(peer.snapshot("cds a3 / lds l3"), "");
+    assert_eq!(peer.snapshot("cds a4 / lds l4"), "");
+    assert_eq!(peer.ack(CDS), "cds a4");
+    assert_eq!(peer.ack(CDS), "lds l4");
+}
+
+#[test]
+fn after_a_rejection_the_other_types_go_on() {
+    let mut peer = settled("cds a1 / lds l1");
+    assert_eq!(peer.snapshot("cds a2 / lds l2"), "cds a2");
+    assert_eq!(peer.nack(CDS, "unknown field"), "lds l2");
+    let counters = peer.stream.counters(CDS);
+    assert_eq!((counters.sent, counters.acknowledged, counters.rejected), (2, 1, 1));
+    assert!(counters.rejecting);
+}
+
+#[test]
+fn a_type_that_nobody_asked_for_holds_up_nothing() {
+    let mut peer = delta().with("lds l1");
+    peer.ask(LDS, "");
+    peer.ack(LDS);
+    assert_eq!(peer.snapshot("cds a1 / eds a1 / lds l2"), "lds l2");
+    assert!(peer.stream.is_subscribed(LDS) && !peer.stream.is_subscribed(CDS));
+}
+
+#[test]
+fn resources_are_shared_and_never_copied() {
+    let cluster = resource("a", 1);
+    let mut snapshot = Snapshot::default();
+    snapshot.resources.insert(CDS, cluster.clone());
+    let snapshot = Arc::new(snapshot);
+    let mut delta = Stream::<incremental::Subscription>::default();
+    let mut sotw = Stream::<whole::Subscription>::default();
+    delta.on(Event::Snapshot(snapshot.clone()));
+    sotw.on(Event::Snapshot(snapshot));
+    let one = delta.on(Event::Request(Requested::Served(CDS), incremental::Request::default()));
+    let other = sotw.on(Event::Request(Requested::Served(CDS), whole::Request::default()));
+    assert!(Arc::ptr_eq(&one[0].resources[0], &cluster) && Arc::ptr_eq(&other[0].resources[0], &cluster));
+}
