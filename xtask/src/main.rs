@@ -8,6 +8,7 @@
 mod ci;
 mod codegen;
 mod conformance;
+mod envoy;
 mod families;
 mod fuzz;
 mod new;

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use crate::envoy::Envoy;
 use crate::postgres::Postgres;
 use crate::process;
 use crate::workspace::Workspace;
@@ -9,7 +10,7 @@ use crate::workspace::Workspace;
 /// Runs the tests of the whole workspace.
 ///
 /// Finds PostgreSQL where it is installed but not on PATH. Without one, the tests that need it are skipped; `cargo xtask
-/// ci` installs it instead.
+/// ci` installs it instead. Tests that need Envoy look for it, and install it, themselves.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Passed on to `cargo test`: `-- -p kodiak-store`, or `-- watch` for tests with that word in their name.
@@ -22,11 +23,16 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if postgres.is_none() {
         println!("PostgreSQL is not installed: its tests are skipped.");
     }
-    cargo_test(workspace, postgres.as_ref(), &args.args)
+    cargo_test(workspace, postgres.as_ref(), None, &args.args)
 }
 
 /// All tests when `args` names no crate.
-pub(crate) fn cargo_test(workspace: &Workspace, postgres: Option<&Postgres>, args: &[String]) -> Result<()> {
+pub(crate) fn cargo_test(
+    workspace: &Workspace,
+    postgres: Option<&Postgres>,
+    envoy: Option<&Envoy>,
+    args: &[String],
+) -> Result<()> {
     let mut command = process::cargo(workspace);
     command.arg("test");
     if !names_a_crate(args) {
@@ -35,6 +41,9 @@ pub(crate) fn cargo_test(workspace: &Workspace, postgres: Option<&Postgres>, arg
     command.args(args);
     if let Some(postgres) = postgres {
         postgres.prepare(&mut command)?;
+    }
+    if let Some(envoy) = envoy {
+        envoy.prepare(&mut command);
     }
     process::run(&mut command)
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 
+use crate::envoy::Envoy;
 use crate::postgres::Postgres;
 use crate::workspace::Workspace;
 use crate::{codegen, conformance, fuzz, process, test, tidy};
@@ -92,12 +93,18 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed(None))
 }
 
-fn setup(_: &Workspace) -> Result<Outcome> {
-    Postgres::find_or_install()?.version().map(|version| Outcome::Passed(Some(version)))
+fn setup(workspace: &Workspace) -> Result<Outcome> {
+    let postgres = Postgres::find_or_install()?.version()?;
+    let envoy = Envoy::find_or_install(workspace).map_or_else(
+        || "Envoy could not be installed: its tests are skipped".to_owned(),
+        |envoy| format!("Envoy at {}", envoy.program.display()),
+    );
+    Ok(Outcome::Passed(Some(format!("{postgres}; {envoy}"))))
 }
 
 fn tests(workspace: &Workspace) -> Result<Outcome> {
-    test::cargo_test(workspace, Some(&Postgres::find_or_install()?), &[])?;
+    let envoy = Envoy::find_or_install(workspace);
+    test::cargo_test(workspace, Some(&Postgres::find_or_install()?), envoy.as_ref(), &[])?;
     Ok(Outcome::Passed(None))
 }
 

@@ -39,6 +39,7 @@ const ALLOWED: &[(&str, Uses)] = &[
         ]),
     ),
     ("kodiak-cp", Groups(&["core", "edge"])),
+    ("kodiak-dp", Groups(&["core", "edge"])),
     ("kodiak", Anything),
     ("kodiak-testkit", Anything),
     ("kodiak-conformance", Anything),

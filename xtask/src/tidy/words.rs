@@ -37,7 +37,7 @@ const EXCEPTION: &str = "xtask/src/tidy/words.rs";
 const ABOUT_WORK: &[&str] = &["CONTRIBUTING.md", "xtask/", ".ci/"];
 
 /// What others link: their terminal is not ours to write on.
-const LIBRARIES: &[&str] = &["crates/core/", "crates/edge/", "crates/bin/kodiak-cp/"];
+const LIBRARIES: &[&str] = &["crates/core/", "crates/edge/", "crates/bin/kodiak-cp/", "crates/bin/kodiak-dp/"];
 /// The parts of a library that only developers run.
 const NOT_LINKED: &[&str] = &["/tests/", "/tests.rs", "/benches/", "/examples/", "/build.rs"];
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use kodiak_model::GoDuration;
 
-use crate::commands::{apply, bench, completion, config, delete, export, generate, get, run, validate};
+use crate::commands::{apply, bench, completion, config, delete, dp, export, generate, get, run, validate};
 
 #[derive(Parser)]
 #[command(
@@ -76,6 +76,8 @@ pub(crate) enum Command {
     Generate(generate::Args),
     /// Which control planes there are, and which one is used
     Config(config::Args),
+    /// The proxy beside an application
+    Dp(dp::Args),
     /// Measure how fast and how small it is, on this machine
     Bench(bench::Args),
     /// Print the OpenAPI document of the REST API

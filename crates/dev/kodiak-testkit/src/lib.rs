@@ -1,3 +1,4 @@
 //! kodiak-testkit
 
+pub mod envoy;
 pub mod postgres;

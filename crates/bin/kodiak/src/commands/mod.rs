@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod delete;
+pub(crate) mod dp;
 pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod get;
@@ -28,6 +29,7 @@ pub(crate) async fn run(command: Command, session: &Session) -> anyhow::Result<E
         Command::Export(args) => export::run(&args, session).await,
         Command::Generate(args) => generate::run(args, session).await,
         Command::Config(args) => config::run(args, session).await,
+        Command::Dp(args) => dp::run(args, session).await,
         Command::Bench(args) => bench::run(args).await,
         Command::Openapi => openapi::run(session),
         Command::Completion(args) => completion::run(&args, session),

@@ -1,0 +1,15 @@
+//! The program: where it is, how it is had, and which version it is.
+
+mod find;
+mod install;
+mod version;
+
+#[cfg(test)]
+mod testing;
+
+pub use find::{Environment, NotFound, VARIABLE, cache_folder, find};
+pub use install::{InstallError, PYTHON, install};
+pub use version::{OLDEST, PINNED, Version, VersionError};
+
+/// The file name of the program, wherever it is.
+const PROGRAM: &str = "envoy";

@@ -1,0 +1,39 @@
+//! A real Envoy for tests: the version that we pin, so that tests mean the same everywhere, found or installed once.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use anyhow::{Context as _, Result};
+use kodiak_dp::envoy::{Environment, PINNED, PYTHON, Version, cache_folder, find, install};
+
+/// The program for all tests of this process; `None`, and loudly so, where it cannot be had.
+pub fn envoy() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    PROGRAM.get_or_init(find_or_skip).as_deref()
+}
+
+fn find_or_skip() -> Option<PathBuf> {
+    match find_or_install(&Environment::of_this_process()) {
+        Ok(program) => Some(program),
+        Err(error) => {
+            let required = env::var("KODIAK_REQUIRE_ENVOY").is_ok_and(|value| value == "1");
+            assert!(!required, "KODIAK_REQUIRE_ENVOY=1, but there is no Envoy {PINNED}: {error:#}");
+            // Past the test harness, which hides what a test prints that passes.
+            let message = format!("SKIPPED, NOT TESTED: there is no Envoy {PINNED}: {error:#}");
+            writeln!(io::stderr(), "{message}").expect("standard error is open");
+            None
+        }
+    }
+}
+
+fn find_or_install(environment: &Environment) -> Result<PathBuf> {
+    let found = find(None, environment).ok();
+    if let Some(program) = found.filter(|program| Version::of(program).is_ok_and(|version| version == PINNED)) {
+        return Ok(program);
+    }
+    let folder = cache_folder(environment).context("neither XDG_CACHE_HOME nor HOME says where the cache is")?;
+    Ok(install(&folder, OsStr::new(PYTHON), &mut |_| ())?)
+}

@@ -1,0 +1,51 @@
+//! Installing Envoy for the tests that start one, with the command that users have for it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::process;
+use crate::workspace::Workspace;
+
+/// Where the tests look first.
+const PROGRAM: &str = "KODIAK_ENVOY";
+/// Tests that need Envoy fail with this set, instead of being skipped.
+const REQUIRE: &str = "KODIAK_REQUIRE_ENVOY";
+
+/// The Envoy of the version that we pin.
+pub(crate) struct Envoy {
+    pub(crate) program: PathBuf,
+}
+
+impl Envoy {
+    /// `None`, and the reason is on the terminal, where it cannot be had: without a network there is still much to test.
+    pub(crate) fn find_or_install(workspace: &Workspace) -> Option<Self> {
+        let mut command = process::cargo(workspace);
+        let installed = process::output(command.args(["run", "-q", "-p", "kodiak", "--", "dp", "install-envoy"]));
+        match installed {
+            Ok(path) => Some(Self { program: PathBuf::from(path.trim_end()) }),
+            Err(error) => {
+                println!("Envoy is not there: its tests are skipped: {error:#}");
+                None
+            }
+        }
+    }
+
+    /// Lets the tests that `command` starts find it, and forbids them to do without.
+    pub(crate) fn prepare(&self, command: &mut Command) {
+        command.env(PROGRAM, &self.program).env(REQUIRE, "1");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_must_use_what_was_installed() {
+        let mut command = Command::new("true");
+        Envoy { program: PathBuf::from("/cache/envoy") }.prepare(&mut command);
+        let set = |name: &str| command.get_envs().find_map(|(key, value)| (key == name).then_some(value?));
+        assert_eq!(set(PROGRAM), Some("/cache/envoy".as_ref()));
+        assert_eq!(set(REQUIRE), Some("1".as_ref()));
+    }
+}
