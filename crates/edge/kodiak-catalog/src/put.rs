@@ -63,8 +63,8 @@ impl Catalog {
 
     async fn try_put(&self, mut checked: Checked, dry_run: bool) -> Result<Put, Refusal> {
         let snapshot = self.store().snapshot();
-        let target = Target { kind: checked.kind, mesh: &checked.mesh.clone(), name: &checked.name.clone() };
-        let old = snapshot.get(&target.key());
+        let key = key_of(&checked);
+        let old = snapshot.get(&key);
         if let Some(old) = old {
             let mut problems = Problems::default();
             labels::check_unchanged(&old.labels, &checked.labels, &mut problems);
@@ -94,9 +94,13 @@ impl Catalog {
     }
 }
 
+fn key_of(checked: &Checked) -> ResourceKey {
+    ResourceKey::in_mesh(checked.kind.name, &checked.mesh, &checked.name)
+}
+
 fn write(checked: &Checked, old: Option<&Record>) -> Write {
     Write::Put {
-        key: ResourceKey::in_mesh(checked.kind.name, &checked.mesh, &checked.name),
+        key: key_of(checked),
         spec: checked.spec.as_str().into(),
         labels: checked.labels.clone(),
         owner: owner_of(checked.kind, &checked.mesh, &checked.name),

@@ -13,7 +13,7 @@ use kodiak_tokens::{
 };
 use serde_json::{Value, json};
 
-use super::{resource, secret, secrets};
+use super::{check, labelled, resource, secret, secrets};
 use crate::{Catalog, Refusal, Target, signing};
 
 pub const ADMIN_USER: &str = "mesh-system:admin";
@@ -119,11 +119,9 @@ impl Catalog {
     fn hostname_generator(&self, name: &str, spec: Value) -> Result<Write, Refusal> {
         let kind =
             kodiak_kinds::kinds().by_name("HostnameGenerator").expect("HostnameGenerator is in the table of kinds");
-        let Write::Put { key, spec, owner, expect, .. } = resource(self, kind, "", name, spec)? else {
-            unreachable!("a resource is written by a put")
-        };
+        let checked = check(self, kind, "", name, spec)?;
         let origin = if matches!(self.place(), Place::Global) { "global" } else { "zone" };
-        Ok(Write::Put { key, spec, labels: [(labels::ORIGIN.to_owned(), origin.to_owned())].into(), owner, expect })
+        Ok(labelled(checked, [(labels::ORIGIN.to_owned(), origin.to_owned())].into()))
     }
 
     fn made_once(&self) -> BTreeSet<String> {

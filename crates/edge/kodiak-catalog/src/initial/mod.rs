@@ -5,11 +5,11 @@ mod mesh;
 mod policies;
 mod secrets;
 
-use kodiak_model::{Checked, Labels, ResourceKey, labels};
+use kodiak_model::{Checked, Draft, Kind, Labels, ResourceKey, labels};
 use kodiak_store::{Expect, Snapshot, Write};
 use serde_json::{Value, json};
 
-use crate::{Catalog, Refusal, owner_of};
+use crate::{Catalog, Refusal, Stage, owner_of};
 
 pub use control_plane::{ADMIN_GROUP, ADMIN_USER, Defaults, Ensured};
 
@@ -26,30 +26,34 @@ pub(crate) async fn companions(
     }
 }
 
-/// A resource of ours, put through the same check as everybody's.
-fn resource(
-    catalog: &Catalog,
-    kind: &'static kodiak_model::Kind,
-    mesh: &str,
-    name: &str,
-    spec: Value,
-) -> Result<Write, Refusal> {
-    let draft = kodiak_model::Draft {
+/// A resource of ours, put through the same check as everybody's, with the labels that everybody's get.
+fn resource(catalog: &Catalog, kind: &'static Kind, mesh: &str, name: &str, spec: Value) -> Result<Write, Refusal> {
+    let checked = check(catalog, kind, mesh, name, spec)?;
+    let labels = checked.labels.clone();
+    Ok(labelled(checked, labels))
+}
+
+fn check(catalog: &Catalog, kind: &'static Kind, mesh: &str, name: &str, spec: Value) -> Result<Checked, Refusal> {
+    let draft = Draft {
         kind: kind.name.to_owned(),
         mesh: (!mesh.is_empty()).then(|| mesh.to_owned()),
         name: name.to_owned(),
         spec: Some(spec),
-        ..Default::default()
+        ..Draft::default()
     };
-    let checked = kodiak_model::check(kind, draft, catalog.place())
-        .map_err(|problems| Refusal::invalid(crate::Stage::Check, problems))?;
-    Ok(Write::Put {
-        key: ResourceKey::in_mesh(kind.name, mesh, name),
-        spec: checked.spec.into(),
-        labels: checked.labels,
-        owner: owner_of(kind, mesh, name),
+    kodiak_model::check(kind, draft, catalog.place()).map_err(|problems| Refusal::invalid(Stage::Check, problems))
+}
+
+/// Written only where there is none yet.
+fn labelled(checked: Checked, labels: Labels) -> Write {
+    let Checked { kind, mesh, name, labels: _, spec, warnings: _, ports: _ } = checked;
+    Write::Put {
+        key: ResourceKey::in_mesh(kind.name, &mesh, &name),
+        spec: spec.into(),
+        labels,
+        owner: owner_of(kind, &mesh, &name),
         expect: Expect::Absent,
-    })
+    }
 }
 
 /// A Secret of a mesh, or a GlobalSecret for the empty mesh.
