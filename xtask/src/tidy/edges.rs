@@ -18,14 +18,35 @@ use Uses::{Anything, Groups, Only};
 const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-model", Only(&[])),
     ("kodiak-envoy", Only(&[])),
-    ("kodiak-policies", Only(&["kodiak-model"])),
+    ("kodiak-policies", Only(&["kodiak-model", "kodiak-envoy"])),
     ("kodiak-views", Only(&["kodiak-model"])),
     ("kodiak-kinds", Only(&["kodiak-model", "kodiak-policies"])),
     ("kodiak-xds-stream", Only(&[])),
+    ("kodiak-xds", Only(&["kodiak-model", "kodiak-envoy", "kodiak-policies", "kodiak-xds-stream"])),
+    (
+        "kodiak-engine",
+        Only(&["kodiak-model", "kodiak-envoy", "kodiak-policies", "kodiak-views", "kodiak-xds", "kodiak-xds-stream"]),
+    ),
     ("kodiak-store", Only(&["kodiak-model"])),
     ("kodiak-crypto", Only(&[])),
     ("kodiak-tokens", Only(&["kodiak-crypto"])),
     ("kodiak-catalog", Only(&["kodiak-model", "kodiak-kinds", "kodiak-store", "kodiak-crypto", "kodiak-tokens"])),
+    ("kodiak-ads", Only(&["kodiak-envoy", "kodiak-xds-stream"])),
+    ("kodiak-ca", Only(&["kodiak-model", "kodiak-engine", "kodiak-crypto", "kodiak-store", "kodiak-catalog"])),
+    (
+        "kodiak-proxies",
+        Only(&[
+            "kodiak-model",
+            "kodiak-kinds",
+            "kodiak-envoy",
+            "kodiak-xds",
+            "kodiak-xds-stream",
+            "kodiak-store",
+            "kodiak-catalog",
+            "kodiak-tokens",
+            "kodiak-ads",
+        ]),
+    ),
     (
         "kodiak-api",
         Only(&[

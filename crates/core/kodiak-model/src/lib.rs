@@ -52,7 +52,7 @@ pub use draft::Draft;
 pub use duration::{GoDuration, ProtoDuration};
 pub use field_path::FieldPath;
 pub use int_or_string::IntOrString;
-pub use key::ResourceKey;
+pub use key::{ProxyKey, ResourceKey};
 pub use kind::{Access, Kind, Kinds, Overview, PolicyFacts, Provider, SchemaCell, Scope, Shape};
 pub use kri::Kri;
 pub use label_selector::LabelSelector;

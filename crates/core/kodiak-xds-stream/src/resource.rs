@@ -43,7 +43,10 @@ impl fmt::Display for Version {
 pub struct Encoded {
     pub name: Arc<str>,
     pub version: Version,
-    pub bytes: Bytes,
+    /// One entry of `resources` in a delta response, with its tag and length.
+    pub delta: Bytes,
+    /// One entry of `resources` in a state-of-the-world response. A part of `delta`, not a copy.
+    pub sotw: Bytes,
 }
 
 /// The version is a hash of the bytes, so they need not be compared.

@@ -151,7 +151,7 @@ pub(crate) fn snapshot(text: &str) -> Arc<Snapshot> {
 }
 
 pub(crate) fn resource(name: &str, version: u128) -> Arc<Encoded> {
-    Arc::new(Encoded { name: name.into(), version: Version(version), bytes: Bytes::new() })
+    Arc::new(Encoded { name: name.into(), version: Version(version), delta: Bytes::new(), sotw: Bytes::new() })
 }
 
 fn show(response: &Response) -> String {

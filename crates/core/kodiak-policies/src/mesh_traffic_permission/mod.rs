@@ -1,10 +1,12 @@
 //! MeshTrafficPermission: who may call whom.
 
 mod check;
+mod permissions;
 mod spec;
 
 use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, TargetKind, target_ref};
 
+pub use permissions::Permissions;
 pub use spec::{Action, Conf, MeshTrafficPermission, Rule, RuleConf};
 
 pub static KIND: Kind = Kind::policy(

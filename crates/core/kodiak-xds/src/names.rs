@@ -1,0 +1,1 @@
+//! The names of Envoy resources.

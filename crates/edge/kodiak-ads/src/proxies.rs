@@ -1,0 +1,87 @@
+//! What the port needs from the control plane behind it.
+
+use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc};
+
+use bytes::Bytes;
+use kodiak_envoy::envoy::config::core::v3::Node;
+use kodiak_xds_stream::{Counters, Snapshot, TypeUrl};
+use tokio::sync::watch;
+
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Who knows the proxies.
+pub trait Proxies: Send + Sync + 'static {
+    /// A stream has introduced itself. `Err` ends it, with this reason.
+    fn connect(&self, hello: Hello) -> Answer<'_, Result<Session, Closing>>;
+
+    /// An HTTP request that is no stream: `POST /bootstrap`, `POST /drain`.
+    fn answer(&self, request: http::Request<Bytes>, peer: SocketAddr) -> Answer<'_, Reply>;
+}
+
+/// The first message of a stream.
+#[derive(Debug, Clone)]
+pub struct Hello {
+    pub node: Node,
+    pub credential: Credential,
+    pub protocol: Protocol,
+    pub peer: SocketAddr,
+}
+
+/// What the stream has in `authorization`, if it has exactly one. Never printed.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Credential(pub Option<String>);
+
+impl std::fmt::Debug for Credential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Credential(***)" } else { "Credential(none)" })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    Delta,
+    StateOfTheWorld,
+}
+
+/// A stream that was let in. Dropping `report` says that it has ended.
+pub struct Session {
+    /// The latest snapshot; `None` until there is one.
+    pub snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
+    /// Becomes `Some` when the stream must end.
+    pub closing: watch::Receiver<Option<Closing>>,
+    pub report: Box<dyn Report>,
+}
+
+/// Takes what is observed of a stream.
+pub trait Report: Send + 'static {
+    fn report(&mut self, report: StreamReport<'_>);
+}
+
+/// How a stream stands, told after every request of its client and every push.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamReport<'a> {
+    pub counters: [(TypeUrl, &'a Counters); TypeUrl::COUNT],
+    /// The revision of the newest snapshot that the client has acknowledged in full, since the last report.
+    pub settled: Option<u64>,
+    /// Bytes of resources and heads put on the wire since the last report.
+    pub bytes: u64,
+}
+
+/// Why a stream ends: a gRPC status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closing {
+    pub code: u8,
+    pub message: String,
+}
+
+impl Closing {
+    pub const INVALID_ARGUMENT: u8 = 3;
+    pub const ALREADY_EXISTS: u8 = 6;
+    pub const PERMISSION_DENIED: u8 = 7;
+    pub const INTERNAL: u8 = 13;
+    pub const UNAVAILABLE: u8 = 14;
+    pub const UNAUTHENTICATED: u8 = 16;
+}
+
+/// An answer to an HTTP request.
+pub type Reply = http::Response<Bytes>;

@@ -1,0 +1,1 @@
+//! The proxies that are connected, and their lives.
