@@ -4,12 +4,35 @@
 //! the version that all proxies with this input share. Who asks for which resource, and when, is decided elsewhere.
 //!
 //! **Invariant:** pure; equal inputs give equal bytes, on every machine and in every build.
+//! **Invariant:** whether a snapshot is whole is seen from names alone ([`check`]); bytes are never decoded again.
 //! **Invariant:** names of listeners, clusters, routes and secrets are made in [`names`] and nowhere else.
 
 #![deny(clippy::disallowed_methods)]
 
+mod address;
+pub mod admin;
+pub mod bootstrap;
+mod built;
+pub mod check;
+mod clusters;
+pub mod dns;
 mod encode;
+pub mod endpoints;
+mod filters;
+pub mod inbound;
 pub mod input;
+mod metadata;
 pub mod names;
+pub mod node;
+pub mod outbound;
+pub mod passthrough;
+pub mod probes;
+mod routes;
+pub mod secrets;
+#[cfg(test)]
+mod testing;
+mod timeouts;
+pub mod tls;
 
+pub use built::{Built, build_assignment, build_cluster, build_listener, build_secret, build_secret_as};
 pub use encode::{encode, encode_as};

@@ -1,1 +1,207 @@
-//! The names of Envoy resources.
+//! The names of Envoy resources. Users see them in metrics, logs and patches, so they are those that users know.
+
+use std::fmt::Write as _;
+use std::net::Ipv6Addr;
+
+use kodiak_model::tags::SERVICE;
+use sha2::{Digest as _, Sha256};
+
+use crate::input::Tags;
+
+/// Listener and cluster for connections to ports of this machine that are no inbounds.
+pub const INBOUND_PASSTHROUGH_IPV4: &str = "inbound:passthrough:ipv4";
+pub const INBOUND_PASSTHROUGH_IPV6: &str = "inbound:passthrough:ipv6";
+/// Listener and cluster for calls to destinations that the mesh does not know.
+pub const OUTBOUND_PASSTHROUGH_IPV4: &str = "outbound:passthrough:ipv4";
+pub const OUTBOUND_PASSTHROUGH_IPV6: &str = "outbound:passthrough:ipv6";
+/// A cluster without endpoints, for connections that nobody may take.
+pub const NO_DESTINATION: &str = "self_transparentproxy_no_destination_inbound";
+/// Listener, virtual host and cluster of Envoy's own interface.
+pub const ADMIN: &str = "kuma:envoy:admin";
+/// The cluster of who answers `/ready`.
+pub const READINESS: &str = "kuma:readiness";
+/// The listener of `probes` in a Dataplane.
+pub const PROBES: &str = "probe:listener";
+/// The virtual host of `probes` in a Dataplane.
+pub const PROBES_HOST: &str = "probe";
+/// The UDP listener that answers names.
+pub const DNS: &str = "kuma:dns";
+/// The listener on which the runner reads what Envoy got for it.
+pub const DYNAMIC_CONFIG: &str = "_kuma:dynamicconfig";
+/// The cluster of the control plane.
+pub const CONTROL_PLANE: &str = "ads_cluster";
+/// The cluster of the runner's access log socket.
+pub const ACCESS_LOG_SINK: &str = "access_log_sink";
+/// The static secret with the authority of the control plane.
+pub const CONTROL_PLANE_AUTHORITY: &str = "cp_validation_ctx";
+/// The route of a service without routes. Policies find it by this hash of its match.
+pub const CATCH_ALL_ROUTE: &str = "9Zuf5Tg79OuZcQITwBbQykxAk2u4fRKrwYn3//AL4Yo=";
+/// Listener metadata: the tags of an inbound or outbound.
+pub const TAGS_METADATA: &str = "io.kuma.tags";
+
+/// How much of a socket's path is kept, without its ending.
+const SOCKET_MAX: usize = 98;
+
+/// The listener of an inbound.
+pub fn inbound_listener(address: &str, port: u32) -> String {
+    format!("inbound:{}", host_port(address, port))
+}
+
+/// The listener of an outbound.
+pub fn outbound_listener(address: &str, port: u32) -> String {
+    format!("outbound:{}", host_port(address, port))
+}
+
+/// The cluster of the workload behind an inbound.
+pub fn local_cluster(workload_port: u32) -> String {
+    format!("localhost:{workload_port}")
+}
+
+/// What an inbound is called in metadata when it has no tags: by its name, or its port.
+pub fn inbound_section(section: &str) -> String {
+    format!("self_inbound_dp_{section}")
+}
+
+/// The cluster of a service. A subset of one is told apart by a hash of its tags.
+pub fn service_cluster(tags: &Tags) -> String {
+    let service = service(tags);
+    if tags.len() == 1 && tags.contains_key(SERVICE) {
+        return service.to_owned();
+    }
+    let mut pairs: Vec<_> = tags.iter().map(|(key, value)| format!("{key}{value}")).collect();
+    pairs.sort();
+    let mut name = format!("{service}-");
+    write_hex(&Sha256::digest(pairs.concat())[..8], &mut name);
+    name
+}
+
+/// The value of `kuma.io/service`; empty without one.
+pub fn service(tags: &Tags) -> &str {
+    tags.get(SERVICE).map_or("", String::as_str)
+}
+
+/// The server name under which a service is called: `backend{mesh=default,region=us}`.
+pub fn sni(tags: &Tags, mesh: &str) -> String {
+    let mut pairs: Vec<_> = tags.iter().filter(|(key, _)| *key != SERVICE).collect();
+    let (key, mesh) = ("mesh".to_owned(), mesh.to_owned());
+    pairs.push((&key, &mesh));
+    pairs.sort();
+    let pairs: Vec<_> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    format!("{}{{{}}}", service(tags), pairs.join(","))
+}
+
+/// The routes of an inbound.
+pub fn inbound_routes(service: &str) -> String {
+    format!("inbound:{service}")
+}
+
+/// The routes to a service.
+pub fn outbound_routes(service: &str) -> String {
+    format!("outbound:{service}")
+}
+
+/// The secret with a proxy's certificate and key.
+pub fn identity_secret(mesh: &str) -> String {
+    format!("identity_cert:secret:{mesh}")
+}
+
+/// The secret with the authorities of a mesh.
+pub fn authority_secret(mesh: &str) -> String {
+    format!("mesh_ca:secret:{mesh}")
+}
+
+/// The identity of whoever serves a service.
+pub fn service_identity(mesh: &str, service: &str) -> String {
+    format!("spiffe://{mesh}/{service}")
+}
+
+/// What the identities of a mesh start with.
+pub fn identity_prefix(mesh: &str) -> String {
+    format!("spiffe://{mesh}/")
+}
+
+/// Where the runner takes access logs.
+pub fn access_log_socket(workdir: &str, name: &str, mesh: &str) -> String {
+    socket(workdir, &format!("kuma-al-{name}-{mesh}"))
+}
+
+/// Where Envoy listens with its own interface, for the runner alone.
+pub fn admin_socket(workdir: &str) -> String {
+    socket(workdir, "kuma-envoy-admin")
+}
+
+/// Where the runner reads what Envoy got for it. Named after the first thing that was read there.
+pub fn dynamic_config_socket(workdir: &str) -> String {
+    socket(workdir, "kuma-mesh-metric-config")
+}
+
+/// Paths of sockets have a limit of about a hundred bytes, so long ones are cut.
+fn socket(workdir: &str, name: &str) -> String {
+    let path = format!("{}/{name}", workdir.trim_end_matches('/'));
+    format!("{}.sock", &path[..path.floor_char_boundary(SOCKET_MAX)])
+}
+
+/// A name as metrics take it.
+pub fn stat_name(name: &str) -> String {
+    let is_kept = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    name.chars().map(|c| if is_kept(c) { c } else { '_' }).collect()
+}
+
+/// An IPv6 address is in brackets.
+pub fn host_port(address: &str, port: u32) -> String {
+    match address.parse::<Ipv6Addr>() {
+        Ok(_) => format!("[{address}]:{port}"),
+        Err(_) => format!("{address}:{port}"),
+    }
+}
+
+/// The version of a text, as an `ETag`.
+pub fn etag(text: &str) -> String {
+    let mut tag = String::with_capacity(64);
+    write_hex(&Sha256::digest(text), &mut tag);
+    tag
+}
+
+fn write_hex(bytes: &[u8], out: &mut String) {
+    for byte in bytes {
+        write!(out, "{byte:02x}").expect("a String takes all that is written");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tags;
+
+    #[test]
+    fn a_subset_has_the_hash_of_all_its_tags() {
+        assert_eq!(service_cluster(&tags(&[(SERVICE, "backend")])), "backend");
+        let subset = tags(&[(SERVICE, "backend"), ("region", "us")]);
+        assert_eq!(service_cluster(&subset), "backend-c72efb5be46fae6b");
+    }
+
+    #[test]
+    fn the_server_name_holds_the_mesh_among_the_other_tags() {
+        assert_eq!(sni(&tags(&[(SERVICE, "backend")]), "default"), "backend{mesh=default}");
+        let subset = tags(&[(SERVICE, "backend"), ("region", "us"), ("az", "1")]);
+        assert_eq!(sni(&subset, "default"), "backend{az=1,mesh=default,region=us}");
+    }
+
+    #[test]
+    fn an_ipv6_address_is_in_brackets() {
+        assert_eq!(inbound_listener("10.0.0.5", 8080), "inbound:10.0.0.5:8080");
+        assert_eq!(outbound_listener("fd00::1", 80), "outbound:[fd00::1]:80");
+    }
+
+    #[test]
+    fn long_paths_of_sockets_are_cut() {
+        assert_eq!(access_log_socket("/tmp/dp/", "web-1", "default"), "/tmp/dp/kuma-al-web-1-default.sock");
+        let cut = admin_socket(&format!("/{}", "é".repeat(80)));
+        assert!(cut.ends_with("é.sock") && cut.len() <= 98 + 5, "{cut}");
+    }
+
+    #[test]
+    fn metrics_get_no_special_characters() {
+        assert_eq!(stat_name("inbound:[::1]:80/a.b-c_é"), "inbound____1__80_a_b-c__");
+    }
+}

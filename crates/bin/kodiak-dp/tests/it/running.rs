@@ -12,7 +12,7 @@ use kodiak_envoy::envoy::config::bootstrap::v3::Bootstrap;
 use tempfile::TempDir;
 
 /// Far more than it takes, for machines that do much else.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Running {
     child: Child,
@@ -47,6 +47,12 @@ impl Running {
             let address = |line: &str| Some(line.strip_prefix(name)?.strip_prefix("::")?.to_owned());
             answer.lines().find_map(address)
         })
+    }
+
+    /// Those whose names hold this text, one in each line.
+    pub(crate) fn statistics(&self, name: &str) -> String {
+        let admin = self.admin().expect("Envoy wrote its address before it was live");
+        get(&admin, &format!("/stats?filter={name}")).unwrap()
     }
 
     /// Asks it to end, as the system does, and tells what is left of it.

@@ -1,0 +1,162 @@
+//! A proxy `web-1` of the mesh `default`, and everything it has.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+
+use kodiak_model::Protocol;
+use kodiak_policies::mesh_traffic_permission::Permissions;
+use kodiak_xds::bootstrap::{Bootstrap, ControlPlane, XdsProtocol};
+use kodiak_xds::input::{
+    Accept, Admin, AdminCertificate, AdminEndpoint, Assignment, Dns, DnsRecord, DnsServer, Endpoint, Identity, Inbound,
+    OutboundCluster, OutboundListener, ProbeEndpoint, Probes, Shape, Tags,
+};
+use kodiak_xds::names;
+use kodiak_xds::node::{NodeMetadata, features};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
+
+/// The certificate of one service of the mesh, and its authority.
+pub(super) struct Certificates {
+    pub(super) authority: String,
+    pub(super) certificate: String,
+    key: String,
+}
+
+impl Certificates {
+    /// Each with an authority of its own.
+    pub(super) fn make() -> Self {
+        Self::make_for(["web"]).remove(0)
+    }
+
+    /// All of one authority.
+    pub(super) fn make_for<const N: usize>(services: [&str; N]) -> Vec<Self> {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // Certificates without a name of their own would look as if they had signed themselves.
+        params.distinguished_name.push(DnType::CommonName, "authority");
+        let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let make = |service| {
+            let mut params = CertificateParams::default();
+            let uri = names::service_identity("default", service);
+            params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
+            let key = KeyPair::generate().unwrap();
+            let certificate = params.signed_by(&key, &authority).unwrap().pem();
+            Self { authority: authority.pem(), certificate, key: key.serialize_pem() }
+        };
+        services.map(make).into()
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        Identity { certificate: self.certificate.as_str().into(), key: self.key.as_str().into() }
+    }
+}
+
+/// Where it is does not matter, and the port is free.
+pub(super) fn any_admin() -> AdminEndpoint {
+    AdminEndpoint::Address { address: "127.0.0.1".to_owned(), port: 0 }
+}
+
+pub(super) fn bootstrap(host: &str, folder: &Path, made: &Certificates) -> Bootstrap {
+    let workdir = folder.to_str().unwrap().to_owned();
+    let admin_socket = names::admin_socket(&workdir);
+    Bootstrap {
+        mesh: "default".to_owned(),
+        name: "web-1".to_owned(),
+        cluster: "web".to_owned(),
+        metadata: NodeMetadata {
+            features: BTreeSet::from([features::DELTA, features::REUSE_PORT].map(str::to_owned)),
+            workdir: Some(workdir),
+            admin_socket: Some(admin_socket.clone()),
+            ..NodeMetadata::default()
+        },
+        control_plane: ControlPlane { host: host.to_owned(), port: 5678, ca: made.authority.clone() },
+        token: Some("token".to_owned()),
+        protocol: XdsProtocol::Delta,
+        admin: AdminEndpoint::Socket(admin_socket),
+    }
+}
+
+pub(super) fn inbound(protocol: Protocol, port: u32, accept: Accept, shape: Shape) -> Inbound {
+    Inbound {
+        mesh: "default".into(),
+        address: "127.0.0.1".to_owned(),
+        port,
+        workload_address: "10.0.0.5".to_owned(),
+        workload_port: port,
+        section: port.to_string(),
+        protocol,
+        tags: tags("web"),
+        accept,
+        permissions: Arc::new(Permissions::default()),
+        shape,
+    }
+}
+
+pub(super) fn outbound(protocol: Protocol, port: u32, bind: bool) -> OutboundListener {
+    OutboundListener {
+        address: "127.0.0.1".to_owned(),
+        port,
+        tags: Arc::new(tags("backend")),
+        cluster: "backend".into(),
+        protocol,
+        bind,
+        shape: Shape { transparent: !bind, reuse_port: true, ipv6: true },
+    }
+}
+
+pub(super) fn service(name: &str, mtls: bool) -> OutboundCluster {
+    OutboundCluster { name: name.into(), mesh: "default".into(), tags: Arc::new(tags(name)), mtls }
+}
+
+pub(super) fn assignment(cluster: &str) -> Assignment {
+    let endpoint = |priority, zone: &str| Endpoint {
+        priority,
+        zone: zone.into(),
+        address: "10.0.0.5".into(),
+        port: 8080,
+        weight: 1,
+        tags: Arc::new(Tags::from([("kuma.io/zone".to_owned(), zone.to_owned())])),
+    };
+    Assignment { cluster: cluster.into(), endpoints: [endpoint(0, "east"), endpoint(1, "west")].into() }
+}
+
+pub(super) fn admin(endpoint: AdminEndpoint, made: &Certificates) -> Admin {
+    Admin {
+        address: "127.0.0.1".to_owned(),
+        port: 9901,
+        endpoint,
+        readiness_port: Some(9902),
+        certificate: Some(Arc::new(AdminCertificate {
+            certificate: made.certificate.clone(),
+            key: made.key.clone(),
+            client_ca: made.authority.clone(),
+            client_name: "kodiak-cp".to_owned(),
+        })),
+        reuse_port: true,
+    }
+}
+
+pub(super) fn probes() -> Probes {
+    let probe = |cluster: Option<&str>| ProbeEndpoint {
+        path: format!("/8080/{}", cluster.unwrap_or("elsewhere")),
+        inbound_path: "/healthz".to_owned(),
+        inbound_port: 8080,
+        cluster: cluster.map(Into::into),
+    };
+    Probes {
+        address: "127.0.0.1".to_owned(),
+        port: 9000,
+        endpoints: vec![probe(Some("localhost:8080")), probe(None)],
+        shape: Shape { transparent: true, reuse_port: true, ipv6: false },
+    }
+}
+
+pub(super) fn dns(server: DnsServer) -> Dns {
+    let record = |name: &str, last| DnsRecord { name: name.into(), address: Ipv4Addr::new(240, 0, 0, last) };
+    Dns { records: [record("backend.mesh", 1), record("web.mesh", 2)].into(), server, ipv6: true }
+}
+
+fn tags(service: &str) -> Tags {
+    Tags::from([("kuma.io/service".to_owned(), service.to_owned())])
+}

@@ -1,0 +1,148 @@
+//! The checker: what resources need from one another, and whether they have it.
+//!
+//! [`Links`] are taken from a message once, when it is built. The check itself looks at names only, so it costs no
+//! more than what changed.
+
+mod listener;
+#[cfg(test)]
+mod tests;
+mod tls;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kodiak_envoy::envoy::config::cluster::v3::Cluster;
+use kodiak_envoy::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType};
+use kodiak_envoy::envoy::config::core::v3::{ConfigSource, config_source::ConfigSourceSpecifier};
+use kodiak_envoy::envoy::config::endpoint::v3::ClusterLoadAssignment;
+use kodiak_envoy::envoy::config::listener::v3::Listener;
+use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::Secret;
+use kodiak_xds_stream::TypeUrl;
+
+/// What one resource needs from others, what it occupies, and what is wrong with it alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Links {
+    /// Sorted, each once.
+    pub needs: Vec<(TypeUrl, Arc<str>)>,
+    /// Address and port, or path, that no other listener may have. That it is not bound makes no difference to Envoy.
+    pub binds: Option<String>,
+    pub faults: Vec<String>,
+}
+
+/// Why a snapshot must not be sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    #[error("{resource}: {fault}")]
+    Own { resource: Arc<str>, fault: String },
+    #[error("{resource} needs {}, which is not there", named(*kind, name))]
+    Dangling { resource: Arc<str>, kind: TypeUrl, name: Arc<str> },
+    #[error("{resource} and {other} have the same address {address}")]
+    Clash { resource: Arc<str>, other: Arc<str>, address: String },
+}
+
+impl Links {
+    pub fn of_listener(listener: &Listener) -> Self {
+        let mut links = Self::named(&listener.name);
+        listener::collect(listener, &mut links);
+        links.settled()
+    }
+
+    pub fn of_cluster(cluster: &Cluster) -> Self {
+        let mut links = Self::named(&cluster.name);
+        if let Some(name) = discovered_endpoints(cluster) {
+            links.need(TypeUrl::Endpoint, name);
+        }
+        let matches = cluster.transport_socket_matches.iter().filter_map(|matched| matched.transport_socket.as_ref());
+        for socket in cluster.transport_socket.iter().chain(matches) {
+            tls::upstream(socket, &mut links);
+        }
+        links.settled()
+    }
+
+    pub fn of_assignment(assignment: &ClusterLoadAssignment) -> Self {
+        Self::named(&assignment.cluster_name)
+    }
+
+    pub fn of_secret(secret: &Secret) -> Self {
+        Self::named(&secret.name)
+    }
+
+    fn named(name: &str) -> Self {
+        let mut links = Self::default();
+        if name.is_empty() {
+            links.fault("it has no name".to_owned());
+        }
+        links
+    }
+
+    fn need(&mut self, kind: TypeUrl, name: &str) {
+        self.needs.push((kind, name.into()));
+    }
+
+    fn fault(&mut self, fault: String) {
+        self.faults.push(fault);
+    }
+
+    fn settled(mut self) -> Self {
+        self.needs.sort();
+        self.needs.dedup();
+        self
+    }
+}
+
+/// What is wrong with a resource whatever else there is.
+pub fn own(resource: &Arc<str>, links: &Links) -> Vec<Fault> {
+    let fault = |fault: &String| Fault::Own { resource: Arc::clone(resource), fault: fault.clone() };
+    links.faults.iter().map(fault).collect()
+}
+
+/// What a resource needs and does not get.
+pub fn dangling(resource: &Arc<str>, links: &Links, exists: impl Fn(TypeUrl, &str) -> bool) -> Vec<Fault> {
+    let missing = links.needs.iter().filter(|(kind, name)| !exists(*kind, name));
+    missing
+        .map(|(kind, name)| Fault::Dangling { resource: Arc::clone(resource), kind: *kind, name: Arc::clone(name) })
+        .collect()
+}
+
+/// Listeners that want the same address. The first that came keeps it; each later one is a fault.
+pub fn clashes<'a>(listeners: impl IntoIterator<Item = (&'a Arc<str>, &'a Links)>) -> Vec<Fault> {
+    let mut taken: BTreeMap<&str, &Arc<str>> = BTreeMap::new();
+    let mut faults = Vec::new();
+    for (resource, links) in listeners {
+        let Some(address) = &links.binds else { continue };
+        if let Some(other) = taken.get(address.as_str()) {
+            let (resource, other) = (Arc::clone(resource), Arc::clone(other));
+            faults.push(Fault::Clash { resource, other, address: address.clone() });
+        } else {
+            taken.insert(address, resource);
+        }
+    }
+    faults
+}
+
+/// The name of the assignment, where it comes over ADS.
+fn discovered_endpoints(cluster: &Cluster) -> Option<&str> {
+    let eds = ClusterDiscoveryType::Type(DiscoveryType::Eds.into());
+    if cluster.cluster_discovery_type.as_ref() != Some(&eds) {
+        return None;
+    }
+    let config = cluster.eds_cluster_config.as_ref()?;
+    let service = Some(config.service_name.as_str()).filter(|name| !name.is_empty());
+    is_over_ads(config.eds_config.as_ref()).then(|| service.unwrap_or(&cluster.name))
+}
+
+fn is_over_ads(source: Option<&ConfigSource>) -> bool {
+    let specifier = source.and_then(|source| source.config_source_specifier.as_ref());
+    matches!(specifier, Some(ConfigSourceSpecifier::Ads(_)))
+}
+
+fn named(kind: TypeUrl, name: &str) -> String {
+    let word = match kind {
+        TypeUrl::Cluster => "cluster",
+        TypeUrl::Endpoint => "the endpoints of",
+        TypeUrl::Listener => "listener",
+        TypeUrl::Route => "routes",
+        TypeUrl::Secret => "secret",
+    };
+    format!("{word} {name:?}")
+}

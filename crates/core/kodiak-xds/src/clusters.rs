@@ -1,0 +1,100 @@
+//! What clusters have in common.
+
+use std::time::Duration;
+
+use kodiak_envoy::envoy::config::cluster::v3::circuit_breakers::Thresholds;
+use kodiak_envoy::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType};
+use kodiak_envoy::envoy::config::cluster::v3::{CircuitBreakers, Cluster};
+use kodiak_envoy::envoy::config::core::v3::{
+    Address, Http1ProtocolOptions, Http2ProtocolOptions, HttpProtocolOptions as CommonOptions,
+};
+use kodiak_envoy::envoy::config::endpoint::v3::{
+    ClusterLoadAssignment, Endpoint, LbEndpoint, LocalityLbEndpoints, lb_endpoint::HostIdentifier,
+};
+use kodiak_envoy::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
+use kodiak_envoy::envoy::extensions::upstreams::http::v3::http_protocol_options::explicit_http_config::ProtocolConfig;
+use kodiak_envoy::envoy::extensions::upstreams::http::v3::http_protocol_options::{
+    ExplicitHttpConfig, UpstreamProtocolOptions,
+};
+use kodiak_envoy::google::protobuf::Any;
+use kodiak_envoy::{any, duration};
+
+use crate::{names, timeouts};
+
+/// Which HTTP is spoken to the endpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Http {
+    One,
+    Two,
+}
+
+/// Each cluster tells how much is left of its limits, whatever they are.
+pub(crate) fn cluster(name: &str, discovery: DiscoveryType) -> Cluster {
+    Cluster {
+        name: name.to_owned(),
+        cluster_discovery_type: Some(ClusterDiscoveryType::Type(discovery.into())),
+        connect_timeout: Some(duration(timeouts::CONNECT)),
+        circuit_breakers: Some(CircuitBreakers {
+            thresholds: vec![Thresholds { track_remaining: true, ..Thresholds::default() }],
+            ..CircuitBreakers::default()
+        }),
+        ..Cluster::default()
+    }
+}
+
+/// For clusters whose names metrics would not take.
+pub(crate) fn with_stat_name(cluster: Cluster) -> Cluster {
+    Cluster { alt_stat_name: names::stat_name(&cluster.name), ..cluster }
+}
+
+/// A cluster with one endpoint that never changes.
+pub(crate) fn of_one(name: &str, address: Address) -> Cluster {
+    Cluster { load_assignment: Some(assignment(name, address)), ..with_stat_name(cluster(name, DiscoveryType::Static)) }
+}
+
+pub(crate) fn assignment(cluster: &str, address: Address) -> ClusterLoadAssignment {
+    ClusterLoadAssignment {
+        cluster_name: cluster.to_owned(),
+        endpoints: vec![LocalityLbEndpoints {
+            lb_endpoints: vec![LbEndpoint { host_identifier: Some(endpoint(address)), ..LbEndpoint::default() }],
+            ..LocalityLbEndpoints::default()
+        }],
+        ..ClusterLoadAssignment::default()
+    }
+}
+
+pub(crate) fn endpoint(address: Address) -> HostIdentifier {
+    HostIdentifier::Endpoint(Endpoint { address: Some(address), ..Endpoint::default() })
+}
+
+/// To services and workloads: with the timeouts of a mesh without MeshTimeout.
+pub(crate) fn http_to_service(http: Http) -> (String, Any) {
+    let none = Some(duration(Duration::ZERO));
+    let common = CommonOptions {
+        idle_timeout: Some(duration(timeouts::IDLE)),
+        max_connection_duration: none,
+        max_stream_duration: none,
+        ..CommonOptions::default()
+    };
+    packed(http, Some(common))
+}
+
+/// With Envoy's timeouts.
+pub(crate) fn http(http: Http) -> (String, Any) {
+    packed(http, None)
+}
+
+fn packed(http: Http, common: Option<CommonOptions>) -> (String, Any) {
+    let protocol = match http {
+        Http::One => ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default()),
+        Http::Two => ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions::default()),
+    };
+    let options = HttpProtocolOptions {
+        common_http_protocol_options: common,
+        upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(ExplicitHttpConfig {
+            protocol_config: Some(protocol),
+        })),
+        ..HttpProtocolOptions::default()
+    };
+    ("envoy.extensions.upstreams.http.v3.HttpProtocolOptions".to_owned(), any(&options))
+}

@@ -1,0 +1,93 @@
+//! The endpoints of a service.
+
+use kodiak_envoy::envoy::config::core::v3::Locality;
+use kodiak_envoy::envoy::config::endpoint::v3::{ClusterLoadAssignment, LbEndpoint, LocalityLbEndpoints};
+
+use crate::input::{Assignment, Endpoint};
+use crate::{address, clusters, metadata};
+
+/// Subsets choose endpoints by the first, TLS by the second.
+const TAGS: &[&str] = &["envoy.lb", "envoy.transport_socket_match"];
+
+/// Endpoints come sorted, so each group of a priority and a zone is one stretch of them.
+pub fn assignment(assignment: &Assignment) -> ClusterLoadAssignment {
+    let groups = assignment.endpoints.chunk_by(|a, b| (a.priority, &a.zone) == (b.priority, &b.zone));
+    ClusterLoadAssignment {
+        cluster_name: assignment.cluster.to_string(),
+        endpoints: groups.map(locality).collect(),
+        ..ClusterLoadAssignment::default()
+    }
+}
+
+fn locality(group: &[Endpoint]) -> LocalityLbEndpoints {
+    let first = &group[0]; // `chunk_by` gives no empty groups
+    let zone = Locality { zone: first.zone.to_string(), ..Locality::default() };
+    LocalityLbEndpoints {
+        locality: (!first.zone.is_empty()).then_some(zone),
+        priority: first.priority,
+        lb_endpoints: group.iter().map(endpoint).collect(),
+        ..LocalityLbEndpoints::default()
+    }
+}
+
+fn endpoint(endpoint: &Endpoint) -> LbEndpoint {
+    LbEndpoint {
+        host_identifier: Some(clusters::endpoint(address::tcp(&endpoint.address, endpoint.port))),
+        load_balancing_weight: Some(endpoint.weight),
+        metadata: Some(metadata::under(TAGS, &endpoint.tags)),
+        ..LbEndpoint::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::testing::{check, tags};
+
+    fn endpoint(priority: u32, zone: &str, address: &str, weight: u32) -> Endpoint {
+        let tags = Arc::new(tags(&[("kuma.io/zone", zone), ("version", "v1")]));
+        Endpoint { priority, zone: zone.into(), address: address.into(), port: 8080, weight, tags }
+    }
+
+    #[test]
+    fn zones_are_groups_and_others_come_after_ours() {
+        let endpoints = [endpoint(0, "east", "10.0.0.5", 1), endpoint(1, "west", "203.0.113.10", 3)];
+        check(
+            &assignment(&Assignment { cluster: "backend".into(), endpoints: endpoints.into() }),
+            r"
+            cluster_name: backend
+            endpoints:
+            - locality: {zone: east}
+              lb_endpoints:
+              - load_balancing_weight: 1
+                endpoint: {address: {socket_address: {address: 10.0.0.5, port_value: 8080}}}
+                metadata:
+                  filter_metadata:
+                    envoy.lb: {kuma.io/zone: east, version: v1}
+                    envoy.transport_socket_match: {kuma.io/zone: east, version: v1}
+            - locality: {zone: west}
+              priority: 1
+              lb_endpoints:
+              - load_balancing_weight: 3
+                endpoint: {address: {socket_address: {address: 203.0.113.10, port_value: 8080}}}
+                metadata:
+                  filter_metadata:
+                    envoy.lb: {kuma.io/zone: west, version: v1}
+                    envoy.transport_socket_match: {kuma.io/zone: west, version: v1}
+            ",
+        );
+    }
+
+    #[test]
+    fn without_zones_there_is_one_group() {
+        let endpoints = [endpoint(0, "", "10.0.0.5", 1), endpoint(0, "", "10.0.0.6", 1)];
+        let assigned = assignment(&Assignment { cluster: "backend".into(), endpoints: endpoints.into() });
+        assert_eq!(assigned.endpoints.len(), 1);
+        assert_eq!(assigned.endpoints[0].locality, None);
+        assert_eq!(assigned.endpoints[0].lb_endpoints.len(), 2);
+        let nobody = assignment(&Assignment { cluster: "backend".into(), endpoints: [].into() });
+        assert!(nobody.endpoints.is_empty());
+    }
+}

@@ -1,0 +1,202 @@
+//! What a proxy says of itself when it connects: the metadata of its node.
+//!
+//! It comes from outside, so nothing in it can be wrong, only missing.
+
+pub mod features;
+mod fields;
+mod redirect;
+#[cfg(test)]
+mod tests;
+mod version;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use kodiak_envoy::google::protobuf::Struct;
+use kodiak_model::kinds::dataplane::TransparentProxying;
+use prost::Message as _;
+
+pub use redirect::{Redirect, Redirection, TransparentProxy};
+pub use version::{EnvoyVersion, RunnerVersion, Versions};
+
+use crate::address::LOOPBACK;
+use crate::input::{AdminEndpoint, DnsServer, Shape};
+use crate::names;
+use fields::{Reader, Writer};
+
+/// For what the proxy is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum ProxyType {
+    #[default]
+    Dataplane,
+    Ingress,
+    Egress,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodeMetadata {
+    pub versions: Versions,
+    pub features: BTreeSet<String>,
+    /// The folder of the runner's sockets.
+    pub workdir: Option<String>,
+    pub metrics_cert_path: Option<String>,
+    pub metrics_key_path: Option<String>,
+    /// The authorities that the machine trusts.
+    pub system_ca_path: Option<String>,
+    /// Older runners do not say it, and have it.
+    pub ipv6_enabled: bool,
+    pub spire_socket: Option<String>,
+    /// The Dataplane that the proxy brings along, as text.
+    pub resource: Option<String>,
+    pub admin_port: Option<u32>,
+    pub admin_address: Option<String>,
+    pub admin_socket: Option<String>,
+    pub dns_port: Option<u32>,
+    pub readiness_port: Option<u32>,
+    /// The runner answers probes of applications.
+    pub probe_proxy: bool,
+    pub proxy_type: ProxyType,
+    /// What the user wants access logs and the like to show.
+    pub dynamic_metadata: BTreeMap<String, String>,
+    pub transparent_proxy: Option<TransparentProxy>,
+    /// The settings of OpenTelemetry that the runner found in its environment: an encoded `Struct`, as bytes can be
+    /// compared and hashed and its numbers cannot.
+    pub open_telemetry: Option<Bytes>,
+}
+
+impl Default for NodeMetadata {
+    fn default() -> Self {
+        Self::read(&Struct::default())
+    }
+}
+
+impl NodeMetadata {
+    pub fn read(metadata: &Struct) -> Self {
+        let fields = Reader(Some(metadata));
+        Self {
+            versions: Versions::read(fields.within("version")),
+            features: fields.texts("features"),
+            workdir: fields.text("workdir"),
+            metrics_cert_path: fields.text("metricsCertPath"),
+            metrics_key_path: fields.text("metricsKeyPath"),
+            system_ca_path: fields.text("systemCaPath"),
+            ipv6_enabled: fields.flag("ipv6Enabled").unwrap_or(true),
+            spire_socket: fields.text("spireAgent.socketPath"),
+            resource: fields.text("dataplane.resource"),
+            admin_port: fields.port("dataplane.admin.port"),
+            admin_address: fields.text("dataplane.admin.address"),
+            admin_socket: fields.text("dataplane.admin.socketPath"),
+            dns_port: fields.port("dataplane.dns.port"),
+            readiness_port: fields.port("dataplane.readinessReporter.port"),
+            probe_proxy: fields.flag("dataplane.appProbeProxy.enabled").unwrap_or(false),
+            proxy_type: fields.text("dataplane.proxyType").map_or(ProxyType::default(), |text| ProxyType::read(&text)),
+            dynamic_metadata: fields.map("dynamicMetadata"),
+            transparent_proxy: TransparentProxy::read(fields.within("transparentProxy")),
+            open_telemetry: fields.within("otelEnvInventory").0.map(|fields| fields.encode_to_vec().into()),
+        }
+    }
+
+    pub fn write(&self) -> Struct {
+        let Self {
+            versions,
+            features,
+            workdir,
+            metrics_cert_path,
+            metrics_key_path,
+            system_ca_path,
+            ipv6_enabled,
+            spire_socket,
+            resource,
+            admin_port,
+            admin_address,
+            admin_socket,
+            dns_port,
+            readiness_port,
+            probe_proxy,
+            proxy_type,
+            dynamic_metadata,
+            transparent_proxy,
+            open_telemetry,
+        } = self;
+        Writer::default()
+            .within("version", Some(versions.write()))
+            .texts("features", features)
+            .text("workdir", workdir.as_deref())
+            .text("metricsCertPath", metrics_cert_path.as_deref())
+            .text("metricsKeyPath", metrics_key_path.as_deref())
+            .text("systemCaPath", system_ca_path.as_deref())
+            .flag("ipv6Enabled", Some(*ipv6_enabled))
+            .text("spireAgent.socketPath", spire_socket.as_deref())
+            .text("dataplane.resource", resource.as_deref())
+            .port("dataplane.admin.port", *admin_port)
+            .text("dataplane.admin.address", admin_address.as_deref())
+            .text("dataplane.admin.socketPath", admin_socket.as_deref())
+            .port("dataplane.dns.port", *dns_port)
+            .port("dataplane.readinessReporter.port", *readiness_port)
+            .text("dataplane.appProbeProxy.enabled", probe_proxy.then_some("true"))
+            .text("dataplane.proxyType", Some(proxy_type.as_str()))
+            .map("dynamicMetadata", dynamic_metadata)
+            .within("transparentProxy", transparent_proxy.as_ref().map(TransparentProxy::write))
+            .within("otelEnvInventory", open_telemetry.as_deref().and_then(|bytes| Struct::decode(bytes).ok()))
+            .done()
+    }
+
+    /// See [`features`].
+    pub fn has(&self, feature: &str) -> bool {
+        self.features.contains(feature)
+    }
+
+    /// What the Dataplane says counts only where the runner says nothing.
+    pub fn redirection(&self, dataplane: Option<&TransparentProxying>) -> Option<Redirection> {
+        redirect::in_force(self.transparent_proxy.as_ref(), dataplane)
+    }
+
+    pub fn shape(&self, dataplane: Option<&TransparentProxying>) -> Shape {
+        Shape {
+            transparent: self.redirection(dataplane).is_some(),
+            reuse_port: self.has(features::REUSE_PORT),
+            ipv6: self.ipv6_enabled,
+        }
+    }
+
+    /// None for a proxy without an interface that we could reach.
+    pub fn admin_endpoint(&self) -> Option<AdminEndpoint> {
+        if let Some(socket) = &self.admin_socket {
+            return Some(AdminEndpoint::Socket(socket.clone()));
+        }
+        let address = self.admin_address.clone().unwrap_or_else(|| LOOPBACK.to_owned());
+        Some(AdminEndpoint::Address { address, port: self.admin_port? })
+    }
+
+    /// None where names are not redirected to the proxy.
+    pub fn dns_server(&self, dataplane: Option<&TransparentProxying>) -> Option<DnsServer> {
+        self.redirection(dataplane)?;
+        if self.transparent_proxy.as_ref().is_some_and(|proxy| !proxy.dns.enabled) {
+            return None;
+        }
+        match &self.workdir {
+            Some(workdir) if self.has(features::EMBEDDED_DNS) => {
+                Some(DnsServer::Runner { socket: names::dynamic_config_socket(workdir) })
+            }
+            _ => Some(DnsServer::Envoy { port: self.dns_port? }),
+        }
+    }
+}
+
+impl ProxyType {
+    fn read(text: &str) -> Self {
+        match text {
+            "ingress" => Self::Ingress,
+            "egress" => Self::Egress,
+            _ => Self::Dataplane,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dataplane => "dataplane",
+            Self::Ingress => "ingress",
+            Self::Egress => "egress",
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Connections that were redirected to the proxy, and that no other listener is for.
+
+use kodiak_envoy::envoy::config::cluster::v3::Cluster;
+use kodiak_envoy::envoy::config::cluster::v3::cluster::{DiscoveryType, LbPolicy};
+use kodiak_envoy::envoy::config::core::v3::TrafficDirection;
+use kodiak_envoy::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
+
+use crate::address::{self, ANY_IPV4, ANY_IPV6};
+use crate::input::Passthrough;
+use crate::{clusters, filters, inbound, names};
+
+/// One kind of IP address, and the names of what is for it.
+struct Family {
+    ipv6: bool,
+    any: &'static str,
+    inbound: &'static str,
+    outbound: &'static str,
+}
+
+const IPV4: Family = Family {
+    ipv6: false,
+    any: ANY_IPV4,
+    inbound: names::INBOUND_PASSTHROUGH_IPV4,
+    outbound: names::OUTBOUND_PASSTHROUGH_IPV4,
+};
+
+const IPV6: Family = Family {
+    ipv6: true,
+    any: ANY_IPV6,
+    inbound: names::INBOUND_PASSTHROUGH_IPV6,
+    outbound: names::OUTBOUND_PASSTHROUGH_IPV6,
+};
+
+/// They hold the redirected ports, and hand connections on to the listener of the original address, if there is one.
+/// Connections whose port is 0 are not redirected.
+pub fn listeners(passthrough: &Passthrough) -> Vec<Listener> {
+    let mut all = Vec::new();
+    for family in families(passthrough) {
+        if passthrough.inbound_port != 0 {
+            all.push(incoming(passthrough, family));
+        }
+        if passthrough.outbound_port != 0 {
+            all.push(outgoing(passthrough, family));
+        }
+    }
+    all
+}
+
+pub fn clusters(passthrough: &Passthrough) -> Vec<Cluster> {
+    let mut all = vec![clusters::with_stat_name(clusters::cluster(names::NO_DESTINATION, DiscoveryType::Static))];
+    for family in families(passthrough) {
+        all.push(Cluster {
+            upstream_bind_config: Some(inbound::redirect_free_source(family.ipv6)),
+            ..original_destination(family.inbound)
+        });
+        if passthrough.outbound_allowed {
+            all.push(original_destination(family.outbound));
+        }
+    }
+    all
+}
+
+fn families(passthrough: &Passthrough) -> impl Iterator<Item = &'static Family> {
+    [&IPV4].into_iter().chain(passthrough.ipv6.then_some(&IPV6))
+}
+
+fn incoming(passthrough: &Passthrough, family: &Family) -> Listener {
+    let through = || chain(family.inbound, family.inbound);
+    let filter_chains = match passthrough.inbound_ports.as_deref() {
+        None => vec![through()],
+        Some([]) => vec![chain(family.inbound, names::NO_DESTINATION)],
+        Some(ports) => ports.iter().map(|port| for_port(*port, through())).collect(),
+    };
+    Listener {
+        traffic_direction: TrafficDirection::Inbound.into(),
+        enable_reuse_port: Some(passthrough.reuse_port),
+        filter_chains,
+        ..redirected(family.inbound, family.any, passthrough.inbound_port)
+    }
+}
+
+fn outgoing(passthrough: &Passthrough, family: &Family) -> Listener {
+    let cluster = if passthrough.outbound_allowed { family.outbound } else { names::NO_DESTINATION };
+    Listener {
+        traffic_direction: TrafficDirection::Outbound.into(),
+        filter_chains: vec![chain(family.outbound, cluster)],
+        ..redirected(family.outbound, family.any, passthrough.outbound_port)
+    }
+}
+
+fn redirected(name: &str, address: &str, port: u32) -> Listener {
+    Listener {
+        name: name.to_owned(),
+        address: Some(address::tcp(address, port)),
+        use_original_dst: Some(true),
+        ..Listener::default()
+    }
+}
+
+fn for_port(port: u32, chain: FilterChain) -> FilterChain {
+    let matched = FilterChainMatch { destination_port: Some(port), ..FilterChainMatch::default() };
+    FilterChain { filter_chain_match: Some(matched), ..chain }
+}
+
+fn chain(name: &str, cluster: &str) -> FilterChain {
+    FilterChain { filters: vec![filters::tcp_proxy(name, cluster, None)], ..FilterChain::default() }
+}
+
+fn original_destination(name: &str) -> Cluster {
+    Cluster {
+        lb_policy: LbPolicy::ClusterProvided.into(),
+        ..clusters::with_stat_name(clusters::cluster(name, DiscoveryType::OriginalDst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::{at, check};
+
+    fn passthrough() -> Passthrough {
+        Passthrough {
+            inbound_port: 15006,
+            outbound_port: 15001,
+            ipv6: false,
+            reuse_port: true,
+            outbound_allowed: true,
+            inbound_ports: Some(vec![80]),
+        }
+    }
+
+    #[test]
+    fn the_redirected_ports_are_held() {
+        let listeners = listeners(&passthrough());
+        assert_eq!(listeners.len(), 2);
+        check(
+            &listeners[0],
+            r#"
+            name: inbound:passthrough:ipv4
+            traffic_direction: INBOUND
+            enable_reuse_port: true
+            use_original_dst: true
+            address: {socket_address: {address: 0.0.0.0, port_value: 15006}}
+            filter_chains:
+            - filter_chain_match: {destination_port: 80}
+              filters:
+              - name: envoy.filters.network.tcp_proxy
+                typed_config:
+                  "@type": type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy
+                  stat_prefix: inbound_passthrough_ipv4
+                  cluster: inbound:passthrough:ipv4
+            "#,
+        );
+        check(
+            &listeners[1],
+            r#"
+            name: outbound:passthrough:ipv4
+            traffic_direction: OUTBOUND
+            use_original_dst: true
+            address: {socket_address: {address: 0.0.0.0, port_value: 15001}}
+            filter_chains:
+            - filters:
+              - name: envoy.filters.network.tcp_proxy
+                typed_config:
+                  "@type": type.googleapis.com/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy
+                  stat_prefix: outbound_passthrough_ipv4
+                  cluster: outbound:passthrough:ipv4
+            "#,
+        );
+    }
+
+    #[test]
+    fn what_is_not_allowed_ends_nowhere() {
+        let closed = Passthrough { outbound_allowed: false, inbound_ports: Some(vec![]), ..passthrough() };
+        for listener in listeners(&closed) {
+            let path = "/filterChains/0/filters/0/typedConfig/cluster";
+            assert_eq!(at(&listener, path), names::NO_DESTINATION, "{}", listener.name);
+        }
+        let names: Vec<_> = clusters(&closed).into_iter().map(|cluster| cluster.name).collect();
+        assert_eq!(names, [names::NO_DESTINATION, names::INBOUND_PASSTHROUGH_IPV4]);
+    }
+
+    #[test]
+    fn all_ports_come_in_when_none_are_listed_and_both_families_when_there_are_two() {
+        let open = Passthrough { inbound_ports: None, ipv6: true, ..passthrough() };
+        let listeners = listeners(&open);
+        assert_eq!(at(&listeners[0], "/filterChains/0/filterChainMatch"), Value::Null);
+        assert_eq!(at(&listeners[2], "/address/socketAddress"), json!({"address": "::", "portValue": 15006}));
+        let only_out = Passthrough { inbound_port: 0, ..passthrough() };
+        assert_eq!(super::listeners(&only_out).len(), 1);
+        let clusters = clusters(&open);
+        assert_eq!(clusters.len(), 5);
+        check(
+            &clusters[3],
+            r#"
+            name: inbound:passthrough:ipv6
+            alt_stat_name: inbound_passthrough_ipv6
+            type: ORIGINAL_DST
+            lb_policy: CLUSTER_PROVIDED
+            connect_timeout: 5s
+            circuit_breakers: {thresholds: [{track_remaining: true}]}
+            upstream_bind_config: {source_address: {address: "::6", port_value: 0}}
+            "#,
+        );
+    }
+}

@@ -1,0 +1,51 @@
+//! Routes as our listeners hold them: inside, not discovered on their own.
+
+use kodiak_envoy::duration;
+use kodiak_envoy::envoy::config::route::v3::{
+    Route, RouteAction, RouteConfiguration, RouteMatch, VirtualHost, route, route_action::ClusterSpecifier, route_match,
+};
+
+use crate::timeouts;
+
+/// One virtual host for all domains. Clusters are not validated: they may come after the listener.
+pub(crate) fn all_domains(name: String, host: &str, routes: Vec<Route>) -> RouteConfiguration {
+    RouteConfiguration {
+        name,
+        validate_clusters: Some(false),
+        virtual_hosts: vec![VirtualHost {
+            name: host.to_owned(),
+            domains: vec!["*".to_owned()],
+            routes,
+            ..VirtualHost::default()
+        }],
+        ..RouteConfiguration::default()
+    }
+}
+
+/// All requests to one cluster of a service.
+pub(crate) fn catch_all(name: &str, cluster: &str) -> Route {
+    let action = RouteAction {
+        timeout: Some(duration(timeouts::REQUEST)),
+        idle_timeout: Some(duration(timeouts::STREAM_IDLE)),
+        ..to_cluster(cluster)
+    };
+    Route { name: name.to_owned(), ..route(prefix("/"), route::Action::Route(action)) }
+}
+
+/// What is below a path, at another path of a cluster, with Envoy's timeouts.
+pub(crate) fn rewritten(path: &str, cluster: &str, new_path: &str) -> Route {
+    let action = RouteAction { prefix_rewrite: new_path.to_owned(), ..to_cluster(cluster) };
+    route(prefix(path), route::Action::Route(action))
+}
+
+pub(crate) fn route(matched: RouteMatch, action: route::Action) -> Route {
+    Route { r#match: Some(matched), action: Some(action), ..Route::default() }
+}
+
+pub(crate) fn prefix(path: &str) -> RouteMatch {
+    RouteMatch { path_specifier: Some(route_match::PathSpecifier::Prefix(path.to_owned())), ..RouteMatch::default() }
+}
+
+fn to_cluster(cluster: &str) -> RouteAction {
+    RouteAction { cluster_specifier: Some(ClusterSpecifier::Cluster(cluster.to_owned())), ..RouteAction::default() }
+}
