@@ -47,6 +47,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-ads",
         ]),
     ),
+    ("kodiak-reconcilers", Only(&["kodiak-model", "kodiak-views", "kodiak-store", "kodiak-catalog"])),
     (
         "kodiak-api",
         Only(&[

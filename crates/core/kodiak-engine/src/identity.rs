@@ -1,11 +1,16 @@
 //! Certificates, as the engine asks for them.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
-use kodiak_model::ProxyKey;
+use kodiak_model::{ProxyKey, kinds::dataplane::Dataplane, labels, tags};
 use kodiak_xds::input::{AdminCertificate, Identity};
 use kodiak_xds_stream::Version;
+
+use crate::Labelled;
 
 /// Who makes certificates. Asking twice within the life of a certificate gives the same one.
 pub trait Identities {
@@ -37,4 +42,64 @@ pub struct Leaf {
     pub not_after: Timestamp,
     /// From here on another one should be asked for.
     pub renew_at: Timestamp,
+}
+
+/// What a proxy is known by under the authority of its mesh: its services, then its tags. `None` when it has no name.
+pub(crate) fn uris(mesh: &str, dataplane: &Labelled<Dataplane>) -> Option<Arc<[String]>> {
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (key, value) in dataplane.spec.tag_sets().flatten() {
+        values.entry(key).or_default().insert(value);
+    }
+    let mut services: Vec<&str> = values.get(tags::SERVICE).into_iter().flatten().copied().collect();
+    if services.is_empty() {
+        services.extend(dataplane.labels.get(labels::WORKLOAD).map(String::as_str));
+    }
+    if services.is_empty() {
+        return None;
+    }
+    let services = services.into_iter().map(|service| format!("spiffe://{mesh}/{service}"));
+    let tags = values.iter().flat_map(|(key, values)| values.iter().map(move |value| format!("kuma://{key}/{value}")));
+    Some(services.chain(tags).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn known_by(labels: &Value, networking: &Value) -> Option<Vec<String>> {
+        let dataplane = Labelled {
+            labels: Arc::new(serde_json::from_value(labels.clone()).unwrap()),
+            spec: serde_json::from_value(json!({ "networking": networking })).unwrap(),
+        };
+        uris("default", &dataplane).map(|uris| uris.to_vec())
+    }
+
+    #[test]
+    fn a_proxy_is_known_by_its_services_then_its_tags() {
+        let inbound =
+            |service: &str, version: &str| json!({ "tags": { "version": version, "kuma.io/service": service } });
+        assert_eq!(
+            known_by(&json!({}), &json!({ "inbound": [inbound("b", "1"), inbound("a", "1")] })).unwrap(),
+            [
+                "spiffe://default/a",
+                "spiffe://default/b",
+                "kuma://kuma.io/service/a",
+                "kuma://kuma.io/service/b",
+                "kuma://version/1",
+            ]
+        );
+        assert_eq!(
+            known_by(&json!({}), &json!({ "gateway": { "tags": { "kuma.io/service": "edge" } } })).unwrap(),
+            ["spiffe://default/edge", "kuma://kuma.io/service/edge"]
+        );
+    }
+
+    #[test]
+    fn without_a_service_it_is_known_by_its_workload() {
+        let inbound = json!({ "inbound": [{ "port": 1 }] });
+        assert_eq!(known_by(&json!({ "kuma.io/workload": "w" }), &inbound).unwrap(), ["spiffe://default/w"]);
+        assert_eq!(known_by(&json!({}), &inbound), None);
+    }
 }

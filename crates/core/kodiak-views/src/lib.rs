@@ -6,3 +6,5 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod insights;
+pub mod rollout;
+pub mod vips;

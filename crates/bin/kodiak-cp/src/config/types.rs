@@ -14,6 +14,8 @@ pub struct Config {
     pub multizone: Multizone,
     pub api_server: ApiServer,
     pub dp_server: DpServer,
+    pub xds_server: XdsServer,
+    pub bootstrap_server: BootstrapServer,
     pub access: Access,
     pub defaults: Defaults,
     pub diagnostics: Diagnostics,
@@ -199,23 +201,92 @@ impl Default for UserTokens {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+/// The port that proxies connect to, always over TLS.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct DpServer {
+    pub interface: IpAddr,
+    /// 0 lets the system choose.
+    pub port: u16,
     pub authn: DpAuthn,
+}
+
+impl Default for DpServer {
+    fn default() -> Self {
+        Self { interface: IpAddr::from([0, 0, 0, 0]), port: 5678, authn: DpAuthn::default() }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct DpAuthn {
+    pub dp_proxy: DpProxyAuthn,
     pub enable_dataplane_token_issuer: bool,
     pub enable_zone_token_issuer: bool,
 }
 
 impl Default for DpAuthn {
     fn default() -> Self {
-        Self { enable_dataplane_token_issuer: true, enable_zone_token_issuer: true }
+        Self {
+            dp_proxy: DpProxyAuthn::default(),
+            enable_dataplane_token_issuer: true,
+            enable_zone_token_issuer: true,
+        }
     }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct DpProxyAuthn {
+    #[serde(rename = "type")]
+    pub authn_type: DpProxyAuthnType,
+}
+
+/// How proxies prove who they are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum DpProxyAuthnType {
+    #[default]
+    DpToken,
+    /// Everybody is believed: for trials on one's own machine.
+    None,
+}
+
+/// How long proxies are remembered, and how often it is written down what they do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct XdsServer {
+    /// The Dataplane of a proxy that left is kept for so long, if the proxy brought it.
+    pub dataplane_deregistration_delay_seconds: u32,
+    pub dataplane_status_flush_interval_seconds: u32,
+    /// A connection without a sign of life for so long is taken for closed.
+    pub idle_timeout_seconds: u32,
+    /// A Dataplane whose proxy is away for so long is deleted.
+    pub dataplane_cleanup_age_hours: u32,
+}
+
+impl Default for XdsServer {
+    fn default() -> Self {
+        Self {
+            dataplane_deregistration_delay_seconds: 10,
+            dataplane_status_flush_interval_seconds: 10,
+            idle_timeout_seconds: 300,
+            dataplane_cleanup_age_hours: 72,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct BootstrapServer {
+    pub params: BootstrapParams,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct BootstrapParams {
+    /// Where proxies reach this control plane. They go on with the host that they asked when it is empty.
+    pub xds_host: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -10,7 +10,7 @@ use kodiak_policies::mesh_traffic_permission::Permissions;
 pub type Tags = BTreeMap<String, String>;
 
 /// What of a proxy shapes all its listeners.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shape {
     /// Connections are redirected to the proxy: listeners are not bound.
     pub transparent: bool,

@@ -1,0 +1,154 @@
+//! All meshes, and the one way to change them.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use kodiak_model::ProxyKey;
+use kodiak_xds_stream::Snapshot;
+
+use crate::{Change, Identities, Leaf, cache::Cache, mesh::Mesh};
+
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// The zone of this control plane.
+    pub zone: Arc<str>,
+}
+
+#[derive(Default)]
+pub struct Engine {
+    settings: Settings,
+    meshes: BTreeMap<Arc<str>, Mesh>,
+    cache: Cache,
+    revision: u64,
+}
+
+/// What everything that is updated can look at.
+pub(crate) struct Context<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) cache: &'a mut Cache,
+    pub(crate) identities: &'a dyn Identities,
+    pub(crate) now: Timestamp,
+    pub(crate) revision: u64,
+}
+
+/// What a batch of changes led to.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    pub proxies: Vec<Updated>,
+    /// The services of the meshes in which one came or went.
+    pub services: Vec<(Arc<str>, BTreeSet<Arc<str>>)>,
+    pub stats: Stats,
+}
+
+/// A proxy for which something is different.
+#[derive(Debug)]
+pub struct Updated {
+    pub key: ProxyKey,
+    /// The last good set.
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// Why the newest set is not published. Empty when it is.
+    pub faults: Vec<String>,
+    /// How far its mesh is with mTLS; what it acknowledges with its snapshot.
+    pub rollout: Arc<str>,
+    pub issued: Option<Issued>,
+}
+
+/// The certificate that a proxy has.
+#[derive(Debug, Clone)]
+pub struct Issued {
+    pub backend: Arc<str>,
+    pub leaf: Arc<Leaf>,
+    /// The backends whose certificates it believes.
+    pub trust: Vec<Arc<str>>,
+}
+
+/// What a batch cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Resources that were built and encoded.
+    pub encoded: u64,
+    /// Proxies whose set is different.
+    pub woken: u64,
+}
+
+impl Engine {
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    /// Applies all changes, then works out what follows, once.
+    pub fn apply(
+        &mut self,
+        changes: impl IntoIterator<Item = Change>,
+        identities: &dyn Identities,
+        now: Timestamp,
+    ) -> Outcome {
+        let mut touched = BTreeSet::new();
+        for change in changes {
+            self.take(change, &mut touched);
+        }
+        self.revision += 1;
+        let before = self.cache.encoded();
+        let mut outcome = Outcome::default();
+        for name in touched {
+            let Some(mesh) = self.meshes.get_mut(&name) else { continue };
+            let mut shared =
+                Context { settings: &self.settings, cache: &mut self.cache, identities, now, revision: self.revision };
+            for proxy in mesh.update(&mut shared) {
+                outcome.proxies.extend(mesh.updated(&proxy));
+            }
+            outcome.services.extend(mesh.take_new_services().map(|services| (name.clone(), services)));
+            if mesh.is_empty() {
+                self.meshes.remove(&name);
+            }
+        }
+        self.cache.sweep();
+        outcome.stats.encoded = self.cache.encoded() - before;
+        outcome.stats.woken = outcome.proxies.iter().filter(|updated| updated.faults.is_empty()).count() as u64;
+        outcome
+    }
+
+    /// The set of a connected proxy.
+    pub fn snapshot(&self, key: &ProxyKey) -> Option<Arc<Snapshot>> {
+        self.meshes.get(&key.mesh)?.proxies.get(&key.name)?.snapshot.clone()
+    }
+
+    /// How many resources were encoded since the beginning.
+    pub fn encoded(&self) -> u64 {
+        self.cache.encoded()
+    }
+
+    fn take(&mut self, change: Change, touched: &mut BTreeSet<Arc<str>>) {
+        match change {
+            Change::Mesh { name, mesh } => self.mesh(&name, touched).set_spec(mesh),
+            Change::Rollout { mesh, rollout } => self.mesh(&mesh, touched).set_rollout(rollout),
+            Change::Vips { mesh, vips } => self.mesh(&mesh, touched).set_vips(vips.unwrap_or_default()),
+            Change::Authority { mesh } => self.mesh(&mesh, touched).authority_changed(),
+            Change::Dataplane { key, dataplane } => {
+                self.mesh(&key.mesh, touched).set_dataplane(&key.name, dataplane.as_ref());
+            }
+            Change::Permission { mesh, name, policy } => {
+                self.mesh(&mesh, touched).set_permission(&name, policy.as_ref());
+            }
+            Change::Connected { key, metadata } => self.mesh(&key.mesh, touched).connect(&key.name, metadata),
+            Change::Disconnected { key } => self.mesh(&key.mesh, touched).disconnect(&key.name),
+            Change::Tick => {
+                for (name, mesh) in &mut self.meshes {
+                    mesh.tick();
+                    touched.insert(name.clone());
+                }
+            }
+        }
+    }
+
+    fn mesh(&mut self, name: &Arc<str>, touched: &mut BTreeSet<Arc<str>>) -> &mut Mesh {
+        touched.insert(name.clone());
+        self.meshes.entry(name.clone()).or_insert_with(|| Mesh::new(name.clone()))
+    }
+}

@@ -1,0 +1,195 @@
+//! The law of the engine: whatever happened before, what comes out is the same as from scratch.
+
+use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy, features};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::world::{World, inbound, key};
+use crate::Change;
+
+#[derive(Debug, Clone)]
+enum Edit {
+    Mesh { backends: Vec<&'static str>, enabled: Option<usize>, permissive: bool, passthrough: bool },
+    Rollout,
+    Vips,
+    Dataplane { name: &'static str, spec: Value },
+    RemoveDataplane(&'static str),
+    Permission { name: &'static str, spec: Option<Value> },
+    Connect { name: &'static str, reuse_port: bool, redirected: bool, dns: bool },
+    Disconnect(&'static str),
+    Hours(i64),
+    Tick,
+}
+
+const PROXIES: [&str; 5] = ["p-1", "p-2", "p-3", "p-4", "p-5"];
+const SERVICES: [&str; 4] = ["a", "b", "c_ns_svc_80", "d"];
+
+fn service() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(&SERVICES[..])
+}
+
+fn an_inbound() -> impl Strategy<Value = Value> {
+    let protocol = prop::sample::select(&["tcp", "http", "http2", "grpc"][..]);
+    let state = prop::sample::select(&["Ready", "Ready", "NotReady", "Ignored"][..]);
+    (1..4u32, service(), protocol, state, prop::bool::ANY).prop_map(|(port, service, protocol, state, tagged)| {
+        let mut inbound = inbound(8000 + port, service, protocol);
+        inbound["state"] = json!(state);
+        if tagged {
+            inbound["tags"]["version"] = json!("v1");
+        }
+        inbound
+    })
+}
+
+fn a_dataplane() -> impl Strategy<Value = Value> {
+    let inbounds = prop::collection::vec(an_inbound(), 0..3);
+    let outbounds = prop::collection::btree_map(10001..10004u32, (service(), prop::bool::ANY), 0..3);
+    let reachable = prop::option::of(prop::collection::vec(service(), 1..3));
+    let redirected = prop::bool::ANY;
+    (1..6u8, inbounds, outbounds, redirected, reachable).prop_map(
+        |(address, mut inbounds, outbounds, redirected, reachable)| {
+            // One port, one inbound.
+            inbounds.sort_by_key(|inbound| inbound["port"].as_u64());
+            inbounds.dedup_by_key(|inbound| inbound["port"].as_u64());
+            let outbound = |(port, (service, subset)): (u32, (&str, bool))| {
+                let mut tags = json!({ "kuma.io/service": service });
+                if subset {
+                    tags["version"] = json!("v1");
+                }
+                json!({ "port": port, "tags": tags })
+            };
+            let mut networking = json!({ "address": format!("10.0.0.{address}"), "inbound": inbounds });
+            if redirected {
+                networking["transparentProxying"] = json!({
+                    "redirectPortInbound": 15006, "redirectPortOutbound": 15001,
+                    "reachableServices": reachable.unwrap_or_default(),
+                });
+            } else {
+                networking["outbound"] = outbounds.into_iter().map(outbound).collect();
+            }
+            json!({ "networking": networking })
+        },
+    )
+}
+
+fn a_permission() -> impl Strategy<Value = Value> {
+    let target = prop_oneof![
+        Just(json!({ "kind": "Mesh" })),
+        service().prop_map(|name| json!({ "kind": "MeshService", "name": name })),
+        Just(json!({ "kind": "MeshSubset", "tags": { "version": "v1" } })),
+    ];
+    let action = prop::sample::select(&["Allow", "Deny", "AllowWithShadowDeny"][..]);
+    (target.clone(), target, action).prop_map(|(top, from, action)| {
+        json!({ "targetRef": top, "from": [{ "targetRef": from, "default": { "action": action } }] })
+    })
+}
+
+fn an_edit() -> impl Strategy<Value = Edit> {
+    let proxy = || prop::sample::select(&PROXIES[..]);
+    let policy = prop::sample::select(&["one", "two"][..]);
+    let backends = prop::sample::subsequence(vec!["ca-1", "ca-2"], 0..=2);
+    prop_oneof![
+        1 => (backends, prop::option::of(0..2usize), any::<bool>(), any::<bool>()).prop_map(
+            |(backends, enabled, permissive, passthrough)| Edit::Mesh { backends, enabled, permissive, passthrough }
+        ),
+        2 => Just(Edit::Rollout),
+        2 => Just(Edit::Vips),
+        6 => (proxy(), a_dataplane()).prop_map(|(name, spec)| Edit::Dataplane { name, spec }),
+        1 => proxy().prop_map(Edit::RemoveDataplane),
+        2 => (policy, prop::option::of(a_permission())).prop_map(|(name, spec)| Edit::Permission { name, spec }),
+        3 => (proxy(), any::<bool>(), any::<bool>(), any::<bool>())
+            .prop_map(|(name, reuse_port, redirected, dns)| Edit::Connect { name, reuse_port, redirected, dns }),
+        1 => proxy().prop_map(Edit::Disconnect),
+        1 => (1..30i64).prop_map(Edit::Hours),
+        1 => Just(Edit::Tick),
+    ]
+}
+
+fn make(world: &mut World, edit: Edit) {
+    match edit {
+        Edit::Mesh { backends, enabled, permissive, passthrough } => {
+            let mode = if permissive { "PERMISSIVE" } else { "STRICT" };
+            let backend = |name: &&str| json!({ "name": name, "type": "builtin", "mode": mode });
+            let enabled = enabled.and_then(|position| backends.get(position)).copied().unwrap_or_default();
+            let spec = json!({
+                "mtls": { "enabledBackend": enabled, "backends": backends.iter().map(backend).collect::<Vec<_>>() },
+                "networking": { "outbound": { "passthrough": passthrough } },
+            });
+            world.mesh(&spec.to_string());
+        }
+        Edit::Rollout => {
+            if let Some(next) = world.next_rollout() {
+                world.rollout(Some(next));
+            }
+        }
+        Edit::Vips => drop(world.assign_vips()),
+        Edit::Dataplane { name, spec } => drop(world.dataplane(name, spec.to_string())),
+        Edit::RemoveDataplane(name) => {
+            // As the control plane does: a proxy without a Dataplane is sent away.
+            world.disconnect(name);
+            world.remove_dataplane(name);
+        }
+        Edit::Permission { name, spec } => {
+            world.permission(name, spec.map(|spec| spec.to_string()).as_deref());
+        }
+        Edit::Connect { name, reuse_port, redirected, dns } => {
+            let features = [(reuse_port, features::REUSE_PORT), (dns, features::EMBEDDED_DNS)];
+            let features = features.into_iter().filter(|(has, _)| *has).map(|(_, feature)| feature.to_owned());
+            let redirect = |port| Redirect { enabled: true, port: Some(port) };
+            let transparent_proxy = redirected.then(|| TransparentProxy {
+                inbound: redirect(15006),
+                outbound: redirect(15001),
+                dns: Redirect { enabled: dns, port: Some(15053) },
+                ..TransparentProxy::default()
+            });
+            world.connect_as(
+                name,
+                NodeMetadata {
+                    features: features.collect(),
+                    transparent_proxy,
+                    workdir: Some("/tmp".to_owned()),
+                    ..NodeMetadata::default()
+                },
+            );
+        }
+        Edit::Disconnect(name) => drop(world.disconnect(name)),
+        Edit::Hours(hours) => {
+            world.pass_hours(hours);
+            world.apply(Change::Tick);
+        }
+        Edit::Tick => drop(world.apply(Change::Tick)),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn incremental_is_the_same_as_from_scratch(edits in prop::collection::vec(an_edit(), 1..40)) {
+        let mut world = World::default();
+        world.mesh("{}");
+        for edit in edits {
+            make(&mut world, edit);
+            let (scratch, outcome) = world.again();
+            for proxy in world.connected() {
+                let fresh = scratch.snapshot(&key(proxy));
+                let faulty = outcome.proxies.iter().any(|each| *each.key.name == **proxy && !each.faults.is_empty());
+                if faulty {
+                    // What is kept then depends on what was good before.
+                    prop_assert!(fresh.is_none());
+                    continue;
+                }
+                let kept = world.engine.snapshot(&key(proxy));
+                prop_assert_eq!(fresh.is_some(), kept.is_some(), "{}", proxy);
+                if let (Some(fresh), Some(kept)) = (fresh, kept) {
+                    prop_assert_eq!(&fresh.resources, &kept.resources, "{}", proxy);
+                    for type_url in kodiak_xds_stream::TypeUrl::ALL {
+                        for (one, other) in fresh.of(type_url).values().zip(kept.of(type_url).values()) {
+                            prop_assert_eq!(&one.delta, &other.delta);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

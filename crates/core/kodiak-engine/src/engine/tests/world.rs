@@ -1,0 +1,220 @@
+//! A mesh for tests, and what would be stored of it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use kodiak_model::ProxyKey;
+use kodiak_views::{rollout::Rollout, vips::Vips};
+use kodiak_xds::{
+    input::{AdminCertificate, Identity},
+    node::NodeMetadata,
+};
+use kodiak_xds_stream::{Snapshot, Version};
+use serde_json::{Value, json};
+
+use crate::{Change, Engine, Identities, Labelled, Leaf, LeafRequest, Outcome, Settings};
+
+pub(super) const MESH: &str = "default";
+/// Half of the life of a certificate.
+const EPOCH_HOURS: i64 = 12;
+
+/// The engine under test, beside all that it was told.
+pub(super) struct World {
+    pub(super) engine: Engine,
+    pub(super) now: Timestamp,
+    mesh: Option<String>,
+    rollout: Option<Rollout>,
+    vips: Arc<Vips>,
+    dataplanes: BTreeMap<String, String>,
+    permissions: BTreeMap<String, String>,
+    connected: BTreeMap<String, Arc<NodeMetadata>>,
+    services: BTreeSet<Arc<str>>,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self {
+            engine: Engine::new(Settings { zone: "default".into() }),
+            now: Timestamp::from_second(1_000_000).unwrap(),
+            mesh: None,
+            rollout: None,
+            vips: Arc::default(),
+            dataplanes: BTreeMap::new(),
+            permissions: BTreeMap::new(),
+            connected: BTreeMap::new(),
+            services: BTreeSet::new(),
+        }
+    }
+}
+
+impl World {
+    pub(super) fn apply(&mut self, change: Change) -> Outcome {
+        let outcome = self.engine.apply([change], &Fake, self.now);
+        if let Some((_, services)) = outcome.services.last() {
+            self.services.clone_from(services);
+        }
+        outcome
+    }
+
+    pub(super) fn pass_hours(&mut self, hours: i64) {
+        self.now += SignedDuration::from_hours(hours);
+    }
+
+    pub(super) fn mesh(&mut self, spec: &str) -> Outcome {
+        self.mesh = Some(spec.to_owned());
+        self.apply(mesh_change(spec))
+    }
+
+    pub(super) fn rollout(&mut self, rollout: Option<Rollout>) -> Outcome {
+        self.rollout.clone_from(&rollout);
+        self.apply(Change::Rollout { mesh: MESH.into(), rollout })
+    }
+
+    /// The way that the mesh wants to go next, if it wants to go anywhere.
+    pub(super) fn next_rollout(&self) -> Option<Rollout> {
+        let target = Rollout::target(&serde_json::from_str(self.mesh.as_deref()?).unwrap());
+        match &self.rollout {
+            None => Some(target),
+            Some(current) => current.next(&target),
+        }
+    }
+
+    pub(super) fn dataplane(&mut self, name: &str, spec: String) -> Outcome {
+        let change = dataplane_change(name, Some(&spec));
+        self.dataplanes.insert(name.to_owned(), spec);
+        self.apply(change)
+    }
+
+    pub(super) fn remove_dataplane(&mut self, name: &str) -> Outcome {
+        self.dataplanes.remove(name);
+        self.apply(dataplane_change(name, None))
+    }
+
+    pub(super) fn permission(&mut self, name: &str, spec: Option<&str>) -> Outcome {
+        match spec {
+            Some(spec) => self.permissions.insert(name.to_owned(), spec.to_owned()),
+            None => self.permissions.remove(name),
+        };
+        self.apply(permission_change(name, spec))
+    }
+
+    pub(super) fn assign_vips(&mut self) -> Outcome {
+        let keep = SignedDuration::from_hours(24);
+        self.vips = Arc::new(self.vips.assign(&self.services, self.now, keep).unwrap());
+        self.apply(Change::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) })
+    }
+
+    pub(super) fn connect(&mut self, name: &str) -> Outcome {
+        self.connect_as(name, NodeMetadata::default())
+    }
+
+    pub(super) fn connect_as(&mut self, name: &str, metadata: NodeMetadata) -> Outcome {
+        let metadata = Arc::new(metadata);
+        self.connected.insert(name.to_owned(), metadata.clone());
+        self.apply(Change::Connected { key: key(name), metadata })
+    }
+
+    pub(super) fn disconnect(&mut self, name: &str) -> Outcome {
+        self.connected.remove(name);
+        self.apply(Change::Disconnected { key: key(name) })
+    }
+
+    /// A proxy that connections are redirected to.
+    pub(super) fn redirected(&mut self, name: &str, reachable: &[&str]) {
+        let spec = json!({ "networking": {
+            "address": "10.0.0.7",
+            "inbound": [inbound(80, name, "http")],
+            "transparentProxying": {
+                "redirectPortInbound": 15006, "redirectPortOutbound": 15001, "reachableServices": reachable,
+            },
+        } });
+        self.dataplane(name, spec.to_string());
+        let admin_socket = Some("/tmp/admin.sock".to_owned());
+        self.connect_as(name, NodeMetadata { admin_socket, ..NodeMetadata::default() });
+    }
+
+    #[track_caller]
+    pub(super) fn snapshot(&self, proxy: &str) -> Arc<Snapshot> {
+        self.engine.snapshot(&key(proxy)).expect("the proxy has a set")
+    }
+
+    pub(super) fn connected(&self) -> impl Iterator<Item = &String> {
+        self.connected.keys()
+    }
+
+    /// An engine that is told everything at once.
+    pub(super) fn again(&self) -> (Engine, Outcome) {
+        let mut changes: Vec<Change> = self.mesh.iter().map(|spec| mesh_change(spec)).collect();
+        changes.push(Change::Rollout { mesh: MESH.into(), rollout: self.rollout.clone() });
+        changes.push(Change::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) });
+        changes.extend(self.dataplanes.iter().map(|(name, spec)| dataplane_change(name, Some(spec))));
+        changes.extend(self.permissions.iter().map(|(name, spec)| permission_change(name, Some(spec))));
+        let connected = self.connected.iter();
+        changes
+            .extend(connected.map(|(name, metadata)| Change::Connected { key: key(name), metadata: metadata.clone() }));
+        let mut engine = Engine::new(Settings { zone: "default".into() });
+        let outcome = engine.apply(changes, &Fake, self.now);
+        (engine, outcome)
+    }
+}
+
+pub(super) fn key(name: &str) -> ProxyKey {
+    ProxyKey::new(MESH, name)
+}
+
+fn mesh_change(spec: &str) -> Change {
+    Change::Mesh { name: MESH.into(), mesh: Some(Arc::new(serde_json::from_str(spec).unwrap())) }
+}
+
+fn dataplane_change(name: &str, spec: Option<&str>) -> Change {
+    let labelled = |spec: &str| Labelled { labels: Arc::default(), spec: serde_json::from_str(spec).unwrap() };
+    Change::Dataplane { key: key(name), dataplane: spec.map(|spec| Arc::new(labelled(spec))) }
+}
+
+fn permission_change(name: &str, spec: Option<&str>) -> Change {
+    let labelled = |spec: &str| Labelled { labels: Arc::default(), spec: serde_json::from_str(spec).unwrap() };
+    Change::Permission { mesh: MESH.into(), name: name.into(), policy: spec.map(|spec| Arc::new(labelled(spec))) }
+}
+
+pub(super) fn inbound(port: u32, service: &str, protocol: &str) -> Value {
+    json!({ "port": port, "tags": { "kuma.io/service": service, "kuma.io/protocol": protocol } })
+}
+
+/// At an address that follows from its name, so that instances of a service differ.
+pub(super) fn dataplane(name: &str, inbounds: &[Value], outbounds: &[(u32, &str)]) -> String {
+    let outbound = |(port, service): &(u32, &str)| json!({ "port": port, "tags": { "kuma.io/service": service } });
+    let outbounds: Vec<Value> = outbounds.iter().map(outbound).collect();
+    let last = name.rsplit('-').next().and_then(|number| number.parse::<u8>().ok()).unwrap_or_default();
+    let address = if name.starts_with("web") { "10.0.0.1".to_owned() } else { format!("10.0.1.{last}") };
+    json!({ "networking": { "address": address, "inbound": inbounds, "outbound": outbounds } }).to_string()
+}
+
+/// Certificates that are nothing but their names.
+struct Fake;
+
+impl Identities for Fake {
+    fn leaf(&self, request: &LeafRequest, now: Timestamp) -> Result<Arc<Leaf>, String> {
+        let epoch = now.as_second() / (EPOCH_HOURS * 3600);
+        let mut hasher = DefaultHasher::new();
+        (request, epoch).hash(&mut hasher);
+        let end = Timestamp::from_second((epoch + 1) * EPOCH_HOURS * 3600).unwrap();
+        Ok(Arc::new(Leaf {
+            identity: Identity { certificate: format!("{request:?} {epoch}").into(), key: "key".into() },
+            version: Version(u128::from(hasher.finish())),
+            not_after: end + SignedDuration::from_hours(EPOCH_HOURS),
+            renew_at: end,
+        }))
+    }
+
+    fn roots(&self, mesh: &str, backend: &str) -> Result<Arc<str>, String> {
+        Ok(format!("root of {mesh} {backend}\n").into())
+    }
+
+    fn admin(&self, _: &ProxyKey) -> Option<Arc<AdminCertificate>> {
+        None
+    }
+}

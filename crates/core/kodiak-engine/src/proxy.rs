@@ -1,0 +1,301 @@
+//! One proxy: what it has besides what its class has.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use jiff::Timestamp;
+use kodiak_model::{
+    ProxyKey,
+    kinds::dataplane::{Dataplane, Inbound, InboundState},
+};
+use kodiak_views::rollout;
+use kodiak_xds::{
+    Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
+    check::{self, Fault},
+    dns, inbound,
+    input::{self, Accept, Admin, Dns, Passthrough, ProbeEndpoint, Probes},
+    names,
+    node::{NodeMetadata, features},
+    passthrough, probes, secrets,
+};
+use kodiak_xds_stream::{ResourceSet, Snapshot, TypeUrl};
+
+use crate::{
+    Labelled,
+    cache::{Group, SecretInput},
+    class::{Class, ClassKey, clash, transparent},
+    engine::Context,
+    identity::{Leaf, LeafRequest, uris},
+    mesh::{Permissions, View},
+    permissions,
+};
+
+/// Where Envoy's admin interface is when nothing else is said.
+const ADMIN_PORT: u32 = 9901;
+/// What faults are said of that belong to no single resource.
+const SECRETS: &str = "secrets";
+const OUTBOUNDS: &str = "outbounds";
+
+pub(crate) struct Proxy {
+    pub(crate) metadata: Arc<NodeMetadata>,
+    pub(crate) class: Option<Arc<ClassKey>>,
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
+    pub(crate) faults: Vec<Fault>,
+    /// How far its mesh was with mTLS when the snapshot was made.
+    pub(crate) rollout: Arc<str>,
+    pub(crate) leaf: Option<(Arc<str>, Arc<Leaf>)>,
+    own: Vec<Group>,
+}
+
+/// What a proxy is made from.
+pub(crate) struct Subject<'a> {
+    pub(crate) key: ProxyKey,
+    pub(crate) view: &'a View,
+    pub(crate) dataplane: &'a Labelled<Dataplane>,
+    pub(crate) permissions: &'a Permissions,
+    pub(crate) class: &'a Class,
+}
+
+impl Proxy {
+    pub(crate) fn new(metadata: Arc<NodeMetadata>) -> Self {
+        Self {
+            metadata,
+            class: None,
+            snapshot: None,
+            faults: Vec::new(),
+            rollout: Arc::default(),
+            leaf: None,
+            own: Vec::new(),
+        }
+    }
+
+    /// Whether its certificate should be replaced.
+    pub(crate) fn is_due(&self, now: Timestamp) -> bool {
+        self.leaf.as_ref().is_some_and(|(_, leaf)| leaf.renew_at <= now)
+    }
+
+    /// Whether anything is different: its set, its certificate or its faults.
+    pub(crate) fn update(&mut self, subject: &Subject<'_>, own: bool, context: &mut Context<'_>) -> bool {
+        let mut faults = Vec::new();
+        if own || self.metadata.dns_server(transparent(&subject.dataplane.spec)).is_some() {
+            self.own = self.own(subject, context, &mut faults);
+        }
+        faults.extend(subject.class.faults.values().flatten().cloned());
+        let resources = assemble(subject.class, &self.own, &mut faults);
+        if !faults.is_empty() {
+            let changed = faults != self.faults;
+            self.faults = faults;
+            return changed;
+        }
+        let equal = self.snapshot.as_ref().is_some_and(|old| old.resources == resources);
+        if equal && self.faults.is_empty() && self.rollout == subject.view.token {
+            return false;
+        }
+        // A revision belongs to one step, so a step that changes nothing for this proxy is a new one too.
+        self.snapshot = Some(Arc::new(Snapshot { revision: context.revision, resources }));
+        self.rollout = subject.view.token.clone();
+        self.faults.clear();
+        true
+    }
+
+    fn own(&mut self, subject: &Subject<'_>, context: &mut Context<'_>, faults: &mut Vec<Fault>) -> Vec<Group> {
+        let mut own = self.inbounds(subject, context);
+        own.extend(self.redirection(subject, context));
+        own.extend(self.admin(subject, context));
+        own.extend(self.probes(subject, context));
+        own.extend(self.dns(subject, context));
+        match self.secrets(subject, context) {
+            Ok(secrets) => own.extend(secrets),
+            Err(fault) => faults.push(fault),
+        }
+        own
+    }
+
+    fn inbounds(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Vec<Group> {
+        let spec = &subject.dataplane.spec;
+        let shape = self.metadata.shape(transparent(spec));
+        let accept = accept(subject.view);
+        let address = address(spec);
+        let permissions = match accept {
+            Accept::Plain => Vec::new(),
+            Accept::Both | Accept::Mtls => permissions::in_force(subject),
+        };
+        let served = spec.inbounds().iter().enumerate().filter(|(_, inbound)| is_served(inbound));
+        let inputs = served.map(|(position, inbound)| input::Inbound {
+            mesh: subject.key.mesh.clone(),
+            address: inbound.address_or(address).to_owned(),
+            port: inbound.port,
+            workload_address: inbound.service_address_or(address).to_owned(),
+            workload_port: inbound.service_port(),
+            section: inbound.section_name(),
+            protocol: inbound.protocol(),
+            tags: inbound.tags.clone(),
+            accept,
+            permissions: permissions.get(position).cloned().unwrap_or_default(),
+            shape,
+        });
+        let make = |input: &input::Inbound| {
+            vec![build_listener(&inbound::listener(input)), build_cluster(&inbound::cluster(input))]
+        };
+        inputs.map(|input| context.cache.inbounds.get(&input, make)).collect()
+    }
+
+    fn redirection(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
+        let spec = &subject.dataplane.spec;
+        let redirect = self.metadata.redirection(transparent(spec))?;
+        let strict = self.metadata.has(features::STRICT_INBOUND_PORTS) && accept(subject.view) == Accept::Mtls;
+        let declared = || {
+            let ports: BTreeSet<u32> =
+                spec.inbounds().iter().filter(|inbound| is_served(inbound)).map(|each| each.port).collect();
+            ports.into_iter().collect()
+        };
+        let input = Passthrough {
+            inbound_port: redirect.inbound_port.unwrap_or_default(),
+            outbound_port: redirect.outbound_port,
+            ipv6: redirect.ipv6 && self.metadata.ipv6_enabled,
+            reuse_port: self.metadata.has(features::REUSE_PORT),
+            outbound_allowed: subject.view.passthrough,
+            inbound_ports: strict.then(declared),
+        };
+        Some(context.cache.passthrough.get(&input, |input| {
+            let listeners = passthrough::listeners(input);
+            listeners.iter().map(build_listener).chain(passthrough::clusters(input).iter().map(build_cluster)).collect()
+        }))
+    }
+
+    fn admin(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
+        let endpoint = self.metadata.admin_endpoint()?;
+        let spec = &subject.dataplane.spec;
+        let written = spec.networking.as_ref().and_then(|networking| networking.admin.as_ref()).map(|admin| admin.port);
+        let port = self.metadata.admin_port.or(written.filter(|port| *port != 0)).unwrap_or(ADMIN_PORT);
+        let input = Admin {
+            address: address(spec).to_owned(),
+            port,
+            endpoint,
+            readiness_port: self.metadata.readiness_port,
+            certificate: context.identities.admin(&subject.key),
+            reuse_port: self.metadata.has(features::REUSE_PORT),
+        };
+        Some(context.cache.admin.get(&input, |input| {
+            admin::listener(input)
+                .iter()
+                .map(build_listener)
+                .chain(admin::clusters(input).iter().map(build_cluster))
+                .collect()
+        }))
+    }
+
+    fn probes(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
+        let spec = &subject.dataplane.spec;
+        let probes = spec.probes.as_ref().filter(|probes| probes.port != 0 && !self.metadata.probe_proxy)?;
+        let endpoint = |probe: &kodiak_model::kinds::dataplane::ProbeEndpoint| {
+            let inbound =
+                spec.inbounds().iter().find(|inbound| inbound.port == probe.inbound_port && is_served(inbound));
+            ProbeEndpoint {
+                path: probe.path.clone(),
+                inbound_path: probe.inbound_path.clone(),
+                inbound_port: probe.inbound_port,
+                cluster: inbound.map(|inbound| names::local_cluster(inbound.service_port()).into()),
+            }
+        };
+        let input = Probes {
+            address: address(spec).to_owned(),
+            port: probes.port,
+            endpoints: probes.endpoints.iter().map(endpoint).collect(),
+            shape: self.metadata.shape(transparent(spec)),
+        };
+        Some(context.cache.probes.get(&input, |input| vec![build_listener(&probes::listener(input))]))
+    }
+
+    fn dns(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
+        let spec = &subject.dataplane.spec;
+        let server = self.metadata.dns_server(transparent(spec))?;
+        let input = Dns { records: subject.class.records.clone(), server, ipv6: self.metadata.ipv6_enabled };
+        Some(context.cache.dns.get(&input, |input| vec![build_listener(&dns::listener(input))]))
+    }
+
+    fn secrets(&mut self, subject: &Subject<'_>, context: &mut Context<'_>) -> Result<Vec<Group>, Fault> {
+        let fault = |text: &str| own_fault(&SECRETS.into(), text);
+        let Some(signer) = subject.view.rollout.signer.clone() else {
+            self.leaf = None;
+            return Ok(Vec::new());
+        };
+        let mesh = subject.key.mesh.clone();
+        let request = LeafRequest {
+            proxy: subject.key.clone(),
+            backend: signer.clone(),
+            uris: uris(&mesh, subject.dataplane).ok_or_else(|| {
+                fault("the proxy has neither a tag kuma.io/service nor a label kuma.io/workload to be known by")
+            })?,
+        };
+        let leaf = context.identities.leaf(&request, context.now).map_err(|error| fault(&error))?;
+        let roots = match &subject.view.roots {
+            Some(Ok(roots)) => roots.clone(),
+            Some(Err(error)) => return Err(fault(error)),
+            None => return Err(fault("no authority is believed")),
+        };
+        let identity =
+            SecretInput::Identity { mesh: mesh.clone(), proxy: subject.key.name.clone(), version: leaf.version };
+        let authority = SecretInput::Authority { mesh: mesh.clone(), roots: roots.clone() };
+        let groups = vec![
+            context
+                .cache
+                .secrets
+                .get(&identity, |_| vec![build_secret_as(leaf.version, &secrets::identity(&mesh, &leaf.identity))]),
+            context.cache.secrets.get(&authority, |_| vec![build_secret(&secrets::authority(&mesh, &roots))]),
+        ];
+        self.leaf = Some((signer, leaf));
+        Ok(groups)
+    }
+}
+
+fn own_fault(resource: &Arc<str>, fault: &str) -> Fault {
+    Fault::Own { resource: resource.clone(), fault: fault.to_owned() }
+}
+
+fn address(dataplane: &Dataplane) -> &str {
+    dataplane.networking.as_ref().map_or("", |networking| &networking.address)
+}
+
+/// Whether the inbound has a listener.
+fn is_served(inbound: &Inbound) -> bool {
+    inbound.state() != InboundState::Ignored && inbound.port != crate::services::SERVICELESS_PORT
+}
+
+fn accept(view: &View) -> Accept {
+    match view.rollout.accept {
+        rollout::Accept::Plain => Accept::Plain,
+        rollout::Accept::Both => Accept::Both,
+        rollout::Accept::Mtls => Accept::Mtls,
+    }
+}
+
+/// What the class has and what the proxy has, if they fit together.
+fn assemble(class: &Class, own: &[Group], faults: &mut Vec<Fault>) -> ResourceSet {
+    let mut set = class.set.clone();
+    let built = || own.iter().flat_map(|group| group.iter());
+    let mut binds: Vec<(&String, &Arc<str>)> = Vec::new();
+    for Built { type_url, encoded, links } in built() {
+        if set.of(*type_url).contains_key(&encoded.name) {
+            faults.push(own_fault(&encoded.name, "two resources have this name"));
+        }
+        set.insert(*type_url, encoded.clone());
+        faults.extend(check::own(&encoded.name, links));
+        if let Some(address) = &links.binds {
+            let other = binds.iter().find(|(bound, _)| *bound == address).map(|(_, name)| *name);
+            if let Some(other) = other.or_else(|| class.binds.get(address)) {
+                faults.push(clash(&encoded.name, other, address));
+            }
+            binds.push((address, &encoded.name));
+        }
+    }
+    let exists = |type_url: TypeUrl, name: &str| set.of(type_url).contains_key(name);
+    for built in built() {
+        faults.extend(check::dangling(&built.encoded.name, &built.links, exists));
+    }
+    for (type_url, name) in class.needs.keys() {
+        if !exists(*type_url, name) {
+            faults.push(Fault::Dangling { resource: OUTBOUNDS.into(), kind: *type_url, name: name.clone() });
+        }
+    }
+    set
+}

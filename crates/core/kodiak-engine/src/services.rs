@@ -1,0 +1,248 @@
+//! The services of a mesh by `kuma.io/service`, and who serves them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use kodiak_model::{
+    Protocol,
+    kinds::dataplane::{Dataplane, InboundState},
+    tags,
+};
+use kodiak_xds::input::{Endpoint, Tags};
+
+/// An inbound with this port stands for a workload that serves nothing.
+pub(crate) const SERVICELESS_PORT: u32 = 49151;
+
+#[derive(Default)]
+pub(crate) struct Services {
+    by_name: BTreeMap<Arc<str>, Service>,
+    /// Whether a service came or went since it was last asked.
+    renamed: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Service {
+    /// By Dataplane and position of the inbound.
+    instances: BTreeMap<(Arc<str>, usize), Instance>,
+    /// All that are ready, sorted.
+    ready: Vec<Endpoint>,
+    /// What callers of the whole service see.
+    endpoints: Arc<[Endpoint]>,
+    protocol: Option<Protocol>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Instance {
+    endpoint: Endpoint,
+    ready: bool,
+    protocol: Protocol,
+}
+
+impl Services {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.by_name.keys()
+    }
+
+    /// All names, if they are others than when this was last asked.
+    pub(crate) fn take_new_names(&mut self) -> Option<BTreeSet<Arc<str>>> {
+        std::mem::take(&mut self.renamed).then(|| self.by_name.keys().cloned().collect())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Service> {
+        self.by_name.get(name)
+    }
+
+    /// Replaces what a Dataplane serves. Returns the services for which callers see a difference.
+    pub(crate) fn replace(
+        &mut self,
+        dataplane: &Arc<str>,
+        old: Option<&Dataplane>,
+        new: Option<&Dataplane>,
+    ) -> BTreeSet<Arc<str>> {
+        let (old, new) = (instances(old), instances(new));
+        let mut touched = BTreeSet::new();
+        for (service, position) in old.keys() {
+            if !new.contains_key(&(service.clone(), *position))
+                && let Some(known) = self.by_name.get_mut(service)
+            {
+                known.instances.remove(&(dataplane.clone(), *position));
+                touched.insert(service.clone());
+            }
+        }
+        for ((service, position), instance) in new {
+            if old.get(&(service.clone(), position)) != Some(&instance) {
+                self.renamed |= !self.by_name.contains_key(&service);
+                let known = self.by_name.entry(service.clone()).or_default();
+                known.instances.insert((dataplane.clone(), position), instance);
+                touched.insert(service);
+            }
+        }
+        touched.retain(|service| self.refresh(service));
+        touched
+    }
+
+    /// Whether callers see a difference.
+    fn refresh(&mut self, name: &Arc<str>) -> bool {
+        let Some(service) = self.by_name.get_mut(name) else { return false };
+        if service.instances.is_empty() {
+            self.by_name.remove(name);
+            self.renamed = true;
+            return true;
+        }
+        let instances = service.instances.values();
+        let mut ready: Vec<Endpoint> = instances.filter(|each| each.ready).map(|each| each.endpoint.clone()).collect();
+        ready.sort();
+        let protocol = common(service.instances.values().map(|instance| instance.protocol));
+        let changed = ready != service.ready || protocol != service.protocol;
+        service.protocol = protocol;
+        service.ready = ready;
+        service.endpoints = service.matching(|_| true);
+        changed
+    }
+}
+
+impl Service {
+    /// The endpoints whose tags include these, `kuma.io/service` apart.
+    pub(crate) fn endpoints(&self, subset: &Tags) -> Arc<[Endpoint]> {
+        let wanted = || subset.iter().filter(|(key, _)| *key != tags::SERVICE);
+        if wanted().next().is_none() {
+            return self.endpoints.clone();
+        }
+        self.matching(|endpoint| wanted().all(|(key, value)| endpoint.tags.get(key) == Some(value)))
+    }
+
+    /// What all instances speak, also those that are not ready: it should not change when they come and go.
+    pub(crate) fn protocol(&self) -> Protocol {
+        self.protocol.unwrap_or(Protocol::Tcp)
+    }
+
+    fn matching(&self, wanted: impl Fn(&Endpoint) -> bool) -> Arc<[Endpoint]> {
+        let mut endpoints: Vec<Endpoint> = self.ready.iter().filter(|endpoint| wanted(endpoint)).cloned().collect();
+        // Two Dataplanes for one address are one endpoint: Envoy refuses it twice.
+        endpoints.dedup_by(|a, b| a.address == b.address && a.port == b.port);
+        endpoints.into()
+    }
+}
+
+fn instances(dataplane: Option<&Dataplane>) -> BTreeMap<(Arc<str>, usize), Instance> {
+    let Some(networking) = dataplane.and_then(|dataplane| dataplane.networking.as_ref()) else {
+        return BTreeMap::new();
+    };
+    let served = |inbound: &&kodiak_model::kinds::dataplane::Inbound| {
+        inbound.state() != InboundState::Ignored && inbound.port != SERVICELESS_PORT
+    };
+    let inbounds = networking.inbound.iter().enumerate().filter(|(_, inbound)| served(inbound));
+    inbounds
+        .filter_map(|(position, inbound)| {
+            let service: Arc<str> = inbound.service()?.into();
+            let address = match networking.advertised_address.as_str() {
+                "" => inbound.address_or(&networking.address),
+                advertised => advertised,
+            };
+            let mut tags = inbound.tags.clone();
+            tags.remove(tags::SERVICE);
+            let endpoint = Endpoint {
+                priority: 0,
+                zone: tags.get(tags::ZONE).map(String::as_str).unwrap_or_default().into(),
+                address: address.into(),
+                port: inbound.port,
+                weight: 1,
+                tags: Arc::new(tags),
+            };
+            // Envoy takes addresses only here; a name would make it refuse all endpoints of the service.
+            let ready = inbound.is_ready() && address.parse::<IpAddr>().is_ok();
+            Some(((service, position), Instance { endpoint, ready, protocol: inbound.protocol() }))
+        })
+        .collect()
+}
+
+/// What all of these can be spoken to with; TCP when they have nothing else in common.
+fn common(protocols: impl IntoIterator<Item = Protocol>) -> Option<Protocol> {
+    protocols.into_iter().reduce(|one, other| match (one, other) {
+        (one, other) if one == other => one,
+        (Protocol::Grpc, Protocol::Http2) | (Protocol::Http2, Protocol::Grpc) => Protocol::Http2,
+        _ => Protocol::Tcp,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn dataplane(inbounds: &Value) -> Dataplane {
+        serde_json::from_value(json!({ "networking": { "address": "10.0.0.1", "inbound": inbounds } })).unwrap()
+    }
+
+    fn inbound(port: u32, service: &str, protocol: &str) -> Value {
+        json!({ "port": port, "tags": { "kuma.io/service": service, "kuma.io/protocol": protocol } })
+    }
+
+    fn name(text: &str) -> Arc<str> {
+        text.into()
+    }
+
+    #[test]
+    fn only_services_that_look_different_are_touched() {
+        let mut services = Services::default();
+        let first = dataplane(&json!([inbound(1, "a", "http"), inbound(2, "b", "tcp")]));
+        let touched = services.replace(&name("one"), None, Some(&first));
+        assert_eq!(touched, BTreeSet::from([name("a"), name("b")]));
+        let second = dataplane(&json!([inbound(1, "a", "http"), inbound(3, "b", "tcp")]));
+        assert_eq!(services.replace(&name("one"), Some(&first), Some(&second)), BTreeSet::from([name("b")]));
+        assert_eq!(services.take_new_names(), Some(BTreeSet::from([name("a"), name("b")])));
+        assert_eq!(services.replace(&name("one"), Some(&second), Some(&second)), BTreeSet::new());
+        assert_eq!(services.take_new_names(), None);
+        assert_eq!(services.replace(&name("one"), Some(&second), None).len(), 2);
+        assert_eq!(services.names().count(), 0);
+    }
+
+    #[test]
+    fn a_service_that_is_not_ready_has_no_endpoints_but_keeps_its_protocol() {
+        let mut services = Services::default();
+        let mut down = inbound(1, "a", "http");
+        down["state"] = json!("NotReady");
+        services.replace(&name("one"), None, Some(&dataplane(&json!([down]))));
+        let service = services.get("a").unwrap();
+        assert!(service.endpoints(&Tags::new()).is_empty());
+        assert_eq!(service.protocol(), Protocol::Http);
+    }
+
+    #[test]
+    fn a_subset_is_chosen_by_tags() {
+        let mut services = Services::default();
+        let mut v2 = inbound(2, "a", "http");
+        v2["tags"]["version"] = json!("2");
+        services.replace(&name("one"), None, Some(&dataplane(&json!([inbound(1, "a", "http"), v2]))));
+        let subset = Tags::from([("kuma.io/service".into(), "a".into()), ("version".into(), "2".into())]);
+        let service = services.get("a").unwrap();
+        assert_eq!(service.endpoints(&subset).iter().map(|endpoint| endpoint.port).collect::<Vec<_>>(), [2]);
+        assert_eq!(service.endpoints(&Tags::new()).len(), 2);
+    }
+
+    #[test]
+    fn protocols_that_differ_are_carried_as_bytes() {
+        assert_eq!(common([Protocol::Http, Protocol::Http]), Some(Protocol::Http));
+        assert_eq!(common([Protocol::Grpc, Protocol::Http2]), Some(Protocol::Http2));
+        assert_eq!(common([Protocol::Http, Protocol::Http2]), Some(Protocol::Tcp));
+        assert_eq!(common([]), None);
+    }
+
+    #[test]
+    fn names_and_ignored_inbounds_are_no_endpoints() {
+        let mut ignored = inbound(1, "a", "http");
+        ignored["state"] = json!("Ignored");
+        let dataplane: Dataplane = serde_json::from_value(json!({ "networking": {
+            "address": "example.org", "inbound": [ignored, inbound(2, "b", "http")],
+        } }))
+        .unwrap();
+        let mut services = Services::default();
+        services.replace(&name("one"), None, Some(&dataplane));
+        assert!(services.get("a").is_none());
+        assert!(services.get("b").unwrap().endpoints(&Tags::new()).is_empty());
+    }
+}

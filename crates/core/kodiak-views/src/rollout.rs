@@ -1,0 +1,228 @@
+//! From one way of mutual TLS to another, in steps that each are safe.
+//!
+//! Proxies do not change at one moment. So every step must work while some proxies are at the step before: what is called
+//! must already be taken, who is shown must already be believed. A step is taken when all connected proxies have
+//! acknowledged the one before it; time plays no part.
+//!
+//! | from | to | steps |
+//! |---|---|---|
+//! | off | strict | servers take both, callers use mTLS, servers take mTLS only |
+//! | strict | off | servers take both, callers use plain text, servers take plain text only |
+//! | authority A | authority B | all believe A and B, certificates of B, all believe B |
+
+use std::sync::Arc;
+
+use kodiak_model::kinds::mesh::{Mesh, MtlsMode};
+use serde::{Deserialize, Serialize};
+
+/// Which connections servers take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Accept {
+    #[default]
+    Plain,
+    Both,
+    Mtls,
+}
+
+/// Where a mesh stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Rollout {
+    pub accept: Accept,
+    /// Whether callers use mTLS.
+    pub call: bool,
+    /// The backend that signs the certificates of proxies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signer: Option<Arc<str>>,
+    /// The backends whose certificates are believed, in the order of the mesh.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trust: Vec<Arc<str>>,
+}
+
+impl Rollout {
+    /// Where the mesh is to end.
+    pub fn target(mesh: &Mesh) -> Self {
+        let Some(enabled) = mesh.enabled_backend() else { return Self::default() };
+        let backends = mesh.mtls.iter().flat_map(|mtls| &mtls.backends);
+        Self {
+            accept: match enabled.mode() {
+                MtlsMode::Strict => Accept::Mtls,
+                MtlsMode::Permissive => Accept::Both,
+            },
+            call: true,
+            signer: Some(enabled.name.as_str().into()),
+            trust: backends.map(|backend| backend.name.as_str().into()).collect(),
+        }
+    }
+
+    /// What a proxy has acknowledged when it has what this step asks for. Empty when mTLS is off.
+    pub fn token(&self) -> String {
+        let Self { accept, call, signer, trust } = self;
+        let Some(signer) = signer else { return String::new() };
+        let accept = match accept {
+            Accept::Plain => "plain",
+            Accept::Both => "both",
+            Accept::Mtls => "mtls",
+        };
+        let call = if *call { "mtls" } else { "plain" };
+        format!("accept={accept} call={call} signer={signer} trust={}", trust.join(","))
+    }
+
+    /// The next step towards `target`, to be taken when all have acknowledged this one. `None`: it is reached.
+    pub fn next(&self, target: &Self) -> Option<Self> {
+        if self == target {
+            return None;
+        }
+        let mut step = self.clone();
+        let missing = |trust: &[Arc<str>]| !target.trust.iter().all(|wanted| trust.contains(wanted));
+        if self.signer.is_none() {
+            // Nobody uses certificates yet, so all that belongs to them can come at once.
+            step.signer.clone_from(&target.signer);
+            step.trust.clone_from(&target.trust);
+            step.accept = Accept::Both;
+        } else if missing(&self.trust) {
+            step.trust.extend(target.trust.iter().filter(|wanted| !self.trust.contains(wanted)).cloned());
+        } else if target.signer.is_some() && self.signer != target.signer {
+            step.signer.clone_from(&target.signer);
+        } else if self.call != target.call {
+            // Both ways of calling must be taken before and while callers change.
+            match self.accept {
+                Accept::Both => step.call = target.call,
+                Accept::Plain | Accept::Mtls => step.accept = Accept::Both,
+            }
+        } else {
+            step = target.clone();
+        }
+        Some(step)
+    }
+
+    /// Whether this step makes callers use mTLS where plain text is still taken for good: then also proxies that are
+    /// not connected count, because somebody may stand in for them without mTLS.
+    pub fn needs_everybody(&self, next: &Self, target: &Self) -> bool {
+        !self.call && next.call && target.accept == Accept::Both
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn mesh(enabled: &str, mode: &str, backends: &[&str]) -> Rollout {
+        let backend = |name: &&str| json!({ "name": name, "type": "builtin", "mode": mode });
+        let backends: Vec<_> = backends.iter().map(backend).collect();
+        let spec = json!({ "mtls": { "enabledBackend": enabled, "backends": backends } });
+        Rollout::target(&serde_json::from_value(spec).unwrap())
+    }
+
+    fn off() -> Rollout {
+        Rollout::default()
+    }
+
+    fn path(from: &Rollout, to: &Rollout) -> Vec<String> {
+        let mut at = from.clone();
+        let mut tokens = Vec::new();
+        while let Some(next) = at.next(to) {
+            assert_safe(&at, &next);
+            tokens.push(next.token());
+            at = next;
+            assert!(tokens.len() < 10, "no end: {tokens:?}");
+        }
+        assert_eq!(&at, to);
+        tokens
+    }
+
+    /// While some proxies are at one step and some at the next, every caller is taken and believed by every server.
+    fn assert_safe(old: &Rollout, new: &Rollout) {
+        for caller in [old, new] {
+            for server in [old, new] {
+                let taken = match server.accept {
+                    Accept::Plain => !caller.call,
+                    Accept::Both => true,
+                    Accept::Mtls => caller.call,
+                };
+                assert!(taken, "{caller:?} calls {server:?}");
+                if caller.call {
+                    for (shown, believed) in [(&caller.signer, &server.trust), (&server.signer, &caller.trust)] {
+                        let shown = shown.as_ref().expect("who uses mTLS has a certificate");
+                        assert!(believed.contains(shown), "{caller:?} calls {server:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_way_is_safe_in_every_step() {
+        let states = [
+            off(),
+            mesh("a", "STRICT", &["a"]),
+            mesh("a", "PERMISSIVE", &["a"]),
+            mesh("b", "STRICT", &["a", "b"]),
+            mesh("b", "PERMISSIVE", &["b"]),
+            mesh("a", "STRICT", &["a", "b"]),
+        ];
+        for from in &states {
+            for to in &states {
+                path(from, to);
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_of_mind_half_way_is_safe_too() {
+        let targets =
+            [off(), mesh("a", "STRICT", &["a"]), mesh("b", "STRICT", &["a", "b"]), mesh("b", "STRICT", &["b"])];
+        for from in &targets {
+            for to in &targets {
+                let mut at = from.clone();
+                while let Some(next) = at.next(to) {
+                    for other in &targets {
+                        path(&next, other);
+                    }
+                    at = next;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn strict_is_reached_by_taking_both_first() {
+        assert_eq!(
+            path(&off(), &mesh("a", "STRICT", &["a"])),
+            [
+                "accept=both call=plain signer=a trust=a",
+                "accept=both call=mtls signer=a trust=a",
+                "accept=mtls call=mtls signer=a trust=a",
+            ]
+        );
+        assert_eq!(
+            path(&mesh("a", "STRICT", &["a"]), &off()),
+            ["accept=both call=mtls signer=a trust=a", "accept=both call=plain signer=a trust=a", ""]
+        );
+    }
+
+    #[test]
+    fn another_authority_is_believed_before_it_signs() {
+        assert_eq!(
+            path(&mesh("a", "STRICT", &["a"]), &mesh("b", "STRICT", &["b"])),
+            [
+                "accept=mtls call=mtls signer=a trust=a,b",
+                "accept=mtls call=mtls signer=b trust=a,b",
+                "accept=mtls call=mtls signer=b trust=b",
+            ]
+        );
+    }
+
+    #[test]
+    fn permissive_asks_also_for_proxies_that_are_away() {
+        let permissive = mesh("a", "PERMISSIVE", &["a"]);
+        let both = off().next(&permissive).unwrap();
+        let call = both.next(&permissive).unwrap();
+        assert!(both.needs_everybody(&call, &permissive));
+        assert!(!off().needs_everybody(&both, &permissive));
+        assert!(!both.needs_everybody(&call, &mesh("a", "STRICT", &["a"])));
+    }
+}

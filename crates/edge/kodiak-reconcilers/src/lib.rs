@@ -1,0 +1,15 @@
+//! What the leading control plane keeps in order by itself: virtual addresses, and the steps of mutual TLS.
+//!
+//! **Invariant:** a reconciler is told *that* something changed, never *what*; running twice is harmless.
+//! **Invariant:** only the leader writes, and every write expects what it has read.
+//! **Invariant:** nothing is decided here; the decisions are pure functions in `kodiak-views`.
+
+mod documents;
+mod leader;
+mod mtls;
+mod progress;
+mod vips;
+
+pub use documents::{ROLLOUT, VIPS, read};
+pub use mtls::run as run_mtls;
+pub use vips::{Services, run as run_vips};

@@ -1,0 +1,83 @@
+//! Takes a mesh from one way of mutual TLS to another, step by step, as its proxies acknowledge.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use kodiak_store::{Change, Store, StoreError, Watch};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    documents::{self, ROLLOUT},
+    leader::{PAUSE, leads},
+    progress::{Meshes, Step},
+};
+
+/// How often somebody who waits is told for whom.
+const REMIND: Duration = Duration::from_secs(30);
+
+/// Runs until `drain`, or until the store is closed.
+pub async fn run(store: Store, drain: CancellationToken) -> Result<(), StoreError> {
+    let mut watch = store.watch(0)?;
+    let mut leadership = store.leadership();
+    let mut meshes = Meshes::default();
+    let mut unfinished: BTreeSet<Arc<str>> = BTreeSet::new();
+    let mut remind = tokio::time::interval(REMIND);
+    loop {
+        tokio::select! {
+            biased;
+            () = drain.cancelled() => return Ok(()),
+            change = watch.next() => unfinished.extend(gather(&change?, &mut watch, &mut meshes)?),
+            _ = leadership.changed() => (),
+            _ = remind.tick() => report(&meshes, &unfinished),
+            () = tokio::time::sleep(PAUSE), if !unfinished.is_empty() => (),
+        }
+        if leads(&store) {
+            advance(&store, &meshes, &mut unfinished).await;
+        }
+    }
+}
+
+fn gather(first: &Change, watch: &mut Watch, meshes: &mut Meshes) -> Result<BTreeSet<Arc<str>>, StoreError> {
+    let mut changed: BTreeSet<Arc<str>> = meshes.apply(first).into_iter().collect();
+    while let Some(change) = watch.try_next()? {
+        changed.extend(meshes.apply(&change));
+    }
+    Ok(changed)
+}
+
+async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<str>>) {
+    for mesh in std::mem::take(unfinished) {
+        let step = meshes.get(&mesh).map_or(Step::Done, |progress| progress.step());
+        let next = match step {
+            Step::Done => continue,
+            Step::Wait(_) => {
+                unfinished.insert(mesh);
+                continue;
+            }
+            Step::Take(next) => next,
+        };
+        let old = store.get(&documents::key(&mesh, ROLLOUT));
+        match documents::write(store, &mesh, ROLLOUT, old.as_ref(), &next).await {
+            Ok(true) => tracing::info!(mesh = &*mesh, step = next.token(), "Took a step of mTLS."),
+            // What was written instead comes through the watch.
+            Ok(false) => (),
+            Err(error) => {
+                tracing::warn!(%error, mesh = &*mesh, "Cannot store a step of mTLS; will try again.");
+                unfinished.insert(mesh);
+            }
+        }
+    }
+}
+
+fn report(meshes: &Meshes, unfinished: &BTreeSet<Arc<str>>) {
+    for mesh in unfinished {
+        if let Some(Step::Wait(proxies)) = meshes.get(mesh).map(|progress| progress.step()) {
+            let (count, first) = (proxies.len(), proxies.first().map(ToString::to_string).unwrap_or_default());
+            tracing::info!(
+                mesh = &**mesh,
+                count,
+                first,
+                "A step of mTLS waits for proxies to acknowledge the one before."
+            );
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! How far the proxies of a mesh are with mutual TLS, kept up to date by changes of the store.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use kodiak_catalog::spec_of;
+use kodiak_model::kinds::{dataplane::Dataplane, dataplane_insight::DataplaneInsight, mesh::Mesh};
+use kodiak_store::{Change, ChangeKind, Record};
+use kodiak_views::rollout::Rollout;
+
+use crate::documents::{self, ROLLOUT};
+
+#[derive(Default)]
+pub(crate) struct Meshes(BTreeMap<Arc<str>, Progress>);
+
+#[derive(Default)]
+pub(crate) struct Progress {
+    target: Option<Rollout>,
+    current: Option<Rollout>,
+    /// What each proxy has acknowledged; `None` when it is not connected.
+    acknowledged: BTreeMap<Arc<str>, Option<String>>,
+    /// Those that take calls.
+    servers: BTreeSet<Arc<str>>,
+}
+
+/// What there is to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The mesh is where it wants to be.
+    Done,
+    /// To be written: all have acknowledged what is in force now.
+    Take(Rollout),
+    /// These proxies have not acknowledged it yet.
+    Wait(Vec<Arc<str>>),
+}
+
+impl Meshes {
+    /// The mesh for which something changed.
+    pub(crate) fn apply(&mut self, change: &Change) -> Option<Arc<str>> {
+        let Change { key, kind, .. } = change;
+        let record = match kind {
+            ChangeKind::Put(record) => Some(record),
+            ChangeKind::Deleted => None,
+        };
+        let mesh = match &*key.kind {
+            "Mesh" => &key.name,
+            "Dataplane" | "DataplaneInsight" => &key.mesh,
+            "Config" if &*key.name == ROLLOUT => &key.mesh,
+            _ => return None,
+        };
+        let progress = self.0.entry(mesh.clone()).or_default();
+        match &*key.kind {
+            "Mesh" => progress.target = record.and_then(spec_of::<Mesh>).map(|mesh| Rollout::target(&mesh)),
+            "Dataplane" => progress.server(&key.name, record),
+            "DataplaneInsight" => progress.insight(&key.name, record),
+            _ => progress.current = record.and_then(documents::read),
+        }
+        if progress.target.is_none() && progress.acknowledged.is_empty() && progress.servers.is_empty() {
+            self.0.remove(mesh);
+        }
+        Some(mesh.clone())
+    }
+
+    pub(crate) fn get(&self, mesh: &str) -> Option<&Progress> {
+        self.0.get(mesh)
+    }
+}
+
+impl Progress {
+    fn server(&mut self, name: &Arc<str>, record: Option<&Record>) {
+        let serves = record.and_then(spec_of::<Dataplane>).is_some_and(|dataplane| !dataplane.inbounds().is_empty());
+        if serves {
+            self.servers.insert(name.clone());
+        } else {
+            self.servers.remove(name);
+        }
+    }
+
+    fn insight(&mut self, name: &Arc<str>, record: Option<&Record>) {
+        let Some(insight) = record.and_then(spec_of::<DataplaneInsight>) else {
+            self.acknowledged.remove(name);
+            return;
+        };
+        let acknowledged = insight.mtls.as_ref().map(|mtls| mtls.acknowledged.clone()).unwrap_or_default();
+        self.acknowledged.insert(name.clone(), insight.is_online().then_some(acknowledged));
+    }
+
+    pub(crate) fn step(&self) -> Step {
+        let Some(target) = &self.target else { return Step::Done };
+        // A mesh that is seen for the first time is where it wants to be: nobody relies on anything else.
+        let Some(current) = &self.current else { return Step::Take(target.clone()) };
+        let Some(next) = current.next(target) else { return Step::Done };
+        let token = current.token();
+        let connected =
+            self.acknowledged.iter().filter_map(|(name, acknowledged)| Some((name, acknowledged.as_ref()?)));
+        let mut waiting: BTreeSet<&Arc<str>> =
+            connected.filter(|(_, acknowledged)| **acknowledged != token).map(|(name, _)| name).collect();
+        if current.needs_everybody(&next, target) {
+            let away = |name: &&Arc<str>| self.acknowledged.get(*name).is_none_or(Option::is_none);
+            waiting.extend(self.servers.iter().filter(away));
+        }
+        if waiting.is_empty() { Step::Take(next) } else { Step::Wait(waiting.into_iter().cloned().collect()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strict() -> Rollout {
+        let mesh = r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin"}]}}"#;
+        Rollout::target(&serde_json::from_str(mesh).unwrap())
+    }
+
+    fn proxies(acknowledged: &[(&str, Option<&str>)]) -> BTreeMap<Arc<str>, Option<String>> {
+        acknowledged.iter().map(|(name, token)| (Arc::from(*name), token.map(str::to_owned))).collect()
+    }
+
+    #[test]
+    fn a_new_mesh_is_where_it_wants_to_be() {
+        let progress = Progress { target: Some(strict()), ..Progress::default() };
+        assert_eq!(progress.step(), Step::Take(strict()));
+    }
+
+    #[test]
+    fn a_step_waits_for_every_connected_proxy() {
+        let both = Rollout::default().next(&strict()).unwrap();
+        let mut progress = Progress {
+            target: Some(strict()),
+            current: Some(both.clone()),
+            acknowledged: proxies(&[("a", Some(&both.token())), ("b", Some("")), ("away", None)]),
+            servers: BTreeSet::new(),
+        };
+        assert_eq!(progress.step(), Step::Wait(vec!["b".into()]));
+        progress.acknowledged = proxies(&[("a", Some(&both.token())), ("b", Some(&both.token())), ("away", None)]);
+        assert_eq!(progress.step(), Step::Take(both.next(&strict()).unwrap()));
+        progress.current = Some(strict());
+        assert_eq!(progress.step(), Step::Done);
+    }
+
+    #[test]
+    fn nobody_connected_means_nobody_to_wait_for() {
+        let progress = Progress { target: Some(strict()), current: Some(Rollout::default()), ..Progress::default() };
+        assert!(matches!(progress.step(), Step::Take(_)));
+    }
+}

@@ -1,0 +1,66 @@
+//! Gives every service its virtual address.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use kodiak_store::{Store, StoreError};
+use kodiak_views::vips::Vips;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    documents::{self, VIPS},
+    leader::{PAUSE, lead, leads},
+};
+
+/// An address stays with its service for so long after nobody serves it any more.
+const KEEP: SignedDuration = SignedDuration::from_hours(24);
+/// How often to look for addresses that may be forgotten.
+const PERIOD: Duration = Duration::from_hours(1);
+
+/// The services of each mesh, as the writer sees them.
+pub type Services = BTreeMap<Arc<str>, Arc<BTreeSet<Arc<str>>>>;
+
+/// Runs until `drain`.
+pub async fn run(store: Store, mut services: watch::Receiver<Services>, drain: CancellationToken) {
+    let mut leadership = store.leadership();
+    let mut period = tokio::time::interval(PERIOD);
+    while lead(&mut leadership, &drain).await {
+        let now = services.borrow_and_update().clone();
+        let mut failed = false;
+        for (mesh, services) in now.iter().filter(|_| leads(&store)) {
+            if let Err(error) = assign(&store, mesh, services).await {
+                tracing::warn!(%error, mesh = &**mesh, "Cannot store virtual addresses; will try again.");
+                failed = true;
+            }
+        }
+        tokio::select! {
+            biased;
+            () = drain.cancelled() => return,
+            () = tokio::time::sleep(PAUSE), if failed => (),
+            changed = services.changed(), if !failed => if changed.is_err() { return },
+            _ = period.tick() => (),
+        }
+    }
+}
+
+async fn assign(store: &Store, mesh: &str, services: &BTreeSet<Arc<str>>) -> Result<(), StoreError> {
+    loop {
+        let old = store.get(&documents::key(mesh, VIPS));
+        let known: Vips = old.as_ref().and_then(documents::read).unwrap_or_default();
+        let Ok(next) = known.assign(services, Timestamp::now(), KEEP) else {
+            tracing::error!(mesh, "No virtual address is left; new services of this mesh have none.");
+            return Ok(());
+        };
+        if next == known || store.get(&kodiak_model::ResourceKey::global("Mesh", mesh)).is_none() {
+            return Ok(());
+        }
+        if documents::write(store, mesh, VIPS, old.as_ref(), &next).await? {
+            return Ok(());
+        }
+    }
+}
