@@ -1,1 +1,39 @@
-//! The proxies that are connected, and their lives.
+//! The proxies that are connected to this control plane: who they are, how long they stay, and what is seen of them.
+//!
+//! In: streams that introduce themselves ([`kodiak_ads::Proxies`]), and what they report. Out: [`ProxyEvent`]s for
+//! whoever makes their configuration, Dataplanes that proxies bring with them, and their DataplaneInsights.
+//!
+//! - `admission` decides who may connect; `credential` holds tokens against what they are shown for.
+//! - `registry` knows the streams; `insight` is what one of them has done, `flush` writes it down.
+//! - `run` is the one task: it writes insights, and deletes what proxies have left behind.
+//! - `bootstrap` and `drain` are the two requests that are no streams.
+//!
+//! **Invariant:** a stream has a token that is good for the Dataplane in force, or it is closed.
+//! **Invariant:** a proxy has one stream here, the newest.
+//! **Invariant:** what is written here is observed; nothing of it says what a proxy is to have.
+//! **Invariant:** a token is never printed.
+
+mod admission;
+mod answer;
+mod batch;
+pub mod bootstrap;
+mod credential;
+mod dataplane;
+mod departure;
+mod drain;
+mod finalize;
+mod flush;
+mod insight;
+mod metadata;
+mod recheck;
+mod registry;
+mod rollout;
+mod run;
+mod settings;
+mod status;
+mod stream;
+
+pub use bootstrap::BootstrapFacts;
+pub use registry::{ProxyEvent, Registry};
+pub use settings::{Authn, CheckAuthority, Clock, MakeBootstrap, Observer, Settings};
+pub use status::{ProxyStatus, TypeStatus};

@@ -37,6 +37,9 @@ pub struct MtlsInsight {
     /// Whose certificates the proxy believes.
     #[serde(skip_serializing_if = "is_default")]
     pub supported_backends: Vec<String>,
+    /// The step of a change of identities that the proxy has last acknowledged in full. Only the control plane reads it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub acknowledged: String,
 }
 
 /// What became of the telemetry settings on the proxy's side.

@@ -1,0 +1,184 @@
+//! Who may connect.
+
+use std::sync::Arc;
+
+use kodiak_ads::{Closing, Hello, Session};
+use kodiak_catalog::{Refusal, Target};
+use kodiak_envoy::google::protobuf::Struct;
+use kodiak_model::{ProxyKey, labels, subscription::Subscription};
+use kodiak_xds_stream::TypeUrl;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use crate::{
+    Registry,
+    credential::{self, Proof},
+    dataplane::{self, Brought},
+    insight::{Due, Observation},
+    metadata,
+    rollout::Rollout,
+    status::TypeStatus,
+    stream::{Reporter, Stream},
+};
+
+/// What is said of every fault in the Dataplane that a proxy brings.
+const NOT_REGISTERED: &str = "could not register proxy passed in kuma-dp run";
+
+impl Registry {
+    pub(crate) async fn admit(&self, hello: Hello) -> Result<Session, Closing> {
+        let admitted = self.try_admit(hello).await;
+        if let Err(refused) = &admitted {
+            tracing::info!(code = refused.code, reason = refused.message, "Refused a proxy.");
+            if let Some(observer) = &self.0.settings.observer {
+                observer.refused();
+            }
+        }
+        admitted
+    }
+
+    async fn try_admit(&self, hello: Hello) -> Result<Session, Closing> {
+        if self.is_stopping() {
+            return Err(closing(Closing::UNAVAILABLE, "this control plane is stopping"));
+        }
+        let key = proxy_of(&hello)?;
+        let node = Arc::new(hello.node.metadata.clone().unwrap_or_default());
+        let _registering = self.0.registering.read().await;
+        let (proof, brought) = self.authenticate(&key, &node, &hello)?;
+        let from_metadata = brought.is_some();
+        let registered = match brought {
+            Some(brought) => self.register(&key, brought).await,
+            None => self.undrain(&key).await,
+        };
+        registered.map_err(|refusal| not_registered(&refusal))?;
+        let session = self.open(key.clone(), &hello, node, &proof, from_metadata);
+        // Its token may have been revoked meanwhile, when there was no stream yet to be closed.
+        self.recheck_proxy(&key);
+        Ok(session)
+    }
+
+    async fn register(&self, key: &ProxyKey, brought: Brought) -> Result<(), Refusal> {
+        let is_new = self.0.catalog.store().get(&key.dataplane()).is_none();
+        if is_new {
+            self.expect_arrival(key);
+        }
+        let target = Target { kind: dataplane::kind(), mesh: &key.mesh, name: &key.name };
+        let outcome = self.0.catalog.put(target, brought.document, false).await;
+        if is_new && outcome.is_err() {
+            self.forget_arrival(key);
+        }
+        outcome.map(drop)
+    }
+
+    /// The token must be good for the Dataplane that will be in force.
+    fn authenticate(&self, key: &ProxyKey, node: &Struct, hello: &Hello) -> Result<(Proof, Option<Brought>), Closing> {
+        let denied = |reason: String| closing(Closing::UNAUTHENTICATED, reason);
+        let snapshot = self.0.catalog.store().snapshot();
+        let Some(mesh) = dataplane::mesh(&snapshot, &key.mesh) else {
+            return Err(denied(format!("mesh: mesh {:?} does not exist", key.mesh)));
+        };
+        let proof =
+            credential::verify(&self.0.catalog, &self.0.settings, &key.mesh, &hello.credential).map_err(denied)?;
+        let stored = dataplane::stored(&snapshot, key);
+        let Some(text) = metadata::resource(node) else {
+            let stored = stored.ok_or_else(|| {
+                denied(format!(
+                    "resource {:?} not found; create a Dataplane in Kuma CP first or pass it as an argument to kuma-dp",
+                    key.node_id()
+                ))
+            })?;
+            proof.check(&snapshot, key, &stored).map_err(denied)?;
+            return Ok((proof, None));
+        };
+        let invalid = |reason: String| closing(Closing::INVALID_ARGUMENT, format!("{NOT_REGISTERED}: {reason}"));
+        let brought = dataplane::brought(&self.0.catalog, &mesh, key, text).map_err(invalid)?;
+        proof.check(&snapshot, key, &brought.in_force).map_err(denied)?;
+        // Nobody pushes another's proxy out by taking its name.
+        if let Some(stored) = stored.filter(|_| !self.may_be_replaced(key)) {
+            proof.check(&snapshot, key, &stored).map_err(|reason| {
+                denied(format!("{reason}; this is about the Dataplane that is stored, which would be replaced"))
+            })?;
+        }
+        let has_label = brought.in_force.labels.contains_key(labels::WORKLOAD);
+        if !has_label && credential::identity_is_workload(&snapshot, &key.mesh, &brought.in_force) {
+            let reason = format!("the identity of this proxy is made from its label {:?}; add it", labels::WORKLOAD);
+            return Err(invalid(reason));
+        }
+        Ok((proof, Some(brought)))
+    }
+
+    /// A proxy that brought its Dataplane and left may come back as something else.
+    fn may_be_replaced(&self, key: &ProxyKey) -> bool {
+        let state = self.state();
+        state.brought.contains(key) && !state.streams.contains_key(key)
+    }
+
+    fn open(&self, key: ProxyKey, hello: &Hello, node: Arc<Struct>, proof: &Proof, from_metadata: bool) -> Session {
+        let now = self.now();
+        let id = self.state().next_id();
+        let (snapshots, snapshots_of_session) = watch::channel(None);
+        let (closing, closing_of_session) = watch::channel(None);
+        let version = metadata::version(&node);
+        let mut observation = Observation {
+            key: key.clone(),
+            subscription: Subscription {
+                id: Uuid::new_v4().to_string(),
+                control_plane_instance_id: self.0.settings.instance_id.clone(),
+                connect_time: Some(now.to_string()),
+                version: version.clone(),
+                ..Subscription::default()
+            },
+            metadata: metadata::for_insight(&node),
+            certificate: None,
+            acknowledged: None,
+            due: Due::Now,
+            changes: 0,
+            written: None,
+        };
+        let types = TypeUrl::ALL.map(TypeStatus::new);
+        observation.count(&types, now);
+        let stream = Stream {
+            id,
+            protocol: hello.protocol,
+            connected: now,
+            credential: hello.credential.clone(),
+            expires: proof.expires(),
+            from_metadata,
+            version,
+            snapshots,
+            closing,
+            rollout: Rollout::default(),
+            types,
+            settled: None,
+            bytes: 0,
+            faults: Vec::new(),
+        };
+        self.arrived(stream, observation, node);
+        tracing::debug!(proxy = %key, peer = %hello.peer, "A proxy has connected.");
+        let report = Box::new(Reporter { registry: self.clone(), key, id });
+        Session { snapshots: snapshots_of_session, closing: closing_of_session, report }
+    }
+}
+
+fn proxy_of(hello: &Hello) -> Result<ProxyKey, Closing> {
+    let invalid = |reason: String| closing(Closing::INVALID_ARGUMENT, reason);
+    let proxy_type = hello.node.metadata.as_ref().and_then(metadata::proxy_type).unwrap_or("dataplane");
+    if proxy_type != "dataplane" {
+        return Err(invalid(format!("a proxy of type {proxy_type:?} is not served here, only \"dataplane\" is")));
+    }
+    let id = &hello.node.id;
+    ProxyKey::from_node_id(id).ok_or_else(|| invalid(format!("node.id must be <mesh>.<name>, and is {id:?}")))
+}
+
+fn not_registered(refusal: &Refusal) -> Closing {
+    let reason = format!("{NOT_REGISTERED}: {refusal}");
+    match refusal {
+        Refusal::Malformed(_) | Refusal::Invalid { .. } => closing(Closing::INVALID_ARGUMENT, reason),
+        Refusal::NoMesh | Refusal::NotFound | Refusal::Conflict(_) | Refusal::Store(_) | Refusal::Make(_) => {
+            closing(Closing::UNAVAILABLE, reason)
+        }
+    }
+}
+
+fn closing(code: u8, message: impl Into<String>) -> Closing {
+    Closing { code, message: message.into() }
+}

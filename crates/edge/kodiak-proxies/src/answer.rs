@@ -1,0 +1,59 @@
+//! The port's questions, and the forms of its answers.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, header};
+use kodiak_ads::{Closing, Hello, Proxies, Reply, Session, proxies::Answer};
+use serde_json::Value;
+
+use crate::Registry;
+
+/// A Dataplane, a certificate and a token fit in many times.
+const LONGEST_BODY: usize = 1024 * 1024;
+
+impl Proxies for Registry {
+    fn connect(&self, hello: Hello) -> Answer<'_, Result<Session, Closing>> {
+        Box::pin(self.admit(hello))
+    }
+
+    fn answer(&self, request: Request<Bytes>, _: SocketAddr) -> Answer<'_, Reply> {
+        Box::pin(async move {
+            let path = request.uri().path();
+            if !matches!(path, "/bootstrap" | "/drain") {
+                return empty(StatusCode::NOT_FOUND);
+            }
+            if request.method() != Method::POST {
+                return text(StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes POST only"));
+            }
+            if request.body().len() > LONGEST_BODY {
+                return text(StatusCode::PAYLOAD_TOO_LARGE, format!("the request is longer than {LONGEST_BODY} bytes"));
+            }
+            if path == "/drain" {
+                return self.drain(request.headers(), request.body()).await;
+            }
+            self.bootstrap(&request)
+        })
+    }
+}
+
+pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Reply {
+    reply(status, "text/plain", text.into())
+}
+
+pub(crate) fn json_reply(json: &Value) -> Reply {
+    reply(StatusCode::OK, "application/json", json.to_string())
+}
+
+pub(crate) fn empty(status: StatusCode) -> Reply {
+    let mut reply = Reply::default();
+    *reply.status_mut() = status;
+    reply
+}
+
+pub(crate) fn reply(status: StatusCode, content_type: &'static str, body: String) -> Reply {
+    let mut reply = Reply::new(body.into());
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
+    reply
+}

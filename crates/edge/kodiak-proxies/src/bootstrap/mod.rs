@@ -1,0 +1,205 @@
+//! `POST /bootstrap`: what an Envoy needs to start.
+//!
+//! The token is only asked for here. It is verified on every stream, where it counts.
+
+mod facts;
+mod host;
+mod request;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use http::{Request, StatusCode, header};
+use kodiak_ads::Reply;
+use kodiak_model::{
+    ProxyKey,
+    kinds::{
+        dataplane::Dataplane,
+        mesh::{Mesh, MeshServicesMode},
+    },
+    labels, tags,
+};
+use kodiak_xds::input::AdminEndpoint;
+use serde_json::{Value, json};
+
+use crate::{
+    Registry,
+    answer::{empty, json_reply, reply, text},
+    dataplane::{self, InForce},
+    settings::Authn,
+};
+use request::BootstrapRequest;
+
+pub use facts::{BootstrapFacts, NodeFacts};
+
+const TOKEN_REQUIRED: &str = "Dataplane Token is required. Generate token using 'kumactl generate dataplane-token > /path/file' \
+     and provide it via --dataplane-token-file=/path/file argument to Kuma DP";
+const ADMIN_PORT: u32 = 9901;
+const ADMIN_SOCKET: &str = "kuma-envoy-admin";
+/// What the system takes as the path of a socket, without its ending.
+const LONGEST_SOCKET_PATH: usize = 98;
+
+/// A request that is not answered with a configuration.
+enum Fault {
+    /// What was asked for is wrong; asking again does not help.
+    Invalid(String),
+    /// It does not fit how the control plane is set up.
+    Setup(String),
+    /// There is no Dataplane yet. The runner asks again.
+    NotFound,
+}
+
+impl Registry {
+    pub(crate) fn bootstrap(&self, request: &Request<Bytes>) -> Reply {
+        let parsed: BootstrapRequest = match serde_json::from_slice(request.body()) {
+            Ok(parsed) => parsed,
+            Err(error) => return text(StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}")),
+        };
+        let (facts, address) = match self.facts(request, &parsed) {
+            Ok(found) => found,
+            Err(Fault::Invalid(reason)) => return text(StatusCode::UNPROCESSABLE_ENTITY, reason),
+            Err(Fault::Setup(reason)) => return text(StatusCode::BAD_REQUEST, reason),
+            Err(Fault::NotFound) => return empty(StatusCode::NOT_FOUND),
+        };
+        let yaml = (self.0.settings.bootstrap)(&facts);
+        let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+        if accept != Some("application/json") {
+            return reply(StatusCode::OK, "text/x-yaml", yaml);
+        }
+        json_reply(&json!({
+            "bootstrap": BASE64_STANDARD.encode(yaml),
+            "kumaSidecarConfiguration": {
+                "networking": { "corefileTemplate": null, "address": address },
+                "metrics": { "aggregate": [] },
+            },
+        }))
+    }
+
+    /// The facts, and the address of the proxy.
+    fn facts(&self, request: &Request<Bytes>, parsed: &BootstrapRequest) -> Result<(BootstrapFacts, String), Fault> {
+        let settings = &self.0.settings;
+        let has_token = parsed.dataplane_token.0.is_some() || !parsed.dataplane_token_path.is_empty();
+        if settings.authn != Authn::None && !has_token {
+            return Err(Fault::Invalid(TOKEN_REQUIRED.to_owned()));
+        }
+        if !matches!(parsed.proxy_type.as_str(), "" | "dataplane") {
+            let reason = format!("proxyType: {:?} is not served here, only \"dataplane\" is", parsed.proxy_type);
+            return Err(Fault::Invalid(reason));
+        }
+        let host = self.host(request)?;
+        let key = ProxyKey::new(&parsed.mesh, &parsed.name);
+        let (mesh, dataplane) = self.dataplane(&key, parsed)?;
+        let ca = self.authority(parsed)?;
+        let address = dataplane.spec.networking.as_ref().map(|networking| networking.address.clone());
+        let facts = BootstrapFacts {
+            cluster: cluster(&dataplane),
+            metadata: node_facts(parsed, &dataplane.spec),
+            host,
+            port: settings.xds_port,
+            ca,
+            token: parsed.dataplane_token.clone(),
+            token_path: Some(parsed.dataplane_token_path.clone()).filter(|path| !path.is_empty()),
+            delta: settings.default_delta || parsed.has("feature-delta-grpc"),
+            admin: admin(settings.admin_socket, &parsed.workdir, &dataplane.spec),
+            unified_naming: parsed.has("feature-unified-resource-naming")
+                && mesh.mesh_services_mode() == MeshServicesMode::Exclusive,
+            operating_system: parsed.operating_system.clone(),
+            max_heap_size_bytes: parsed.resources.max_heap_size_bytes,
+            is_gateway: dataplane.spec.is_builtin_gateway(),
+            proxy: key,
+        };
+        Ok((facts, address.unwrap_or_default()))
+    }
+
+    /// Where the proxy will connect to. It must be a name that the certificate there has.
+    fn host(&self, request: &Request<Bytes>) -> Result<String, Fault> {
+        if let Some(host) = &self.0.settings.xds_host {
+            return Ok(host.clone());
+        }
+        let host = host::asked(request)
+            .ok_or_else(|| Fault::Setup("the request has no host; send it to a name or an address".to_owned()))?;
+        let names = &self.0.settings.server_names;
+        if !host::is_named(&host, names) {
+            return Err(Fault::Setup(format!(
+                "the certificate of the control plane is not for {host:?}, only for {names:?}; reach the control plane \
+                 by one of these, or give it a certificate that names {host:?}"
+            )));
+        }
+        Ok(host)
+    }
+
+    fn dataplane(&self, key: &ProxyKey, parsed: &BootstrapRequest) -> Result<(Mesh, InForce), Fault> {
+        let snapshot = self.0.catalog.store().snapshot();
+        let missing = || Fault::Invalid(format!("mesh: mesh {:?} does not exist", key.mesh));
+        let mesh = dataplane::mesh(&snapshot, &key.mesh).ok_or_else(missing)?;
+        let dataplane = if parsed.dataplane_resource.is_empty() {
+            dataplane::stored(&snapshot, key).ok_or(Fault::NotFound)?
+        } else {
+            let brought = dataplane::brought(&self.0.catalog, &mesh, key, &parsed.dataplane_resource);
+            brought.map_err(Fault::Invalid)?.in_force
+        };
+        let networking = dataplane.spec.networking.as_ref();
+        let redirected = networking.is_some_and(|networking| networking.transparent_proxying.is_some());
+        if (redirected || parsed.dataplane_config.is_some()) && !dataplane.spec.outbounds().is_empty() {
+            let reason = "outbound: should be empty since dataplane is in Transparent Proxying mode";
+            return Err(Fault::Invalid(reason.to_owned()));
+        }
+        Ok((mesh, dataplane))
+    }
+
+    /// Whom the proxy will believe the control plane by.
+    fn authority(&self, parsed: &BootstrapRequest) -> Result<Option<String>, Fault> {
+        let brought = Some(&parsed.ca_cert).filter(|ca| !ca.is_empty());
+        let Some(ca) = brought.or(self.0.settings.ca.as_ref()) else { return Ok(None) };
+        let origin = if brought.is_some() { "the proxy" } else { "the control plane" };
+        (self.0.settings.check_authority)(ca).map_err(|reason| {
+            Fault::Setup(format!(
+                "the certificate that {origin} gives to verify the control plane is not one of an authority: {reason}; \
+                 give the authority's with --ca-cert-file"
+            ))
+        })?;
+        Ok(Some(ca.clone()))
+    }
+}
+
+/// The first service of the proxy; in meshes without tags, its workload.
+fn cluster(dataplane: &InForce) -> String {
+    let service = dataplane.spec.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).min();
+    service.or(dataplane.labels.get(labels::WORKLOAD)).map_or_else(|| "unknown".to_owned(), Clone::clone)
+}
+
+fn admin_port(dataplane: &Dataplane) -> u32 {
+    let admin = dataplane.networking.as_ref().and_then(|networking| networking.admin.as_ref());
+    admin.map(|admin| admin.port).filter(|port| *port != 0).unwrap_or(ADMIN_PORT)
+}
+
+fn admin(socket: bool, workdir: &str, dataplane: &Dataplane) -> AdminEndpoint {
+    if !socket || workdir.is_empty() {
+        return AdminEndpoint::Address { address: "127.0.0.1".to_owned(), port: admin_port(dataplane) };
+    }
+    let path = format!("{}/{ADMIN_SOCKET}", workdir.trim_end_matches('/'));
+    let end = path.floor_char_boundary(LONGEST_SOCKET_PATH);
+    AdminEndpoint::Socket(format!("{}.sock", &path[..end]))
+}
+
+fn node_facts(parsed: &BootstrapRequest, dataplane: &Dataplane) -> NodeFacts {
+    let some = |value: &Option<Value>| value.clone().filter(|value| !value.is_null());
+    NodeFacts {
+        version: parsed.version.clone(),
+        features: parsed.features.clone(),
+        workdir: parsed.workdir.clone(),
+        metrics_cert_path: parsed.metrics_resources.cert_path.clone(),
+        metrics_key_path: parsed.metrics_resources.key_path.clone(),
+        system_ca_path: parsed.system_ca_path.clone(),
+        ipv6_enabled: parsed.ipv6_enabled,
+        spire_socket_path: parsed.spire_resources.socket_path.clone(),
+        resource: Some(parsed.dataplane_resource.clone()).filter(|text| !text.is_empty()),
+        admin_port: admin_port(dataplane),
+        dns_port: parsed.dns_port,
+        readiness_port: parsed.readiness_port,
+        app_probe_proxy_enabled: parsed.app_probe_proxy_enabled,
+        proxy_type: "dataplane".to_owned(),
+        dynamic_metadata: parsed.dynamic_metadata.clone(),
+        transparent_proxy: some(&parsed.dataplane_config),
+        otel_env: some(&parsed.otel_env),
+    }
+}

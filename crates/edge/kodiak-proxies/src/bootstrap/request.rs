@@ -1,0 +1,92 @@
+//! What `POST /bootstrap` is asked with.
+
+use std::collections::BTreeMap;
+
+use kodiak_ads::Credential;
+use kodiak_model::subscription::Version;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// Unknown keys are left alone: newer runners say more.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct BootstrapRequest {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) mesh: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) name: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) proxy_type: String,
+    #[serde(deserialize_with = "credential")]
+    pub(super) dataplane_token: Credential,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) dataplane_token_path: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) dataplane_resource: String,
+    pub(super) version: Option<Version>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) ca_cert: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) dynamic_metadata: BTreeMap<String, String>,
+    pub(super) otel_env: Option<Value>,
+    pub(super) dns_port: Option<u16>,
+    pub(super) readiness_port: Option<u16>,
+    /// Says the opposite of its name: true turns the probe proxy on. It was released like this, and stays.
+    #[serde(rename = "appProbeProxyDisabled", deserialize_with = "or_default")]
+    pub(super) app_probe_proxy_enabled: bool,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) operating_system: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) features: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) resources: Resources,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) workdir: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) metrics_resources: MetricsResources,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) system_ca_path: String,
+    pub(super) dataplane_config: Option<Value>,
+    #[serde(rename = "ipv6Enabled", deserialize_with = "or_default")]
+    pub(super) ipv6_enabled: bool,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) spire_resources: SpireResources,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Resources {
+    pub(super) max_heap_size_bytes: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct MetricsResources {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) cert_path: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) key_path: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct SpireResources {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) socket_path: String,
+}
+
+impl BootstrapRequest {
+    pub(super) fn has(&self, feature: &str) -> bool {
+        self.features.iter().any(|has| has == feature)
+    }
+}
+
+/// Go writes `null` for what is empty.
+fn or_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+fn credential<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Credential, D::Error> {
+    let token: Option<String> = Option::deserialize(deserializer)?;
+    Ok(Credential(token.filter(|token| !token.is_empty())))
+}

@@ -1,0 +1,113 @@
+//! Does who connects have a token for the Dataplane they speak for?
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kodiak_ads::Credential;
+use kodiak_catalog::{Catalog, spec_of};
+use kodiak_model::{
+    ProxyKey,
+    go_template::Template,
+    kinds::mesh_identity::{DEFAULT_PATH_ON_UNIVERSAL, FUNCTIONS, MeshIdentity, PATH_FIELDS},
+    labels,
+};
+use kodiak_store::Snapshot;
+use kodiak_tokens::{DataplaneClaims, ProxyFacts, Verified, check_dataplane, names::TokenKind, verify_dataplane};
+
+use crate::{
+    dataplane::InForce,
+    settings::{Authn, Settings},
+};
+
+/// What a token says, once it is verified. Nothing when nobody asks for tokens.
+pub(crate) struct Proof(Option<Verified<DataplaneClaims>>);
+
+/// Verifies the token by itself: its signature, its times, and that it was not revoked.
+pub(crate) fn verify(
+    catalog: &Catalog,
+    settings: &Settings,
+    mesh: &str,
+    credential: &Credential,
+) -> Result<Proof, String> {
+    match settings.authn {
+        Authn::None => Ok(Proof(None)),
+        Authn::DataplaneToken => {
+            let missing = "authentication failed: there is no token; send one dataplane token in `authorization`";
+            let token = credential.0.as_deref().filter(|token| !token.is_empty()).ok_or(missing)?;
+            let keys = catalog.token_keys(TokenKind::Dataplane { mesh });
+            let verified = verify_dataplane(token, &keys, (settings.now)());
+            verified.map(|verified| Proof(Some(verified))).map_err(failed)
+        }
+    }
+}
+
+impl Proof {
+    /// From then on it is worth nothing.
+    pub(crate) fn expires(&self) -> Option<Timestamp> {
+        self.0.as_ref().map(|verified| verified.expires)
+    }
+
+    /// Holds every claim against the Dataplane.
+    pub(crate) fn check(&self, snapshot: &Snapshot, key: &ProxyKey, dataplane: &InForce) -> Result<(), String> {
+        let Some(verified) = &self.0 else { return Ok(()) };
+        let tags: Vec<_> = dataplane.spec.tag_sets().collect();
+        let facts = ProxyFacts {
+            name: &key.name,
+            mesh: &key.mesh,
+            tags: &tags,
+            workload: dataplane.labels.get(labels::WORKLOAD).map(String::as_str),
+            identity_from_workload: identity_is_workload(snapshot, &key.mesh, dataplane),
+        };
+        check_dataplane(&verified.claims, &facts).map_err(failed)
+    }
+}
+
+fn failed(reason: impl std::fmt::Display) -> String {
+    format!("authentication failed: {reason}")
+}
+
+/// Whether the SPIFFE ID of this proxy is made from its label `kuma.io/workload`.
+pub(crate) fn identity_is_workload(snapshot: &Snapshot, mesh: &str, dataplane: &InForce) -> bool {
+    let mut best: Option<(usize, MeshIdentity)> = None;
+    // In the order of names: the first among equals wins.
+    for identity in snapshot.list_in("MeshIdentity", mesh).filter_map(spec_of::<MeshIdentity>) {
+        let selector = identity.selector.as_ref().and_then(|selector| selector.dataplane.as_ref());
+        let Some(selector) = selector.filter(|selector| selector.matches(&dataplane.labels)) else { continue };
+        let specificity = selector.specificity();
+        if best.as_ref().is_none_or(|(other, _)| specificity > *other) {
+            best = Some((specificity, identity));
+        }
+    }
+    best.is_some_and(|(_, identity)| {
+        let path = identity.spiffe_id.as_ref().and_then(|id| id.path.as_deref());
+        uses_workload(path.unwrap_or(DEFAULT_PATH_ON_UNIVERSAL))
+    })
+}
+
+/// Two workloads, two paths. Asked in this way, no form of the template is overlooked.
+fn uses_workload(path: &str) -> bool {
+    let Ok(template) = Template::parse(path, &FUNCTIONS) else { return false };
+    let render = |workload: &str| {
+        let value = |field: &str| if field == "Workload" { workload.to_owned() } else { String::new() };
+        let fields: BTreeMap<_, _> = PATH_FIELDS.iter().map(|field| (*field, value(field))).collect();
+        let label = |_: &str, key: &str| Ok(if key == labels::WORKLOAD { workload.to_owned() } else { String::new() });
+        template.render(&fields, &label).ok()
+    };
+    render("a") != render("b")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::uses_workload;
+
+    #[test]
+    fn paths_that_name_the_workload_are_found() {
+        for path in ["/w/{{ .Workload }}", "/w/{{ label \"kuma.io/workload\" }}", "/{{.Workload}}/{{ label \"team\" }}"]
+        {
+            assert!(uses_workload(path), "{path}");
+        }
+        for path in ["/fixed", "/{{ label \"team\" }}", "/{{ .Namespace }}", "/{{ .Workload"] {
+            assert!(!uses_workload(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The Dataplane of a proxy: the one that is stored, or the one that the proxy brings.
+
+use kodiak_catalog::{Catalog, spec_of};
+use kodiak_model::{
+    Draft, Kind, Labels, Place, ProxyKey, ResourceKey, Shape, check,
+    kinds::{
+        dataplane::Dataplane,
+        mesh::{Mesh, MeshServicesMode},
+    },
+    language, yaml,
+};
+use kodiak_store::{Record, Snapshot};
+use serde_json::Value;
+
+/// Longer text is not a Dataplane.
+const LONGEST_TEXT: usize = 256 * 1024;
+
+/// A Dataplane as it is stored, or as it will be.
+pub(crate) struct InForce {
+    pub(crate) labels: Labels,
+    pub(crate) spec: Dataplane,
+}
+
+/// A Dataplane that a proxy brings: what it wrote, and what follows from it.
+pub(crate) struct Brought {
+    pub(crate) document: Value,
+    pub(crate) in_force: InForce,
+}
+
+pub(crate) fn kind() -> &'static Kind {
+    kodiak_kinds::kinds().by_name("Dataplane").expect("Dataplane is in the table of kinds")
+}
+
+pub(crate) fn mesh(snapshot: &Snapshot, name: &str) -> Option<Mesh> {
+    let record = snapshot.get(&ResourceKey::global("Mesh", name))?;
+    Some(spec_of(record).unwrap_or_default())
+}
+
+pub(crate) fn stored(snapshot: &Snapshot, key: &ProxyKey) -> Option<InForce> {
+    in_force(snapshot.get(&key.dataplane())?)
+}
+
+pub(crate) fn in_force(record: &Record) -> Option<InForce> {
+    Some(InForce { labels: (*record.labels).clone(), spec: spec_of(record)? })
+}
+
+/// Reads YAML or JSON. It must be the Dataplane of this proxy, and good by itself.
+pub(crate) fn brought(catalog: &Catalog, mesh: &Mesh, key: &ProxyKey, text: &str) -> Result<Brought, String> {
+    let document = read(text)?;
+    let draft =
+        Draft::from_value(document.clone(), |_| Some(Shape::Legacy)).map_err(|problems| problems.to_string())?;
+    if draft.kind != kind().name {
+        return Err(format!("type: must be Dataplane, and is {:?}", draft.kind));
+    }
+    let named = ProxyKey::new(draft.mesh.as_deref().unwrap_or_default(), &draft.name);
+    if named != *key {
+        return Err(format!("the Dataplane is {named}, and the proxy is {key}; both must be the same"));
+    }
+    let checked = check::check(kind(), draft, catalog.place()).map_err(|problems| problems.to_string())?;
+    let mut spec: Dataplane = language::decode(&checked.spec).map_err(|error| error.to_string())?;
+    if let Place::Zone { name } = catalog.place() {
+        spec.set_zone_tag(name, mesh.mesh_services_mode() == MeshServicesMode::Exclusive);
+    }
+    Ok(Brought { document, in_force: InForce { labels: checked.labels, spec } })
+}
+
+fn read(text: &str) -> Result<Value, String> {
+    if text.len() > LONGEST_TEXT {
+        return Err(format!("the Dataplane is longer than {LONGEST_TEXT} bytes"));
+    }
+    let mut documents = yaml::parse(text).map_err(|error| format!("the Dataplane is not YAML: {error}"))?;
+    match (documents.pop(), documents.is_empty()) {
+        (Some(document), true) => Ok(document.value),
+        (Some(_), false) => Err("there is more than one document; send only the Dataplane".to_owned()),
+        (None, _) => Err("the Dataplane is empty".to_owned()),
+    }
+}

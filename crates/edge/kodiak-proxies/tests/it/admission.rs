@@ -1,0 +1,223 @@
+//! Who is let in, and what becomes of the Dataplane they bring.
+
+use kodiak_ads::{Closing, Proxies};
+use kodiak_proxies::Authn;
+use kodiak_tokens::DataplaneClaims;
+use serde_json::{Value, json};
+
+use crate::bed::{Bed, closing, dataplane, hello, key};
+
+fn with_resource(resource: &Value) -> Value {
+    json!({ "dataplane.resource": resource.to_string() })
+}
+
+fn claims(change: impl FnOnce(&mut DataplaneClaims)) -> DataplaneClaims {
+    let mut claims = DataplaneClaims::default();
+    change(&mut claims);
+    claims
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_brings_its_dataplane() {
+    let bed = Bed::start().await;
+    let _session = bed.connect("web-1").await;
+    let record = bed.record("Dataplane", "web-1").unwrap();
+    assert_eq!(record.labels["kuma.io/zone"], "east");
+    assert_eq!(record.labels["kuma.io/proxy-type"], "sidecar");
+    let stored = bed.dataplane("web-1").unwrap();
+    assert_eq!(stored.inbounds()[0].tags["kuma.io/zone"], "east");
+    assert_eq!(bed.events(), ["+web-1"]);
+    let status = bed.registry.status(&key("web-1")).unwrap();
+    assert!(status.from_metadata);
+    assert_eq!(bed.registry.connected(), [status]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_dataplane_may_be_yaml_or_stored() {
+    let bed = Bed::start().await;
+    let token = Some(bed.token(&DataplaneClaims::default()));
+    let yaml = "type: Dataplane\nmesh: default\nname: web-1\nnetworking: { address: 10.0.0.1 }\n";
+    let proxy = hello("default.web-1", &json!({ "dataplane.resource": yaml }), token.clone());
+    assert!(bed.registry.connect(proxy).await.is_ok());
+    bed.put(dataplane("web-2")).await;
+    let proxy = hello("default.web-2", &json!({}), token);
+    assert!(bed.registry.connect(proxy).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_is_said() {
+    let bed = Bed::start().await;
+    let token = bed.token(&DataplaneClaims::default());
+    let check = async |id: &str, metadata: Value, code: u8, reason: &str| {
+        let refused = bed.refused(hello(id, &metadata, Some(token.clone()))).await;
+        assert_eq!((refused.code, refused.message.as_str()), (code, reason));
+    };
+    let unauthenticated = Closing::UNAUTHENTICATED;
+    let invalid = Closing::INVALID_ARGUMENT;
+    check("web", json!({}), invalid, r#"node.id must be <mesh>.<name>, and is "web""#).await;
+    check(".web", json!({}), invalid, r#"node.id must be <mesh>.<name>, and is ".web""#).await;
+    let ingress = json!({ "dataplane.proxyType": "ingress" });
+    check(".web", ingress, invalid, r#"a proxy of type "ingress" is not served here, only "dataplane" is"#).await;
+    check("other.web", json!({}), unauthenticated, r#"mesh: mesh "other" does not exist"#).await;
+    let missing =
+        r#"resource "default.web" not found; create a Dataplane in Kuma CP first or pass it as an argument to kuma-dp"#;
+    check("default.web", json!({}), unauthenticated, missing).await;
+    let prefix = "could not register proxy passed in kuma-dp run:";
+    let brought = |text: &str| json!({ "dataplane.resource": text });
+    for (text, reason) in [
+        ("type: Mesh\nname: web\n", r#"type: must be Dataplane, and is "Mesh""#),
+        (
+            "type: Dataplane\nmesh: default\nname: api\n",
+            "the Dataplane is default/api, and the proxy is default/web; both must be the same",
+        ),
+        ("type: Dataplane\nmesh: default\nname: web\n", "networking: must be defined"),
+        ("a: 1\n---\nb: 2\n", "there is more than one document; send only the Dataplane"),
+        ("# nothing\n", "the Dataplane is empty"),
+    ] {
+        check("default.web", brought(text), invalid, &format!("{prefix} {reason}")).await;
+    }
+    let refused = bed.refused(hello("default.web", &brought("a: [1"), Some(token.clone()))).await;
+    assert!(refused.message.starts_with(&format!("{prefix} the Dataplane is not YAML: ")), "{refused:?}");
+    assert!(bed.registry.connected().is_empty() && bed.events().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dataplane_must_fit_its_mesh() {
+    let bed = Bed::start().await;
+    let restrictions = json!({ "dataplaneProxy": { "restrictions": [{ "tags": { "kuma.io/service": "web" } }] } });
+    bed.put(json!({ "type": "Mesh", "name": "default", "constraints": restrictions })).await;
+    let refused = bed.refused(bed.hello("web-1")).await;
+    assert_eq!(refused.code, Closing::INVALID_ARGUMENT);
+    assert!(refused.message.starts_with("could not register proxy passed in kuma-dp run: "), "{refused:?}");
+    assert_eq!(bed.dataplane("web-1"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_are_held_against_the_dataplane() {
+    let bed = Bed::start().await;
+    bed.put(json!({ "type": "Mesh", "name": "other" })).await;
+    let tag = |tag: &str, value: &str| claims(|claims| claims.tags = [(tag.to_owned(), vec![value.to_owned()])].into());
+    let good = [
+        claims(|claims| claims.name = "web-1".to_owned()),
+        claims(|claims| claims.mesh = "default".to_owned()),
+        tag("kuma.io/service", "web"),
+        tag("kuma.io/zone", "east"),
+    ];
+    for claims in &good {
+        let proxy = hello("default.web-1", &with_resource(&dataplane("web-1")), Some(bed.token(claims)));
+        assert!(bed.registry.connect(proxy).await.is_ok(), "{claims:?}");
+    }
+    let bad = [
+        (
+            claims(|claims| claims.name = "api".to_owned()),
+            "proxy name from requestor: web-1 is different than in token: api",
+        ),
+        (
+            claims(|claims| claims.mesh = "other".to_owned()),
+            "proxy mesh from requestor: default is different than in token: other",
+        ),
+        (
+            tag("kuma.io/service", "api"),
+            "dataplane contains tag \"kuma.io/service\" with value \"web\" which is not allowed with this token. Allowed values in token are [\"api\"]",
+        ),
+        (tag("team", "a"), "dataplane has no tag \"team\" required by the token"),
+        (claims(|claims| claims.workload = "w".to_owned()), "dataplane has no workload label required by the token"),
+    ];
+    for (claims, reason) in &bad {
+        let proxy = hello("default.web-1", &with_resource(&dataplane("web-1")), Some(bed.token(claims)));
+        let refused = bed.refused(proxy).await;
+        assert_eq!(refused.code, Closing::UNAUTHENTICATED);
+        assert_eq!(refused.message, format!("authentication failed: {reason}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_must_be_good_by_themselves() {
+    let bed = Bed::start().await;
+    bed.put(json!({ "type": "Mesh", "name": "other" })).await;
+    let good = bed.token(&DataplaneClaims::default());
+    let foreign = bed.token_in("other", &DataplaneClaims::default());
+    let proxy = |token: Option<String>| hello("default.web-1", &with_resource(&dataplane("web-1")), token);
+    let none = "authentication failed: there is no token; send one dataplane token in `authorization`";
+    for (token, reason) in [
+        (None, none),
+        (Some(String::new()), none),
+        (Some("nonsense".to_owned()), "authentication failed: the token is not a JWT; generate a new one"),
+    ] {
+        assert_eq!(bed.refused(proxy(token)).await.message, reason);
+    }
+    let refused = bed.refused(proxy(Some(foreign.clone()))).await;
+    assert_eq!(refused.code, Closing::UNAUTHENTICATED);
+    assert!(!refused.message.contains(&foreign), "{refused:?}");
+    bed.turn_clock(std::time::Duration::from_hours(1001));
+    let expired = bed.refused(proxy(Some(good))).await.message;
+    assert!(expired.contains("expired"), "{expired}");
+    assert_eq!(bed.dataplane("web-1"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_authentication_everybody_is_believed() {
+    let bed = Bed::start_with(|settings| settings.authn = Authn::None).await;
+    let proxy = hello("default.web-1", &with_resource(&dataplane("web-1")), None);
+    assert!(bed.registry.connect(proxy).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_pushes_another_out_by_taking_its_name() {
+    let bed = Bed::start().await;
+    bed.put(dataplane("web-1")).await;
+    let mut taken = dataplane("web-1");
+    taken["networking"]["inbound"][0]["tags"]["kuma.io/service"] = json!("api");
+    let only_api = claims(|claims| claims.tags = [("kuma.io/service".to_owned(), vec!["api".to_owned()])].into());
+    let proxy = || hello("default.web-1", &with_resource(&taken), Some(bed.token(&only_api)));
+    let refused = bed.refused(proxy()).await;
+    assert!(
+        refused.message.ends_with("this is about the Dataplane that is stored, which would be replaced"),
+        "{refused:?}"
+    );
+    // One that brought its Dataplane may come back as something else, once it is gone.
+    let session = bed.connect("web-1").await;
+    assert_eq!(bed.refused(proxy()).await.code, Closing::UNAUTHENTICATED);
+    drop(session);
+    assert!(bed.registry.connect(proxy()).await.is_ok());
+    assert_eq!(bed.dataplane("web-1").unwrap().inbounds()[0].service(), Some("api"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_connection_wins() {
+    let bed = Bed::start().await;
+    let first = bed.connect("web-1").await;
+    let second = bed.connect("web-1").await;
+    let taken_over = "a newer connection of this proxy took over".to_owned();
+    assert_eq!(closing(&first), Some((Closing::ALREADY_EXISTS, taken_over)));
+    assert_eq!(closing(&second), None);
+    assert_eq!(bed.events(), ["+web-1", "+web-1"]);
+    drop(first);
+    assert_eq!((bed.registry.connected().len(), bed.events()), (1, vec![]));
+    drop(second);
+    assert_eq!((bed.registry.connected().len(), bed.events()), (0, vec!["-web-1".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_identity_made_from_the_workload_binds_token_and_label() {
+    let bed = Bed::start().await;
+    let spec = json!({ "selector": { "dataplane": { "matchLabels": {} } }, "provider": { "type": "Bundled", "bundled": { "autogenerate": { "enabled": true } } } });
+    bed.put(json!({ "type": "MeshIdentity", "mesh": "default", "name": "identity", "spec": spec })).await;
+    let refused = bed.refused(bed.hello("web-1")).await;
+    let reason = r#"could not register proxy passed in kuma-dp run: the identity of this proxy is made from its label "kuma.io/workload"; add it"#;
+    assert_eq!(refused.message, reason);
+    let mut labelled = dataplane("web-1");
+    labelled["labels"] = json!({ "kuma.io/workload": "web" });
+    let proxy = |claims: &DataplaneClaims| hello("default.web-1", &with_resource(&labelled), Some(bed.token(claims)));
+    let unbound = bed.refused(proxy(&DataplaneClaims::default())).await.message;
+    assert!(unbound.ends_with("so it requires a workload-bound token"), "{unbound}");
+    assert!(bed.registry.connect(proxy(&claims(|claims| claims.workload = "web".to_owned()))).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_let_in_at_the_end() {
+    let bed = Bed::start().await;
+    bed.registry.stop();
+    let refused = bed.refused(bed.hello("web-1")).await;
+    assert_eq!((refused.code, refused.message.as_str()), (Closing::UNAVAILABLE, "this control plane is stopping"));
+}

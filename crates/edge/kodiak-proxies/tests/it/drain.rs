@@ -1,0 +1,68 @@
+//! `POST /drain`.
+
+use http::StatusCode;
+use kodiak_ads::Proxies as _;
+use kodiak_tokens::DataplaneClaims;
+use serde_json::json;
+
+use crate::bed::{Bed, dataplane, hello};
+
+const WEB: &str = r#"{"mesh":"default","name":"web-1"}"#;
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_proxy_is_not_called_until_it_connects_again() {
+    let bed = Bed::start().await;
+    let session = bed.connect("web-1").await;
+    let token = bed.token(&DataplaneClaims { name: "web-1".to_owned(), ..DataplaneClaims::default() });
+    let labels = bed.record("Dataplane", "web-1").unwrap().labels;
+    let is_ready = || bed.dataplane("web-1").unwrap().inbounds()[0].is_ready();
+    assert!(is_ready());
+    assert_eq!(bed.post("/drain", &[("authorization", &token)], WEB).await, (StatusCode::OK, "{}".to_owned()));
+    assert!(!is_ready());
+    assert_eq!(bed.record("Dataplane", "web-1").unwrap().labels, labels);
+    assert_eq!(bed.post("/drain", &[("authorization", &token)], WEB).await.0, StatusCode::OK, "again");
+    drop(session);
+    let _session = bed.connect("web-1").await;
+    assert!(is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_who_may_connect_as_the_proxy_may_drain_it() {
+    let bed = Bed::start().await;
+    bed.put(dataplane("web-1")).await;
+    let foreign = bed.token(&DataplaneClaims { name: "api".to_owned(), ..DataplaneClaims::default() });
+    let any = bed.token(&DataplaneClaims::default());
+    let two = [("authorization", any.as_str()), ("authorization", any.as_str())];
+    for (headers, reason) in [
+        (&[][..], "authentication failed: there is no token; send one dataplane token in `authorization`"),
+        (&two[..], "authentication failed: there is no token; send one dataplane token in `authorization`"),
+        (
+            &[("authorization", foreign.as_str())][..],
+            "authentication failed: proxy name from requestor: web-1 is different than in token: api",
+        ),
+    ] {
+        assert_eq!(bed.post("/drain", headers, WEB).await, (StatusCode::UNAUTHORIZED, reason.to_owned()));
+    }
+    assert!(bed.dataplane("web-1").unwrap().inbounds()[0].is_ready());
+    let unknown = r#"{"mesh":"default","name":"nobody"}"#;
+    assert_eq!(bed.post("/drain", &[("authorization", &any)], unknown).await, (StatusCode::NOT_FOUND, String::new()));
+    assert_eq!(bed.post("/drain", &[("authorization", &any)], "{}").await.0, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dataplane_of_the_api_is_as_before_when_its_proxy_is_back() {
+    let bed = Bed::start().await;
+    let mut written = dataplane("web-1");
+    let inbound = json!({ "port": 8081, "state": "NotReady", "tags": { "kuma.io/service": "web" } });
+    written["networking"]["inbound"].as_array_mut().unwrap().push(inbound);
+    bed.put(written).await;
+    let before = bed.dataplane("web-1").unwrap();
+    let token = bed.token(&DataplaneClaims::default());
+    for _ in 0..2 {
+        assert_eq!(bed.post("/drain", &[("authorization", &token)], WEB).await.0, StatusCode::OK);
+    }
+    assert!(bed.dataplane("web-1").unwrap().inbounds().iter().all(|inbound| !inbound.is_ready()));
+    let proxy = hello("default.web-1", &json!({}), Some(token));
+    assert!(bed.registry.connect(proxy).await.is_ok());
+    assert_eq!(bed.dataplane("web-1"), Some(before));
+}

@@ -1,0 +1,179 @@
+//! What is written down of a connection, and when.
+
+use std::{sync::Mutex, time::Duration};
+
+use kodiak_ads::Proxies as _;
+use kodiak_model::kinds::dataplane_insight::MtlsInsight;
+use kodiak_proxies::Observer;
+use kodiak_tokens::DataplaneClaims;
+use kodiak_xds_stream::{Counters, TypeUrl};
+use serde_json::json;
+
+use crate::bed::{Bed, dataplane, hello, key, report, snapshot};
+
+fn counters(sent: u64, acknowledged: u64, rejected: u64) -> Counters {
+    let last_error = (rejected > 0).then(|| "no such thing".into());
+    Counters { sent, acknowledged, rejected, last_error, rejecting: rejected > 0 }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_written_at_once() {
+    let bed = Bed::start().await;
+    let metadata = json!({
+        "dataplane.resource": dataplane("web-1").to_string(),
+        "features": ["feature-delta-grpc"],
+        "version": { "kumaDp": { "version": "2.14.3" }, "envoy": { "version": "1.40.0" } },
+    });
+    let proxy = hello("default.web-1", &metadata, Some(bed.token(&DataplaneClaims::default())));
+    let session = bed.registry.connect(proxy).await.ok().unwrap();
+    bed.settle().await;
+    let insight = bed.insight("web-1").unwrap();
+    let subscription = insight.last_subscription().unwrap();
+    assert!(subscription.is_open() && !subscription.id.is_empty());
+    assert_eq!(subscription.control_plane_instance_id, "cp-1");
+    assert_eq!(subscription.connect_time.as_deref(), Some("2026-08-01T12:00:00Z"));
+    let version = subscription.version.clone().unwrap();
+    assert_eq!(version.kuma_dp.unwrap().version, "2.14.3");
+    assert_eq!(version.envoy.unwrap().version, "1.40.0");
+    let kept = insight.metadata.unwrap();
+    assert_eq!(kept["features"], json!(["feature-delta-grpc"]));
+    assert_eq!(kept.get("dataplane.resource"), None);
+    assert_eq!(insight.mtls, None);
+    drop(session);
+    bed.settle().await;
+    let left = bed.insight("web-1").unwrap();
+    assert_eq!(left.last_subscription().unwrap().disconnect_time.as_deref(), Some("2026-08-01T12:00:00Z"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_connections_are_remembered_and_one_is_open() {
+    let bed = Bed::start().await;
+    let mut sessions = Vec::new();
+    for _ in 0..4 {
+        sessions.push(bed.connect("web-1").await);
+        bed.settle().await;
+        let open = bed.insight("web-1").unwrap().subscriptions.iter().filter(|known| known.is_open()).count();
+        assert_eq!(open, 1);
+    }
+    let insight = bed.insight("web-1").unwrap();
+    assert_eq!(insight.subscriptions.len(), 2);
+    assert!(insight.last_subscription().unwrap().is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn counters_are_written_now_and_then() {
+    let bed = Bed::start().await;
+    let mut session = bed.connect("web-1").await;
+    bed.settle().await;
+    let version = || bed.record("DataplaneInsight", "web-1").unwrap().version;
+    let first = version();
+    report(&mut session, &counters(3, 1, 1), None);
+    bed.pass(Duration::from_secs(3)).await;
+    assert_eq!(version(), first, "not before its time");
+    report(&mut session, &counters(3, 2, 1), None);
+    bed.pass(Duration::from_secs(12)).await;
+    assert_eq!(version(), first + 1, "both in one");
+    let status = bed.insight("web-1").unwrap().last_subscription().unwrap().status.clone();
+    for responses in [status.total, status.cds] {
+        assert_eq!(responses.responses_sent.0, 3);
+        assert_eq!(responses.responses_acknowledged.0, 2);
+        assert_eq!(responses.responses_rejected.0, 1);
+    }
+    assert_eq!(status.lds.responses_sent.0, 0);
+    bed.pass(Duration::from_mins(1)).await;
+    assert_eq!(version(), first + 1, "nothing has changed");
+    let seen = bed.registry.status(&key("web-1")).unwrap();
+    let clusters = &seen.types[0];
+    assert_eq!((clusters.type_url, clusters.rejected), (TypeUrl::Cluster, 1));
+    assert_eq!((clusters.last_error.as_deref(), clusters.rejecting), (Some("no such thing"), true));
+    assert_eq!(seen.bytes_sent, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_acknowledged_is_written_at_once() {
+    let bed = Bed::start().await;
+    let mut session = bed.connect("web-1").await;
+    bed.settle().await;
+    bed.registry.publish(&key("web-1"), snapshot(1), "step-1".into());
+    bed.registry.publish(&key("web-1"), snapshot(2), "step-2".into());
+    let acknowledged = || bed.insight("web-1").unwrap().mtls.unwrap_or_default().acknowledged;
+    for (revision, step) in [(1, "step-1"), (2, "step-2")] {
+        report(&mut session, &counters(1, 1, 0), Some(revision));
+        bed.settle().await;
+        assert_eq!(acknowledged(), step);
+    }
+    let status = bed.registry.status(&key("web-1")).unwrap();
+    assert_eq!((status.published, status.settled), (Some(2), Some(2)));
+    // A proxy that connects anew has not lost it, and the same again is no write.
+    drop(session);
+    let mut session = bed.connect("web-1").await;
+    bed.settle().await;
+    assert_eq!(acknowledged(), "step-2");
+    let version = bed.record("DataplaneInsight", "web-1").unwrap().version;
+    bed.registry.publish(&key("web-1"), snapshot(2), "step-2".into());
+    report(&mut session, &Counters::default(), Some(2));
+    bed.settle().await;
+    assert_eq!(bed.record("DataplaneInsight", "web-1").unwrap().version, version);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_certificate_is_told() {
+    let bed = Bed::start().await;
+    let _session = bed.connect("web-1").await;
+    bed.settle().await;
+    let issued = MtlsInsight { issued_backend: "ca-1".to_owned(), ..MtlsInsight::default() };
+    bed.registry.issued(&key("web-1"), issued.clone());
+    bed.registry.issued(&key("nobody"), issued.clone());
+    bed.pass(Duration::from_secs(12)).await;
+    assert_eq!(bed.insight("web-1").unwrap().mtls, Some(issued));
+}
+
+#[tokio::test(start_paused = true)]
+async fn snapshots_reach_the_session_and_faults_are_shown() {
+    let bed = Bed::start().await;
+    let session = bed.connect("web-1").await;
+    assert!(session.snapshots.borrow().is_none());
+    bed.registry.publish(&key("web-1"), snapshot(7), "step".into());
+    assert_eq!(session.snapshots.borrow().as_ref().map(|snapshot| snapshot.revision), Some(7));
+    bed.registry.fault(&key("web-1"), vec!["a route points nowhere".to_owned()]);
+    assert_eq!(bed.registry.status(&key("web-1")).unwrap().faults, ["a route points nowhere"]);
+    assert_eq!(bed.registry.snapshot(&key("web-1")).map(|snapshot| snapshot.revision), Some(7));
+    bed.registry.publish(&key("web-1"), snapshot(8), "step".into());
+    assert!(bed.registry.status(&key("web-1")).unwrap().faults.is_empty());
+    assert_eq!(bed.registry.snapshot(&key("nobody")), None);
+}
+
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl Observer for Told {
+    fn connected(&self, proxies: usize) {
+        self.0.lock().unwrap().push(format!("connected {proxies}"));
+    }
+
+    fn refused(&self) {
+        self.0.lock().unwrap().push("refused".to_owned());
+    }
+
+    fn rejected(&self, type_url: TypeUrl, count: u64) {
+        self.0.lock().unwrap().push(format!("rejected {type_url:?} {count}"));
+    }
+
+    fn sent(&self, bytes: u64) {
+        self.0.lock().unwrap().push(format!("sent {bytes}"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn metrics_are_told() {
+    let told = std::sync::Arc::new(Told::default());
+    let bed = Bed::start_with(|settings| settings.observer = Some(told.clone())).await;
+    let mut session = bed.connect("web-1").await;
+    report(&mut session, &counters(3, 1, 2), None);
+    report(&mut session, &counters(4, 1, 3), None);
+    drop(session);
+    bed.refused(hello("nobody", &json!({}), None)).await;
+    let expected =
+        ["connected 1", "sent 100", "rejected Cluster 2", "sent 100", "rejected Cluster 1", "connected 0", "refused"];
+    assert_eq!(*told.0.lock().unwrap(), expected);
+}

@@ -1,0 +1,12 @@
+//! The lives of proxies, on a real store and a clock that tests move on. The port is played by the tests.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod admission;
+mod bed;
+mod bootstrap;
+mod drain;
+mod insights;
+mod leaving;
+mod recheck;
+mod upkeep;
