@@ -81,6 +81,10 @@ impl crate::subscription::Subscription for Subscription {
         self.active
     }
 
+    fn names(&self) -> usize {
+        self.names.len() + self.owed.len()
+    }
+
     fn is_waiting(&self) -> bool {
         self.flight.is_waiting()
     }

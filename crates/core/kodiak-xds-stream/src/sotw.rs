@@ -115,6 +115,14 @@ impl crate::subscription::Subscription for Subscription {
         self.active
     }
 
+    fn names(&self) -> usize {
+        let owed = match &self.contents {
+            Contents::Whole(_) => 0,
+            Contents::Named(named) => named.owed_names(),
+        };
+        self.interest.names.len() + owed
+    }
+
     fn is_waiting(&self) -> bool {
         self.flight.is_waiting()
     }

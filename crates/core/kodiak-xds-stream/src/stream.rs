@@ -102,6 +102,11 @@ impl<S: Subscription> Stream<S> {
         self.of(type_url).is_active()
     }
 
+    /// How many names are kept because the client gave them, so that whoever carries the stream can bound it.
+    pub fn names(&self) -> usize {
+        self.subscriptions.iter().map(Subscription::names).sum()
+    }
+
     /// Whether the client has, and has answered, all that the last snapshot holds for it.
     pub fn is_settled(&self) -> bool {
         let settled = |snapshot: &Snapshot| TypeUrl::ALL.into_iter().all(|each| self.settled(each, snapshot));

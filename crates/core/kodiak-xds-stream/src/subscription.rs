@@ -51,6 +51,9 @@ pub trait Subscription {
     /// Whether the client ever asked for this type.
     fn is_active(&self) -> bool;
 
+    /// How many names are kept because the client gave them.
+    fn names(&self) -> usize;
+
     /// Whether a response waits for its answer.
     fn is_waiting(&self) -> bool;
 

@@ -75,9 +75,12 @@ pub struct Closing {
 }
 
 impl Closing {
+    pub const OK: u8 = 0;
     pub const INVALID_ARGUMENT: u8 = 3;
     pub const ALREADY_EXISTS: u8 = 6;
     pub const PERMISSION_DENIED: u8 = 7;
+    pub const RESOURCE_EXHAUSTED: u8 = 8;
+    pub const UNIMPLEMENTED: u8 = 12;
     pub const INTERNAL: u8 = 13;
     pub const UNAVAILABLE: u8 = 14;
     pub const UNAUTHENTICATED: u8 = 16;

@@ -28,6 +28,10 @@ impl Named {
         self.owed.clear();
     }
 
+    pub(super) fn owed_names(&self) -> usize {
+        self.owed.len()
+    }
+
     /// An answer to the names that were asked for; empty if none of them exists.
     pub(super) fn owed(&self, target: &Resources) -> Option<Draft> {
         (!self.owed.is_empty()).then(|| self.draft(self.owed.iter(), target))

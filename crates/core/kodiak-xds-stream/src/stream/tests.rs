@@ -134,6 +134,24 @@ fn a_type_that_nobody_asked_for_holds_up_nothing() {
 }
 
 #[test]
+fn the_names_of_the_client_are_counted_until_it_drops_them() {
+    let mut incremental = delta();
+    incremental.ask(EDS, "a b");
+    assert_eq!(incremental.stream.names(), 4, "asked for, and not yet answered");
+    incremental.snapshot("eds a1");
+    assert_eq!(incremental.stream.names(), 2);
+    incremental.ask(EDS, "-a -b");
+    incremental.ask(CDS, "*");
+    assert_eq!(incremental.stream.names(), 0);
+
+    let mut whole = sotw().with("eds a1");
+    whole.ask(EDS, "a b");
+    assert_eq!(whole.stream.names(), 2);
+    whole.ask(EDS, "b");
+    assert_eq!(whole.stream.names(), 1);
+}
+
+#[test]
 fn resources_are_shared_and_never_copied() {
     let cluster = resource("a", 1);
     let mut snapshot = Snapshot::default();

@@ -1,0 +1,92 @@
+//! The requests of one stream, as they come in.
+
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use kodiak_envoy::envoy::config::core::v3::Node;
+use kodiak_xds_stream::Requested;
+use prost::Message as _;
+
+use crate::frames::{FrameError, Frames};
+use crate::proxies::Closing;
+use crate::wire::Wire;
+
+/// The longest first request: what we read of those of whom we know nothing. A client that comes back says there what it
+/// has: 30,000 resources and more.
+const LONGEST_HELLO: u32 = 4 * 1024 * 1024;
+const LONGEST: u32 = 16 * 1024 * 1024;
+/// Of a name, and of a type. Ours are far shorter.
+const LONGEST_NAME: usize = 4096;
+
+pub(crate) struct Requests {
+    body: Incoming,
+    frames: Frames,
+}
+
+pub(crate) struct Received<R> {
+    /// In the first request of a stream, and perhaps in others.
+    pub(crate) node: Option<Node>,
+    pub(crate) type_url: Requested,
+    pub(crate) request: R,
+}
+
+impl Requests {
+    pub(crate) fn new(body: Incoming) -> Self {
+        Self { body, frames: Frames::new(LONGEST_HELLO) }
+    }
+
+    /// From now on the client is known.
+    pub(crate) fn trust(&mut self) {
+        self.frames.set_limit(LONGEST);
+    }
+
+    /// `None` when there will be no more. Nothing is lost when this is dropped before it is ready.
+    pub(crate) async fn next<W: Wire>(&mut self) -> Result<Option<Received<W::Request>>, Closing> {
+        loop {
+            if let Some(message) = self.frames.next()? {
+                let message = W::Message::decode(message).map_err(|error| invalid(&format!("no request: {error}")))?;
+                return read::<W>(message).map(Some);
+            }
+            match self.body.frame().await {
+                None => {
+                    self.frames.finish()?;
+                    return Ok(None);
+                }
+                // The stream was reset, or its connection is no more.
+                Some(Err(_)) => return Ok(None),
+                Some(Ok(frame)) => {
+                    if let Ok(piece) = frame.into_data() {
+                        self.frames.push(&piece);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn read<W: Wire>(mut message: W::Message) -> Result<Received<W::Request>, Closing> {
+    let node = W::node(&mut message);
+    if W::type_url(&message).len() > LONGEST_NAME {
+        return Err(invalid(&format!("the type URL has more than {LONGEST_NAME} bytes")));
+    }
+    let type_url = Requested::from_wire(W::type_url(&message));
+    let request = W::read(message);
+    if W::named(&request).any(|name| name.len() > LONGEST_NAME) {
+        return Err(invalid(&format!("the name of a resource has more than {LONGEST_NAME} bytes")));
+    }
+    Ok(Received { node, type_url, request })
+}
+
+pub(crate) fn invalid(message: &str) -> Closing {
+    Closing { code: Closing::INVALID_ARGUMENT, message: message.to_owned() }
+}
+
+impl From<FrameError> for Closing {
+    fn from(error: FrameError) -> Self {
+        let code = match error {
+            FrameError::Compressed => Self::UNIMPLEMENTED,
+            FrameError::TooLong { .. } => Self::RESOURCE_EXHAUSTED,
+            FrameError::Flag(_) | FrameError::Partial => Self::INVALID_ARGUMENT,
+        };
+        Self { code, message: error.to_string() }
+    }
+}

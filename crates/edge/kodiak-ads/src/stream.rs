@@ -1,0 +1,146 @@
+//! One stream, from its first request to its end.
+//!
+//! The state machine of `kodiak-xds-stream` decides what is sent; this task brings it requests and snapshots, and puts
+//! its responses into the outbox. A snapshot is brought only when the outbox is empty: those that come while a client is
+//! slow replace each other, and it is sent the last one.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use kodiak_xds_stream::{Event, Stream, TypeUrl};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::limits::Limits;
+use crate::outbox::Outbox;
+use crate::proxies::{Closing, Credential, Hello, Proxies, Session, StreamReport};
+use crate::requests::{Requests, invalid};
+use crate::wire::Wire;
+
+/// How many names a stream may ask for.
+const MOST_NAMES: usize = 100_000;
+
+/// What a stream has from its connection.
+pub(crate) struct Context {
+    pub(crate) proxies: Arc<dyn Proxies>,
+    pub(crate) limits: Limits,
+    pub(crate) drain: CancellationToken,
+    pub(crate) peer: SocketAddr,
+    pub(crate) credential: Credential,
+    /// Cuts the connection.
+    pub(crate) cut: CancellationToken,
+}
+
+/// Does not end by itself before the client took the end of the stream, or its connection is cut: whoever reads
+/// `outbox` drops this when that is done.
+pub(crate) async fn run<W: Wire>(context: Context, mut requests: Requests, outbox: Arc<Outbox>) {
+    let ended = tokio::select! {
+        biased;
+        () = context.drain.cancelled() => Err(unavailable("the control plane is stopping; connect again")),
+        ended = carry::<W>(&context, &mut requests, &outbox) => ended,
+    };
+    let closing = match ended {
+        Ok(()) => Closing { code: Closing::OK, message: String::new() },
+        Err(closing) => {
+            outbox.clear();
+            closing
+        }
+    };
+    tracing::debug!(peer = %context.peer, code = closing.code, message = closing.message, "A stream ends.");
+    outbox.end(closing);
+    tokio::time::sleep(context.limits.farewell).await;
+    tracing::debug!(peer = %context.peer, "Cutting a connection whose client does not take the end of a stream.");
+    context.cut.cancel();
+}
+
+/// `Ok` when the client ends the stream. It still gets the answers to what it asked.
+async fn carry<W: Wire>(context: &Context, requests: &mut Requests, outbox: &Outbox) -> Result<(), Closing> {
+    let Context { proxies, peer, credential, limits, .. } = context;
+    let Ok(first) = tokio::time::timeout(limits.hello, requests.next::<W>()).await else {
+        return Err(invalid("the stream did not introduce itself in time"));
+    };
+    let Some(first) = first? else { return Ok(()) };
+    let Some(node) = first.node.filter(|node| !node.id.is_empty()) else {
+        return Err(invalid("the first request of a stream must say in `node` from which proxy it is"));
+    };
+    let id = node.id.clone();
+    let hello = Hello { node, credential: credential.clone(), protocol: W::PROTOCOL, peer: *peer };
+    let session = proxies.connect(hello).await?;
+    tracing::debug!(%peer, node = id, "A stream begins.");
+    requests.trust();
+    let mut carrier = Carrier::<W> { stream: Stream::default(), session, outbox, unsettled: None };
+    carrier.snapshot()?;
+    carrier.on(Event::Request(first.type_url, first.request))?;
+    loop {
+        tokio::select! {
+            biased;
+            closing = closed(&mut carrier.session.closing) => return Err(closing),
+            changed = carrier.session.snapshots.changed(), if outbox.is_empty() => match changed {
+                Ok(()) => carrier.snapshot()?,
+                Err(_) => return Err(released()),
+            },
+            () = outbox.response_taken() => carrier.report(),
+            next = requests.next::<W>(), if !outbox.is_crowded() => {
+                let Some(next) = next? else { return Ok(()) };
+                if next.node.is_some_and(|node| node.id != id) {
+                    return Err(invalid("a stream is of one node, but `node.id` has changed"));
+                }
+                carrier.on(Event::Request(next.type_url, next.request))?;
+            }
+        }
+    }
+}
+
+async fn closed(closing: &mut watch::Receiver<Option<Closing>>) -> Closing {
+    match closing.wait_for(Option::is_some).await {
+        Ok(closing) => closing.clone().unwrap_or_else(released),
+        Err(_) => released(),
+    }
+}
+
+/// Whoever let the stream in no longer knows it.
+fn released() -> Closing {
+    unavailable("the control plane has let go of this stream; connect again")
+}
+
+fn unavailable(message: &str) -> Closing {
+    Closing { code: Closing::UNAVAILABLE, message: message.to_owned() }
+}
+
+/// A stream that was let in.
+struct Carrier<'a, W> {
+    stream: Stream<W>,
+    session: Session,
+    outbox: &'a Outbox,
+    /// The revision of the last snapshot, until the client has it in full.
+    unsettled: Option<u64>,
+}
+
+impl<W: Wire> Carrier<'_, W> {
+    /// Brings the latest snapshot, if there is one yet.
+    fn snapshot(&mut self) -> Result<(), Closing> {
+        let Some(snapshot) = self.session.snapshots.borrow_and_update().clone() else { return Ok(()) };
+        self.unsettled = Some(snapshot.revision);
+        self.on(Event::Snapshot(snapshot))
+    }
+
+    fn on(&mut self, event: Event<W::Request>) -> Result<(), Closing> {
+        let responses = self.stream.on(event);
+        if self.stream.names() > MOST_NAMES {
+            let message = format!("the stream asks for more than {MOST_NAMES} names");
+            return Err(Closing { code: Closing::RESOURCE_EXHAUSTED, message });
+        }
+        self.outbox.put::<W>(responses)?;
+        self.report();
+        Ok(())
+    }
+
+    fn report(&mut self) {
+        let stream = &self.stream;
+        // Who has asked for nothing yet lacks nothing, but has nothing either.
+        let asked = || TypeUrl::ALL.into_iter().any(|type_url| stream.is_subscribed(type_url));
+        let settled = self.unsettled.take_if(|_| asked() && stream.is_settled());
+        let counters = TypeUrl::ALL.map(|type_url| (type_url, stream.counters(type_url)));
+        self.session.report.report(StreamReport { counters, settled, bytes: self.outbox.bytes() });
+    }
+}

@@ -1,0 +1,153 @@
+//! A server with a control plane behind it that does as it is told, and remembers what it is told.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use kodiak_ads::proxies::Answer;
+use kodiak_ads::{Closing, Hello, Limits, Proxies, Reply, Report, Session, StreamReport, serve};
+use kodiak_xds_stream::{Counters, Encoded, Snapshot, TypeUrl};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Far more than anything takes, for machines that do much else.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// A credential that is refused.
+pub(crate) const WRONG: &str = "wrong";
+
+pub(crate) struct Bed {
+    pub(crate) address: SocketAddr,
+    pub(crate) roots: Arc<RootCertStore>,
+    pub(crate) ca_pem: String,
+    pub(crate) control_plane: Arc<ControlPlane>,
+    pub(crate) drain: CancellationToken,
+    pub(crate) server: JoinHandle<()>,
+}
+
+pub(crate) struct ControlPlane {
+    pub(crate) snapshots: watch::Sender<Option<Arc<Snapshot>>>,
+    pub(crate) closing: watch::Sender<Option<Closing>>,
+    seen: watch::Sender<Seen>,
+}
+
+/// What was reported, of all streams.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen {
+    pub(crate) hellos: Vec<Hello>,
+    pub(crate) counters: BTreeMap<TypeUrl, Counters>,
+    pub(crate) settled: Option<u64>,
+    pub(crate) bytes: u64,
+    pub(crate) ended: usize,
+    pub(crate) most_at_once: usize,
+}
+
+impl Seen {
+    pub(crate) fn of(&self, type_url: TypeUrl) -> Counters {
+        self.counters.get(&type_url).cloned().unwrap_or_default()
+    }
+}
+
+impl Bed {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(Limits::default()).await
+    }
+
+    pub(crate) async fn start_with(limits: Limits) -> Self {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let mut tls = builder.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (snapshots, closing) = (watch::Sender::new(None), watch::Sender::new(None));
+        let control_plane = Arc::new(ControlPlane { snapshots, closing, seen: watch::Sender::default() });
+        let drain = CancellationToken::new();
+        let server =
+            tokio::spawn(serve(listener, Arc::new(tls), control_plane.clone(), limits, drain.clone(), PATIENCE));
+        Self { address, roots: Arc::new(roots), ca_pem: made.cert.pem(), control_plane, drain, server }
+    }
+
+    /// With these resources as the first snapshot.
+    pub(crate) async fn with(resources: &[(TypeUrl, Arc<Encoded>)]) -> Self {
+        let bed = Self::start().await;
+        bed.snapshot(1, resources);
+        bed
+    }
+
+    pub(crate) fn snapshot(&self, revision: u64, resources: &[(TypeUrl, Arc<Encoded>)]) {
+        let mut snapshot = Snapshot { revision, ..Snapshot::default() };
+        for (type_url, resource) in resources {
+            snapshot.resources.insert(*type_url, resource.clone());
+        }
+        self.control_plane.snapshots.send_replace(Some(Arc::new(snapshot)));
+    }
+
+    pub(crate) fn seen(&self) -> Seen {
+        self.control_plane.seen.borrow().clone()
+    }
+
+    /// Waits until this is so, and gives all that was seen until then.
+    pub(crate) async fn wait_for(&self, what: &str, is_so: impl Fn(&Seen) -> bool) -> Seen {
+        let mut seen = self.control_plane.seen.subscribe();
+        let Ok(found) = tokio::time::timeout(PATIENCE, seen.wait_for(is_so)).await else {
+            panic!("not after {PATIENCE:?}: {what}; seen: {:?}", self.seen());
+        };
+        found.unwrap().clone()
+    }
+}
+
+impl Proxies for ControlPlane {
+    fn connect(&self, hello: Hello) -> Answer<'_, Result<Session, Closing>> {
+        let refused = hello.credential.0.as_deref() == Some(WRONG);
+        self.seen.send_modify(|seen| {
+            seen.hellos.push(hello);
+            seen.most_at_once = seen.most_at_once.max(seen.hellos.len() - seen.ended);
+        });
+        let session = Session {
+            snapshots: self.snapshots.subscribe(),
+            closing: self.closing.subscribe(),
+            report: Box::new(Recorder(self.seen.clone())),
+        };
+        let message = "authentication failed: 100 % wrong".to_owned();
+        let refusal = Closing { code: Closing::UNAUTHENTICATED, message };
+        Box::pin(async move { if refused { Err(refusal) } else { Ok(session) } })
+    }
+
+    /// Says what it was asked.
+    fn answer(&self, request: Request<Bytes>, peer: SocketAddr) -> Answer<'_, Reply> {
+        assert!(peer.ip().is_loopback());
+        let (method, path, length) = (request.method(), request.uri().path(), request.body().len());
+        let text = format!("{method} {path} with {length} bytes");
+        Box::pin(async move { Response::builder().status(418).body(text.into()).unwrap() })
+    }
+}
+
+struct Recorder(watch::Sender<Seen>);
+
+impl Report for Recorder {
+    fn report(&mut self, report: StreamReport<'_>) {
+        self.0.send_modify(|seen| {
+            seen.counters = report.counters.map(|(type_url, counters)| (type_url, counters.clone())).into();
+            seen.settled = report.settled.or(seen.settled);
+            seen.bytes += report.bytes;
+        });
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.0.send_modify(|seen| seen.ended += 1);
+    }
+}
