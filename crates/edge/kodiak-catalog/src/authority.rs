@@ -1,9 +1,40 @@
 //! The certificate authority of a mesh: its backends, and the secrets they are kept in.
 
-use kodiak_model::kinds::mesh::{BackendConf, Mesh, MtlsBackend, ProvidedCa};
+use kodiak_model::{
+    data_source::DataSource,
+    kinds::mesh::{BackendConf, Mesh, MtlsBackend, ProvidedCa},
+};
 
 pub(crate) const BUILTIN: &str = "builtin";
 pub(crate) const PROVIDED: &str = "provided";
+
+/// The GlobalSecret with certificate and key of the authority by which proxies and control planes know each other at
+/// Envoy's admin interface: two PEM blocks in one text.
+pub const ADMIN_CA: &str = "envoy-admin-ca";
+
+/// Where the two halves of an authority are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthoritySources {
+    pub cert: DataSource,
+    pub key: DataSource,
+}
+
+/// Where the authority of a backend is, or why there is none.
+pub fn authority_sources(mesh: &str, backend: &MtlsBackend) -> Result<AuthoritySources, String> {
+    let secret = |name| DataSource { secret: Some(name), ..DataSource::default() };
+    match backend.backend_type.as_str() {
+        BUILTIN => Ok(AuthoritySources {
+            cert: secret(cert_secret(mesh, &backend.name)),
+            key: secret(key_secret(mesh, &backend.name)),
+        }),
+        PROVIDED => {
+            let ProvidedCa { cert, key } = BackendConf::read(backend.conf.as_ref())?;
+            let needed = |source: Option<DataSource>, field| source.ok_or_else(|| format!("conf.{field} is missing"));
+            Ok(AuthoritySources { cert: needed(cert, "cert")?, key: needed(key, "key")? })
+        }
+        other => Err(format!("its type {other:?} is unknown; use {BUILTIN} or {PROVIDED}")),
+    }
+}
 
 pub(crate) fn backends<'a>(mesh: &'a Mesh, backend_type: &'a str) -> impl Iterator<Item = &'a MtlsBackend> {
     mesh.mtls.iter().flat_map(|mtls| &mtls.backends).filter(move |backend| backend.backend_type == backend_type)
@@ -17,16 +48,18 @@ pub(crate) fn key_secret(mesh: &str, backend: &str) -> String {
     format!("{mesh}.ca-builtin-key-{backend}")
 }
 
+/// Where a key goes that was written into the Mesh.
+pub(crate) fn provided_key_secret(mesh: &str, backend: &str) -> String {
+    format!("{mesh}.ca-provided-key-{backend}")
+}
+
 /// The backend that this secret is part of.
 pub(crate) fn backend_using<'a>(name: &str, mesh: &'a Mesh, secret: &str) -> Option<&'a str> {
-    let builtin = backends(mesh, BUILTIN).find(|backend| {
-        [cert_secret(name, &backend.name), key_secret(name, &backend.name)].iter().any(|used| used == secret)
-    });
-    let provided = || {
-        backends(mesh, PROVIDED).find(|backend| {
-            let ProvidedCa { cert, key } = BackendConf::read(backend.conf.as_ref()).unwrap_or_default();
-            [cert, key].into_iter().flatten().any(|source| source.secret.as_deref() == Some(secret))
+    let uses = |backend: &&MtlsBackend| {
+        authority_sources(name, backend).is_ok_and(|AuthoritySources { cert, key }| {
+            [cert, key].iter().any(|used| used.secret.as_deref() == Some(secret))
         })
     };
-    builtin.or_else(provided).map(|backend| backend.name.as_str())
+    let mut backends = mesh.mtls.iter().flat_map(|mtls| &mtls.backends);
+    backends.find(uses).map(|backend| backend.name.as_str())
 }

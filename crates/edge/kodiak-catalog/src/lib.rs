@@ -14,6 +14,7 @@ mod put;
 mod refusal;
 mod rules;
 mod signing;
+mod source;
 mod stored;
 
 use std::sync::Arc;
@@ -21,10 +22,12 @@ use std::sync::Arc;
 use kodiak_model::{Kind, Place, ResourceKey, Scope};
 use kodiak_store::Store;
 
+pub use authority::{ADMIN_CA, AuthoritySources, authority_sources};
 pub use initial::{ADMIN_GROUP, ADMIN_USER, Defaults, Ensured};
 pub use put::Put;
 pub use refusal::{Refusal, Stage};
-pub use signing::TokenKeys;
+pub use signing::{TokenKeys, secret_data};
+pub use source::load_source;
 pub use stored::{owner_of, spec_of};
 
 /// Cheap to clone; all clones speak of the same store.

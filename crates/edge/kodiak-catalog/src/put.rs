@@ -72,15 +72,17 @@ impl Catalog {
                 return Err(Refusal::invalid(Stage::Labels, problems));
             }
         }
-        rules::before_put(self, &snapshot, &mut checked, old)?;
+        let secrets = rules::before_put(self, &snapshot, &mut checked, old)?;
         let warnings = std::mem::take(&mut checked.warnings);
-        let changed = old.is_none_or(|old| *old.spec != *checked.spec || *old.labels != checked.labels);
+        let changed =
+            !secrets.is_empty() || old.is_none_or(|old| *old.spec != *checked.spec || *old.labels != checked.labels);
         let put = Put { created: old.is_none(), changed, warnings };
         if dry_run || !changed {
             return Ok(put);
         }
         let companions = initial::companions(self, &snapshot, &checked, old.is_none()).await?;
         let mut writes = vec![write(&checked, old)];
+        writes.extend(secrets);
         writes.extend(companions);
         match self.store().commit(Transaction(writes)).await {
             Ok(_) => Ok(put),

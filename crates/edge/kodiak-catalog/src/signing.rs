@@ -86,7 +86,7 @@ pub(crate) fn key_of(name: &SecretName) -> ResourceKey {
 }
 
 /// The bytes of a stored Secret or GlobalSecret.
-pub(crate) fn secret_data(record: &Record) -> Option<Vec<u8>> {
+pub fn secret_data(record: &Record) -> Option<Vec<u8>> {
     #[derive(Deserialize)]
     struct Data {
         #[serde(default)]

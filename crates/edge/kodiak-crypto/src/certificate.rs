@@ -96,6 +96,11 @@ fn subject(common_name: &str) -> DistinguishedName {
 fn valid(now: Timestamp, valid_for: Duration) -> Result<CertificateParams, CryptoError> {
     let from = now.checked_sub(CLOCK_SKEW).map_err(|_| CryptoError::Validity)?;
     let until = now.checked_add(valid_for).map_err(|_| CryptoError::Validity)?;
+    between(from, until)
+}
+
+/// Likewise, with both ends given.
+pub(crate) fn between(from: Timestamp, until: Timestamp) -> Result<CertificateParams, CryptoError> {
     // Added to the epoch, so that rcgen's time crate needs no line in our manifest. The addition cannot overflow:
     // `Timestamp` and rcgen's type both end with the year 9999.
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
@@ -109,16 +114,16 @@ fn since_epoch(at: Timestamp) -> Result<Duration, CryptoError> {
     u64::try_from(at.as_second()).map(Duration::from_secs).map_err(|_| CryptoError::Validity)
 }
 
-fn dns_name(name: &str) -> Result<SanType, CryptoError> {
+pub(crate) fn dns_name(name: &str) -> Result<SanType, CryptoError> {
     // rcgen takes any ASCII, even none at all; this one knows what a host name is.
     rustls_pki_types::DnsName::try_from(name).map_err(|_| CryptoError::Name(name.to_owned()))?;
     Ok(SanType::DnsName(ascii(name)?))
 }
 
-fn ascii(name: &str) -> Result<rcgen::string::Ia5String, CryptoError> {
+pub(crate) fn ascii(name: &str) -> Result<rcgen::string::Ia5String, CryptoError> {
     name.try_into().map_err(|_| CryptoError::Name(name.to_owned()))
 }
 
-fn make(source: rcgen::Error) -> CryptoError {
+pub(crate) fn make(source: rcgen::Error) -> CryptoError {
     CryptoError::MakeCertificate { source }
 }

@@ -26,6 +26,18 @@ pub enum CryptoError {
     ReadKey { source: KeyRejected },
     #[error("the RSA key cannot be written")]
     WriteKey { source: Unspecified },
+    #[error("cannot derive a key")]
+    DeriveKey { source: Unspecified },
+    #[error("the private key of the CA cannot be read; RSA, ECDSA and Ed25519 keys are supported")]
+    CaKey,
+    #[error("the certificate of the CA cannot be read")]
+    CaCertificate,
+    #[error("the private key of the CA does not belong to its first certificate")]
+    CaMismatch,
+    #[error("the subject of the CA has an attribute twice; use a CA whose subject has each attribute once")]
+    CaSubject,
+    #[error("a leaf needs at least one name")]
+    Nameless,
     #[error("{0:?} cannot be a name in a certificate")]
     Name(String),
     #[error("the validity of the certificate is outside the years 1970 to 9999")]

@@ -8,7 +8,9 @@
 //! **Invariant:** a private key never prints itself. `Debug` of every type that holds one is `***`.
 mod ca_check;
 mod certificate;
+mod derived_key;
 mod error;
+mod issue;
 mod pem;
 mod random;
 mod rsa_key;
@@ -19,7 +21,8 @@ mod tls;
 pub use ca_check::{CaFault, CaProblem, PairFault, check_ca_pair};
 pub use certificate::{KeyPair, RootCaParams, ServerCertParams, TEN_YEARS, root_ca, self_signed_server};
 pub use error::CryptoError;
-pub use pem::{MAX_PEM_BYTES, PrivatePem};
+pub use issue::{CaPair, IssuedLeaf, LeafSpec, LeafUsage};
+pub use pem::{MAX_PEM_BYTES, PrivatePem, certificates};
 pub use random::random_bytes;
 pub use rsa_key::{RsaBits, RsaKey, RsaPublicKey};
 pub use tls::{ClientCa, server_config};

@@ -63,7 +63,7 @@ pub(crate) fn is_pem(bytes: &[u8]) -> bool {
 }
 
 /// All certificates of the text, in its order; at least one.
-pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CryptoError> {
+pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, CryptoError> {
     bounded(pem)?;
     let chain: Vec<_> =
         CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(|source| CryptoError::Pem { source })?;

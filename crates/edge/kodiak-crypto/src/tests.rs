@@ -1,6 +1,7 @@
 //! What the tests share: one root for all of them, and certificates with a fault.
 mod ca;
 mod certificates;
+mod issue;
 mod keys;
 mod noise;
 mod tls;

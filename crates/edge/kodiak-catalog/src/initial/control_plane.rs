@@ -14,7 +14,7 @@ use kodiak_tokens::{
 use serde_json::{Value, json};
 
 use super::{check, labelled, resource, secret, secrets};
-use crate::{Catalog, Refusal, Target, signing};
+use crate::{Catalog, Refusal, Target, authority::ADMIN_CA, signing};
 
 pub const ADMIN_USER: &str = "mesh-system:admin";
 pub const ADMIN_GROUP: &str = "mesh-system:admin";
@@ -50,24 +50,23 @@ impl Catalog {
     async fn ensure_secrets(&self, defaults: Defaults, ensured: &mut Ensured) -> Result<(), Refusal> {
         let snapshot = self.store().snapshot();
         let missing = |name: &str| snapshot.get(&ResourceKey::global("GlobalSecret", name)).is_none();
-        if missing("envoy-admin-ca") {
-            let (cert, key) =
-                secrets::root_ca("envoy-admin-ca".to_owned(), TEN_YEARS, RsaBits::default(), None).await?;
-            self.add(secret(self, "", "envoy-admin-ca", format!("{cert}{key}").as_bytes()), ensured).await?;
+        if missing(ADMIN_CA) {
+            let (cert, key) = secrets::root_ca(ADMIN_CA.to_owned(), TEN_YEARS, RsaBits::default(), None).await?;
+            self.add(secret(self, "", ADMIN_CA, format!("{cert}{key}").as_bytes(), Expect::Absent), ensured).await?;
         }
         for (kind, name) in
             [(TokenKind::Zone, zone_signing_key(FIRST_SERIAL)), (TokenKind::User, user_signing_key(FIRST_SERIAL))]
         {
             if signing::newest(&snapshot, kind).is_none() {
                 let key = secrets::signing_key().await?;
-                self.add(secret(self, "", name.name(), &key), ensured).await?;
+                self.add(secret(self, "", name.name(), &key, Expect::Absent), ensured).await?;
             }
         }
         if !defaults.skip_admin_token && missing(ADMIN_USER_TOKEN) {
             let key: SigningKey = self.signing_key(TokenKind::User).map_err(Refusal::make)?;
             let claims = UserClaims { name: ADMIN_USER.to_owned(), groups: vec![ADMIN_GROUP.to_owned()] };
             let token = issue_user(&claims, &key, TEN_YEARS, Timestamp::now()).map_err(Refusal::make)?;
-            self.add(secret(self, "", ADMIN_USER_TOKEN, token.as_bytes()), ensured).await?;
+            self.add(secret(self, "", ADMIN_USER_TOKEN, token.as_bytes(), Expect::Absent), ensured).await?;
         }
         Ok(())
     }

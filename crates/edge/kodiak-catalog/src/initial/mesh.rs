@@ -6,7 +6,7 @@ use kodiak_model::{
     kinds::mesh::{BackendConf, BuiltinCa, Mesh, parse_period},
     language,
 };
-use kodiak_store::{Snapshot, Write};
+use kodiak_store::{Expect, Snapshot, Write};
 use kodiak_tokens::names::{FIRST_SERIAL, TokenKind, dataplane_signing_key};
 
 use super::{policies, resource, secret, secrets};
@@ -26,7 +26,7 @@ pub(super) async fn companions(
     }
     if signing::newest(snapshot, TokenKind::Dataplane { mesh: name }).is_none() {
         let key = secrets::signing_key().await?;
-        writes.push(secret(catalog, name, dataplane_signing_key(name, FIRST_SERIAL).name(), &key));
+        writes.push(secret(catalog, name, dataplane_signing_key(name, FIRST_SERIAL).name(), &key, Expect::Absent));
     }
     for (kind, prefix, spec) in policies::of_new_mesh() {
         if !mesh.skips_initial_policy(kind) {
@@ -59,8 +59,8 @@ async fn builtin_authorities(
         let uri = format!("spiffe://{name}");
         let bits = bits.map_err(Refusal::make)?;
         let (cert, key) = secrets::root_ca(name.to_owned(), lives, bits, Some(uri)).await?;
-        writes.push(secret(catalog, name, &cert_name, cert.as_bytes()));
-        writes.push(secret(catalog, name, &key_name, key.as_bytes()));
+        writes.push(secret(catalog, name, &cert_name, cert.as_bytes(), Expect::Absent));
+        writes.push(secret(catalog, name, &key_name, key.as_bytes(), Expect::Absent));
     }
     Ok(writes)
 }

@@ -57,7 +57,7 @@ fn labelled(checked: Checked, labels: Labels) -> Write {
 }
 
 /// A Secret of a mesh, or a GlobalSecret for the empty mesh.
-fn secret(catalog: &Catalog, mesh: &str, name: &str, data: &[u8]) -> Write {
+pub(crate) fn secret(catalog: &Catalog, mesh: &str, name: &str, data: &[u8], expect: Expect) -> Write {
     use base64::{Engine, prelude::BASE64_STANDARD};
     let kind = if mesh.is_empty() { "GlobalSecret" } else { "Secret" };
     let kind = kodiak_kinds::kinds().by_name(kind).expect("secrets are in the table of kinds");
@@ -66,6 +66,6 @@ fn secret(catalog: &Catalog, mesh: &str, name: &str, data: &[u8]) -> Write {
         spec: json!({ "data": BASE64_STANDARD.encode(data) }).to_string().into(),
         labels: labels::compute(kind, mesh, &Labels::new(), &[], catalog.place()),
         owner: owner_of(kind, mesh, name),
-        expect: Expect::Absent,
+        expect,
     }
 }

@@ -6,21 +6,21 @@ mod secret;
 mod zone;
 
 use kodiak_model::Checked;
-use kodiak_store::{Record, Snapshot};
+use kodiak_store::{Record, Snapshot, Write};
 
 use crate::{Catalog, Refusal, Target};
 
-/// Refuses what does not fit, and fills in what follows from the mesh and the zone.
+/// Refuses what does not fit, and fills in what follows from the mesh and the zone. Gives the writes that belong to it.
 pub(crate) fn before_put(
     catalog: &Catalog,
     snapshot: &Snapshot,
     checked: &mut Checked,
     old: Option<&Record>,
-) -> Result<(), Refusal> {
+) -> Result<Vec<Write>, Refusal> {
     match checked.kind.name {
-        "Mesh" => mesh::before_put(snapshot, checked, old),
-        "Dataplane" => dataplane::before_put(catalog, snapshot, checked, old),
-        _ => Ok(()),
+        "Mesh" => mesh::before_put(catalog, snapshot, checked, old),
+        "Dataplane" => dataplane::before_put(catalog, snapshot, checked, old).map(|()| Vec::new()),
+        _ => Ok(Vec::new()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is accepted, but not as the user may think: fields without effect, and a key that others can read.
+//! What is accepted, but not as the user may think: fields without effect.
 
 use super::{
     BackendConf, BuiltinCa, DatadogTracing, FileLogging, Mesh, Prometheus, ProvidedCa, TcpLogging, ZipkinTracing,
@@ -16,9 +16,6 @@ pub(super) fn warnings(mesh: &Mesh) -> Vec<String> {
             _ => continue,
         };
         warnings.extend(in_conf("mtls", n, backend.conf.as_ref(), reader));
-        if backend.backend_type == "provided" {
-            warnings.extend(readable_key(n, backend.conf.as_ref()));
-        }
     }
     for (n, backend) in tracing.iter().flat_map(|tracing| &tracing.backends).enumerate() {
         let reader = match backend.backend_type.as_str() {
@@ -42,17 +39,6 @@ pub(super) fn warnings(mesh: &Mesh) -> Vec<String> {
     let unknown = mesh_services.iter().flat_map(|services| &services.unknown);
     warnings.extend(unknown.map(|field| format!("unknown field meshServices.{field} is ignored")));
     warnings
-}
-
-/// A Mesh is no secret: whoever may read it reads what is inline in it.
-fn readable_key(n: usize, conf: Option<&BackendConf>) -> Option<String> {
-    let ProvidedCa { cert: _, key } = BackendConf::read(conf).ok()?;
-    let inline = key.is_some_and(|key| key.inline.is_some() || key.inline_string.is_some());
-    inline.then(|| {
-        format!(
-            "mtls.backends[{n}].conf.key is inline, so everyone who can read the Mesh can read the authority's private key; keep it in a Secret and write key: {{secret: NAME}}"
-        )
-    })
 }
 
 type Reader = fn(Option<&BackendConf>, &FieldPath<'_>) -> Vec<String>;

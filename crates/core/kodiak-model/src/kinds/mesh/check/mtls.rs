@@ -8,7 +8,8 @@ use crate::{
     kinds::mesh::{BackendConf, BuiltinCa, Mtls, MtlsBackend, ProvidedCa, Rotation, parse_period},
 };
 
-const BACKENDS_MAX: usize = 1;
+/// Two are enough to change from one authority to another; each builtin one costs a key of its own.
+const BACKENDS_MAX: usize = 10;
 const NAME_MAX: usize = 255;
 
 pub(super) fn check(mtls: &Mtls, at: &FieldPath<'_>, problems: &mut Problems) {

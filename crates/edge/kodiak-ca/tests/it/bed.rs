@@ -1,0 +1,88 @@
+//! A mesh in a store, and what certificates say.
+
+use jiff::Timestamp;
+use kodiak_ca::Authorities;
+use kodiak_catalog::{Catalog, Settings, Target};
+use kodiak_crypto::{KeyPair, RootCaParams, RsaBits, TEN_YEARS, certificates, root_ca};
+use kodiak_model::{Kind, Place, kinds};
+use kodiak_store::{Backend, Store, StoreConfig};
+use serde_json::{Value, json};
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+
+pub(crate) struct Bed {
+    pub(crate) catalog: Catalog,
+    pub(crate) authorities: Authorities,
+}
+
+impl Bed {
+    pub(crate) async fn new() -> Self {
+        let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
+        let place = Place::Zone { name: "east".to_owned() };
+        let catalog = Catalog::new(store.clone(), Settings { place, unsafe_delete: false });
+        Self { catalog, authorities: Authorities::new(store) }
+    }
+
+    /// Another control plane on the same store, or this one after a restart.
+    pub(crate) fn another(&self) -> Authorities {
+        Authorities::new(self.catalog.store().clone())
+    }
+
+    pub(crate) async fn put(&self, kind: &'static Kind, mesh: &str, name: &str, mut document: Value) {
+        document["type"] = json!(kind.name);
+        document["name"] = json!(name);
+        if !mesh.is_empty() {
+            document["mesh"] = json!(mesh);
+        }
+        self.catalog.put(Target { kind, mesh, name }, document, false).await.unwrap();
+    }
+
+    pub(crate) async fn put_mesh(&self, enabled: &str, backends: Value) {
+        let mtls = json!({ "enabledBackend": enabled, "backends": backends });
+        self.put(&kinds::mesh::KIND, "", "demo", json!({ "skipCreatingInitialPolicies": ["*"], "mtls": mtls })).await;
+    }
+
+    pub(crate) async fn put_dataplane(&self, name: &str, networking: Value) {
+        let mut networking = networking;
+        networking["inbound"] = json!([{ "port": 80, "tags": { "kuma.io/service": "web" } }]);
+        self.put(&kinds::dataplane::KIND, "demo", name, json!({ "networking": networking })).await;
+    }
+}
+
+pub(crate) fn authority(common_name: &str) -> KeyPair {
+    let (expires_after, rsa_bits, now) = (TEN_YEARS, RsaBits::default(), Timestamp::now());
+    root_ca(&RootCaParams { common_name, expires_after, rsa_bits, uri_san: None, now }).unwrap()
+}
+
+/// What a certificate says, in words.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) names: Vec<String>,
+    pub(crate) issuer: String,
+    pub(crate) not_before: i64,
+    pub(crate) not_after: i64,
+    pub(crate) for_servers: bool,
+    pub(crate) for_clients: bool,
+}
+
+pub(crate) fn said(pem: &str) -> Said {
+    let der = certificates(pem.as_bytes()).unwrap().remove(0);
+    let (_, certificate) = X509Certificate::from_der(&der).unwrap();
+    let names = certificate.subject_alternative_name().unwrap().unwrap().value;
+    let usage = certificate.extended_key_usage().unwrap().unwrap().value;
+    Said {
+        names: names.general_names.iter().map(name).collect(),
+        issuer: certificate.issuer().to_string(),
+        not_before: certificate.validity().not_before.timestamp(),
+        not_after: certificate.validity().not_after.timestamp(),
+        for_servers: usage.server_auth,
+        for_clients: usage.client_auth,
+    }
+}
+
+fn name(name: &GeneralName<'_>) -> String {
+    match name {
+        GeneralName::URI(text) | GeneralName::DNSName(text) => (*text).to_owned(),
+        GeneralName::IPAddress(bytes) => bytes.iter().map(ToString::to_string).collect::<Vec<_>>().join("."),
+        other => panic!("{other:?}"),
+    }
+}

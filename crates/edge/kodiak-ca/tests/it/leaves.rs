@@ -1,0 +1,193 @@
+//! Certificates of proxies: the same everywhere and until they are to be renewed.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kodiak_ca::Authorities;
+use kodiak_catalog::Target;
+use kodiak_crypto::{certificates, check_ca_pair, server_config};
+use kodiak_engine::{Identities as _, Leaf, LeafRequest};
+use kodiak_model::{ProxyKey, kinds};
+use serde_json::json;
+
+use crate::bed::{Bed, authority, said};
+
+const URI: &str = "spiffe://demo/web";
+
+fn request(name: &str, backend: &str) -> LeafRequest {
+    LeafRequest {
+        proxy: ProxyKey::new("demo", name),
+        backend: backend.into(),
+        uris: Arc::new([URI.to_owned(), "kuma://team/a".to_owned()]),
+    }
+}
+
+fn builtin(name: &str) -> serde_json::Value {
+    json!({ "name": name, "type": "builtin" })
+}
+
+async fn bed() -> Bed {
+    let bed = Bed::new().await;
+    bed.put_mesh("ca-1", json!([builtin("ca-1")])).await;
+    bed
+}
+
+/// A moment within the life of authorities that were made just now.
+fn soon() -> Timestamp {
+    Timestamp::now() + SignedDuration::from_hours(48)
+}
+
+fn leaf(authorities: &Authorities, name: &str, now: Timestamp) -> Arc<Leaf> {
+    authorities.leaf(&request(name, "ca-1"), now).unwrap()
+}
+
+#[tokio::test]
+async fn a_restart_changes_nothing() {
+    let bed = bed().await;
+    let now = soon();
+    let (one, other) = (leaf(&bed.authorities, "web-1", now), leaf(&bed.another(), "web-1", now));
+    assert!(one.identity == other.identity);
+    assert_eq!((one.version, one.not_after, one.renew_at), (other.version, other.not_after, other.renew_at));
+    assert!(Arc::ptr_eq(&one, &leaf(&bed.authorities.clone(), "web-1", now)), "asking again costs nothing");
+}
+
+#[tokio::test]
+async fn a_leaf_is_the_same_until_it_is_to_be_renewed() {
+    let bed = bed().await;
+    let now = soon();
+    let first = leaf(&bed.authorities, "web-1", now);
+    let last = leaf(&bed.authorities, "web-1", first.renew_at - SignedDuration::from_secs(1));
+    assert!(Arc::ptr_eq(&first, &last));
+    let next = leaf(&bed.authorities, "web-1", first.renew_at);
+    assert!(next.identity.key != first.identity.key && next.version != first.version);
+    assert_eq!(next.not_after, first.not_after + SignedDuration::from_hours(12));
+    assert!(leaf(&bed.another(), "web-1", now).identity == first.identity, "what was before can be made again");
+}
+
+#[tokio::test]
+async fn a_leaf_says_who_the_proxy_is_and_for_how_long() {
+    let bed = bed().await;
+    let now = soon();
+    let leaf = leaf(&bed.authorities, "web-1", now);
+    let said = said(&leaf.identity.certificate);
+    assert_eq!(said.names, [URI, "kuma://team/a"]);
+    assert_eq!(said.issuer, "O=Kodiak, OU=Mesh, CN=demo");
+    assert!(said.for_servers && said.for_clients);
+    assert_eq!(said.not_after, leaf.not_after.as_second());
+    assert_eq!(said.not_after - said.not_before, 24 * 3600 + 10);
+    assert_eq!(leaf.not_after.as_second() - leaf.renew_at.as_second(), 12 * 3600);
+    assert!(said.not_before < now.as_second() && now < leaf.renew_at);
+    server_config(leaf.identity.certificate.as_bytes(), leaf.identity.key.as_bytes(), None).unwrap();
+}
+
+#[tokio::test]
+async fn the_lifetime_is_that_of_the_backend() {
+    let bed = Bed::new().await;
+    let backend = |expiration: &str| json!([{ "name": "ca-1", "type": "builtin", "dpCert": { "rotation": { "expiration": expiration } } }]);
+    for (expiration, seconds) in [("1h", 3600), ("0", 24 * 3600), ("5ms", 2), ("2d", 48 * 3600)] {
+        bed.put_mesh("ca-1", backend(expiration)).await;
+        let said = said(&leaf(&bed.authorities, "web-1", soon()).identity.certificate);
+        assert_eq!(said.not_after - said.not_before, seconds + 10, "{expiration}");
+    }
+}
+
+#[tokio::test]
+async fn other_proxies_names_and_authorities_have_other_leaves() {
+    let bed = Bed::new().await;
+    bed.put_mesh("ca-1", json!([builtin("ca-1"), builtin("ca-2")])).await;
+    let mut renamed = request("web-1", "ca-1");
+    renamed.uris = Arc::new([URI.to_owned()]);
+    let now = soon();
+    let requests = [request("web-1", "ca-1"), request("web-2", "ca-1"), request("web-1", "ca-2"), renamed];
+    let leaves: Vec<_> = requests.iter().map(|request| bed.authorities.leaf(request, now).unwrap()).collect();
+    for (index, one) in leaves.iter().enumerate() {
+        for other in &leaves[index + 1..] {
+            assert!(one.version != other.version && one.identity.certificate != other.identity.certificate, "{index}");
+        }
+    }
+    let (first, second) = (bed.authorities.roots("demo", "ca-1"), bed.authorities.roots("demo", "ca-2"));
+    assert!(first.unwrap() != second.unwrap());
+}
+
+#[tokio::test]
+async fn another_authority_under_the_same_name_is_seen_and_other_changes_are_not() {
+    let (one, two) = (authority("one"), authority("two"));
+    let bed = Bed::new().await;
+    let provided = |pair: &kodiak_crypto::KeyPair| {
+        let (cert, key) = (json!({ "inlineString": pair.cert_pem }), json!({ "inlineString": pair.key_pem.expose() }));
+        json!([{ "name": "ca-1", "type": "provided", "conf": { "cert": cert, "key": key } }])
+    };
+    let now = soon();
+    bed.put_mesh("", provided(&one)).await;
+    let first = leaf(&bed.authorities, "web-1", now);
+    bed.put_mesh("ca-1", provided(&one)).await;
+    assert!(Arc::ptr_eq(&first, &leaf(&bed.authorities, "web-1", now)));
+    bed.put_mesh("", provided(&one)).await;
+    bed.put_mesh("", provided(&two)).await;
+    let second = leaf(&bed.authorities, "web-1", now);
+    assert_eq!(said(&second.identity.certificate).issuer, "O=Kodiak, OU=Mesh, CN=two");
+    assert_ne!(first.version, second.version);
+}
+
+#[tokio::test]
+async fn an_authority_in_files_is_read_again_when_they_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let write = |common_name: &str| {
+        let pair = authority(common_name);
+        std::fs::write(path("cert"), &pair.cert_pem).unwrap();
+        std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
+    };
+    write("one");
+    let bed = Bed::new().await;
+    let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
+    bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
+    let issuer = || said(&leaf(&bed.authorities, "web-1", soon()).identity.certificate).issuer;
+    assert_eq!(issuer(), "O=Kodiak, OU=Mesh, CN=one");
+    write("another");
+    assert_eq!(issuer(), "O=Kodiak, OU=Mesh, CN=another");
+}
+
+#[tokio::test]
+async fn roots_are_the_certificates_and_never_the_key() {
+    let (one, two) = (authority("one"), authority("two"));
+    let bed = Bed::new().await;
+    let cert = format!("{}{}{}", one.cert_pem, one.key_pem.expose(), two.cert_pem);
+    let conf = json!({ "cert": { "inlineString": cert }, "key": { "inlineString": one.key_pem.expose() } });
+    bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
+    let roots = bed.authorities.roots("demo", "ca-1").unwrap();
+    assert!(!roots.contains("PRIVATE KEY"));
+    assert_eq!(certificates(roots.as_bytes()).unwrap().len(), 2);
+    assert!(check_ca_pair(roots.as_bytes(), one.key_pem.expose().as_bytes(), Timestamp::now()).is_empty());
+    assert_eq!(format!("{:?}", bed.authorities), "Authorities(***)");
+}
+
+#[tokio::test]
+async fn what_is_missing_is_named() {
+    let bed = bed().await;
+    let now = soon();
+    let error = |request: &LeafRequest, now| bed.authorities.leaf(request, now).unwrap_err();
+    let mut elsewhere = request("web-1", "ca-1");
+    elsewhere.proxy = ProxyKey::new("nowhere", "web-1");
+    assert_eq!(error(&elsewhere, now), "there is no mesh \"nowhere\"; apply it first");
+    assert_eq!(
+        error(&request("web-1", "ca-9"), now),
+        "the mTLS backend \"ca-9\" of mesh \"demo\" cannot be used: it is not listed; add it to mtls.backends"
+    );
+    let mut nameless = request("web-1", "ca-1");
+    nameless.uris = Arc::new([]);
+    assert!(error(&nameless, now).contains("cannot make a certificate for the proxy"), "{}", error(&nameless, now));
+    let late = now + SignedDuration::from_hours(11 * 366 * 24);
+    assert!(error(&request("web-1", "ca-1"), late).contains("it expired at"));
+    let early = now - SignedDuration::from_hours(1000);
+    assert!(error(&request("web-1", "ca-1"), early).contains("it is not valid before"));
+}
+
+#[tokio::test]
+async fn a_backend_that_is_gone_signs_no_more() {
+    let bed = bed().await;
+    leaf(&bed.authorities, "web-1", soon());
+    bed.catalog.delete(Target { kind: &kinds::mesh::KIND, mesh: "", name: "demo" }).await.unwrap();
+    bed.authorities.leaf(&request("web-1", "ca-1"), soon()).unwrap_err();
+    bed.authorities.roots("demo", "ca-1").unwrap_err();
+}

@@ -1,0 +1,106 @@
+//! The authorities of a mesh: usable, and not taken from under the proxies that have their certificates.
+//!
+//! While mTLS is on, an authority is changed by listing another backend, enabling it, and removing the first one when no
+//! proxy has its certificate any more. Every other way would cut proxies off from each other.
+
+use jiff::Timestamp;
+use kodiak_crypto::{certificates, check_ca_pair};
+use kodiak_model::{
+    FieldPath, Problems,
+    data_source::DataSource,
+    kinds::{
+        dataplane_insight::DataplaneInsight,
+        mesh::{BackendConf, Mesh, MtlsBackend, ProvidedCa},
+    },
+};
+use kodiak_store::Snapshot;
+
+use crate::{
+    authority::{AuthoritySources, PROVIDED, authority_sources},
+    load_source, spec_of,
+};
+
+const CHANGED: &str = "Changing CA when mTLS is enabled is forbidden. Disable mTLS first and then change the CA";
+
+pub(super) fn check_change(snapshot: &Snapshot, name: &str, old: &Mesh, new: &Mesh, problems: &mut Problems) {
+    let (Some(signing), Some(enabled)) = (old.enabled_backend(), new.enabled_backend()) else { return };
+    let mtls = FieldPath::ROOT.field("mtls");
+    let at = mtls.field("backends");
+    for backend in backends(old) {
+        let was = backend.name.as_str();
+        if let Some((index, now)) = backends(new).enumerate().find(|(_, now)| now.name == was) {
+            let at = at.index(index);
+            if backend.backend_type != now.backend_type {
+                problems.add(&at.field("type"), CHANGED);
+            } else if !same_authority(snapshot, name, backend, now) {
+                problems.add(&at.field("conf"), CHANGED);
+            }
+        } else if was == signing.name {
+            let message = format!(
+                "the backend {was} still signs: set enabledBackend to another backend first, keep {was} listed until no proxy has its certificate, then remove it"
+            );
+            problems.add(&at, message);
+        } else if let Some(holders) = holders(snapshot, name, was) {
+            let enabled = &enabled.name;
+            let message = format!(
+                "the backend {was} is still needed: {holders} its certificate; keep {was} listed until every proxy has one of {enabled}, then remove it"
+            );
+            problems.add(&at, message);
+        }
+    }
+}
+
+fn backends(mesh: &Mesh) -> impl Iterator<Item = &MtlsBackend> {
+    mesh.mtls.iter().flat_map(|mtls| &mtls.backends)
+}
+
+/// Certificates may be added behind those that were trusted; none may go, and the first one signs. A builtin authority
+/// is made once, whatever its settings become. One that cannot be read signs nothing, and may be mended.
+fn same_authority(snapshot: &Snapshot, mesh: &str, old: &MtlsBackend, new: &MtlsBackend) -> bool {
+    let trusted = |backend| {
+        let AuthoritySources { cert, .. } = authority_sources(mesh, backend).ok()?;
+        certificates(&load_source(snapshot, mesh, &cert).ok()?).ok()
+    };
+    let (Some(old), Some(new)) = (trusted(old), trusted(new)) else { return true };
+    new.starts_with(&old)
+}
+
+/// The connected proxies that have a certificate of this backend, in words; `None` if there are none.
+fn holders(snapshot: &Snapshot, mesh: &str, backend: &str) -> Option<String> {
+    let mut holders = snapshot.list_in("DataplaneInsight", mesh).filter(|record| {
+        spec_of::<DataplaneInsight>(record).is_some_and(|insight| {
+            insight.is_online() && insight.mtls.is_some_and(|mtls| mtls.issued_backend == backend)
+        })
+    });
+    let first = &holders.next()?.key.name;
+    Some(match holders.count() {
+        0 => format!("1 connected proxy ({first}) has"),
+        others => format!("{} connected proxies (the first is {first}) have", others + 1),
+    })
+}
+
+pub(super) fn check_provided(snapshot: &Snapshot, name: &str, mesh: &Mesh, problems: &mut Problems) {
+    let mtls = FieldPath::ROOT.field("mtls");
+    let at = mtls.field("backends");
+    for (index, backend) in backends(mesh).enumerate().filter(|(_, backend)| backend.backend_type == PROVIDED) {
+        check_pair(snapshot, name, backend, &at.index(index).field("conf"), problems);
+    }
+}
+
+fn check_pair(snapshot: &Snapshot, mesh: &str, backend: &MtlsBackend, at: &FieldPath<'_>, problems: &mut Problems) {
+    let ProvidedCa { cert, key } = BackendConf::read(backend.conf.as_ref()).unwrap_or_default();
+    // What is missing, the check of the document has named already.
+    let mut load = |source: Option<DataSource>, field: &str| {
+        let source = source.filter(DataSource::is_chosen)?;
+        load_source(snapshot, mesh, &source).map_err(|message| problems.add(&at.field(field), message)).ok()
+    };
+    let (cert, key) = (load(cert, "cert"), load(key, "key"));
+    let (Some(cert), Some(key)) = (cert, key) else { return };
+    for problem in check_ca_pair(&cert, &key, Timestamp::now()) {
+        let cert = at.field("cert");
+        match problem.index {
+            Some(index) => problems.add(&cert.index(index), problem.to_string()),
+            None => problems.add(&cert, problem.to_string()),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Keys that are written into a Mesh. A Mesh is no secret, so they are moved to one before it is stored.
+
+use kodiak_model::{
+    FieldPath, Problems, ResourceKey,
+    data_source::DataSource,
+    kinds::mesh::{BackendConf, Mesh, MtlsBackend, ProvidedCa},
+    names,
+};
+use kodiak_store::{Expect, Snapshot, Write};
+use serde_json::json;
+
+use crate::{
+    Catalog,
+    authority::{PROVIDED, provided_key_secret},
+    initial, load_source,
+    signing::secret_data,
+};
+
+/// Puts references in the place of inline keys. The writes are the secrets that do not have their key yet.
+pub(super) fn move_to_secrets(
+    catalog: &Catalog,
+    snapshot: &Snapshot,
+    name: &str,
+    mesh: &mut Mesh,
+    problems: &mut Problems,
+) -> Vec<Write> {
+    let mtls = FieldPath::ROOT.field("mtls");
+    let at = mtls.field("backends");
+    let backends = mesh.mtls.iter_mut().flat_map(|mtls| &mut mtls.backends).enumerate();
+    backends
+        .filter(|(_, backend)| backend.backend_type == PROVIDED)
+        .filter_map(|(index, backend)| move_key(catalog, snapshot, name, backend, &at.index(index), problems))
+        .collect()
+}
+
+fn move_key(
+    catalog: &Catalog,
+    snapshot: &Snapshot,
+    mesh: &str,
+    backend: &mut MtlsBackend,
+    at: &FieldPath<'_>,
+    problems: &mut Problems,
+) -> Option<Write> {
+    let read = BackendConf::read::<ProvidedCa>(backend.conf.as_ref());
+    // Even `skipValidation` does not let a text pass of which nobody knows whether it is a key.
+    let read = read.map_err(|error| {
+        problems.add(&at.field("conf"), format!("could not convert backend config: {error}"));
+    });
+    let key = read.ok()?.key.filter(|key| key.inline.is_some() || key.inline_string.is_some())?;
+    // A secret or a file is preferred where both are named; the inline text is then of no use to anyone but readers.
+    if key.secret.is_some() || key.file.is_some() {
+        refer(backend, &DataSource { inline: None, inline_string: None, ..key });
+        return None;
+    }
+    let secret = provided_key_secret(mesh, &backend.name);
+    if let Some(fault) = names::fault(&secret) {
+        let message = format!("the inline key is kept in the secret {secret:?}, which is no name for one: {fault}");
+        problems.add(&at.field("name"), message);
+        return None;
+    }
+    let bytes = match load_source(snapshot, mesh, &key) {
+        Ok(bytes) => bytes,
+        Err(message) => {
+            // Without `skipValidation` this was found already.
+            if !problems.iter().any(|known| known.message == message) {
+                problems.add(&at.field("conf").field("key"), message);
+            }
+            return None;
+        }
+    };
+    refer(backend, &DataSource { secret: Some(secret.clone()), ..DataSource::default() });
+    let stored = snapshot.get(&ResourceKey::in_mesh("Secret", mesh, &secret));
+    if stored.and_then(secret_data).is_some_and(|stored| stored == bytes) {
+        return None;
+    }
+    let expect = stored.map_or(Expect::Absent, |stored| Expect::Version(stored.version));
+    Some(initial::secret(catalog, mesh, &secret, &bytes, expect))
+}
+
+fn refer(backend: &mut MtlsBackend, source: &DataSource) {
+    if let Some(BackendConf(conf)) = &mut backend.conf {
+        conf["key"] = json!(source);
+    }
+}

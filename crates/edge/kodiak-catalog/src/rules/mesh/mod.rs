@@ -1,0 +1,53 @@
+//! Mesh: its authorities can be used and do not change under the proxies that have their certificates; their keys are
+//! kept in secrets; it goes only when it is empty.
+
+mod authority;
+mod inline_key;
+
+use kodiak_model::{
+    Checked, FieldPath, Problems,
+    kinds::mesh::{Mesh, new_name_fault},
+    language,
+};
+use kodiak_store::{Record, Snapshot, Write};
+
+use crate::{Catalog, Refusal, Stage, spec_of};
+
+/// The writes are those of secrets that belong to the Mesh.
+pub(super) fn before_put(
+    catalog: &Catalog,
+    snapshot: &Snapshot,
+    checked: &mut Checked,
+    old: Option<&Record>,
+) -> Result<Vec<Write>, Refusal> {
+    let mut mesh: Mesh = language::decode(&checked.spec).map_err(Refusal::make)?;
+    let mut problems = Problems::default();
+    if old.is_none()
+        && let Some(fault) = new_name_fault(&checked.name)
+    {
+        problems.add(&FieldPath::NAME, fault);
+    }
+    if !mesh.mtls.as_ref().is_some_and(|mtls| mtls.skip_validation) {
+        if let Some(old) = old.and_then(spec_of::<Mesh>) {
+            authority::check_change(snapshot, &checked.name, &old, &mesh, &mut problems);
+        }
+        authority::check_provided(snapshot, &checked.name, &mesh, &mut problems);
+    }
+    let secrets = inline_key::move_to_secrets(catalog, snapshot, &checked.name, &mut mesh, &mut problems);
+    if !problems.is_empty() {
+        let stage = if old.is_none() { Stage::Create } else { Stage::Update };
+        return Err(Refusal::invalid(stage, problems));
+    }
+    mesh.fill_defaults();
+    checked.spec = language::to_json(&mesh);
+    Ok(secrets)
+}
+
+pub(super) fn before_delete(catalog: &Catalog, snapshot: &Snapshot, name: &str) -> Result<(), Refusal> {
+    if catalog.settings.unsafe_delete || snapshot.list_in("Dataplane", name).next().is_none() {
+        return Ok(());
+    }
+    let mut problems = Problems::default();
+    problems.add(&FieldPath::MESH, "unable to delete mesh, there are still some dataplanes attached");
+    Err(Refusal::invalid(Stage::Delete, problems))
+}

@@ -1,0 +1,92 @@
+//! A catalogue on an empty store, and authorities to put into it.
+
+use jiff::Timestamp;
+use kodiak_catalog::{Catalog, Put, Refusal, Settings, Target};
+use kodiak_crypto::{KeyPair, RootCaParams, RsaBits, TEN_YEARS, root_ca};
+use kodiak_model::{Kind, Place, ResourceKey};
+use kodiak_store::{Backend, Expect, Record, Store, StoreConfig, Write};
+use serde_json::{Value, json};
+
+pub(crate) struct Bed(pub(crate) Catalog);
+
+impl Bed {
+    pub(crate) async fn new() -> Self {
+        let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
+        let place = Place::Zone { name: "east".to_owned() };
+        Self(Catalog::new(store, Settings { place, unsafe_delete: false }))
+    }
+
+    /// Writes the mesh `demo`; with an empty `enabled`, mTLS is off.
+    pub(crate) async fn put_mesh(&self, enabled: &str, backends: Value) -> Result<Put, Refusal> {
+        let mesh = json!({
+            "type": "Mesh", "name": "demo", "skipCreatingInitialPolicies": ["*"],
+            "mtls": { "enabledBackend": enabled, "backends": backends },
+        });
+        self.0.put(Target { kind: kind("Mesh"), mesh: "", name: "demo" }, mesh, false).await
+    }
+
+    pub(crate) async fn delete(&self, kind_name: &str, mesh: &str, name: &str) -> Result<(), Refusal> {
+        self.0.delete(Target { kind: kind(kind_name), mesh, name }).await
+    }
+
+    pub(crate) fn secret(&self, name: &str) -> Option<Record> {
+        self.0.store().get(&ResourceKey::in_mesh("Secret", "demo", name))
+    }
+
+    pub(crate) fn mesh(&self) -> Value {
+        serde_json::from_str(&self.0.store().get(&ResourceKey::global("Mesh", "demo")).unwrap().spec).unwrap()
+    }
+
+    /// A proxy whose certificate is of this backend.
+    pub(crate) async fn put_insight(&self, name: &str, issued_backend: &str, online: bool) {
+        let mut subscription = json!({ "id": "1", "connectTime": "2026-08-01T12:00:00Z" });
+        if !online {
+            subscription["disconnectTime"] = json!("2026-08-01T13:00:00Z");
+        }
+        let spec = json!({ "subscriptions": [subscription], "mTLS": { "issuedBackend": issued_backend } });
+        let write = Write::Put {
+            key: ResourceKey::in_mesh("DataplaneInsight", "demo", name),
+            spec: spec.to_string().into(),
+            labels: std::collections::BTreeMap::new(),
+            owner: None,
+            expect: Expect::Any,
+        };
+        self.0.store().commit(write.into()).await.unwrap();
+    }
+}
+
+fn kind(name: &str) -> &'static Kind {
+    kodiak_kinds::kinds().by_name(name).unwrap()
+}
+
+/// The problems of a refused write, each as `path: message`.
+pub(crate) fn problems<T: std::fmt::Debug>(refused: Result<T, Refusal>) -> Vec<String> {
+    match refused {
+        Err(Refusal::Invalid { problems, .. }) => {
+            problems.iter().map(|problem| format!("{}: {}", problem.path, problem.message)).collect()
+        }
+        other => panic!("not refused as invalid: {other:?}"),
+    }
+}
+
+pub(crate) fn authority(common_name: &str) -> KeyPair {
+    root_ca(&RootCaParams {
+        common_name,
+        expires_after: TEN_YEARS,
+        rsa_bits: RsaBits::default(),
+        uri_san: None,
+        now: Timestamp::now(),
+    })
+    .unwrap()
+}
+
+pub(crate) fn builtin(name: &str) -> Value {
+    json!({ "name": name, "type": "builtin" })
+}
+
+pub(crate) fn provided(name: &str, pair: &KeyPair) -> Value {
+    json!({ "name": name, "type": "provided", "conf": {
+        "cert": { "inlineString": pair.cert_pem },
+        "key": { "inlineString": pair.key_pem.expose() },
+    } })
+}

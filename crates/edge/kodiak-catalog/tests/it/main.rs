@@ -1,0 +1,7 @@
+//! What the catalogue promises about the authorities of a mesh, on a store in memory.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bed;
+mod inline_key;
+mod switching;

@@ -1,0 +1,97 @@
+//! From one authority to another while mTLS is on.
+
+use serde_json::json;
+
+use crate::bed::{Bed, authority, builtin, problems, provided};
+
+const CHANGED: &str = "Changing CA when mTLS is enabled is forbidden. Disable mTLS first and then change the CA";
+
+#[tokio::test]
+async fn an_authority_is_replaced_in_three_steps() {
+    let bed = Bed::new().await;
+    bed.put_mesh("ca-1", json!([builtin("ca-1")])).await.unwrap();
+    bed.put_mesh("ca-1", json!([builtin("ca-1"), builtin("ca-2")])).await.unwrap();
+    assert!(bed.secret("demo.ca-builtin-key-ca-2").is_some(), "both can sign");
+    bed.put_mesh("ca-2", json!([builtin("ca-1"), builtin("ca-2")])).await.unwrap();
+    bed.put_mesh("ca-2", json!([builtin("ca-2")])).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_backend_that_signs_cannot_be_removed() {
+    let bed = Bed::new().await;
+    bed.put_mesh("ca-1", json!([builtin("ca-1"), builtin("ca-2")])).await.unwrap();
+    let refused = problems(bed.put_mesh("ca-2", json!([builtin("ca-2")])).await);
+    let expected = "mtls.backends: the backend ca-1 still signs: set enabledBackend to another backend first, keep ca-1 listed until no proxy has its certificate, then remove it";
+    assert_eq!(refused, [expected]);
+    let replaced = problems(bed.put_mesh("ca-3", json!([builtin("ca-3")])).await);
+    assert_eq!(replaced, [expected]);
+    bed.put_mesh("", json!([builtin("ca-2")])).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_backend_stays_while_connected_proxies_have_its_certificate() {
+    let bed = Bed::new().await;
+    let both = || json!([builtin("ca-1"), builtin("ca-2")]);
+    bed.put_mesh("ca-1", both()).await.unwrap();
+    bed.put_mesh("ca-2", both()).await.unwrap();
+    bed.put_insight("dp-0", "ca-1", false).await;
+    bed.put_insight("dp-1", "ca-1", true).await;
+    bed.put_insight("dp-2", "ca-1", true).await;
+    let refused = problems(bed.put_mesh("ca-2", json!([builtin("ca-2")])).await);
+    assert_eq!(
+        refused,
+        [
+            "mtls.backends: the backend ca-1 is still needed: 2 connected proxies (the first is dp-1) have its certificate; keep ca-1 listed until every proxy has one of ca-2, then remove it"
+        ]
+    );
+    bed.put_insight("dp-1", "ca-2", true).await;
+    let refused = problems(bed.put_mesh("ca-2", json!([builtin("ca-2")])).await);
+    assert!(refused[0].contains("1 connected proxy (dp-2) has its certificate"), "{refused:?}");
+    bed.put_insight("dp-2", "ca-2", true).await;
+    bed.put_mesh("ca-2", json!([builtin("ca-2")])).await.unwrap();
+}
+
+#[tokio::test]
+async fn without_mtls_everything_may_change() {
+    let bed = Bed::new().await;
+    bed.put_mesh("ca-1", json!([builtin("ca-1")])).await.unwrap();
+    bed.put_insight("dp-1", "ca-1", true).await;
+    bed.put_mesh("", json!([builtin("ca-1")])).await.unwrap();
+    bed.put_mesh("ca-1", json!([provided("ca-1", &authority("other"))])).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_backend_is_not_changed_in_place() {
+    let (one, two) = (authority("one"), authority("two"));
+    let bed = Bed::new().await;
+    bed.put_mesh("ca-1", json!([builtin("ca-1"), provided("ca-2", &one)])).await.unwrap();
+    let other_type = problems(bed.put_mesh("ca-1", json!([provided("ca-1", &one), provided("ca-2", &one)])).await);
+    assert_eq!(other_type, [format!("mtls.backends[0].type: {CHANGED}")]);
+    let before = bed.secret("demo.ca-provided-key-ca-2");
+    let other_pair = problems(bed.put_mesh("ca-2", json!([builtin("ca-1"), provided("ca-2", &two)])).await);
+    assert_eq!(other_pair, [format!("mtls.backends[1].conf: {CHANGED}")]);
+    assert_eq!(bed.secret("demo.ca-provided-key-ca-2"), before, "a refused write changes nothing");
+}
+
+#[tokio::test]
+async fn roots_may_be_added_in_place_but_none_may_go() {
+    let (one, two) = (authority("one"), authority("two"));
+    let bed = Bed::new().await;
+    let mut more = one.clone();
+    more.cert_pem.push_str(&two.cert_pem);
+    bed.put_mesh("ca-1", json!([provided("ca-1", &one)])).await.unwrap();
+    bed.put_mesh("ca-1", json!([provided("ca-1", &more)])).await.unwrap();
+    let refused = problems(bed.put_mesh("ca-1", json!([provided("ca-1", &one)])).await);
+    assert_eq!(refused, [format!("mtls.backends[0].conf: {CHANGED}")]);
+}
+
+#[tokio::test]
+async fn what_does_not_concern_the_authority_may_change() {
+    let bed = Bed::new().await;
+    bed.put_mesh("ca-1", json!([builtin("ca-1")])).await.unwrap();
+    let mut backend = builtin("ca-1");
+    backend["mode"] = json!("PERMISSIVE");
+    backend["dpCert"] = json!({ "rotation": { "expiration": "1h" } });
+    let put = bed.put_mesh("ca-1", json!([backend])).await.unwrap();
+    assert!(put.changed);
+}

@@ -1,0 +1,176 @@
+//! Leaves of an authority. The same request gives the same leaf, on every machine and after every restart.
+//!
+//! Nothing is random but the signature of an ECDSA authority, so leaves need not be stored, and proxies need not be
+//! sent new ones only because a control plane started.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use aws_lc_rs::digest;
+use jiff::Timestamp;
+use rcgen::{DistinguishedName, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyUsagePurpose, SanType, SerialNumber};
+use rustls_pki_types::CertificateDer;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use crate::CryptoError;
+use crate::certificate::{ascii, between, dns_name, make};
+use crate::derived_key::{derived_key, joined};
+use crate::pem::{self, PrivatePem};
+
+/// RFC 5280, section 4.1.2.2: no longer than this.
+const SERIAL_BYTES: usize = 20;
+
+/// An authority that can sign: its certificate with its key, and the certificates that are trusted beside it.
+pub struct CaPair {
+    certificates: Vec<CertificateDer<'static>>,
+    issuer: Issuer<'static, rcgen::KeyPair>,
+    not_before: Timestamp,
+    not_after: Timestamp,
+}
+
+/// What a leaf is to say. All of it shapes the serial number; only the first three shape the key.
+#[derive(Clone, Copy, Debug)]
+pub struct LeafSpec<'a> {
+    /// Keeps keys for one end apart from those for another.
+    pub purpose: &'a str,
+    /// Who it is for.
+    pub subject: &'a str,
+    /// A new number is a new key.
+    pub epoch: u64,
+    pub usage: LeafUsage,
+    pub not_before: Timestamp,
+    pub not_after: Timestamp,
+    pub uris: &'a [String],
+    pub dns_names: &'a [String],
+    pub ips: &'a [IpAddr],
+}
+
+/// On which side of a connection a leaf is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafUsage {
+    Server,
+    Client,
+    Both,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssuedLeaf {
+    /// The leaf alone: whoever verifies it has the authority already.
+    pub cert_pem: String,
+    pub key_pem: PrivatePem,
+}
+
+impl CaPair {
+    /// Reads the certificates and the key. The key belongs to the first certificate.
+    pub fn from_pem(cert_pem: &[u8], key_pem: &[u8]) -> Result<Self, CryptoError> {
+        let certificates = pem::certificates(cert_pem)?;
+        let signer = rcgen::KeyPair::try_from(&pem::private_key(key_pem)?).map_err(|_| CryptoError::CaKey)?;
+        let first = &certificates[0];
+        let (_, parsed) = X509Certificate::from_der(first).map_err(|_| CryptoError::CaCertificate)?;
+        if parsed.tbs_certificate.subject_pki.subject_public_key.data.as_ref() != signer.public_key_raw() {
+            return Err(CryptoError::CaMismatch);
+        }
+        let at = |seconds| Timestamp::from_second(seconds).map_err(|_| CryptoError::Validity);
+        let not_before = at(parsed.validity().not_before.timestamp())?;
+        let not_after = at(parsed.validity().not_after.timestamp())?;
+        let issuer = Issuer::from_ca_cert_der(first, signer).map_err(|_| CryptoError::CaCertificate)?;
+        Ok(Self { certificates, issuer, not_before, not_after })
+    }
+
+    /// All certificates and nothing else, even if the text they were read from held the key too.
+    pub fn roots_pem(&self) -> String {
+        self.certificates.iter().map(|der| pem::encode("CERTIFICATE", der)).collect()
+    }
+
+    /// The DER of the certificate that signs.
+    pub fn certificate(&self) -> &[u8] {
+        &self.certificates[0]
+    }
+
+    pub fn not_before(&self) -> Timestamp {
+        self.not_before
+    }
+
+    pub fn not_after(&self) -> Timestamp {
+        self.not_after
+    }
+
+    pub fn issue(&self, spec: &LeafSpec<'_>) -> Result<IssuedLeaf, CryptoError> {
+        let LeafSpec { purpose, subject, epoch, usage, not_before, not_after, uris, dns_names, ips } = spec;
+        let key = derived_key(
+            self.issuer.key().serialized_der(),
+            &[purpose.as_bytes(), subject.as_bytes(), &epoch.to_be_bytes()],
+        )?;
+
+        let mut params = between(*not_before, *not_after)?;
+        params.distinguished_name = DistinguishedName::new();
+        for uri in *uris {
+            params.subject_alt_names.push(SanType::URI(ascii(uri)?));
+        }
+        for name in *dns_names {
+            params.subject_alt_names.push(dns_name(name)?);
+        }
+        params.subject_alt_names.extend(ips.iter().copied().map(SanType::IpAddress));
+        if params.subject_alt_names.is_empty() {
+            return Err(CryptoError::Nameless);
+        }
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages =
+            vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::KeyAgreement];
+        params.extended_key_usages = match usage {
+            LeafUsage::Server => vec![ExtendedKeyUsagePurpose::ServerAuth],
+            LeafUsage::Client => vec![ExtendedKeyUsagePurpose::ClientAuth],
+            LeafUsage::Both => vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
+        };
+        // All builtin authorities of a mesh have one subject; by this a verifier that trusts two of them finds the right one.
+        params.use_authority_key_identifier_extension = true;
+        params.serial_number = Some(self.serial(spec));
+
+        let leaf = params.signed_by(&key, &self.issuer).map_err(make)?;
+        self.check_issuer(leaf.der())?;
+        let key_pem = PrivatePem::new(pem::encode("PRIVATE KEY", key.serialized_der()));
+        Ok(IssuedLeaf { cert_pem: pem::encode("CERTIFICATE", leaf.der()), key_pem })
+    }
+
+    /// A hash of all that the leaf says, and of who says it.
+    fn serial(&self, spec: &LeafSpec<'_>) -> SerialNumber {
+        let LeafSpec { purpose, subject, epoch, usage, not_before, not_after, uris, dns_names, ips } = spec;
+        let names = |names: &[String]| joined(&names.iter().map(String::as_bytes).collect::<Vec<_>>());
+        let ips: Vec<String> = ips.iter().map(ToString::to_string).collect();
+        let words = joined(&[
+            self.certificate(),
+            purpose.as_bytes(),
+            subject.as_bytes(),
+            &epoch.to_be_bytes(),
+            &[match usage {
+                LeafUsage::Server => 1,
+                LeafUsage::Client => 2,
+                LeafUsage::Both => 3,
+            }],
+            &not_before.as_second().to_be_bytes(),
+            &not_after.as_second().to_be_bytes(),
+            &names(uris),
+            &names(dns_names),
+            &names(&ips),
+        ]);
+        let hash = digest::digest(&digest::SHA256, &words);
+        let mut serial = [0; SERIAL_BYTES];
+        serial.copy_from_slice(&hash.as_ref()[..SERIAL_BYTES]);
+        // Positive and of full length: the highest bit is clear, the next one is set.
+        serial[0] = serial[0] & 0x7f | 0x40;
+        SerialNumber::from_slice(&serial)
+    }
+
+    /// rcgen writes the name of the issuer anew, and loses an attribute that is there twice. Nobody would find the issuer.
+    fn check_issuer(&self, leaf: &CertificateDer<'_>) -> Result<(), CryptoError> {
+        let read = |der| X509Certificate::from_der(der).map_err(|_| CryptoError::CaCertificate);
+        let ((_, leaf), (_, ca)) = (read(leaf)?, read(self.certificate())?);
+        if leaf.issuer().as_raw() == ca.subject().as_raw() { Ok(()) } else { Err(CryptoError::CaSubject) }
+    }
+}
+
+impl fmt::Debug for CaPair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
