@@ -32,7 +32,18 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-tokens", Only(&["kodiak-crypto"])),
     ("kodiak-catalog", Only(&["kodiak-model", "kodiak-kinds", "kodiak-store", "kodiak-crypto", "kodiak-tokens"])),
     ("kodiak-ads", Only(&["kodiak-envoy", "kodiak-xds-stream"])),
-    ("kodiak-ca", Only(&["kodiak-model", "kodiak-engine", "kodiak-crypto", "kodiak-store", "kodiak-catalog"])),
+    (
+        "kodiak-ca",
+        Only(&[
+            "kodiak-model",
+            "kodiak-engine",
+            "kodiak-xds",
+            "kodiak-xds-stream",
+            "kodiak-crypto",
+            "kodiak-store",
+            "kodiak-catalog",
+        ]),
+    ),
     (
         "kodiak-proxies",
         Only(&[
