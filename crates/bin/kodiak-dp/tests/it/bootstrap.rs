@@ -158,7 +158,7 @@ fn tls() -> UpstreamTlsContext {
     }
 }
 
-fn loopback(port: u32) -> Address {
+pub(crate) fn loopback(port: u32) -> Address {
     let socket = SocketAddress {
         address: "127.0.0.1".to_owned(),
         port_specifier: Some(PortSpecifier::PortValue(port)),
@@ -167,6 +167,6 @@ fn loopback(port: u32) -> Address {
     Address { address: Some(address::Address::SocketAddress(socket)) }
 }
 
-fn inline(text: &str) -> DataSource {
+pub(crate) fn inline(text: &str) -> DataSource {
     DataSource { specifier: Some(data_source::Specifier::InlineString(text.to_owned())), ..DataSource::default() }
 }

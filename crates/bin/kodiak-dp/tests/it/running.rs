@@ -55,6 +55,14 @@ impl Running {
         get(&admin, &format!("/stats?filter={name}")).unwrap()
     }
 
+    /// The value of a counter.
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        let admin = self.admin().expect("it is live");
+        let answer = get(&admin, &format!("/stats?filter=^{name}$")).unwrap();
+        let value = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        value.map_or(0, |value| value.parse().unwrap())
+    }
+
     /// Asks it to end, as the system does, and tells what is left of it.
     pub(crate) fn end(mut self) -> Vec<PathBuf> {
         let memory = self.shared_memory().expect("Envoy wrote its base id before it was live");

@@ -1,13 +1,20 @@
 //! MeshTrafficPermission: who may call whom.
 
+mod caller;
 mod check;
+mod envoy;
 mod permissions;
 mod spec;
+#[cfg(test)]
+mod tests;
+mod verdict;
 
 use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, TargetKind, target_ref};
 
+pub use caller::{Caller, uris};
 pub use permissions::Permissions;
 pub use spec::{Action, Conf, MeshTrafficPermission, Rule, RuleConf};
+pub use verdict::Verdict;
 
 pub static KIND: Kind = Kind::policy(
     "MeshTrafficPermission",

@@ -1,40 +1,156 @@
-//! What is in force at one inbound.
+//! What is in force at one inbound: the policies that select it, brought together.
 
-use kodiak_envoy::any;
-use kodiak_envoy::envoy::config::{listener::v3::Filter, listener::v3::filter, rbac::v3 as rules};
-use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::{HttpFilter, http_filter};
-use kodiak_envoy::envoy::extensions::filters::{http::rbac::v3 as http, network::rbac::v3 as network};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kodiak_model::source_match::{Match, SpiffeIdMatchType};
+use kodiak_model::{Choice, TargetKind, TargetRef, tags};
+
+use super::{Action, Conf, MeshTrafficPermission};
+use crate::from_to::{self, Item};
 
 /// Whom an inbound lets in. Nobody by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Permissions {}
+pub struct Permissions {
+    pub(super) form: Form,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Form {
+    /// By tags. The last one that matches a caller decides.
+    From(Vec<Tagged>),
+    /// By identities. Any denial decides.
+    Rules(Rules),
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Self::From(Vec::new())
+    }
+}
+
+/// Callers that have all of these tags, and what happens to them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Tagged {
+    pub(super) policy: Arc<str>,
+    pub(super) tags: BTreeMap<String, String>,
+    pub(super) action: Action,
+}
+
+/// The three lists, of all policies, weakest policy first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(super) struct Rules {
+    pub(super) deny: Vec<Identified>,
+    pub(super) shadow: Vec<Identified>,
+    pub(super) allow: Vec<Identified>,
+}
+
+/// Callers with this identity that ask for this server. What is missing, everybody has.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Identified {
+    pub(super) policy: Arc<str>,
+    pub(super) identity: Option<Identity>,
+    pub(super) sni: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Identity {
+    Exact(String),
+    Prefix(String),
+}
 
 impl Permissions {
-    /// For an inbound that speaks HTTP.
-    pub fn http_filters(&self, _mesh: &str) -> Vec<HttpFilter> {
-        let rbac = http::Rbac { rules: Some(rules::Rbac::default()), ..http::Rbac::default() };
-        vec![HttpFilter {
-            name: "envoy.filters.http.rbac".to_owned(),
-            config_type: Some(http_filter::ConfigType::TypedConfig(any(&rbac))),
-            ..HttpFilter::default()
-        }]
-    }
-
-    /// For an inbound of any other protocol.
-    pub fn network_filters(&self, _mesh: &str, stat_prefix: &str) -> Vec<Filter> {
-        let rbac = network::Rbac {
-            rules: Some(rules::Rbac::default()),
-            stat_prefix: stat_prefix.to_owned(),
-            ..network::Rbac::default()
+    /// From the policies that select the inbound, each with its KRI, weakest first.
+    ///
+    /// Identities are stronger than tags: with one policy that has `rules`, no `from` counts.
+    pub fn of(policies: &[(&str, &MeshTrafficPermission)]) -> Self {
+        let form = if policies.iter().any(|(_, policy)| from_to::is_used(policy.rules.as_ref())) {
+            Form::Rules(rules(policies))
+        } else {
+            Form::From(from(policies))
         };
-        vec![Filter {
-            name: "envoy.filters.network.rbac".to_owned(),
-            config_type: Some(filter::ConfigType::TypedConfig(any(&rbac))),
-        }]
+        Self { form }
     }
+}
 
-    /// Whether callers are told apart by the server name they ask for.
-    pub fn needs_sni(&self) -> bool {
-        false
+/// Without what can decide nothing: all before the last that takes everybody, and what a later one says for the same.
+fn from(policies: &[(&str, &MeshTrafficPermission)]) -> Vec<Tagged> {
+    let mut seen = BTreeSet::new();
+    let mut kept = Vec::new();
+    for (kri, policy) in policies.iter().rev() {
+        let kri: Arc<str> = Arc::from(*kri);
+        for item in policy.from.iter().flatten().rev() {
+            let Some(tagged) = tagged(&kri, item) else { continue };
+            let everybody = tagged.tags.is_empty();
+            if seen.insert(tagged.tags.clone()) {
+                kept.push(tagged);
+            }
+            if everybody {
+                kept.reverse();
+                return kept;
+            }
+        }
     }
+    kept.reverse();
+    kept
+}
+
+/// `None` for what no caller can be: a service by its labels is not in any certificate.
+fn tagged(kri: &Arc<str>, item: &Item<Conf>) -> Option<Tagged> {
+    let action = item.default.action.as_ref().and_then(Choice::known)?;
+    let TargetRef { name, tags: written, .. } = &item.target_ref;
+    let mut tags = BTreeMap::new();
+    let kind = item.target_ref.known_kind()?;
+    if let TargetKind::MeshSubset | TargetKind::MeshServiceSubset = kind {
+        tags.extend(written.clone().unwrap_or_default());
+    }
+    match kind {
+        TargetKind::Mesh | TargetKind::MeshSubset => (),
+        TargetKind::MeshService | TargetKind::MeshServiceSubset => {
+            let name = name.as_ref().filter(|name| !name.is_empty())?;
+            tags.insert(tags::SERVICE.to_owned(), name.clone());
+        }
+        _ => return None,
+    }
+    Some(Tagged { policy: Arc::clone(kri), tags, action })
+}
+
+fn rules(policies: &[(&str, &MeshTrafficPermission)]) -> Rules {
+    let mut lists = Rules::default();
+    for (kri, policy) in policies {
+        let kri: Arc<str> = Arc::from(*kri);
+        for rule in policy.rules.iter().flatten() {
+            let conf = &rule.default;
+            for (list, written) in [
+                (&mut lists.deny, &conf.deny),
+                (&mut lists.shadow, &conf.allow_with_shadow_deny),
+                (&mut lists.allow, &conf.allow),
+            ] {
+                list.extend(written.iter().flatten().map(|one| identified(&kri, one)));
+            }
+        }
+    }
+    let Rules { deny, shadow, allow } = &mut lists;
+    [deny, shadow, allow].into_iter().for_each(keep_strongest);
+    lists
+}
+
+fn identified(kri: &Arc<str>, one: &Match) -> Identified {
+    let identity = one.spiffe_id.as_ref().map(|id| {
+        let value = id.value.clone().unwrap_or_default();
+        match id.match_type.as_ref().and_then(Choice::known) {
+            Some(SpiffeIdMatchType::Prefix) => Identity::Prefix(value),
+            _ => Identity::Exact(value),
+        }
+    });
+    let sni = one.sni.as_ref().map(|sni| sni.value.clone().unwrap_or_default());
+    Identified { policy: Arc::clone(kri), identity, sni }
+}
+
+/// What several policies say alike is said by the strongest of them.
+fn keep_strongest(list: &mut Vec<Identified>) {
+    let mut seen = BTreeSet::new();
+    list.reverse();
+    list.retain(|one| seen.insert((one.identity.clone(), one.sni.clone())));
+    list.reverse();
 }

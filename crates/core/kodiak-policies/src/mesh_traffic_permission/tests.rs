@@ -1,0 +1,176 @@
+//! The verdict is what the policies say, and the filters are the verdict.
+
+mod interpreter;
+mod samples;
+
+use kodiak_envoy::envoy::config::rbac::v3::{Principal, principal::Identifier};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Action, Caller, MeshTrafficPermission, Permissions, Verdict, uris};
+use interpreter::{effect_of_http, effect_of_network, principals};
+use samples::{MESH, Someone, by_definition, policies, someone};
+
+fn policy(spec: Value) -> MeshTrafficPermission {
+    serde_json::from_value(spec).unwrap()
+}
+
+/// With the KRIs `0`, `1` and so on.
+fn permissions(policies: &[MeshTrafficPermission]) -> Permissions {
+    let kris: Vec<String> = (0..policies.len()).map(|n| n.to_string()).collect();
+    let named: Vec<_> = kris.iter().map(String::as_str).zip(policies).collect();
+    Permissions::of(&named)
+}
+
+fn from(items: &[(Value, &str)]) -> MeshTrafficPermission {
+    let items = items.iter().map(|(target, action)| json!({ "targetRef": target, "default": { "action": action } }));
+    policy(json!({ "from": items.collect::<Vec<_>>() }))
+}
+
+fn service(name: &str) -> Value {
+    json!({ "kind": "MeshService", "name": name })
+}
+
+fn service_uris(name: &str) -> Vec<String> {
+    uris(MESH, &[[("kuma.io/service".to_owned(), name.to_owned()), ("env".to_owned(), "dev".to_owned())].into()])
+}
+
+/// Also asks the filters.
+#[track_caller]
+fn check(permissions: &Permissions, caller: &Caller<'_>, action: Action, policy: Option<&str>) {
+    assert_eq!(permissions.verdict(MESH, caller), Verdict { action, policy }, "{caller:?}");
+    assert_eq!(effect_of_http(permissions, caller), action, "{caller:?}");
+    assert_eq!(effect_of_network(permissions, caller), action, "{caller:?}");
+}
+
+#[test]
+fn without_policies_nobody_may_call() {
+    assert_eq!(permissions(&[]), Permissions::default());
+    for nothing in [Permissions::default(), permissions(&[policy(json!({ "from": [] }))])] {
+        check(&nothing, &Caller { uris: &service_uris("a"), sni: None }, Action::Deny, None);
+        assert!(!nothing.needs_sni());
+    }
+}
+
+#[test]
+fn a_denied_caller_stays_denied_beside_a_broad_allow() {
+    let mesh = json!({ "kind": "Mesh" });
+    let subset = json!({ "kind": "MeshSubset", "tags": { "env": "dev" } });
+    let (a, b, c) = (service_uris("a"), service_uris("b"), service_uris("c"));
+    let two = from(&[(mesh.clone(), "Allow"), (service("a"), "Deny"), (service("b"), "Deny")]);
+    let later = from(&[(service("b"), "AllowWithShadowDeny")]);
+    for (policies, expected) in [
+        (vec![two.clone()], [(Action::Deny, "0"), (Action::Deny, "0"), (Action::Allow, "0")]),
+        (vec![two.clone(), later], [(Action::Deny, "0"), (Action::AllowWithShadowDeny, "1"), (Action::Allow, "0")]),
+        (vec![two.clone(), from(&[(mesh, "Allow")])], [(Action::Allow, "1"); 3]),
+        (vec![two, from(&[(subset, "Deny")])], [(Action::Deny, "1"); 3]),
+    ] {
+        for (uris, (action, policy)) in [&a, &b, &c].into_iter().zip(expected) {
+            check(&permissions(&policies), &Caller { uris, sni: None }, action, Some(policy));
+        }
+    }
+}
+
+#[test]
+fn one_policy_with_rules_silences_all_others() {
+    let exact = |value: &str| json!({ "spiffeID": { "type": "Exact", "value": value } });
+    let rules = policy(json!({ "rules": [{ "default": { "allow": [exact("spiffe://default/a")] } }] }));
+    let all = permissions(&[rules, from(&[(json!({ "kind": "Mesh" }), "Allow")])]);
+    check(&all, &Caller { uris: &service_uris("a"), sni: None }, Action::Allow, Some("0"));
+    check(&all, &Caller { uris: &service_uris("b"), sni: None }, Action::Deny, None);
+}
+
+#[test]
+fn a_match_without_conditions_takes_everybody() {
+    let everybody = permissions(&[policy(json!({ "rules": [{ "default": {
+        "allow": [{}],
+        "deny": [{ "sni": { "type": "Exact", "value": "secret.mesh" } }],
+        "allowWithShadowDeny": [{ "spiffeID": { "type": "Prefix", "value": "spiffe://default/b" } }],
+    } }] }))]);
+    assert!(everybody.needs_sni());
+    let (a, b) = (service_uris("a"), service_uris("b-2"));
+    check(&everybody, &Caller { uris: &a, sni: None }, Action::Allow, Some("0"));
+    check(&everybody, &Caller { uris: &[], sni: Some("other.mesh") }, Action::Allow, Some("0"));
+    check(&everybody, &Caller { uris: &b, sni: None }, Action::AllowWithShadowDeny, Some("0"));
+    check(&everybody, &Caller { uris: &b, sni: Some("SECRET.mesh") }, Action::Deny, Some("0"));
+}
+
+#[test]
+fn what_can_decide_nothing_makes_no_difference() {
+    let mesh = json!({ "kind": "Mesh" });
+    let plain = from(&[(mesh.clone(), "Allow"), (service("a"), "Deny")]);
+    let same = [
+        from(&[(service("b"), "Deny"), (mesh.clone(), "Allow"), (service("a"), "Deny")]),
+        from(&[(mesh.clone(), "Deny"), (mesh.clone(), "Allow"), (service("a"), "Allow"), (service("a"), "Deny")]),
+        from(&[
+            (json!({ "kind": "MeshSubset" }), "Allow"),
+            (json!({ "kind": "MeshService", "labels": { "x": "y" } }), "Deny"),
+            (service("a"), "Deny"),
+        ]),
+    ];
+    for each in same {
+        assert_eq!(permissions(std::slice::from_ref(&each)), permissions(std::slice::from_ref(&plain)), "{each:?}");
+    }
+}
+
+/// The worst case: what is allowed and what is denied take turns.
+#[test]
+fn many_items_stay_flat_and_small() {
+    let items: Vec<_> =
+        (0..1024).map(|n| (service(&format!("s{n}")), if n % 2 == 0 { "Allow" } else { "Deny" })).collect();
+    let principals = principals(&permissions(&[from(&items)]));
+    let (leaves, depth) = principals.iter().map(size).fold((0, 0), |(a, b), (c, d)| (a + c, b.max(d)));
+    assert!(leaves <= 512 + 512 * 10, "{leaves}");
+    assert!(depth <= 1 + 3 * 10, "{depth}");
+}
+
+/// How many conditions there are, and how deep principals nest.
+fn size(principal: &Principal) -> (usize, usize) {
+    match principal.identifier.as_ref().unwrap() {
+        Identifier::AndIds(set) | Identifier::OrIds(set) => {
+            let (leaves, depth) = set.ids.iter().map(size).fold((0, 0), |(a, b), (c, d)| (a + c, b.max(d)));
+            (leaves, depth + 1)
+        }
+        Identifier::NotId(id) => {
+            let (leaves, depth) = size(id);
+            (leaves, depth + 1)
+        }
+        _ => (1, 1),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_verdict_is_the_definition(policies in policies(), callers in prop::collection::vec(someone(), 1..6)) {
+        let permissions = permissions(&policies);
+        for Someone { tag_sets, uris, sni } in &callers {
+            let caller = Caller { uris, sni: *sni };
+            let (action, decided) = by_definition(&policies, tag_sets, &caller);
+            let verdict = permissions.verdict(MESH, &caller);
+            prop_assert_eq!(verdict.action, action, "{:?}", caller);
+            prop_assert_eq!(verdict.policy.map(str::to_owned), decided.map(|n| n.to_string()), "{:?}", caller);
+        }
+    }
+
+    #[test]
+    fn the_filters_are_the_verdict(policies in policies(), callers in prop::collection::vec(someone(), 1..6)) {
+        let permissions = permissions(&policies);
+        for Someone { uris, sni, .. } in &callers {
+            let caller = Caller { uris, sni: *sni };
+            let action = permissions.verdict(MESH, &caller).action;
+            prop_assert_eq!(effect_of_http(&permissions, &caller), action, "{:?}", caller);
+            prop_assert_eq!(effect_of_network(&permissions, &caller), action, "{:?}", caller);
+        }
+    }
+
+    #[test]
+    fn server_names_are_looked_for_only_where_one_matters(policies in policies(), someone in someone()) {
+        let permissions = permissions(&policies);
+        if !permissions.needs_sni() {
+            let with = |sni| permissions.verdict(MESH, &Caller { uris: &someone.uris, sni });
+            prop_assert_eq!(with(None), with(Some("x.mesh")));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What becomes of a call. The filters that Envoy gets mean exactly this.
+
+use std::sync::Arc;
+
+use super::permissions::{Form, Identified, Identity, Rules, Tagged};
+use super::{Action, Caller, Permissions};
+
+/// What happens, and the KRI of the policy that says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict<'a> {
+    pub action: Action,
+    /// `None`: no policy is about this caller, and therefore it is denied.
+    pub policy: Option<&'a str>,
+}
+
+impl Permissions {
+    /// `mesh` is the mesh of the inbound: tags stand in certificates under its name.
+    pub fn verdict(&self, mesh: &str, caller: &Caller<'_>) -> Verdict<'_> {
+        let decided = match &self.form {
+            Form::From(items) => {
+                items.iter().rfind(|item| item.takes(mesh, caller)).map(|item| (item.action, &item.policy))
+            }
+            Form::Rules(rules) => rules.decide(caller),
+        };
+        match decided {
+            Some((action, policy)) => Verdict { action, policy: Some(policy) },
+            None => Verdict { action: Action::Deny, policy: None },
+        }
+    }
+}
+
+impl Tagged {
+    fn takes(&self, mesh: &str, caller: &Caller<'_>) -> bool {
+        self.tags.iter().all(|(key, value)| caller.has_tag(mesh, key, value))
+    }
+}
+
+impl Rules {
+    fn decide(&self, caller: &Caller<'_>) -> Option<(Action, &Arc<str>)> {
+        let lists =
+            [(Action::Deny, &self.deny), (Action::AllowWithShadowDeny, &self.shadow), (Action::Allow, &self.allow)];
+        lists
+            .into_iter()
+            .find_map(|(action, list)| list.iter().rfind(|one| one.takes(caller)).map(|one| (action, &one.policy)))
+    }
+}
+
+impl Identified {
+    fn takes(&self, caller: &Caller<'_>) -> bool {
+        let Self { identity, sni, policy: _ } = self;
+        let is = |identity: &Identity| match identity {
+            Identity::Exact(value) => caller.uris.contains(value),
+            Identity::Prefix(value) => caller.uris.iter().any(|uri| uri.starts_with(value)),
+        };
+        let asks = |sni: &String| caller.sni.is_some_and(|asked| asked.eq_ignore_ascii_case(sni));
+        identity.as_ref().is_none_or(is) && sni.as_ref().is_none_or(asks)
+    }
+}
