@@ -22,4 +22,4 @@ pub use error::CryptoError;
 pub use pem::{MAX_PEM_BYTES, PrivatePem};
 pub use random::random_bytes;
 pub use rsa_key::{RsaBits, RsaKey, RsaPublicKey};
-pub use tls::{ClientCa, server_config};
+pub use tls::{ClientCa, client_config, server_config};

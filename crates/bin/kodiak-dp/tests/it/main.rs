@@ -1,8 +1,11 @@
-//! The real Envoy takes what we build, refuses what is wrong, starts, and ends.
+//! The real Envoy takes what we build, refuses what is wrong, starts, and ends; by itself, and with its runner.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod bootstrap;
+mod control_plane;
+mod redirection;
+mod runner;
 mod running;
 
 use std::fs;
