@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use kodiak_model::GoDuration;
 
-use crate::commands::{apply, bench, completion, config, delete, dp, export, generate, get, run, validate};
+use crate::commands::{apply, bench, completion, config, delete, dp, export, generate, get, install, run, validate};
 
 #[derive(Parser)]
 #[command(
@@ -78,6 +78,10 @@ pub(crate) enum Command {
     Config(config::Args),
     /// The proxy beside an application
     Dp(dp::Args),
+    /// Change this machine for a proxy
+    Install(install::Args),
+    /// Undo what `install` did
+    Uninstall(install::UninstallArgs),
     /// Measure how fast and how small it is, on this machine
     Bench(bench::Args),
     /// Print the OpenAPI document of the REST API
@@ -98,7 +102,7 @@ pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn duration(text: &str) -> Result<GoDuration, String> {
+pub(crate) fn duration(text: &str) -> Result<GoDuration, String> {
     match GoDuration::parse(text) {
         Ok(duration) if !duration.is_negative() => Ok(duration),
         Ok(_) | Err(_) => Err("write a duration, for example 30s or 1m".to_owned()),

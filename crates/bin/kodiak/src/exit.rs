@@ -14,6 +14,8 @@ pub(crate) enum Exit {
     Usage,
     /// There is no control plane where we looked.
     Unreachable,
+    /// The Envoy that we ran ended by itself, with this code; 128 and the number of the signal where one ended it.
+    Envoy(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -23,6 +25,7 @@ impl From<Exit> for ExitCode {
             Exit::Refused => 1,
             Exit::Usage => 2,
             Exit::Unreachable => 3,
+            Exit::Envoy(code) => code,
         })
     }
 }

@@ -17,12 +17,16 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use tracing_subscriber::filter::LevelFilter;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    // The control plane logs as its configuration says.
-    if !matches!(cli.command, cli::Command::Run(_)) {
-        start_logging();
+    match &cli.command {
+        // The control plane logs as its configuration says.
+        cli::Command::Run(_) => (),
+        cli::Command::Dp(args) if args.stays() && !cli.global.quiet => start_logging(LevelFilter::INFO),
+        cli::Command::Dp(args) if args.stays() => start_logging(LevelFilter::WARN),
+        _ => start_logging(LevelFilter::OFF),
     }
     let session = session::Session::new(cli.global);
     match run(cli.command, &session) {
@@ -40,11 +44,9 @@ async fn run(command: cli::Command, session: &session::Session) -> anyhow::Resul
     commands::run(command, session).await
 }
 
-/// Nothing by default: the command speaks for itself. `RUST_LOG=debug` shows its requests.
-fn start_logging() {
-    let filter = tracing_subscriber::EnvFilter::builder()
-        .with_default_directive(tracing_subscriber::filter::LevelFilter::OFF.into())
-        .from_env_lossy();
+/// Most commands speak for themselves and log nothing by default. `RUST_LOG=debug` shows their requests.
+fn start_logging(default: LevelFilter) {
+    let filter = tracing_subscriber::EnvFilter::builder().with_default_directive(default.into()).from_env_lossy();
     let colors = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colors).with_writer(std::io::stderr).init();
 }

@@ -25,4 +25,4 @@ pub use issue::{CaPair, IssuedLeaf, LeafSpec, LeafUsage};
 pub use pem::{MAX_PEM_BYTES, PrivatePem, certificates};
 pub use random::random_bytes;
 pub use rsa_key::{RsaBits, RsaKey, RsaPublicKey};
-pub use tls::{ClientCa, server_config};
+pub use tls::{ClientCa, client_config, server_config};

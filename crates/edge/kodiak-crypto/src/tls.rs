@@ -1,4 +1,4 @@
-//! TLS settings for the servers of the control plane.
+//! TLS settings for the servers of the control plane, and for the proxies that ask it.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::version::{TLS12, TLS13};
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::CryptoError;
 use crate::pem;
@@ -41,6 +41,12 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
+/// TLS 1.2 and 1.3 for a client that believes the given authorities, and nobody else. The text is PEM.
+pub fn client_config(ca_pem: &[u8]) -> Result<ClientConfig, CryptoError> {
+    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13, &TLS12]);
+    Ok(builder.map_err(tls)?.with_root_certificates(roots(ca_pem)?).with_no_client_auth())
+}
+
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
@@ -50,16 +56,20 @@ fn client_verifier(
     ca: ClientCa<'_>,
 ) -> Result<Arc<dyn ClientCertVerifier>, CryptoError> {
     let (ClientCa::Optional(pem) | ClientCa::Required(pem)) = ca;
-    let mut roots = RootCertStore::empty();
-    for root in pem::certificates(pem)? {
-        roots.add(root).map_err(tls)?;
-    }
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(pem)?), provider);
     let builder = match ca {
         ClientCa::Optional(_) => builder.allow_unauthenticated(),
         ClientCa::Required(_) => builder,
     };
     builder.build().map_err(|source| CryptoError::ClientCa { source })
+}
+
+fn roots(pem: &[u8]) -> Result<RootCertStore, CryptoError> {
+    let mut roots = RootCertStore::empty();
+    for root in pem::certificates(pem)? {
+        roots.add(root).map_err(tls)?;
+    }
+    Ok(roots)
 }
 
 fn tls(source: rustls::Error) -> CryptoError {

@@ -1,10 +1,13 @@
-//! The real Envoy takes what we build, refuses what is wrong, starts, and ends.
+//! The real Envoy takes what we build, refuses what is wrong, starts, and ends; by itself, and with its runner.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod bootstrap;
+mod control_plane;
 mod permissions;
+mod redirection;
 mod resources;
+mod runner;
 mod running;
 
 use std::fs;

@@ -9,6 +9,7 @@ pub(crate) mod dp;
 pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod get;
+pub(crate) mod install;
 mod openapi;
 pub(crate) mod run;
 pub(crate) mod validate;
@@ -30,6 +31,8 @@ pub(crate) async fn run(command: Command, session: &Session) -> anyhow::Result<E
         Command::Generate(args) => generate::run(args, session).await,
         Command::Config(args) => config::run(args, session).await,
         Command::Dp(args) => dp::run(args, session).await,
+        Command::Install(args) => install::run(args, session),
+        Command::Uninstall(args) => install::undo(args, session),
         Command::Bench(args) => bench::run(args).await,
         Command::Openapi => openapi::run(session),
         Command::Completion(args) => completion::run(&args, session),

@@ -11,7 +11,7 @@ mod template;
 pub(crate) use check::{Checkup, Names, Resource, check, identify, unknown_kind};
 pub(crate) use near::nearest;
 pub(crate) use order::{Phase, phases};
-pub(crate) use read::{FileArgs, SourceFile};
+pub(crate) use read::{FileArgs, SourceFile, read_template};
 
 use std::collections::BTreeMap;
 

@@ -54,42 +54,50 @@ impl FileArgs {
                 files.push(read(path)?);
             }
         }
-        let findings = self.fill_in(&mut files, terminal);
+        let findings = if self.vars.is_empty() { Vec::new() } else { fill_in(&mut files, &self.vars, terminal) };
         Ok((files, findings))
     }
+}
 
-    fn fill_in(&self, files: &mut [SourceFile], terminal: Terminal) -> Vec<Finding> {
-        let variables: Variables = self.vars.iter().cloned().collect();
-        let mut findings = Vec::new();
-        if variables.is_empty() {
-            return findings;
-        }
-        let mut used = BTreeSet::new();
-        for (n, file) in files.iter_mut().enumerate() {
-            match template::fill(&file.text, &variables, &mut used) {
-                Ok(filled) => {
-                    if filled.lines().count() != file.text.lines().count() {
-                        // Line numbers are no longer those of the file itself.
-                        file.name.push_str(" (with its variables)");
-                    }
-                    file.text = filled;
+/// One file that is a template whether variables are given or not, and the findings in it.
+pub(crate) fn read_template(
+    path: &Path,
+    vars: &[(String, String)],
+    terminal: Terminal,
+) -> anyhow::Result<(Vec<SourceFile>, Vec<Finding>)> {
+    let mut files = vec![if path.as_os_str() == "-" { standard_input()? } else { read(path)? }];
+    let findings = fill_in(&mut files, vars, terminal);
+    Ok((files, findings))
+}
+
+fn fill_in(files: &mut [SourceFile], vars: &[(String, String)], terminal: Terminal) -> Vec<Finding> {
+    let variables: Variables = vars.iter().cloned().collect();
+    let mut findings = Vec::new();
+    let mut used = BTreeSet::new();
+    for (n, file) in files.iter_mut().enumerate() {
+        match template::fill(&file.text, &variables, &mut used) {
+            Ok(filled) => {
+                if filled.lines().count() != file.text.lines().count() {
+                    // Line numbers are no longer those of the file itself.
+                    file.name.push_str(" (with its variables)");
                 }
-                Err(faults) => findings.extend(faults.into_iter().map(|fault| Finding {
-                    file: n,
-                    spot: Spot::at(fault.mark),
-                    subject: "cannot fill in the variables".to_owned(),
-                    path: String::new(),
-                    message: fault.message,
-                })),
+                file.text = filled;
             }
+            Err(faults) => findings.extend(faults.into_iter().map(|fault| Finding {
+                file: n,
+                spot: Spot::at(fault.mark),
+                subject: "cannot fill in the variables".to_owned(),
+                path: String::new(),
+                message: fault.message,
+            })),
         }
-        if findings.is_empty() {
-            for name in variables.keys().filter(|name| !used.contains(*name)) {
-                terminal.remark(&format!("Warning: the variable {name:?} is used nowhere"));
-            }
-        }
-        findings
     }
+    if findings.is_empty() {
+        for name in variables.keys().filter(|name| !used.contains(*name)) {
+            terminal.remark(&format!("Warning: the variable {name:?} is used nowhere"));
+        }
+    }
+    findings
 }
 
 fn standard_input() -> anyhow::Result<SourceFile> {

@@ -5,6 +5,7 @@
 
 mod apply;
 mod config;
+mod dp;
 mod generate;
 mod read;
 mod server;

@@ -12,7 +12,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use super::{DAY, made};
 use crate::tls::provider;
-use crate::{ClientCa, CryptoError, KeyPair, ServerCertParams, pem, self_signed_server, server_config};
+use crate::{ClientCa, CryptoError, KeyPair, ServerCertParams, client_config, pem, self_signed_server, server_config};
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
@@ -102,6 +102,7 @@ fn what_cannot_work_is_refused_at_once() {
     assert!(matches!(mixed, Err(CryptoError::Tls { .. })));
     assert!(matches!(server_config(b"", key, None), Err(CryptoError::PemEmpty("certificate"))));
     assert!(matches!(server_config(cert, b"", None), Err(CryptoError::PemEmpty("private key"))));
+    assert!(matches!(client_config(b""), Err(CryptoError::PemEmpty("certificate"))));
     let no_ca = server_config(cert, key, Some(ClientCa::Required(b"")));
     assert!(matches!(no_ca, Err(CryptoError::PemEmpty("certificate"))));
 }

@@ -1,6 +1,8 @@
 //! `kodiak dp`: the proxy beside an application.
 
+mod dataplane;
 mod install_envoy;
+mod run;
 
 use crate::exit::Exit;
 use crate::session::Session;
@@ -13,12 +15,22 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
+    /// Run an Envoy beside an application, as the control plane says
+    Run(Box<run::Args>),
     /// Get the Envoy that Kodiak is tested with, and print its path
     InstallEnvoy(install_envoy::Args),
 }
 
+impl Args {
+    /// Whether it goes on for a long time, so that people look at what it logs.
+    pub(crate) fn stays(&self) -> bool {
+        matches!(self.what, What::Run(_))
+    }
+}
+
 pub(crate) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
     match args.what {
+        What::Run(args) => run::run(*args, session).await,
         What::InstallEnvoy(args) => install_envoy::run(args, session).await,
     }
 }

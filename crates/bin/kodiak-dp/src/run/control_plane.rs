@@ -1,0 +1,166 @@
+//! The control plane over HTTPS: the bootstrap, and the news that a proxy is about to go.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT};
+use hyper::{Method, Request, StatusCode, Uri};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Options, RunError};
+
+const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// Those who wait for us to end do not wait for long.
+const DRAIN_TIME: Duration = Duration::from_secs(3);
+/// Much more than any bootstrap has.
+const MAX_ANSWER: usize = 4 << 20;
+/// More of a text that is not ours is noise.
+const LONGEST_REFUSAL: usize = 2000;
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+pub(super) struct ControlPlane {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// Without a slash at the end.
+    address: String,
+    token: Option<HeaderValue>,
+    retry_every: Duration,
+}
+
+#[derive(Deserialize)]
+struct BootstrapAnswer {
+    bootstrap: String,
+}
+
+impl ControlPlane {
+    pub(super) fn new(options: &Options) -> Result<Self, RunError> {
+        let wrong = || RunError::Address { address: options.control_plane.clone() };
+        let uri: Uri = options.control_plane.parse().map_err(|_| wrong())?;
+        if uri.scheme_str() != Some("https") || uri.host().is_none_or(str::is_empty) || uri.query().is_some() {
+            return Err(wrong());
+        }
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        let connector = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_tls_config(kodiak_crypto::client_config(&options.ca_pem).map_err(RunError::Ca)?)
+            .https_only()
+            .enable_http1()
+            .wrap_connector(http);
+        let token = options.token.as_ref().map(|token| HeaderValue::try_from(&token.text));
+        let mut token = token.transpose().map_err(|_| RunError::Token)?;
+        if let Some(token) = &mut token {
+            token.set_sensitive(true);
+        }
+        Ok(Self {
+            // The next request is a long time off.
+            client: Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector),
+            address: options.control_plane.trim_end_matches('/').to_owned(),
+            token,
+            retry_every: options.retry_every,
+        })
+    }
+
+    /// The bootstrap of Envoy, once the control plane is there and knows the proxy.
+    pub(super) async fn bootstrap(&self, request: &[u8]) -> Result<Vec<u8>, RunError> {
+        loop {
+            let waits_for = match self.post("/bootstrap", Bytes::copy_from_slice(request), None).await {
+                Ok((StatusCode::OK, body)) => return self.read(&body),
+                Ok((StatusCode::NOT_FOUND, body)) if body.is_empty() => {
+                    "the control plane does not have this Dataplane yet; create it, or pass --dataplane-file".to_owned()
+                }
+                Ok((status, body)) if status.is_client_error() => {
+                    let body = String::from_utf8_lossy(&body).trim().chars().take(LONGEST_REFUSAL).collect();
+                    return Err(RunError::Refused { status, body });
+                }
+                Ok((status, body)) => {
+                    let body: String = String::from_utf8_lossy(&body).trim().chars().take(LONGEST_REFUSAL).collect();
+                    format!("the control plane answered {status}: {body}")
+                }
+                Err(Trouble::Untrusted(source)) => {
+                    return Err(RunError::Untrusted { address: self.address.clone(), source });
+                }
+                Err(Trouble::Passing(why)) => format!("the control plane cannot be reached: {why}"),
+            };
+            let (address, retry) = (&self.address, self.retry_every);
+            tracing::warn!(%address, "Waiting for the bootstrap: {waits_for}; trying again in {retry:?}.");
+            tokio::time::sleep(self.retry_every).await;
+        }
+    }
+
+    fn read(&self, body: &[u8]) -> Result<Vec<u8>, RunError> {
+        let odd = |why: String| RunError::NotUnderstood { address: self.address.clone(), why };
+        let answer: BootstrapAnswer = serde_json::from_slice(body).map_err(|error| odd(error.to_string()))?;
+        BASE64_STANDARD.decode(answer.bootstrap).map_err(|error| odd(format!("the bootstrap is no base64: {error}")))
+    }
+
+    /// Tells that the proxy goes, so that others send it nothing new. A control plane that does not know the request
+    /// finds out by itself, later.
+    pub(super) async fn drain(&self, mesh: &str, name: &str) {
+        let body = json!({"mesh": mesh, "name": name}).to_string();
+        let told = tokio::time::timeout(DRAIN_TIME, self.post("/drain", body.into(), self.token.clone())).await;
+        let error = match told {
+            Ok(Ok((status, _))) if status.is_success() => return,
+            Ok(Ok((status, _))) => format!("it answered {status}"),
+            Ok(Err(Trouble::Untrusted(error))) => error.to_string(),
+            Ok(Err(Trouble::Passing(error))) => error,
+            Err(_) => format!("there is no answer after {DRAIN_TIME:?}"),
+        };
+        tracing::warn!(%error, "Cannot tell the control plane that this proxy goes.");
+    }
+
+    async fn post(
+        &self,
+        path: &str,
+        body: Bytes,
+        authorization: Option<HeaderValue>,
+    ) -> Result<(StatusCode, Bytes), Trouble> {
+        let mut request = Request::builder().method(Method::POST).uri(format!("{}{path}", self.address));
+        if let Some(headers) = request.headers_mut() {
+            headers.insert(ACCEPT, JSON);
+            headers.insert(CONTENT_TYPE, JSON);
+            headers.insert(USER_AGENT, HeaderValue::from_static(concat!("kodiak-dp/", env!("CARGO_PKG_VERSION"))));
+            headers.extend(authorization.map(|token| (AUTHORIZATION, token)));
+        }
+        let request = request.body(Full::new(body)).expect("the address was parsed when this was made");
+        let exchange = async {
+            let response = self.client.request(request).await.map_err(|error| Trouble::of(&error))?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+            Ok((status, body.map_err(|error| Trouble::of(&*error))?.to_bytes()))
+        };
+        let timed_out = |_| Trouble::Passing(format!("there is no answer after {REQUEST_TIME:?}"));
+        tokio::time::timeout(REQUEST_TIME, exchange).await.map_err(timed_out)?
+    }
+}
+
+/// What kept us from an answer.
+enum Trouble {
+    /// Waiting does not help: the CA file is read once.
+    Untrusted(rustls::Error),
+    Passing(String),
+}
+
+impl Trouble {
+    fn of(error: &(dyn Error + 'static)) -> Self {
+        let mut innermost = error;
+        loop {
+            if let Some(untrusted @ rustls::Error::InvalidCertificate(_)) = innermost.downcast_ref() {
+                return Self::Untrusted(untrusted.clone());
+            }
+            // An I/O error that wraps another error names the source of that one as its own.
+            let wrapped = innermost.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            match wrapped.map(|error| error as &(dyn Error + 'static)).or_else(|| innermost.source()) {
+                Some(inner) => innermost = inner,
+                None => return Self::Passing(innermost.to_string()),
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Running one proxy: its bootstrap, its Envoy, its readiness and its DNS, from the start to the end.
+//!
+//! Ports are taken first, because the control plane is told about them. Nothing is started twice: where Envoy ends, the
+//! runner has ended, and whoever supervises it starts both anew.
+
+mod control_plane;
+mod error;
+mod options;
+mod process;
+mod readiness;
+mod request;
+mod work_dir;
+
+use std::future::{Future, pending};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper::Method;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use crate::dns;
+use crate::envoy::Version;
+use crate::socket;
+use control_plane::ControlPlane;
+use process::Envoy;
+use readiness::Readiness;
+use work_dir::WorkDir;
+
+pub use error::RunError;
+pub use options::{Discovery, Dns, Options, Proxy, Token, TransparentProxy};
+
+/// How long Envoy has to end when it is asked to, after it has drained.
+const END_TIME: Duration = Duration::from_secs(10);
+
+/// A proxy that runs. Dropped, it ends at once: no process stays, and no file of it.
+pub struct Runner {
+    // In the order in which they go: those who ask Envoy, Envoy, its files.
+    tasks: JoinSet<()>,
+    envoy: Envoy,
+    work_dir: WorkDir,
+    control_plane: ControlPlane,
+    readiness: Arc<Readiness>,
+    readiness_address: SocketAddr,
+    dns_address: Option<SocketAddr>,
+    options: Options,
+}
+
+impl Runner {
+    /// Ends when Envoy is started, which waits for the control plane as long as it takes. Whether Envoy takes what it is
+    /// told, the readiness shows.
+    pub async fn start(options: Options) -> Result<Self, RunError> {
+        let control_plane = ControlPlane::new(&options)?;
+        let program = options.envoy.clone();
+        let version = tokio::task::spawn_blocking(move || Version::of_usable(&program)).await;
+        let version = version.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+        let work_dir = WorkDir::new(options.work_dir.as_deref())?;
+
+        let ready = SocketAddr::from((Ipv4Addr::LOCALHOST, options.readiness_port));
+        let in_use = |source| RunError::Listen { what: "/ready", flag: "--readiness-port", address: ready, source };
+        let listener = TcpListener::bind(ready).await.map_err(in_use)?;
+        let readiness_address = listener.local_addr().map_err(in_use)?;
+        let dns = match &options.dns {
+            Some(dns) => Some(listen_for_dns(dns, &options, &work_dir).await?),
+            None => None,
+        };
+        let dns_address = dns.as_ref().map(dns::Server::address);
+
+        let readiness = Arc::new(Readiness { admin: work_dir.admin_socket(), terminating: AtomicBool::new(false) });
+        let mut tasks = JoinSet::new();
+        tasks.spawn(readiness::serve(listener, Arc::clone(&readiness)));
+        if let Some(dns) = dns {
+            tasks.spawn(dns.serve());
+        }
+
+        let found = request::Found {
+            envoy: version,
+            readiness_port: readiness_address.port(),
+            dns_port: dns_address.map(|address| address.port()),
+            work_dir: work_dir.for_sockets(),
+        };
+        let request = request::request(&options, &found).to_string();
+        let bootstrap = control_plane.bootstrap(request.as_bytes()).await?;
+        let file = work_dir.write_bootstrap(&bootstrap)?;
+        let envoy = Envoy::start(&options, &file).await?;
+        tracing::info!(mesh = options.proxy.mesh, name = options.proxy.name, %version, ready = %readiness_address,
+            "Envoy is started.");
+        Ok(Self { tasks, envoy, work_dir, control_plane, readiness, readiness_address, dns_address, options })
+    }
+
+    /// Where `GET /ready` is answered.
+    pub fn readiness_address(&self) -> SocketAddr {
+        self.readiness_address
+    }
+
+    /// Where DNS is answered, over UDP and TCP.
+    pub fn dns_address(&self) -> Option<SocketAddr> {
+        self.dns_address
+    }
+
+    /// Where Envoy is asked about itself, over HTTP.
+    pub fn admin_socket(&self) -> &Path {
+        &self.readiness.admin
+    }
+
+    /// Waits until Envoy ended by itself.
+    pub async fn ended(&self) -> ExitStatus {
+        self.envoy.ended().await
+    }
+
+    /// Drains, and ends.
+    pub async fn stop(self) -> ExitStatus {
+        self.stop_sooner_on(pending()).await
+    }
+
+    /// Like [`Self::stop`]; where `hurry` ends, the rest of the drain time is not waited for.
+    pub async fn stop_sooner_on(mut self, hurry: impl Future<Output = ()>) -> ExitStatus {
+        self.readiness.terminating.store(true, Ordering::SeqCst);
+        let drain_time = self.options.drain_time;
+        tracing::info!("Draining for {drain_time:?}; a second signal ends at once.");
+        let until = tokio::time::Instant::now() + drain_time;
+        let drain = async {
+            self.control_plane.drain(&self.options.proxy.mesh, &self.options.proxy.name).await;
+            if let Err(error) = socket::ask(self.admin_socket(), Method::POST, "/healthcheck/fail", &[]).await {
+                tracing::warn!(%error, "Envoy cannot be told to fail its health checks.");
+            }
+            tokio::time::sleep_until(until).await;
+        };
+        tokio::select! {
+            () = drain => (),
+            () = hurry => tracing::info!("Ending without the rest of the drain time."),
+            status = self.envoy.ended() => tracing::warn!(%status, "Envoy ended while it drained."),
+        }
+        let status = self.envoy.terminate(END_TIME).await;
+        self.tasks.shutdown().await;
+        tracing::info!(%status, work_dir = %self.work_dir.for_sockets().display(), "The proxy ended.");
+        status
+    }
+}
+
+async fn listen_for_dns(dns: &Dns, options: &Options, work_dir: &WorkDir) -> Result<dns::Server, RunError> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, dns.port));
+    let settings = dns::Settings {
+        records: work_dir.dynamic_config_socket(),
+        resolv_conf: dns.resolv_conf.clone(),
+        ipv6: options.ipv6,
+    };
+    let in_use = |source: io::Error| RunError::Listen { what: "DNS", flag: "--dns-port", address, source };
+    dns::Server::bind(address, settings).await.map_err(in_use)
+}

@@ -1,0 +1,140 @@
+//! What the control plane is asked for: the bootstrap of one Envoy. The words are those of kuma-dp.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{Discovery, Options};
+use crate::envoy::Version;
+
+/// What is known only when the ports are taken and the program was asked.
+pub(super) struct Found<'a> {
+    pub(super) envoy: Version,
+    pub(super) readiness_port: u16,
+    pub(super) dns_port: Option<u16>,
+    pub(super) work_dir: &'a Path,
+}
+
+pub(super) fn request(options: &Options, found: &Found<'_>) -> Value {
+    let mut request = json!({
+        "mesh": options.proxy.mesh,
+        "name": options.proxy.name,
+        "proxyType": "dataplane",
+        "version": {
+            "kumaDp": {"version": env!("CARGO_PKG_VERSION"), "gitTag": "", "gitCommit": "", "buildDate": ""},
+            "envoy": {"version": found.envoy.to_string(), "build": "", "kumaDpCompatible": true},
+        },
+        "caCert": String::from_utf8_lossy(&options.ca_pem),
+        "dynamicMetadata": {},
+        "readinessPort": found.readiness_port,
+        // False means that there is no such proxy, whatever the name says.
+        "appProbeProxyDisabled": false,
+        "operatingSystem": std::env::consts::OS,
+        "features": features(options),
+        "resources": {"maxHeapSizeBytes": 0},
+        "workdir": found.work_dir,
+        "metricsResources": {"certPath": "", "keyPath": ""},
+        "systemCaPath": "",
+        "ipv6Enabled": options.ipv6,
+        "spireResources": {"socketPath": ""},
+    });
+    let token = options.token.as_ref();
+    let optional = [
+        ("dataplaneToken", token.map(|token| Value::from(token.text.clone()))),
+        ("dataplaneTokenPath", token.and_then(|token| token.file.as_ref()).map(|file| json!(file))),
+        ("dataplaneResource", options.proxy.resource.clone().map(Value::from)),
+        ("dnsPort", found.dns_port.map(Value::from)),
+        ("dataplaneConfig", transparent_proxy(options, found)),
+    ];
+    for (key, value) in optional {
+        if let Some(value) = value {
+            request[key] = value;
+        }
+    }
+    request
+}
+
+fn features(options: &Options) -> Vec<&'static str> {
+    let mut features = vec!["feature-reuse-port", "feature-strict-inbound-ports"];
+    if options.discovery == Discovery::Delta {
+        features.push("feature-delta-grpc");
+    }
+    if options.dns.is_some() {
+        features.push("feature-embedded-dns");
+    }
+    if options.transparent_proxy.is_some() {
+        features.push("feature-transparent-proxy-in-dataplane-metadata");
+    }
+    features
+}
+
+fn transparent_proxy(options: &Options, found: &Found<'_>) -> Option<Value> {
+    let ports = options.transparent_proxy?;
+    Some(json!({
+        "ipFamilyMode": if options.ipv6 { "dualstack" } else { "ipv4" },
+        "redirect": {
+            "inbound": {"enabled": true, "port": ports.inbound_port},
+            "outbound": {"enabled": true, "port": ports.outbound_port},
+            "dns": {"enabled": found.dns_port.is_some(), "port": found.dns_port.unwrap_or_default()},
+        },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::envoy::PINNED;
+    use crate::run::{Dns, Proxy, Token, TransparentProxy};
+
+    fn options() -> Options {
+        let proxy = Proxy { mesh: "default".to_owned(), name: "web-1".to_owned(), resource: None };
+        Options::new("https://localhost:5678", "PEM", proxy, "/usr/bin/envoy".into())
+    }
+
+    fn asked(options: &Options) -> Value {
+        let dns_port = options.dns.as_ref().map(|_| 15053);
+        let found = Found { envoy: PINNED, readiness_port: 9902, dns_port, work_dir: Path::new("/tmp/x") };
+        request(options, &found)
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_sent() {
+        let asked = asked(&options());
+        for key in ["dataplaneToken", "dataplaneTokenPath", "dataplaneResource", "dnsPort", "dataplaneConfig"] {
+            assert_eq!(asked.get(key), None, "{key}");
+        }
+        assert_eq!(
+            asked["features"],
+            json!(["feature-reuse-port", "feature-strict-inbound-ports", "feature-delta-grpc"])
+        );
+        assert_eq!(asked["version"]["envoy"]["version"], "1.40.0");
+        assert_eq!((&asked["workdir"], &asked["readinessPort"]), (&json!("/tmp/x"), &json!(9902)));
+    }
+
+    #[test]
+    fn everything_that_was_asked_for_is_sent() {
+        let mut options = options();
+        options.token = Some(Token { text: "secret".to_owned(), file: Some("/run/token".into()) });
+        options.proxy.resource = Some("{}".to_owned());
+        options.dns = Some(Dns { port: 15053, resolv_conf: "/etc/resolv.conf".into() });
+        options.transparent_proxy = Some(TransparentProxy { inbound_port: 15006, outbound_port: 15001 });
+        options.discovery = Discovery::StateOfTheWorld;
+        assert!(!format!("{options:?}").contains("secret"));
+        let asked = asked(&options);
+        assert_eq!((&asked["dataplaneToken"], &asked["dataplaneTokenPath"]), (&json!("secret"), &json!("/run/token")));
+        assert_eq!((&asked["dataplaneResource"], &asked["dnsPort"]), (&json!("{}"), &json!(15053)));
+        let features: Vec<_> = asked["features"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(!features.contains(&"feature-delta-grpc"), "{features:?}");
+        for feature in ["feature-embedded-dns", "feature-transparent-proxy-in-dataplane-metadata"] {
+            assert!(features.contains(&feature), "{features:?}");
+        }
+        assert_eq!(
+            asked["dataplaneConfig"],
+            json!({"ipFamilyMode": "ipv4", "redirect": {
+                "inbound": {"enabled": true, "port": 15006},
+                "outbound": {"enabled": true, "port": 15001},
+                "dns": {"enabled": true, "port": 15053},
+            }})
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! The rules for iptables: two chains of our own, and a jump to each.
+//!
+//! `iptables-restore` changes our chains in one step; to name a chain empties it. The jumps are made where they are missing.
+
+use std::fmt::Write as _;
+
+use super::Settings;
+
+pub(super) const UNINSTALL: &str = "\
+set -eu
+nat() { iptables --wait --table nat \"$@\"; }
+while nat --delete PREROUTING --protocol tcp --jump KODIAK_INBOUND 2>/dev/null; do :; done
+while nat --delete OUTPUT --jump KODIAK_OUTBOUND 2>/dev/null; do :; done
+for chain in KODIAK_INBOUND KODIAK_OUTBOUND; do
+    if nat --list \"$chain\" --numeric >/dev/null 2>&1; then
+        nat --flush \"$chain\"
+        nat --delete-chain \"$chain\"
+    fi
+done
+";
+
+pub(super) fn install(settings: &Settings) -> String {
+    format!(
+        "\
+set -eu
+nat() {{ iptables --wait --table nat \"$@\"; }}
+iptables-restore --wait --noflush <<'END'
+*nat
+:KODIAK_INBOUND - [0:0]
+:KODIAK_OUTBOUND - [0:0]
+{}COMMIT
+END
+nat --check PREROUTING --protocol tcp --jump KODIAK_INBOUND 2>/dev/null ||
+    nat --append PREROUTING --protocol tcp --jump KODIAK_INBOUND
+nat --check OUTPUT --jump KODIAK_OUTBOUND 2>/dev/null ||
+    nat --insert OUTPUT 1 --jump KODIAK_OUTBOUND
+",
+        rules(settings)
+    )
+}
+
+/// The same as for nftables, in the same order.
+fn rules(settings: &Settings) -> String {
+    let Settings { proxy_user, inbound_port, outbound_port, dns_port, .. } = settings;
+    let mut rules = String::new();
+    let mut inbound = |rule: &str| writeln!(rules, "-A KODIAK_INBOUND {rule}").expect("a String takes all text");
+    for port in &settings.exclude_inbound_ports {
+        inbound(&format!("-p tcp --dport {port} -j RETURN"));
+    }
+    inbound(&format!("-p tcp -j REDIRECT --to-ports {inbound_port}"));
+
+    let mut outbound = |rule: &str| writeln!(rules, "-A KODIAK_OUTBOUND {rule}").expect("a String takes all text");
+    if let Some(port) = dns_port {
+        for protocol in ["udp", "tcp"] {
+            outbound(&format!(
+                "-p {protocol} --dport 53 -m owner ! --uid-owner {proxy_user} -j REDIRECT --to-ports {port}"
+            ));
+        }
+    }
+    outbound("-s 127.0.0.6/32 -o lo -j RETURN");
+    outbound(&format!(
+        "-p tcp -o lo ! -d 127.0.0.0/8 -m owner --uid-owner {proxy_user} -j REDIRECT --to-ports {inbound_port}"
+    ));
+    outbound(&format!("-m owner --uid-owner {proxy_user} -j RETURN"));
+    outbound("-o lo -j RETURN");
+    outbound("-d 127.0.0.0/8 -j RETURN");
+    for port in &settings.exclude_outbound_ports {
+        outbound(&format!("-p tcp --dport {port} -j RETURN"));
+    }
+    outbound(&format!("-p tcp -j REDIRECT --to-ports {outbound_port}"));
+    rules
+}

@@ -1,0 +1,331 @@
+//! `kodiak dp run` and `kodiak install transparent-proxy` as users run them. Envoy is a script here; the real one runs in
+//! the tests of `kodiak-dp`.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use kodiak_crypto::{ServerCertParams, self_signed_server, server_config};
+use serde_json::{Value, json};
+
+use super::Kodiak;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+const DATAPLANE: &str = "\
+type: Dataplane
+name: {{ name }}
+networking:
+  address: {{address}}
+  inbound:
+  - port: 8080
+    tags: {kuma.io/service: web}
+";
+
+/// Answers proxies until the test process ends.
+struct ControlPlane {
+    address: String,
+    asked: Receiver<(String, Value)>,
+}
+
+impl ControlPlane {
+    /// Its certificate goes to `ca.pem`.
+    fn start(kodiak: &Kodiak, status: &'static str, body: &str) -> Self {
+        let now = jiff::Timestamp::now();
+        let valid_for = Duration::from_hours(1);
+        let pair = self_signed_server(&ServerCertParams { hostnames: &[], ips: &[], valid_for, now }).unwrap();
+        let tls = server_config(pair.cert_pem.as_bytes(), pair.key_pem.expose().as_bytes(), None).unwrap();
+        kodiak.file("ca.pem", &pair.cert_pem);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+        let (sender, asked) = channel();
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let session = rustls::ServerConnection::new(Arc::clone(&tls)).unwrap();
+                let mut stream = BufReader::new(rustls::StreamOwned::new(session, stream.unwrap()));
+                let (mut line, mut head) = (String::new(), String::new());
+                while stream.read_line(&mut line).is_ok_and(|length| length > 2) {
+                    head.push_str(&line.to_ascii_lowercase());
+                    line.clear();
+                }
+                let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next());
+                let mut body = vec![0; length.unwrap().parse().unwrap()];
+                stream.read_exact(&mut body).unwrap();
+                let path = head.split(' ').nth(1).unwrap().to_owned();
+                // The test may have seen enough.
+                let _ = sender.send((path, serde_json::from_slice(&body).unwrap()));
+                stream.get_mut().write_all(answer.as_bytes()).unwrap();
+                stream.get_mut().conn.send_close_notify();
+                stream.get_mut().flush().unwrap();
+            }
+        });
+        Self { address, asked }
+    }
+
+    fn with_bootstrap(kodiak: &Kodiak) -> Self {
+        Self::start(kodiak, "200 OK", &json!({"bootstrap": BASE64_STANDARD.encode("node: {}")}).to_string())
+    }
+
+    fn next(&self) -> (String, Value) {
+        self.asked.recv_timeout(PATIENCE).unwrap()
+    }
+}
+
+/// A program that says it is Envoy, and then does `what`. Written by another process, so that it is not open in this one
+/// when it is started.
+fn envoy(kodiak: &Kodiak, what: &str) -> PathBuf {
+    let program = kodiak.home.path().join("envoy");
+    let version = "echo \"envoy  version: 0/1.40.0/Clean/RELEASE/BoringSSL\"";
+    let text = format!("#!/bin/sh\nif [ \"$1\" = --version ]; then {version}; exit; fi\n{what}\n");
+    let write = r#"printf '%s' "$2" >"$1" && chmod 755 "$1""#;
+    let status = Command::new("sh").args(["-c", write, "write"]).arg(&program).arg(text).status().unwrap();
+    assert!(status.success());
+    program
+}
+
+/// A runner in the background, with what it printed. Killed with the test.
+struct Running {
+    child: Child,
+    printed: Arc<Mutex<String>>,
+}
+
+impl Running {
+    fn start(kodiak: &Kodiak, control_plane: &ControlPlane, extra: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_kodiak"))
+            .args(["dp", "run", "-d", "web.yaml", "-v", "name=web-1", "-v", "address=127.0.0.1"])
+            .args(["--ca-cert-file", "ca.pem", "--envoy", "./envoy", "--readiness-port", "0", "--no-color"])
+            .args(extra)
+            .current_dir(kodiak.home.path())
+            // What people have set for kuma-dp is taken.
+            .env("KUMA_CONTROL_PLANE_URL", &control_plane.address)
+            .env("HOME", kodiak.home.path())
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let printed = Arc::new(Mutex::new(String::new()));
+        let (shared, stderr) = (Arc::clone(&printed), child.stderr.take().unwrap());
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                *shared.lock().unwrap() += &(line + "\n");
+            }
+        });
+        Self { child, printed }
+    }
+
+    fn wait_until(&self, what: &str, mut look: impl FnMut() -> bool) {
+        let started = Instant::now();
+        while !look() {
+            assert!(started.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}:\n{}", self.printed());
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn printed(&self) -> String {
+        self.printed.lock().unwrap().clone()
+    }
+
+    fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap().success());
+    }
+
+    fn ended(mut self) -> (i32, String) {
+        let status = self.child.wait().unwrap();
+        self.wait_until("all is printed", || Arc::strong_count(&self.printed) == 1);
+        (status.code().unwrap(), self.printed())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Processes that have this text in their command line.
+fn processes_with(text: &str) -> usize {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
+    lines.filter(|line| line.contains(text)).count()
+}
+
+#[test]
+fn a_proxy_runs_until_it_is_told_to_end() {
+    let kodiak = Kodiak::new();
+    let control_plane = ControlPlane::with_bootstrap(&kodiak);
+    kodiak.file("web.yaml", DATAPLANE);
+    kodiak.file("token", "the.token\n");
+    envoy(&kodiak, "echo \"$@\" >started; exec sleep 600");
+    let running = Running::start(
+        &kodiak,
+        &control_plane,
+        &["--dataplane-token-file", "token", "--work-dir", "work", "--drain-time", "1h"],
+    );
+    let (path, asked) = control_plane.next();
+    let dataplane: Value = serde_json::from_str(asked["dataplaneResource"].as_str().unwrap()).unwrap();
+    assert_eq!((path.as_str(), &asked["name"], &dataplane["mesh"]), ("/bootstrap", &json!("web-1"), &json!("default")));
+    assert_eq!(dataplane["networking"]["address"], "127.0.0.1");
+    assert_eq!((&asked["dataplaneToken"], &asked["dnsPort"]), (&json!("the.token"), &Value::Null));
+    let started = kodiak.home.path().join("started");
+    running.wait_until("Envoy is started", || fs::read_to_string(&started).is_ok_and(|text| text.ends_with('\n')));
+    let work = fs::canonicalize(kodiak.home.path()).unwrap().join("work");
+    let bootstrap = work.join("bootstrap.yaml");
+    assert_eq!(fs::read_to_string(&bootstrap).unwrap(), "node: {}");
+    let expected = format!(
+        "--config-path {} --drain-time-s 3600 --drain-strategy immediate --disable-hot-restart --log-level info\n",
+        bootstrap.display()
+    );
+    assert_eq!(fs::read_to_string(&started).unwrap(), expected);
+
+    running.signal("-TERM");
+    assert_eq!(control_plane.next(), ("/drain".to_owned(), json!({"mesh": "default", "name": "web-1"})));
+    // It drains for an hour, unless it is told again.
+    running.signal("-INT");
+    let (code, printed) = running.ended();
+    assert_eq!(code, 0, "{printed}");
+    assert!(printed.contains("Everybody on this machine can read the token"), "{printed}");
+    assert_eq!(fs::read_dir(work).unwrap().count(), 0);
+}
+
+#[test]
+fn an_envoy_that_ends_ends_the_runner_with_its_code() {
+    for (what, expected) in [("exit 7", 7), ("exit 0", 1), ("kill -9 $$", 137)] {
+        let kodiak = Kodiak::new();
+        let control_plane = ControlPlane::with_bootstrap(&kodiak);
+        kodiak.file("web.yaml", DATAPLANE);
+        envoy(&kodiak, what);
+        let (code, printed) = Running::start(&kodiak, &control_plane, &[]).ended();
+        assert_eq!(code, expected, "{printed}");
+        assert!(printed.contains("Error: Envoy ended by itself"), "{printed}");
+    }
+}
+
+#[test]
+fn a_runner_that_is_killed_takes_envoy_with_it() {
+    if Command::new("setpriv").args(["--pdeathsig", "KILL", "true"]).status().is_err() {
+        return skipped("setpriv is not there");
+    }
+    let kodiak = Kodiak::new();
+    let control_plane = ControlPlane::with_bootstrap(&kodiak);
+    kodiak.file("web.yaml", DATAPLANE);
+    // The script stays what it is, so that its command line tells it from others; and ends with the test in any case.
+    envoy(&kodiak, "touch started; while [ -e started ]; do sleep 0.1; done");
+    let work = kodiak.home.path().join("w");
+    let running = Running::start(&kodiak, &control_plane, &["--work-dir", work.to_str().unwrap()]);
+    running.wait_until("Envoy is started", || kodiak.home.path().join("started").exists());
+    let bootstrap = work.join("bootstrap.yaml").to_str().unwrap().to_owned();
+    assert_eq!(processes_with(&bootstrap), 1);
+    running.signal("-KILL");
+    running.wait_until("Envoy is gone", || processes_with(&bootstrap) == 0);
+}
+
+#[test]
+fn a_refusal_of_the_control_plane_is_shown() {
+    let kodiak = Kodiak::new();
+    let control_plane =
+        ControlPlane::start(&kodiak, "422 Unprocessable Entity", "mesh: mesh \"default\" does not exist");
+    kodiak.file("web.yaml", DATAPLANE);
+    envoy(&kodiak, "exit 9");
+    let (code, printed) = Running::start(&kodiak, &control_plane, &[]).ended();
+    assert_eq!(code, 1, "{printed}");
+    assert!(printed.contains("Error: Invalid request: mesh: mesh \"default\" does not exist"), "{printed}");
+}
+
+#[test]
+fn a_wait_for_the_control_plane_is_told_and_ends_when_asked_to() {
+    let kodiak = Kodiak::new();
+    let control_plane = ControlPlane::start(&kodiak, "404 Not Found", "");
+    kodiak.file("web.yaml", DATAPLANE);
+    envoy(&kodiak, "exit 9");
+    let running = Running::start(&kodiak, &control_plane, &[]);
+    running.wait_until("it says what it waits for", || running.printed().contains("does not have this Dataplane yet"));
+    running.signal("-TERM");
+    let (code, printed) = running.ended();
+    assert_eq!(code, 0, "{printed}");
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_started() {
+    let kodiak = Kodiak::new();
+    kodiak.file("web.yaml", DATAPLANE);
+    kodiak.file("ca.pem", "");
+    kodiak.file("mesh.yaml", "type: Mesh\nname: x\n");
+    kodiak.file("wrong.yaml", &DATAPLANE.replace("{{ name }}", "a").replace("{{address}}", "'no address!'"));
+    let missing = ["web.yaml:4:12", "the variable \"address\" is not given; pass -v address=VALUE"];
+    for (arguments, code, expected) in [
+        (&["-d", "web.yaml"][..], 2, &["--ca-cert-file FILE", "kodiak.crt"][..]),
+        (&["-d", "web.yaml", "-v", "name=a", "--ca-cert-file", "ca.pem"], 1, &missing),
+        (&["-d", "web.yaml", "--ca-cert-file", "ca.pem"], 1, &["web.yaml:2:7", "web.yaml:4:12"]),
+        (&["-d", "wrong.yaml", "--ca-cert-file", "ca.pem"], 1, &["wrong.yaml:4", "networking.address"]),
+        (&["-d", "mesh.yaml", "--ca-cert-file", "ca.pem"], 2, &["mesh.yaml holds a Mesh; a proxy is a Dataplane"]),
+        (&["-d", "web.yaml", "--name", "x", "--ca-cert-file", "ca.pem"], 2, &["leave --name and --mesh out"]),
+        (&["--ca-cert-file", "ca.pem"], 2, &["--dataplane-file FILE", "--name NAME"]),
+        (&["--name", "x", "--ca-cert-file", "none.pem"], 2, &["none.pem"]),
+        (&["--name", "x", "--ca-cert-file", "ca.pem", "--dataplane-token-file", "none"], 2, &["cannot read none"]),
+        (&["--name", "x", "--ca-cert-file", "ca.pem", "--envoy", "/none"], 2, &["/none", "install-envoy"]),
+        (&["--name", "x", "--ca-cert-file", "ca.pem", "--envoy", "/bin/sh"], 2, &["the CA file cannot be used"]),
+        (
+            &["--name", "x", "--ca-cert-file", "ca.pem", "--cp-address", "http://x", "--envoy", "/bin/sh"],
+            2,
+            &["https://"],
+        ),
+    ] {
+        let ran = kodiak.run(&[&["dp", "run"], arguments].concat()).is(code);
+        for part in expected {
+            assert!(ran.err.contains(part), "{arguments:?}: {part}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn the_rules_can_be_looked_at_and_need_the_right_to_be_made() {
+    let kodiak = Kodiak::new();
+    let install =
+        |more: &[&'static str]| [&["install", "transparent-proxy", "--kodiak-dp-user", "5678"], more].concat();
+    let printed =
+        kodiak.run(&install(&["--backend", "nft", "--dry-run", "--exclude-inbound-ports", "22,80"])).is(0).out;
+    for part in ["meta skuid 5678 return", "redirect to :15001", "redirect to :15006", "tcp dport { 22, 80 } return"] {
+        assert!(printed.contains(part), "{part}: {printed}");
+    }
+    assert!(!printed.contains("dport 53"), "{printed}");
+    let printed = kodiak.run(&install(&["--backend", "iptables", "--dry-run", "--redirect-dns"])).is(0).out;
+    assert!(printed.contains("--dport 53") && printed.contains("--to-ports 15053"), "{printed}");
+    let by_name = ["install", "transparent-proxy", "--kuma-dp-user", "root", "--backend", "nft", "--dry-run"];
+    assert!(kodiak.run(&by_name).is(0).out.contains("meta skuid 0 return"));
+    let removed = kodiak.run(&["uninstall", "transparent-proxy", "--backend", "nft", "--dry-run"]).is(0).out;
+    assert!(removed.contains("delete table ip kodiak_transparent_proxy"), "{removed}");
+    let nobody = kodiak.run(&["install", "transparent-proxy", "--kodiak-dp-user", "no-such-user"]).is(2);
+    assert!(nobody.err.contains("there is no user \"no-such-user\""), "{}", nobody.err);
+    refused_without_the_right(&install(&["--backend", "nft"]));
+}
+
+fn refused_without_the_right(arguments: &[&str]) {
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set=-net_admin", "--inh-caps=-all"]).arg(Path::new(env!("CARGO_BIN_EXE_kodiak")));
+    match command.args(arguments).output() {
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stderr);
+            // Without root, setpriv may not do this, and the rules could not be made anyway.
+            let may_not = text.starts_with("setpriv:");
+            assert!(may_not || output.status.code() == Some(1) && text.contains("CAP_NET_ADMIN"), "{text}");
+        }
+        Err(error) => skipped(&format!("setpriv: {error}")),
+    }
+}
+
+/// Past the test harness, which hides what a test prints that passes.
+fn skipped(why: &str) {
+    let message = format!("SKIPPED, NOT TESTED: {why}");
+    writeln!(std::io::stderr(), "{message}").expect("standard error is open");
+}
