@@ -11,20 +11,33 @@ use std::{
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use kodiak_crypto::{ServerCertParams, TEN_YEARS, self_signed_server, server_config};
+use kodiak_crypto::{ServerCertParams, TEN_YEARS, self_signed_server, server_config, server_names};
 use rustls::ServerConfig;
 
 use crate::config::General;
 
-pub(crate) fn load(general: &General, work_dir: &Path, hostname: &str) -> anyhow::Result<Arc<ServerConfig>> {
+/// The certificate that all servers show.
+pub(crate) struct Certificate {
+    pub(crate) config: Arc<ServerConfig>,
+    /// PEM; clients believe it as their CA file.
+    pub(crate) pem: String,
+    /// The names and addresses that it is for.
+    pub(crate) names: Vec<String>,
+}
+
+pub(crate) fn load(general: &General, work_dir: &Path, hostname: &str) -> anyhow::Result<Certificate> {
     let (cert, key) = paths(general, work_dir)?;
     if !cert.exists() && general.tls_cert_file.as_os_str().is_empty() {
         make(&cert, &key, hostname)?;
         tracing::info!(certificate = %cert.display(), "Made a certificate; give it to clients as their CA file.");
     }
     let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-    server_config(&read(&cert)?, &read(&key)?, None)
-        .with_context(|| format!("cannot use the certificate {} with the key {}", cert.display(), key.display()))
+    let unusable = || format!("cannot use the certificate {} with the key {}", cert.display(), key.display());
+    let chain = read(&cert)?;
+    let config = server_config(&chain, &read(&key)?, None).with_context(unusable)?;
+    let names = server_names(&chain).with_context(unusable)?;
+    let pem = String::from_utf8(chain).ok().with_context(unusable)?;
+    Ok(Certificate { config, pem, names })
 }
 
 fn paths(general: &General, work_dir: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {

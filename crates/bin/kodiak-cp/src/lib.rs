@@ -8,8 +8,10 @@ pub mod config;
 mod defaults;
 mod diagnostics;
 mod identity;
+mod proxies;
 mod start;
 mod tasks;
+mod writer;
 
 pub use config::Config;
 pub use start::{ControlPlane, run};

@@ -13,13 +13,17 @@ use kodiak_api::{
     config::{AccessConfig, Allowed, AuthnConfig, IssueConfig},
     server,
 };
+use kodiak_ca::Authorities;
 use kodiak_catalog::{Catalog, Settings};
 use kodiak_kinds::kinds;
 use kodiak_model::{Access, Place};
+use kodiak_proxies::Registry;
+use kodiak_reconcilers::{Services, run_mtls, run_vips};
 use kodiak_store::{Backend, PostgresConfig, Seal, Secret, Store, StoreConfig, Tls};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    sync::{mpsc, watch},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -28,8 +32,9 @@ use crate::{
     config::{self, Config, PostgresTlsMode, StoreType},
     defaults,
     diagnostics::{self, Diagnostics},
-    identity,
+    identity, proxies,
     tasks::Tasks,
+    writer::{self, Writer},
 };
 
 /// How long open requests may take to end.
@@ -40,6 +45,8 @@ pub struct ControlPlane {
     pub http: Option<SocketAddr>,
     pub https: Option<SocketAddr>,
     pub diagnostics: SocketAddr,
+    /// Where proxies connect.
+    pub proxies: SocketAddr,
     pub catalog: Catalog,
     tasks: Tasks,
 }
@@ -73,7 +80,7 @@ impl ControlPlane {
             cluster_id: identity::cluster_id(&catalog).await?,
             hostname: hostname.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            instance_id,
+            instance_id: instance_id.clone(),
             config: serde_json::to_value(&config)?,
         };
         let api = Api::new(catalog.clone(), api_config(&config), info, metrics.clone());
@@ -87,30 +94,62 @@ impl ControlPlane {
             let listener = bind("apiServer.http", listeners.http.interface, listeners.http.port).await?;
             http = Some(listener.local_addr()?);
             let served = server::serve(listener, None, router.clone(), drain.clone(), GRACE);
-            tasks.spawn("api over http", async {
-                served.await;
-                Ok(())
-            });
+            tasks.spawn("api over http", ending(served));
         }
+        let certificate = certificate::load(&config.general, &work_dir, &hostname)?;
         if listeners.https.enabled {
-            let tls = certificate::load(&config.general, &work_dir, &hostname)?;
+            let tls = certificate.config.clone();
             let listener = bind("apiServer.https", listeners.https.interface, listeners.https.port).await?;
             https = Some(listener.local_addr()?);
             let served = server::serve(listener, Some(tls), router, drain.clone(), GRACE);
-            tasks.spawn("api over https", async {
-                served.await;
-                Ok(())
-            });
+            tasks.spawn("api over https", ending(served));
         }
+        let listener = bind("dpServer", config.dp_server.interface, config.dp_server.port).await?;
+        let proxies = listener.local_addr()?;
+        let settings = proxies::settings(&config, &instance_id, &certificate, proxies.port(), &metrics);
+        let (events, connections) = mpsc::unbounded_channel();
+        let registry = Registry::new(catalog.clone(), settings, events);
+        let (services, seen) = watch::channel(Services::new());
+        let writer = Writer {
+            store: store.clone(),
+            settings: kodiak_engine::Settings { zone: config.multizone.zone.name.as_str().into() },
+            authorities: Authorities::new(store.clone()),
+            registry: registry.clone(),
+            metrics: metrics.clone(),
+            events: connections,
+            services,
+            drain: drain.clone(),
+        };
+        tasks.spawn("writer", writer::run(writer));
+        let port = kodiak_ads::serve(
+            listener,
+            certificate.config,
+            Arc::new(registry.clone()),
+            kodiak_ads::Limits::default(),
+            drain.clone(),
+            GRACE,
+        );
+        tasks.spawn("proxy port", ending(port));
+        tasks.spawn("proxies", {
+            let (registry, drain) = (registry.clone(), drain.clone());
+            async move {
+                registry.run(drain).await;
+                Ok(())
+            }
+        });
+        tasks.spawn("upkeep of proxies", proxies::upkeep(registry, store.clone(), drain.clone()));
+        tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
+        tasks.spawn("steps of mTLS", {
+            let steps = run_mtls(store.clone(), drain.clone());
+            async { Ok(steps.await?) }
+        });
+
         let started = Arc::new(AtomicBool::new(false));
         let listener = bind("diagnostics", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
         let router = diagnostics::router(Diagnostics { store, metrics, started: started.clone() });
         let served = server::serve(listener, None, router, drain.clone(), GRACE);
-        tasks.spawn("diagnostics", async {
-            served.await;
-            Ok(())
-        });
+        tasks.spawn("diagnostics", ending(served));
         let defaults = kodiak_catalog::Defaults {
             skip_mesh: config.defaults.skip_mesh_creation,
             skip_hostname_generators: config.defaults.skip_hostname_generators,
@@ -119,8 +158,8 @@ impl ControlPlane {
         tasks.spawn("defaults", defaults::run(catalog.clone(), defaults, started, drain.clone()));
         let shown =
             |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |address| address.to_string());
-        tracing::info!(http = shown(http), https = shown(https), %diagnostics, "Listening.");
-        Ok(Self { http, https, diagnostics, catalog, tasks })
+        tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, "Listening.");
+        Ok(Self { http, https, diagnostics, proxies, catalog, tasks })
     }
 
     /// Lets open requests finish, then closes the store.
@@ -129,6 +168,12 @@ impl ControlPlane {
         self.catalog.store().close().await;
         outcome
     }
+}
+
+/// A task that only ends when it is told to.
+async fn ending(task: impl Future<Output = ()>) -> anyhow::Result<()> {
+    task.await;
+    Ok(())
 }
 
 async fn bind(what: &str, interface: IpAddr, port: u16) -> anyhow::Result<TcpListener> {

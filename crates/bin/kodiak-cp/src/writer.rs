@@ -2,18 +2,18 @@
 //!
 //! It has a thread of its own: a change of a whole mesh is work for a while, and streams should go on meanwhile.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use kodiak_api::Metrics;
 use kodiak_ca::Authorities;
 use kodiak_catalog::spec_of;
-use kodiak_engine::{Change, Engine, Facts, Labelled, Outcome, Settings};
-use kodiak_model::{ProxyKey, Spec, kinds::mesh::Mesh};
+use kodiak_engine::{Change, Engine, Issued, Labelled, Outcome, Settings, Updated};
+use kodiak_model::{
+    ProxyKey, Spec,
+    kinds::{dataplane_insight::MtlsInsight, mesh::Mesh},
+};
 use kodiak_proxies::{ProxyEvent, Registry};
 use kodiak_reconcilers::{ROLLOUT, Services, VIPS};
 use kodiak_store::{self as store, ChangeKind, Record, Store, StoreError, Watch};
@@ -35,6 +35,7 @@ pub(crate) struct Writer {
     pub(crate) settings: Settings,
     pub(crate) authorities: Authorities,
     pub(crate) registry: Registry,
+    pub(crate) metrics: Metrics,
     pub(crate) events: mpsc::UnboundedReceiver<ProxyEvent>,
     pub(crate) services: watch::Sender<Services>,
     pub(crate) drain: CancellationToken,
@@ -70,15 +71,29 @@ impl Writer {
                 _ = tick.tick() => batch.changes.push(Change::Tick),
             }
             self.gather(&mut watch, &mut batch).await?;
-            let Batch { changes, recheck } = batch;
-            for mesh in recheck {
-                self.registry.recheck(&mesh);
-            }
+            let Batch { changes, recheck, recheck_proxies } = batch;
             if !changes.is_empty() {
                 let outcome = engine.apply(changes, &self.authorities, Timestamp::now());
                 self.publish(outcome);
             }
+            self.recheck(recheck, recheck_proxies);
         }
+    }
+
+    /// Beside everything else: signatures take their time.
+    fn recheck(&self, meshes: BTreeSet<Arc<str>>, proxies: Vec<ProxyKey>) {
+        if meshes.is_empty() && proxies.is_empty() {
+            return;
+        }
+        let registry = self.registry.clone();
+        tokio::task::spawn_blocking(move || {
+            for mesh in &meshes {
+                registry.recheck(mesh);
+            }
+            for proxy in proxies.iter().filter(|proxy| !meshes.contains(&proxy.mesh)) {
+                registry.recheck_proxy(proxy);
+            }
+        });
     }
 
     /// Waits for quiet, but not for ever.
@@ -115,9 +130,17 @@ impl Writer {
         if stats.encoded > 0 || !proxies.is_empty() {
             tracing::debug!(encoded = stats.encoded, woken = stats.woken, "Worked out what proxies should have.");
         }
-        self.registry.observe(stats.encoded, stats.woken);
+        self.metrics.generated(stats.encoded, stats.woken);
         for updated in proxies {
-            self.registry.update(updated);
+            let Updated { key, snapshot, faults, rollout, issued } = updated;
+            self.registry.issued(&key, issued.as_ref().map(certificate).unwrap_or_default());
+            match snapshot {
+                Some(snapshot) if faults.is_empty() => self.registry.publish(&key, snapshot, rollout),
+                _ => {
+                    tracing::warn!(proxy = %key, faults = faults.join("; "), "A proxy keeps what it has.");
+                    self.registry.fault(&key, faults);
+                }
+            }
         }
     }
 }
@@ -127,13 +150,15 @@ impl Writer {
 struct Batch {
     changes: Vec<Change>,
     /// The meshes in which tokens may no longer be good.
-    recheck: Vec<Arc<str>>,
+    recheck: BTreeSet<Arc<str>>,
+    /// The proxies whose token may no longer fit.
+    recheck_proxies: Vec<ProxyKey>,
 }
 
 impl Batch {
     fn event(&mut self, event: ProxyEvent) {
         self.changes.push(match event {
-            ProxyEvent::Connected { key, metadata } => Change::Connected { key, facts: Arc::new(facts(&metadata)) },
+            ProxyEvent::Connected { key, metadata } => Change::Connected { key, metadata },
             ProxyEvent::Disconnected { key } => Change::Disconnected { key },
         });
     }
@@ -147,19 +172,17 @@ impl Batch {
         let mesh = key.mesh.clone();
         self.changes.push(match &*key.kind {
             "Mesh" => {
-                self.recheck.push(key.name.clone());
+                self.recheck.insert(key.name.clone());
                 Change::Mesh { name: key.name, mesh: record.and_then(spec_of::<Mesh>).map(Arc::new) }
             }
             "Dataplane" => {
                 let key = ProxyKey { mesh, name: key.name };
-                if record.is_none() {
-                    self.recheck.push(key.mesh.clone());
-                }
+                self.recheck_proxies.push(key.clone());
                 Change::Dataplane { key, dataplane: labelled(record) }
             }
             "MeshTrafficPermission" => Change::Permission { mesh, name: key.name, policy: labelled(record) },
             "Secret" => {
-                self.recheck.push(mesh.clone());
+                self.recheck.insert(mesh.clone());
                 Change::Authority { mesh }
             }
             "Config" if &*key.name == VIPS => {
@@ -170,6 +193,17 @@ impl Batch {
             }
             _ => return,
         });
+    }
+}
+
+/// As the insight of the proxy tells it.
+fn certificate(issued: &Issued) -> MtlsInsight {
+    let Issued { backend, leaf, trust } = issued;
+    MtlsInsight {
+        certificate_expiration_time: Some(leaf.not_after.to_string()),
+        issued_backend: backend.to_string(),
+        supported_backends: trust.iter().map(ToString::to_string).collect(),
+        ..MtlsInsight::default()
     }
 }
 

@@ -1,12 +1,10 @@
 //! Certificates, as the engine asks for them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kodiak_model::{ProxyKey, kinds::dataplane::Dataplane, labels, tags};
+use kodiak_policies::mesh_traffic_permission;
 use kodiak_xds::input::{AdminCertificate, Identity};
 use kodiak_xds_stream::Version;
 
@@ -46,20 +44,12 @@ pub struct Leaf {
 
 /// What a proxy is known by under the authority of its mesh: its services, then its tags. `None` when it has no name.
 pub(crate) fn uris(mesh: &str, dataplane: &Labelled<Dataplane>) -> Option<Arc<[String]>> {
-    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (key, value) in dataplane.spec.tag_sets().flatten() {
-        values.entry(key).or_default().insert(value);
+    let mut uris = mesh_traffic_permission::uris(mesh, dataplane.spec.tag_sets());
+    if !dataplane.spec.tag_sets().any(|tags| tags.contains_key(tags::SERVICE)) {
+        let workload = dataplane.labels.get(labels::WORKLOAD)?;
+        uris.insert(0, format!("spiffe://{mesh}/{workload}"));
     }
-    let mut services: Vec<&str> = values.get(tags::SERVICE).into_iter().flatten().copied().collect();
-    if services.is_empty() {
-        services.extend(dataplane.labels.get(labels::WORKLOAD).map(String::as_str));
-    }
-    if services.is_empty() {
-        return None;
-    }
-    let services = services.into_iter().map(|service| format!("spiffe://{mesh}/{service}"));
-    let tags = values.iter().flat_map(|(key, values)| values.iter().map(move |value| format!("kuma://{key}/{value}")));
-    Some(services.chain(tags).collect())
+    Some(uris.into())
 }
 
 #[cfg(test)]

@@ -42,6 +42,8 @@ pub(crate) struct Mesh {
 /// What follows from the mesh itself, for all its proxies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct View {
+    /// Whether the mesh itself is there; its proxies may be known earlier.
+    exists: bool,
     pub(crate) name: Arc<str>,
     pub(crate) rollout: Rollout,
     /// What proxies acknowledge of it.
@@ -259,6 +261,7 @@ impl Mesh {
         });
         let near = spec.routing.as_ref().is_some_and(|routing| routing.locality_aware_load_balancing);
         View {
+            exists: true,
             name: self.name.clone(),
             token: rollout.token().into(),
             rollout,

@@ -26,6 +26,12 @@ pub struct Metrics {
     commit_seconds: Histogram,
     resources: Family<KindLabels, Gauge>,
     revision: Gauge,
+    encoded: Counter,
+    woken: Counter,
+    proxies: Gauge,
+    refused: Counter,
+    rejected: Counter,
+    bytes: Counter,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -69,6 +75,12 @@ impl Metrics {
             commit_seconds: seconds(),
             resources: Family::default(),
             revision: Gauge::default(),
+            encoded: Counter::default(),
+            woken: Counter::default(),
+            proxies: Gauge::default(),
+            refused: Counter::default(),
+            rejected: Counter::default(),
+            bytes: Counter::default(),
         };
         let mut registry = Registry::with_prefix("kodiak");
         registry.register("api_requests", "Requests answered by the API", metrics.requests.clone());
@@ -84,6 +96,12 @@ impl Metrics {
         registry.register("store_commit_seconds", "Time of a durable write", metrics.commit_seconds.clone());
         registry.register("resources", "Stored resources by kind", metrics.resources.clone());
         registry.register("store_revision", "Revision of the store", metrics.revision.clone());
+        registry.register("xds_resources_encoded", "Envoy resources built and encoded", metrics.encoded.clone());
+        registry.register("xds_proxies_woken", "Times that a proxy was given another set", metrics.woken.clone());
+        registry.register("xds_proxies", "Proxies that are connected", metrics.proxies.clone());
+        registry.register("xds_streams_refused", "Streams that were not let in", metrics.refused.clone());
+        registry.register("xds_responses_rejected", "Responses that a proxy rejected", metrics.rejected.clone());
+        registry.register("xds_sent_bytes", "Bytes put on the wire to proxies", metrics.bytes.clone());
         *metrics.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
         metrics
     }
@@ -93,6 +111,28 @@ impl Metrics {
         let labels = RequestLabels { method: method.clone(), route: route.clone(), code: status.as_u16() };
         self.requests.get_or_create(&labels).inc();
         self.request_seconds.get_or_create(&RouteLabels { method, route }).observe(took.as_secs_f64());
+    }
+
+    /// A batch of changes was worked out for all proxies.
+    pub fn generated(&self, encoded: u64, woken: u64) {
+        self.encoded.inc_by(encoded);
+        self.woken.inc_by(woken);
+    }
+
+    pub fn proxies_connected(&self, count: usize) {
+        self.proxies.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    pub fn stream_refused(&self) {
+        self.refused.inc();
+    }
+
+    pub fn responses_rejected(&self, count: u64) {
+        self.rejected.inc_by(count);
+    }
+
+    pub fn bytes_sent(&self, bytes: u64) {
+        self.bytes.inc_by(bytes);
     }
 
     /// The text that Prometheus reads.

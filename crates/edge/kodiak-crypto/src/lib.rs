@@ -14,6 +14,7 @@ mod issue;
 mod pem;
 mod random;
 mod rsa_key;
+mod server_names;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -25,4 +26,5 @@ pub use issue::{CaPair, IssuedLeaf, LeafSpec, LeafUsage};
 pub use pem::{MAX_PEM_BYTES, PrivatePem, certificates};
 pub use random::random_bytes;
 pub use rsa_key::{RsaBits, RsaKey, RsaPublicKey};
+pub use server_names::server_names;
 pub use tls::{ClientCa, client_config, server_config};

@@ -1,0 +1,88 @@
+//! How proxies are treated, from the configuration.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use kodiak_api::Metrics;
+use kodiak_proxies::{Authn, Observer, Registry, Settings};
+use kodiak_store::Store;
+use kodiak_xds_stream::TypeUrl;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    certificate::Certificate,
+    config::{Config, DpProxyAuthnType},
+};
+
+/// How often the leader looks for proxies that are gone.
+const UPKEEP: Duration = Duration::from_mins(1);
+
+pub(crate) fn settings(
+    config: &Config,
+    instance_id: &str,
+    certificate: &Certificate,
+    port: u16,
+    metrics: &Metrics,
+) -> Settings {
+    let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
+    let xds = &config.xds_server;
+    let xds_host = &config.bootstrap_server.params.xds_host;
+    Settings {
+        authn: match config.dp_server.authn.dp_proxy.authn_type {
+            DpProxyAuthnType::DpToken => Authn::DataplaneToken,
+            DpProxyAuthnType::None => Authn::None,
+        },
+        deregistration_delay: seconds(xds.dataplane_deregistration_delay_seconds),
+        insight_interval: seconds(xds.dataplane_status_flush_interval_seconds.max(1)),
+        idle_timeout: seconds(xds.idle_timeout_seconds.max(2)),
+        cleanup_age: Duration::from_hours(u64::from(xds.dataplane_cleanup_age_hours.max(1))),
+        xds_host: (!xds_host.is_empty()).then(|| xds_host.clone()),
+        xds_port: port,
+        server_names: certificate.names.clone(),
+        ca: Some(certificate.pem.clone()),
+        check_authority: Arc::new(|pem| match kodiak_crypto::certificates(pem.as_bytes()) {
+            Ok(certificates) if !certificates.is_empty() => Ok(()),
+            Ok(_) => Err("there is no certificate in it".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }),
+        observer: Some(Arc::new(Counted(metrics.clone()))),
+        ..Settings::new(instance_id)
+    }
+}
+
+/// Closes what is said to be open and is not, and deletes what nobody serves any more, on the one that leads.
+pub(crate) async fn upkeep(registry: Registry, store: Store, drain: CancellationToken) -> anyhow::Result<()> {
+    let leadership = store.leadership();
+    let mut period = tokio::time::interval(UPKEEP);
+    loop {
+        tokio::select! {
+            biased;
+            () = drain.cancelled() => return Ok(()),
+            _ = period.tick() => (),
+        }
+        if *leadership.borrow() {
+            registry.finalize_once(Timestamp::now()).await;
+            registry.collect_garbage_once(Timestamp::now()).await;
+        }
+    }
+}
+
+struct Counted(Metrics);
+
+impl Observer for Counted {
+    fn connected(&self, proxies: usize) {
+        self.0.proxies_connected(proxies);
+    }
+
+    fn refused(&self) {
+        self.0.stream_refused();
+    }
+
+    fn rejected(&self, _: TypeUrl, count: u64) {
+        self.0.responses_rejected(count);
+    }
+
+    fn sent(&self, bytes: u64) {
+        self.0.bytes_sent(bytes);
+    }
+}
