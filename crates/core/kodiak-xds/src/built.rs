@@ -19,11 +19,19 @@ pub struct Built {
 }
 
 pub fn build_listener(listener: &Listener) -> Built {
-    Built { type_url: TypeUrl::Listener, encoded: encode(&listener.name, listener), links: Arc::new(Links::of_listener(listener)) }
+    Built {
+        type_url: TypeUrl::Listener,
+        encoded: encode(&listener.name, listener),
+        links: Arc::new(Links::of_listener(listener)),
+    }
 }
 
 pub fn build_cluster(cluster: &Cluster) -> Built {
-    Built { type_url: TypeUrl::Cluster, encoded: encode(&cluster.name, cluster), links: Arc::new(Links::of_cluster(cluster)) }
+    Built {
+        type_url: TypeUrl::Cluster,
+        encoded: encode(&cluster.name, cluster),
+        links: Arc::new(Links::of_cluster(cluster)),
+    }
 }
 
 pub fn build_assignment(assignment: &ClusterLoadAssignment) -> Built {
@@ -32,10 +40,18 @@ pub fn build_assignment(assignment: &ClusterLoadAssignment) -> Built {
 }
 
 pub fn build_secret(secret: &Secret) -> Built {
-    Built { type_url: TypeUrl::Secret, encoded: encode(&secret.name, secret), links: Arc::new(Links::of_secret(secret)) }
+    Built {
+        type_url: TypeUrl::Secret,
+        encoded: encode(&secret.name, secret),
+        links: Arc::new(Links::of_secret(secret)),
+    }
 }
 
 /// For a secret whose bytes are not the same each time it is made.
 pub fn build_secret_as(version: Version, secret: &Secret) -> Built {
-    Built { type_url: TypeUrl::Secret, encoded: encode_as(&secret.name, version, secret), links: Arc::new(Links::of_secret(secret)) }
+    Built {
+        type_url: TypeUrl::Secret,
+        encoded: encode_as(&secret.name, version, secret),
+        links: Arc::new(Links::of_secret(secret)),
+    }
 }

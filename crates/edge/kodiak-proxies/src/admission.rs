@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use kodiak_ads::{Closing, Hello, Session};
+use kodiak_ads::{Closing, Credential, Hello, Session};
 use kodiak_catalog::{Refusal, Target};
-use kodiak_envoy::google::protobuf::Struct;
 use kodiak_model::{ProxyKey, labels, subscription::Subscription};
+use kodiak_xds::node::{NodeMetadata, ProxyType};
 use kodiak_xds_stream::TypeUrl;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -40,17 +40,17 @@ impl Registry {
         if self.is_stopping() {
             return Err(closing(Closing::UNAVAILABLE, "this control plane is stopping"));
         }
-        let key = proxy_of(&hello)?;
-        let node = Arc::new(hello.node.metadata.clone().unwrap_or_default());
+        let metadata = hello.node.metadata.as_ref().map(NodeMetadata::read).unwrap_or_default();
+        let key = proxy_of(&hello.node.id, metadata.proxy_type)?;
         let _registering = self.0.registering.read().await;
-        let (proof, brought) = self.authenticate(&key, &node, &hello)?;
+        let (proof, brought) = self.authenticate(&key, metadata.resource.as_deref(), &hello.credential)?;
         let from_metadata = brought.is_some();
         let registered = match brought {
             Some(brought) => self.register(&key, brought).await,
             None => self.undrain(&key).await,
         };
         registered.map_err(|refusal| not_registered(&refusal))?;
-        let session = self.open(key.clone(), &hello, node, &proof, from_metadata);
+        let session = self.open(key.clone(), &hello, metadata, &proof, from_metadata);
         // Its token may have been revoked meanwhile, when there was no stream yet to be closed.
         self.recheck_proxy(&key);
         Ok(session)
@@ -70,16 +70,20 @@ impl Registry {
     }
 
     /// The token must be good for the Dataplane that will be in force.
-    fn authenticate(&self, key: &ProxyKey, node: &Struct, hello: &Hello) -> Result<(Proof, Option<Brought>), Closing> {
+    fn authenticate(
+        &self,
+        key: &ProxyKey,
+        resource: Option<&str>,
+        credential: &Credential,
+    ) -> Result<(Proof, Option<Brought>), Closing> {
         let denied = |reason: String| closing(Closing::UNAUTHENTICATED, reason);
         let snapshot = self.0.catalog.store().snapshot();
         let Some(mesh) = dataplane::mesh(&snapshot, &key.mesh) else {
             return Err(denied(format!("mesh: mesh {:?} does not exist", key.mesh)));
         };
-        let proof =
-            credential::verify(&self.0.catalog, &self.0.settings, &key.mesh, &hello.credential).map_err(denied)?;
+        let proof = credential::verify(&self.0.catalog, &self.0.settings, &key.mesh, credential).map_err(denied)?;
         let stored = dataplane::stored(&snapshot, key);
-        let Some(text) = metadata::resource(node) else {
+        let Some(text) = resource else {
             let stored = stored.ok_or_else(|| {
                 denied(format!(
                     "resource {:?} not found; create a Dataplane in Kuma CP first or pass it as an argument to kuma-dp",
@@ -112,12 +116,19 @@ impl Registry {
         state.brought.contains(key) && !state.streams.contains_key(key)
     }
 
-    fn open(&self, key: ProxyKey, hello: &Hello, node: Arc<Struct>, proof: &Proof, from_metadata: bool) -> Session {
+    fn open(
+        &self,
+        key: ProxyKey,
+        hello: &Hello,
+        metadata: NodeMetadata,
+        proof: &Proof,
+        from_metadata: bool,
+    ) -> Session {
         let now = self.now();
         let id = self.state().next_id();
         let (snapshots, snapshots_of_session) = watch::channel(None);
         let (closing, closing_of_session) = watch::channel(None);
-        let version = metadata::version(&node);
+        let version = metadata::version(&metadata.versions);
         let mut observation = Observation {
             key: key.clone(),
             subscription: Subscription {
@@ -127,7 +138,7 @@ impl Registry {
                 version: version.clone(),
                 ..Subscription::default()
             },
-            metadata: metadata::for_insight(&node),
+            metadata: hello.node.metadata.as_ref().and_then(metadata::for_insight),
             certificate: None,
             acknowledged: None,
             due: Due::Now,
@@ -152,20 +163,19 @@ impl Registry {
             bytes: 0,
             faults: Vec::new(),
         };
-        self.arrived(stream, observation, node);
+        self.arrived(stream, observation, Arc::new(metadata));
         tracing::debug!(proxy = %key, peer = %hello.peer, "A proxy has connected.");
         let report = Box::new(Reporter { registry: self.clone(), key, id });
         Session { snapshots: snapshots_of_session, closing: closing_of_session, report }
     }
 }
 
-fn proxy_of(hello: &Hello) -> Result<ProxyKey, Closing> {
+fn proxy_of(id: &str, proxy_type: ProxyType) -> Result<ProxyKey, Closing> {
     let invalid = |reason: String| closing(Closing::INVALID_ARGUMENT, reason);
-    let proxy_type = hello.node.metadata.as_ref().and_then(metadata::proxy_type).unwrap_or("dataplane");
-    if proxy_type != "dataplane" {
+    if proxy_type != ProxyType::Dataplane {
+        let proxy_type = proxy_type.as_str();
         return Err(invalid(format!("a proxy of type {proxy_type:?} is not served here, only \"dataplane\" is")));
     }
-    let id = &hello.node.id;
     ProxyKey::from_node_id(id).ok_or_else(|| invalid(format!("node.id must be <mesh>.<name>, and is {id:?}")))
 }
 

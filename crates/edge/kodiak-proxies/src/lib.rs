@@ -16,7 +16,7 @@
 mod admission;
 mod answer;
 mod batch;
-pub mod bootstrap;
+mod bootstrap;
 mod credential;
 mod dataplane;
 mod departure;
@@ -33,7 +33,6 @@ mod settings;
 mod status;
 mod stream;
 
-pub use bootstrap::BootstrapFacts;
 pub use registry::{ProxyEvent, Registry};
-pub use settings::{Authn, CheckAuthority, Clock, MakeBootstrap, Observer, Settings};
+pub use settings::{Authn, CheckAuthority, Clock, Observer, Settings};
 pub use status::{ProxyStatus, TypeStatus};

@@ -1,32 +1,35 @@
-//! What a proxy says about itself: the metadata of its node.
+//! What the insight of a proxy keeps of the metadata of its node.
 
-use kodiak_envoy::{
-    google::protobuf::{Struct, value::Kind},
-    json,
-};
-use kodiak_model::subscription::Version;
+use kodiak_envoy::{google::protobuf::Struct, json};
+use kodiak_model::subscription::{EnvoyVersion, KumaDpVersion, Version};
+use kodiak_xds::node::{self, RunnerVersion, Versions};
 use serde_json::Value;
 
 const RESOURCE: &str = "dataplane.resource";
-const PROXY_TYPE: &str = "dataplane.proxyType";
-const VERSION: &str = "version";
 
 /// More than this is not kept in an insight.
 const LONGEST_KEPT: usize = 64 * 1024;
 
-/// The Dataplane that the proxy brings, as text.
-pub(crate) fn resource(node: &Struct) -> Option<&str> {
-    text(node, RESOURCE)
-}
-
-/// `dataplane`, `ingress` or `egress`. A proxy that says nothing is the first.
-pub(crate) fn proxy_type(node: &Struct) -> Option<&str> {
-    text(node, PROXY_TYPE)
-}
-
-pub(crate) fn version(node: &Struct) -> Option<Version> {
-    let Some(Kind::StructValue(version)) = node.fields.get(VERSION)?.kind.as_ref() else { return None };
-    serde_json::from_value(json::to_json(version).ok()?).ok()
+/// None for a proxy that says nothing of its versions.
+pub(crate) fn version(versions: &Versions) -> Option<Version> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let RunnerVersion { version, git_tag, git_commit, build_date } = &versions.runner;
+    let runner = KumaDpVersion {
+        version: text(version),
+        git_tag: text(git_tag),
+        git_commit: text(git_commit),
+        build_date: text(build_date),
+        ..KumaDpVersion::default()
+    };
+    let node::EnvoyVersion { version, build, compatible } = &versions.envoy;
+    let envoy =
+        EnvoyVersion { version: text(version), build: text(build), kuma_dp_compatible: compatible.unwrap_or_default() };
+    let version = Version {
+        kuma_dp: Some(runner).filter(|runner| *runner != KumaDpVersion::default()),
+        envoy: Some(envoy).filter(|envoy| *envoy != EnvoyVersion::default()),
+        ..Version::default()
+    };
+    Some(version).filter(|version| *version != Version::default())
 }
 
 /// All of it but the Dataplane, which is stored anyway.
@@ -37,15 +40,9 @@ pub(crate) fn for_insight(node: &Struct) -> Option<Value> {
     (kept.to_string().len() <= LONGEST_KEPT).then_some(kept)
 }
 
-fn text<'a>(node: &'a Struct, field: &str) -> Option<&'a str> {
-    match node.fields.get(field)?.kind.as_ref()? {
-        Kind::StringValue(text) if !text.is_empty() => Some(text),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use kodiak_xds::node::NodeMetadata;
     use serde_json::json;
 
     use super::*;
@@ -55,17 +52,18 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_read_where_they_have_their_type() {
-        let node = node(&json!({
-            "dataplane.resource": "type: Dataplane",
-            "dataplane.proxyType": 7,
-            "version": { "kumaDp": { "version": "2.14.3" }, "envoy": { "version": "1.40.0", "kumaDpCompatible": true } },
-        }));
-        assert_eq!(resource(&node), Some("type: Dataplane"));
-        assert_eq!(proxy_type(&node), None);
-        let version = version(&node).unwrap();
-        assert_eq!(version.kuma_dp.unwrap().version, "2.14.3");
-        assert!(version.envoy.unwrap().kuma_dp_compatible);
+    fn versions_are_those_that_the_proxy_tells() {
+        let version = |told: &Value| version(&NodeMetadata::read(&node(&json!({ "version": told }))).versions);
+        let full = json!({
+            "kumaDp": { "version": "2.14.3", "gitTag": "v2.14.3", "gitCommit": "abc", "buildDate": "today" },
+            "envoy": { "version": "1.40.0", "build": "abc/1.40.0", "kumaDpCompatible": true },
+        });
+        assert_eq!(serde_json::to_value(version(&full)).unwrap(), full);
+        let envoy = json!({ "envoy": { "version": "1.40.0" } });
+        assert_eq!(serde_json::to_value(version(&envoy)).unwrap(), envoy);
+        for nothing in [json!(null), json!(7), json!({}), json!({ "kumaDp": { "version": 7 }, "envoy": {} })] {
+            assert_eq!(version(&nothing), None, "{nothing}");
+        }
     }
 
     #[test]

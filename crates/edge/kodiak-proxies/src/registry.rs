@@ -11,11 +11,11 @@ use std::{
 use jiff::Timestamp;
 use kodiak_ads::{Closing, StreamReport};
 use kodiak_catalog::Catalog;
-use kodiak_envoy::google::protobuf::Struct;
 use kodiak_model::{
     ProxyKey,
     kinds::{dataplane::Inbound, dataplane_insight::MtlsInsight},
 };
+use kodiak_xds::node::NodeMetadata;
 use kodiak_xds_stream::Snapshot;
 use tokio::sync::{Notify, RwLock, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -34,13 +34,12 @@ use crate::{
 pub struct Registry(pub(crate) Arc<Inner>);
 
 /// What whoever makes configuration must know. `Connected` is answered by [`Registry::publish`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProxyEvent {
     /// The proxy has a new stream, maybe in place of an older one.
     Connected {
         key: ProxyKey,
-        /// The metadata of its node.
-        node: Arc<Struct>,
+        metadata: Arc<NodeMetadata>,
     },
     Disconnected {
         key: ProxyKey,
@@ -153,7 +152,7 @@ impl Registry {
     }
 
     /// The stream is the proxy's from now on; an older one has to go.
-    pub(crate) fn arrived(&self, stream: Stream, observation: Observation, node: Arc<Struct>) {
+    pub(crate) fn arrived(&self, stream: Stream, observation: Observation, metadata: Arc<NodeMetadata>) {
         let key = observation.key.clone();
         let mut state = self.state();
         if stream.from_metadata {
@@ -169,7 +168,7 @@ impl Registry {
         state.observations.insert(id, observation);
         let count = state.streams.len();
         // Sent under the lock, so that events have the order of what they tell.
-        let _ = self.0.events.send(ProxyEvent::Connected { key, node });
+        let _ = self.0.events.send(ProxyEvent::Connected { key, metadata });
         drop(state);
         self.observe_count(count);
         self.0.nudge.notify_one();

@@ -5,10 +5,6 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use kodiak_xds_stream::TypeUrl;
 
-use crate::BootstrapFacts;
-
-/// Makes the configuration that an Envoy starts with, as YAML.
-pub type MakeBootstrap = Arc<dyn Fn(&BootstrapFacts) -> String + Send + Sync>;
 /// Says why a PEM text is not the certificate of an authority.
 pub type CheckAuthority = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -33,14 +29,14 @@ pub struct Settings {
     pub xds_port: u16,
     /// The names and addresses in the certificate of the port for proxies.
     pub server_names: Vec<String>,
-    /// PEM of the authority that proxies believe this control plane by, unless they bring their own.
+    /// PEM of the authority that proxies believe this control plane by, unless they bring their own. Without either
+    /// they get no bootstrap.
     pub ca: Option<String>,
     pub check_authority: CheckAuthority,
     /// Gives delta streams to proxies that do not ask for them.
     pub default_delta: bool,
     /// Lets Envoy's admin interface listen on a socket in the proxy's folder.
     pub admin_socket: bool,
-    pub bootstrap: MakeBootstrap,
     pub now: Clock,
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -55,7 +51,7 @@ pub enum Authn {
 
 impl Settings {
     /// The defaults of Kuma, where it has them.
-    pub fn new(instance_id: &str, bootstrap: MakeBootstrap) -> Self {
+    pub fn new(instance_id: &str) -> Self {
         Self {
             instance_id: instance_id.to_owned(),
             authn: Authn::DataplaneToken,
@@ -71,7 +67,6 @@ impl Settings {
             check_authority: Arc::new(|_| Ok(())),
             default_delta: false,
             admin_socket: true,
-            bootstrap,
             now: Arc::new(Timestamp::now),
             observer: None,
         }

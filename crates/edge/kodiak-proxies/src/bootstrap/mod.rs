@@ -2,24 +2,21 @@
 //!
 //! The token is only asked for here. It is verified on every stream, where it counts.
 
-mod facts;
 mod host;
+mod metadata;
 mod request;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
 use kodiak_ads::Reply;
-use kodiak_model::{
-    ProxyKey,
-    kinds::{
-        dataplane::Dataplane,
-        mesh::{Mesh, MeshServicesMode},
-    },
-    labels, tags,
+use kodiak_model::{ProxyKey, kinds::dataplane::Dataplane, labels, tags};
+use kodiak_xds::{
+    bootstrap::{Bootstrap, ControlPlane, XdsProtocol, to_yaml},
+    names,
+    node::{NodeMetadata, features},
 };
-use kodiak_xds::input::AdminEndpoint;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     Registry,
@@ -29,14 +26,11 @@ use crate::{
 };
 use request::BootstrapRequest;
 
-pub use facts::{BootstrapFacts, NodeFacts};
-
 const TOKEN_REQUIRED: &str = "Dataplane Token is required. Generate token using 'kumactl generate dataplane-token > /path/file' \
      and provide it via --dataplane-token-file=/path/file argument to Kuma DP";
+const NO_AUTHORITY: &str = "neither the proxy nor the control plane gives a certificate to verify the control plane; \
+     give the authority's with --ca-cert-file";
 const ADMIN_PORT: u32 = 9901;
-const ADMIN_SOCKET: &str = "kuma-envoy-admin";
-/// What the system takes as the path of a socket, without its ending.
-const LONGEST_SOCKET_PATH: usize = 98;
 
 /// A request that is not answered with a configuration.
 enum Fault {
@@ -54,13 +48,13 @@ impl Registry {
             Ok(parsed) => parsed,
             Err(error) => return text(StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}")),
         };
-        let (facts, address) = match self.facts(request, &parsed) {
+        let (bootstrap, address) = match self.make_bootstrap(request, &parsed) {
             Ok(found) => found,
             Err(Fault::Invalid(reason)) => return text(StatusCode::UNPROCESSABLE_ENTITY, reason),
             Err(Fault::Setup(reason)) => return text(StatusCode::BAD_REQUEST, reason),
             Err(Fault::NotFound) => return empty(StatusCode::NOT_FOUND),
         };
-        let yaml = (self.0.settings.bootstrap)(&facts);
+        let yaml = to_yaml(&bootstrap.message());
         let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
         if accept != Some("application/json") {
             return reply(StatusCode::OK, "text/x-yaml", yaml);
@@ -74,8 +68,12 @@ impl Registry {
         }))
     }
 
-    /// The facts, and the address of the proxy.
-    fn facts(&self, request: &Request<Bytes>, parsed: &BootstrapRequest) -> Result<(BootstrapFacts, String), Fault> {
+    /// The configuration, and the address of the proxy.
+    fn make_bootstrap(
+        &self,
+        request: &Request<Bytes>,
+        parsed: &BootstrapRequest,
+    ) -> Result<(Bootstrap, String), Fault> {
         let settings = &self.0.settings;
         let has_token = parsed.dataplane_token.0.is_some() || !parsed.dataplane_token_path.is_empty();
         if settings.authn != Authn::None && !has_token {
@@ -87,27 +85,22 @@ impl Registry {
         }
         let host = self.host(request)?;
         let key = ProxyKey::new(&parsed.mesh, &parsed.name);
-        let (mesh, dataplane) = self.dataplane(&key, parsed)?;
+        let dataplane = self.dataplane(&key, parsed)?;
         let ca = self.authority(parsed)?;
         let address = dataplane.spec.networking.as_ref().map(|networking| networking.address.clone());
-        let facts = BootstrapFacts {
+        let metadata = self.metadata(parsed, &dataplane.spec)?;
+        let delta = settings.default_delta || metadata.has(features::DELTA);
+        let bootstrap = Bootstrap {
+            mesh: parsed.mesh.clone(),
+            name: parsed.name.clone(),
             cluster: cluster(&dataplane),
-            metadata: node_facts(parsed, &dataplane.spec),
-            host,
-            port: settings.xds_port,
-            ca,
-            token: parsed.dataplane_token.clone(),
-            token_path: Some(parsed.dataplane_token_path.clone()).filter(|path| !path.is_empty()),
-            delta: settings.default_delta || parsed.has("feature-delta-grpc"),
-            admin: admin(settings.admin_socket, &parsed.workdir, &dataplane.spec),
-            unified_naming: parsed.has("feature-unified-resource-naming")
-                && mesh.mesh_services_mode() == MeshServicesMode::Exclusive,
-            operating_system: parsed.operating_system.clone(),
-            max_heap_size_bytes: parsed.resources.max_heap_size_bytes,
-            is_gateway: dataplane.spec.is_builtin_gateway(),
-            proxy: key,
+            control_plane: ControlPlane { host, port: settings.xds_port.into(), ca },
+            token: parsed.dataplane_token.0.clone(),
+            protocol: if delta { XdsProtocol::Delta } else { XdsProtocol::StateOfTheWorld },
+            admin: metadata.admin_endpoint().expect("the metadata has a port of the admin interface"),
+            metadata,
         };
-        Ok((facts, address.unwrap_or_default()))
+        Ok((bootstrap, address.unwrap_or_default()))
     }
 
     /// Where the proxy will connect to. It must be a name that the certificate there has.
@@ -127,7 +120,7 @@ impl Registry {
         Ok(host)
     }
 
-    fn dataplane(&self, key: &ProxyKey, parsed: &BootstrapRequest) -> Result<(Mesh, InForce), Fault> {
+    fn dataplane(&self, key: &ProxyKey, parsed: &BootstrapRequest) -> Result<InForce, Fault> {
         let snapshot = self.0.catalog.store().snapshot();
         let missing = || Fault::Invalid(format!("mesh: mesh {:?} does not exist", key.mesh));
         let mesh = dataplane::mesh(&snapshot, &key.mesh).ok_or_else(missing)?;
@@ -143,13 +136,23 @@ impl Registry {
             let reason = "outbound: should be empty since dataplane is in Transparent Proxying mode";
             return Err(Fault::Invalid(reason.to_owned()));
         }
-        Ok((mesh, dataplane))
+        Ok(dataplane)
+    }
+
+    fn metadata(&self, parsed: &BootstrapRequest, dataplane: &Dataplane) -> Result<NodeMetadata, Fault> {
+        let said = metadata::said(parsed).map_err(|error| {
+            let reason = "dataplaneConfig, otelEnv: are nested too deep for the configuration of Envoy";
+            Fault::Invalid(format!("{reason}: {error}"))
+        })?;
+        let workdir = said.workdir.as_deref().filter(|_| self.0.settings.admin_socket);
+        let admin_socket = workdir.map(names::admin_socket);
+        Ok(NodeMetadata { admin_port: Some(admin_port(dataplane)), admin_socket, ..said })
     }
 
     /// Whom the proxy will believe the control plane by.
-    fn authority(&self, parsed: &BootstrapRequest) -> Result<Option<String>, Fault> {
+    fn authority(&self, parsed: &BootstrapRequest) -> Result<String, Fault> {
         let brought = Some(&parsed.ca_cert).filter(|ca| !ca.is_empty());
-        let Some(ca) = brought.or(self.0.settings.ca.as_ref()) else { return Ok(None) };
+        let ca = brought.or(self.0.settings.ca.as_ref()).ok_or_else(|| Fault::Setup(NO_AUTHORITY.to_owned()))?;
         let origin = if brought.is_some() { "the proxy" } else { "the control plane" };
         (self.0.settings.check_authority)(ca).map_err(|reason| {
             Fault::Setup(format!(
@@ -157,7 +160,7 @@ impl Registry {
                  give the authority's with --ca-cert-file"
             ))
         })?;
-        Ok(Some(ca.clone()))
+        Ok(ca.clone())
     }
 }
 
@@ -170,36 +173,4 @@ fn cluster(dataplane: &InForce) -> String {
 fn admin_port(dataplane: &Dataplane) -> u32 {
     let admin = dataplane.networking.as_ref().and_then(|networking| networking.admin.as_ref());
     admin.map(|admin| admin.port).filter(|port| *port != 0).unwrap_or(ADMIN_PORT)
-}
-
-fn admin(socket: bool, workdir: &str, dataplane: &Dataplane) -> AdminEndpoint {
-    if !socket || workdir.is_empty() {
-        return AdminEndpoint::Address { address: "127.0.0.1".to_owned(), port: admin_port(dataplane) };
-    }
-    let path = format!("{}/{ADMIN_SOCKET}", workdir.trim_end_matches('/'));
-    let end = path.floor_char_boundary(LONGEST_SOCKET_PATH);
-    AdminEndpoint::Socket(format!("{}.sock", &path[..end]))
-}
-
-fn node_facts(parsed: &BootstrapRequest, dataplane: &Dataplane) -> NodeFacts {
-    let some = |value: &Option<Value>| value.clone().filter(|value| !value.is_null());
-    NodeFacts {
-        version: parsed.version.clone(),
-        features: parsed.features.clone(),
-        workdir: parsed.workdir.clone(),
-        metrics_cert_path: parsed.metrics_resources.cert_path.clone(),
-        metrics_key_path: parsed.metrics_resources.key_path.clone(),
-        system_ca_path: parsed.system_ca_path.clone(),
-        ipv6_enabled: parsed.ipv6_enabled,
-        spire_socket_path: parsed.spire_resources.socket_path.clone(),
-        resource: Some(parsed.dataplane_resource.clone()).filter(|text| !text.is_empty()),
-        admin_port: admin_port(dataplane),
-        dns_port: parsed.dns_port,
-        readiness_port: parsed.readiness_port,
-        app_probe_proxy_enabled: parsed.app_probe_proxy_enabled,
-        proxy_type: "dataplane".to_owned(),
-        dynamic_metadata: parsed.dynamic_metadata.clone(),
-        transparent_proxy: some(&parsed.dataplane_config),
-        otel_env: some(&parsed.otel_env),
-    }
 }

@@ -35,11 +35,7 @@ pub(super) struct BootstrapRequest {
     #[serde(rename = "appProbeProxyDisabled", deserialize_with = "or_default")]
     pub(super) app_probe_proxy_enabled: bool,
     #[serde(deserialize_with = "or_default")]
-    pub(super) operating_system: String,
-    #[serde(deserialize_with = "or_default")]
     pub(super) features: Vec<String>,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) resources: Resources,
     #[serde(deserialize_with = "or_default")]
     pub(super) workdir: String,
     #[serde(deserialize_with = "or_default")]
@@ -51,12 +47,6 @@ pub(super) struct BootstrapRequest {
     pub(super) ipv6_enabled: bool,
     #[serde(deserialize_with = "or_default")]
     pub(super) spire_resources: SpireResources,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Resources {
-    pub(super) max_heap_size_bytes: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -73,12 +63,6 @@ pub(super) struct MetricsResources {
 pub(super) struct SpireResources {
     #[serde(deserialize_with = "or_default")]
     pub(super) socket_path: String,
-}
-
-impl BootstrapRequest {
-    pub(super) fn has(&self, feature: &str) -> bool {
-        self.features.iter().any(|has| has == feature)
-    }
 }
 
 /// Go writes `null` for what is empty.

@@ -1,8 +1,12 @@
 //! Who is let in, and what becomes of the Dataplane they bring.
 
+use std::sync::Arc;
+
 use kodiak_ads::{Closing, Proxies};
-use kodiak_proxies::Authn;
+use kodiak_envoy::json::from_json;
+use kodiak_proxies::{Authn, ProxyEvent};
 use kodiak_tokens::DataplaneClaims;
+use kodiak_xds::node::NodeMetadata;
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, closing, dataplane, hello, key};
@@ -42,6 +46,23 @@ async fn the_dataplane_may_be_yaml_or_stored() {
     bed.put(dataplane("web-2")).await;
     let proxy = hello("default.web-2", &json!({}), token);
     assert!(bed.registry.connect(proxy).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_makes_configuration_is_told_what_the_proxy_says_of_itself() {
+    let bed = Bed::start().await;
+    let mut proxy = bed.hello("web-1");
+    let said = json!({
+        "dataplane.resource": dataplane("web-1").to_string(),
+        "version": { "envoy": { "version": "1.40.0" } },
+        "workdir": "/tmp/dp",
+    });
+    proxy.node.metadata = Some(from_json(&said).unwrap());
+    let metadata = Arc::new(NodeMetadata::read(proxy.node.metadata.as_ref().unwrap()));
+    let _session = bed.registry.connect(proxy).await.ok().unwrap();
+    assert_eq!(bed.event(), Some(ProxyEvent::Connected { key: key("web-1"), metadata }));
+    let version = bed.registry.status(&key("web-1")).unwrap().version.unwrap();
+    assert_eq!((version.envoy.unwrap().version.as_str(), version.kuma_dp), ("1.40.0", None));
 }
 
 #[tokio::test(start_paused = true)]

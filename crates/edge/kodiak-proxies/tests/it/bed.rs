@@ -43,8 +43,9 @@ impl Bed {
         let settings = kodiak_catalog::Settings { place: Place::Zone { name: "east".to_owned() }, unsafe_delete: true };
         let catalog = Catalog::new(store, settings);
         let clock = Arc::new(Mutex::new("2026-08-01T12:00:00Z".parse().unwrap()));
-        let mut settings = Settings::new("cp-1", Arc::new(|facts| format!("# {facts:#?}\n")));
+        let mut settings = Settings::new("cp-1");
         settings.server_names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+        settings.ca = Some("CA".to_owned());
         settings.now = Arc::new({
             let clock = clock.clone();
             move || *clock.lock().unwrap()
@@ -64,7 +65,7 @@ impl Bed {
 
     /// Another control plane over the same store. Its clock is this one's.
     pub(crate) fn another(&self, instance_id: &str) -> Registry {
-        let mut settings = Settings::new(instance_id, Arc::new(|_| String::new()));
+        let mut settings = Settings::new(instance_id);
         let clock = self.clock.clone();
         settings.now = Arc::new(move || *clock.lock().unwrap());
         Registry::new(self.catalog.clone(), settings, mpsc::unbounded_channel().0)
@@ -131,9 +132,12 @@ impl Bed {
         self.registry.connect(hello).await.err().expect("the proxy is refused")
     }
 
+    pub(crate) fn event(&self) -> Option<ProxyEvent> {
+        self.events.lock().unwrap().try_recv().ok()
+    }
+
     pub(crate) fn events(&self) -> Vec<String> {
-        let mut events = self.events.lock().unwrap();
-        std::iter::from_fn(|| events.try_recv().ok())
+        std::iter::from_fn(|| self.event())
             .map(|event| match event {
                 ProxyEvent::Connected { key, .. } => format!("+{}", key.name),
                 ProxyEvent::Disconnected { key } => format!("-{}", key.name),

@@ -1,18 +1,32 @@
-//! `POST /bootstrap`: what is refused, and what the configuration is made from.
+//! `POST /bootstrap`: what is refused, and what is in the configuration.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{Request, StatusCode};
 use kodiak_ads::Proxies as _;
-use kodiak_proxies::{Authn, BootstrapFacts, Settings};
-use kodiak_xds::input::AdminEndpoint;
+use kodiak_envoy::{
+    envoy::config::bootstrap::v3::Bootstrap,
+    google::protobuf::Struct,
+    json::{from_json, to_json},
+};
+use kodiak_model::yaml;
+use kodiak_proxies::{Authn, Settings};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, dataplane, key};
+use crate::bed::{Bed, dataplane};
 
 const TOKEN_REQUIRED: &str = "Dataplane Token is required. Generate token using 'kumactl generate dataplane-token > /path/file' and provide it via --dataplane-token-file=/path/file argument to Kuma DP";
+
+// Where things are in the configuration.
+const METADATA: &str = "/node/metadata";
+const API_TYPE: &str = "/dynamicResources/adsConfig/apiType";
+const INITIAL_METADATA: &str = "/dynamicResources/adsConfig/grpcServices/0/initialMetadata";
+const ADMIN: &str = "/admin/address";
+const CA: &str = "/staticResources/secrets/0/validationContext/trustedCa/inlineBytes";
+const CONTROL_PLANE: &str =
+    "/staticResources/clusters/0/loadAssignment/endpoints/0/lbEndpoints/0/endpoint/address/socketAddress";
 
 fn request(change: &Value) -> String {
     let mut request = json!({
@@ -24,30 +38,29 @@ fn request(change: &Value) -> String {
     request.to_string()
 }
 
-/// Keeps the facts that the last configuration was made from.
-fn recording(settings: &mut Settings) -> Arc<Mutex<Option<BootstrapFacts>>> {
-    let facts = Arc::new(Mutex::new(None));
-    settings.bootstrap = Arc::new({
-        let facts = facts.clone();
-        move |made_from| {
-            *facts.lock().unwrap() = Some(made_from.clone());
-            "node: {}\n".to_owned()
-        }
-    });
-    facts
+async fn bootstrap_of(change: &Value, settings: impl FnOnce(&mut Settings)) -> Value {
+    let bed = Bed::start_with(settings).await;
+    let (status, text) = bed.post("/bootstrap", &[], &request(change)).await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    read(&text)
 }
 
-async fn facts_of(change: &Value, settings: impl FnOnce(&mut Settings)) -> BootstrapFacts {
-    let mut facts = None;
-    let bed = Bed::start_with(|with| {
-        settings(with);
-        facts = Some(recording(with));
-    })
-    .await;
-    let (status, text) = bed.post("/bootstrap", &[], &request(change)).await;
-    assert_eq!((status, text.as_str()), (StatusCode::OK, "node: {}\n"));
-    let facts = facts.unwrap().lock().unwrap().take();
-    facts.unwrap()
+/// As Envoy reads it.
+fn read(text: &str) -> Value {
+    let document = yaml::parse(text).unwrap().remove(0).value;
+    let message: Bootstrap = from_json(&document).unwrap();
+    to_json(&message).unwrap()
+}
+
+#[track_caller]
+fn check(bootstrap: &Value, expected: &[(&str, Value)]) {
+    for (path, value) in expected {
+        assert_eq!(bootstrap.pointer(path).unwrap_or(&Value::Null), value, "{path}");
+    }
+}
+
+fn pem(text: &str) -> Value {
+    BASE64_STANDARD.encode(text).into()
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,13 +131,13 @@ async fn the_control_plane_must_be_reached_by_its_name() {
         text.starts_with(r#"the certificate of the control plane is not for "localhost", only for ["cp.example"];"#),
         "{text}"
     );
-    let facts = facts_of(&json!({}), |settings| {
+    let bootstrap = bootstrap_of(&json!({}), |settings| {
         foreign(settings);
         settings.xds_host = Some("cp.internal".to_owned());
         settings.xds_port = 1234;
     })
     .await;
-    assert_eq!((facts.host.as_str(), facts.port), ("cp.internal", 1234));
+    check(&bootstrap, &[(CONTROL_PLANE, json!({ "address": "cp.internal", "portValue": 1234 }))]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,21 +150,40 @@ async fn only_an_authority_can_be_believed() {
     assert_eq!(status, StatusCode::BAD_REQUEST);
     let expected = "the certificate that the proxy gives to verify the control plane is not one of an authority: CA is false; give the authority's with --ca-cert-file";
     assert_eq!(text, expected);
-    assert_eq!(facts_of(&json!({}), no_authority).await.ca, None);
-    assert_eq!(facts_of(&json!({ "caCert": "CA" }), no_authority).await.ca.as_deref(), Some("CA"));
-    let own = facts_of(&json!({}), |settings| settings.ca = Some("OWN".to_owned())).await;
-    assert_eq!(own.ca.as_deref(), Some("OWN"));
+    let bootstrap = bootstrap_of(&json!({}), no_authority).await;
+    check(&bootstrap, &[(CA, pem("CA"))]);
+    let brought = json!({ "caCert": "BROUGHT" });
+    let bootstrap = bootstrap_of(&brought, |_| ()).await;
+    check(&bootstrap, &[(CA, pem("BROUGHT"))]);
+    let bootstrap = bootstrap_of(&brought, |settings| settings.ca = None).await;
+    check(&bootstrap, &[(CA, pem("BROUGHT"))]);
+    let bed = Bed::start_with(|settings| settings.ca = None).await;
+    let expected = "neither the proxy nor the control plane gives a certificate to verify the control plane; give the authority's with --ca-cert-file";
+    for nothing in [json!({}), json!({ "caCert": "" }), json!({ "caCert": null })] {
+        let (status, text) = bed.post("/bootstrap", &[], &request(&nothing)).await;
+        assert_eq!((status, text.as_str()), (StatusCode::BAD_REQUEST, expected), "{nothing}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_facts_are_all_that_the_runner_said() {
-    let facts = facts_of(
+async fn all_that_the_runner_said_is_there() {
+    let version = json!({
+        "kumaDp": { "version": "2.14.3", "gitTag": "v2.14.3", "gitCommit": "abc", "buildDate": "today" },
+        "envoy": { "version": "1.40.0", "build": "abc/1.40.0", "kumaDpCompatible": true },
+    });
+    let redirect = json!({
+        "inbound": { "enabled": true, "port": 15006 },
+        "outbound": { "enabled": true, "port": 15001 },
+        "dns": { "enabled": false, "port": 15053 },
+    });
+    let transparent_proxy = json!({ "ipFamilyMode": "ipv4", "redirect": redirect });
+    let bootstrap = bootstrap_of(
         &json!({
             "proxyType": "dataplane",
             "dataplaneTokenPath": "/tokens/web",
-            "version": { "kumaDp": { "version": "2.14.3" }, "envoy": { "version": "1.40.0" } },
+            "version": version,
             "dynamicMetadata": { "a": "b" },
-            "otelEnv": { "x": 1 },
+            "otelEnv": { "x": 1, "nested": { "list": [true, null] } },
             "dnsPort": 15054,
             "readinessPort": 9902,
             "appProbeProxyDisabled": true,
@@ -161,7 +193,7 @@ async fn the_facts_are_all_that_the_runner_said() {
             "workdir": "/tmp/dp",
             "metricsResources": { "certPath": "/c", "keyPath": "/k" },
             "systemCaPath": "/ca",
-            "dataplaneConfig": { "redirect": { "inbound": { "enabled": true } } },
+            "dataplaneConfig": transparent_proxy,
             "ipv6Enabled": true,
             "spireResources": { "socketPath": "/spire" },
             "newer": "ignored",
@@ -169,47 +201,97 @@ async fn the_facts_are_all_that_the_runner_said() {
         |_| (),
     )
     .await;
-    assert_eq!((facts.proxy, facts.cluster.as_str()), (key("web-1"), "web"));
-    assert_eq!((facts.host.as_str(), facts.port), ("localhost", 5678));
-    assert_eq!(facts.token.0.as_deref(), Some("secret-token"));
-    assert_eq!(facts.token_path.as_deref(), Some("/tokens/web"));
-    assert!(facts.delta && !facts.unified_naming && !facts.is_gateway, "the mesh is not exclusive");
-    assert_eq!(facts.admin, AdminEndpoint::Socket("/tmp/dp/kuma-envoy-admin.sock".to_owned()));
-    assert_eq!((facts.operating_system.as_str(), facts.max_heap_size_bytes), ("linux", 7));
-    let node = facts.metadata;
-    assert_eq!(node.version.unwrap().envoy.unwrap().version, "1.40.0");
-    assert_eq!(node.features.len(), 2);
-    assert_eq!((node.workdir.as_str(), node.system_ca_path.as_str()), ("/tmp/dp", "/ca"));
-    assert_eq!((node.metrics_cert_path.as_str(), node.metrics_key_path.as_str()), ("/c", "/k"));
-    assert_eq!(node.spire_socket_path, "/spire");
-    assert_eq!((node.dns_port, node.readiness_port, node.admin_port), (Some(15054), Some(9902), 9901));
-    assert!(node.app_probe_proxy_enabled && node.ipv6_enabled);
-    assert_eq!(node.dynamic_metadata["a"], "b");
-    assert_eq!(node.otel_env, Some(json!({ "x": 1 })));
-    assert_eq!(node.transparent_proxy, Some(json!({ "redirect": { "inbound": { "enabled": true } } })));
-    assert_eq!(node.resource, Some(dataplane("web-1").to_string()));
-    assert_eq!(node.proxy_type, "dataplane");
+    let metadata = json!({
+        "version": version,
+        "features": ["feature-delta-grpc", "feature-unified-resource-naming"],
+        "workdir": "/tmp/dp",
+        "metricsCertPath": "/c",
+        "metricsKeyPath": "/k",
+        "systemCaPath": "/ca",
+        "ipv6Enabled": true,
+        "spireAgent.socketPath": "/spire",
+        "dataplane.resource": dataplane("web-1").to_string(),
+        "dataplane.admin.port": "9901",
+        "dataplane.admin.socketPath": "/tmp/dp/kuma-envoy-admin.sock",
+        "dataplane.dns.port": "15054",
+        "dataplane.readinessReporter.port": "9902",
+        "dataplane.appProbeProxy.enabled": "true",
+        "dataplane.proxyType": "dataplane",
+        "dynamicMetadata": { "a": "b" },
+        "transparentProxy": transparent_proxy,
+        "otelEnvInventory": { "x": 1, "nested": { "list": [true, null] } },
+    });
+    // All its numbers are floating.
+    let metadata: Struct = from_json(&metadata).unwrap();
+    check(
+        &bootstrap,
+        &[
+            (METADATA, to_json(&metadata).unwrap()),
+            ("/node/id", json!("default.web-1")),
+            ("/node/cluster", json!("web")),
+            (CONTROL_PLANE, json!({ "address": "localhost", "portValue": 5678 })),
+            (CA, pem("CA")),
+            (API_TYPE, json!("DELTA_GRPC")),
+            (ADMIN, json!({ "pipe": { "path": "/tmp/dp/kuma-envoy-admin.sock", "mode": 384 } })),
+        ],
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_not_said_has_its_default() {
-    let nothing = json!({ "features": null, "dynamicMetadata": null, "resources": null, "version": null });
-    let facts = facts_of(&nothing, |_| ()).await;
-    assert!(!facts.delta);
-    assert_eq!(facts.admin, AdminEndpoint::Address { address: "127.0.0.1".to_owned(), port: 9901 });
-    assert_eq!((facts.metadata.dns_port, facts.metadata.version, facts.token_path), (None, None, None));
+    let address = |port: u32| json!({ "socketAddress": { "address": "127.0.0.1", "portValue": port } });
+    let nothing = json!({
+        "features": null, "dynamicMetadata": null, "version": null, "otelEnv": null, "dataplaneConfig": null,
+        "dnsPort": 0, "readinessPort": null,
+    });
+    let bootstrap = bootstrap_of(&nothing, |_| ()).await;
+    check(&bootstrap, &[(API_TYPE, json!("GRPC")), (ADMIN, address(9901))]);
+    let metadata = json!({
+        "version": { "kumaDp": {}, "envoy": {} },
+        "features": [],
+        "ipv6Enabled": false,
+        "dataplane.resource": dataplane("web-1").to_string(),
+        "dataplane.admin.port": "9901",
+        "dataplane.proxyType": "dataplane",
+    });
+    check(&bootstrap, &[(METADATA, metadata)]);
     let mut resource = dataplane("web-1");
     resource["networking"]["admin"] = json!({ "port": 9999 });
     let admin = json!({ "dataplaneResource": resource.to_string(), "workdir": "/tmp" });
-    let facts = facts_of(&admin, |settings| {
+    let bootstrap = bootstrap_of(&admin, |settings| {
         settings.admin_socket = false;
         settings.default_delta = true;
     })
     .await;
-    assert!(facts.delta);
-    assert_eq!(facts.admin, AdminEndpoint::Address { address: "127.0.0.1".to_owned(), port: 9999 });
-    let long = facts_of(&json!({ "workdir": format!("/{}", "x".repeat(200)) }), |_| ()).await;
-    assert_eq!(long.admin, AdminEndpoint::Socket(format!("/{}.sock", "x".repeat(97))));
+    check(&bootstrap, &[(API_TYPE, json!("DELTA_GRPC")), (ADMIN, address(9999))]);
+    let long = bootstrap_of(&json!({ "workdir": format!("/{}", "x".repeat(200)) }), |_| ()).await;
+    let path = format!("/{}.sock", "x".repeat(97));
+    check(&long, &[(ADMIN, json!({ "pipe": { "path": path, "mode": 384 } }))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_too_deep_is_refused() {
+    let bed = Bed::start().await;
+    for wrap in [|inner: Value| json!({ "a": inner }), |inner: Value| json!([inner])] {
+        let mut inner = json!("inside");
+        let mut answers = Vec::new();
+        for _ in 0..110 {
+            inner = wrap(inner);
+            let otel_env = request(&json!({ "otelEnv": { "a": inner } }));
+            let (status, text) = bed.post("/bootstrap", &[], &otel_env).await;
+            if status == StatusCode::OK {
+                check(&read(&text), &[("/node/metadata/otelEnvInventory/a", inner.clone())]);
+            } else {
+                assert!(
+                    text.starts_with("dataplaneConfig, otelEnv: are nested too deep for the configuration of Envoy: "),
+                    "{text}"
+                );
+            }
+            answers.push(status);
+        }
+        answers.dedup();
+        assert_eq!(answers, [StatusCode::OK, StatusCode::UNPROCESSABLE_ENTITY]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,11 +304,12 @@ async fn a_stored_dataplane_is_enough_and_tokens_may_be_off() {
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_is_json_for_those_who_ask_for_it() {
-    let bed = Bed::start_with(|settings| drop(recording(settings))).await;
+    let bed = Bed::start().await;
+    let (_, yaml) = bed.post("/bootstrap", &[], &request(&json!({}))).await;
     let (status, text) = bed.post("/bootstrap", &[("accept", "application/json")], &request(&json!({}))).await;
     assert_eq!(status, StatusCode::OK);
     let expected = json!({
-        "bootstrap": BASE64_STANDARD.encode("node: {}\n"),
+        "bootstrap": BASE64_STANDARD.encode(yaml),
         "kumaSidecarConfiguration": {
             "networking": { "corefileTemplate": null, "address": "10.0.0.1" },
             "metrics": { "aggregate": [] },
@@ -236,9 +319,11 @@ async fn the_answer_is_json_for_those_who_ask_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_is_never_printed() {
+async fn the_token_stands_only_where_envoy_shows_it_to_us() {
     let bed = Bed::start().await;
     let (status, text) = bed.post("/bootstrap", &[], &request(&json!({}))).await;
     assert_eq!(status, StatusCode::OK);
-    assert!(text.contains("Credential(***)") && !text.contains("secret-token"), "{text}");
+    let token = json!([{ "key": "authorization", "value": "secret-token" }]);
+    check(&read(&text), &[(INITIAL_METADATA, token)]);
+    assert_eq!(text.matches("secret-token").count(), 1, "{text}");
 }
