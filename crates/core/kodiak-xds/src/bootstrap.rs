@@ -202,7 +202,8 @@ fn grpc_cluster(name: &str, discovery: DiscoveryType, address: Address) -> Clust
 fn control_plane_tls(host: &str) -> UpstreamTlsContext {
     let authority = SdsSecretConfig { name: names::CONTROL_PLANE_AUTHORITY.to_owned(), sds_config: None };
     UpstreamTlsContext {
-        sni: host.to_owned(),
+        // An address is no server name (RFC 6066, section 3); who is there is checked all the same.
+        sni: if host.parse::<IpAddr>().is_ok() { String::new() } else { host.to_owned() },
         common_tls_context: Some(CommonTlsContext {
             tls_params: Some(TlsParameters {
                 tls_minimum_protocol_version: TlsProtocol::TlSv12.into(),
@@ -313,7 +314,7 @@ mod tests {
             let cluster = at(&message, "/staticResources/clusters/0");
             assert_eq!((&cluster["name"], &cluster["type"]), (&json!("ads_cluster"), &json!(kind)));
             let tls = &cluster["transportSocket"]["typedConfig"];
-            assert_eq!(tls["sni"], host);
+            assert_eq!(tls["sni"], if kind == "STATIC" { Json::Null } else { json!(host) });
             let authority = &tls["commonTlsContext"]["validationContextSdsSecretConfig"];
             assert_eq!(*authority, json!({"name": "cp_validation_ctx"}));
             let sans = at(&message, "/staticResources/secrets/0/validationContext/matchTypedSubjectAltNames");

@@ -227,11 +227,7 @@ pub struct DpAuthn {
 
 impl Default for DpAuthn {
     fn default() -> Self {
-        Self {
-            dp_proxy: DpProxyAuthn::default(),
-            enable_dataplane_token_issuer: true,
-            enable_zone_token_issuer: true,
-        }
+        Self { dp_proxy: DpProxyAuthn::default(), enable_dataplane_token_issuer: true, enable_zone_token_issuer: true }
     }
 }
 
