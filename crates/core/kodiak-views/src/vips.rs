@@ -12,9 +12,9 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// 240.0.0.0/4, which nobody can route to.
+/// 240.0.0.0/4, which nobody can route to, without the last one, which means everybody.
 const FIRST: u32 = 0xf000_0000;
-const SIZE: u32 = 1 << 28;
+const SIZE: u32 = (1 << 28) - 1;
 
 /// The port at which every service answers at its virtual address.
 pub const PORT: u32 = 80;
@@ -147,7 +147,7 @@ mod tests {
         let mut vips = Vips::default().assign(&services(&["a"]), at(0), KEEP).unwrap();
         vips.next = SIZE - 1;
         let more = vips.assign(&services(&["a", "b", "c"]), at(0), KEEP).unwrap();
-        assert_eq!(more.get("b"), Some(Ipv4Addr::new(255, 255, 255, 255)));
+        assert_eq!(more.get("b"), Some(Ipv4Addr::new(255, 255, 255, 254)));
         assert_eq!(more.get("c"), Some(Ipv4Addr::new(240, 0, 0, 1)));
     }
 

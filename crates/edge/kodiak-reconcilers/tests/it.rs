@@ -1,0 +1,104 @@
+//! The reconcilers over a real store.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use kodiak_model::{Labels, ResourceKey};
+use kodiak_reconcilers::{ROLLOUT, Services, VIPS, read, run_mtls, run_vips};
+use kodiak_store::{Backend, Expect, Store, StoreConfig, Write};
+use kodiak_views::{rollout::Rollout, vips::Vips};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+const MESH: &str = "default";
+
+async fn store() -> Store {
+    Store::open(StoreConfig::new(Backend::Memory)).await.unwrap()
+}
+
+async fn put(store: &Store, key: ResourceKey, spec: &Value) {
+    let owner = (!key.mesh.is_empty()).then(|| ResourceKey::global("Mesh", &key.mesh));
+    let write = Write::Put { key, spec: spec.to_string().into(), labels: Labels::new(), owner, expect: Expect::Any };
+    store.commit(write.into()).await.unwrap();
+}
+
+async fn put_mesh(store: &Store, enabled: &str) {
+    let spec = json!({ "mtls": { "enabledBackend": enabled, "backends": [{ "name": "ca-1", "type": "builtin" }] } });
+    put(store, ResourceKey::global("Mesh", MESH), &spec).await;
+}
+
+/// A connected proxy that has acknowledged this step.
+async fn acknowledge(store: &Store, proxy: &str, step: &str) {
+    let connected = json!([{ "id": "1", "connectTime": "2026-01-01T00:00:00Z" }]);
+    let spec = json!({ "subscriptions": connected, "mTLS": { "acknowledged": step } });
+    put(store, ResourceKey::in_mesh("DataplaneInsight", MESH, proxy), &spec).await;
+}
+
+/// Waits until the stored document is as wanted.
+async fn eventually<T: serde::de::DeserializeOwned>(store: &Store, name: &str, wanted: impl Fn(&T) -> bool) -> T {
+    loop {
+        let record = store.get(&ResourceKey::in_mesh("Config", MESH, name));
+        if let Some(document) = record.as_ref().and_then(read::<T>).filter(&wanted) {
+            return document;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn step(store: &Store, token: &str) {
+    eventually::<Rollout>(store, ROLLOUT, |rollout| rollout.token() == token).await;
+}
+
+#[tokio::test]
+async fn mtls_goes_on_when_all_have_acknowledged_and_not_before() {
+    let store = store().await;
+    let drain = CancellationToken::new();
+    put_mesh(&store, "").await;
+    let task = tokio::spawn(run_mtls(store.clone(), drain.clone()));
+    step(&store, "").await;
+    acknowledge(&store, "a", "").await;
+    acknowledge(&store, "b", "").await;
+    put_mesh(&store, "ca-1").await;
+    let both = "accept=both call=plain signer=ca-1 trust=ca-1";
+    step(&store, both).await;
+    acknowledge(&store, "a", both).await;
+    // One of two is not enough. There is no event to wait for, so give it the time to do wrong.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    step(&store, both).await;
+    acknowledge(&store, "b", both).await;
+    let call = "accept=both call=mtls signer=ca-1 trust=ca-1";
+    step(&store, call).await;
+    acknowledge(&store, "a", call).await;
+    acknowledge(&store, "b", call).await;
+    step(&store, "accept=mtls call=mtls signer=ca-1 trust=ca-1").await;
+    drain.cancel();
+    task.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn services_get_addresses_that_stay_and_go_with_their_mesh() {
+    let store = store().await;
+    let drain = CancellationToken::new();
+    put_mesh(&store, "").await;
+    let names = |names: &[&str]| -> Services {
+        let set: BTreeSet<Arc<str>> = names.iter().map(|name| Arc::from(*name)).collect();
+        Services::from([(MESH.into(), Arc::new(set))])
+    };
+    let (services, seen) = watch::channel(names(&["web"]));
+    let task = tokio::spawn(run_vips(store.clone(), seen, drain.clone()));
+    let first = eventually::<Vips>(&store, VIPS, |vips| vips.get("web").is_some()).await;
+    services.send_replace(names(&["backend", "web"]));
+    let second = eventually::<Vips>(&store, VIPS, |vips| vips.get("backend").is_some()).await;
+    assert_eq!(first.get("web"), second.get("web"));
+    assert_ne!(second.get("backend"), second.get("web"));
+    store.commit(Write::Delete { key: ResourceKey::global("Mesh", MESH), expect: Expect::Any }.into()).await.unwrap();
+    assert!(store.get(&ResourceKey::in_mesh("Config", MESH, VIPS)).is_none());
+    // A mesh that is gone gets none.
+    services.send_replace(names(&["backend", "other", "web"]));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(store.get(&ResourceKey::in_mesh("Config", MESH, VIPS)).is_none());
+    drain.cancel();
+    task.await.unwrap();
+}
