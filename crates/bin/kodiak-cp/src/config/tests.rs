@@ -48,7 +48,7 @@ fn what_is_not_a_setting_is_an_error_with_its_place() {
     );
     refused(
         &sources("", &[], &["api.port=1"]),
-        "--set api.port=1: no such setting; did you mean store.postgres.port or apiServer.http.port or apiServer.https.port?",
+        "--set api.port=1: no such setting; did you mean store.postgres.port or apiServer.http.port or apiServer.https.port or dpServer.port?",
     );
     refused(
         &sources("", &[], &["apiServer.http.port=x"]),
