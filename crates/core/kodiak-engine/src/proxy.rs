@@ -275,7 +275,8 @@ fn assemble(class: &Class, own: &[Group], faults: &mut Vec<Fault>) -> ResourceSe
     let built = || own.iter().flat_map(|group| group.iter());
     let mut binds: Vec<(&String, &Arc<str>)> = Vec::new();
     for Built { type_url, encoded, links } in built() {
-        if set.of(*type_url).contains_key(&encoded.name) {
+        // Two inbounds in front of one workload share its cluster.
+        if set.of(*type_url).get(&encoded.name).is_some_and(|other| other != encoded) {
             faults.push(own_fault(&encoded.name, "two resources have this name"));
         }
         set.insert(*type_url, encoded.clone());
