@@ -80,6 +80,7 @@ impl Closing {
     pub const ALREADY_EXISTS: u8 = 6;
     pub const PERMISSION_DENIED: u8 = 7;
     pub const RESOURCE_EXHAUSTED: u8 = 8;
+    pub const FAILED_PRECONDITION: u8 = 9;
     pub const UNIMPLEMENTED: u8 = 12;
     pub const INTERNAL: u8 = 13;
     pub const UNAVAILABLE: u8 = 14;

@@ -103,9 +103,14 @@ impl Registry {
         stream.snapshots.send_replace(Some(snapshot));
     }
 
-    /// What it should have is not fit to be sent. It keeps what it has.
+    /// What it should have is not fit to be sent. It keeps what it has; a stream on which nothing was said yet is told
+    /// so and closed, because silence would tell nobody.
     pub fn fault(&self, key: &ProxyKey, faults: Vec<String>) {
         if let Some(stream) = self.state().streams.get_mut(key) {
+            if stream.snapshots.borrow().is_none() {
+                let reason = format!("what this proxy should have is not fit to be sent: {}", faults.join("; "));
+                stream.close(Closing::FAILED_PRECONDITION, &reason);
+            }
             stream.faults = faults;
         }
     }

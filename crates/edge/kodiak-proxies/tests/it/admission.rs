@@ -9,7 +9,7 @@ use kodiak_tokens::DataplaneClaims;
 use kodiak_xds::node::NodeMetadata;
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, closing, dataplane, hello, key};
+use crate::bed::{Bed, closing, dataplane, hello, key, snapshot};
 
 fn with_resource(resource: &Value) -> Value {
     json!({ "dataplane.resource": resource.to_string() })
@@ -241,4 +241,20 @@ async fn nobody_is_let_in_at_the_end() {
     bed.registry.stop();
     let refused = bed.refused(bed.hello("web-1")).await;
     assert_eq!((refused.code, refused.message.as_str()), (Closing::UNAVAILABLE, "this control plane is stopping"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_that_cannot_be_given_anything_is_told_why() {
+    let bed = Bed::start().await;
+    let session = bed.connect("web-1").await;
+    bed.registry.fault(&key("web-1"), vec!["a and b both listen on 10.0.0.1:80".to_owned()]);
+    let (code, reason) = closing(&session).unwrap();
+    assert_eq!(code, Closing::FAILED_PRECONDITION);
+    assert_eq!(reason, "what this proxy should have is not fit to be sent: a and b both listen on 10.0.0.1:80");
+    // One that has something keeps it.
+    let session = bed.connect("web-1").await;
+    bed.registry.publish(&key("web-1"), snapshot(1), "".into());
+    bed.registry.fault(&key("web-1"), vec!["a and b both listen on 10.0.0.1:80".to_owned()]);
+    assert_eq!(closing(&session), None);
+    assert_eq!(bed.registry.status(&key("web-1")).unwrap().faults.len(), 1);
 }
