@@ -3,6 +3,7 @@
 //! **Invariant:** nothing here decides about resources. It connects the parts and watches over them.
 //! **Invariant:** every task has a name, an owner and an end; see [`tasks`].
 
+mod addresses;
 mod certificate;
 pub mod config;
 mod defaults;

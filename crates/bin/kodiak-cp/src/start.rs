@@ -28,6 +28,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    addresses::Addresses,
     certificate,
     config::{self, Config, PostgresTlsMode, StoreType},
     defaults,
@@ -110,6 +111,7 @@ impl ControlPlane {
         let (events, connections) = mpsc::unbounded_channel();
         let registry = Registry::new(catalog.clone(), settings, events);
         let (services, seen) = watch::channel(Services::new());
+        let (addresses, look_ups, found) = Addresses::new();
         let writer = Writer {
             store: store.clone(),
             settings: kodiak_engine::Settings { zone: config.multizone.zone.name.as_str().into() },
@@ -117,10 +119,13 @@ impl ControlPlane {
             registry: registry.clone(),
             metrics: metrics.clone(),
             events: connections,
+            addresses,
+            found,
             services,
             drain: drain.clone(),
         };
         tasks.spawn("writer", writer::run(writer));
+        tasks.spawn("addresses of proxies", look_ups.run(drain.clone()));
         let port = kodiak_ads::serve(
             listener,
             certificate.config,

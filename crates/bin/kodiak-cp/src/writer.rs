@@ -12,7 +12,7 @@ use kodiak_catalog::spec_of;
 use kodiak_engine::{Change, Engine, Issued, Labelled, Outcome, Settings, Updated};
 use kodiak_model::{
     ProxyKey, Spec,
-    kinds::{dataplane_insight::MtlsInsight, mesh::Mesh},
+    kinds::{dataplane::Dataplane, dataplane_insight::MtlsInsight, mesh::Mesh},
 };
 use kodiak_proxies::{ProxyEvent, Registry};
 use kodiak_reconcilers::{ROLLOUT, Services, VIPS};
@@ -22,6 +22,8 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::addresses::{Addresses, Found};
 
 /// Changes are gathered until none came for so long,
 const QUIET: Duration = Duration::from_millis(2);
@@ -37,6 +39,8 @@ pub(crate) struct Writer {
     pub(crate) registry: Registry,
     pub(crate) metrics: Metrics,
     pub(crate) events: mpsc::UnboundedReceiver<ProxyEvent>,
+    pub(crate) addresses: Addresses,
+    pub(crate) found: mpsc::UnboundedReceiver<Found>,
     pub(crate) services: watch::Sender<Services>,
     pub(crate) drain: CancellationToken,
 }
@@ -63,11 +67,12 @@ impl Writer {
                 biased;
                 () = self.drain.cancelled() => return Ok(()),
                 change = watch.next() => match change {
-                    Ok(change) => batch.stored(change),
+                    Ok(change) => batch.stored(change, &mut self.addresses),
                     Err(StoreError::Unavailable { .. }) if self.drain.is_cancelled() => return Ok(()),
                     Err(error) => return Err(error.into()),
                 },
                 Some(event) = self.events.recv() => batch.event(event),
+                Some(found) = self.found.recv() => self.moved(found, &mut batch),
                 _ = tick.tick() => batch.changes.push(Change::Tick),
             }
             self.gather(&mut watch, &mut batch).await?;
@@ -101,12 +106,12 @@ impl Writer {
         let deadline = Instant::now() + MAX;
         loop {
             while let Some(change) = watch.try_next()? {
-                batch.stored(change);
+                batch.stored(change, &mut self.addresses);
             }
             let until = deadline.min(Instant::now() + QUIET);
             let next = async {
                 tokio::select! {
-                    change = watch.next() => change.map(|change| batch.stored(change)),
+                    change = watch.next() => change.map(|change| batch.stored(change, &mut self.addresses)),
                     Some(event) = self.events.recv() => {
                         batch.event(event);
                         Ok(())
@@ -117,6 +122,14 @@ impl Writer {
                 Ok(taken) => taken?,
                 Err(_) => return Ok(()),
             }
+        }
+    }
+
+    /// A name of proxies leads somewhere else.
+    fn moved(&mut self, found: Found, batch: &mut Batch) {
+        for key in self.addresses.take(found) {
+            let record = self.store.get(&key.dataplane());
+            batch.changes.push(dataplane(key, record.as_ref(), &mut self.addresses));
         }
     }
 
@@ -163,7 +176,7 @@ impl Batch {
         });
     }
 
-    fn stored(&mut self, change: store::Change) {
+    fn stored(&mut self, change: store::Change, addresses: &mut Addresses) {
         let store::Change { key, kind, revision: _ } = change;
         let record = match &kind {
             ChangeKind::Put(record) => Some(record),
@@ -178,9 +191,11 @@ impl Batch {
             "Dataplane" => {
                 let key = ProxyKey { mesh, name: key.name };
                 self.recheck_proxies.push(key.clone());
-                Change::Dataplane { key, dataplane: labelled(record) }
+                dataplane(key, record, addresses)
             }
-            "MeshTrafficPermission" => Change::Permission { mesh, name: key.name, policy: labelled(record) },
+            "MeshTrafficPermission" => {
+                Change::Permission { mesh, name: key.name, policy: record.and_then(labelled).map(Arc::new) }
+            }
             "Secret" => {
                 self.recheck.insert(mesh.clone());
                 Change::Authority { mesh }
@@ -207,8 +222,13 @@ fn certificate(issued: &Issued) -> MtlsInsight {
     }
 }
 
+fn dataplane(key: ProxyKey, record: Option<&Record>, addresses: &mut Addresses) -> Change {
+    let mut dataplane = record.and_then(labelled::<Dataplane>);
+    addresses.fill_in(&key, dataplane.as_mut().map(|dataplane| &mut dataplane.spec));
+    Change::Dataplane { key, dataplane: dataplane.map(Arc::new) }
+}
+
 /// A stored resource that cannot be read hurts only itself: it counts as gone.
-fn labelled<S: Spec>(record: Option<&Record>) -> Option<Arc<Labelled<S>>> {
-    let record = record?;
-    Some(Arc::new(Labelled { labels: record.labels.clone(), spec: spec_of::<S>(record)? }))
+fn labelled<S: Spec>(record: &Record) -> Option<Labelled<S>> {
+    Some(Labelled { labels: record.labels.clone(), spec: spec_of::<S>(record)? })
 }
