@@ -49,6 +49,8 @@ pub struct ControlPlane {
     /// Where proxies connect.
     pub proxies: SocketAddr,
     pub catalog: Catalog,
+    /// Who is connected, and what they have.
+    pub registry: Registry,
     tasks: Tasks,
 }
 
@@ -142,7 +144,7 @@ impl ControlPlane {
                 Ok(())
             }
         });
-        tasks.spawn("upkeep of proxies", proxies::upkeep(registry, store.clone(), drain.clone()));
+        tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), drain.clone()));
         tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
         tasks.spawn("steps of mTLS", {
             let steps = run_mtls(store.clone(), drain.clone());
@@ -164,7 +166,7 @@ impl ControlPlane {
         let shown =
             |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |address| address.to_string());
         tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, "Listening.");
-        Ok(Self { http, https, diagnostics, proxies, catalog, tasks })
+        Ok(Self { http, https, diagnostics, proxies, catalog, registry, tasks })
     }
 
     /// Lets open requests finish, then closes the store.

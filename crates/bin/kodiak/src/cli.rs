@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use kodiak_model::GoDuration;
 
-use crate::commands::{apply, bench, completion, config, delete, dp, export, generate, get, install, run, validate};
+use crate::commands::{
+    apply, bench, completion, config, delete, demo, dp, export, generate, get, install, run, validate,
+};
 
 #[derive(Parser)]
 #[command(
@@ -14,6 +16,7 @@ use crate::commands::{apply, bench, completion, config, delete, dp, export, gene
     about = "A service-mesh control plane, and the tool to use it",
     after_help = "\
 Examples:
+  kodiak demo                                  a mesh with traffic, to look at and to play with
   kodiak run                                   start a control plane on this machine
   kodiak apply -f mesh/                        create or change everything in a folder
   kodiak get dataplanes                        what is in the mesh, and is it connected
@@ -82,6 +85,8 @@ pub(crate) enum Command {
     Install(install::Args),
     /// Undo what `install` did
     Uninstall(install::UninstallArgs),
+    /// A mesh with real proxies and traffic on this machine, to look at and to play with
+    Demo(Box<demo::Args>),
     /// Measure how fast and how small it is, on this machine
     Bench(bench::Args),
     /// Print the OpenAPI document of the REST API

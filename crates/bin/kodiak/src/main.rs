@@ -11,6 +11,7 @@ mod exit;
 mod private_file;
 mod report;
 mod session;
+mod signals;
 mod terminal;
 
 use std::io::IsTerminal as _;

@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod delete;
+pub(crate) mod demo;
 pub(crate) mod dp;
 pub(crate) mod export;
 pub(crate) mod generate;
@@ -31,6 +32,7 @@ pub(crate) async fn run(command: Command, session: &Session) -> anyhow::Result<E
         Command::Generate(args) => generate::run(args, session).await,
         Command::Config(args) => config::run(args, session).await,
         Command::Dp(args) => dp::run(args, session).await,
+        Command::Demo(args) => demo::run(*args, session).await,
         Command::Install(args) => install::run(args, session),
         Command::Uninstall(args) => install::undo(args, session),
         Command::Bench(args) => bench::run(args).await,

@@ -5,6 +5,7 @@
 
 mod apply;
 mod config;
+mod demo;
 mod dp;
 mod generate;
 mod read;

@@ -9,11 +9,11 @@ use std::str::FromStr;
 use kodiak_dp::envoy::{Environment, find};
 use kodiak_dp::run::{Discovery, Dns, Options, Proxy, RunError, Runner, Token, TransparentProxy};
 use kodiak_model::GoDuration;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::dataplane;
 use crate::exit::{Exit, usage};
 use crate::session::Session;
+use crate::signals::Signals;
 
 /// Where a control plane of this machine answers proxies.
 const LOCAL: &str = "https://localhost:5678";
@@ -239,23 +239,4 @@ fn read_token(file: &Path) -> anyhow::Result<Token> {
         return Err(usage(format!("{} is empty; make a token with `kodiak generate dataplane-token`", file.display())));
     }
     Ok(Token { text, file: Some(std::path::absolute(file).map_err(cannot)?) })
-}
-
-/// Being told to end: by whoever supervises us, or by Ctrl-C.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => (),
-            _ = self.interrupt.recv() => (),
-        }
-    }
 }

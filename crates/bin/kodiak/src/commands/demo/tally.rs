@@ -1,0 +1,126 @@
+//! What became of requests.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::call::Answer;
+use super::flow::Expect;
+use super::latency::Latencies;
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally {
+    pub(super) requests: u64,
+    pub(super) failed: u64,
+    pub(super) latencies: Latencies,
+    /// By the name in the answer.
+    pub(super) answered_by: BTreeMap<String, u64>,
+    pub(super) last_failure: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: String,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, expect: &Expect, answer: &Result<Answer, String>, took: Duration) {
+        self.requests += 1;
+        match answer.as_ref().map_err(Clone::clone).and_then(|answer| expect.check(answer).map(|()| answer)) {
+            Ok(answer) => {
+                self.latencies.add(took);
+                if let Ok(Named { name }) = serde_json::from_slice(&answer.body) {
+                    *self.answered_by.entry(name).or_default() += 1;
+                }
+            }
+            Err(failure) => {
+                self.failed += 1;
+                self.last_failure = Some(failure);
+            }
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.failed += other.failed;
+        self.latencies.merge(&other.latencies);
+        for (name, count) in &other.answered_by {
+            *self.answered_by.entry(name.clone()).or_default() += count;
+        }
+        if other.last_failure.is_some() {
+            self.last_failure.clone_from(&other.last_failure);
+        }
+    }
+
+    pub(super) fn of<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut all = Self::default();
+        parts.into_iter().for_each(|part| all.merge(part));
+        all
+    }
+
+    pub(super) fn right(&self) -> u64 {
+        self.requests - self.failed
+    }
+
+    /// Whether there is something to be proud of.
+    pub(super) fn is_fine(&self) -> bool {
+        self.requests > 0 && self.failed == 0
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "requests": self.requests,
+            "failed": self.failed,
+            "p50_ms": self.latencies.milliseconds(50),
+            "p99_ms": self.latencies.milliseconds(99),
+            "answered_by": self.answered_by,
+            "last_failure": self.last_failure,
+        })
+    }
+
+    /// One line for people.
+    pub(super) fn line(&self) -> String {
+        let mut line = format!(
+            "{} requests, {} failed, p50 {}, p99 {}",
+            self.requests,
+            self.failed,
+            time(&self.latencies, 50),
+            time(&self.latencies, 99)
+        );
+        if let Some(failure) = &self.last_failure {
+            line.push_str("; the last failure: ");
+            line.push_str(failure);
+        }
+        line
+    }
+}
+
+pub(super) fn time(latencies: &Latencies, percent: u64) -> String {
+    latencies.milliseconds(percent).map_or_else(|| "-".to_owned(), |time| format!("{time:.1} ms"))
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::StatusCode;
+
+    use super::*;
+
+    #[test]
+    fn failures_are_told_from_answers() {
+        let answer = |status: StatusCode| Ok(Answer { status, body: r#"{"name": "api-1"}"#.into() });
+        let mut tally = Tally::default();
+        assert!(!tally.is_fine(), "nothing was asked");
+        tally.add(&Expect::Success, &answer(StatusCode::OK), Duration::from_micros(1500));
+        assert!(tally.is_fine());
+        let mut other = Tally::default();
+        other.add(&Expect::Success, &answer(StatusCode::BAD_GATEWAY), Duration::from_secs(1));
+        other.add(&Expect::Success, &Err("connection refused".to_owned()), Duration::from_secs(1));
+        let all = Tally::of([&tally, &other]);
+        assert_eq!((all.requests, all.failed, all.right(), all.is_fine()), (3, 2, 1, false));
+        assert_eq!(all.answered_by, BTreeMap::from([("api-1".to_owned(), 1)]));
+        let expected = "3 requests, 2 failed, p50 1.5 ms, p99 1.5 ms; the last failure: connection refused";
+        assert_eq!(all.line(), expected);
+    }
+}
