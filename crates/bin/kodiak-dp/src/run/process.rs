@@ -17,6 +17,9 @@ use tokio::sync::{oneshot, watch};
 
 use super::{Options, RunError};
 
+/// How long the connections of a listener that was changed or removed may go on.
+const LISTENER_DRAIN_TIME: Duration = Duration::from_secs(30);
+
 /// Part of util-linux. It asks the system to end the program with its parent, which we cannot do without unsafe code.
 const SETPRIV: &str = "setpriv";
 
@@ -92,7 +95,8 @@ fn commands(options: &Options, bootstrap: &Path) -> io::Result<[Command; 2]> {
     let mut commands = [with_setpriv, Command::new(&options.envoy)];
     for command in &mut commands {
         command.arg("--config-path").arg(bootstrap);
-        command.arg("--drain-time-s").arg(options.drain_time.as_secs().to_string());
+        // Also how long connections of a listener that changes may go on, so a short end must not shorten it.
+        command.arg("--drain-time-s").arg(options.drain_time.max(LISTENER_DRAIN_TIME).as_secs().to_string());
         command.args(["--drain-strategy", "immediate", "--disable-hot-restart"]);
         command.args(["--log-level", &options.envoy_log_level]);
         if let Some(concurrency) = options.concurrency {
