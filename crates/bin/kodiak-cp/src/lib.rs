@@ -3,11 +3,14 @@
 //! **Invariant:** nothing here decides about resources. It connects the parts and watches over them.
 //! **Invariant:** every task has a name, an owner and an end; see [`tasks`].
 
+mod admin;
 mod certificate;
+mod changes;
 pub mod config;
 mod defaults;
 mod diagnostics;
 mod identity;
+mod inspect;
 mod proxies;
 mod start;
 mod tasks;

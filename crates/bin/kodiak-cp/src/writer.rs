@@ -8,20 +8,18 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use kodiak_api::Metrics;
 use kodiak_ca::Authorities;
-use kodiak_catalog::spec_of;
-use kodiak_engine::{Change, Engine, Issued, Labelled, Outcome, Settings, Updated};
-use kodiak_model::{
-    ProxyKey, Spec,
-    kinds::{dataplane_insight::MtlsInsight, mesh::Mesh},
-};
+use kodiak_engine::{Change, Engine, Issued, Outcome, Settings, Updated};
+use kodiak_model::{ProxyKey, kinds::dataplane_insight::MtlsInsight};
 use kodiak_proxies::{ProxyEvent, Registry};
-use kodiak_reconcilers::{ROLLOUT, Services, VIPS};
-use kodiak_store::{self as store, ChangeKind, Record, Store, StoreError, Watch};
+use kodiak_reconcilers::Services;
+use kodiak_store::{self as store, ChangeKind, Store, StoreError, Watch};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
+
+use crate::changes;
 
 /// Changes are gathered until none came for so long,
 const QUIET: Duration = Duration::from_millis(2);
@@ -169,30 +167,13 @@ impl Batch {
             ChangeKind::Put(record) => Some(record),
             ChangeKind::Deleted => None,
         };
-        let mesh = key.mesh.clone();
-        self.changes.push(match &*key.kind {
-            "Mesh" => {
-                self.recheck.insert(key.name.clone());
-                Change::Mesh { name: key.name, mesh: record.and_then(spec_of::<Mesh>).map(Arc::new) }
-            }
-            "Dataplane" => {
-                let key = ProxyKey { mesh, name: key.name };
-                self.recheck_proxies.push(key.clone());
-                Change::Dataplane { key, dataplane: labelled(record) }
-            }
-            "MeshTrafficPermission" => Change::Permission { mesh, name: key.name, policy: labelled(record) },
-            "Secret" => {
-                self.recheck.insert(mesh.clone());
-                Change::Authority { mesh }
-            }
-            "Config" if &*key.name == VIPS => {
-                Change::Vips { mesh, vips: record.and_then(kodiak_reconcilers::read).map(Arc::new) }
-            }
-            "Config" if &*key.name == ROLLOUT => {
-                Change::Rollout { mesh, rollout: record.and_then(kodiak_reconcilers::read) }
-            }
-            _ => return,
-        });
+        match &*key.kind {
+            "Mesh" => drop(self.recheck.insert(key.name.clone())),
+            "Secret" => drop(self.recheck.insert(key.mesh.clone())),
+            "Dataplane" => self.recheck_proxies.push(ProxyKey { mesh: key.mesh.clone(), name: key.name.clone() }),
+            _ => (),
+        }
+        self.changes.extend(changes::of(&key, record));
     }
 }
 
@@ -205,10 +186,4 @@ fn certificate(issued: &Issued) -> MtlsInsight {
         supported_backends: trust.iter().map(ToString::to_string).collect(),
         ..MtlsInsight::default()
     }
-}
-
-/// A stored resource that cannot be read hurts only itself: it counts as gone.
-fn labelled<S: Spec>(record: Option<&Record>) -> Option<Arc<Labelled<S>>> {
-    let record = record?;
-    Some(Arc::new(Labelled { labels: record.labels.clone(), spec: spec_of::<S>(record)? }))
 }

@@ -7,7 +7,9 @@ mod apply;
 mod config;
 mod dp;
 mod generate;
+mod inspect;
 mod read;
+mod render;
 mod server;
 
 use std::io::Write as _;
