@@ -4,11 +4,14 @@
 //! **Invariant:** every task has a name, an owner and an end; see [`tasks`].
 
 mod addresses;
+mod admin;
 mod certificate;
+mod changes;
 pub mod config;
 mod defaults;
 mod diagnostics;
 mod identity;
+mod inspect;
 mod proxies;
 mod start;
 mod tasks;

@@ -33,7 +33,9 @@ use crate::{
     config::{self, Config, PostgresTlsMode, StoreType},
     defaults,
     diagnostics::{self, Diagnostics},
-    identity, proxies,
+    identity,
+    inspect::Inspector,
+    proxies,
     tasks::Tasks,
     writer::{self, Writer},
 };
@@ -86,7 +88,17 @@ impl ControlPlane {
             instance_id: instance_id.clone(),
             config: serde_json::to_value(&config)?,
         };
-        let api = Api::new(catalog.clone(), api_config(&config), info, metrics.clone());
+        let certificate = certificate::load(&config.general, &work_dir, &hostname)?;
+        let proxy_listener = bind("dpServer", config.dp_server.interface, config.dp_server.port).await?;
+        let proxies = proxy_listener.local_addr()?;
+        let settings = proxies::settings(&config, &instance_id, &certificate, proxies.port(), &metrics);
+        let (events, connections) = mpsc::unbounded_channel();
+        let registry = Registry::new(catalog.clone(), settings, events);
+        let authorities = Authorities::new(store.clone());
+        let engine = kodiak_engine::Settings { zone: config.multizone.zone.name.as_str().into() };
+        let inspector =
+            Inspector::new(&instance_id, store.clone(), registry.clone(), authorities.clone(), engine.clone());
+        let api = Api::new(catalog.clone(), api_config(&config), info, metrics.clone(), Arc::new(inspector));
         let router = kodiak_api::router(&api);
 
         let drain = CancellationToken::new();
@@ -99,7 +111,6 @@ impl ControlPlane {
             let served = server::serve(listener, None, router.clone(), drain.clone(), GRACE);
             tasks.spawn("api over http", ending(served));
         }
-        let certificate = certificate::load(&config.general, &work_dir, &hostname)?;
         if listeners.https.enabled {
             let tls = certificate.config.clone();
             let listener = bind("apiServer.https", listeners.https.interface, listeners.https.port).await?;
@@ -107,17 +118,12 @@ impl ControlPlane {
             let served = server::serve(listener, Some(tls), router, drain.clone(), GRACE);
             tasks.spawn("api over https", ending(served));
         }
-        let listener = bind("dpServer", config.dp_server.interface, config.dp_server.port).await?;
-        let proxies = listener.local_addr()?;
-        let settings = proxies::settings(&config, &instance_id, &certificate, proxies.port(), &metrics);
-        let (events, connections) = mpsc::unbounded_channel();
-        let registry = Registry::new(catalog.clone(), settings, events);
         let (services, seen) = watch::channel(Services::new());
         let (addresses, look_ups, found) = Addresses::new();
         let writer = Writer {
             store: store.clone(),
-            settings: kodiak_engine::Settings { zone: config.multizone.zone.name.as_str().into() },
-            authorities: Authorities::new(store.clone()),
+            settings: engine,
+            authorities,
             registry: registry.clone(),
             metrics: metrics.clone(),
             events: connections,
@@ -129,7 +135,7 @@ impl ControlPlane {
         tasks.spawn("writer", writer::run(writer));
         tasks.spawn("addresses of proxies", look_ups.run(drain.clone()));
         let port = kodiak_ads::serve(
-            listener,
+            proxy_listener,
             certificate.config,
             Arc::new(registry.clone()),
             kodiak_ads::Limits::default(),
@@ -256,6 +262,9 @@ fn api_config(config: &Config) -> ApiConfig {
             generate_user_token: allowed(&lists.generate_user_token),
             generate_zone_token: allowed(&lists.generate_zone_token),
             control_plane_metadata: allowed(&lists.control_plane_metadata),
+            view_config_dump: allowed(&lists.view_config_dump),
+            view_stats: allowed(&lists.view_stats),
+            view_clusters: allowed(&lists.view_clusters),
         },
         cors_allowed_domains: config.api_server.cors_allowed_domains.clone(),
         base_path: config.api_server.base_path.clone(),

@@ -8,22 +8,21 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use kodiak_api::Metrics;
 use kodiak_ca::Authorities;
-use kodiak_catalog::spec_of;
-use kodiak_engine::{Change, Engine, Issued, Labelled, Outcome, Settings, Updated};
-use kodiak_model::{
-    ProxyKey, Spec,
-    kinds::{dataplane::Dataplane, dataplane_insight::MtlsInsight, mesh::Mesh},
-};
+use kodiak_engine::{Change, Engine, Issued, Outcome, Settings, Updated};
+use kodiak_model::{ProxyKey, kinds::dataplane_insight::MtlsInsight};
 use kodiak_proxies::{ProxyEvent, Registry};
-use kodiak_reconcilers::{ROLLOUT, Services, VIPS};
-use kodiak_store::{self as store, ChangeKind, Record, Store, StoreError, Watch};
+use kodiak_reconcilers::Services;
+use kodiak_store::{self as store, ChangeKind, Store, StoreError, Watch};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::addresses::{Addresses, Found};
+use crate::{
+    addresses::{Addresses, Found},
+    changes,
+};
 
 /// Changes are gathered until none came for so long,
 const QUIET: Duration = Duration::from_millis(2);
@@ -128,8 +127,9 @@ impl Writer {
     /// A name of proxies leads somewhere else.
     fn moved(&mut self, found: Found, batch: &mut Batch) {
         for key in self.addresses.take(found) {
-            let record = self.store.get(&key.dataplane());
-            batch.changes.push(dataplane(key, record.as_ref(), &mut self.addresses));
+            let key = key.dataplane();
+            let change = changes::of(&key, self.store.get(&key).as_ref());
+            batch.changes.extend(change.map(|change| located(change, &mut self.addresses)));
         }
     }
 
@@ -182,32 +182,13 @@ impl Batch {
             ChangeKind::Put(record) => Some(record),
             ChangeKind::Deleted => None,
         };
-        let mesh = key.mesh.clone();
-        self.changes.push(match &*key.kind {
-            "Mesh" => {
-                self.recheck.insert(key.name.clone());
-                Change::Mesh { name: key.name, mesh: record.and_then(spec_of::<Mesh>).map(Arc::new) }
-            }
-            "Dataplane" => {
-                let key = ProxyKey { mesh, name: key.name };
-                self.recheck_proxies.push(key.clone());
-                dataplane(key, record, addresses)
-            }
-            "MeshTrafficPermission" => {
-                Change::Permission { mesh, name: key.name, policy: record.and_then(labelled).map(Arc::new) }
-            }
-            "Secret" => {
-                self.recheck.insert(mesh.clone());
-                Change::Authority { mesh }
-            }
-            "Config" if &*key.name == VIPS => {
-                Change::Vips { mesh, vips: record.and_then(kodiak_reconcilers::read).map(Arc::new) }
-            }
-            "Config" if &*key.name == ROLLOUT => {
-                Change::Rollout { mesh, rollout: record.and_then(kodiak_reconcilers::read) }
-            }
-            _ => return,
-        });
+        match &*key.kind {
+            "Mesh" => drop(self.recheck.insert(key.name.clone())),
+            "Secret" => drop(self.recheck.insert(key.mesh.clone())),
+            "Dataplane" => self.recheck_proxies.push(ProxyKey { mesh: key.mesh.clone(), name: key.name.clone() }),
+            _ => (),
+        }
+        self.changes.extend(changes::of(&key, record).map(|change| located(change, addresses)));
     }
 }
 
@@ -222,13 +203,9 @@ fn certificate(issued: &Issued) -> MtlsInsight {
     }
 }
 
-fn dataplane(key: ProxyKey, record: Option<&Record>, addresses: &mut Addresses) -> Change {
-    let mut dataplane = record.and_then(labelled::<Dataplane>);
-    addresses.fill_in(&key, dataplane.as_mut().map(|dataplane| &mut dataplane.spec));
-    Change::Dataplane { key, dataplane: dataplane.map(Arc::new) }
-}
-
-/// A stored resource that cannot be read hurts only itself: it counts as gone.
-fn labelled<S: Spec>(record: &Record) -> Option<Labelled<S>> {
-    Some(Labelled { labels: record.labels.clone(), spec: spec_of::<S>(record)? })
+/// With addresses for names, as far as they are known.
+fn located(change: Change, addresses: &mut Addresses) -> Change {
+    let Change::Dataplane { key, mut dataplane } = change else { return change };
+    addresses.fill_in(&key, dataplane.as_mut().map(|dataplane| &mut Arc::make_mut(dataplane).spec));
+    Change::Dataplane { key, dataplane }
 }

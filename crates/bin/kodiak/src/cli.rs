@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use kodiak_model::GoDuration;
 
 use crate::commands::{
-    apply, bench, completion, config, delete, demo, dp, export, generate, get, install, run, validate,
+    apply, bench, completion, config, delete, demo, dp, export, generate, get, inspect, install, render, run, validate,
 };
 
 #[derive(Parser)]
@@ -20,6 +20,7 @@ Examples:
   kodiak run                                   start a control plane on this machine
   kodiak apply -f mesh/                        create or change everything in a folder
   kodiak get dataplanes                        what is in the mesh, and is it connected
+  kodiak inspect dataplane web-1               is this proxy well, and if not, why
   kodiak validate -f policy.yaml               check without a control plane
   kodiak config control-planes add --name prod --address https://cp.example.com:5682 --ca-cert-file ca.pem
 
@@ -71,6 +72,10 @@ pub(crate) enum Command {
     Validate(validate::Args),
     /// Show resources
     Get(get::Args),
+    /// Look inside a proxy
+    Inspect(inspect::Args),
+    /// Print what a proxy would get, without a control plane
+    Render(render::Args),
     /// Delete resources
     Delete(delete::Args),
     /// Write resources as files that can be applied again

@@ -10,6 +10,9 @@ use kodiak_xds_stream::Version;
 
 use crate::Labelled;
 
+/// The DNS name by which proxies know a control plane at their admin interface.
+pub const ADMIN_CLIENT_NAME: &str = "kuma-cp";
+
 /// Who makes certificates. Asking twice within the life of a certificate gives the same one.
 pub trait Identities {
     /// The certificate of a proxy.

@@ -22,10 +22,13 @@ mod class;
 pub mod engine;
 pub mod identity;
 mod mesh;
+pub mod offline;
 mod permissions;
 mod proxy;
 mod services;
+pub mod shown;
 
 pub use change::{Change, Labelled};
 pub use engine::{Engine, Issued, Outcome, Settings, Stats, Updated};
-pub use identity::{Identities, Leaf, LeafRequest};
+pub use identity::{ADMIN_CLIENT_NAME, Identities, Leaf, LeafRequest};
+pub use proxy::admin_port;

@@ -165,11 +165,9 @@ impl Proxy {
     fn admin(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
         let endpoint = self.metadata.admin_endpoint()?;
         let spec = &subject.dataplane.spec;
-        let written = spec.networking.as_ref().and_then(|networking| networking.admin.as_ref()).map(|admin| admin.port);
-        let port = self.metadata.admin_port.or(written.filter(|port| *port != 0)).unwrap_or(ADMIN_PORT);
         let input = Admin {
             address: address(spec).to_owned(),
-            port,
+            port: admin_port(&self.metadata, spec),
             endpoint,
             readiness_port: self.metadata.readiness_port,
             certificate: context.identities.admin(&subject.key),
@@ -246,6 +244,13 @@ impl Proxy {
         self.leaf = Some((signer, leaf));
         Ok(groups)
     }
+}
+
+/// Where a control plane asks a proxy for its admin interface.
+pub fn admin_port(metadata: &NodeMetadata, dataplane: &Dataplane) -> u32 {
+    let networking = dataplane.networking.as_ref();
+    let written = networking.and_then(|networking| networking.admin.as_ref()).map(|admin| admin.port);
+    metadata.admin_port.or(written.filter(|port| *port != 0)).unwrap_or(ADMIN_PORT)
 }
 
 fn own_fault(resource: &Arc<str>, fault: &str) -> Fault {

@@ -8,7 +8,7 @@ use kodiak_envoy::envoy::config::accesslog::v3::{AccessLog, access_log};
 use kodiak_envoy::envoy::config::bootstrap::v3::bootstrap::{DeferredStatOptions, DynamicResources, StaticResources};
 use kodiak_envoy::envoy::config::bootstrap::v3::runtime_layer::LayerSpecifier;
 use kodiak_envoy::envoy::config::bootstrap::v3::{self as envoy, LayeredRuntime, RuntimeLayer};
-use kodiak_envoy::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType};
+use kodiak_envoy::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType, DnsLookupFamily};
 use kodiak_envoy::envoy::config::cluster::v3::{Cluster, UpstreamConnectionOptions};
 use kodiak_envoy::envoy::config::core::v3::api_config_source::ApiType;
 use kodiak_envoy::envoy::config::core::v3::grpc_service::{EnvoyGrpc, TargetSpecifier};
@@ -152,6 +152,8 @@ impl Bootstrap {
                 ..UpstreamConnectionOptions::default()
             }),
             transport_socket: Some(tls::socket(&control_plane_tls(host))),
+            // `localhost` is often both, and a control plane that listens on 127.0.0.1 is not at `::1`.
+            dns_lookup_family: DnsLookupFamily::V4Preferred.into(),
             ..grpc_cluster(names::CONTROL_PLANE, discovery, address::tcp(host, *port))
         }
     }

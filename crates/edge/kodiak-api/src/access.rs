@@ -17,6 +17,9 @@ pub enum Need {
     DataplaneToken,
     UserToken,
     ZoneToken,
+    ConfigDump,
+    Stats,
+    Clusters,
 }
 
 impl Need {
@@ -34,6 +37,9 @@ impl Need {
             Self::DataplaneToken => (&access.generate_dataplane_token, "the generation of dataplane token".to_owned()),
             Self::UserToken => (&access.generate_user_token, "the generation of user token".to_owned()),
             Self::ZoneToken => (&access.generate_zone_token, "the generation of zone token".to_owned()),
+            Self::ConfigDump => (&access.view_config_dump, "config dump".to_owned()),
+            Self::Stats => (&access.view_stats, "stats".to_owned()),
+            Self::Clusters => (&access.view_clusters, "clusters".to_owned()),
         };
         if allowed.allows(user) { Ok(()) } else { Err(ApiError::denied(&user.to_string(), &action)) }
     }
@@ -49,6 +55,9 @@ impl Need {
             Self::DataplaneToken => "generateDpToken",
             Self::UserToken => "generateUserToken",
             Self::ZoneToken => "generateZoneToken",
+            Self::ConfigDump => "viewConfigDump",
+            Self::Stats => "viewStats",
+            Self::Clusters => "viewClusters",
         }
     }
 }

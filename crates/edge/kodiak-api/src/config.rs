@@ -39,6 +39,9 @@ pub struct AccessConfig {
     pub generate_user_token: Allowed,
     pub generate_zone_token: Allowed,
     pub control_plane_metadata: Allowed,
+    pub view_config_dump: Allowed,
+    pub view_stats: Allowed,
+    pub view_clusters: Allowed,
 }
 
 /// Users by name, or by any of their groups.
@@ -76,6 +79,9 @@ impl Default for AccessConfig {
             generate_user_token: Allowed::admins(),
             generate_zone_token: Allowed::admins(),
             control_plane_metadata: Allowed::everyone(),
+            view_config_dump: Allowed::admins(),
+            view_stats: Allowed::everyone(),
+            view_clusters: Allowed::everyone(),
         }
     }
 }

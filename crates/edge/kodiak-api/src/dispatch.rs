@@ -40,8 +40,7 @@ pub fn router(api: &Api) -> Router {
 }
 
 async fn page_not_found() -> Response {
-    // Older clients look for these very words.
-    (StatusCode::NOT_FOUND, "404: Page Not Found").into_response()
+    ApiError::page_not_found().into_response()
 }
 
 async fn method_not_allowed(State(api): State<Api>, request: Request) -> Response {

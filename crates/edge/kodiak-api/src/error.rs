@@ -62,6 +62,11 @@ impl ApiError {
         Self { form: Form::Plain, ..Self::new(status, "", text) }
     }
 
+    pub(crate) fn page_not_found() -> Self {
+        // Older clients look for these very words.
+        Self::plain(StatusCode::NOT_FOUND, "404: Page Not Found")
+    }
+
     pub(crate) fn bad_request(detail: impl std::fmt::Display) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "Bad Request", format!("bad request: {detail}"))
     }

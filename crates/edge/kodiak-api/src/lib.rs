@@ -14,6 +14,7 @@ mod dispatch;
 mod error;
 mod go_json;
 mod handlers;
+pub mod inspect;
 mod kubernetes;
 mod list;
 pub mod metrics;
@@ -32,6 +33,7 @@ use serde_json::Value;
 pub use config::ApiConfig;
 pub use dispatch::router;
 pub use error::ApiError;
+pub use inspect::Proxies;
 pub use list::ListQuery;
 pub use metrics::Metrics;
 pub use openapi::document as openapi_document;
@@ -46,6 +48,7 @@ struct Inner {
     config: ApiConfig,
     info: Info,
     metrics: Metrics,
+    proxies: Arc<dyn Proxies>,
 }
 
 /// What the control plane says about itself.
@@ -60,8 +63,8 @@ pub struct Info {
 }
 
 impl Api {
-    pub fn new(catalog: Catalog, config: ApiConfig, info: Info, metrics: Metrics) -> Self {
-        Self(Arc::new(Inner { catalog, config, info, metrics }))
+    pub fn new(catalog: Catalog, config: ApiConfig, info: Info, metrics: Metrics, proxies: Arc<dyn Proxies>) -> Self {
+        Self(Arc::new(Inner { catalog, config, info, metrics, proxies }))
     }
 
     pub fn catalog(&self) -> &Catalog {
@@ -78,5 +81,9 @@ impl Api {
 
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    pub(crate) fn proxies(&self) -> &dyn Proxies {
+        &*self.0.proxies
     }
 }

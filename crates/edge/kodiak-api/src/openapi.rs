@@ -71,6 +71,11 @@ fn operation(route: &Route) -> Value {
                 json!({ "description": "The token", "content": { "text/plain": { "schema": { "type": "string" } } } });
         }
         Content::Object => operation["responses"]["200"] = answer("The answer", &json!({ "type": "object" })),
+        Content::Told => {
+            let mut content = media(&json!({ "type": "object" }));
+            content["text/plain"] = json!({ "schema": { "type": "string" } });
+            operation["responses"]["200"] = json!({ "description": "What the proxy says", "content": content });
+        }
     }
     operation
 }
@@ -93,7 +98,17 @@ fn parameters(route: &Route) -> Vec<Value> {
             }
         }
         Content::Written(_) => parameters.push(query("dryRun", "boolean", "Check everything and change nothing")),
+        Content::Told => parameters.push(query("format", "string", "json; text when missing")),
         Content::Resource(_) | Content::Deleted | Content::Token | Content::Object => (),
+    }
+    match route.path.rsplit('/').next() {
+        Some("_config") => {
+            parameters.push(query("shadow", "boolean", "With policies that are only tried out"));
+            parameters.push(query("include", "string", "diff: what differs from what is in force"));
+        }
+        Some("xds") => parameters.push(query("include_eds", "boolean", "With endpoints")),
+        Some("stats") => parameters.push(query("usedonly", "boolean", "Only what was ever counted; true when missing")),
+        _ => (),
     }
     parameters
 }

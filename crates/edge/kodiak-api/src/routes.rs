@@ -9,7 +9,7 @@ use kodiak_model::{Access, Kind, Overview, Scope};
 use crate::{
     Api, ApiError,
     access::Need,
-    handlers::{Asked, base, insights, overviews, resources, tokens},
+    handlers::{Asked, base, insights, inspect, overviews, resources, tokens},
 };
 
 type Answer = Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send>>;
@@ -32,10 +32,13 @@ pub(crate) enum Content {
     Deleted,
     Token,
     Object,
+    /// As the proxy says it: text or JSON.
+    Told,
 }
 
 pub(crate) fn all() -> Vec<Route> {
     let mut routes = about_itself();
+    routes.extend(about_proxies());
     for kind in kinds().iter() {
         for path in [Some(kind.path), kind.other_path].into_iter().flatten() {
             of_kind(kind, path, &mut routes);
@@ -120,6 +123,63 @@ fn about_itself() -> Vec<Route> {
             "Issues a token for a user.",
             Content::Token,
             tokens::user,
+        ),
+    ]
+}
+
+fn about_proxies() -> Vec<Route> {
+    let dataplane = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
+    let path = |last: &str| format!("/meshes/{{mesh}}/{}/{{name}}/{last}", dataplane.path);
+    vec![
+        route(
+            Method::GET,
+            &path("_config"),
+            Need::ConfigDump,
+            "What the control plane has for a proxy, without keys.",
+            Content::Object,
+            inspect::config,
+        ),
+        route(
+            Method::GET,
+            &path("_status"),
+            // What proxies say when they reject something quotes it.
+            Need::ConfigDump,
+            "How the connection of a proxy stands: what it acknowledged, what it rejected and why.",
+            Content::Object,
+            inspect::status,
+        ),
+        route(
+            Method::GET,
+            &path("_matches"),
+            Need::Read(dataplane),
+            "The policies in force at each inbound of a proxy, weakest first.",
+            Content::Object,
+            inspect::matches,
+        ),
+        route(
+            Method::GET,
+            &path("xds"),
+            Need::ConfigDump,
+            "The configuration that a proxy runs on, without keys.",
+            Content::Object,
+            inspect::config_dump,
+        ),
+        route(Method::GET, &path("stats"), Need::Stats, "What a proxy counts.", Content::Told, inspect::stats),
+        route(
+            Method::GET,
+            &path("clusters"),
+            Need::Clusters,
+            "Where a proxy sends calls, and how it goes.",
+            Content::Told,
+            inspect::clusters,
+        ),
+        route(
+            Method::GET,
+            &path("{type}"),
+            Need::Read(dataplane),
+            "Not found: there is nothing else to ask a proxy for.",
+            Content::Object,
+            inspect::unknown,
         ),
     ]
 }

@@ -6,14 +6,12 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use kodiak_catalog::{ADMIN_CA, secret_data, spec_of};
 use kodiak_crypto::{CaPair, CryptoError, IssuedLeaf, LeafSpec, LeafUsage, PrivatePem};
+use kodiak_engine::ADMIN_CLIENT_NAME;
 use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane::Dataplane};
 use kodiak_store::{Record, Snapshot};
 use kodiak_xds::input::AdminCertificate;
 
 use crate::{Authorities, sweep::Sweep, told};
-
-/// The DNS name by which proxies know a control plane.
-pub const ADMIN_CLIENT_NAME: &str = "kuma-cp";
 
 /// Keeps the keys of these certificates apart from each other: no proxy can be taken for a control plane.
 const SERVER: &str = "admin server";

@@ -25,7 +25,8 @@ use kodiak_model::ProxyKey;
 use kodiak_store::Store;
 use kodiak_xds::input::AdminCertificate;
 
-pub use admin::{ADMIN_CLIENT_NAME, AdminClient};
+pub use admin::AdminClient;
+pub use kodiak_engine::ADMIN_CLIENT_NAME;
 
 /// Cheap to clone; all clones share what they made.
 #[derive(Clone)]

@@ -27,4 +27,4 @@ pub use pem::{MAX_PEM_BYTES, PrivatePem, certificates};
 pub use random::random_bytes;
 pub use rsa_key::{RsaBits, RsaKey, RsaPublicKey};
 pub use server_names::server_names;
-pub use tls::{ClientCa, client_config, server_config};
+pub use tls::{ClientCa, client_config, client_config_with, server_config};

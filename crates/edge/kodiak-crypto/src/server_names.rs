@@ -40,7 +40,7 @@ mod tests {
             hostnames: &["localhost", "cp.example"],
             ips: &[IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])],
             valid_for: TEN_YEARS,
-            now: Timestamp::UNIX_EPOCH,
+            now: Timestamp::from_second(1_700_000_000).unwrap(),
         };
         let pair = self_signed_server(&params).unwrap();
         let names = server_names(pair.cert_pem.as_bytes()).unwrap();

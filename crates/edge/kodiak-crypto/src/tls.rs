@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use rustls::client::WantsClientCert;
 use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, ServerConfig};
 
 use crate::CryptoError;
 use crate::pem;
@@ -43,8 +44,18 @@ pub fn server_config(
 
 /// TLS 1.2 and 1.3 for a client that believes the given authorities, and nobody else. The text is PEM.
 pub fn client_config(ca_pem: &[u8]) -> Result<ClientConfig, CryptoError> {
+    Ok(client(ca_pem)?.with_no_client_auth())
+}
+
+/// Like [`client_config`], for a client that shows a certificate of its own.
+pub fn client_config_with(ca_pem: &[u8], cert_pem: &[u8], key_pem: &[u8]) -> Result<ClientConfig, CryptoError> {
+    let (chain, key) = (pem::certificates(cert_pem)?, pem::private_key(key_pem)?);
+    client(ca_pem)?.with_client_auth_cert(chain, key).map_err(tls)
+}
+
+fn client(ca_pem: &[u8]) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, CryptoError> {
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13, &TLS12]);
-    Ok(builder.map_err(tls)?.with_root_certificates(roots(ca_pem)?).with_no_client_auth())
+    Ok(builder.map_err(tls)?.with_root_certificates(roots(ca_pem)?))
 }
 
 pub(crate) fn provider() -> Arc<CryptoProvider> {

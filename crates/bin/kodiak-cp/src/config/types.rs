@@ -304,6 +304,10 @@ pub struct AccessLists {
     pub generate_user_token: Allowed,
     pub generate_zone_token: Allowed,
     pub control_plane_metadata: Allowed,
+    /// What proxies are configured with, without keys, and what they say of it.
+    pub view_config_dump: Allowed,
+    pub view_stats: Allowed,
+    pub view_clusters: Allowed,
 }
 
 impl Default for AccessLists {
@@ -319,8 +323,11 @@ impl Default for AccessLists {
             modify_resources: everyone.clone(),
             generate_dp_token: admins.clone(),
             generate_user_token: admins.clone(),
-            generate_zone_token: admins,
-            control_plane_metadata: everyone,
+            generate_zone_token: admins.clone(),
+            control_plane_metadata: everyone.clone(),
+            view_config_dump: admins,
+            view_stats: everyone.clone(),
+            view_clusters: everyone,
         }
     }
 }

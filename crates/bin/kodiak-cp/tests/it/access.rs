@@ -20,6 +20,10 @@ fn expected(method: &str, path: &str) -> Option<Least> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let thing = match segments.as_slice() {
         [] => "",
+        // What shows configuration, or quotes it.
+        ["meshes", "{mesh}", "dataplanes", "{name}", "_config" | "_status" | "xds"] => {
+            return (method == "get").then_some(Least::Admin);
+        }
         ["meshes", "{mesh}", thing, ..] | [thing, ..] => thing,
     };
     match thing {
@@ -82,8 +86,8 @@ async fn every_route_lets_in_whom_it_should_and_nobody_else() {
         for (method, operation) in operations.as_object().unwrap() {
             let least = expected(method, path).unwrap_or_else(|| panic!("no authorisation case for {method} {path}"));
             assert!(operation["x-kodiak-access"].is_string(), "{method} {path} does not say what it needs");
-            let url =
-                path.replace("{mesh}", "default").replace("{name}", "nobody").replace("{kri}", "kri_m____default_");
+            let filled = [("{mesh}", "default"), ("{name}", "nobody"), ("{kri}", "kri_m____default_"), ("{type}", "x")];
+            let url = filled.iter().fold(path.clone(), |url, (part, value)| url.replace(part, value));
             let verb: Method = method.to_uppercase().parse().unwrap();
             let send = async |headers: &[(&str, &str)]| {
                 cp.send(verb.clone(), &url, headers, "{}".to_owned()).await.status == StatusCode::FORBIDDEN
@@ -115,6 +119,31 @@ async fn writing_can_be_kept_to_some() {
     assert_eq!(put(&[remote, ("authorization", &token(json!([])).await)]).await, StatusCode::FORBIDDEN);
     assert_eq!(put(&[remote, ("authorization", &token(json!(["writers"])).await)]).await, StatusCode::CREATED);
     assert_eq!(put(&[]).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn looking_inside_proxies_is_up_to_three_lists() {
+    let cp = TestControlPlane::start_with(|config| {
+        let lists = &mut config.access.lists;
+        lists.view_config_dump.groups = vec!["mesh-system:unauthenticated".to_owned()];
+        for list in [&mut lists.view_stats, &mut lists.view_clusters] {
+            list.groups = vec!["operators".to_owned()];
+        }
+    })
+    .await;
+    let remote = ("x-real-ip", "192.0.2.1");
+    for (what, denied) in
+        [("_config", None), ("_status", None), ("xds", None), ("stats", Some("stats")), ("clusters", Some("clusters"))]
+    {
+        let path = format!("/meshes/default/dataplanes/nobody/{what}");
+        let answer = cp.send(Method::GET, &path, &[remote], String::new()).await;
+        let expected = if denied.is_some() { StatusCode::FORBIDDEN } else { StatusCode::NOT_FOUND };
+        assert_eq!(answer.status, expected, "{what}: {}", answer.text);
+        if let Some(action) = denied {
+            let user = "mesh-system:anonymous/mesh-system:unauthenticated";
+            assert_eq!(answer.json()["detail"], format!("user {user:?} cannot access {action}"));
+        }
+    }
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod defaults;
 mod diagnostics;
 mod harness;
 mod insights;
+mod inspect;
 mod resources;
 mod restart;
 mod several;

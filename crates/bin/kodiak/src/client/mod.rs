@@ -8,6 +8,7 @@
 mod address;
 mod endpoint;
 mod error;
+mod inspect;
 mod paging;
 mod resources;
 mod tls;

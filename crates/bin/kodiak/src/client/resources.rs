@@ -19,7 +19,7 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn path(self) -> String {
+    pub(super) fn path(self) -> String {
         format!("{}/{}", collection(self.kind, Some(self.mesh)), encode(self.name))
     }
 }

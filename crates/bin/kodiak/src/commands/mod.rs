@@ -10,8 +10,10 @@ pub(crate) mod dp;
 pub(crate) mod export;
 pub(crate) mod generate;
 pub(crate) mod get;
+pub(crate) mod inspect;
 pub(crate) mod install;
 mod openapi;
+pub(crate) mod render;
 pub(crate) mod run;
 pub(crate) mod validate;
 mod version;
@@ -27,6 +29,8 @@ pub(crate) async fn run(command: Command, session: &Session) -> anyhow::Result<E
         Command::Apply(args) => apply::run(&args, session).await,
         Command::Validate(args) => validate::run(&args, session),
         Command::Get(args) => get::run(&args, session).await,
+        Command::Inspect(args) => inspect::run(args, session).await,
+        Command::Render(args) => render::run(&args, session),
         Command::Delete(args) => delete::run(&args, session).await,
         Command::Export(args) => export::run(&args, session).await,
         Command::Generate(args) => generate::run(args, session).await,

@@ -53,14 +53,14 @@ impl Layout {
 
     fn headers(self, opts: TableOpts) -> Vec<&'static str> {
         let mut headers = match self {
-            Self::Dataplane => vec!["MESH", "NAME", "TAGS", "ADDRESS", "STATUS", "AGE"],
+            Self::Dataplane => vec!["MESH", "NAME", "TAGS", "ADDRESS", "STATUS", "XDS", "VERSION", "AGE"],
             Self::Mesh => vec!["NAME", "mTLS", "LOCALITY", "ZONEEGRESS", "AGE"],
             Self::InMesh => vec!["MESH", "NAME", "AGE"],
             Self::Global => vec!["NAME", "AGE"],
         };
         if opts.wide {
             if self == Self::Dataplane {
-                headers.push("VERSION");
+                headers.push("CERT UNTIL");
             }
             headers.extend(["KRI", "LABELS"]);
         }
@@ -79,6 +79,8 @@ impl Layout {
                     tags(networking),
                     text(networking, "/address"),
                     status::of_dataplane(item).to_owned(),
+                    status::responses(item).unwrap_or_else(|| "-".to_owned()),
+                    status::versions(item).unwrap_or_else(|| "-".to_owned()),
                     age,
                 ]
             }
@@ -91,7 +93,7 @@ impl Layout {
         };
         if opts.wide {
             if self == Self::Dataplane {
-                cells.push(status::version(item).unwrap_or("-").to_owned());
+                cells.push(status::certificate_end(item).unwrap_or("-").to_owned());
             }
             cells.extend([text(item, "/kri"), labels(item)]);
         }
@@ -212,23 +214,26 @@ mod tests {
                 { "port": 80, "tags": { "kuma.io/service": "web", "kuma.io/protocol": "http" } },
                 { "port": 81, "tags": { "kuma.io/service": "web-admin" } },
             ] } },
-            "dataplaneInsight": { "subscriptions": [{ "connectTime": "t", "version": { "kumaDp": { "version": "0.1.0" } } }] },
+            "dataplaneInsight": { "subscriptions": [{
+                "connectTime": "t", "version": { "kumaDp": { "version": "0.1.0" }, "envoy": { "version": "1.40.0" } },
+                "status": { "total": { "responsesSent": "3", "responsesAcknowledged": "3" } },
+            }], "mTLS": { "certificateExpirationTime": "2026-11-16T12:00:00Z" } },
         })];
         check(
             Layout::Dataplane,
             &items,
             false,
             &expect![[r#"
-                MESH      NAME    TAGS                                                  ADDRESS    STATUS   AGE
-                default   web-1   kuma.io/protocol=http kuma.io/service=web,web-admin   10.0.0.1   Online   1m"#]],
+                MESH      NAME    TAGS                                                  ADDRESS    STATUS   XDS         VERSION        AGE
+                default   web-1   kuma.io/protocol=http kuma.io/service=web,web-admin   10.0.0.1   Online   acked 3/3   0.1.0/1.40.0   1m"#]],
         );
         check(
             Layout::Dataplane,
             &items,
             true,
             &expect![[r#"
-            MESH      NAME    TAGS                                                  ADDRESS    STATUS   AGE   VERSION   KRI   LABELS
-            default   web-1   kuma.io/protocol=http kuma.io/service=web,web-admin   10.0.0.1   Online   1m    0.1.0           -"#]],
+                MESH      NAME    TAGS                                                  ADDRESS    STATUS   XDS         VERSION        AGE   CERT UNTIL             KRI   LABELS
+                default   web-1   kuma.io/protocol=http kuma.io/service=web,web-admin   10.0.0.1   Online   acked 3/3   0.1.0/1.40.0   1m    2026-11-16T12:00:00Z         -"#]],
         );
     }
 
@@ -239,9 +244,9 @@ mod tests {
             &[json!({ "name": 5 }), json!([])],
             false,
             &expect![[r#"
-            MESH   NAME   TAGS   ADDRESS   STATUS    AGE
-                                           Offline   never
-                                           Offline   never"#]],
+                MESH   NAME   TAGS   ADDRESS   STATUS    XDS   VERSION   AGE
+                                               Offline   -     -         never
+                                               Offline   -     -         never"#]],
         );
     }
 }

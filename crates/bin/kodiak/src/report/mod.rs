@@ -9,5 +9,6 @@ mod warnings;
 
 pub(crate) use columns::{Layout, TableOpts};
 pub(crate) use snippet::findings;
+pub(crate) use status::{of_dataplane as dataplane_status, versions as dataplane_versions};
 pub(crate) use table::Table;
 pub(crate) use warnings::Warnings;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// `Online`, `Offline` or `Partially degraded`, of a DataplaneOverview.
-pub(super) fn of_dataplane(overview: &Value) -> &'static str {
+pub(crate) fn of_dataplane(overview: &Value) -> &'static str {
     let Some(insight) = overview.get("dataplaneInsight") else { return "Offline" };
     let networking = overview.get("dataplane").and_then(|dataplane| dataplane.get("networking"));
     let list = |field: &str| networking.and_then(|networking| networking.get(field)?.as_array()).into_iter().flatten();
@@ -23,10 +23,42 @@ pub(super) fn of_dataplane(overview: &Value) -> &'static str {
     }
 }
 
-/// The version of the proxy that connected last.
-pub(super) fn version(overview: &Value) -> Option<&str> {
-    let subscriptions = overview.pointer("/dataplaneInsight/subscriptions")?.as_array()?;
-    subscriptions.last()?.pointer("/version/kumaDp/version")?.as_str()
+/// The versions of the runner and of Envoy at the last connection: `0.1.0/1.40.0`.
+pub(crate) fn versions(overview: &Value) -> Option<String> {
+    let version = last(overview)?.get("version")?;
+    let of = |pointer| version.pointer(pointer).and_then(Value::as_str).unwrap_or("?");
+    Some(format!("{}/{}", of("/kumaDp/version"), of("/envoy/version")))
+}
+
+/// What became of all that was sent on the last connection: `acked 12/12`, or `NACKED 1 (lds)`.
+pub(super) fn responses(overview: &Value) -> Option<String> {
+    let status = last(overview)?.get("status")?;
+    // Zeros are left out, and numbers are text.
+    let count = |of: &str, field: &str| {
+        let value = status.get(of).and_then(|of| of.get(field));
+        value.and_then(|value| value.as_str().map_or_else(|| value.as_u64(), |text| text.parse().ok())).unwrap_or(0)
+    };
+    let rejected = |of: &str| count(of, "responsesRejected");
+    let total = rejected("total");
+    if total == 0 {
+        let (sent, acked) = (count("total", "responsesSent"), count("total", "responsesAcknowledged"));
+        return Some(format!("acked {acked}/{sent}"));
+    }
+    let mut types: Vec<_> = ["cds", "eds", "lds", "rds"].into_iter().filter(|of| rejected(of) > 0).collect();
+    // Secrets are in the total only.
+    if types.iter().map(|of| rejected(of)).sum::<u64>() < total {
+        types.push("sds");
+    }
+    Some(format!("NACKED {total} ({})", types.join(",")))
+}
+
+/// When the certificate of the proxy ends.
+pub(super) fn certificate_end(overview: &Value) -> Option<&str> {
+    overview.pointer("/dataplaneInsight/mTLS/certificateExpirationTime")?.as_str()
+}
+
+fn last(overview: &Value) -> Option<&Value> {
+    overview.pointer("/dataplaneInsight/subscriptions")?.as_array()?.last()
 }
 
 fn is_connected(insight: &Value) -> bool {
@@ -76,10 +108,27 @@ mod tests {
     }
 
     #[test]
-    fn the_last_version_is_shown() {
-        let of = |v: &str| json!({ "version": { "kumaDp": { "version": v } } });
+    fn the_last_versions_are_shown() {
+        let of = |v: &str| json!({ "version": { "kumaDp": { "version": v }, "envoy": { "version": "1.40.0" } } });
         let overview = json!({ "dataplaneInsight": { "subscriptions": [of("1.0"), of("2.0")] } });
-        assert_eq!(version(&overview), Some("2.0"));
-        assert_eq!(version(&json!({})), None);
+        assert_eq!(versions(&overview).as_deref(), Some("2.0/1.40.0"));
+        assert_eq!(versions(&json!({})), None);
+    }
+
+    #[test]
+    fn what_was_rejected_comes_before_what_was_acknowledged() {
+        let of = |status: Value| {
+            responses(&json!({ "dataplaneInsight": { "subscriptions": [{ "status": status }] } })).unwrap()
+        };
+        let total = |sent: &str, acked: &str| json!({ "responsesSent": sent, "responsesAcknowledged": acked });
+        assert_eq!(of(json!({ "total": total("12", "12") })), "acked 12/12");
+        assert_eq!(of(json!({ "total": {} })), "acked 0/0");
+        let rejected = |count: u64| json!({ "responsesRejected": count.to_string() });
+        assert_eq!(of(json!({ "total": rejected(1), "lds": rejected(1) })), "NACKED 1 (lds)");
+        assert_eq!(
+            of(json!({ "total": rejected(3), "cds": rejected(1), "lds": rejected(1) })),
+            "NACKED 3 (cds,lds,sds)"
+        );
+        assert_eq!(responses(&json!({})), None);
     }
 }

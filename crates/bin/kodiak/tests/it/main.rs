@@ -8,7 +8,9 @@ mod config;
 mod demo;
 mod dp;
 mod generate;
+mod inspect;
 mod read;
+mod render;
 mod server;
 
 use std::io::Write as _;

@@ -80,8 +80,8 @@ fn dataplanes_are_shown_from_their_overviews() {
         "dataplane": { "networking": { "address": "10.0.0.1", "inbound": [{ "port": 80, "tags": { "kuma.io/service": "web" } }] } },
         "dataplaneInsight": { "subscriptions": [{ "connectTime": "2026-11-15T12:00:00Z" }] } });
     server.put("/meshes/default/dataplanes/web-1", overview);
-    let table = "MESH      NAME    TAGS                  ADDRESS    STATUS   AGE\n\
-                 default   web-1   kuma.io/service=web   10.0.0.1   Online   never\n";
+    let table = "MESH      NAME    TAGS                  ADDRESS    STATUS   XDS   VERSION   AGE\n\
+                 default   web-1   kuma.io/service=web   10.0.0.1   Online   -     -         never\n";
     let url = server.url();
     assert_eq!(kodiak.run(&["--cp", &url, "get", "dataplanes"]).is(0).out, table);
     assert_eq!(kodiak.run(&["--cp", &url, "get", "dp", "web-1"]).is(0).out, table);

@@ -1,13 +1,13 @@
 //! `api`: resources loaded into the store, requests from the first comment lines, JSON answers out.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::Context as _;
 use axum::{
     body::{Body, to_bytes},
     http::{Method, Request, header},
 };
-use kodiak_api::{Api, ApiConfig, Connection, Info, Metrics};
+use kodiak_api::{Api, ApiConfig, Connection, Info, Metrics, inspect::NoProxies};
 use kodiak_catalog::{Catalog, Settings, owner_of};
 use kodiak_kinds::kinds;
 use kodiak_model::{Place, Problems, ResourceKey, check, yaml};
@@ -36,7 +36,9 @@ async fn run_async(case: &Case) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Skipped(reason));
     }
     let catalog = Catalog::new(store, Settings { place, unsafe_delete: false });
-    let router = kodiak_api::router(&Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new()));
+    let proxies = Arc::new(NoProxies);
+    let api = Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new(), proxies);
+    let router = kodiak_api::router(&api);
     for (n, action) in actions.iter().enumerate() {
         let suffix = if actions.len() > 1 { format!("_{n:02}") } else { String::new() };
         let body = case.beside(&format!("{suffix}.request.json")).unwrap_or_default();

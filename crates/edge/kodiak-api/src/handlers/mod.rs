@@ -2,6 +2,7 @@
 
 pub(crate) mod base;
 pub(crate) mod insights;
+pub(crate) mod inspect;
 pub(crate) mod overviews;
 pub(crate) mod resources;
 pub(crate) mod tokens;

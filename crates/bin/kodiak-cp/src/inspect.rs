@@ -1,0 +1,167 @@
+//! What the API tells of proxies, from those who know: the registry, the store, and the proxies themselves.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use kodiak_api::inspect::{Asking, MtlsStep, Proxies, Question, Status, Trouble, TypeStatus};
+use kodiak_ca::Authorities;
+use kodiak_catalog::spec_of;
+use kodiak_engine::{Settings, admin_port, offline, shown};
+use kodiak_envoy::json;
+use kodiak_model::{
+    ProxyKey, ResourceKey,
+    kinds::{dataplane::Dataplane, dataplane_insight::DataplaneInsight, mesh::Mesh},
+};
+use kodiak_proxies::{ProxyStatus, Registry};
+use kodiak_reconcilers::ROLLOUT;
+use kodiak_store::{Snapshot, Store};
+use kodiak_views::rollout::Rollout;
+use kodiak_xds::node::NodeMetadata;
+use kodiak_xds_stream::{Snapshot as Published, TypeUrl};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::{admin, changes};
+
+/// How many configurations are worked out or read at a time: each may be large.
+const AT_A_TIME: usize = 2;
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Inspector {
+    instance_id: Arc<str>,
+    store: Store,
+    registry: Registry,
+    authorities: Authorities,
+    settings: Settings,
+    turns: Arc<Semaphore>,
+}
+
+impl Inspector {
+    pub(crate) fn new(
+        instance_id: &str,
+        store: Store,
+        registry: Registry,
+        authorities: Authorities,
+        settings: Settings,
+    ) -> Self {
+        let turns = Arc::new(Semaphore::new(AT_A_TIME));
+        Self { instance_id: instance_id.into(), store, registry, authorities, settings, turns }
+    }
+
+    /// Beside everything else: a whole mesh may have to be looked at.
+    async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, Trouble> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        let _turn = self.turns.acquire().await.map_err(|error| Trouble::Broken(error.to_string()))?;
+        let inspector = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&inspector)).await;
+        done.unwrap_or_else(|error| Err(Trouble::Broken(error.to_string())))
+    }
+
+    fn config_of(&self, proxy: &ProxyKey) -> Result<Value, Trouble> {
+        let published = self.registry.snapshot(proxy);
+        let config = published.map_or_else(|| self.config_from_store(proxy), Ok)?;
+        shown::config(&config).map_err(|error| Trouble::Broken(error.to_string()))
+    }
+
+    fn config_from_store(&self, proxy: &ProxyKey) -> Result<Arc<Published>, Trouble> {
+        let stored = self.store.snapshot();
+        let metadata = metadata(&stored, proxy).ok_or(Trouble::NeverConnected)?;
+        let changes = changes::of_mesh(&stored, &proxy.mesh);
+        offline::config(self.settings.clone(), changes, proxy, Arc::new(metadata)).map_err(Trouble::Faults)
+    }
+
+    async fn ask_envoy(&self, proxy: &ProxyKey, question: Question) -> Result<Bytes, Trouble> {
+        let stored = self.store.snapshot();
+        let metadata = metadata(&stored, proxy).ok_or(Trouble::NeverConnected)?;
+        let dataplane = stored.get(&proxy.dataplane()).and_then(spec_of::<Dataplane>).unwrap_or_default();
+        let networking = dataplane.networking.clone().unwrap_or_default();
+        let host = Some(networking.advertised_address).filter(|address| !address.is_empty());
+        let host = host.unwrap_or(networking.address);
+        let client = self.authorities.admin_client().map_err(Trouble::Unreachable)?;
+        let port = admin_port(&metadata, &dataplane);
+        let answer = admin::get(&host, port, question.path(), &client).await.map_err(Trouble::Unreachable)?;
+        match question {
+            Question::ConfigDump { .. } => self.work(move |_| without_secrets(&answer)).await,
+            Question::Stats { .. } | Question::Clusters { .. } => Ok(answer),
+        }
+    }
+
+    fn mtls_step(&self, mesh: &str) -> MtlsStep {
+        let stored = self.store.snapshot();
+        let spec = stored.get(&ResourceKey::global("Mesh", mesh)).and_then(spec_of::<Mesh>).unwrap_or_default();
+        let target = Rollout::target(&spec);
+        let step = stored.get(&ResourceKey::in_mesh("Config", mesh, ROLLOUT)).and_then(kodiak_reconcilers::read);
+        let step: Rollout = step.unwrap_or_else(|| target.clone());
+        MtlsStep { step: step.token(), target: target.token() }
+    }
+}
+
+impl Proxies for Inspector {
+    fn config(&self, proxy: ProxyKey) -> Asking<Value> {
+        let inspector = self.clone();
+        Box::pin(async move { inspector.work(move |inspector| inspector.config_of(&proxy)).await })
+    }
+
+    fn ask(&self, proxy: ProxyKey, question: Question) -> Asking<Bytes> {
+        let inspector = self.clone();
+        Box::pin(async move { inspector.ask_envoy(&proxy, question).await })
+    }
+
+    fn status(&self, proxy: &ProxyKey) -> Option<Status> {
+        let ProxyStatus { protocol, connected, version, types, published, settled, bytes_sent, faults, .. } =
+            self.registry.status(proxy)?;
+        let types = types.into_iter().map(|of_type| TypeStatus {
+            short: short(of_type.type_url),
+            type_url: of_type.type_url.as_str(),
+            sent: of_type.sent,
+            acknowledged: of_type.acknowledged,
+            rejected: of_type.rejected,
+            rejecting: of_type.rejecting,
+            last_error: of_type.last_error.map(|error| error.to_string()),
+        });
+        Some(Status {
+            control_plane_instance_id: self.instance_id.to_string(),
+            protocol: match protocol {
+                kodiak_ads::Protocol::Delta => "delta",
+                kodiak_ads::Protocol::StateOfTheWorld => "state of the world",
+            },
+            connect_time: connected.to_string(),
+            version,
+            types: types.collect(),
+            published,
+            settled,
+            bytes_sent,
+            faults,
+            mtls: self.mtls_step(&proxy.mesh),
+        })
+    }
+}
+
+/// What the proxy said of itself when it last connected, to whichever control plane.
+fn metadata(stored: &Snapshot, proxy: &ProxyKey) -> Option<NodeMetadata> {
+    let key = ResourceKey::in_mesh("DataplaneInsight", &proxy.mesh, &proxy.name);
+    let insight = stored.get(&key).and_then(spec_of::<DataplaneInsight>)?;
+    let said = insight.metadata.and_then(|metadata| json::from_json(&metadata).ok());
+    Some(said.map_or_else(NodeMetadata::default, |said| NodeMetadata::read(&said)))
+}
+
+/// Envoy hides keys by itself, but not the token in its bootstrap.
+fn without_secrets(dump: &[u8]) -> Result<Bytes, Trouble> {
+    let dump: Result<Value, _> = serde_json::from_slice(dump);
+    let mut dump = dump.map_err(|error| Trouble::Unreachable(format!("its configuration is no JSON: {error}")))?;
+    shown::redact(&mut dump);
+    Ok(dump.to_string().into())
+}
+
+fn short(type_url: TypeUrl) -> &'static str {
+    match type_url {
+        TypeUrl::Cluster => "cds",
+        TypeUrl::Endpoint => "eds",
+        TypeUrl::Listener => "lds",
+        TypeUrl::Route => "rds",
+        TypeUrl::Secret => "sds",
+    }
+}

@@ -1,0 +1,182 @@
+//! Looking inside proxies that are away. With proxies that are there: in the tests of the command.
+
+use hyper::StatusCode;
+use kodiak_model::{Labels, ResourceKey};
+use kodiak_store::{Expect, Write};
+use serde_json::{Value, json};
+
+use crate::harness::TestControlPlane;
+
+const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
+
+async fn put_dataplane(cp: &TestControlPlane, name: &str) {
+    let inbounds = json!([
+        { "port": 8080, "tags": { "kuma.io/service": "web", "kuma.io/protocol": "http" } },
+        { "port": 9090, "name": "metrics", "tags": { "kuma.io/service": "metrics" } },
+    ]);
+    let dataplane = json!({
+        "type": "Dataplane", "mesh": "default", "name": name,
+        "networking": { "address": "127.0.0.1", "inbound": inbounds, "admin": { "port": 1 } },
+    });
+    let put = cp.put(&format!("/meshes/default/dataplanes/{name}"), &dataplane).await;
+    assert_eq!(put.status, StatusCode::CREATED, "{}", put.text);
+}
+
+/// As a control plane writes it that the proxy was connected to.
+async fn put_insight(cp: &TestControlPlane, name: &str, insight: &Value) {
+    let write = Write::Put {
+        key: ResourceKey::in_mesh("DataplaneInsight", "default", name),
+        spec: insight.to_string().into(),
+        labels: Labels::new(),
+        owner: Some(ResourceKey::in_mesh("Dataplane", "default", name)),
+        expect: Expect::Absent,
+    };
+    cp.control_plane.catalog.store().commit(write.into()).await.unwrap();
+}
+
+async fn put_permission(cp: &TestControlPlane, name: &str, labels: &Value, target: &Value) {
+    let policy = json!({
+        "type": "MeshTrafficPermission", "mesh": "default", "name": name, "labels": labels,
+        "spec": { "targetRef": target, "from": [{ "targetRef": { "kind": "Mesh" }, "default": { "action": "Allow" } }] },
+    });
+    let put = cp.put(&format!("/meshes/default/meshtrafficpermissions/{name}"), &policy).await;
+    assert!(put.status.is_success(), "{}", put.text);
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_away_is_shown_with_what_it_would_get() {
+    let cp = TestControlPlane::start().await;
+    put_dataplane(&cp, "web-1").await;
+    let path = "/meshes/default/dataplanes/web-1/_config";
+    let never = cp.get(path).await;
+    assert_eq!((never.status, never.json()["detail"].as_str()), (StatusCode::NOT_FOUND, Some("Not found")));
+    assert_eq!(never.json()["title"], "Could not retrieve the DataplaneInsight");
+
+    let metadata =
+        json!({ "dataplane.admin.socketPath": "/tmp/admin.sock", "dataplane.readinessReporter.port": "9902" });
+    put_insight(&cp, "web-1", &json!({ "metadata": metadata })).await;
+    let config = cp.get(path).await;
+    assert_eq!(config.status, StatusCode::OK, "{}", config.text);
+    let listeners = &config.json()["xds"][LISTENER];
+    assert_eq!(listeners["inbound:127.0.0.1:8080"]["address"]["socketAddress"]["portValue"], 8080);
+    let admin = listeners["kuma:envoy:admin"].to_string();
+    assert!(admin.contains("privateKey") && admin.contains("[redacted]"), "{admin}");
+    assert_eq!(config.json().get("diff"), None);
+    assert_eq!(cp.get(&format!("{path}?shadow=true&include=diff")).await.json()["diff"], json!([]));
+}
+
+#[tokio::test]
+async fn what_would_not_be_sent_is_told_with_its_fault() {
+    let cp = TestControlPlane::start().await;
+    put_dataplane(&cp, "web-1").await;
+    // The admin listener would be where the first inbound is.
+    let metadata = json!({ "dataplane.admin.socketPath": "/tmp/admin.sock", "dataplane.admin.port": "8080" });
+    put_insight(&cp, "web-1", &json!({ "metadata": metadata })).await;
+    let config = cp.get("/meshes/default/dataplanes/web-1/_config").await;
+    assert_eq!(config.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", config.text);
+    assert!(config.json()["detail"].as_str().unwrap().contains("127.0.0.1:8080"), "{}", config.text);
+}
+
+#[tokio::test]
+async fn questions_that_make_no_sense_are_refused() {
+    let cp = TestControlPlane::start().await;
+    put_dataplane(&cp, "web-1").await;
+    put_insight(&cp, "web-1", &json!({})).await;
+    for (query, parameter) in [
+        ("_config?shadow=perhaps", "shadow"),
+        ("_config?include=everything", "include"),
+        ("xds?include_eds=2", "include_eds"),
+        ("stats?format=html", "format"),
+        ("stats?usedonly=", "usedonly"),
+        ("clusters?format=yaml", "format"),
+    ] {
+        let answer = cp.get(&format!("/meshes/default/dataplanes/web-1/{query}")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{query}: {}", answer.text);
+        let detail = format!("bad request: unsupported value for query parameter '{parameter}'");
+        assert_eq!(answer.json()["detail"], detail, "{query}");
+    }
+    for what in ["_config", "_status", "_matches", "xds", "stats", "clusters", "logging", "quitquitquit"] {
+        let nobody = cp.get(&format!("/meshes/default/dataplanes/nobody/{what}")).await;
+        assert_eq!((nobody.status, nobody.json()["detail"].as_str()), (StatusCode::NOT_FOUND, Some("Not found")));
+        let nowhere = cp.get(&format!("/meshes/nowhere/dataplanes/web-1/{what}")).await;
+        assert_eq!(nowhere.status, StatusCode::NOT_FOUND, "{what}");
+    }
+    let other = cp.get("/meshes/default/dataplanes/web-1/logging").await;
+    assert_eq!((other.status, other.json()["detail"].as_str()), (StatusCode::NOT_FOUND, Some("Not found")));
+    assert_eq!(cp.get("/meshes/default/dataplanes/web-1/_rules").await.text, "404: Page Not Found");
+}
+
+#[tokio::test]
+async fn policies_that_are_tried_out_are_not_passed_over_in_silence() {
+    let cp = TestControlPlane::start().await;
+    put_dataplane(&cp, "web-1").await;
+    put_insight(&cp, "web-1", &json!({})).await;
+    put_permission(&cp, "tried", &json!({ "kuma.io/effect": "shadow" }), &json!({ "kind": "Mesh" })).await;
+    let path = "/meshes/default/dataplanes/web-1/_config";
+    let shadow = cp.get(&format!("{path}?shadow=true")).await;
+    assert_eq!(shadow.status, StatusCode::BAD_REQUEST, "{}", shadow.text);
+    assert!(shadow.json()["detail"].as_str().unwrap().contains("not tried out yet"), "{}", shadow.text);
+    assert_eq!(cp.get(path).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn policies_stand_at_their_inbounds_and_the_closer_one_comes_last() {
+    let cp = TestControlPlane::start().await;
+    put_dataplane(&cp, "web-1").await;
+    let labels = json!({});
+    let metrics = json!({ "kind": "Dataplane", "name": "web-1", "sectionName": "metrics" });
+    put_permission(&cp, "a-metrics", &labels, &metrics).await;
+    put_permission(&cp, "b-all", &labels, &json!({ "kind": "Mesh" })).await;
+    put_permission(&cp, "c-other", &labels, &json!({ "kind": "Dataplane", "name": "other" })).await;
+    put_permission(&cp, "d-tried", &json!({ "kuma.io/effect": "shadow" }), &json!({ "kind": "Mesh" })).await;
+    let found = cp.get("/meshes/default/dataplanes/web-1/_matches").await.json();
+    let names = |inbound: usize| {
+        let origins = found["inbounds"][inbound]["policies"][0]["origins"].as_array().unwrap();
+        origins.iter().map(|origin| origin["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found["inbounds"][1]["inbound"]["name"], "metrics");
+    assert_eq!((names(0), names(1)), (vec!["b-all".to_owned()], vec!["b-all".to_owned(), "a-metrics".to_owned()]));
+    assert_eq!(found["inbounds"][0]["policies"][0]["origins"][0]["kri"], "kri_mtp_default_default__b-all_");
+}
+
+#[tokio::test]
+async fn a_proxy_of_another_control_plane_is_told_apart_from_one_that_is_away() {
+    let cp = TestControlPlane::start().await;
+    let open = json!([{ "connectTime": "2026-11-15T12:00:00Z", "controlPlaneInstanceId": "cp-2" }]);
+    for (name, subscriptions, expected) in [
+        ("there", open, "the proxy is connected to control plane \"cp-2\"; ask that one"),
+        ("away", json!([]), "the proxy is not connected"),
+    ] {
+        put_dataplane(&cp, name).await;
+        put_insight(&cp, name, &json!({ "subscriptions": subscriptions })).await;
+        let status = cp.get(&format!("/meshes/default/dataplanes/{name}/_status")).await;
+        assert_eq!(status.status, StatusCode::NOT_FOUND);
+        assert_eq!(status.json()["detail"], expected);
+    }
+}
+
+#[tokio::test]
+async fn nobody_else_is_believed_to_be_the_proxy() {
+    let cp = TestControlPlane::start().await;
+    // Something that speaks TLS at the address of the proxy, with a certificate from elsewhere: our own API.
+    let port = cp.control_plane.https.unwrap().port();
+    put_dataplane(&cp, "web-1").await;
+    put_insight(&cp, "web-1", &json!({ "metadata": { "dataplane.admin.port": port.to_string() } })).await;
+    for what in ["xds", "stats", "clusters"] {
+        let answer = cp.get(&format!("/meshes/default/dataplanes/web-1/{what}")).await;
+        assert_eq!(answer.status, StatusCode::BAD_GATEWAY, "{}", answer.text);
+        let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains("invalid peer certificate"), "{detail}");
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_that_cannot_be_reached_is_said_with_its_address() {
+    let cp = TestControlPlane::start().await;
+    put_dataplane(&cp, "web-1").await;
+    put_insight(&cp, "web-1", &json!({})).await;
+    let answer = cp.get("/meshes/default/dataplanes/web-1/clusters").await;
+    assert_eq!(answer.status, StatusCode::BAD_GATEWAY, "{}", answer.text);
+    let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.starts_with("cannot ask Envoy at 127.0.0.1:1: ") && detail.contains("refused"), "{detail}");
+}

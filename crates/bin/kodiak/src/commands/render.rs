@@ -1,0 +1,131 @@
+//! `kodiak render`: what a proxy would get, from files alone.
+
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser;
+use kodiak_engine::{Change, Labelled, Settings, offline, shown};
+use kodiak_model::kinds::dataplane::Dataplane;
+use kodiak_model::kinds::mesh::{Mesh, MeshServicesMode};
+use kodiak_model::{Checked, Place, ProxyKey, Spec, language, yaml};
+use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
+use serde_json::json;
+
+use crate::documents::{Checkup, FileArgs, Names, check};
+use crate::exit::{Exit, usage};
+use crate::report;
+use crate::session::Session;
+
+/// Where rules of `kodiak install transparent-proxy` send connections.
+const INBOUND_PORT: u32 = 15006;
+const OUTBOUND_PORT: u32 = 15001;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kodiak render -f mesh.yaml --proxy web-1
+  kodiak render -R -f mesh/ --proxy web-1 --transparent-proxy -o json
+  diff <(kodiak render -f old/ --proxy web-1) <(kodiak render -f new/ --proxy web-1)")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    files: FileArgs,
+
+    /// The Dataplane whose proxy is meant
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    proxy: String,
+
+    /// Its mesh, and that of resources that name none
+    #[arg(short, long, default_value = "default")]
+    mesh: String,
+
+    /// The zone whose control plane would get the resources
+    #[arg(long, default_value = "default")]
+    zone: String,
+
+    /// As if its machine sent all connections through it
+    #[arg(long)]
+    transparent_proxy: bool,
+
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t = Output::Yaml)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Yaml,
+    Json,
+}
+
+pub(crate) fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    let terminal = session.terminal;
+    if args.files.files.is_empty() {
+        return Err(usage("say what to render with -f FILE, -f FOLDER or -f -"));
+    }
+    let (files, mut findings) = args.files.read(terminal)?;
+    let place = Place::Zone { name: args.zone.clone() };
+    let mut resources = Vec::new();
+    if findings.is_empty() {
+        Checkup { resources, findings } = check(&files, &Names { mesh: &args.mesh }, &place);
+    }
+    if !findings.is_empty() {
+        terminal.rendered(&report::findings(&files, &findings, terminal.color));
+        return Ok(Exit::Refused);
+    }
+    let resources: Vec<&Checked> = resources.iter().map(|resource| &resource.checked).collect();
+    let mesh = resources.iter().find(|one| one.kind.name == "Mesh" && one.name == args.mesh);
+    if mesh.is_none() {
+        terminal
+            .remark(&format!("Warning: there is no Mesh {:?} in the files; taking one without settings", args.mesh));
+    }
+    let mut mesh: Mesh = mesh.map_or_else(|| Ok(Mesh::default()), |mesh| language::decode(&mesh.spec))?;
+    mesh.fill_defaults();
+    let exclusive = mesh.mesh_services_mode() == MeshServicesMode::Exclusive;
+    let within = resources.iter().filter(|one| one.mesh == args.mesh);
+    let within = within.filter_map(|one| change(one, &args.zone, exclusive).transpose());
+    let mut changes = within.collect::<Result<Vec<_>, _>>()?;
+    changes.push(Change::Mesh { name: args.mesh.as_str().into(), mesh: Some(Arc::new(mesh)) });
+    let proxy = ProxyKey::new(&args.mesh, &args.proxy);
+    let settings = Settings { zone: args.zone.as_str().into() };
+    let config = offline::config(settings, changes, &proxy, Arc::new(metadata(args)));
+    let config = config.map_err(|faults| anyhow::anyhow!("nothing would be sent: {}", faults.join("; ")))?;
+    let shown = json!({ "xds": shown::config(&config)? });
+    let text = match args.output {
+        Output::Yaml => yaml::to_string(&shown),
+        Output::Json => serde_json::to_string_pretty(&shown)?,
+    };
+    terminal.data(text.trim_end())?;
+    Ok(Exit::Fine)
+}
+
+/// As the control plane would store it. `None` for what proxies do not depend on.
+fn change(resource: &Checked, zone: &str, exclusive: bool) -> Result<Option<Change>, serde_json::Error> {
+    let (mesh, name): (Arc<str>, Arc<str>) = (resource.mesh.as_str().into(), resource.name.as_str().into());
+    Ok(Some(match resource.kind.name {
+        "Dataplane" => {
+            let mut dataplane: Labelled<Dataplane> = labelled(resource)?;
+            dataplane.spec.set_zone_tag(zone, exclusive);
+            dataplane.spec.on_create();
+            Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: Some(Arc::new(dataplane)) }
+        }
+        "MeshTrafficPermission" => Change::Permission { mesh, name, policy: Some(Arc::new(labelled(resource)?)) },
+        _ => return Ok(None),
+    }))
+}
+
+fn labelled<S: Spec>(resource: &Checked) -> Result<Labelled<S>, serde_json::Error> {
+    let labels = Arc::new(resource.labels.clone());
+    Ok(Labelled { labels, spec: language::decode(&resource.spec)? })
+}
+
+/// What a proxy says of itself that says as little as can be.
+fn metadata(args: &Args) -> NodeMetadata {
+    let redirect = |port| Redirect { enabled: true, port: Some(port) };
+    let transparent_proxy = args.transparent_proxy.then(|| TransparentProxy {
+        inbound: redirect(INBOUND_PORT),
+        outbound: redirect(OUTBOUND_PORT),
+        dns: Redirect::default(),
+        ip_family_mode: Some("ipv4".to_owned()),
+    });
+    NodeMetadata { transparent_proxy, ..NodeMetadata::default() }
+}

@@ -1,0 +1,99 @@
+//! `kodiak render`, and that it tells what the control plane tells.
+
+use kodiak_model::{Labels, ResourceKey};
+use kodiak_store::{Expect, Write};
+
+use crate::Kodiak;
+use crate::inspect::Bed;
+
+const FILES: &str = "\
+type: Mesh
+name: default
+mtls:
+  enabledBackend: ca
+  backends:
+  - {name: ca, type: builtin}
+---
+type: Dataplane
+mesh: default
+name: backend-1
+networking:
+  address: 10.0.0.1
+  inbound:
+  - port: 8080
+    tags: {kuma.io/service: backend, kuma.io/protocol: http}
+---
+type: Dataplane
+mesh: default
+name: web-1
+networking:
+  address: 10.0.0.2
+  inbound:
+  - port: 8080
+    tags: {kuma.io/service: web}
+  transparentProxying: {redirectPortInbound: 15006, redirectPortOutbound: 15001}
+---
+type: MeshTrafficPermission
+mesh: default
+name: all
+spec:
+  targetRef: {kind: Mesh}
+  from:
+  - targetRef: {kind: Mesh}
+    default: {action: Allow}
+";
+
+#[test]
+fn files_alone_give_what_the_control_plane_would_give() {
+    let bed = Bed::start();
+    // Addresses are given out in the order in which services come, so there is one.
+    let (first, second) = FILES.split_at(FILES.find("type: Dataplane\nmesh: default\nname: web-1").unwrap());
+    bed.kodiak.file("first.yaml", first);
+    bed.kodiak.file("second.yaml", second);
+    let rendered = bed.kodiak.run(&["render", "-f", "first.yaml", "-f", "second.yaml", "--proxy", "web-1"]).is(0);
+    for part in ["xds:\n", "outbound:240.0.0.0:80", "inbound:10.0.0.2:8080", "[redacted]", "envoy.filters.network.rbac"]
+    {
+        assert!(rendered.out.contains(part), "{part}: {}", rendered.out);
+    }
+    bed.run(&["apply", "-f", "first.yaml"]).is(0);
+    bed.run(&["apply", "-f", "second.yaml"]).is(0);
+    let write = Write::Put {
+        key: ResourceKey::in_mesh("DataplaneInsight", "default", "web-1"),
+        spec: "{}".into(),
+        labels: Labels::new(),
+        owner: Some(ResourceKey::in_mesh("Dataplane", "default", "web-1")),
+        expect: Expect::Absent,
+    };
+    bed.runtime.block_on(bed.control_plane.catalog.store().commit(write.into())).unwrap();
+    // The control plane takes its time: addresses, and the steps to mTLS.
+    bed.wait_for("both say the same", || {
+        bed.run(&["inspect", "dataplane", "web-1", "--type", "config"]).is(0).out == rendered.out
+    });
+}
+
+#[test]
+fn redirection_can_be_supposed() {
+    let kodiak = Kodiak::new();
+    kodiak.file("mesh.yaml", FILES);
+    let render = |more: &[&str]| {
+        kodiak.run(&[&["render", "-f", "mesh.yaml", "--proxy", "backend-1", "-o", "json"], more].concat()).is(0).out
+    };
+    assert!(!render(&[]).contains("outbound:240.0.0.0:80"));
+    assert!(render(&["--transparent-proxy"]).contains("outbound:240.0.0.0:80"));
+}
+
+#[test]
+fn what_cannot_be_rendered_is_said() {
+    let kodiak = Kodiak::new();
+    kodiak.file("mesh.yaml", FILES);
+    let nobody = kodiak.run(&["render", "-f", "mesh.yaml", "--proxy", "nobody"]).is(1);
+    assert!(nobody.err.contains("there is no Dataplane \"nobody\" in a mesh \"default\""), "{}", nobody.err);
+    kodiak.file("wrong.yaml", &FILES.replace("10.0.0.2", "''"));
+    let wrong = kodiak.run(&["render", "-f", "wrong.yaml", "--proxy", "web-1"]).is(1);
+    assert!(wrong.out.is_empty() && wrong.err.contains("networking.address"), "{wrong:?}");
+    kodiak.run(&["render", "--proxy", "web-1"]).is(2);
+    let no_mesh = FILES.split_once("---\n").unwrap().1;
+    kodiak.file("no-mesh.yaml", no_mesh);
+    let without = kodiak.run(&["render", "-f", "no-mesh.yaml", "--proxy", "web-1"]).is(0);
+    assert!(without.err.contains("there is no Mesh \"default\" in the files"), "{}", without.err);
+}

@@ -1,0 +1,151 @@
+//! What a proxy would have, worked out once and without a connection: for files that are nowhere yet, and for proxies
+//! that are away.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kodiak_model::ProxyKey;
+use kodiak_views::vips::Vips;
+use kodiak_xds::{
+    input::{AdminCertificate, Identity},
+    node::NodeMetadata,
+};
+use kodiak_xds_stream::{Snapshot, Version};
+
+use crate::{Change, Engine, Identities, Leaf, LeafRequest, Settings, identity::ADMIN_CLIENT_NAME};
+
+/// Stands where a certificate would be.
+const PLACEHOLDER: &str = "[placeholder]";
+
+/// The configuration of `proxy` when `changes` are all there is, or why none is fit to be sent. Services without an
+/// address get one, as the control plane would give it. Certificates are placeholders.
+pub fn config(
+    settings: Settings,
+    changes: impl IntoIterator<Item = Change>,
+    proxy: &ProxyKey,
+    metadata: Arc<NodeMetadata>,
+) -> Result<Arc<Snapshot>, Vec<String>> {
+    let mut engine = Engine::new(settings);
+    let mut known = Arc::new(Vips::default());
+    let changes = changes.into_iter().inspect(|change| {
+        if let Change::Vips { mesh, vips: Some(vips) } = change
+            && *mesh == proxy.mesh
+        {
+            known = vips.clone();
+        }
+    });
+    let time = Timestamp::UNIX_EPOCH;
+    let outcome = engine.apply(changes.collect::<Vec<_>>(), &Placeholders, time);
+    let services = outcome.services.into_iter().find(|(mesh, _)| *mesh == proxy.mesh);
+    let mut rest = Vec::new();
+    if let Some((mesh, services)) = services {
+        // Nothing is forgotten here: that is for the one who keeps the addresses.
+        let vips = known.assign(&services, time, SignedDuration::MAX);
+        let vips = vips.map_err(|_| vec!["no virtual address is left for the services of the mesh".to_owned()])?;
+        rest.push(Change::Vips { mesh, vips: Some(Arc::new(vips)) });
+    }
+    rest.push(Change::Connected { key: proxy.clone(), metadata });
+    let updated = engine.apply(rest, &Placeholders, time).proxies.into_iter().find(|updated| updated.key == *proxy);
+    match updated {
+        Some(updated) if !updated.faults.is_empty() => Err(updated.faults),
+        Some(updated) => updated.snapshot.ok_or_else(|| missing(proxy)),
+        None => Err(missing(proxy)),
+    }
+}
+
+fn missing(proxy: &ProxyKey) -> Vec<String> {
+    vec![format!("there is no Dataplane {:?} in a mesh {:?}", proxy.name, proxy.mesh)]
+}
+
+/// Makes no keys and knows no authority: what it gives is for people to look at.
+struct Placeholders;
+
+impl Identities for Placeholders {
+    fn leaf(&self, _: &LeafRequest, _: Timestamp) -> Result<Arc<Leaf>, String> {
+        Ok(Arc::new(Leaf {
+            identity: Identity { certificate: PLACEHOLDER.into(), key: PLACEHOLDER.into() },
+            version: Version(0),
+            not_after: Timestamp::MAX,
+            renew_at: Timestamp::MAX,
+        }))
+    }
+
+    fn roots(&self, _: &str, _: &str) -> Result<Arc<str>, String> {
+        Ok(PLACEHOLDER.into())
+    }
+
+    fn admin(&self, _: &ProxyKey) -> Option<Arc<AdminCertificate>> {
+        Some(Arc::new(AdminCertificate {
+            certificate: PLACEHOLDER.to_owned(),
+            key: PLACEHOLDER.to_owned(),
+            client_ca: PLACEHOLDER.to_owned(),
+            client_name: ADMIN_CLIENT_NAME.to_owned(),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kodiak_xds_stream::TypeUrl;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{Labelled, shown};
+
+    fn dataplane(name: &str, spec: &Value) -> Change {
+        let spec = serde_json::from_value(spec.clone()).unwrap();
+        let dataplane = Arc::new(Labelled { labels: Arc::default(), spec });
+        Change::Dataplane { key: ProxyKey::new("default", name), dataplane: Some(dataplane) }
+    }
+
+    fn mesh(spec: &Value) -> Change {
+        let mesh = serde_json::from_value(spec.clone()).unwrap();
+        Change::Mesh { name: "default".into(), mesh: Some(Arc::new(mesh)) }
+    }
+
+    fn web() -> Change {
+        let inbound = json!([{ "port": 80, "tags": { "kuma.io/service": "web" } }]);
+        let redirect = json!({ "redirectPortInbound": 15006, "redirectPortOutbound": 15001 });
+        let networking = json!({ "address": "10.0.0.1", "inbound": inbound, "transparentProxying": redirect });
+        dataplane("web-1", &json!({ "networking": networking }))
+    }
+
+    fn of(changes: Vec<Change>) -> Result<Arc<Snapshot>, Vec<String>> {
+        config(Settings { zone: "default".into() }, changes, &ProxyKey::new("default", "web-1"), Arc::default())
+    }
+
+    #[test]
+    fn services_are_called_at_addresses_that_are_made_up_or_known() {
+        let called = |changes: Vec<Change>| {
+            let snapshot = of(changes).unwrap();
+            let names = snapshot.of(TypeUrl::Listener).keys().map(ToString::to_string);
+            names.filter(|name| name.starts_with("outbound:240")).collect::<Vec<_>>()
+        };
+        assert_eq!(called(vec![mesh(&json!({})), web()]), ["outbound:240.0.0.0:80"]);
+        let other = [Arc::from("other")].into_iter().collect();
+        let known = Vips::default().assign(&other, Timestamp::UNIX_EPOCH, SignedDuration::MAX).unwrap();
+        let known = Change::Vips { mesh: "default".into(), vips: Some(Arc::new(known)) };
+        assert_eq!(called(vec![mesh(&json!({})), known, web()]), ["outbound:240.0.0.1:80"]);
+    }
+
+    #[test]
+    fn keys_are_not_shown_and_certificates_are_placeholders() {
+        let backends = json!([{ "name": "ca", "type": "builtin" }]);
+        let mesh = mesh(&json!({ "mtls": { "enabledBackend": "ca", "backends": backends } }));
+        let shown = shown::config(&of(vec![mesh, web()]).unwrap()).unwrap();
+        let secrets = &shown[TypeUrl::Secret.as_str()];
+        let identity = &secrets["identity_cert:secret:default"]["tlsCertificate"];
+        assert_eq!(identity["privateKey"], json!({ "inlineString": "[redacted]" }));
+        assert_eq!(identity["certificateChain"], json!({ "inlineBytes": "W3BsYWNlaG9sZGVyXQ==" }));
+    }
+
+    #[test]
+    fn what_is_not_there_or_does_not_fit_is_said() {
+        assert_eq!(of(vec![mesh(&json!({}))]).unwrap_err(), missing(&ProxyKey::new("default", "web-1")));
+        assert_eq!(of(vec![web()]).unwrap_err(), missing(&ProxyKey::new("default", "web-1")));
+        let inbound = json!([{ "port": 80, "tags": {} }, { "port": 80, "tags": {} }]);
+        let twice = dataplane("web-1", &json!({ "networking": { "address": "10.0.0.1", "inbound": inbound } }));
+        let faults = of(vec![mesh(&json!({})), twice]).unwrap_err();
+        assert!(faults.iter().any(|fault| fault.contains("10.0.0.1:80")), "{faults:?}");
+    }
+}

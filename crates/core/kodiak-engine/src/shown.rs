@@ -1,0 +1,94 @@
+//! Configuration as people read it, without anything that must not be seen.
+
+use kodiak_envoy::{
+    envoy::service::discovery::v3::DiscoveryResponse,
+    json::{JsonError, to_json},
+};
+use kodiak_xds_stream::{Encoded, Snapshot, TypeUrl};
+use prost::Message as _;
+use serde_json::{Map, Value, json};
+
+const REDACTED: &str = "[redacted]";
+
+/// The fields that hold keys or passwords, in lower case and without underscores: messages of ours and of Envoy spell
+/// them differently.
+const SENSITIVE: [&str; 6] =
+    ["privatekey", "privatekeyprovider", "password", "pkcs12", "sessionticketkeys", "genericsecret"];
+/// What a proxy sends along with its requests: its token.
+const HEADERS: &str = "initialmetadata";
+
+/// All resources by type and name, read back from the bytes that are sent, and redacted.
+pub fn config(snapshot: &Snapshot) -> Result<Value, JsonError> {
+    let mut types = Map::new();
+    for type_url in TypeUrl::ALL {
+        let resources = snapshot.of(type_url).iter();
+        let shown = resources.map(|(name, encoded)| Ok((name.to_string(), resource(encoded)?)));
+        let shown: Map<String, Value> = shown.collect::<Result<_, JsonError>>()?;
+        if !shown.is_empty() {
+            types.insert(type_url.as_str().to_owned(), Value::Object(shown));
+        }
+    }
+    let mut types = Value::Object(types);
+    redact(&mut types);
+    Ok(types)
+}
+
+fn resource(encoded: &Encoded) -> Result<Value, JsonError> {
+    let bytes = |source| JsonError::Bytes { message: encoded.name.to_string(), source };
+    let response = DiscoveryResponse::decode(encoded.sotw.clone()).map_err(bytes)?;
+    let mut shown = response.resources.first().map_or(Ok(Value::Null), to_json)?;
+    if let Some(fields) = shown.as_object_mut() {
+        // It stands above, once for all.
+        fields.shift_remove("@type");
+    }
+    Ok(shown)
+}
+
+/// Takes out keys, passwords and tokens, wherever they are in a configuration.
+pub fn redact(config: &mut Value) {
+    match config {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let name = name.replace('_', "").to_ascii_lowercase();
+                if SENSITIVE.contains(&name.as_str()) {
+                    *value = json!({ "inlineString": REDACTED });
+                } else if name == HEADERS {
+                    redact_headers(value);
+                } else {
+                    redact(value);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(redact),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
+    }
+}
+
+/// Only their names stay.
+fn redact_headers(headers: &mut Value) {
+    let names = headers.as_array().into_iter().flatten().map(|header| header["key"].clone());
+    *headers = names.map(|name| json!({ "key": name, "value": REDACTED })).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_tokens_are_taken_out_in_every_spelling_and_at_every_depth() {
+        let mut config = json!({
+            "a": [{ "private_key": { "inline_bytes": "S0VZ" } }, { "privateKey": { "inlineString": "KEY" } }],
+            "initial_metadata": [{ "key": "authorization", "value": "TOKEN", "raw_value": "TOKEN" }],
+            "grpc": { "initialMetadata": [{ "key": "authorization", "value": "TOKEN" }] },
+            "tls": { "password": "KEY", "certificate_chain": "CERT" },
+            "sessionTicketKeys": { "keys": ["KEY"] },
+        });
+        redact(&mut config);
+        let text = config.to_string();
+        for secret in ["KEY", "S0VZ", "TOKEN"] {
+            assert!(!text.contains(secret), "{text}");
+        }
+        assert_eq!(config["initial_metadata"], json!([{ "key": "authorization", "value": "[redacted]" }]));
+        assert_eq!(config["tls"]["certificate_chain"], "CERT");
+    }
+}
