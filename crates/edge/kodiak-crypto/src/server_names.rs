@@ -44,6 +44,6 @@ mod tests {
         };
         let pair = self_signed_server(&params).unwrap();
         let names = server_names(pair.cert_pem.as_bytes()).unwrap();
-        assert_eq!(names, ["localhost", "cp.example", "127.0.0.1", "::1"]);
+        assert_eq!(names, ["cp.example", "localhost", "127.0.0.1", "::1"]);
     }
 }
