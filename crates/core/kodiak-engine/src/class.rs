@@ -130,7 +130,7 @@ impl Class {
             }
         };
         for name in gone {
-            if let Some(old) = self.take(&name) {
+            if let Some(old) = self.take(&name, &[]) {
                 changed = true;
                 renamed |= !old.records.is_empty();
             }
@@ -144,7 +144,7 @@ impl Class {
             }
             changed = true;
             renamed |= old.map_or(&[][..], |old| &old.records) != new.records;
-            self.take(&name);
+            self.take(&name, &new.groups);
             self.put(name, new);
         }
         if renamed {
@@ -158,11 +158,16 @@ impl Class {
         changed
     }
 
-    fn take(&mut self, name: &Arc<str>) -> Option<Destination> {
+    /// What is in `kept` comes back at once and stays in the set: a map that is not touched stays the same for all
+    /// proxies.
+    fn take(&mut self, name: &Arc<str>, kept: &[Group]) -> Option<Destination> {
         let old = self.destinations.remove(name)?;
         self.faults.remove(name);
-        for built in old.built() {
+        let goes = |group: &&Group| !kept.iter().any(|kept| Arc::ptr_eq(kept, group));
+        for built in old.groups.iter().filter(goes).flat_map(|group| group.iter()) {
             self.set.remove(built.type_url, &built.encoded.name);
+        }
+        for built in old.built() {
             for need in &built.links.needs {
                 if let Some(count) = self.needs.get_mut(need) {
                     *count -= 1;
@@ -181,8 +186,11 @@ impl Class {
     }
 
     fn put(&mut self, name: Arc<str>, new: Destination) {
-        for built in new.built() {
-            self.set.insert(built.type_url, built.encoded.clone());
+        for Built { type_url, encoded, .. } in new.built() {
+            let known = self.set.of(*type_url).get(&encoded.name);
+            if known.is_none_or(|known| !Arc::ptr_eq(known, encoded)) {
+                self.set.insert(*type_url, encoded.clone());
+            }
         }
         let mut faults = Vec::new();
         for built in new.built() {
@@ -223,7 +231,8 @@ pub(crate) fn clash(resource: &Arc<str>, other: &Arc<str>, address: &str) -> Fau
     Fault::Clash { resource: resource.clone(), other: other.clone(), address: address.to_owned() }
 }
 
-fn same(old: &[Group], new: &[Group]) -> bool {
+/// Whether these are the same groups, which is told without looking into them.
+pub(crate) fn same(old: &[Group], new: &[Group]) -> bool {
     old.len() == new.len() && old.iter().zip(new).all(|(old, new)| Arc::ptr_eq(old, new))
 }
 

@@ -12,7 +12,7 @@ use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
     check::{self, Fault},
     dns, inbound,
-    input::{self, Accept, Admin, Dns, Passthrough, ProbeEndpoint, Probes},
+    input::{self, Accept, Admin, Dns, DnsRecord, Passthrough, ProbeEndpoint, Probes},
     names,
     node::{NodeMetadata, features},
     passthrough, probes, secrets,
@@ -22,7 +22,7 @@ use kodiak_xds_stream::{ResourceSet, Snapshot, TypeUrl};
 use crate::{
     Labelled,
     cache::{Group, SecretInput},
-    class::{Class, ClassKey, clash, transparent},
+    class::{Class, ClassKey, clash, same, transparent},
     engine::Context,
     identity::{Leaf, LeafRequest, uris},
     mesh::{Permissions, View},
@@ -43,6 +43,17 @@ pub(crate) struct Proxy {
     /// How far its mesh was with mTLS when the snapshot was made.
     pub(crate) rollout: Arc<str>,
     pub(crate) leaf: Option<(Arc<str>, Arc<Leaf>)>,
+    own: Vec<Group>,
+    /// The names that `own` was made with.
+    records: Arc<[DnsRecord]>,
+    /// What the snapshot was put together from.
+    parts: Parts,
+}
+
+/// What the class had, and what the proxy had itself.
+#[derive(Default)]
+struct Parts {
+    class: ResourceSet,
     own: Vec<Group>,
 }
 
@@ -65,6 +76,8 @@ impl Proxy {
             rollout: Arc::default(),
             leaf: None,
             own: Vec::new(),
+            records: Arc::default(),
+            parts: Parts::default(),
         }
     }
 
@@ -76,11 +89,16 @@ impl Proxy {
     /// Whether anything is different: its set, its certificate or its faults.
     pub(crate) fn update(&mut self, subject: &Subject<'_>, own: bool, context: &mut Context<'_>) -> bool {
         let mut faults = Vec::new();
-        if own || self.metadata.dns_server(transparent(&subject.dataplane.spec)).is_some() {
+        // A table of names is long: whether it is another one is told by its place, not by its content.
+        let renamed = !Arc::ptr_eq(&self.records, &subject.class.records) && self.has_names(subject);
+        // What was at fault is looked at again, or its fault would be forgotten.
+        if own || renamed || !self.faults.is_empty() {
             self.own = self.own(subject, context, &mut faults);
+            self.records = subject.class.records.clone();
         }
         faults.extend(subject.class.faults.values().flatten().cloned());
-        let resources = assemble(subject.class, &self.own, &mut faults);
+        let before = self.snapshot.as_ref().map(|snapshot| (&snapshot.resources, &self.parts));
+        let resources = assemble(subject.class, &self.own, before, &mut faults);
         if !faults.is_empty() {
             let changed = faults != self.faults;
             self.faults = faults;
@@ -92,9 +110,15 @@ impl Proxy {
         }
         // A revision belongs to one step, so a step that changes nothing for this proxy is a new one too.
         self.snapshot = Some(Arc::new(Snapshot { revision: context.revision, resources }));
+        self.parts = Parts { class: subject.class.set.clone(), own: self.own.clone() };
         self.rollout = subject.view.token.clone();
         self.faults.clear();
         true
+    }
+
+    /// Whether it is told the names of services.
+    fn has_names(&self, subject: &Subject<'_>) -> bool {
+        self.metadata.dns_server(transparent(&subject.dataplane.spec)).is_some()
     }
 
     fn own(&mut self, subject: &Subject<'_>, context: &mut Context<'_>, faults: &mut Vec<Fault>) -> Vec<Group> {
@@ -275,16 +299,36 @@ fn accept(view: &View) -> Accept {
 }
 
 /// What the class has and what the proxy has, if they fit together.
-fn assemble(class: &Class, own: &[Group], faults: &mut Vec<Fault>) -> ResourceSet {
+///
+/// A type for which both are as before keeps its map: a thousand proxies whose endpoints change get no new listeners
+/// to hold and to compare.
+fn assemble(
+    class: &Class,
+    own: &[Group],
+    before: Option<(&ResourceSet, &Parts)>,
+    faults: &mut Vec<Fault>,
+) -> ResourceSet {
+    let before = before.filter(|(_, parts)| same(&parts.own, own));
+    let kept = |type_url: TypeUrl| {
+        let (resources, _) = before.filter(|(_, parts)| parts.class.of(type_url).ptr_eq(class.set.of(type_url)))?;
+        Some(resources.of(type_url))
+    };
     let mut set = class.set.clone();
+    for type_url in TypeUrl::ALL {
+        if let Some(resources) = kept(type_url) {
+            set.replace(type_url, resources.clone());
+        }
+    }
     let built = || own.iter().flat_map(|group| group.iter());
     let mut binds: Vec<(&String, &Arc<str>)> = Vec::new();
     for Built { type_url, encoded, links } in built() {
-        // Two inbounds in front of one workload share its cluster.
-        if set.of(*type_url).get(&encoded.name).is_some_and(|other| other != encoded) {
-            faults.push(own_fault(&encoded.name, "two resources have this name"));
+        if kept(*type_url).is_none() {
+            // Two inbounds in front of one workload share its cluster.
+            if set.of(*type_url).get(&encoded.name).is_some_and(|other| other != encoded) {
+                faults.push(own_fault(&encoded.name, "two resources have this name"));
+            }
+            set.insert(*type_url, encoded.clone());
         }
-        set.insert(*type_url, encoded.clone());
         faults.extend(check::own(&encoded.name, links));
         if let Some(address) = &links.binds {
             let other = binds.iter().find(|(bound, _)| *bound == address).map(|(_, name)| *name);

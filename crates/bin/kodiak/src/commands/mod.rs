@@ -39,7 +39,7 @@ pub(crate) async fn run(command: Command, session: &Session) -> anyhow::Result<E
         Command::Demo(args) => demo::run(*args, session).await,
         Command::Install(args) => install::run(args, session),
         Command::Uninstall(args) => install::undo(args, session),
-        Command::Bench(args) => bench::run(args).await,
+        Command::Bench(args) => bench::run(args, session).await,
         Command::Openapi => openapi::run(session),
         Command::Completion(args) => completion::run(&args, session),
         Command::Version => version::run(session).await,

@@ -52,6 +52,23 @@ fn a_new_endpoint_is_encoded_once_and_wakes_only_its_callers() {
 }
 
 #[test]
+fn what_a_change_does_not_touch_is_not_even_copied() {
+    let mut world = two_callers();
+    world.redirected("front", &[]);
+    world.assign_vips();
+    for proxy in ["web-1", "front"] {
+        let before = world.snapshot(proxy);
+        let port = if proxy == "front" { 8082 } else { 8081 };
+        world.dataplane("backend-2", dataplane("backend-2", &[inbound(port, "backend", "http")], &[]));
+        let after = world.snapshot(proxy);
+        assert_ne!(before.of(TypeUrl::Endpoint), after.of(TypeUrl::Endpoint), "{proxy}");
+        for kept in [TypeUrl::Cluster, TypeUrl::Listener] {
+            assert!(before.of(kept).ptr_eq(after.of(kept)), "{kept} of {proxy}");
+        }
+    }
+}
+
+#[test]
 fn equal_means_silent() {
     let mut world = two_callers();
     let again = world.dataplane("backend-1", dataplane("backend-1", &[inbound(8080, "backend", "http")], &[]));

@@ -3,10 +3,13 @@
 //! Machines differ and are shared: look at counts and ratios first, at times second.
 
 mod documents;
+mod folder;
+mod results;
 mod server;
 mod store;
+mod xds;
 
-use crate::exit::Exit;
+use crate::{exit::Exit, session::Session};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -18,10 +21,13 @@ pub(crate) struct Args {
 enum Bench {
     /// Load resources with `apply` into the embedded store, restart, read, list and watch them
     Store(store::Args),
+    /// Connect many simulated proxies to a control plane, and change what they have
+    Xds(xds::Args),
 }
 
-pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
     match args.bench {
         Bench::Store(args) => store::run(args).await,
+        Bench::Xds(args) => xds::run(args, session).await,
     }
 }

@@ -1,18 +1,13 @@
 //! `kodiak bench store`
 
-use std::{
-    fs,
-    path::Path,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::{fs, path::Path, time::Instant};
 
-use anyhow::Context as _;
 use kodiak_store::{Backend, Store, StoreConfig};
-use serde_json::{Map, Value, json};
 
 use super::{
     documents::{self, Counts},
+    folder::Folder,
+    results::{Results, as_f64, millis},
     server::Server,
 };
 use crate::exit::Exit;
@@ -34,26 +29,16 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// What was measured, in the order it is shown.
-#[derive(Default)]
-struct Results(Vec<(&'static str, &'static str, f64)>);
-
-impl Results {
-    fn add(&mut self, key: &'static str, what: &'static str, value: f64) {
-        self.0.push((key, what, value));
-    }
-}
-
 pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     let Args { dataplanes, services, policies, json } = args;
     let counts = Counts { dataplanes, services, policies };
     let folder = Folder::make()?;
     let mut results = Results::default();
     results.add("resources", "resources", as_f64(counts.total()));
-    load(counts, &folder.0, &mut results).await?;
-    restart(counts, &folder.0, &mut results).await?;
-    in_process(&folder.0, &mut results).await?;
-    show(&results, json);
+    load(counts, folder.path(), &mut results).await?;
+    restart(counts, folder.path(), &mut results).await?;
+    in_process(folder.path(), &mut results).await?;
+    results.show(json);
     Ok(Exit::Fine)
 }
 
@@ -65,13 +50,8 @@ async fn load(counts: Counts, folder: &Path, results: &mut Results) -> anyhow::R
     results.add("empty_start_ms", "start of an empty control plane, ms", millis(first_start));
     let commits_before = server.metric("kodiak_store_commits_total", "").await?;
     let started = Instant::now();
-    let output = Command::new(std::env::current_exe()?)
-        .args(["--cp", &format!("http://{}", server.api), "-q", "apply", "-f"])
-        .arg(&file)
-        .output()
-        .context("cannot run apply")?;
+    server.apply(&file)?;
     let took = started.elapsed();
-    anyhow::ensure!(output.status.success(), "apply failed: {}", String::from_utf8_lossy(&output.stderr));
     let commits = server.metric("kodiak_store_commits_total", "").await? - commits_before;
     let total = as_f64(counts.total());
     results.add("apply_s", "apply, s", took.as_secs_f64());
@@ -82,11 +62,7 @@ async fn load(counts: Counts, folder: &Path, results: &mut Results) -> anyhow::R
     let file_size = fs::metadata(folder.join("kodiak.redb"))?.len();
     results.add("file_mb", "file, MiB", as_f64(usize::try_from(file_size)?) / 1024.0 / 1024.0);
     let started = Instant::now();
-    let output = Command::new(std::env::current_exe()?)
-        .args(["--cp", &format!("http://{}", server.api), "-q", "apply", "-f"])
-        .arg(&file)
-        .output()?;
-    anyhow::ensure!(output.status.success(), "the second apply failed");
+    server.apply(&file)?;
     results.add("reapply_s", "apply again, nothing changed, s", started.elapsed().as_secs_f64());
     let after = server.metric("kodiak_store_commits_total", "").await? - commits_before;
     results.add("reapply_commits", "commits of that", after - commits);
@@ -149,48 +125,4 @@ async fn in_process(folder: &Path, results: &mut Results) -> anyhow::Result<()> 
     results.add("watch_ms", "time of that, ms", millis(started.elapsed()));
     store.close().await;
     Ok(())
-}
-
-fn show(results: &Results, as_json: bool) {
-    for (_, what, value) in &results.0 {
-        let digits = if value.fract() == 0.0 { 0 } else { 3 };
-        println!("{what:40} {value:>12.digits$}");
-    }
-    if as_json {
-        let number = |value: f64| if value.fract() == 0.0 { json!(whole(value)) } else { json!(value) };
-        let rows = results.0.iter().map(|(key, _, value)| ((*key).to_owned(), number(*value)));
-        let object: Map<String, Value> = rows.collect();
-        println!("{}", Value::Object(object));
-    }
-}
-
-/// A folder that is gone when the measuring is over.
-struct Folder(std::path::PathBuf);
-
-impl Folder {
-    fn make() -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("kodiak-bench-{}", std::process::id()));
-        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1000.0
-}
-
-#[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
-fn as_f64(count: usize) -> f64 {
-    count as f64
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "counts are far below 2^53")]
-fn whole(count: f64) -> i64 {
-    count as i64
 }

@@ -1,0 +1,81 @@
+//! One change, and what it cost.
+
+use std::time::{Duration, Instant};
+
+use hyper::Method;
+use serde_json::Value;
+
+use super::{
+    super::{
+        results::{Results, millis},
+        server::Server,
+    },
+    crowd::Crowd,
+};
+
+/// What the control plane has counted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Counted {
+    pub(super) encoded: f64,
+    pub(super) woken: f64,
+    pub(super) bytes: f64,
+}
+
+impl Counted {
+    pub(super) async fn now(server: &Server) -> anyhow::Result<Self> {
+        let metrics = server.metrics().await?;
+        Ok(Self {
+            encoded: metrics.sum("kodiak_xds_resources_encoded_total", ""),
+            woken: metrics.sum("kodiak_xds_proxies_woken_total", ""),
+            bytes: metrics.sum("kodiak_xds_sent_bytes_total", ""),
+        })
+    }
+
+    pub(super) fn since(self, before: Self) -> Self {
+        let Self { encoded, woken, bytes } = before;
+        Self { encoded: self.encoded - encoded, woken: self.woken - woken, bytes: self.bytes - bytes }
+    }
+}
+
+pub(super) struct Change {
+    counted: Counted,
+    cpu: f64,
+    /// Of each proxy, sorted.
+    times: Vec<Duration>,
+}
+
+impl Change {
+    /// Writes, and waits until all proxies have what follows.
+    pub(super) async fn measure(
+        server: &Server,
+        crowd: &mut Crowd,
+        path: &str,
+        document: &Value,
+    ) -> anyhow::Result<Self> {
+        let (before, cpu) = (Counted::now(server).await?, server.cpu()?);
+        let start = Instant::now();
+        server.write_api(Method::PUT, path, document).await?;
+        let times = crowd.changed(start).await?;
+        let cpu = server.cpu()? - cpu;
+        Ok(Self { counted: Counted::now(server).await?.since(before), cpu, times })
+    }
+
+    /// Of several alike. Times are those of the run in the middle; counts are those of the first, because what was
+    /// encoded once may be remembered.
+    pub(super) fn report(mut runs: Vec<Self>, key: &str, what: &str, results: &mut Results) {
+        let Some(Counted { encoded, woken, bytes }) = runs.first().map(|run| run.counted) else { return };
+        runs.sort_by_key(|run| run.times.last().copied());
+        let Self { cpu, times, .. } = runs.swap_remove(runs.len() / 2);
+        let at = |hundredths: usize| times.get(times.len() * hundredths / 100).or(times.last()).copied();
+        let mut add = |field: &str, unit: &str, value: f64| {
+            results.add(format!("{key}.{field}"), format!("{what}: {unit}"), value);
+        };
+        add("encoded", "resources encoded", encoded);
+        add("woken", "proxies woken", woken);
+        add("bytes", "bytes", bytes);
+        add("p50_ms", "p50, ms", millis(at(50).unwrap_or_default()));
+        add("p99_ms", "p99, ms", millis(at(99).unwrap_or_default()));
+        add("max_ms", "last proxy, ms", millis(at(100).unwrap_or_default()));
+        add("server_cpu_s", "time of the control plane, s", cpu);
+    }
+}

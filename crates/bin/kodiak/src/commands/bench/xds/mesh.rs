@@ -1,0 +1,104 @@
+//! The mesh of the measurement: services, their instances, and what changes.
+
+use std::fmt::Write as _;
+
+use kodiak_envoy::envoy::config::core::v3::Node;
+use kodiak_xds::{
+    names,
+    node::{NodeMetadata, Redirect, TransparentProxy, features},
+};
+use serde_json::{Value, json};
+
+pub(super) const MESH: &str = "default";
+/// Clusters of services are told by it from those that a proxy has for itself.
+pub(super) const SERVICE_PREFIX: &[u8] = b"svc-";
+/// An instance of the first service that has no proxy. When it moves, nothing changes but the endpoints of that service.
+pub(super) const MOVING: &str = "moving";
+
+/// The Dataplanes of all services and all proxies: one for each service, and more when there are more proxies.
+pub(super) fn dataplanes(proxies: usize, services: usize) -> String {
+    let mut text = String::new();
+    for n in 0..proxies.max(services) {
+        let document = dataplane(&name(n), &address(n), 8080, n % services);
+        let _ = writeln!(text, "---\n{document}");
+    }
+    let _ = writeln!(text, "---\n{}", moving(0));
+    text
+}
+
+/// The instance that moves, after so many moves.
+pub(super) fn moving(moves: usize) -> Value {
+    dataplane(MOVING, "10.255.0.1", 20_000 + moves, 0)
+}
+
+fn dataplane(name: &str, address: &str, port: usize, service: usize) -> Value {
+    json!({
+        "type": "Dataplane",
+        "mesh": MESH,
+        "name": name,
+        "labels": { "app": format!("svc-{service}") },
+        "networking": {
+            "address": address,
+            "inbound": [{
+                "port": port,
+                "servicePort": 18080,
+                "tags": { "kuma.io/service": format!("svc-{service}"), "kuma.io/protocol": "http", "version": "v1" },
+            }],
+        },
+    })
+}
+
+pub(super) fn mesh(mtls: bool, passthrough: bool) -> Value {
+    let mut mesh = json!({
+        "type": "Mesh",
+        "name": MESH,
+        "networking": { "outbound": { "passthrough": passthrough } },
+    });
+    if mtls {
+        mesh["mtls"] = json!({ "enabledBackend": "ca-1", "backends": [{ "name": "ca-1", "type": "builtin" }] });
+    }
+    mesh
+}
+
+/// What a proxy says of itself: redirected, as `kodiak dp run --transparent-proxy` has it.
+pub(super) fn node(n: usize, dns: bool) -> Node {
+    let workdir = format!("/tmp/kodiak-dp-{n}");
+    let enabled = |port: u32| Redirect { enabled: true, port: Some(port) };
+    let metadata = NodeMetadata {
+        features: [
+            features::DELTA,
+            features::REUSE_PORT,
+            features::STRICT_INBOUND_PORTS,
+            features::EMBEDDED_DNS,
+            features::TRANSPARENT_PROXY_IN_METADATA,
+        ]
+        .map(str::to_owned)
+        .into(),
+        admin_port: Some(9901),
+        admin_socket: Some(names::admin_socket(&workdir)),
+        readiness_port: Some(9902),
+        workdir: Some(workdir),
+        transparent_proxy: Some(TransparentProxy {
+            inbound: enabled(15006),
+            outbound: enabled(15001),
+            dns: if dns { enabled(15053) } else { Redirect::default() },
+            ip_family_mode: Some("ipv4".to_owned()),
+        }),
+        ..NodeMetadata::default()
+    };
+    Node { id: format!("{MESH}.{}", name(n)), metadata: Some(metadata.write()), ..Node::default() }
+}
+
+fn name(n: usize) -> String {
+    format!("dp-{n}")
+}
+
+fn address(n: usize) -> String {
+    format!("10.{}.{}.{}", n / 62_500 % 250, n / 250 % 250, n % 250 + 1)
+}
+
+/// Whether this is the listener of a service.
+pub(super) fn is_service_listener(name: &[u8]) -> bool {
+    let passthrough = [names::OUTBOUND_PASSTHROUGH_IPV4, names::OUTBOUND_PASSTHROUGH_IPV6];
+    name.starts_with(b"outbound:") && passthrough.iter().all(|other| other.as_bytes() != name)
+}

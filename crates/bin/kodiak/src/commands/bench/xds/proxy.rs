@@ -1,0 +1,252 @@
+//! One simulated proxy: a connection of its own, and the requests that Envoy would send.
+
+use std::{net::SocketAddr, sync::Arc, time::Instant};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::{
+    Request, Response,
+    body::{Frame, Incoming},
+    client::conn::http2,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use kodiak_envoy::envoy::config::core::v3::Node;
+use kodiak_xds::names;
+use kodiak_xds_stream::TypeUrl;
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::{
+    net::TcpStream,
+    sync::{OwnedSemaphorePermit, mpsc},
+};
+use tokio_rustls::TlsConnector;
+
+use super::{
+    mesh::{MESH, SERVICE_PREFIX, is_service_listener},
+    requests::{Answered, Protocol, write_name},
+    scan::{Part, Scanner},
+};
+
+/// So much a control plane may send ahead; Envoy's default is larger still.
+const WINDOW: u32 = 4 * 1024 * 1024;
+
+/// The certificate of a proxy, and the authorities that it believes.
+const SECRETS: usize = 2;
+
+/// What all proxies have in common.
+pub(super) struct Shared {
+    pub(super) address: SocketAddr,
+    pub(super) tls: Arc<ClientConfig>,
+    pub(super) token: String,
+    pub(super) protocol: Protocol,
+    pub(super) services: usize,
+    pub(super) mtls: bool,
+}
+
+/// What a proxy tells those who measure.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// It has all that it should have, for the first time.
+    Served,
+    /// It was told of a change after that.
+    Changed(Instant),
+    Failed(anyhow::Error),
+}
+
+/// A proxy while it is connected.
+struct Proxy {
+    protocol: Protocol,
+    services: usize,
+    requests: mpsc::UnboundedSender<Bytes>,
+    /// The names of endpoints that it asks for, as they stand in a request, and how many.
+    names: Vec<u8>,
+    named: usize,
+    secret_names: Vec<u8>,
+    assignments: usize,
+    listeners: usize,
+    secrets: usize,
+    asked_for_listeners: bool,
+    served: bool,
+    /// The response that is being read.
+    reading: Reading,
+}
+
+#[derive(Default)]
+struct Reading {
+    type_url: Option<TypeUrl>,
+    version: String,
+    nonce: String,
+    resources: usize,
+    removed: usize,
+    /// Those that are of a service, and the names of clusters among them.
+    counted: usize,
+    clusters: Vec<u8>,
+}
+
+/// Connects, then stays until the stream ends, which it should not. `starting` is let go once it is connected.
+pub(super) async fn run(
+    shared: &Shared,
+    node: Node,
+    starting: OwnedSemaphorePermit,
+    tell: impl Fn(Event),
+) -> anyhow::Result<()> {
+    let (requests, response) = open(shared).await?;
+    drop(starting);
+    let mut secret_names = Vec::new();
+    if shared.mtls {
+        write_name(names::identity_secret(MESH).as_bytes(), &mut secret_names);
+        write_name(names::authority_secret(MESH).as_bytes(), &mut secret_names);
+    }
+    let mut proxy = Proxy {
+        protocol: shared.protocol,
+        services: shared.services,
+        requests,
+        names: Vec::new(),
+        named: 0,
+        secret_names,
+        assignments: 0,
+        listeners: 0,
+        secrets: 0,
+        asked_for_listeners: false,
+        served: false,
+        reading: Reading::default(),
+    };
+    proxy.send(Some(&node), TypeUrl::Cluster, &[], &Answered::default());
+    drop(node);
+    proxy.read(response, tell).await
+}
+
+async fn open(shared: &Shared) -> anyhow::Result<(mpsc::UnboundedSender<Bytes>, Response<Incoming>)> {
+    let stream = TcpStream::connect(shared.address).await.context("cannot connect")?;
+    stream.set_nodelay(true)?;
+    let name = ServerName::from(shared.address.ip());
+    let stream = TlsConnector::from(shared.tls.clone()).connect(name, stream).await.context("no TLS")?;
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
+    let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let (requests, mut receiver) = mpsc::unbounded_channel::<Bytes>();
+    let frames = futures_util::stream::poll_fn(move |context| {
+        receiver.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok::<_, std::io::Error>(Frame::data(bytes))))
+    });
+    let request = Request::post(format!("https://{}{}", shared.address, shared.protocol.path()))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("authorization", &shared.token)
+        .body(StreamBody::new(frames))?;
+    let response = sender.send_request(request).await?;
+    Ok((requests, response))
+}
+
+impl Proxy {
+    async fn read(&mut self, mut response: Response<Incoming>, tell: impl Fn(Event)) -> anyhow::Result<()> {
+        let mut scanner = Scanner::default();
+        while let Some(frame) = response.frame().await {
+            match frame?.into_data() {
+                Ok(data) => {
+                    let mut outcome = Ok(());
+                    scanner.push(&data, |part| match part {
+                        Part::Field { number, content } => self.field(number, content),
+                        Part::End => outcome = self.take(&tell),
+                    })?;
+                    outcome?;
+                }
+                Err(frame) => anyhow::bail!("the stream ended: {:?}", frame.into_trailers().unwrap_or_default()),
+            }
+        }
+        anyhow::bail!("the stream ended without a reason")
+    }
+
+    fn field(&mut self, number: u64, content: &[u8]) {
+        let text = || String::from_utf8_lossy(content);
+        match (number, self.protocol) {
+            (1, _) => self.reading.version = text().into_owned(),
+            (2, _) => self.resource(content),
+            (4, _) => self.reading.type_url = TypeUrl::ALL.into_iter().find(|each| *text() == *each.as_str()),
+            (5, _) => self.reading.nonce = text().into_owned(),
+            (6, Protocol::Delta) => self.reading.removed += 1,
+            _ => (),
+        }
+    }
+
+    /// Responses say their type before their resources.
+    fn resource(&mut self, resource: &[u8]) {
+        self.reading.resources += 1;
+        if self.served {
+            return;
+        }
+        let name = self.protocol.name(resource);
+        let counts = match self.reading.type_url {
+            Some(TypeUrl::Cluster) => name.starts_with(SERVICE_PREFIX),
+            Some(TypeUrl::Listener) => is_service_listener(name),
+            _ => true,
+        };
+        if counts {
+            self.reading.counted += 1;
+        }
+        if counts && self.reading.type_url == Some(TypeUrl::Cluster) {
+            write_name(name, &mut self.reading.clusters);
+        }
+    }
+
+    /// A response is there in full: acknowledges it, and asks for what Envoy would ask for then.
+    fn take(&mut self, tell: &impl Fn(Event)) -> anyhow::Result<()> {
+        let Reading { type_url, version, nonce, resources, removed, counted, clusters } =
+            std::mem::take(&mut self.reading);
+        let type_url = type_url.context("a response has no type, or one that nobody asked for")?;
+        if !self.served {
+            self.count(type_url, counted, clusters);
+        }
+        let repeated = match (self.protocol, type_url) {
+            (Protocol::StateOfTheWorld, TypeUrl::Endpoint) => &self.names,
+            (Protocol::StateOfTheWorld, TypeUrl::Secret) => &self.secret_names,
+            _ => &Vec::new(),
+        };
+        self.send(None, type_url, repeated, &Answered { version: &version, nonce: &nonce });
+        // Envoy asks for listeners when its clusters are warm.
+        if self.assignments >= self.services && !self.asked_for_listeners {
+            self.asked_for_listeners = true;
+            self.send(None, TypeUrl::Listener, &[], &Answered::default());
+        }
+        if self.served {
+            if resources + removed > 0 {
+                tell(Event::Changed(Instant::now()));
+            }
+        } else if self.has_all() {
+            self.served = true;
+            tell(Event::Served);
+        }
+        Ok(())
+    }
+
+    /// Takes note of what came, and asks for the endpoints of new clusters.
+    fn count(&mut self, type_url: TypeUrl, counted: usize, clusters: Vec<u8>) {
+        let whole = self.protocol == Protocol::StateOfTheWorld;
+        match type_url {
+            TypeUrl::Cluster if self.named < self.services && counted > 0 => {
+                self.send(None, TypeUrl::Endpoint, &clusters, &Answered::default());
+                if !self.secret_names.is_empty() {
+                    self.send(None, TypeUrl::Secret, &self.secret_names, &Answered::default());
+                }
+                self.named = if whole { counted } else { self.named + counted };
+                if whole {
+                    self.names = clusters;
+                }
+            }
+            TypeUrl::Listener => self.listeners = if whole { counted } else { self.listeners + counted },
+            TypeUrl::Endpoint => self.assignments += counted,
+            TypeUrl::Secret => self.secrets += counted,
+            TypeUrl::Cluster | TypeUrl::Route => (),
+        }
+    }
+
+    fn has_all(&self) -> bool {
+        let has_secrets = self.secrets >= SECRETS || self.secret_names.is_empty();
+        self.assignments >= self.services && self.listeners >= self.services && has_secrets
+    }
+
+    /// When the stream has ended, whoever reads finds out.
+    fn send(&self, node: Option<&Node>, type_url: TypeUrl, names: &[u8], answered: &Answered<'_>) {
+        let _ = self.requests.send(self.protocol.request(node, type_url, names, answered));
+    }
+}

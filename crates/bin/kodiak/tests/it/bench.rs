@@ -1,0 +1,52 @@
+//! Measuring, in small: that all is counted, never how long it took.
+
+use serde_json::Value;
+
+use crate::Kodiak;
+
+/// The object in the last line.
+fn measured(args: &str) -> Value {
+    let arguments: Vec<_> = ["bench", "xds", "--json", "--idle", "0"].into_iter().chain(args.split(' ')).collect();
+    let ran = Kodiak::new().run(&arguments).is(0);
+    serde_json::from_str(ran.out.lines().last().unwrap()).unwrap()
+}
+
+#[track_caller]
+fn check(measured: &Value, proxies: u64, services: u64) {
+    for key in ["served_s", "bytes", "server_cpu_s", "server_rss_mb", "encoded"] {
+        assert!(measured[key].is_number(), "{key}: {measured}");
+    }
+    assert_eq!((measured["proxies"].as_u64(), measured["services"].as_u64()), (Some(proxies), Some(services)));
+    for change in ["endpoint_change", "mesh_change"] {
+        for key in ["bytes", "p50_ms", "p99_ms", "max_ms"] {
+            assert!(measured[change][key].is_number(), "{change}.{key}: {measured}");
+        }
+        assert!(measured[change]["bytes"].as_u64() > Some(0), "{measured}");
+        assert_eq!(measured[change]["woken"], proxies, "{measured}");
+    }
+    assert_eq!(measured["endpoint_change"]["encoded"], 1, "{measured}");
+    assert!(measured["mesh_change"]["encoded"].as_u64() > Some(0), "{measured}");
+}
+
+#[test]
+fn a_change_of_an_endpoint_is_one_resource_for_all_proxies() {
+    check(&measured("--proxies 20 --services 30 --changes 2"), 20, 30);
+}
+
+#[test]
+fn more_proxies_than_services_are_further_instances() {
+    check(&measured("--proxies 7 --services 3 --changes 1 --mtls --dns"), 7, 3);
+}
+
+#[test]
+fn the_state_of_the_world_is_measured_too() {
+    check(&measured("--proxies 5 --services 8 --changes 1 --mtls --sotw"), 5, 8);
+}
+
+#[test]
+fn nobody_to_measure_is_refused() {
+    let kodiak = Kodiak::new();
+    for wrong in ["--proxies", "--services", "--changes"] {
+        kodiak.run(&["bench", "xds", wrong, "0"]).is(2);
+    }
+}
