@@ -44,8 +44,10 @@ pub(crate) struct Writer {
     pub(crate) drain: CancellationToken,
 }
 
-/// Ends with the drain, or with an error.
-pub(crate) async fn run(writer: Writer) -> anyhow::Result<()> {
+/// Ends with the drain, with an error, or when it is dropped.
+pub(crate) async fn run(mut writer: Writer) -> anyhow::Result<()> {
+    writer.drain = writer.drain.child_token();
+    let _dropped = writer.drain.clone().drop_guard();
     let runtime = tokio::runtime::Handle::current();
     let (ended, end) = oneshot::channel();
     std::thread::Builder::new()
