@@ -274,7 +274,11 @@ fn assemble(class: &Class, own: &[Group], faults: &mut Vec<Fault>) -> ResourceSe
     let mut set = class.set.clone();
     let built = || own.iter().flat_map(|group| group.iter());
     let mut binds: Vec<(&String, &Arc<str>)> = Vec::new();
-    for Built { type_url, encoded, links } in built() {
+    // Nobody asks for secrets that nothing uses, and whoever waits for that would wait for ever.
+    let needs = built().flat_map(|built| &built.links.needs).chain(class.needs.keys());
+    let needs_secrets = needs.into_iter().any(|(type_url, _)| *type_url == TypeUrl::Secret);
+    let used = |built: &&Built| needs_secrets || built.type_url != TypeUrl::Secret;
+    for Built { type_url, encoded, links } in built().filter(used) {
         if set.of(*type_url).contains_key(&encoded.name) {
             faults.push(own_fault(&encoded.name, "two resources have this name"));
         }

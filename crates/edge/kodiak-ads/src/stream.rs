@@ -139,7 +139,7 @@ impl<W: Wire> Carrier<'_, W> {
         let stream = &self.stream;
         // Who has asked for nothing yet lacks nothing, but has nothing either.
         let asked = || TypeUrl::ALL.into_iter().any(|type_url| stream.is_subscribed(type_url));
-        let settled = self.unsettled.take_if(|_| asked() && stream.is_settled());
+        let settled = self.unsettled.take_if(|_| asked() && stream.is_settled() && !stream.lacks_secrets());
         let counters = TypeUrl::ALL.map(|type_url| (type_url, stream.counters(type_url)));
         self.session.report.report(StreamReport { counters, settled, bytes: self.outbox.bytes() });
     }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     documents::{self, ROLLOUT},
     leader::{PAUSE, leads},
-    progress::{Meshes, Step},
+    progress::{Meshes, Progress, Step},
 };
 
 /// How often somebody who waits is told for whom.
@@ -46,7 +46,7 @@ fn gather(first: &Change, watch: &mut Watch, meshes: &mut Meshes) -> Result<BTre
 
 async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<str>>) {
     for mesh in std::mem::take(unfinished) {
-        let step = meshes.get(&mesh).map_or(Step::Done, |progress| progress.step());
+        let step = meshes.get(&mesh).map_or(Step::Done, Progress::step);
         let next = match step {
             Step::Done => continue,
             Step::Wait(_) => {
@@ -70,7 +70,7 @@ async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<s
 
 fn report(meshes: &Meshes, unfinished: &BTreeSet<Arc<str>>) {
     for mesh in unfinished {
-        if let Some(Step::Wait(proxies)) = meshes.get(mesh).map(|progress| progress.step()) {
+        if let Some(Step::Wait(proxies)) = meshes.get(mesh).map(Progress::step) {
             let (count, first) = (proxies.len(), proxies.first().map(ToString::to_string).unwrap_or_default());
             tracing::info!(
                 mesh = &**mesh,
