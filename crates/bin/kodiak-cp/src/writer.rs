@@ -28,8 +28,8 @@ use crate::{
 const QUIET: Duration = Duration::from_millis(2);
 /// but not longer than this.
 const MAX: Duration = Duration::from_millis(50);
-/// How often to look for certificates that are due.
-const TICK: Duration = Duration::from_secs(10);
+/// How often to look for certificates that are due. The shortest lives for two seconds.
+const TICK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Writer {
     pub(crate) store: Store,

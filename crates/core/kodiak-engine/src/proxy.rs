@@ -310,6 +310,8 @@ fn assemble(
 ) -> ResourceSet {
     let before = before.filter(|(_, parts)| same(&parts.own, own));
     let kept = |type_url: TypeUrl| {
+        // Whether there are secrets depends on what needs them.
+        let before = before.filter(|_| type_url != TypeUrl::Secret);
         let (resources, _) = before.filter(|(_, parts)| parts.class.of(type_url).ptr_eq(class.set.of(type_url)))?;
         Some(resources.of(type_url))
     };
@@ -321,7 +323,11 @@ fn assemble(
     }
     let built = || own.iter().flat_map(|group| group.iter());
     let mut binds: Vec<(&String, &Arc<str>)> = Vec::new();
-    for Built { type_url, encoded, links } in built() {
+    // Nobody asks for secrets that nothing uses, and whoever waits for that would wait for ever.
+    let needs = built().flat_map(|built| &built.links.needs).chain(class.needs.keys());
+    let needs_secrets = needs.into_iter().any(|(type_url, _)| *type_url == TypeUrl::Secret);
+    let used = |built: &&Built| needs_secrets || built.type_url != TypeUrl::Secret;
+    for Built { type_url, encoded, links } in built().filter(used) {
         if kept(*type_url).is_none() {
             // Two inbounds in front of one workload share its cluster.
             if set.of(*type_url).get(&encoded.name).is_some_and(|other| other != encoded) {

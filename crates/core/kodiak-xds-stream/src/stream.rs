@@ -113,6 +113,13 @@ impl<S: Subscription> Stream<S> {
         self.snapshot.as_deref().is_some_and(settled)
     }
 
+    /// Whether there are secrets and the client has not asked for any yet. Envoy acknowledges a listener before it asks
+    /// for the secrets that the listener waits for, so it is not done then.
+    pub fn lacks_secrets(&self) -> bool {
+        let has_secrets = |snapshot: &Snapshot| !snapshot.of(TypeUrl::Secret).is_empty();
+        self.snapshot.as_deref().is_some_and(has_secrets) && !self.is_subscribed(TypeUrl::Secret)
+    }
+
     fn of(&self, type_url: TypeUrl) -> &S {
         &self.subscriptions[type_url.index()]
     }

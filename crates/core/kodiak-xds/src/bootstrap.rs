@@ -28,6 +28,7 @@ use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
 use kodiak_envoy::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use kodiak_envoy::google::protobuf::{Struct, Value, value::Kind};
 use kodiak_envoy::{any, duration};
+use serde_json::Value as Json;
 
 use crate::clusters::{self, Http};
 use crate::input::AdminEndpoint;
@@ -181,8 +182,26 @@ impl Bootstrap {
 
 /// For people, and for Envoy too.
 pub fn to_yaml(bootstrap: &envoy::Bootstrap) -> String {
-    let json = kodiak_envoy::json::to_json(bootstrap).expect("all messages in a bootstrap that was built are known");
+    let mut json =
+        kodiak_envoy::json::to_json(bootstrap).expect("all messages in a bootstrap that was built are known");
+    write_whole_numbers(&mut json);
     kodiak_model::yaml::to_string(&json)
+}
+
+/// Numbers in metadata are floats, and Envoy reads `15001.0` in YAML as text, which is no port for whoever gets it back.
+fn write_whole_numbers(json: &mut Json) {
+    match json {
+        Json::Number(number) if number.is_f64() => {
+            // Display of a whole number has no fraction, and that of others does not parse.
+            let whole = number.as_f64().and_then(|number| number.to_string().parse::<i64>().ok());
+            if let Some(whole) = whole {
+                *json = whole.into();
+            }
+        }
+        Json::Array(values) => values.iter_mut().for_each(write_whole_numbers),
+        Json::Object(fields) => fields.values_mut().for_each(write_whole_numbers),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => (),
+    }
 }
 
 /// Envoy waits for its first resources however long they take: without them it could only refuse.
@@ -336,6 +355,13 @@ mod tests {
         bootstrap.metadata.workdir = None;
         assert_eq!(at(&bootstrap.message(), "/staticResources/clusters/1"), Json::Null);
         assert!(!format!("{bootstrap:?}").contains("token"));
+    }
+
+    #[test]
+    fn whole_numbers_have_no_fraction() {
+        let mut json = serde_json::json!({ "port": 15001.0, "list": [0.5, -2.0, 1e300], "count": 3 });
+        write_whole_numbers(&mut json);
+        assert_eq!(json, serde_json::json!({ "port": 15001, "list": [0.5, -2, 1e300], "count": 3 }));
     }
 
     #[test]

@@ -19,6 +19,9 @@ use kodiak_store::{Record, Snapshot};
 
 use crate::{Authorities, hash, period::DEFAULT_LIFETIME, told};
 
+/// The type of backends whose authority we make.
+const BUILTIN: &str = "builtin";
+
 /// One backend of a mesh that can sign.
 pub(crate) struct Authority {
     pub(crate) ca: CaPair,
@@ -34,6 +37,8 @@ pub(crate) struct Authority {
 pub(crate) struct Cache(BTreeMap<(Arc<str>, Arc<str>), Cached>);
 
 struct Cached {
+    /// As the Mesh listed it last.
+    backend: MtlsBackend,
     mesh_revision: u64,
     sources: AuthoritySources,
     stamps: [Stamp; 2],
@@ -86,7 +91,7 @@ pub(crate) fn of_backend(
         if let Some(cached) = cached.filter(|cached| cached.is_current(snapshot, record)) {
             return Ok(cached.authority.clone());
         }
-        cached.map(|cached| cached.authority.clone())
+        cached.map(|cached| (cached.backend.clone(), cached.authority.clone()))
     };
     let read = read(snapshot, record, backend, before.as_ref());
     let cache = &mut authorities.made().authorities.0;
@@ -117,20 +122,27 @@ fn read(
     snapshot: &Snapshot,
     record: &Record,
     backend: &str,
-    before: Option<&Arc<Authority>>,
+    before: Option<&(MtlsBackend, Arc<Authority>)>,
 ) -> Result<Cached, String> {
     let name = &record.key.name;
     let mesh: Mesh = spec_of(record).ok_or("the mesh cannot be read; apply it again")?;
     let mut backends = mesh.mtls.iter().flat_map(|mtls| &mtls.backends);
-    let backend = backends.find(|found| found.name == backend).ok_or("it is not listed; add it to mtls.backends")?;
-    let sources = authority_sources(name, backend)?;
+    // mTLS is turned off in steps, and its authority is needed until the last one, also when it is listed no longer.
+    let backend = backends
+        .find(|found| found.name == backend)
+        .cloned()
+        .or_else(|| before.map(|(backend, _)| backend.clone()))
+        .or_else(|| builtin(snapshot, name, backend))
+        .ok_or("it is not listed; add it to mtls.backends")?;
+    let sources = authority_sources(name, &backend)?;
     // Before the bytes: what changes in between is then seen the next time.
     let stamps = stamps(snapshot, name, &sources);
     let cert = load_source(snapshot, name, &sources.cert)?;
     let key = load_source(snapshot, name, &sources.key)?;
     let content = hash::of_words([cert.as_slice(), key.as_slice()]);
-    let lifetime = lifetime(backend);
+    let lifetime = lifetime(&backend);
     // Another change of the mesh is no reason to make all certificates anew.
+    let before = before.map(|(_, authority)| authority);
     let same = before.filter(|before| before.content == content && before.lifetime == lifetime);
     let authority = if let Some(same) = same {
         same.clone()
@@ -139,7 +151,15 @@ fn read(
         let roots = ca.roots_pem().into();
         Arc::new(Authority { ca, roots, lifetime, content })
     };
-    Ok(Cached { mesh_revision: record.revision, sources, stamps, authority })
+    Ok(Cached { backend, mesh_revision: record.revision, sources, stamps, authority })
+}
+
+/// The authority that was made for a backend is still there.
+fn builtin(snapshot: &Snapshot, mesh: &str, name: &str) -> Option<MtlsBackend> {
+    let backend = MtlsBackend { name: name.to_owned(), backend_type: BUILTIN.to_owned(), ..MtlsBackend::default() };
+    let sources = authority_sources(mesh, &backend).ok()?;
+    let is_there = |source| matches!(stamp(snapshot, mesh, source), Stamp::Secret(Some(_)));
+    (is_there(&sources.cert) && is_there(&sources.key)).then_some(backend)
 }
 
 fn lifetime(backend: &MtlsBackend) -> Duration {

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::{
-    Registry,
+    Registry, arrival,
     credential::{self, Proof},
     dataplane::{self, Brought},
     insight::{Due, Observation},
@@ -45,11 +45,9 @@ impl Registry {
         let _registering = self.0.registering.read().await;
         let (proof, brought) = self.authenticate(&key, metadata.resource.as_deref(), &hello.credential)?;
         let from_metadata = brought.is_some();
-        let registered = match brought {
-            Some(brought) => self.register(&key, brought).await,
-            None => self.undrain(&key).await,
-        };
-        registered.map_err(|refusal| not_registered(&refusal))?;
+        if let Some(brought) = brought {
+            self.register(&key, brought).await.map_err(|refusal| not_registered(&refusal))?;
+        }
         let session = self.open(key.clone(), &hello, metadata, &proof, from_metadata);
         // Its token may have been revoked meanwhile, when there was no stream yet to be closed.
         self.recheck_proxy(&key);
@@ -57,16 +55,26 @@ impl Registry {
     }
 
     async fn register(&self, key: &ProxyKey, brought: Brought) -> Result<(), Refusal> {
-        let is_new = self.0.catalog.store().get(&key.dataplane()).is_none();
+        let stored = dataplane::stored(&self.0.catalog.store().snapshot(), key);
+        let is_new = stored.is_none();
         if is_new {
             self.expect_arrival(key);
         }
-        let target = Target { kind: dataplane::kind(), mesh: &key.mesh, name: &key.name };
-        let outcome = self.0.catalog.put(target, brought.document, false).await;
-        if is_new && outcome.is_err() {
-            self.forget_arrival(key);
+        let Brought { document, mut in_force } = brought;
+        let held_back = arrival::hold_back(&mut in_force.spec, stored.as_ref().map(|stored| &stored.spec));
+        let outcome = if held_back.is_empty() {
+            let target = Target { kind: dataplane::kind(), mesh: &key.mesh, name: &key.name };
+            self.0.catalog.put(target, document, false).await.map(drop)
+        } else {
+            self.replace(key, &in_force).await
+        };
+        match &outcome {
+            Ok(()) if held_back.is_empty() => drop(self.state().drained.remove(key)),
+            Ok(()) => drop(self.state().drained.insert(key.clone(), held_back)),
+            Err(_) if is_new => self.forget_arrival(key),
+            Err(_) => (),
         }
-        outcome.map(drop)
+        outcome
     }
 
     /// The token must be good for the Dataplane that will be in force.
@@ -160,6 +168,7 @@ impl Registry {
             rollout: Rollout::default(),
             types,
             settled: None,
+            arriving: false,
             bytes: 0,
             faults: Vec::new(),
         };

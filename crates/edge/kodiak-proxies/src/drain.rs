@@ -40,9 +40,17 @@ impl Registry {
         }
         let inbounds = stored.spec.networking.iter_mut().flat_map(|networking| &mut networking.inbound);
         let before: Vec<_> = inbounds.filter(|inbound| inbound.is_ready()).map(drain_inbound).collect();
-        // A second request finds nothing to remember.
-        if !before.is_empty() {
-            self.state().drained.insert(key.clone(), before);
+        {
+            let mut state = self.state();
+            // A second request finds nothing to remember.
+            if !before.is_empty() {
+                state.drained.insert(key.clone(), before);
+            }
+            // Whoever goes before it has arrived is not welcomed any more.
+            state.welcome.remove(&key);
+            if let Some(stream) = state.streams.get_mut(&key) {
+                stream.arriving = false;
+            }
         }
         match self.replace(&key, &stored).await {
             Ok(()) => json_reply(&json!({})),
@@ -51,9 +59,9 @@ impl Registry {
         }
     }
 
-    /// A proxy is back that did not bring its Dataplane: the inbounds that it had drained are as they were.
+    /// The inbounds that were held back are as they were.
     pub(crate) async fn undrain(&self, key: &ProxyKey) -> Result<(), Refusal> {
-        let Some(before) = self.state().drained.remove(key) else { return Ok(()) };
+        let Some(before) = self.state().drained.get(key).cloned() else { return Ok(()) };
         let snapshot = self.0.catalog.store().snapshot();
         let Some(mut stored) = dataplane::stored(&snapshot, key) else { return Ok(()) };
         for inbound in stored.spec.networking.iter_mut().flat_map(|networking| &mut networking.inbound) {
@@ -62,10 +70,12 @@ impl Registry {
                 inbound.health.clone_from(&before.health);
             }
         }
-        self.replace(key, &stored).await
+        self.replace(key, &stored).await?;
+        self.state().drained.remove(key);
+        Ok(())
     }
 
-    async fn replace(&self, key: &ProxyKey, dataplane: &InForce) -> Result<(), Refusal> {
+    pub(crate) async fn replace(&self, key: &ProxyKey, dataplane: &InForce) -> Result<(), Refusal> {
         let ProxyKey { mesh, name } = key;
         let kind = dataplane::kind();
         let mut document = json!({ "type": kind.name, "mesh": mesh, "name": name, "labels": dataplane.labels });
@@ -79,7 +89,7 @@ impl Registry {
 }
 
 /// Gives back what it was before.
-fn drain_inbound(inbound: &mut Inbound) -> Inbound {
+pub(crate) fn drain_inbound(inbound: &mut Inbound) -> Inbound {
     let before = inbound.clone();
     inbound.set_ready(false);
     before

@@ -15,6 +15,7 @@
 
 mod admission;
 mod answer;
+mod arrival;
 mod batch;
 mod bootstrap;
 mod credential;

@@ -70,8 +70,10 @@ pub(crate) struct State {
     pub(crate) departures: Vec<Departure>,
     /// Whose Dataplane was brought by the proxy itself.
     pub(crate) brought: BTreeSet<ProxyKey>,
-    /// The inbounds of proxies that asked to be drained, as they were before.
+    /// The inbounds of proxies that have not arrived yet, or asked to be drained, as they are otherwise.
     pub(crate) drained: BTreeMap<ProxyKey, Vec<Inbound>>,
+    /// Those that have what they need to serve their inbounds.
+    pub(crate) welcome: BTreeSet<ProxyKey>,
     last_id: u64,
 }
 
@@ -164,7 +166,7 @@ impl Registry {
             state.brought.insert(key.clone());
         }
         state.departures.retain(|departure| departure.key != key);
-        state.drained.remove(&key);
+        let stream = Stream { arriving: state.drained.contains_key(&key), ..stream };
         let (id, connected) = (stream.id, stream.connected);
         if let Some(older) = state.streams.insert(key.clone(), stream) {
             older.close(Closing::ALREADY_EXISTS, "a newer connection of this proxy took over");
@@ -182,9 +184,14 @@ impl Registry {
     pub(crate) fn reported(&self, key: &ProxyKey, id: u64, report: &StreamReport<'_>) {
         let now = self.now();
         let mut state = self.state();
-        let State { streams, observations, .. } = &mut *state;
+        let State { streams, observations, welcome, .. } = &mut *state;
         let Some(stream) = streams.get_mut(key).filter(|stream| stream.id == id) else { return };
         let reported = stream.take(report);
+        if stream.arriving && report.settled.is_some() {
+            stream.arriving = false;
+            welcome.insert(key.clone());
+            self.0.nudge.notify_one();
+        }
         if let Some(observation) = observations.get_mut(&id) {
             if reported.counters {
                 observation.count(&stream.types, now);
@@ -197,6 +204,12 @@ impl Registry {
             }
         }
         drop(state);
+        for (type_url, counters) in &report.counters {
+            if reported.rejected.iter().any(|(rejected, count)| rejected == type_url && *count > 0) {
+                let reason = counters.last_error.as_deref().unwrap_or_default();
+                tracing::warn!(proxy = %key, kind = ?type_url, reason, "A proxy has rejected what it was sent.");
+            }
+        }
         if let Some(observer) = &self.0.settings.observer {
             if report.bytes > 0 {
                 observer.sent(report.bytes);

@@ -29,6 +29,8 @@ pub(crate) struct Stream {
     pub(crate) rollout: Rollout,
     pub(crate) types: [TypeStatus; TypeUrl::COUNT],
     pub(crate) settled: Option<u64>,
+    /// Its inbounds wait until it has what it needs to serve them.
+    pub(crate) arriving: bool,
     pub(crate) bytes: u64,
     pub(crate) faults: Vec<String>,
 }
@@ -76,7 +78,9 @@ impl Stream {
         }
         if let Some(revision) = report.settled {
             self.settled = Some(revision);
-            reported.acknowledged = self.rollout.settled(revision);
+            // A proxy that runs on something older has not taken the step.
+            let rejecting = self.types.iter().any(|of_type| of_type.rejecting);
+            reported.acknowledged = self.rollout.settled(revision).filter(|_| !rejecting);
         }
         self.bytes += report.bytes;
         reported

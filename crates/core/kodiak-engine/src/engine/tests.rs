@@ -111,7 +111,10 @@ fn mtls_brings_secrets_and_a_step_is_told_to_proxies_that_it_does_not_change() {
     let outcome = world.mesh(r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin"}]}}"#);
     assert_eq!(&*outcome.proxies[0].rollout, "accept=mtls call=mtls signer=ca trust=ca");
     assert_eq!(&*outcome.proxies[0].issued.as_ref().unwrap().backend, "ca");
-    assert_eq!(names(&world, "edge", TypeUrl::Secret), ["identity_cert:secret:default", "mesh_ca:secret:default"]);
+    assert!(names(&world, "edge", TypeUrl::Secret).is_empty(), "nothing of it uses them, so it never asks for them");
+    world.dataplane("web", dataplane("web", &[inbound(8080, "web", "http")], &[]));
+    world.connect("web");
+    assert_eq!(names(&world, "web", TypeUrl::Secret), ["identity_cert:secret:default", "mesh_ca:secret:default"]);
     // It has no inbound: nothing is different for it but the step itself.
     let permissive =
         r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin", "mode": "PERMISSIVE"}]}}"#;

@@ -26,6 +26,18 @@ fn listeners_and_routes_wait_until_clusters_and_endpoints_are_acknowledged() {
 }
 
 #[test]
+fn who_has_acknowledged_a_listener_may_still_lack_its_secrets() {
+    let mut peer = delta().with("lds l1 / sds s1");
+    peer.ask(LDS, "");
+    peer.ack(LDS);
+    assert!(peer.stream.is_settled() && peer.stream.lacks_secrets());
+    peer.ask(SDS, "s");
+    assert!(!peer.stream.is_settled() && !peer.stream.lacks_secrets());
+    peer.ack(SDS);
+    assert!(peer.stream.is_settled() && !peer.stream.lacks_secrets());
+}
+
+#[test]
 fn removals_go_the_other_way_round() {
     let mut peer = settled("cds a1 b1 / eds a1 b1 / lds l1 m1 / rds r1 / sds s1");
     assert_eq!(peer.snapshot("cds a1 / eds a1 / lds l2 / rds r2"), "lds l2 -m / rds r2");

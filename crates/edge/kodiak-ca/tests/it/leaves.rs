@@ -184,6 +184,28 @@ async fn what_is_missing_is_named() {
 }
 
 #[tokio::test]
+async fn a_backend_that_is_listed_no_longer_signs_until_the_last_step_of_turning_it_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let pair = authority("ours");
+    std::fs::write(path("cert"), &pair.cert_pem).unwrap();
+    std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
+    let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
+    let builtin = json!({ "name": "ca-1", "type": "builtin" });
+    let bed = Bed::new().await;
+    bed.put_mesh("ca-1", json!([builtin, { "name": "ca-2", "type": "provided", "conf": conf }])).await;
+    let now = soon();
+    let before = ["ca-1", "ca-2"].map(|backend| bed.authorities.leaf(&request("web-1", backend), now).unwrap());
+    bed.put_mesh("", json!([])).await;
+    let after = ["ca-1", "ca-2"].map(|backend| bed.authorities.leaf(&request("web-1", backend), now).unwrap());
+    assert!(before.iter().zip(&after).all(|(before, after)| before.version == after.version));
+    let restarted = bed.another();
+    assert_eq!(restarted.leaf(&request("web-1", "ca-1"), now).unwrap().version, before[0].version);
+    let error = restarted.leaf(&request("web-1", "ca-2"), now).unwrap_err();
+    assert!(error.contains("it is not listed; add it to mtls.backends"), "{error}");
+}
+
+#[tokio::test]
 async fn a_backend_that_is_gone_signs_no_more() {
     let bed = bed().await;
     leaf(&bed.authorities, "web-1", soon());

@@ -1,18 +1,19 @@
 //! `POST /drain`.
 
 use http::StatusCode;
-use kodiak_ads::Proxies as _;
+use kodiak_ads::{Proxies as _, Session};
 use kodiak_tokens::DataplaneClaims;
+use kodiak_xds_stream::Counters;
 use serde_json::json;
 
-use crate::bed::{Bed, dataplane, hello};
+use crate::bed::{Bed, dataplane, hello, key, report, snapshot};
 
 const WEB: &str = r#"{"mesh":"default","name":"web-1"}"#;
 
 #[tokio::test(start_paused = true)]
 async fn a_drained_proxy_is_not_called_until_it_connects_again() {
     let bed = Bed::start().await;
-    let session = bed.connect("web-1").await;
+    let session = arrived(&bed, "web-1").await;
     let token = bed.token(&DataplaneClaims { name: "web-1".to_owned(), ..DataplaneClaims::default() });
     let labels = bed.record("Dataplane", "web-1").unwrap().labels;
     let is_ready = || bed.dataplane("web-1").unwrap().inbounds()[0].is_ready();
@@ -22,8 +23,55 @@ async fn a_drained_proxy_is_not_called_until_it_connects_again() {
     assert_eq!(bed.record("Dataplane", "web-1").unwrap().labels, labels);
     assert_eq!(bed.post("/drain", &[("authorization", &token)], WEB).await.0, StatusCode::OK, "again");
     drop(session);
-    let _session = bed.connect("web-1").await;
+    let mut session = bed.connect("web-1").await;
+    bed.settle().await;
+    assert!(!is_ready(), "it does not listen yet");
+    settle(&bed, &mut session, "web-1").await;
     assert!(is_ready());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_proxy_is_called_when_it_has_what_it_needs() {
+    let bed = Bed::start().await;
+    let is_ready = || bed.dataplane("web-1").unwrap().inbounds()[0].is_ready();
+    let mut session = bed.connect("web-1").await;
+    bed.settle().await;
+    assert!(!is_ready());
+    settle(&bed, &mut session, "web-1").await;
+    assert!(is_ready());
+    drop(session);
+    let _session = bed.connect("web-1").await;
+    assert!(is_ready(), "it went on serving while it was not connected");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_that_drains_stays_drained_whatever_it_acknowledges() {
+    let bed = Bed::start().await;
+    let is_ready = || bed.dataplane("web-1").unwrap().inbounds()[0].is_ready();
+    let token = bed.token(&DataplaneClaims::default());
+    let mut arriving = bed.connect("web-1").await;
+    assert_eq!(bed.post("/drain", &[("authorization", &token)], WEB).await.0, StatusCode::OK);
+    settle(&bed, &mut arriving, "web-1").await;
+    assert!(!is_ready(), "it goes before it has arrived");
+    drop(arriving);
+    let mut session = arrived(&bed, "web-1").await;
+    assert!(is_ready());
+    assert_eq!(bed.post("/drain", &[("authorization", &token)], WEB).await.0, StatusCode::OK);
+    settle(&bed, &mut session, "web-1").await;
+    assert!(!is_ready());
+}
+
+async fn arrived(bed: &Bed, name: &str) -> Session {
+    let mut session = bed.connect(name).await;
+    settle(bed, &mut session, name).await;
+    session
+}
+
+/// The proxy acknowledges everything.
+async fn settle(bed: &Bed, session: &mut Session, name: &str) {
+    bed.registry.publish(&key(name), snapshot(1), "".into());
+    report(session, &Counters::default(), Some(1));
+    bed.settle().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,6 +111,7 @@ async fn a_dataplane_of_the_api_is_as_before_when_its_proxy_is_back() {
     }
     assert!(bed.dataplane("web-1").unwrap().inbounds().iter().all(|inbound| !inbound.is_ready()));
     let proxy = hello("default.web-1", &json!({}), Some(token));
-    assert!(bed.registry.connect(proxy).await.is_ok());
+    let mut session = bed.registry.connect(proxy).await.map_err(|closing| closing.message).unwrap();
+    settle(&bed, &mut session, "web-1").await;
     assert_eq!(bed.dataplane("web-1"), Some(before));
 }

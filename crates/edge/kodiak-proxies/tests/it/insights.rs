@@ -90,6 +90,19 @@ async fn counters_are_written_now_and_then() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_proxy_that_rejects_a_step_has_not_taken_it() {
+    let bed = Bed::start().await;
+    let mut session = bed.connect("web-1").await;
+    let acknowledged = || bed.insight("web-1").unwrap().mtls.unwrap_or_default().acknowledged;
+    for (revision, rejected, expected) in [(1, 0, "step-1"), (2, 1, "step-1"), (3, 0, "step-3")] {
+        bed.registry.publish(&key("web-1"), snapshot(revision), format!("step-{revision}").into());
+        report(&mut session, &counters(revision, revision - rejected, rejected), Some(revision));
+        bed.settle().await;
+        assert_eq!(acknowledged(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_acknowledged_is_written_at_once() {
     let bed = Bed::start().await;
     let mut session = bed.connect("web-1").await;

@@ -92,9 +92,14 @@ fn envoy(socket: &Path, tasks: &mut JoinSet<()>) -> watch::Receiver<Vec<Option<S
 
 /// Answers all questions with one address, except those about `silent`. Over TCP the address is another one.
 async fn nameserver(tasks: &mut JoinSet<()>) -> SocketAddr {
-    let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let (udp, tcp) = loop {
+        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        // The same port may be taken there.
+        if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()).await {
+            break (udp, tcp);
+        }
+    };
     let address = udp.local_addr().unwrap();
-    let tcp = TcpListener::bind(address).await.unwrap();
     tasks.spawn(async move {
         let mut buffer = vec![0; 4096];
         loop {

@@ -1,0 +1,141 @@
+//! `kodiak run`, on ports that it has again when it comes back.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{
+    Process, addresses, eventually, expect,
+    http::{self, Answer},
+};
+
+/// What its certificate is for.
+const HOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+pub(crate) struct ControlPlane {
+    process: Process,
+    folder: PathBuf,
+    ports: Ports,
+}
+
+#[derive(Clone, Copy)]
+struct Ports {
+    api: u16,
+    proxies: u16,
+    diagnostics: u16,
+}
+
+impl ControlPlane {
+    /// With its files in this folder.
+    pub(crate) async fn start(folder: &Path) -> Self {
+        let ports =
+            Ports { api: addresses::port(HOST), proxies: addresses::port(HOST), diagnostics: addresses::port(HOST) };
+        let folder = folder.to_owned();
+        let started = Self { process: run(&folder, ports), folder, ports };
+        started.wait_until_ready().await;
+        started
+    }
+
+    /// Ends it as a crash would, and gives what is needed to start it again.
+    pub(crate) fn kill(self) -> Killed {
+        let Self { process, folder, ports } = self;
+        process.signal("-KILL");
+        process.ended();
+        Killed { folder, ports }
+    }
+
+    async fn wait_until_ready(&self) {
+        eventually("the control plane is ready", async || {
+            let ready = http::get(self.diagnostics(), "/ready").await?;
+            expect(ready.status == StatusCode::OK, ready)
+        })
+        .await;
+    }
+
+    /// Where proxies connect.
+    pub(crate) fn url(&self) -> String {
+        format!("https://{HOST}:{}", self.ports.proxies)
+    }
+
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.folder.join("kodiak.crt")
+    }
+
+    pub(crate) fn log(&self) -> &Process {
+        &self.process
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, String::new()).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) {
+        self.send(Method::PUT, path, body.to_string()).await.fine();
+    }
+
+    pub(crate) async fn delete(&self, path: &str) {
+        self.send(Method::DELETE, path, String::new()).await.fine();
+    }
+
+    pub(crate) async fn token(&self, mesh: &str, name: &str, valid_for: &str) -> String {
+        let claims = json!({ "mesh": mesh, "name": name, "validFor": valid_for });
+        self.send(Method::POST, "/tokens/dataplane", claims.to_string()).await.fine().text
+    }
+
+    /// The value of a metric without labels.
+    pub(crate) async fn metric(&self, name: &str) -> u64 {
+        let text = http::get(self.diagnostics(), "/metrics").await.unwrap().fine().text;
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("there is no {name} in {text}")).parse().unwrap()
+    }
+
+    async fn send(&self, method: Method, path: &str, body: String) -> Answer {
+        let address = SocketAddr::from((HOST, self.ports.api));
+        http::send(address, method, path, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    fn diagnostics(&self) -> SocketAddr {
+        SocketAddr::from((HOST, self.ports.diagnostics))
+    }
+}
+
+/// A control plane of which only the files are left.
+pub(crate) struct Killed {
+    folder: PathBuf,
+    ports: Ports,
+}
+
+impl Killed {
+    pub(crate) async fn start_again(self) -> ControlPlane {
+        let Self { folder, ports } = self;
+        let started = ControlPlane { process: run(&folder, ports), folder, ports };
+        started.wait_until_ready().await;
+        started
+    }
+}
+
+fn run(folder: &Path, ports: Ports) -> Process {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kodiak"));
+    command.arg("run").arg("--data-dir").arg(folder).current_dir(folder).env("HOME", folder).env_remove("RUST_LOG");
+    let Ports { api, proxies, diagnostics } = ports;
+    let settings = [
+        format!("apiServer.http.port={api}"),
+        "apiServer.https.enabled=false".to_owned(),
+        format!("dpServer.interface={HOST}"),
+        format!("dpServer.port={proxies}"),
+        format!("diagnostics.interface={HOST}"),
+        format!("diagnostics.serverPort={diagnostics}"),
+        // A proxy that leaves is gone soon, and what is known of one is written soon.
+        "xdsServer.dataplaneDeregistrationDelaySeconds=2".to_owned(),
+        "xdsServer.dataplaneStatusFlushIntervalSeconds=1".to_owned(),
+    ];
+    for setting in settings {
+        command.arg("--set").arg(setting);
+    }
+    Process::start(&mut command)
+}

@@ -1,0 +1,150 @@
+//! A mesh with a control plane of its own.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{Answer, ControlPlane, Dataplane, MESH, Service, Sidecar, User, eventually, expect, sidecar};
+
+pub(crate) struct Mesh {
+    // In the order in which they go.
+    pub(crate) control_plane: ControlPlane,
+    folder: TempDir,
+}
+
+/// What `spec.mtls` says.
+pub(crate) enum Mtls {
+    Off,
+    /// These backends, of which the first one signs.
+    Strict(Vec<Value>),
+}
+
+impl Mtls {
+    pub(crate) fn builtin(name: &str) -> Value {
+        json!({ "name": name, "type": "builtin" })
+    }
+
+    fn spec(&self) -> Value {
+        match self {
+            Self::Off => json!(null),
+            Self::Strict(backends) => json!({ "enabledBackend": backends[0]["name"], "backends": backends }),
+        }
+    }
+}
+
+impl Mesh {
+    /// `None`, and loudly so, where there is no Envoy.
+    pub(crate) async fn start(mtls: Mtls) -> Option<Self> {
+        kodiak_testkit::envoy::envoy()?;
+        let folder = tempfile::Builder::new().prefix("kodiak-e2e-").tempdir().unwrap();
+        let control_plane = ControlPlane::start(folder.path()).await;
+        let mesh = Self { control_plane, folder };
+        mesh.set(mtls).await;
+        Some(mesh)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Ends the control plane as a crash would, does something, and starts it again.
+    pub(crate) async fn crash(self, meanwhile: impl AsyncFnOnce()) -> Self {
+        let Self { control_plane, folder } = self;
+        let killed = control_plane.kill();
+        meanwhile().await;
+        Self { control_plane: killed.start_again().await, folder }
+    }
+
+    pub(crate) async fn set(&self, mtls: Mtls) {
+        let mut document = json!({ "type": "Mesh", "name": MESH, "skipCreatingInitialPolicies": ["*"] });
+        if let mtls @ Value::Object(_) = mtls.spec() {
+            document["mtls"] = mtls;
+        }
+        self.control_plane.put(&format!("/meshes/{MESH}"), &document).await;
+    }
+
+    /// Lets everybody call everybody.
+    pub(crate) async fn permit_all(&self) {
+        self.permit(&json!([{ "targetRef": { "kind": "Mesh" }, "default": { "action": "Allow" } }])).await;
+    }
+
+    pub(crate) async fn permit(&self, from: &Value) {
+        let spec = json!({ "targetRef": { "kind": "Mesh" }, "from": from });
+        let document = json!({ "type": "MeshTrafficPermission", "mesh": MESH, "name": "permitted", "spec": spec });
+        self.control_plane.put(&permission(), &document).await;
+    }
+
+    pub(crate) async fn forbid(&self) {
+        self.control_plane.delete(&permission()).await;
+    }
+
+    /// Starts a proxy, and waits until it has what it needs.
+    pub(crate) async fn sidecar(&self, dataplane: Dataplane) -> Sidecar {
+        let sidecar = self.start_sidecar(dataplane, &[]).await;
+        sidecar.wait_until_ready().await;
+        sidecar
+    }
+
+    /// The same, with another user.
+    pub(crate) async fn sidecar_of(&self, user: &User, dataplane: Dataplane, more: &[&str]) -> Sidecar {
+        let token = self.control_plane.token(MESH, &dataplane.name, "1h").await;
+        let sidecar = Sidecar::run_as(Some(user), &self.control_plane, self.folder(), dataplane, &token, more);
+        sidecar.wait_until_ready().await;
+        sidecar
+    }
+
+    pub(crate) async fn start_sidecar(&self, dataplane: Dataplane, more: &[&str]) -> Sidecar {
+        let token = self.control_plane.token(MESH, &dataplane.name, "1h").await;
+        Sidecar::run(&self.control_plane, self.folder(), dataplane, &token, more)
+    }
+
+    /// One that serves `backend`.
+    pub(crate) async fn backend(&self, name: &str) -> (Service, Sidecar) {
+        let service = Service::start(name, sidecar::workload_address()).await;
+        let sidecar = self.sidecar(Dataplane::serving(name, "backend", &service)).await;
+        (service, sidecar)
+    }
+
+    /// One that calls it, once that works.
+    pub(crate) async fn client(&self) -> Sidecar {
+        let client = self.sidecar(Dataplane::calling("client")).await;
+        until_answered(&client).await;
+        client
+    }
+
+    pub(crate) async fn dataplane(&self, name: &str) -> Answer {
+        self.control_plane.get(&format!("/meshes/{MESH}/dataplanes/{name}")).await
+    }
+
+    /// Nothing, if there is none yet.
+    pub(crate) async fn insight(&self, name: &str) -> Value {
+        let path = format!("/meshes/{MESH}/dataplanes/{name}/_overview");
+        self.control_plane.get(&path).await.json()["dataplaneInsight"].clone()
+    }
+
+    /// Until all of these proxies have acknowledged this step of mTLS.
+    pub(crate) async fn until_acknowledged(&self, proxies: &[&str], step: &str) {
+        for proxy in proxies {
+            eventually(&format!("{proxy} has acknowledged {step:?}"), async || {
+                let insight = self.insight(proxy).await;
+                let acknowledged = insight["mTLS"]["acknowledged"].as_str().unwrap_or_default();
+                expect(acknowledged == step, acknowledged)
+            })
+            .await;
+        }
+    }
+}
+
+fn permission() -> String {
+    format!("/meshes/{MESH}/meshtrafficpermissions/permitted")
+}
+
+/// Until a call through the proxy is answered by the workload.
+pub(crate) async fn until_answered(client: &Sidecar) -> Answer {
+    eventually("a call is answered", async || {
+        let answer = client.call().await?;
+        if answer.status.is_success() { Ok(answer) } else { Err(format!("{answer:?}")) }
+    })
+    .await
+}

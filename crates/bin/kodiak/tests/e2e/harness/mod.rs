@@ -1,0 +1,44 @@
+//! What every test needs: a mesh of real processes, and something that uses it.
+
+mod addresses;
+mod control_plane;
+mod http;
+mod load;
+mod mesh;
+mod process;
+mod service;
+mod sidecar;
+
+use std::time::{Duration, Instant};
+
+pub(crate) use control_plane::ControlPlane;
+pub(crate) use http::{Answer, get};
+pub(crate) use load::Load;
+pub(crate) use mesh::{Mesh, Mtls, until_answered};
+pub(crate) use process::Process;
+pub(crate) use service::Service;
+pub(crate) use sidecar::{Dataplane, Sidecar, User, workload_address};
+
+/// Its name is part of what certificates say, so it is not the one that exists anyway.
+pub(crate) const MESH: &str = "shop";
+/// Far more than anything takes, for machines that do much else.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+/// How often to look.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Waits until `look` finds something; what it says it sees instead is told when the patience is over.
+pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let started = Instant::now();
+    loop {
+        match look().await {
+            Ok(found) => return found,
+            Err(seen) => assert!(started.elapsed() < PATIENCE, "not after {PATIENCE:?}: {what}: {seen}"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// For [`eventually`]: fine, or what is there instead.
+pub(crate) fn expect(fine: bool, seen: impl std::fmt::Debug) -> Result<(), String> {
+    if fine { Ok(()) } else { Err(format!("{seen:?}")) }
+}

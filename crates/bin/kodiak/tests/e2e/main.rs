@@ -1,0 +1,15 @@
+//! Whole meshes: the real binary as control plane and as proxy runner, real Envoys, and requests that must not fail.
+//!
+//! Every test has a control plane, a folder and loopback addresses of its own, so all of them run beside each other.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod endpoints;
+mod harness;
+mod mtls;
+mod permissions;
+mod rejection;
+mod requests;
+mod restart;
+mod tokens;
+mod transparent;

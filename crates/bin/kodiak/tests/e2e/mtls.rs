@@ -1,0 +1,143 @@
+//! Mutual TLS is turned on and off, and its authorities and certificates change, under load.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use kodiak_crypto::{RootCaParams, RsaBits, root_ca};
+use serde_json::json;
+
+use crate::harness::{Load, MESH, Mesh, Mtls, Service, Sidecar, eventually, expect};
+
+const DAY: Duration = Duration::from_hours(24);
+const PROXIES: [&str; 2] = ["client", "backend-1"];
+
+struct Bed {
+    mesh: Mesh,
+    _service: Service,
+    backend: Sidecar,
+    client: Sidecar,
+}
+
+impl Bed {
+    async fn start(mtls: Mtls) -> Option<Self> {
+        let mesh = Mesh::start(mtls).await?;
+        mesh.permit_all().await;
+        let (service, backend) = mesh.backend("backend-1").await;
+        let client = mesh.client().await;
+        Some(Self { mesh, _service: service, backend, client })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mtls_is_turned_on_and_off_under_load() {
+    let Some(bed) = Bed::start(Mtls::Off).await else { return };
+    let load = Load::on(bed.client.outbound());
+    load.go_on(100).await;
+    bed.mesh.set(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await;
+    bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-1 trust=ca-1").await;
+    load.go_on(300).await;
+    let counted = handshakes(&bed.backend).await;
+    assert!(counted.iter().any(|line| !line.ends_with(": 0")), "{counted:?}");
+    bed.mesh.set(Mtls::Off).await;
+    bed.mesh.until_acknowledged(&PROXIES, "").await;
+    load.go_on(300).await;
+    eventually("nobody takes TLS any more", async || {
+        let handshakes = handshakes(&bed.backend).await;
+        expect(handshakes.is_empty(), handshakes)
+    })
+    .await;
+    load.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_authority_is_switched_under_load() {
+    let Some(bed) = Bed::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
+    bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-1 trust=ca-1").await;
+    let load = Load::on(bed.client.outbound());
+    let old = authorities(&bed.client).await;
+    bed.mesh.set(Mtls::Strict(vec![Mtls::builtin("ca-2"), Mtls::builtin("ca-1")])).await;
+    bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-2 trust=ca-2,ca-1").await;
+    load.go_on(200).await;
+    assert_eq!(authorities(&bed.client).await.len(), old.len() + 1, "both are believed");
+    bed.mesh.set(Mtls::Strict(vec![Mtls::builtin("ca-2")])).await;
+    bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-2 trust=ca-2").await;
+    load.go_on(300).await;
+    load.end();
+    let new = authorities(&bed.client).await;
+    assert!(new.len() == old.len() && new != old, "{old:?} {new:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_are_replaced_under_load() {
+    let mut backend = Mtls::builtin("ca-1");
+    backend["dpCert"] = json!({ "rotation": { "expiration": "6s" } });
+    let Some(bed) = Bed::start(Mtls::Strict(vec![backend])).await else { return };
+    let load = Load::on(bed.client.outbound());
+    for sidecar in [&bed.backend, &bed.client] {
+        let mut seen = BTreeSet::new();
+        eventually("the certificate was replaced three times", async || {
+            seen.extend(leaves(sidecar).await?);
+            expect(seen.len() > 3, &seen)
+        })
+        .await;
+    }
+    load.go_on(200).await;
+    load.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_that_the_user_provides_takes_over_under_load() {
+    let Some(bed) = Bed::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
+    bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-1 trust=ca-1").await;
+    let load = Load::on(bed.client.outbound());
+    let uri = format!("spiffe://{MESH}");
+    let params = RootCaParams {
+        common_name: "our own",
+        expires_after: DAY,
+        rsa_bits: RsaBits::B2048,
+        uri_san: Some(&uri),
+        now: jiff::Timestamp::now(),
+    };
+    let pair = root_ca(&params).unwrap();
+    let (cert, key) = (bed.mesh.folder().join("own.crt"), bed.mesh.folder().join("own.key"));
+    std::fs::write(&cert, &pair.cert_pem).unwrap();
+    std::fs::write(&key, pair.key_pem.expose()).unwrap();
+    let own = json!({
+        "name": "own", "type": "provided", "conf": { "cert": { "file": cert }, "key": { "file": key } },
+    });
+    bed.mesh.set(Mtls::Strict(vec![own.clone(), Mtls::builtin("ca-1")])).await;
+    bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=own trust=own,ca-1").await;
+    bed.mesh.set(Mtls::Strict(vec![own])).await;
+    bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=own trust=own").await;
+    load.go_on(300).await;
+    load.end();
+    assert_eq!(bed.mesh.insight("client").await["mTLS"]["issuedBackend"], "own");
+}
+
+/// How many TLS connections the proxy has taken on its inbound; nothing where it takes none.
+async fn handshakes(sidecar: &Sidecar) -> Vec<String> {
+    sidecar.stats(&format!("listener.*_{}.ssl.handshake", sidecar.dataplane.inbound().port())).await
+}
+
+/// The serial numbers of the certificates that the proxy shows as its own.
+async fn leaves(sidecar: &Sidecar) -> Result<BTreeSet<String>, String> {
+    let certificates = sidecar.admin("/certs").await?.json();
+    let all = certificates["certificates"].as_array().into_iter().flatten();
+    let chains = all.flat_map(|each| each["cert_chain"].as_array().cloned().unwrap_or_default());
+    let of_mesh = chains.filter(|leaf| leaf["subject_alt_names"].to_string().contains("spiffe://shop/"));
+    Ok(of_mesh.map(|leaf| leaf["serial_number"].to_string()).collect())
+}
+
+/// The serial numbers of the authorities that the proxy believes.
+async fn authorities(sidecar: &Sidecar) -> Vec<String> {
+    let certificates = sidecar.admin("/certs").await.unwrap().json();
+    let mut found: Vec<String> = certificates["certificates"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|each| each["ca_cert"].as_array().cloned().unwrap_or_default())
+        .map(|authority| authority["serial_number"].to_string())
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
