@@ -125,6 +125,23 @@ fn mtls_brings_secrets_and_a_step_is_told_to_proxies_that_it_does_not_change() {
 }
 
 #[test]
+fn secrets_come_with_the_first_need_for_them() {
+    let mut world = two_callers();
+    let gateway = r#"{"networking": {"address": "10.0.0.9", "gateway": {"tags": {"kuma.io/service": "edge"}},
+        "outbound": [{"port": 10001, "tags": {"kuma.io/service": "backend"}}]}}"#;
+    world.dataplane("edge", gateway.to_owned());
+    world.connect("edge");
+    world.rollout(world.next_rollout());
+    world.mesh(r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin"}]}}"#);
+    world.rollout(world.next_rollout());
+    // Servers take both, but nobody calls with mTLS yet, and this one serves nothing.
+    assert_eq!(names(&world, "edge", TypeUrl::Secret), Vec::<String>::new());
+    let outcome = world.rollout(world.next_rollout());
+    assert!(outcome.proxies.iter().all(|each| each.faults.is_empty()));
+    assert_eq!(names(&world, "edge", TypeUrl::Secret), ["identity_cert:secret:default", "mesh_ca:secret:default"]);
+}
+
+#[test]
 fn a_certificate_that_is_due_is_replaced_and_nothing_else() {
     let mut world = two_callers();
     world.mesh(r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin"}]}}"#);
