@@ -82,12 +82,11 @@ impl Runner {
             envoy: version,
             readiness_port: readiness_address.port(),
             dns_port: dns_address.map(|address| address.port()),
-            work_dir: work_dir.for_sockets(),
         };
         let request = request::request(&options, &found).to_string();
         let bootstrap = control_plane.bootstrap(request.as_bytes()).await?;
         let file = work_dir.write_bootstrap(&bootstrap)?;
-        let envoy = Envoy::start(&options, &file).await?;
+        let envoy = Envoy::start(&options, &file, work_dir.for_sockets()).await?;
         tracing::info!(mesh = options.proxy.mesh, name = options.proxy.name, %version, ready = %readiness_address,
             "Envoy is started.");
         Ok(Self { tasks, envoy, work_dir, control_plane, readiness, readiness_address, dns_address, options })

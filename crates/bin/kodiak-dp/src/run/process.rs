@@ -29,9 +29,10 @@ pub(super) struct Envoy {
 }
 
 impl Envoy {
-    pub(super) async fn start(options: &Options, bootstrap: &Path) -> Result<Self, RunError> {
+    /// It runs in the folder of its sockets.
+    pub(super) async fn start(options: &Options, bootstrap: &Path, folder: &Path) -> Result<Self, RunError> {
         let failed = |source| RunError::Start { program: options.envoy.clone(), source };
-        let commands = commands(options, bootstrap).map_err(failed)?;
+        let commands = commands(options, bootstrap, folder).map_err(failed)?;
         let (started, start) = oneshot::channel();
         let run = move || match spawn(commands) {
             Ok(child) => {
@@ -89,11 +90,13 @@ impl Drop for Envoy {
 }
 
 /// The way to start it, and the one where there is no setpriv.
-fn commands(options: &Options, bootstrap: &Path) -> io::Result<[Command; 2]> {
+fn commands(options: &Options, bootstrap: &Path, folder: &Path) -> io::Result<[Command; 2]> {
+    let envoy = std::path::absolute(&options.envoy)?;
     let mut with_setpriv = Command::new(SETPRIV);
-    with_setpriv.args(["--pdeathsig", "KILL", "--"]).arg(&options.envoy);
-    let mut commands = [with_setpriv, Command::new(&options.envoy)];
+    with_setpriv.args(["--pdeathsig", "KILL", "--"]).arg(&envoy);
+    let mut commands = [with_setpriv, Command::new(&envoy)];
     for command in &mut commands {
+        command.current_dir(folder);
         command.arg("--config-path").arg(bootstrap);
         // Also how long connections of a listener that changes may go on, so a short end must not shorten it.
         command.arg("--drain-time-s").arg(options.drain_time.max(LISTENER_DRAIN_TIME).as_secs().to_string());

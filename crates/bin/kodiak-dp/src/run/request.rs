@@ -1,21 +1,22 @@
 //! What the control plane is asked for: the bootstrap of one Envoy. The words are those of kuma-dp.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::{Discovery, Options};
 use crate::envoy::Version;
 
+/// Where sockets are, as Envoy sees it: it runs in that folder. The same for all proxies, so that control planes make
+/// the listeners at these sockets once for all of them.
+const WORK_DIR: &str = ".";
+
 /// What is known only when the ports are taken and the program was asked.
-pub(super) struct Found<'a> {
+pub(super) struct Found {
     pub(super) envoy: Version,
     pub(super) readiness_port: u16,
     pub(super) dns_port: Option<u16>,
-    pub(super) work_dir: &'a Path,
 }
 
-pub(super) fn request(options: &Options, found: &Found<'_>) -> Value {
+pub(super) fn request(options: &Options, found: &Found) -> Value {
     let mut request = json!({
         "mesh": options.proxy.mesh,
         "name": options.proxy.name,
@@ -32,7 +33,7 @@ pub(super) fn request(options: &Options, found: &Found<'_>) -> Value {
         "operatingSystem": std::env::consts::OS,
         "features": features(options),
         "resources": {"maxHeapSizeBytes": 0},
-        "workdir": found.work_dir,
+        "workdir": WORK_DIR,
         "metricsResources": {"certPath": "", "keyPath": ""},
         "systemCaPath": "",
         "ipv6Enabled": options.ipv6,
@@ -68,7 +69,7 @@ fn features(options: &Options) -> Vec<&'static str> {
     features
 }
 
-fn transparent_proxy(options: &Options, found: &Found<'_>) -> Option<Value> {
+fn transparent_proxy(options: &Options, found: &Found) -> Option<Value> {
     let ports = options.transparent_proxy?;
     Some(json!({
         "ipFamilyMode": if options.ipv6 { "dualstack" } else { "ipv4" },
@@ -93,7 +94,7 @@ mod tests {
 
     fn asked(options: &Options) -> Value {
         let dns_port = options.dns.as_ref().map(|_| 15053);
-        let found = Found { envoy: PINNED, readiness_port: 9902, dns_port, work_dir: Path::new("/tmp/x") };
+        let found = Found { envoy: PINNED, readiness_port: 9902, dns_port };
         request(options, &found)
     }
 
@@ -108,7 +109,7 @@ mod tests {
             json!(["feature-reuse-port", "feature-strict-inbound-ports", "feature-delta-grpc"])
         );
         assert_eq!(asked["version"]["envoy"]["version"], "1.40.0");
-        assert_eq!((&asked["workdir"], &asked["readinessPort"]), (&json!("/tmp/x"), &json!(9902)));
+        assert_eq!((&asked["workdir"], &asked["readinessPort"]), (&json!("."), &json!(9902)));
     }
 
     #[test]

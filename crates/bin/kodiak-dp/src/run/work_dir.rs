@@ -59,7 +59,7 @@ impl WorkDir {
         Ok(this)
     }
 
-    /// What the control plane is told; the sockets are below it.
+    /// Envoy runs here, and its sockets are here.
     pub(super) fn for_sockets(&self) -> &Path {
         &self.sockets
     }

@@ -179,7 +179,7 @@ fn asks_for_the_bootstrap_in_full(asked: &Asked, runner: &Runner) {
         "readinessPort": runner.readiness_address().port(),
         "dnsPort": runner.dns_address().unwrap().port(),
         "features": ["feature-reuse-port", "feature-strict-inbound-ports", "feature-delta-grpc", "feature-embedded-dns"],
-        "workdir": work_dir_of(runner),
+        "workdir": ".",
         "operatingSystem": "linux",
         "ipv6Enabled": false,
     });

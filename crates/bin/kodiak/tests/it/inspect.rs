@@ -121,6 +121,8 @@ fn a_real_envoy_is_seen_from_outside_and_from_inside() {
         let status = bed.status();
         count(&status, "lds", "acknowledged") > 0 && status["published"] == status["settled"]
     });
+    // Its insight is written a moment later, together with those of others.
+    bed.wait_for("it is online", || bed.inspect(&[]).contains("Online since"));
 
     // From outside.
     let summary = bed.inspect(&[]);

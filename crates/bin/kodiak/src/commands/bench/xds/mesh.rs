@@ -62,7 +62,7 @@ pub(super) fn mesh(mtls: bool, passthrough: bool) -> Value {
 
 /// What a proxy says of itself: redirected, as `kodiak dp run --transparent-proxy` has it.
 pub(super) fn node(n: usize, dns: bool) -> Node {
-    let workdir = format!("/tmp/kodiak-dp-{n}");
+    let workdir = ".".to_owned();
     let enabled = |port: u32| Redirect { enabled: true, port: Some(port) };
     let metadata = NodeMetadata {
         features: [
