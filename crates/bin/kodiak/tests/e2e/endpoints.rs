@@ -10,7 +10,7 @@ async fn an_endpoint_comes_and_goes_under_load() {
     mesh.permit_all().await;
     let (first_service, first) = mesh.backend("backend-1").await;
     let client = mesh.client().await;
-    let load = Load::on(client.outbound());
+    let load = Load::on(&client);
 
     let (second_service, _second) = mesh.backend("backend-2").await;
     eventually("the one that came is called", async || expect(second_service.counted() > 100, ())).await;
@@ -20,8 +20,8 @@ async fn an_endpoint_comes_and_goes_under_load() {
     let (status, printed) = first.ended().await;
     assert!(status.success(), "{printed}");
     let after = first_service.counted();
-    load.go_on(200).await;
-    load.end();
+    load.go_on(100).await;
+    load.end().await;
     assert_eq!(first_service.counted(), after, "the one that went is not called any more");
 
     eventually("the Dataplane of the one that went is gone", async || {

@@ -1,6 +1,6 @@
 //! Mutual TLS is turned on and off, and its authorities and certificates change, under load.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use kodiak_crypto::{RootCaParams, RsaBits, root_ca};
 use serde_json::json;
@@ -25,43 +25,62 @@ impl Bed {
         let client = mesh.client().await;
         Some(Self { mesh, _service: service, backend, client })
     }
+
+    /// Changes it so that the one who calls hears of it first, and calls on while the one who is called knows nothing.
+    async fn change(&self, mtls: Mtls) {
+        let before = self.mesh.acknowledged("client").await;
+        let stalled = self.backend.stall();
+        self.mesh.set(mtls).await;
+        eventually("the one who calls has heard of it", async || {
+            let now = self.mesh.acknowledged("client").await;
+            expect(now != before, now)
+        })
+        .await;
+        drop(stalled);
+    }
+
+    fn inbounds(&self) -> [SocketAddr; 2] {
+        [self.backend.dataplane.inbound(), self.backend.dataplane.inbound_tcp()]
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mtls_is_turned_on_and_off_under_load() {
     let Some(bed) = Bed::start(Mtls::Off).await else { return };
-    let load = Load::on(bed.client.outbound());
-    load.go_on(100).await;
-    bed.mesh.set(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await;
+    let load = Load::on(&bed.client);
+    load.go_on(50).await;
+    bed.change(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await;
     bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-1 trust=ca-1").await;
-    load.go_on(300).await;
-    let counted = handshakes(&bed.backend).await;
-    assert!(counted.iter().any(|line| !line.ends_with(": 0")), "{counted:?}");
-    bed.mesh.set(Mtls::Off).await;
+    load.go_on(150).await;
+    let [http, tcp] = bed.inbounds().map(|inbound| handshakes(&bed.backend, inbound));
+    let (http, tcp) = (sum(&http.await), sum(&tcp.await));
+    assert!(http > 0 && tcp > 100, "few over HTTP, and one with each request over TCP: {http} {tcp}");
+    bed.change(Mtls::Off).await;
     bed.mesh.until_acknowledged(&PROXIES, "").await;
-    load.go_on(300).await;
+    load.go_on(150).await;
     eventually("nobody takes TLS any more", async || {
-        let handshakes = handshakes(&bed.backend).await;
+        let [http, tcp] = bed.inbounds().map(|inbound| handshakes(&bed.backend, inbound));
+        let handshakes = [http.await, tcp.await].concat();
         expect(handshakes.is_empty(), handshakes)
     })
     .await;
-    load.end();
+    load.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_authority_is_switched_under_load() {
     let Some(bed) = Bed::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-1 trust=ca-1").await;
-    let load = Load::on(bed.client.outbound());
+    let load = Load::on(&bed.client);
     let old = authorities(&bed.client).await;
-    bed.mesh.set(Mtls::Strict(vec![Mtls::builtin("ca-2"), Mtls::builtin("ca-1")])).await;
+    bed.change(Mtls::Strict(vec![Mtls::builtin("ca-2"), Mtls::builtin("ca-1")])).await;
     bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-2 trust=ca-2,ca-1").await;
-    load.go_on(200).await;
+    load.go_on(100).await;
     assert_eq!(authorities(&bed.client).await.len(), old.len() + 1, "both are believed");
-    bed.mesh.set(Mtls::Strict(vec![Mtls::builtin("ca-2")])).await;
+    bed.change(Mtls::Strict(vec![Mtls::builtin("ca-2")])).await;
     bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-2 trust=ca-2").await;
-    load.go_on(300).await;
-    load.end();
+    load.go_on(150).await;
+    load.end().await;
     let new = authorities(&bed.client).await;
     assert!(new.len() == old.len() && new != old, "{old:?} {new:?}");
 }
@@ -71,7 +90,7 @@ async fn certificates_are_replaced_under_load() {
     let mut backend = Mtls::builtin("ca-1");
     backend["dpCert"] = json!({ "rotation": { "expiration": "6s" } });
     let Some(bed) = Bed::start(Mtls::Strict(vec![backend])).await else { return };
-    let load = Load::on(bed.client.outbound());
+    let load = Load::on(&bed.client);
     for sidecar in [&bed.backend, &bed.client] {
         let mut seen = BTreeSet::new();
         eventually("the certificate was replaced three times", async || {
@@ -80,15 +99,15 @@ async fn certificates_are_replaced_under_load() {
         })
         .await;
     }
-    load.go_on(200).await;
-    load.end();
+    load.go_on(100).await;
+    load.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_authority_that_the_user_provides_takes_over_under_load() {
     let Some(bed) = Bed::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-1 trust=ca-1").await;
-    let load = Load::on(bed.client.outbound());
+    let load = Load::on(&bed.client);
     let uri = format!("spiffe://{MESH}");
     let params = RootCaParams {
         common_name: "our own",
@@ -104,18 +123,22 @@ async fn an_authority_that_the_user_provides_takes_over_under_load() {
     let own = json!({
         "name": "own", "type": "provided", "conf": { "cert": { "file": cert }, "key": { "file": key } },
     });
-    bed.mesh.set(Mtls::Strict(vec![own.clone(), Mtls::builtin("ca-1")])).await;
+    bed.change(Mtls::Strict(vec![own.clone(), Mtls::builtin("ca-1")])).await;
     bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=own trust=own,ca-1").await;
-    bed.mesh.set(Mtls::Strict(vec![own])).await;
+    bed.change(Mtls::Strict(vec![own])).await;
     bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=own trust=own").await;
-    load.go_on(300).await;
-    load.end();
+    load.go_on(150).await;
+    load.end().await;
     assert_eq!(bed.mesh.insight("client").await["mTLS"]["issuedBackend"], "own");
 }
 
-/// How many TLS connections the proxy has taken on its inbound; nothing where it takes none.
-async fn handshakes(sidecar: &Sidecar) -> Vec<String> {
-    sidecar.stats(&format!("listener.*_{}.ssl.handshake", sidecar.dataplane.inbound().port())).await
+/// How many TLS connections the proxy has taken on this inbound; nothing where it takes none.
+async fn handshakes(sidecar: &Sidecar, inbound: SocketAddr) -> Vec<String> {
+    sidecar.stats(&format!("listener.*_{}.ssl.handshake", inbound.port())).await
+}
+
+fn sum(counters: &[String]) -> u64 {
+    counters.iter().map(|line| line.rsplit_once(": ").unwrap().1.parse::<u64>().unwrap()).sum()
 }
 
 /// The serial numbers of the certificates that the proxy shows as its own.

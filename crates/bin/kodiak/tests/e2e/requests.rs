@@ -37,10 +37,10 @@ async fn a_request_goes_through_two_proxies_with_mtls_that_are_told_everything_e
 /// The one who is called counts handshakes with mTLS, and without has nothing to count.
 async fn check(mesh: &Mesh, flags: &[&str], mtls: bool) -> (Service, Sidecar, Sidecar) {
     let service = Service::start("backend-1", workload_address()).await;
-    let backend = Dataplane::serving("backend-1", "backend", &service);
+    let backend = Dataplane::serving("backend-1", &service);
     let backend = mesh.start_sidecar(backend, flags).await;
     let client = mesh.start_sidecar(Dataplane::calling("client"), flags).await;
-    let answer = until_answered(&client).await;
+    let answer = until_answered(client.outbound()).await;
     assert_eq!((answer.status, answer.text.as_str()), (StatusCode::OK, "backend-1"));
     assert!(service.counted() > 0);
     eventually("the proxy that is called has taken the request", async || {

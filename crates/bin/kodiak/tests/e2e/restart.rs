@@ -15,10 +15,10 @@ async fn a_control_plane_is_killed_and_comes_back_under_load() {
     let (_service, backend) = mesh.backend("backend-1").await;
     let client = mesh.client().await;
     mesh.until_acknowledged(&["client", "backend-1"], "accept=mtls call=mtls signer=ca-1 trust=ca-1").await;
-    let load = Load::on(client.outbound());
+    let load = Load::on(&client);
     let before = [taken(&backend).await, taken(&client).await];
 
-    let mesh = mesh.crash(async || load.go_on(100).await).await;
+    let mesh = mesh.crash(async || load.go_on(50).await).await;
     eventually("both proxies are back", async || {
         let proxies = mesh.control_plane.metric("kodiak_xds_proxies").await;
         expect(proxies == 2, proxies)
@@ -38,8 +38,8 @@ async fn a_control_plane_is_killed_and_comes_back_under_load() {
         let insight = mesh.insight(proxy).await;
         assert_eq!(insight["mTLS"]["issuedBackend"], "ca-1", "{insight}");
     }
-    load.go_on(200).await;
-    load.end();
+    load.go_on(100).await;
+    load.end().await;
     assert_eq!(mesh.control_plane.metric("kodiak_xds_sent_bytes_total").await, 0, "nothing is sent again");
     assert_eq!([taken(&backend).await, taken(&client).await], before, "and Envoy has seen nothing new");
 

@@ -1,11 +1,11 @@
 //! A mesh with a control plane of its own.
 
-use std::path::Path;
+use std::{net::SocketAddr, path::Path};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Answer, ControlPlane, Dataplane, MESH, Service, Sidecar, User, eventually, expect, sidecar};
+use super::{Answer, ControlPlane, Dataplane, MESH, Service, Sidecar, User, eventually, expect, get, sidecar};
 
 pub(crate) struct Mesh {
     // In the order in which they go.
@@ -102,14 +102,15 @@ impl Mesh {
     /// One that serves `backend`.
     pub(crate) async fn backend(&self, name: &str) -> (Service, Sidecar) {
         let service = Service::start(name, sidecar::workload_address()).await;
-        let sidecar = self.sidecar(Dataplane::serving(name, "backend", &service)).await;
+        let sidecar = self.sidecar(Dataplane::serving(name, &service)).await;
         (service, sidecar)
     }
 
     /// One that calls it, once that works.
     pub(crate) async fn client(&self) -> Sidecar {
         let client = self.sidecar(Dataplane::calling("client")).await;
-        until_answered(&client).await;
+        until_answered(client.outbound()).await;
+        until_answered(client.outbound_tcp()).await;
         client
     }
 
@@ -127,12 +128,16 @@ impl Mesh {
     pub(crate) async fn until_acknowledged(&self, proxies: &[&str], step: &str) {
         for proxy in proxies {
             eventually(&format!("{proxy} has acknowledged {step:?}"), async || {
-                let insight = self.insight(proxy).await;
-                let acknowledged = insight["mTLS"]["acknowledged"].as_str().unwrap_or_default();
+                let acknowledged = self.acknowledged(proxy).await;
                 expect(acknowledged == step, acknowledged)
             })
             .await;
         }
+    }
+
+    /// The step of mTLS at which this proxy is.
+    pub(crate) async fn acknowledged(&self, proxy: &str) -> String {
+        self.insight(proxy).await["mTLS"]["acknowledged"].as_str().unwrap_or_default().to_owned()
     }
 }
 
@@ -140,10 +145,10 @@ fn permission() -> String {
     format!("/meshes/{MESH}/meshtrafficpermissions/permitted")
 }
 
-/// Until a call through the proxy is answered by the workload.
-pub(crate) async fn until_answered(client: &Sidecar) -> Answer {
+/// Until a call through the proxy that listens here is answered by the workload.
+pub(crate) async fn until_answered(outbound: SocketAddr) -> Answer {
     eventually("a call is answered", async || {
-        let answer = client.call().await?;
+        let answer = get(outbound, "/").await?;
         if answer.status.is_success() { Ok(answer) } else { Err(format!("{answer:?}")) }
     })
     .await

@@ -50,8 +50,15 @@ impl Process {
 
     /// As `kill` does it: to this process alone.
     pub(crate) fn signal(&self, signal: &str) {
-        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
-        assert!(status.success(), "kill {signal}");
+        self::signal(signal, &self.child.id().to_string());
+    }
+
+    /// The number of the process that this one has started.
+    pub(crate) fn only_child(&self) -> String {
+        let output = Command::new("pgrep").args(["--parent", &self.child.id().to_string()]).output().unwrap();
+        let children = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(children.lines().count(), 1, "{children}");
+        children.trim().to_owned()
     }
 
     /// With all that it printed.
@@ -60,6 +67,11 @@ impl Process {
         self.reader.take().unwrap().join().unwrap();
         (status, self.printed.lock().unwrap().join("\n"))
     }
+}
+
+pub(crate) fn signal(signal: &str, process: &str) {
+    let status = Command::new("kill").args([signal, process]).status().unwrap();
+    assert!(status.success(), "kill {signal}");
 }
 
 impl Drop for Process {

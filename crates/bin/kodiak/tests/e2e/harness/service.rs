@@ -7,49 +7,33 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use http_body_util::Full;
 use hyper::{Request, Response, body::Bytes, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use tokio::{net::TcpListener, task::JoinHandle};
-
-const SLOW_TIME: Duration = Duration::from_secs(2);
+use tokio::{net::TcpListener, task::JoinSet};
 
 pub(crate) struct Service {
     pub(crate) address: SocketAddr,
+    /// The same once more: what proxies do for HTTP and for TCP in front of one port would differ.
+    pub(crate) address_tcp: SocketAddr,
     counted: Arc<AtomicU64>,
-    task: JoinHandle<()>,
+    _tasks: JoinSet<()>,
 }
 
 impl Service {
-    /// What is asked for here takes its time, and is not counted.
-    pub(crate) const SLOW: &str = "/slow";
-
     pub(crate) async fn start(name: &str, address: Ipv4Addr) -> Self {
-        let listener = TcpListener::bind((address, 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (name, counted) = (Bytes::from(name.to_owned()), Arc::new(AtomicU64::new(0)));
-        let count = Arc::clone(&counted);
-        let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (name, count) = (name.clone(), Arc::clone(&count));
-                let answer = service_fn(move |request: Request<Incoming>| {
-                    let name = name.clone();
-                    let is_slow = request.uri().path() == Self::SLOW;
-                    count.fetch_add(u64::from(!is_slow), Ordering::Relaxed);
-                    async move {
-                        if is_slow {
-                            tokio::time::sleep(SLOW_TIME).await;
-                        }
-                        Ok::<_, Infallible>(Response::new(Full::new(name)))
-                    }
-                });
-                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
-            }
-        });
-        Self { address, counted, task }
+        let counted = Arc::new(AtomicU64::new(0));
+        let mut tasks = JoinSet::new();
+        let mut serve = async || {
+            let listener = TcpListener::bind((address, 0)).await.unwrap();
+            let address = listener.local_addr().unwrap();
+            tasks.spawn(answer(listener, Bytes::from(name.to_owned()), Arc::clone(&counted)));
+            address
+        };
+        let (address, address_tcp) = (serve().await, serve().await);
+        Self { address, address_tcp, counted, _tasks: tasks }
     }
 
     /// How many requests came.
@@ -58,8 +42,14 @@ impl Service {
     }
 }
 
-impl Drop for Service {
-    fn drop(&mut self) {
-        self.task.abort();
+async fn answer(listener: TcpListener, name: Bytes, counted: Arc<AtomicU64>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let (name, counted) = (name.clone(), Arc::clone(&counted));
+        let answer = service_fn(move |_: Request<Incoming>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let name = name.clone();
+            async move { Ok::<_, Infallible>(Response::new(Full::new(name))) }
+        });
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
     }
 }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{
     Answer, ControlPlane, MESH, Process, Service, addresses, eventually, expect, get,
     http::{self},
+    process::signal,
 };
 
 /// How long connections have to end; requests here are short.
@@ -24,53 +25,67 @@ const DRAIN: &str = "3s";
 pub(crate) struct Dataplane {
     pub(crate) name: String,
     pub(crate) address: Ipv4Addr,
-    inbound: Value,
+    inbounds: Vec<Value>,
     /// Where `backend` is called.
     pub(crate) outbound: Option<SocketAddr>,
+    /// Where `backend-tcp` is called.
+    outbound_tcp: Option<SocketAddr>,
 }
 
 impl Dataplane {
-    /// Serves what this workload serves, under the name `service`.
-    pub(crate) fn serving(name: &str, service: &str, workload: &Service) -> Self {
+    /// Serves what this workload serves: as `backend` over HTTP, and as `backend-tcp` for those who see only bytes.
+    pub(crate) fn serving(name: &str, workload: &Service) -> Self {
         let address = addresses::loopback();
-        let inbound = json!({
-            "port": addresses::port(address),
-            "serviceAddress": workload.address.ip(),
-            "servicePort": workload.address.port(),
-            "tags": { "kuma.io/service": service, "kuma.io/protocol": "http" },
+        let served = [("backend", "http", workload.address), ("backend-tcp", "tcp", workload.address_tcp)];
+        let inbounds = served.map(|(service, protocol, served)| {
+            json!({
+                "port": addresses::port(address),
+                "serviceAddress": served.ip(),
+                "servicePort": served.port(),
+                "tags": { "kuma.io/service": service, "kuma.io/protocol": protocol },
+            })
         });
-        Self { name: name.to_owned(), address, inbound, outbound: None }
+        Self { name: name.to_owned(), address, inbounds: inbounds.into(), outbound: None, outbound_tcp: None }
     }
 
-    /// Calls `backend`, and serves nothing that anybody calls.
+    /// Calls `backend` and `backend-tcp`, and serves nothing that anybody calls.
     pub(crate) fn calling(name: &str) -> Self {
         let address = addresses::loopback();
-        let outbound = Some(SocketAddr::from((address, addresses::port(address))));
-        Self { outbound, ..Self::at(name, address) }
+        let outbound = || Some(SocketAddr::from((address, addresses::port(address))));
+        Self { outbound: outbound(), outbound_tcp: outbound(), ..Self::at(name, address) }
     }
 
     /// At this address, and calling others by their names.
     pub(crate) fn at(name: &str, address: Ipv4Addr) -> Self {
         let inbound = json!({ "port": addresses::port(address), "tags": { "kuma.io/service": name } });
-        Self { name: name.to_owned(), address, inbound, outbound: None }
+        Self { name: name.to_owned(), address, inbounds: vec![inbound], outbound: None, outbound_tcp: None }
     }
 
     /// Where Envoy takes requests for the workload.
     pub(crate) fn inbound(&self) -> SocketAddr {
-        SocketAddr::from((self.address, u16::try_from(self.inbound["port"].as_u64().unwrap()).unwrap()))
+        self.address_of(&self.inbounds[0])
+    }
+
+    /// Where Envoy takes connections for the workload, and does not know what they carry.
+    pub(crate) fn inbound_tcp(&self) -> SocketAddr {
+        self.address_of(&self.inbounds[1])
+    }
+
+    fn address_of(&self, inbound: &Value) -> SocketAddr {
+        SocketAddr::from((self.address, u16::try_from(inbound["port"].as_u64().unwrap()).unwrap()))
     }
 
     fn document(&self) -> Value {
-        let mut document = json!({
-            "type": "Dataplane", "mesh": MESH, "name": self.name,
-            "networking": { "address": self.address, "inbound": [self.inbound] },
+        let outbounds = [("backend", self.outbound), ("backend-tcp", self.outbound_tcp)];
+        let outbounds = outbounds.into_iter().filter_map(|(service, outbound)| {
+            let (outbound, tags) = (outbound?, json!({ "kuma.io/service": service }));
+            Some(json!({ "address": outbound.ip(), "port": outbound.port(), "tags": tags }))
         });
-        if let Some(outbound) = self.outbound {
-            let tags = json!({ "kuma.io/service": "backend" });
-            let outbound = json!({ "address": outbound.ip(), "port": outbound.port(), "tags": tags });
-            document["networking"]["outbound"] = json!([outbound]);
-        }
-        document
+        let outbounds: Vec<_> = outbounds.collect();
+        json!({
+            "type": "Dataplane", "mesh": MESH, "name": self.name,
+            "networking": { "address": self.address, "inbound": self.inbounds, "outbound": outbounds },
+        })
     }
 }
 
@@ -158,6 +173,16 @@ impl Sidecar {
         self.dataplane.outbound.expect("it calls others")
     }
 
+    /// Where each connection becomes one to the other proxy: with mTLS, one more handshake.
+    pub(crate) fn outbound_tcp(&self) -> SocketAddr {
+        self.dataplane.outbound_tcp.expect("it calls others")
+    }
+
+    /// Stops Envoy until the guard is dropped. Who calls it waits, and what the control plane tells it, it hears later.
+    pub(crate) fn stall(&self) -> Stalled {
+        Stalled::new(self.process.only_child())
+    }
+
     /// Asks Envoy about itself.
     pub(crate) async fn admin(&self, path: &str) -> Result<Answer, String> {
         http::ask(&self.work_dir.join("kuma-envoy-admin.sock"), Method::GET, path).await
@@ -182,6 +207,23 @@ impl Sidecar {
     pub(crate) async fn ended(self) -> (std::process::ExitStatus, String) {
         let process = self.process;
         tokio::task::spawn_blocking(move || process.ended()).await.unwrap()
+    }
+}
+
+/// An Envoy that does nothing for a while.
+pub(crate) struct Stalled(String);
+
+impl Stalled {
+    fn new(process: String) -> Self {
+        signal("-STOP", &process);
+        Self(process)
+    }
+}
+
+impl Drop for Stalled {
+    fn drop(&mut self) {
+        // Nothing to be done where it is gone.
+        let _ = Command::new("kill").args(["-CONT", &self.0]).status();
     }
 }
 
