@@ -1,6 +1,9 @@
 //! One proxy: what it has besides what its class has.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use kodiak_model::{
@@ -143,6 +146,7 @@ impl Proxy {
             Accept::Plain => Vec::new(),
             Accept::Both | Accept::Mtls => permissions::in_force(subject),
         };
+        let clusters = local_clusters(spec);
         let served = spec.inbounds().iter().enumerate().filter(|(_, inbound)| is_served(inbound));
         let inputs = served.map(|(position, inbound)| input::Inbound {
             mesh: subject.key.mesh.clone(),
@@ -150,6 +154,7 @@ impl Proxy {
             port: inbound.port,
             workload_address: inbound.service_address_or(address).to_owned(),
             workload_port: inbound.service_port(),
+            cluster: clusters[position].clone(),
             section: inbound.section_name(),
             protocol: inbound.protocol(),
             tags: inbound.tags.clone(),
@@ -209,14 +214,15 @@ impl Proxy {
     fn probes(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
         let spec = &subject.dataplane.spec;
         let probes = spec.probes.as_ref().filter(|probes| probes.port != 0 && !self.metadata.probe_proxy)?;
+        let clusters = local_clusters(spec);
         let endpoint = |probe: &kodiak_model::kinds::dataplane::ProbeEndpoint| {
             let inbound =
-                spec.inbounds().iter().find(|inbound| inbound.port == probe.inbound_port && is_served(inbound));
+                spec.inbounds().iter().position(|inbound| inbound.port == probe.inbound_port && is_served(inbound));
             ProbeEndpoint {
                 path: probe.path.clone(),
                 inbound_path: probe.inbound_path.clone(),
                 inbound_port: probe.inbound_port,
-                cluster: inbound.map(|inbound| names::local_cluster(inbound.service_port()).into()),
+                cluster: inbound.map(|position| clusters[position].clone()),
             }
         };
         let input = Probes {
@@ -288,6 +294,24 @@ fn address(dataplane: &Dataplane) -> &str {
 /// Whether the inbound has a listener.
 fn is_served(inbound: &Inbound) -> bool {
     inbound.state() != InboundState::Ignored && inbound.port != crate::services::SERVICELESS_PORT
+}
+
+/// The clusters of the workloads behind each inbound. Inbounds before one workload share its cluster; where they speak to
+/// it differently, or it is elsewhere, the first has the usual name.
+fn local_clusters(spec: &Dataplane) -> Vec<Arc<str>> {
+    let address = address(spec);
+    let mut taken = BTreeMap::new();
+    let mut names = Vec::new();
+    for inbound in spec.inbounds() {
+        let (port, workload) = (inbound.service_port(), (inbound.service_address_or(address), inbound.protocol()));
+        let name = if *taken.entry(port).or_insert(workload) == workload {
+            names::local_cluster(port)
+        } else {
+            names::local_cluster_of(port, &inbound.section_name())
+        };
+        names.push(name.into());
+    }
+    names
 }
 
 fn accept(view: &View) -> Accept {

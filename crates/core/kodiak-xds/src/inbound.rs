@@ -60,7 +60,7 @@ pub fn listener(inbound: &Inbound) -> Listener {
 
 /// The workload behind an inbound.
 pub fn cluster(inbound: &Inbound) -> Cluster {
-    let name = names::local_cluster(inbound.workload_port);
+    let name = inbound.cluster.to_string();
     let workload = address::tcp(&inbound.workload_address, inbound.workload_port);
     Cluster {
         upstream_bind_config: source(inbound),
@@ -106,7 +106,7 @@ fn network_filters(inbound: &Inbound, listener: &str, mtls: bool) -> Vec<Filter>
     if http_of(inbound.protocol).is_some() {
         return vec![filters::http_filter(&http(inbound, listener, mtls))];
     }
-    let cluster = names::local_cluster(inbound.workload_port);
+    let cluster = inbound.cluster.to_string();
     let mut all = Vec::new();
     for step in NETWORK_ORDER {
         match step {
@@ -122,7 +122,7 @@ fn network_filters(inbound: &Inbound, listener: &str, mtls: bool) -> Vec<Filter>
 }
 
 fn http(inbound: &Inbound, listener: &str, mtls: bool) -> HttpConnectionManager {
-    let cluster = names::local_cluster(inbound.workload_port);
+    let cluster = inbound.cluster.to_string();
     HttpConnectionManager {
         forward_client_cert_details: ForwardClientCertDetails::SanitizeSet.into(),
         set_current_client_cert_details: Some(SetCurrentClientCertDetails {

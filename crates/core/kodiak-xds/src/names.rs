@@ -57,6 +57,11 @@ pub fn local_cluster(workload_port: u32) -> String {
     format!("localhost:{workload_port}")
 }
 
+/// The same, where another inbound has taken that name for something else.
+pub fn local_cluster_of(workload_port: u32, section: &str) -> String {
+    format!("localhost:{workload_port}:{section}")
+}
+
 /// What an inbound is called in metadata when it has no tags: by its name, or its port.
 pub fn inbound_section(section: &str) -> String {
     format!("self_inbound_dp_{section}")

@@ -171,23 +171,25 @@ fn a_set_with_a_fault_is_not_published_and_the_last_good_one_stays() {
 }
 
 #[test]
-fn inbounds_of_one_workload_share_its_cluster_and_those_of_two_cannot() {
+fn inbounds_of_one_workload_share_its_cluster_and_others_do_not() {
     let mut world = World::default();
     world.mesh("{}");
-    let with = |address: &str| {
+    let with = |address: &str, protocol: &str| {
         let front = |port: u32| {
-            let mut inbound = inbound(port, "web", "http");
+            let mut inbound = inbound(port, "web", if port == 81 { protocol } else { "http" });
             inbound["servicePort"] = 9000.into();
             inbound["serviceAddress"] = if port == 81 { address.into() } else { "127.0.0.1".into() };
             inbound
         };
         dataplane("web-1", &[front(80), front(81)], &[])
     };
-    world.dataplane("web-1", with("127.0.0.1"));
+    world.dataplane("web-1", with("127.0.0.1", "http"));
     world.connect("web-1");
     assert_eq!(names(&world, "web-1", TypeUrl::Cluster), ["localhost:9000"]);
-    let outcome = world.dataplane("web-1", with("127.0.0.2"));
-    assert_eq!(outcome.proxies[0].faults, ["localhost:9000: two resources have this name"]);
+    for (address, protocol) in [("127.0.0.2", "http"), ("127.0.0.1", "tcp")] {
+        world.dataplane("web-1", with(address, protocol));
+        assert_eq!(names(&world, "web-1", TypeUrl::Cluster), ["localhost:9000", "localhost:9000:81"]);
+    }
 }
 
 #[test]

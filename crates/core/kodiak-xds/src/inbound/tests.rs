@@ -16,6 +16,7 @@ fn inbound(protocol: Protocol, accept: Accept) -> Inbound {
         port: 80,
         workload_address: "10.0.0.5".to_owned(),
         workload_port: 8080,
+        cluster: "localhost:8080".into(),
         section: "80".to_owned(),
         protocol,
         tags: tags(&[("kuma.io/service", "backend")]),

@@ -35,6 +35,8 @@ pub struct Inbound {
     pub port: u32,
     pub workload_address: String,
     pub workload_port: u32,
+    /// The name of the workload's cluster.
+    pub cluster: Arc<str>,
     /// The name of the inbound, or its port.
     pub section: String,
     pub protocol: Protocol,

@@ -84,6 +84,7 @@ pub(super) fn inbound(protocol: Protocol, port: u32, accept: Accept, shape: Shap
         port,
         workload_address: "10.0.0.5".to_owned(),
         workload_port: port,
+        cluster: format!("localhost:{port}").into(),
         section: port.to_string(),
         protocol,
         tags: tags("web"),
