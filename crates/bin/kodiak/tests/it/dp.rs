@@ -84,7 +84,8 @@ impl ControlPlane {
 fn envoy(kodiak: &Kodiak, what: &str) -> PathBuf {
     let program = kodiak.home.path().join("envoy");
     let version = "echo \"envoy  version: 0/1.40.0/Clean/RELEASE/BoringSSL\"";
-    let text = format!("#!/bin/sh\nif [ \"$1\" = --version ]; then {version}; exit; fi\n{what}\n");
+    let home = kodiak.home.path().display();
+    let text = format!("#!/bin/sh\nif [ \"$1\" = --version ]; then {version}; exit; fi\nHOME={home}\n{what}\n");
     let write = r#"printf '%s' "$2" >"$1" && chmod 755 "$1""#;
     let status = Command::new("sh").args(["-c", write, "write"]).arg(&program).arg(text).status().unwrap();
     assert!(status.success());
@@ -166,7 +167,7 @@ fn a_proxy_runs_until_it_is_told_to_end() {
     let control_plane = ControlPlane::with_bootstrap(&kodiak);
     kodiak.file("web.yaml", DATAPLANE);
     kodiak.file("token", "the.token\n");
-    envoy(&kodiak, "echo \"$@\" >started; exec sleep 600");
+    envoy(&kodiak, "echo \"$@\" >$HOME/started; exec sleep 600");
     let running = Running::start(
         &kodiak,
         &control_plane,
@@ -220,7 +221,7 @@ fn a_runner_that_is_killed_takes_envoy_with_it() {
     let control_plane = ControlPlane::with_bootstrap(&kodiak);
     kodiak.file("web.yaml", DATAPLANE);
     // The script stays what it is, so that its command line tells it from others; and ends with the test in any case.
-    envoy(&kodiak, "touch started; while [ -e started ]; do sleep 0.1; done");
+    envoy(&kodiak, "touch $HOME/started; while [ -e $HOME/started ]; do sleep 0.1; done");
     let work = kodiak.home.path().join("w");
     let running = Running::start(&kodiak, &control_plane, &["--work-dir", work.to_str().unwrap()]);
     running.wait_until("Envoy is started", || kodiak.home.path().join("started").exists());
