@@ -89,8 +89,17 @@ impl crate::subscription::Subscription for Subscription {
         self.flight.is_waiting()
     }
 
+    /// Asked far more often than there is something, and then the first name that differs is enough.
     fn is_pending(&self, part: Part, target: &Resources) -> bool {
-        self.active && self.plan(part, target).is_some()
+        let differs = |name: &Arc<str>| match (self.ledger.held(name), target.get(name)) {
+            (held, Some(resource)) => held != Held::Version(resource.version),
+            (held, None) => held != Held::Nothing && self.removes(part),
+        };
+        let mut asked = self.ledger.candidates(target).filter(|name| self.has_asked_for(name));
+        let owes = self.owes_all || !self.owed.is_empty();
+        let pending = owes || (part != Part::Owed && asked.any(differs));
+        debug_assert_eq!(pending, self.plan(part, target).is_some());
+        self.active && pending
     }
 
     fn take(&mut self, part: Part, target: &Resources) -> Option<Draft> {
@@ -185,17 +194,20 @@ impl Subscription {
         let all = part != Part::Owed || self.owes_all;
         let candidates = all.then(|| self.ledger.candidates(target)).into_iter().flatten();
         let asked = candidates.filter(|name| self.has_asked_for(name));
-        let names: BTreeSet<_> = self.owed.iter().cloned().chain(asked).collect();
+        // Both come in order, or nearly so: sorting that costs less than a set.
+        let mut names: Vec<&Arc<str>> = self.owed.iter().chain(asked).collect();
+        names.sort();
+        names.dedup();
         let mut draft = Draft::default();
         for name in names {
-            let (held, owed) = (self.ledger.held(&name), self.owed.contains(&name));
-            match target.get(&name) {
+            let (held, owed) = (self.ledger.held(name), self.owed.contains(name));
+            match target.get(name) {
                 Some(resource) if held != Held::Version(resource.version) => {
-                    draft.changed.push(name);
+                    draft.changed.push(name.clone());
                     draft.resources.push(resource.clone());
                 }
                 Some(resource) if owed => draft.resources.push(resource.clone()),
-                None if owed || (held != Held::Nothing && self.removes(part)) => draft.removed.push(name),
+                None if owed || (held != Held::Nothing && self.removes(part)) => draft.removed.push(name.clone()),
                 Some(_) | None => (),
             }
         }

@@ -3,7 +3,7 @@
 //! Almost always that is what some snapshot says, so it is kept as that snapshot (which is shared) and a few exceptions.
 //! A proxy with a thousand resources then costs no thousand entries, and a change costs what changed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use imbl::ordmap::DiffItem;
@@ -31,14 +31,12 @@ impl Ledger {
         self.except.get(name).copied().unwrap_or_else(from_base)
     }
 
-    /// Names under which `target` may differ from what the client has; all others are equal.
-    pub(crate) fn candidates(&self, target: &Resources) -> BTreeSet<Arc<str>> {
+    /// Names under which `target` may differ from what the client has; all others are equal. Some come twice.
+    pub(crate) fn candidates<'a>(&'a self, target: &'a Resources) -> impl Iterator<Item = &'a Arc<str>> {
         let differing = self.base.diff(target).map(|item| match item {
-            DiffItem::Add(name, _) | DiffItem::Remove(name, _) | DiffItem::Update { new: (name, _), .. } => {
-                name.clone()
-            }
+            DiffItem::Add(name, _) | DiffItem::Remove(name, _) | DiffItem::Update { new: (name, _), .. } => name,
         });
-        differing.chain(self.except.keys().cloned()).collect()
+        differing.chain(self.except.keys())
     }
 
     pub(crate) fn note(&mut self, name: Arc<str>, held: Held) {

@@ -44,7 +44,7 @@ impl Named {
             version.is_some_and(|version| version != self.ledger.held(name))
         };
         let differing = candidates.into_iter().filter(|name| interest.covers(name) && differs(name));
-        let names: BTreeSet<_> = differing.chain(self.owed.iter().cloned()).collect();
+        let names: BTreeSet<_> = differing.chain(&self.owed).cloned().collect();
         (must || !names.is_empty()).then(|| self.draft(names.iter(), target))
     }
 
