@@ -226,7 +226,8 @@ fn a_runner_that_is_killed_takes_envoy_with_it() {
     let running = Running::start(&kodiak, &control_plane, &["--work-dir", work.to_str().unwrap()]);
     running.wait_until("Envoy is started", || kodiak.home.path().join("started").exists());
     let bootstrap = work.join("bootstrap.yaml").to_str().unwrap().to_owned();
-    assert_eq!(processes_with(&bootstrap), 1);
+    // Two for a moment, when the script is about to start another program.
+    assert!(processes_with(&bootstrap) > 0);
     running.signal("-KILL");
     running.wait_until("Envoy is gone", || processes_with(&bootstrap) == 0);
 }
