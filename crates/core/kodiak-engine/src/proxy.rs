@@ -6,10 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_model::{
-    ProxyKey,
-    kinds::dataplane::{Dataplane, Inbound, InboundState},
-};
+use kodiak_model::{ProxyKey, kinds::dataplane::Dataplane};
 use kodiak_views::rollout;
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
@@ -30,6 +27,7 @@ use crate::{
     identity::{Leaf, LeafRequest, uris},
     mesh::{Permissions, View},
     permissions,
+    services::is_served,
 };
 
 /// Where Envoy's admin interface is when nothing else is said.
@@ -289,11 +287,6 @@ fn own_fault(resource: &Arc<str>, fault: &str) -> Fault {
 
 fn address(dataplane: &Dataplane) -> &str {
     dataplane.networking.as_ref().map_or("", |networking| &networking.address)
-}
-
-/// Whether the inbound has a listener.
-fn is_served(inbound: &Inbound) -> bool {
-    inbound.state() != InboundState::Ignored && inbound.port != crate::services::SERVICELESS_PORT
 }
 
 /// The clusters of the workloads behind each inbound. Inbounds before one workload share its cluster; where they speak to

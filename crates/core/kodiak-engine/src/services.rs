@@ -8,13 +8,13 @@ use std::{
 
 use kodiak_model::{
     Protocol,
-    kinds::dataplane::{Dataplane, InboundState},
+    kinds::dataplane::{Dataplane, Inbound, InboundState},
     tags,
 };
 use kodiak_xds::input::{Endpoint, Tags};
 
 /// An inbound with this port stands for a workload that serves nothing.
-pub(crate) const SERVICELESS_PORT: u32 = 49151;
+const SERVICELESS_PORT: u32 = 49151;
 
 #[derive(Default)]
 pub(crate) struct Services {
@@ -127,14 +127,16 @@ impl Service {
     }
 }
 
+/// Whether the inbound has a listener.
+pub(crate) fn is_served(inbound: &Inbound) -> bool {
+    inbound.state() != InboundState::Ignored && inbound.port != SERVICELESS_PORT
+}
+
 fn instances(dataplane: Option<&Dataplane>) -> BTreeMap<(Arc<str>, usize), Instance> {
     let Some(networking) = dataplane.and_then(|dataplane| dataplane.networking.as_ref()) else {
         return BTreeMap::new();
     };
-    let served = |inbound: &&kodiak_model::kinds::dataplane::Inbound| {
-        inbound.state() != InboundState::Ignored && inbound.port != SERVICELESS_PORT
-    };
-    let inbounds = networking.inbound.iter().enumerate().filter(|(_, inbound)| served(inbound));
+    let inbounds = networking.inbound.iter().enumerate().filter(|(_, inbound)| is_served(inbound));
     inbounds
         .filter_map(|(position, inbound)| {
             let service: Arc<str> = inbound.service()?.into();

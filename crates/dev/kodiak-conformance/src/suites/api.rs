@@ -46,9 +46,10 @@ async fn run_async(case: &Case) -> anyhow::Result<Outcome> {
         if answer.starts_with("404: Page Not Found") || answer.starts_with("405: Method Not Allowed") {
             return Ok(Outcome::Skipped(format!("{} {} is not served yet", action.method, action.path)));
         }
-        // Recorded configurations are those of meshes with timeouts, retries and the like.
+        // Nobody is behind `NoProxies` to work out a configuration, and shadow policies are refused by the API itself.
         if action.status == 200 && action.path.contains("/_config") {
-            return Ok(Outcome::Skipped("policies other than MeshTrafficPermission are not in force yet".to_owned()));
+            let reason = "the runner has no proxies, so it cannot compare configurations yet";
+            return Ok(Outcome::Skipped(reason.to_owned()));
         }
         if status != action.status {
             let Action { method, path, .. } = action;
