@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-envoy", Only(&[])),
     ("kodiak-policies", Only(&["kodiak-model", "kodiak-envoy"])),
     ("kodiak-views", Only(&["kodiak-model"])),
+    ("kodiak-rules", Only(&["kodiak-model"])),
     ("kodiak-kinds", Only(&["kodiak-model", "kodiak-policies"])),
     ("kodiak-xds-stream", Only(&[])),
     ("kodiak-xds", Only(&["kodiak-model", "kodiak-envoy", "kodiak-policies", "kodiak-xds-stream"])),

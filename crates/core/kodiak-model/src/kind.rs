@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 
-use crate::{language::Language, schema::Node};
+use crate::{language::Language, policy::ConfShape, schema::Node};
 
 /// Where resources of a kind live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub struct PolicyFacts {
     pub from: bool,
     pub rules: bool,
     pub from_as_rules: bool,
+    /// Where the confs of `to` stand.
+    pub conf: ConfShape,
     /// Policies are applied in ascending order.
     pub order: u16,
 }

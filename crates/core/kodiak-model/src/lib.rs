@@ -30,6 +30,7 @@ pub mod label_selector;
 pub mod labels;
 pub mod language;
 pub mod names;
+pub mod policy;
 mod problem;
 pub mod proto_json;
 pub mod protocol;

@@ -9,48 +9,61 @@ mod from_to;
 mod gateway_scope;
 pub mod header;
 mod matches;
-pub mod mesh_access_log;
-pub mod mesh_circuit_breaker;
-pub mod mesh_fault_injection;
-pub mod mesh_health_check;
-pub mod mesh_http_route;
-pub mod mesh_load_balancing_strategy;
-pub mod mesh_metric;
-pub mod mesh_passthrough;
-pub mod mesh_proxy_patch;
-pub mod mesh_rate_limit;
-pub mod mesh_retry;
-pub mod mesh_tcp_route;
-pub mod mesh_timeout;
-pub mod mesh_tls;
-pub mod mesh_trace;
-pub mod mesh_traffic_permission;
 pub mod open_telemetry;
+pub mod order;
 mod percentage;
+mod policy;
 pub mod policy_status;
 mod positive;
 mod routes;
+pub mod target;
 mod top_level;
 mod url;
 mod variant;
 
 use kodiak_model::Kind;
 
-pub const ALL: &[&Kind] = &[
-    &mesh_access_log::KIND,
-    &mesh_circuit_breaker::KIND,
-    &mesh_fault_injection::KIND,
-    &mesh_health_check::KIND,
-    &mesh_http_route::KIND,
-    &mesh_load_balancing_strategy::KIND,
-    &mesh_metric::KIND,
-    &mesh_passthrough::KIND,
-    &mesh_proxy_patch::KIND,
-    &mesh_rate_limit::KIND,
-    &mesh_retry::KIND,
-    &mesh_tcp_route::KIND,
-    &mesh_timeout::KIND,
-    &mesh_tls::KIND,
-    &mesh_trace::KIND,
-    &mesh_traffic_permission::KIND,
+pub use policy::{Confs, Entry, Policy, Source};
+
+/// A policy is its folder and its line here.
+macro_rules! register {
+    ($($folder:ident),* $(,)?) => {
+        $(pub mod $folder;)*
+
+        pub const ALL: &[&Kind] = &[$(&$folder::KIND),*];
+
+        /// Those that change what proxies get. The others are stored and checked, and say that they are not in force.
+        fn all_in_force() -> impl Iterator<Item = &'static dyn Policy> {
+            [$($folder::POLICY),*].into_iter().flatten()
+        }
+    };
+}
+
+register![
+    mesh_access_log,
+    mesh_circuit_breaker,
+    mesh_fault_injection,
+    mesh_health_check,
+    mesh_http_route,
+    mesh_load_balancing_strategy,
+    mesh_metric,
+    mesh_passthrough,
+    mesh_proxy_patch,
+    mesh_rate_limit,
+    mesh_retry,
+    mesh_tcp_route,
+    mesh_timeout,
+    mesh_tls,
+    mesh_trace,
+    mesh_traffic_permission,
 ];
+
+/// The policies that are in force, in the order in which they are applied.
+pub fn in_force() -> &'static [&'static dyn Policy] {
+    static SORTED: std::sync::LazyLock<Vec<&'static dyn Policy>> = std::sync::LazyLock::new(|| {
+        let mut all: Vec<_> = all_in_force().collect();
+        all.sort_by_key(|policy| policy.kind().policy.map(|facts| facts.order));
+        all
+    });
+    &SORTED
+}

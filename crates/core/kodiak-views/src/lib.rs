@@ -6,6 +6,5 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod insights;
-pub mod matching;
 pub mod rollout;
 pub mod vips;

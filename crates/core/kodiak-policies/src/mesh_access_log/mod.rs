@@ -3,7 +3,7 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{
     Attribute, Backend, BackendType, Conf, FileBackend, Format, FormatType, JsonField, MeshAccessLog,
@@ -12,11 +12,14 @@ pub use spec::{
 
 use crate::{from_to::is_used, policy_status::PolicyStatus};
 
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
+
 pub static KIND: Kind = Kind::policy(
     "MeshAccessLog",
     "meshaccesslogs",
     "mal",
-    PolicyFacts { to: true, from: true, rules: true, from_as_rules: true, order: 600 },
+    PolicyFacts { to: true, from: true, rules: true, from_as_rules: true, conf: ConfShape::Default, order: 600 },
     Language::of::<MeshAccessLog>(),
 );
 

@@ -3,7 +3,7 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{
     Conf, ConnectionLimits, ConsecutiveFailures, Detectors, FailurePercentage, MeshCircuitBreaker, OutlierDetection,
@@ -12,11 +12,14 @@ pub use spec::{
 
 use crate::from_to;
 
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
+
 pub static KIND: Kind = Kind::policy(
     "MeshCircuitBreaker",
     "meshcircuitbreakers",
     "mcb",
-    PolicyFacts { to: true, from: true, rules: true, from_as_rules: true, order: 1300 },
+    PolicyFacts { to: true, from: true, rules: true, from_as_rules: true, conf: ConfShape::Default, order: 1300 },
     Language::of::<MeshCircuitBreaker>(),
 );
 

@@ -3,17 +3,22 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, TargetKind, target_ref};
+use kodiak_model::{
+    CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, TargetKind, policy::ConfShape, target_ref,
+};
 
 pub use spec::{Abort, Conf, Delay, Fault, MeshFaultInjection, ResponseBandwidth};
 
 use crate::from_to::is_used;
 
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
+
 pub static KIND: Kind = Kind::policy(
     "MeshFaultInjection",
     "meshfaultinjections",
     "mfi",
-    PolicyFacts { to: true, from: true, rules: true, from_as_rules: false, order: 800 },
+    PolicyFacts { to: true, from: true, rules: true, from_as_rules: false, conf: ConfShape::Default, order: 800 },
     Language::of::<MeshFaultInjection>(),
 );
 

@@ -3,15 +3,18 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{Conf, GrpcHealthCheck, HttpHealthCheck, MeshHealthCheck, TcpHealthCheck};
+
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
 
 pub static KIND: Kind = Kind::policy(
     "MeshHealthCheck",
     "meshhealthchecks",
     "mhc",
-    PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, order: 1200 },
+    PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 1200 },
     Language::of::<MeshHealthCheck>(),
 );
 

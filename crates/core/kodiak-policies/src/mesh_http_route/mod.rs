@@ -3,18 +3,21 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{
     Filter, FilterType, Match, MeshHTTPRoute, Method, PathMatch, PathMatchType, PathRewrite, PathRewriteType,
     QueryParamsMatch, QueryParamsMatchType, RequestMirror, RequestRedirect, Rule, RuleConf, Scheme, To, UrlRewrite,
 };
 
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
+
 pub static KIND: Kind = Kind::policy(
     "MeshHTTPRoute",
     "meshhttproutes",
     "mhttpr",
-    PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, order: 100 },
+    PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, conf: ConfShape::Routes, order: 100 },
     Language::of::<MeshHTTPRoute>(),
 );
 

@@ -3,7 +3,7 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{
     AffinityTag, Conf, Connection, Cookie, CrossZone, Failover, FailoverThreshold, FilterState, FromZone, HashFunction,
@@ -11,11 +11,14 @@ pub use spec::{
     Maglev, MeshLoadBalancingStrategy, QueryParameter, Random, RingHash, RoundRobin, ToZone, ToZoneType,
 };
 
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
+
 pub static KIND: Kind = Kind::policy(
     "MeshLoadBalancingStrategy",
     "meshloadbalancingstrategies",
     "mlbs",
-    PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, order: 400 },
+    PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 400 },
     Language::of::<MeshLoadBalancingStrategy>(),
 );
 

@@ -3,15 +3,18 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{Conf, Match, MatchType, MeshPassthrough, PassthroughMode, Protocol};
+
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
 
 pub static KIND: Kind = Kind::policy(
     "MeshPassthrough",
     "meshpassthroughs",
     "mp",
-    PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, order: 500 },
+    PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 500 },
     Language::of::<MeshPassthrough>(),
 );
 

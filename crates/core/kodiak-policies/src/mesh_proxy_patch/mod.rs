@@ -4,7 +4,7 @@ mod check;
 mod json_patch;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use json_patch::{JsonPatch, JsonPatchOp};
 pub use spec::{
@@ -12,11 +12,14 @@ pub use spec::{
     MeshProxyPatch, Modification, ResourceOperation, VirtualHostMatch, VirtualHostMod,
 };
 
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
+
 pub static KIND: Kind = Kind::policy(
     "MeshProxyPatch",
     "meshproxypatches",
     "mpp",
-    PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, order: 9999 },
+    PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 9999 },
     Language::of::<MeshProxyPatch>(),
 );
 

@@ -3,17 +3,20 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{Conf, Local, LocalHttp, LocalTcp, MeshRateLimit, OnRateLimit, Rate};
 
 use crate::from_to::is_used;
 
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
+
 pub static KIND: Kind = Kind::policy(
     "MeshRateLimit",
     "meshratelimits",
     "mrl",
-    PolicyFacts { to: true, from: true, rules: true, from_as_rules: true, order: 900 },
+    PolicyFacts { to: true, from: true, rules: true, from_as_rules: true, conf: ConfShape::Default, order: 900 },
     Language::of::<MeshRateLimit>(),
 );
 

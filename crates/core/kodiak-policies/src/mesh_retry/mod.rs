@@ -3,18 +3,21 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{
     BackOff, Conf, Grpc, GrpcRetryOn, Http, MeshRetry, Predicate, PredicateType, RateLimitFormat, RateLimitedBackOff,
     ResetHeader, Tcp,
 };
 
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
+
 pub static KIND: Kind = Kind::policy(
     "MeshRetry",
     "meshretries",
     "mr",
-    PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, order: 1400 },
+    PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 1400 },
     Language::of::<MeshRetry>(),
 );
 

@@ -3,17 +3,20 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 use crate::from_to::is_used;
 
 pub use spec::{Conf, Http, MeshTimeout};
 
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
+
 pub static KIND: Kind = Kind::policy(
     "MeshTimeout",
     "meshtimeouts",
     "mt",
-    PolicyFacts { to: true, from: true, rules: true, from_as_rules: true, order: 1000 },
+    PolicyFacts { to: true, from: true, rules: true, from_as_rules: true, conf: ConfShape::Default, order: 1000 },
     Language::of::<MeshTimeout>(),
 );
 

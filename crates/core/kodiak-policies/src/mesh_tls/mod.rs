@@ -3,17 +3,20 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{Conf, MeshTLS, Mode, Rule, TlsCipher};
 
 use crate::from_to;
 
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
+
 pub static KIND: Kind = Kind::policy(
     "MeshTLS",
     "meshtlses",
     "mtls",
-    PolicyFacts { to: false, from: true, rules: true, from_as_rules: true, order: 300 },
+    PolicyFacts { to: false, from: true, rules: true, from_as_rules: true, conf: ConfShape::Default, order: 300 },
     Language::of::<MeshTLS>(),
 );
 

@@ -3,7 +3,7 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{
     Backend, BackendType, Conf, DatadogBackend, HeaderTag, MeshTrace, OpenTelemetryBackend, Sampling, Tag,
@@ -12,11 +12,14 @@ pub use spec::{
 
 use crate::policy_status::PolicyStatus;
 
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
+
 pub static KIND: Kind = Kind::policy(
     "MeshTrace",
     "meshtraces",
     "mtr",
-    PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, order: 700 },
+    PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 700 },
     Language::of::<MeshTrace>(),
 );
 

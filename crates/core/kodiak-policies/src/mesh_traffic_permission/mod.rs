@@ -9,18 +9,23 @@ mod spec;
 mod tests;
 mod verdict;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, TargetKind, target_ref};
+use kodiak_model::{
+    CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, TargetKind, policy::ConfShape, target_ref,
+};
 
 pub use caller::{Caller, uris};
 pub use permissions::Permissions;
 pub use spec::{Action, Conf, MeshTrafficPermission, Rule, RuleConf};
 pub use verdict::Verdict;
 
+/// Not in force yet.
+pub const POLICY: Option<&dyn crate::Policy> = None;
+
 pub static KIND: Kind = Kind::policy(
     "MeshTrafficPermission",
     "meshtrafficpermissions",
     "mtp",
-    PolicyFacts { to: false, from: true, rules: true, from_as_rules: false, order: 1100 },
+    PolicyFacts { to: false, from: true, rules: true, from_as_rules: false, conf: ConfShape::Default, order: 1100 },
     Language::of::<MeshTrafficPermission>(),
 );
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{select as one_of, subsequence};
 use serde_json::{Value, json};
 
-use super::{Meta, Policy, Selection, Shadow, precedence, select};
+use crate::{Meta, Policy, Selection, Shadow, precedence, select};
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 
 use kodiak_model::{TargetKind, TargetRef};
 
-use super::Policy;
+use crate::Policy;
 
 /// From the weakest to the strongest: what comes later overrides. Only a policy and itself are equal.
 ///
 /// First the kind of the target decides, then the origin, then the role, then the name: the first in the alphabet wins.
-pub fn precedence(a: &Policy<'_>, b: &Policy<'_>) -> Ordering {
+pub fn precedence(a: &Policy, b: &Policy) -> Ordering {
     strength(a).cmp(&strength(b))
 }
 
-fn strength<'a>(policy: &Policy<'a>) -> impl Ord + use<'a> {
-    let Policy { meta, target } = policy;
+fn strength<'a>(policy: &'a Policy) -> impl Ord + use<'a> {
+    let (meta, target) = (policy.meta(), policy.body.target.as_ref());
     let kind = target.map_or(Some(TargetKind::Mesh), TargetRef::known_kind);
     (
         kind.map_or(0, rank),

@@ -8,7 +8,7 @@ use kodiak_model::{
     tags,
 };
 
-use super::{Meta, Origin, Policy, Role};
+use crate::{Meta, Origin, Policy, Proxy, Role};
 
 /// What of a proxy a policy selects. Nothing by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,8 +28,9 @@ pub enum Shadow {
     Included,
 }
 
-pub fn select(policy: &Policy<'_>, proxy: &Meta<'_>, dataplane: &Dataplane, shadow: Shadow) -> Selection {
-    let Policy { meta, target } = policy;
+pub fn select(policy: &Policy, proxy: &Proxy, shadow: Shadow) -> Selection {
+    let (meta, target, dataplane) = (&policy.meta(), policy.body.target.as_ref(), &*proxy.dataplane);
+    let proxy = &proxy.meta();
     let hidden = meta.is_shadow() && shadow == Shadow::Ignored;
     if hidden || meta.mesh != proxy.mesh || !in_zone(meta, proxy) || !in_namespace(meta, proxy) {
         return Selection::default();

@@ -1,0 +1,105 @@
+//! A policy as matching and merging see it, whatever its kind.
+
+use std::{
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{PolicyFacts, TargetRef, source_match::Match};
+
+/// What a policy says about one place, before or after merging. Cheap to clone, to compare and to hash.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Conf(Arc<Value>);
+
+impl Conf {
+    pub fn new(value: Value) -> Self {
+        Self(Arc::new(value))
+    }
+
+    pub fn json(&self) -> &Value {
+        &self.0
+    }
+
+    /// As the policy's own type. It was checked when it was written; what cannot be read counts as nothing said.
+    pub fn read<T: DeserializeOwned + Default>(&self) -> T {
+        T::deserialize(&*self.0).unwrap_or_default()
+    }
+}
+
+impl Eq for Conf {}
+
+impl Hash for Conf {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+/// Where the conf of an item of `to` stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConfShape {
+    /// Under `default`. Merged field by field.
+    Default,
+    /// `rules`, each with `matches`, and `hostnames`. Merged rule by rule where matches are equal.
+    Routes,
+    /// The first of `rules`, which has only `default`. Merged field by field.
+    FirstRule,
+}
+
+/// The spec of a policy, taken apart.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Body {
+    /// The `targetRef` at its top. `None`: the whole mesh.
+    pub target: Option<TargetRef>,
+    pub to: Vec<Item>,
+    pub from: Vec<Item>,
+    pub rules: Vec<RuleItem>,
+    /// Of policies that have neither of the lists.
+    pub default: Option<Conf>,
+}
+
+/// An item of `to` or `from`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Item {
+    pub target: TargetRef,
+    pub conf: Conf,
+}
+
+/// An item of `rules`. Without matches it is for all callers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RuleItem {
+    pub matches: Vec<Match>,
+    pub conf: Conf,
+}
+
+impl Body {
+    /// From a spec that was checked.
+    pub fn read(facts: &PolicyFacts, spec: &Value) -> Result<Self, serde_json::Error> {
+        let list = |field: &str| spec.get(field).and_then(Value::as_array).into_iter().flatten();
+        let conf = |of: &Value| Conf::new(of.get("default").cloned().unwrap_or_else(|| Value::Object(<_>::default())));
+        let to_conf = |of: &Value| match facts.conf {
+            ConfShape::Default => conf(of),
+            ConfShape::Routes => {
+                let fields = ["hostnames", "rules"].into_iter();
+                Conf::new(fields.filter_map(|field| Some((field, of.get(field)?.clone()))).collect())
+            }
+            ConfShape::FirstRule => Conf::new(of.pointer("/rules/0").cloned().unwrap_or_default()),
+        };
+        let target = |of: &Value| of.get("targetRef").map(|target| serde_json::from_value(target.clone())).transpose();
+        let item = |of: &Value, conf: Conf| Ok(Item { target: target(of)?.unwrap_or_default(), conf });
+        Ok(Self {
+            target: target(spec)?,
+            to: list("to").map(|of| item(of, to_conf(of))).collect::<Result<_, serde_json::Error>>()?,
+            from: list("from").map(|of| item(of, conf(of))).collect::<Result<_, serde_json::Error>>()?,
+            rules: list("rules")
+                .map(|of| {
+                    let matches = of.get("matches").cloned().unwrap_or_else(|| Value::Array(Vec::new()));
+                    Ok(RuleItem { matches: serde_json::from_value(matches)?, conf: conf(of) })
+                })
+                .collect::<Result<_, serde_json::Error>>()?,
+            default: spec.get("default").cloned().map(Conf::new),
+        })
+    }
+}

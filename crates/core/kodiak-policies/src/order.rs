@@ -1,0 +1,21 @@
+//! The order of filters. One table for each kind of chain, with reasons.
+
+/// HTTP filters, outermost first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HttpStep {
+    /// Who may not call costs nothing and is counted nowhere else.
+    Permissions,
+    /// Counts what is answered, so right before it.
+    GrpcStats,
+    /// Terminal, must be last.
+    Router,
+}
+
+/// Network filters of everything that is not HTTP, outermost first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NetworkStep {
+    /// Before a connection to the workload is opened.
+    Permissions,
+    /// Terminal, must be last.
+    TcpProxy,
+}

@@ -1,0 +1,50 @@
+//! What matching is given: policies and proxies.
+
+use std::sync::Arc;
+
+use kodiak_model::{Kind, Kri, Labels, kinds::dataplane::Dataplane, policy::Body};
+
+use crate::Meta;
+
+/// A policy, taken apart.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    pub kind: &'static Kind,
+    pub mesh: Arc<str>,
+    pub name: Arc<str>,
+    pub labels: Arc<Labels>,
+    pub body: Body,
+}
+
+/// A proxy, as far as policies look at it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proxy {
+    pub mesh: Arc<str>,
+    pub name: Arc<str>,
+    pub labels: Arc<Labels>,
+    pub dataplane: Arc<Dataplane>,
+}
+
+impl Policy {
+    pub fn meta(&self) -> Meta<'_> {
+        Meta { mesh: &self.mesh, name: &self.name, labels: &self.labels }
+    }
+
+    pub fn kri(&self) -> Kri {
+        Kri::of(self.kind, &self.mesh, &self.name, &self.labels).expect("every policy has a short name")
+    }
+}
+
+/// Kinds are told apart by their names.
+impl PartialEq for Policy {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { kind, mesh, name, labels, body } = self;
+        (kind.name, mesh, name, labels, body) == (other.kind.name, &other.mesh, &other.name, &other.labels, &other.body)
+    }
+}
+
+impl Proxy {
+    pub fn meta(&self) -> Meta<'_> {
+        Meta { mesh: &self.mesh, name: &self.name, labels: &self.labels }
+    }
+}
