@@ -26,7 +26,15 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-xds", Only(&["kodiak-model", "kodiak-envoy", "kodiak-policies", "kodiak-xds-stream"])),
     (
         "kodiak-engine",
-        Only(&["kodiak-model", "kodiak-envoy", "kodiak-policies", "kodiak-views", "kodiak-xds", "kodiak-xds-stream"]),
+        Only(&[
+            "kodiak-model",
+            "kodiak-envoy",
+            "kodiak-policies",
+            "kodiak-rules",
+            "kodiak-views",
+            "kodiak-xds",
+            "kodiak-xds-stream",
+        ]),
     ),
     ("kodiak-store", Only(&["kodiak-model"])),
     ("kodiak-crypto", Only(&[])),

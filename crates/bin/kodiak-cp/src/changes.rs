@@ -3,39 +3,56 @@
 use std::sync::Arc;
 
 use kodiak_catalog::spec_of;
-use kodiak_engine::{Change, Labelled};
-use kodiak_model::{ProxyKey, ResourceKey, Spec, kinds::mesh::Mesh};
+use kodiak_engine::Change;
+use kodiak_kinds::kinds;
+use kodiak_model::{
+    Kind, ProxyKey, ResourceKey,
+    kinds::{dataplane::Dataplane, mesh::Mesh},
+    policy::Body,
+};
 use kodiak_reconcilers::{ROLLOUT, VIPS};
+use kodiak_rules::{Policy, Proxy};
 use kodiak_store::{Record, Snapshot};
 
-/// The kinds in a mesh that proxies depend on.
-const IN_MESH: [&str; 3] = ["Dataplane", "MeshTrafficPermission", "Config"];
+/// The kinds in a mesh that proxies depend on, policies apart.
+const IN_MESH: [&str; 2] = ["Dataplane", "Config"];
 
 /// `None` for what no proxy depends on. Without a record it is gone.
 pub(crate) fn of(key: &ResourceKey, record: Option<&Record>) -> Option<Change> {
     let (mesh, name) = (key.mesh.clone(), key.name.clone());
     Some(match &*key.kind {
         "Mesh" => Change::Mesh { name, mesh: record.and_then(spec_of::<Mesh>).map(Arc::new) },
-        "Dataplane" => Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: labelled(record) },
-        "MeshTrafficPermission" => Change::Permission { mesh, name, policy: labelled(record) },
+        "Dataplane" => Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: record.and_then(proxy) },
         "Secret" => Change::Authority { mesh },
         "Config" if &*name == VIPS => {
             Change::Vips { mesh, vips: record.and_then(kodiak_reconcilers::read).map(Arc::new) }
         }
         "Config" if &*name == ROLLOUT => Change::Rollout { mesh, rollout: record.and_then(kodiak_reconcilers::read) },
-        _ => return None,
+        kind => {
+            let kind = kinds().by_name(kind).filter(|kind| kind.is_policy())?;
+            let policy = record.and_then(|record| policy(kind, record));
+            Change::Policy { mesh, key: (kind.name, name), policy }
+        }
     })
 }
 
 /// All that a mesh is made of, for an engine that knows nothing yet.
 pub(crate) fn of_mesh(snapshot: &Snapshot, mesh: &str) -> Vec<Change> {
     let itself = snapshot.get(&ResourceKey::global("Mesh", mesh));
-    let within = IN_MESH.iter().flat_map(|kind| snapshot.list_in(kind, mesh));
+    let policies = kinds().iter().filter(|kind| kind.is_policy()).map(|kind| kind.name);
+    let within = IN_MESH.into_iter().chain(policies).flat_map(|kind| snapshot.list_in(kind, mesh));
     itself.into_iter().chain(within).filter_map(|record| of(&record.key, Some(record))).collect()
 }
 
 /// A stored resource that cannot be read hurts only itself: it counts as gone.
-fn labelled<S: Spec>(record: Option<&Record>) -> Option<Arc<Labelled<S>>> {
-    let record = record?;
-    Some(Arc::new(Labelled { labels: record.labels.clone(), spec: spec_of::<S>(record)? }))
+fn proxy(record: &Record) -> Option<Arc<Proxy>> {
+    let dataplane = Arc::new(spec_of::<Dataplane>(record)?);
+    let ResourceKey { mesh, name, .. } = record.key.clone();
+    Some(Arc::new(Proxy { mesh, name, labels: record.labels.clone(), dataplane }))
+}
+
+fn policy(kind: &'static Kind, record: &Record) -> Option<Arc<Policy>> {
+    let body = Body::read(kind.policy.as_ref()?, &serde_json::from_str(&record.spec).ok()?).ok()?;
+    let ResourceKey { mesh, name, .. } = record.key.clone();
+    Some(Arc::new(Policy { kind, mesh, name, labels: record.labels.clone(), body }))
 }

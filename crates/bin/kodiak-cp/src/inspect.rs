@@ -3,25 +3,26 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use kodiak_api::inspect::{Asking, MtlsStep, Proxies, Question, Status, Trouble, TypeStatus};
+use kodiak_api::inspect::{Asking, Config, ConfigAsked, MtlsStep, Proxies, Question, Status, Trouble, TypeStatus};
 use kodiak_ca::Authorities;
 use kodiak_catalog::spec_of;
-use kodiak_engine::{Settings, admin_port, offline, shown};
-use kodiak_envoy::json;
+use kodiak_engine::{Settings, admin_port, shown};
 use kodiak_model::{
     ProxyKey, ResourceKey,
-    kinds::{dataplane::Dataplane, dataplane_insight::DataplaneInsight, mesh::Mesh},
+    kinds::{dataplane::Dataplane, mesh::Mesh},
 };
 use kodiak_proxies::{ProxyStatus, Registry};
 use kodiak_reconcilers::ROLLOUT;
-use kodiak_store::{Snapshot, Store};
+use kodiak_store::{Record, Store};
 use kodiak_views::rollout::Rollout;
-use kodiak_xds::node::NodeMetadata;
-use kodiak_xds_stream::{Snapshot as Published, TypeUrl};
+use kodiak_xds_stream::TypeUrl;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use crate::{admin, changes};
+use crate::{
+    admin,
+    offline::{Offline, metadata},
+};
 
 /// How many configurations are worked out or read at a time: each may be large.
 const AT_A_TIME: usize = 2;
@@ -33,7 +34,7 @@ pub(crate) struct Inspector {
     store: Store,
     registry: Registry,
     authorities: Authorities,
-    settings: Settings,
+    offline: Offline,
     turns: Arc<Semaphore>,
 }
 
@@ -46,7 +47,8 @@ impl Inspector {
         settings: Settings,
     ) -> Self {
         let turns = Arc::new(Semaphore::new(AT_A_TIME));
-        Self { instance_id: instance_id.into(), store, registry, authorities, settings, turns }
+        let offline = Offline::new(store.clone(), settings);
+        Self { instance_id: instance_id.into(), store, registry, authorities, offline, turns }
     }
 
     /// Beside everything else: a whole mesh may have to be looked at.
@@ -60,17 +62,11 @@ impl Inspector {
         done.unwrap_or_else(|error| Err(Trouble::Broken(error.to_string())))
     }
 
-    fn config_of(&self, proxy: &ProxyKey) -> Result<Value, Trouble> {
-        let published = self.registry.snapshot(proxy);
-        let config = published.map_or_else(|| self.config_from_store(proxy), Ok)?;
-        shown::config(&config).map_err(|error| Trouble::Broken(error.to_string()))
-    }
-
-    fn config_from_store(&self, proxy: &ProxyKey) -> Result<Arc<Published>, Trouble> {
-        let stored = self.store.snapshot();
-        let metadata = metadata(&stored, proxy).ok_or(Trouble::NeverConnected)?;
-        let changes = changes::of_mesh(&stored, &proxy.mesh);
-        offline::config(self.settings.clone(), changes, proxy, Arc::new(metadata)).map_err(Trouble::Faults)
+    fn config_of(&self, proxy: &ProxyKey, ask: ConfigAsked) -> Result<Config, Trouble> {
+        let published = self.registry.snapshot(proxy).filter(|_| ask == ConfigAsked::default());
+        let Some(published) = published else { return self.offline.config(proxy, ask) };
+        let xds = shown::config(&published).map_err(|error| Trouble::Broken(error.to_string()))?;
+        Ok(Config { xds, diff: None })
     }
 
     async fn ask_envoy(&self, proxy: &ProxyKey, question: Question) -> Result<Bytes, Trouble> {
@@ -100,9 +96,14 @@ impl Inspector {
 }
 
 impl Proxies for Inspector {
-    fn config(&self, proxy: ProxyKey) -> Asking<Value> {
+    fn config(&self, proxy: ProxyKey, ask: ConfigAsked) -> Asking<Config> {
         let inspector = self.clone();
-        Box::pin(async move { inspector.work(move |inspector| inspector.config_of(&proxy)).await })
+        Box::pin(async move { inspector.work(move |inspector| inspector.config_of(&proxy, ask)).await })
+    }
+
+    fn diff(&self, mesh: String, planned: Vec<(ResourceKey, Option<Record>)>) -> Asking<Value> {
+        let inspector = self.clone();
+        Box::pin(async move { inspector.work(move |inspector| inspector.offline.diff(&mesh, &planned)).await })
     }
 
     fn ask(&self, proxy: ProxyKey, question: Question) -> Asking<Bytes> {
@@ -138,14 +139,6 @@ impl Proxies for Inspector {
             mtls: self.mtls_step(&proxy.mesh),
         })
     }
-}
-
-/// What the proxy said of itself when it last connected, to whichever control plane.
-fn metadata(stored: &Snapshot, proxy: &ProxyKey) -> Option<NodeMetadata> {
-    let key = ResourceKey::in_mesh("DataplaneInsight", &proxy.mesh, &proxy.name);
-    let insight = stored.get(&key).and_then(spec_of::<DataplaneInsight>)?;
-    let said = insight.metadata.and_then(|metadata| json::from_json(&metadata).ok());
-    Some(said.map_or_else(NodeMetadata::default, |said| NodeMetadata::read(&said)))
 }
 
 /// Envoy hides keys by itself, but not the token in its bootstrap.

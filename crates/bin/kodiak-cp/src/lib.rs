@@ -12,10 +12,12 @@ mod defaults;
 mod diagnostics;
 mod identity;
 mod inspect;
+mod offline;
 mod proxies;
 mod start;
 mod tasks;
 mod writer;
 
 pub use config::Config;
+pub use offline::Offline;
 pub use start::{ControlPlane, run};

@@ -19,6 +19,7 @@ use kodiak_kinds::kinds;
 use kodiak_model::{Access, Place};
 use kodiak_proxies::Registry;
 use kodiak_reconcilers::{Services, run_mtls, run_vips};
+use kodiak_rules::Shadow;
 use kodiak_store::{Backend, PostgresConfig, Seal, Secret, Store, StoreConfig, Tls};
 use tokio::{
     net::TcpListener,
@@ -95,7 +96,8 @@ impl ControlPlane {
         let (events, connections) = mpsc::unbounded_channel();
         let registry = Registry::new(catalog.clone(), settings, events);
         let authorities = Authorities::new(store.clone());
-        let engine = kodiak_engine::Settings { zone: config.multizone.zone.name.as_str().into() };
+        let engine =
+            kodiak_engine::Settings { zone: config.multizone.zone.name.as_str().into(), shadow: Shadow::Ignored };
         let inspector =
             Inspector::new(&instance_id, store.clone(), registry.clone(), authorities.clone(), engine.clone());
         let api = Api::new(catalog.clone(), api_config(&config), info, metrics.clone(), Arc::new(inspector));

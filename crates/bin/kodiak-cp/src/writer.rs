@@ -208,6 +208,6 @@ fn certificate(issued: &Issued) -> MtlsInsight {
 /// With addresses for names, as far as they are known.
 fn located(change: Change, addresses: &mut Addresses) -> Change {
     let Change::Dataplane { key, mut dataplane } = change else { return change };
-    addresses.fill_in(&key, dataplane.as_mut().map(|dataplane| &mut Arc::make_mut(dataplane).spec));
+    addresses.fill_in(&key, dataplane.as_mut().map(|proxy| Arc::make_mut(&mut Arc::make_mut(proxy).dataplane)));
     Change::Dataplane { key, dataplane }
 }

@@ -1,12 +1,9 @@
 //! What the engine is told.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use kodiak_model::{
-    ProxyKey,
-    kinds::{dataplane::Dataplane, mesh::Mesh},
-};
-use kodiak_policies::mesh_traffic_permission::MeshTrafficPermission;
+use kodiak_model::{ProxyKey, kinds::mesh::Mesh};
+use kodiak_rules::{Policy, Proxy, book::PolicyKey};
 use kodiak_views::{rollout::Rollout, vips::Vips};
 use kodiak_xds::node::NodeMetadata;
 
@@ -31,12 +28,12 @@ pub enum Change {
     },
     Dataplane {
         key: ProxyKey,
-        dataplane: Option<Arc<Labelled<Dataplane>>>,
+        dataplane: Option<Arc<Proxy>>,
     },
-    Permission {
+    Policy {
         mesh: Arc<str>,
-        name: Arc<str>,
-        policy: Option<Arc<Labelled<MeshTrafficPermission>>>,
+        key: PolicyKey,
+        policy: Option<Arc<Policy>>,
     },
     /// With what the proxy says of itself.
     Connected {
@@ -48,11 +45,4 @@ pub enum Change {
     },
     /// Time went on: certificates may be due.
     Tick,
-}
-
-/// A resource with its labels, as far as generation looks at it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Labelled<S> {
-    pub labels: Arc<BTreeMap<String, String>>,
-    pub spec: S,
 }

@@ -10,6 +10,7 @@ use std::{
 
 use jiff::Timestamp;
 use kodiak_model::ProxyKey;
+use kodiak_rules::Shadow;
 use kodiak_xds_stream::Snapshot;
 
 use crate::{Change, Identities, Leaf, cache::Cache, mesh::Mesh};
@@ -18,6 +19,8 @@ use crate::{Change, Identities, Leaf, cache::Cache, mesh::Mesh};
 pub struct Settings {
     /// The zone of this control plane.
     pub zone: Arc<str>,
+    /// Whether policies that are only tried out count.
+    pub shadow: Shadow,
 }
 
 #[derive(Default)]
@@ -133,9 +136,7 @@ impl Engine {
             Change::Dataplane { key, dataplane } => {
                 self.mesh(&key.mesh, touched).set_dataplane(&key.name, dataplane.as_ref());
             }
-            Change::Permission { mesh, name, policy } => {
-                self.mesh(&mesh, touched).set_permission(&name, policy.as_ref());
-            }
+            Change::Policy { mesh, key, policy } => self.mesh(&mesh, touched).set_policy(&key, policy),
             Change::Connected { key, metadata } => self.mesh(&key.mesh, touched).connect(&key.name, metadata),
             Change::Disconnected { key } => self.mesh(&key.mesh, touched).disconnect(&key.name),
             Change::Tick => {

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kodiak_model::{ProxyKey, kinds::dataplane::Dataplane, labels, tags};
+use kodiak_model::{ProxyKey, labels, tags};
 use kodiak_policies::mesh_traffic_permission;
+use kodiak_rules::Proxy;
 use kodiak_xds::input::{AdminCertificate, Identity};
 use kodiak_xds_stream::Version;
-
-use crate::Labelled;
 
 /// The DNS name by which proxies know a control plane at their admin interface.
 pub const ADMIN_CLIENT_NAME: &str = "kuma-cp";
@@ -46,10 +45,10 @@ pub struct Leaf {
 }
 
 /// What a proxy is known by under the authority of its mesh: its services, then its tags. `None` when it has no name.
-pub(crate) fn uris(mesh: &str, dataplane: &Labelled<Dataplane>) -> Option<Arc<[String]>> {
-    let mut uris = mesh_traffic_permission::uris(mesh, dataplane.spec.tag_sets());
-    if !dataplane.spec.tag_sets().any(|tags| tags.contains_key(tags::SERVICE)) {
-        let workload = dataplane.labels.get(labels::WORKLOAD)?;
+pub(crate) fn uris(mesh: &str, proxy: &Proxy) -> Option<Arc<[String]>> {
+    let mut uris = mesh_traffic_permission::uris(mesh, proxy.dataplane.tag_sets());
+    if !proxy.dataplane.tag_sets().any(|tags| tags.contains_key(tags::SERVICE)) {
+        let workload = proxy.labels.get(labels::WORKLOAD)?;
         uris.insert(0, format!("spiffe://{mesh}/{workload}"));
     }
     Some(uris.into())
@@ -62,11 +61,13 @@ mod tests {
     use super::*;
 
     fn known_by(labels: &Value, networking: &Value) -> Option<Vec<String>> {
-        let dataplane = Labelled {
+        let proxy = Proxy {
+            mesh: "default".into(),
+            name: "proxy".into(),
             labels: Arc::new(serde_json::from_value(labels.clone()).unwrap()),
-            spec: serde_json::from_value(json!({ "networking": networking })).unwrap(),
+            dataplane: Arc::new(serde_json::from_value(json!({ "networking": networking })).unwrap()),
         };
-        uris("default", &dataplane).map(|uris| uris.to_vec())
+        uris("default", &proxy).map(|uris| uris.to_vec())
     }
 
     #[test]

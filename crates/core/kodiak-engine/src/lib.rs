@@ -19,16 +19,21 @@
 mod cache;
 mod change;
 mod class;
+mod class_key;
+pub mod difference;
 pub mod engine;
+mod entries;
 pub mod identity;
 mod mesh;
 pub mod offline;
-mod permissions;
+pub mod patch;
+mod plan;
 mod proxy;
+mod rules;
 mod services;
 pub mod shown;
 
-pub use change::{Change, Labelled};
+pub use change::Change;
 pub use engine::{Engine, Issued, Outcome, Settings, Stats, Updated};
 pub use identity::{ADMIN_CLIENT_NAME, Identities, Leaf, LeafRequest};
 pub use proxy::admin_port;

@@ -5,25 +5,23 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_model::{
-    ProxyKey,
-    kinds::{dataplane::Dataplane, mesh::Mesh as MeshSpec},
-};
-use kodiak_policies::mesh_traffic_permission::MeshTrafficPermission;
+use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
+use kodiak_rules::{Book, Policy, Proxy as Member, Resources, Shadow, book::PolicyKey};
 use kodiak_views::{rollout::Rollout, vips::Vips};
 use kodiak_xds::node::NodeMetadata;
 
 use crate::{
-    Labelled,
-    class::{Class, ClassKey, Sources, Touched},
+    class::Class,
+    class_key::{ClassKey, Reach},
     engine::{Context, Issued, Updated},
-    permissions,
+    plan::{Sources, Touched},
     proxy::{Proxy, Subject},
+    rules::{self, Lists, Rules, Targets},
     services::Services,
 };
 
-pub(crate) type Dataplanes = BTreeMap<Arc<str>, Arc<Labelled<Dataplane>>>;
-pub(crate) type Permissions = BTreeMap<Arc<str>, Arc<Labelled<MeshTrafficPermission>>>;
+/// The kind that other policies refer to.
+const MESH_HTTP_ROUTE: &str = "MeshHTTPRoute";
 
 pub(crate) struct Mesh {
     name: Arc<str>,
@@ -31,8 +29,11 @@ pub(crate) struct Mesh {
     rollout: Option<Rollout>,
     vips: Arc<Vips>,
     view: View,
-    pub(crate) dataplanes: Dataplanes,
-    pub(crate) permissions: Permissions,
+    dataplanes: BTreeMap<Arc<str>, Arc<Member>>,
+    policies: BTreeMap<PolicyKey, Arc<Policy>>,
+    book: Book,
+    /// What policies refer to.
+    resources: Resources,
     services: Services,
     classes: BTreeMap<Arc<ClassKey>, Class>,
     pub(crate) proxies: BTreeMap<Arc<str>, Proxy>,
@@ -52,8 +53,10 @@ pub(crate) struct View {
     pub(crate) roots: Option<Result<Arc<str>, String>>,
     /// Whether unknown destinations may be called.
     pub(crate) passthrough: bool,
-    /// The own zone, when calls should stay in it.
-    pub(crate) nearest_zone: Option<Arc<str>>,
+    /// The own zone.
+    pub(crate) zone: Arc<str>,
+    /// Whether calls should stay in the own zone.
+    pub(crate) near: bool,
 }
 
 /// What has to be looked at again.
@@ -61,7 +64,13 @@ pub(crate) struct View {
 struct Dirt {
     settings: bool,
     services: BTreeSet<Arc<str>>,
+    /// Policies that say something else about calls, and the destinations that they are or were about.
+    policies: BTreeMap<PolicyKey, Targets>,
+    /// Proxies of which everything is looked at again.
     proxies: BTreeSet<Arc<str>>,
+    /// Proxies that may have moved to another class.
+    moved: BTreeSet<Arc<str>>,
+    routes: bool,
     tick: bool,
 }
 
@@ -73,8 +82,10 @@ impl Mesh {
             rollout: None,
             vips: Arc::default(),
             view: View::default(),
-            dataplanes: Dataplanes::new(),
-            permissions: Permissions::new(),
+            dataplanes: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            book: Book::default(),
+            resources: Resources::default(),
             services: Services::default(),
             classes: BTreeMap::new(),
             proxies: BTreeMap::new(),
@@ -84,7 +95,7 @@ impl Mesh {
 
     /// Whether nothing is left of it.
     pub(crate) fn is_empty(&self) -> bool {
-        self.spec.is_none() && self.dataplanes.is_empty() && self.permissions.is_empty() && self.proxies.is_empty()
+        self.spec.is_none() && self.dataplanes.is_empty() && self.policies.is_empty() && self.proxies.is_empty()
     }
 
     /// The services, if they are others than before.
@@ -117,35 +128,43 @@ impl Mesh {
         self.vips = vips;
     }
 
-    pub(crate) fn set_dataplane(&mut self, name: &Arc<str>, dataplane: Option<&Arc<Labelled<Dataplane>>>) {
+    pub(crate) fn set_dataplane(&mut self, name: &Arc<str>, dataplane: Option<&Arc<Member>>) {
         let old = match dataplane {
             Some(new) => self.dataplanes.insert(name.clone(), new.clone()),
             None => self.dataplanes.remove(name),
         };
-        let touched = self.services.replace(name, old.as_ref().map(|old| &old.spec), dataplane.map(|new| &new.spec));
+        let spec = |member: &Arc<Member>| member.dataplane.clone();
+        let touched = self.services.replace(name, old.as_ref().map(spec).as_deref(), dataplane.map(spec).as_deref());
         self.dirt.services.extend(touched);
         if old.as_ref() != dataplane {
+            self.book.set_proxy(name, dataplane.cloned());
             self.dirt.proxies.insert(name.clone());
         }
     }
 
-    pub(crate) fn set_permission(&mut self, name: &Arc<str>, policy: Option<&Arc<Labelled<MeshTrafficPermission>>>) {
-        let old = match policy {
-            Some(new) => self.permissions.insert(name.clone(), new.clone()),
-            None => self.permissions.remove(name),
+    pub(crate) fn set_policy(&mut self, key: &PolicyKey, policy: Option<Arc<Policy>>) {
+        let old = match &policy {
+            Some(new) => self.policies.insert(key.clone(), new.clone()),
+            None => self.policies.remove(key),
         };
-        if old.as_ref() == policy {
+        if old == policy {
             return;
         }
-        for proxy in self.proxies.keys() {
-            let Some(dataplane) = self.dataplanes.get(proxy) else { continue };
-            let selects = |policy: Option<&Arc<Labelled<MeshTrafficPermission>>>| {
-                policy.is_some_and(|policy| permissions::selects(&self.name, (name, policy), (proxy, dataplane)))
-            };
-            if selects(old.as_ref()) || selects(policy) {
-                self.dirt.proxies.insert(proxy.clone());
-            }
+        let says = |about: fn(&Policy) -> bool| old.iter().chain(&policy).any(|policy| about(policy));
+        let inbounds = says(|policy| !policy.body.from.is_empty() || !policy.body.rules.is_empty());
+        let calls = says(|policy| !policy.body.to.is_empty());
+        let concerned = self.book.set_policy(key, policy.clone());
+        let concerned = concerned.into_iter().filter(|name| self.proxies.contains_key(name));
+        if inbounds {
+            self.dirt.proxies.extend(concerned);
+        } else if calls {
+            self.dirt.moved.extend(concerned);
         }
+        if calls {
+            let targets = self.dirt.policies.entry(key.clone()).or_default();
+            old.iter().chain(&policy).for_each(|policy| targets.extend(Targets::of(policy)));
+        }
+        self.dirt.routes |= says(|policy| policy.kind.name == MESH_HTTP_ROUTE);
     }
 
     pub(crate) fn connect(&mut self, name: &Arc<str>, metadata: Arc<NodeMetadata>) {
@@ -163,12 +182,15 @@ impl Mesh {
 
     /// Brings everything up to date. The names of proxies for which something is different.
     pub(crate) fn update(&mut self, context: &mut Context<'_>) -> Vec<Arc<str>> {
-        let dirt = std::mem::take(&mut self.dirt);
+        let mut dirt = std::mem::take(&mut self.dirt);
         let mut all = false;
         if dirt.settings {
             let view = self.derive(context);
             all = view != self.view;
             self.view = view;
+        }
+        if dirt.routes {
+            self.follow_routes(&mut dirt.policies);
         }
         let mut own = dirt.proxies;
         if dirt.tick {
@@ -180,39 +202,91 @@ impl Mesh {
         if all {
             stale.extend(self.proxies.keys().cloned());
         }
-        if all || !dirt.services.is_empty() {
-            let from = Sources { view: &self.view, services: &self.services, vips: &self.vips };
-            let touched = if all { Touched::All } else { Touched::Services(&dirt.services) };
-            for (key, class) in &mut self.classes {
-                if class.update(key, from, touched, context.cache) {
-                    stale.extend(class.members.iter().cloned());
-                }
-            }
-        }
-        let changed: Vec<_> =
-            stale.into_iter().filter(|name| self.update_proxy(name, all || own.contains(name), context)).collect();
+        stale.extend(self.update_classes(all, &dirt.services, &dirt.policies, context));
+        stale.extend(dirt.moved.iter().cloned());
+        let changed: Vec<_> = stale
+            .into_iter()
+            .filter(|name| {
+                let own = all || own.contains(name);
+                self.update_proxy(name, own, own || dirt.moved.contains(name), &dirt.policies, context)
+            })
+            .collect();
         self.classes.retain(|_, class| !class.members.is_empty());
         changed
     }
 
-    fn update_proxy(&mut self, name: &Arc<str>, own: bool, context: &mut Context<'_>) -> bool {
+    /// Routes are what other policies refer to, wherever these stand.
+    fn follow_routes(&mut self, changed: &mut BTreeMap<PolicyKey, Targets>) {
+        self.resources = Resources::default();
+        for ((kind, _), policy) in &self.policies {
+            if *kind == MESH_HTTP_ROUTE {
+                self.resources.insert_route(policy.clone());
+            }
+        }
+        let refers = |target: &TargetRef| target.known_kind() == Some(TargetKind::MeshHTTPRoute);
+        let dependants = self.policies.iter().filter(|(_, policy)| policy.body.target.as_ref().is_some_and(refers));
+        changed.extend(dependants.map(|(key, _)| (key.clone(), Targets::All)));
+    }
+
+    /// The members of those in which something is different.
+    fn update_classes(
+        &mut self,
+        all: bool,
+        services: &BTreeSet<Arc<str>>,
+        policies: &BTreeMap<PolicyKey, Targets>,
+        context: &mut Context<'_>,
+    ) -> BTreeSet<Arc<str>> {
+        let mut stale = BTreeSet::new();
+        if !all && services.is_empty() && policies.is_empty() {
+            return stale;
+        }
+        let from = Sources { view: &self.view, services: &self.services, vips: &self.vips };
+        for (key, class) in &mut self.classes {
+            let said: Vec<_> = policies.iter().filter(|(policy, _)| has(&key.policies, policy)).collect();
+            let mut touched = Targets::Services(services.clone());
+            if all {
+                touched = Targets::All;
+            }
+            if !said.is_empty() {
+                class.rules = Arc::new(rules_of(&key.policies, &self.resources, &self.policies));
+                said.into_iter().for_each(|(_, targets)| touched.extend(targets.clone()));
+            }
+            let touched = match &touched {
+                Targets::All => Touched::All,
+                Targets::Services(services) if services.is_empty() => continue,
+                Targets::Services(services) => Touched::Services(services),
+            };
+            if class.update(key, from, touched, context.cache) {
+                stale.extend(class.members.iter().cloned());
+            }
+        }
+        stale
+    }
+
+    fn update_proxy(
+        &mut self,
+        name: &Arc<str>,
+        own: bool,
+        moved: bool,
+        policies: &BTreeMap<PolicyKey, Targets>,
+        context: &mut Context<'_>,
+    ) -> bool {
         // Without a mesh or a Dataplane there is nothing to say; what was said before stays.
         let (Some(_), Some(dataplane)) = (&self.spec, self.dataplanes.get(name).cloned()) else { return false };
         let Some(mut proxy) = self.proxies.remove(name) else { return false };
-        let key = if own || proxy.class.is_none() {
-            Arc::new(ClassKey::of(&proxy.metadata, &dataplane.spec))
-        } else {
-            proxy.class.clone().expect("it was just seen")
+        let key = match &proxy.class {
+            Some(key) if !own && !moved => key.clone(),
+            _ => Arc::new(self.key(name, &proxy, &dataplane, context.settings.shadow)),
         };
         if proxy.class.as_ref() != Some(&key) {
+            if !self.classes.contains_key(&key) {
+                let class = self.class(&key, proxy.class.as_ref(), policies, context);
+                self.classes.insert(key.clone(), class);
+            }
             self.leave_class(name, &mut proxy);
-            let from = Sources { view: &self.view, services: &self.services, vips: &self.vips };
-            let class = self.classes.entry(key.clone()).or_insert_with(|| {
-                let mut class = Class::default();
-                class.update(&key, from, Touched::All, context.cache);
-                class
-            });
-            class.members.insert(name.clone());
+            if let Some(class) = self.classes.get_mut(&key) {
+                class.members.insert(name.clone());
+            }
             proxy.class = Some(key.clone());
         }
         let class = self.classes.get(&key).expect("a proxy is a member of its class");
@@ -220,12 +294,69 @@ impl Mesh {
             key: ProxyKey { mesh: self.name.clone(), name: name.clone() },
             view: &self.view,
             dataplane: &dataplane,
-            permissions: &self.permissions,
+            book: &self.book,
             class,
         };
         let changed = proxy.update(&subject, own, context);
         self.proxies.insert(name.clone(), proxy);
         changed
+    }
+
+    fn key(&self, name: &Arc<str>, proxy: &Proxy, member: &Member, shadow: Shadow) -> ClassKey {
+        let kinds = kodiak_policies::in_force().iter().map(|hook| hook.kind());
+        let kinds = kinds.filter(|kind| kind.policy.is_some_and(|facts| facts.to));
+        let matched: Vec<_> = kinds.map(|kind| (kind.name, self.book.matched(kind.name, name, shadow))).collect();
+        let all: Vec<&Policy> =
+            matched.iter().flat_map(|(_, matched)| matched.proxy.iter().map(|each| &**each)).collect();
+        let lists = matched.iter().filter_map(|(kind, matched)| {
+            let about_calls = matched.proxy.iter().filter(|policy| !policy.body.to.is_empty());
+            let names: Arc<[Arc<str>]> = about_calls.map(|policy| policy.name.clone()).collect();
+            (!names.is_empty()).then_some((*kind, names))
+        });
+        ClassKey {
+            reach: Reach::of(&proxy.metadata, &member.dataplane),
+            policies: lists.collect(),
+            caller: rules::caller(&all, &member.dataplane),
+        }
+    }
+
+    /// A class that is not there yet. One that differs in policies alone is made from the one before it.
+    fn class(
+        &self,
+        key: &ClassKey,
+        before: Option<&Arc<ClassKey>>,
+        changed: &BTreeMap<PolicyKey, Targets>,
+        context: &mut Context<'_>,
+    ) -> Class {
+        let from = Sources { view: &self.view, services: &self.services, vips: &self.vips };
+        let near = before.filter(|old| old.reach == key.reach && old.caller == key.caller);
+        let near = near.and_then(|old| Some((old, self.classes.get(old)?)));
+        let mut class = near.map_or_else(Class::default, |(_, class)| class.like());
+        class.rules = Arc::new(rules_of(&key.policies, &self.resources, &self.policies));
+        let touched = near.map_or(Targets::All, |(old, _)| self.difference(&old.policies, &key.policies, changed));
+        let touched = match &touched {
+            Targets::All => Touched::All,
+            Targets::Services(services) => Touched::Services(services),
+        };
+        class.update(key, from, touched, context.cache);
+        class
+    }
+
+    /// What the policies are about that only one of both has, or that changed.
+    fn difference(&self, old: &Lists, new: &Lists, changed: &BTreeMap<PolicyKey, Targets>) -> Targets {
+        let keys = |lists: &Lists| -> BTreeSet<PolicyKey> {
+            lists.iter().flat_map(|(kind, names)| names.iter().map(|name| (*kind, name.clone()))).collect()
+        };
+        let (old, new) = (keys(old), keys(new));
+        let mut targets = Targets::default();
+        for key in old.symmetric_difference(&new).chain(changed.keys()) {
+            match (changed.get(key), self.policies.get(key)) {
+                (Some(changed), _) => targets.extend(changed.clone()),
+                (None, Some(policy)) => targets.extend(Targets::of(policy)),
+                (None, None) => targets.extend(Targets::All),
+            }
+        }
+        targets
     }
 
     /// How a proxy stands now.
@@ -267,7 +398,16 @@ impl Mesh {
             rollout,
             roots,
             passthrough: spec.passthrough(),
-            nearest_zone: near.then(|| context.settings.zone.clone()),
+            zone: context.settings.zone.clone(),
+            near,
         }
     }
+}
+
+fn has(lists: &Lists, (kind, name): &PolicyKey) -> bool {
+    lists.iter().any(|(of, names)| of == kind && names.contains(name))
+}
+
+fn rules_of(lists: &Lists, resources: &Resources, policies: &BTreeMap<PolicyKey, Arc<Policy>>) -> Rules {
+    Rules::of(lists, resources, |kind, name| policies.get(&(kind, name.clone())))
 }

@@ -1,7 +1,7 @@
 //! What a proxy would have, worked out once and without a connection: for files that are nowhere yet, and for proxies
 //! that are away.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_model::ProxyKey;
@@ -14,43 +14,77 @@ use kodiak_xds_stream::{Snapshot, Version};
 
 use crate::{Change, Engine, Identities, Leaf, LeafRequest, Settings, identity::ADMIN_CLIENT_NAME};
 
+/// Time does not pass here.
+const TIME: Timestamp = Timestamp::UNIX_EPOCH;
 /// Stands where a certificate would be.
 const PLACEHOLDER: &str = "[placeholder]";
 
-/// The configuration of `proxy` when `changes` are all there is, or why none is fit to be sent. Services without an
-/// address get one, as the control plane would give it. Certificates are placeholders.
+/// A mesh of which nothing is connected: proxies are what they would be. Services without an address get one, as the
+/// control plane would give it. Certificates are placeholders.
+pub struct World {
+    engine: Engine,
+    mesh: Arc<str>,
+    vips: Arc<Vips>,
+}
+
+impl World {
+    /// A mesh of which `changes` are all there is.
+    pub fn new(settings: Settings, mesh: &str, changes: impl IntoIterator<Item = Change>) -> Result<Self, Vec<String>> {
+        let mut world = Self { engine: Engine::new(settings), mesh: mesh.into(), vips: Arc::default() };
+        world.change(changes)?;
+        Ok(world)
+    }
+
+    /// What it says for a proxy, or why nothing is fit to be sent.
+    pub fn connect(&mut self, proxy: &ProxyKey, metadata: Arc<NodeMetadata>) -> Result<Arc<Snapshot>, Vec<String>> {
+        let connected = Change::Connected { key: proxy.clone(), metadata };
+        let updated = self.engine.apply([connected], &Placeholders, TIME).proxies;
+        match updated.into_iter().find(|updated| updated.key == *proxy) {
+            Some(updated) if !updated.faults.is_empty() => Err(updated.faults),
+            Some(updated) => updated.snapshot.ok_or_else(|| missing(proxy)),
+            None => Err(missing(proxy)),
+        }
+    }
+
+    /// The proxies for which it makes a difference.
+    pub fn change(&mut self, changes: impl IntoIterator<Item = Change>) -> Result<BTreeSet<ProxyKey>, Vec<String>> {
+        let changes = changes.into_iter().inspect(|change| {
+            if let Change::Vips { mesh, vips: Some(vips) } = change
+                && *mesh == self.mesh
+            {
+                self.vips = vips.clone();
+            }
+        });
+        let changes: Vec<Change> = changes.collect();
+        let outcome = self.engine.apply(changes, &Placeholders, TIME);
+        let mut changed: BTreeSet<ProxyKey> = outcome.proxies.into_iter().map(|updated| updated.key).collect();
+        let services = outcome.services.into_iter().find(|(mesh, _)| *mesh == self.mesh);
+        if let Some((mesh, services)) = services {
+            // Nothing is forgotten here: that is for the one who keeps the addresses.
+            let vips = self.vips.assign(&services, TIME, SignedDuration::MAX);
+            let vips = vips.map_err(|_| vec!["no virtual address is left for the services of the mesh".to_owned()])?;
+            self.vips = Arc::new(vips);
+            let outcome =
+                self.engine.apply([Change::Vips { mesh, vips: Some(self.vips.clone()) }], &Placeholders, TIME);
+            changed.extend(outcome.proxies.into_iter().map(|updated| updated.key));
+        }
+        Ok(changed)
+    }
+
+    /// The last good set of a proxy that was connected.
+    pub fn snapshot(&self, proxy: &ProxyKey) -> Option<Arc<Snapshot>> {
+        self.engine.snapshot(proxy)
+    }
+}
+
+/// The configuration of `proxy` when `changes` are all there is, or why none is fit to be sent.
 pub fn config(
     settings: Settings,
     changes: impl IntoIterator<Item = Change>,
     proxy: &ProxyKey,
     metadata: Arc<NodeMetadata>,
 ) -> Result<Arc<Snapshot>, Vec<String>> {
-    let mut engine = Engine::new(settings);
-    let mut known = Arc::new(Vips::default());
-    let changes = changes.into_iter().inspect(|change| {
-        if let Change::Vips { mesh, vips: Some(vips) } = change
-            && *mesh == proxy.mesh
-        {
-            known = vips.clone();
-        }
-    });
-    let time = Timestamp::UNIX_EPOCH;
-    let outcome = engine.apply(changes.collect::<Vec<_>>(), &Placeholders, time);
-    let services = outcome.services.into_iter().find(|(mesh, _)| *mesh == proxy.mesh);
-    let mut rest = Vec::new();
-    if let Some((mesh, services)) = services {
-        // Nothing is forgotten here: that is for the one who keeps the addresses.
-        let vips = known.assign(&services, time, SignedDuration::MAX);
-        let vips = vips.map_err(|_| vec!["no virtual address is left for the services of the mesh".to_owned()])?;
-        rest.push(Change::Vips { mesh, vips: Some(Arc::new(vips)) });
-    }
-    rest.push(Change::Connected { key: proxy.clone(), metadata });
-    let updated = engine.apply(rest, &Placeholders, time).proxies.into_iter().find(|updated| updated.key == *proxy);
-    match updated {
-        Some(updated) if !updated.faults.is_empty() => Err(updated.faults),
-        Some(updated) => updated.snapshot.ok_or_else(|| missing(proxy)),
-        None => Err(missing(proxy)),
-    }
+    World::new(settings, &proxy.mesh, changes)?.connect(proxy, metadata)
 }
 
 fn missing(proxy: &ProxyKey) -> Vec<String> {
@@ -90,12 +124,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{Labelled, shown};
+    use kodiak_rules::Proxy;
+
+    use crate::shown;
 
     fn dataplane(name: &str, spec: &Value) -> Change {
-        let spec = serde_json::from_value(spec.clone()).unwrap();
-        let dataplane = Arc::new(Labelled { labels: Arc::default(), spec });
-        Change::Dataplane { key: ProxyKey::new("default", name), dataplane: Some(dataplane) }
+        let dataplane = Arc::new(serde_json::from_value(spec.clone()).unwrap());
+        let proxy = Proxy { mesh: "default".into(), name: name.into(), labels: Arc::default(), dataplane };
+        Change::Dataplane { key: ProxyKey::new("default", name), dataplane: Some(Arc::new(proxy)) }
     }
 
     fn mesh(spec: &Value) -> Change {
@@ -111,7 +147,12 @@ mod tests {
     }
 
     fn of(changes: Vec<Change>) -> Result<Arc<Snapshot>, Vec<String>> {
-        config(Settings { zone: "default".into() }, changes, &ProxyKey::new("default", "web-1"), Arc::default())
+        config(
+            Settings { zone: "default".into(), ..Settings::default() },
+            changes,
+            &ProxyKey::new("default", "web-1"),
+            Arc::default(),
+        )
     }
 
     #[test]

@@ -7,12 +7,14 @@ use std::{
 
 use jiff::Timestamp;
 use kodiak_model::{ProxyKey, kinds::dataplane::Dataplane};
+use kodiak_policies::Entry;
+use kodiak_rules::{Book, Proxy as Member};
 use kodiak_views::rollout;
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
     check::{self, Fault},
     dns, inbound,
-    input::{self, Accept, Admin, Dns, DnsRecord, Passthrough, ProbeEndpoint, Probes},
+    input::{self, Accept, Admin, ByKind, Dns, DnsRecord, Passthrough, ProbeEndpoint, Probes},
     names,
     node::{NodeMetadata, features},
     passthrough, probes, secrets,
@@ -20,13 +22,13 @@ use kodiak_xds::{
 use kodiak_xds_stream::{ResourceSet, Snapshot, TypeUrl};
 
 use crate::{
-    Labelled,
     cache::{Group, SecretInput},
-    class::{Class, ClassKey, clash, same, transparent},
+    class::{Class, clash, same},
+    class_key::{ClassKey, transparent},
     engine::Context,
+    entries,
     identity::{Leaf, LeafRequest, uris},
-    mesh::{Permissions, View},
-    permissions,
+    mesh::View,
     services::is_served,
 };
 
@@ -62,8 +64,8 @@ struct Parts {
 pub(crate) struct Subject<'a> {
     pub(crate) key: ProxyKey,
     pub(crate) view: &'a View,
-    pub(crate) dataplane: &'a Labelled<Dataplane>,
-    pub(crate) permissions: &'a Permissions,
+    pub(crate) dataplane: &'a Member,
+    pub(crate) book: &'a Book,
     pub(crate) class: &'a Class,
 }
 
@@ -119,14 +121,18 @@ impl Proxy {
 
     /// Whether it is told the names of services.
     fn has_names(&self, subject: &Subject<'_>) -> bool {
-        self.metadata.dns_server(transparent(&subject.dataplane.spec)).is_some()
+        self.metadata.dns_server(transparent(&subject.dataplane.dataplane)).is_some()
     }
 
     fn own(&mut self, subject: &Subject<'_>, context: &mut Context<'_>, faults: &mut Vec<Fault>) -> Vec<Group> {
-        let mut own = self.inbounds(subject, context);
+        let spec = &subject.dataplane.dataplane;
+        let (inbounds, shadow) = (spec.inbounds().len(), context.settings.shadow);
+        let entries = entries::of(subject.book, &subject.key.name, inbounds, accept(subject.view), shadow);
+        let clusters = local_clusters(spec, &entries);
+        let mut own = self.inbounds(subject, &entries, &clusters, context);
         own.extend(self.redirection(subject, context));
         own.extend(self.admin(subject, context));
-        own.extend(self.probes(subject, context));
+        own.extend(self.probes(subject, &clusters, context));
         own.extend(self.dns(subject, context));
         match self.secrets(subject, context) {
             Ok(secrets) => own.extend(secrets),
@@ -135,16 +141,17 @@ impl Proxy {
         own
     }
 
-    fn inbounds(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Vec<Group> {
-        let spec = &subject.dataplane.spec;
+    fn inbounds(
+        &self,
+        subject: &Subject<'_>,
+        entries: &[Arc<ByKind<Vec<Entry>>>],
+        clusters: &[Arc<str>],
+        context: &mut Context<'_>,
+    ) -> Vec<Group> {
+        let spec = &subject.dataplane.dataplane;
         let shape = self.metadata.shape(transparent(spec));
         let accept = accept(subject.view);
         let address = address(spec);
-        let permissions = match accept {
-            Accept::Plain => Vec::new(),
-            Accept::Both | Accept::Mtls => permissions::in_force(subject),
-        };
-        let clusters = local_clusters(spec);
         let served = spec.inbounds().iter().enumerate().filter(|(_, inbound)| is_served(inbound));
         let inputs = served.map(|(position, inbound)| input::Inbound {
             mesh: subject.key.mesh.clone(),
@@ -157,7 +164,7 @@ impl Proxy {
             protocol: inbound.protocol(),
             tags: inbound.tags.clone(),
             accept,
-            permissions: permissions.get(position).cloned().unwrap_or_default(),
+            entries: entries[position].clone(),
             shape,
         });
         let make = |input: &input::Inbound| {
@@ -167,7 +174,7 @@ impl Proxy {
     }
 
     fn redirection(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
-        let spec = &subject.dataplane.spec;
+        let spec = &subject.dataplane.dataplane;
         let redirect = self.metadata.redirection(transparent(spec))?;
         let strict = self.metadata.has(features::STRICT_INBOUND_PORTS) && accept(subject.view) == Accept::Mtls;
         let declared = || {
@@ -191,7 +198,7 @@ impl Proxy {
 
     fn admin(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
         let endpoint = self.metadata.admin_endpoint()?;
-        let spec = &subject.dataplane.spec;
+        let spec = &subject.dataplane.dataplane;
         let input = Admin {
             address: address(spec).to_owned(),
             port: admin_port(&self.metadata, spec),
@@ -209,10 +216,9 @@ impl Proxy {
         }))
     }
 
-    fn probes(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
-        let spec = &subject.dataplane.spec;
+    fn probes(&self, subject: &Subject<'_>, clusters: &[Arc<str>], context: &mut Context<'_>) -> Option<Group> {
+        let spec = &subject.dataplane.dataplane;
         let probes = spec.probes.as_ref().filter(|probes| probes.port != 0 && !self.metadata.probe_proxy)?;
-        let clusters = local_clusters(spec);
         let endpoint = |probe: &kodiak_model::kinds::dataplane::ProbeEndpoint| {
             let inbound =
                 spec.inbounds().iter().position(|inbound| inbound.port == probe.inbound_port && is_served(inbound));
@@ -233,7 +239,7 @@ impl Proxy {
     }
 
     fn dns(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
-        let spec = &subject.dataplane.spec;
+        let spec = &subject.dataplane.dataplane;
         let server = self.metadata.dns_server(transparent(spec))?;
         let input = Dns { records: subject.class.records.clone(), server, ipv6: self.metadata.ipv6_enabled };
         Some(context.cache.dns.get(&input, |input| vec![build_listener(&dns::listener(input))]))
@@ -290,13 +296,14 @@ fn address(dataplane: &Dataplane) -> &str {
 }
 
 /// The clusters of the workloads behind each inbound. Inbounds before one workload share its cluster; where they speak to
-/// it differently, or it is elsewhere, the first has the usual name.
-fn local_clusters(spec: &Dataplane) -> Vec<Arc<str>> {
+/// it differently, or it is elsewhere, or policies say different things, the first has the usual name.
+fn local_clusters(spec: &Dataplane, entries: &[Arc<ByKind<Vec<Entry>>>]) -> Vec<Arc<str>> {
     let address = address(spec);
     let mut taken = BTreeMap::new();
     let mut names = Vec::new();
-    for inbound in spec.inbounds() {
-        let (port, workload) = (inbound.service_port(), (inbound.service_address_or(address), inbound.protocol()));
+    for (inbound, entries) in spec.inbounds().iter().zip(entries) {
+        let workload = (inbound.service_address_or(address), inbound.protocol(), entries);
+        let port = inbound.service_port();
         let name = if *taken.entry(port).or_insert(workload) == workload {
             names::local_cluster(port)
         } else {

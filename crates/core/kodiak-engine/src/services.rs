@@ -153,6 +153,7 @@ fn instances(dataplane: Option<&Dataplane>) -> BTreeMap<(Arc<str>, usize), Insta
                 port: inbound.port,
                 weight: 1,
                 tags: Arc::new(tags),
+                ..Endpoint::default()
             };
             // Envoy takes addresses only here; a name would make it refuse all endpoints of the service.
             let ready = inbound.is_ready() && address.parse::<IpAddr>().is_ok();

@@ -28,12 +28,17 @@ pub fn config(snapshot: &Snapshot) -> Result<Value, JsonError> {
             types.insert(type_url.as_str().to_owned(), Value::Object(shown));
         }
     }
-    let mut types = Value::Object(types);
-    redact(&mut types);
-    Ok(types)
+    Ok(Value::Object(types))
 }
 
-fn resource(encoded: &Encoded) -> Result<Value, JsonError> {
+/// One resource, redacted.
+pub(crate) fn resource(encoded: &Encoded) -> Result<Value, JsonError> {
+    let mut shown = decoded(encoded)?;
+    redact(&mut shown);
+    Ok(shown)
+}
+
+fn decoded(encoded: &Encoded) -> Result<Value, JsonError> {
     let bytes = |source| JsonError::Bytes { message: encoded.name.to_string(), source };
     let response = DiscoveryResponse::decode(encoded.sotw.clone()).map_err(bytes)?;
     let mut shown = response.resources.first().map_or(Ok(Value::Null), to_json)?;

@@ -1,7 +1,7 @@
 //! A policy as matching and merging see it, whatever its kind.
 
 use std::{
-    hash::{Hash, Hasher},
+    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
 
@@ -11,21 +11,35 @@ use serde_json::Value;
 use crate::{PolicyFacts, TargetRef, source_match::Match};
 
 /// What a policy says about one place, before or after merging. Cheap to clone, to compare and to hash.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Conf(Arc<Value>);
+#[derive(Debug, Clone)]
+pub struct Conf(Arc<Hashed>);
+
+#[derive(Debug)]
+struct Hashed {
+    hash: u64,
+    value: Value,
+}
 
 impl Conf {
     pub fn new(value: Value) -> Self {
-        Self(Arc::new(value))
+        let mut hasher = DefaultHasher::new();
+        value.hash(&mut hasher);
+        Self(Arc::new(Hashed { hash: hasher.finish(), value }))
     }
 
     pub fn json(&self) -> &Value {
-        &self.0
+        &self.0.value
     }
 
     /// As the policy's own type. It was checked when it was written; what cannot be read counts as nothing said.
     pub fn read<T: DeserializeOwned + Default>(&self) -> T {
-        T::deserialize(&*self.0).unwrap_or_default()
+        T::deserialize(self.json()).unwrap_or_default()
+    }
+}
+
+impl PartialEq for Conf {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.hash == other.0.hash && self.0.value == other.0.value)
     }
 }
 
@@ -33,7 +47,13 @@ impl Eq for Conf {}
 
 impl Hash for Conf {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
+        state.write_u64(self.0.hash);
+    }
+}
+
+impl Default for Conf {
+    fn default() -> Self {
+        Self::new(Value::Null)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a policy does to Envoy's configuration: one implementation in each folder.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use kodiak_model::policy::Conf;
@@ -32,6 +33,11 @@ pub trait Policy: Sync {
         Vec::new()
     }
 
+    /// Whether it acts only on callers with certificates: then nothing is said of it where there are none.
+    fn needs_mtls(&self) -> bool {
+        false
+    }
+
     /// What comes in at an inbound, and the workload behind it. Called for every inbound, also without entries.
     fn inbound(&self, _entries: &[Entry], _inbound: &mut Inbound<'_>) {}
 
@@ -41,7 +47,12 @@ pub trait Policy: Sync {
     /// The destination as it is called.
     fn cluster(&self, _conf: &Conf, _cluster: &mut Upstream) {}
 
-    /// Who serves the destination.
+    /// Whether it has something to say about who serves a destination.
+    fn places(&self) -> bool {
+        false
+    }
+
+    /// Who serves the destination. Called only when it [`places`](Self::places).
     fn endpoints(&self, _conf: &Conf, _endpoints: &mut Endpoints) {}
 }
 
@@ -52,6 +63,17 @@ pub struct Entry {
     pub policy: Arc<str>,
     pub source: Source,
     pub conf: Conf,
+}
+
+impl Eq for Entry {}
+
+impl Hash for Entry {
+    /// Who it is about is compared only: entries that differ in nothing else are rare.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self { policy, source: _, conf } = self;
+        policy.hash(state);
+        conf.hash(state);
+    }
 }
 
 /// The callers that an entry is about.

@@ -22,8 +22,9 @@ pub struct Selection {
 }
 
 /// Whether policies that are only tried out count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Shadow {
+    #[default]
     Ignored,
     Included,
 }

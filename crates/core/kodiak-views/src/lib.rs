@@ -6,5 +6,6 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod insights;
+pub mod policy_status;
 pub mod rollout;
 pub mod vips;

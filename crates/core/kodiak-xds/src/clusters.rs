@@ -18,6 +18,7 @@ use kodiak_envoy::envoy::extensions::upstreams::http::v3::http_protocol_options:
 };
 use kodiak_envoy::google::protobuf::Any;
 use kodiak_envoy::{any, duration};
+use kodiak_policies::target::Upstream;
 
 use crate::{names, timeouts};
 
@@ -68,7 +69,7 @@ pub(crate) fn endpoint(address: Address) -> HostIdentifier {
 }
 
 /// To services and workloads: with the timeouts of a mesh without MeshTimeout.
-pub(crate) fn http_to_service(http: Http) -> (String, Any) {
+pub(crate) fn http_to_service(http: Http) -> HttpProtocolOptions {
     let none = Some(duration(Duration::ZERO));
     let common = CommonOptions {
         idle_timeout: Some(duration(timeouts::IDLE)),
@@ -76,25 +77,33 @@ pub(crate) fn http_to_service(http: Http) -> (String, Any) {
         max_stream_duration: none,
         ..CommonOptions::default()
     };
-    packed(http, Some(common))
+    HttpProtocolOptions { common_http_protocol_options: Some(common), ..options(http) }
 }
 
 /// With Envoy's timeouts.
 pub(crate) fn http(http: Http) -> (String, Any) {
-    packed(http, None)
+    packed(&options(http))
 }
 
-fn packed(http: Http, common: Option<CommonOptions>) -> (String, Any) {
+/// What policies have left of it.
+pub(crate) fn seal(upstream: Upstream) -> Cluster {
+    let Upstream { cluster, http } = upstream;
+    Cluster { typed_extension_protocol_options: http.iter().map(packed).collect(), ..cluster }
+}
+
+fn options(http: Http) -> HttpProtocolOptions {
     let protocol = match http {
         Http::One => ProtocolConfig::HttpProtocolOptions(Http1ProtocolOptions::default()),
         Http::Two => ProtocolConfig::Http2ProtocolOptions(Http2ProtocolOptions::default()),
     };
-    let options = HttpProtocolOptions {
-        common_http_protocol_options: common,
+    HttpProtocolOptions {
         upstream_protocol_options: Some(UpstreamProtocolOptions::ExplicitHttpConfig(ExplicitHttpConfig {
             protocol_config: Some(protocol),
         })),
         ..HttpProtocolOptions::default()
-    };
-    ("envoy.extensions.upstreams.http.v3.HttpProtocolOptions".to_owned(), any(&options))
+    }
+}
+
+fn packed(options: &HttpProtocolOptions) -> (String, Any) {
+    ("envoy.extensions.upstreams.http.v3.HttpProtocolOptions".to_owned(), any(options))
 }

@@ -1,6 +1,7 @@
 //! The endpoints of a service.
 
 use kodiak_envoy::envoy::config::core::v3::Locality;
+use kodiak_envoy::envoy::config::endpoint::v3::cluster_load_assignment::Policy;
 use kodiak_envoy::envoy::config::endpoint::v3::{ClusterLoadAssignment, LbEndpoint, LocalityLbEndpoints};
 
 use crate::input::{Assignment, Endpoint};
@@ -9,21 +10,25 @@ use crate::{address, clusters, metadata};
 /// Subsets choose endpoints by the first, TLS by the second.
 const TAGS: &[&str] = &["envoy.lb", "envoy.transport_socket_match"];
 
-/// Endpoints come sorted, so each group of a priority and a zone is one stretch of them.
+/// Endpoints come sorted, so each locality is one stretch of them.
 pub fn assignment(assignment: &Assignment) -> ClusterLoadAssignment {
-    let groups = assignment.endpoints.chunk_by(|a, b| (a.priority, &a.zone) == (b.priority, &b.zone));
+    let locality_of = |each: &Endpoint| (each.priority, each.zone.clone(), each.sub_zone.clone());
+    let groups = assignment.endpoints.chunk_by(|a, b| locality_of(a) == locality_of(b));
+    let policy = |factor| Policy { overprovisioning_factor: Some(factor), ..Policy::default() };
     ClusterLoadAssignment {
         cluster_name: assignment.cluster.to_string(),
         endpoints: groups.map(locality).collect(),
+        policy: assignment.overprovisioning_factor.map(policy),
         ..ClusterLoadAssignment::default()
     }
 }
 
 fn locality(group: &[Endpoint]) -> LocalityLbEndpoints {
     let first = &group[0]; // `chunk_by` gives no empty groups
-    let zone = Locality { zone: first.zone.to_string(), ..Locality::default() };
+    let place = Locality { zone: first.zone.to_string(), sub_zone: first.sub_zone.to_string(), ..Locality::default() };
     LocalityLbEndpoints {
-        locality: (!first.zone.is_empty()).then_some(zone),
+        locality: (place != Locality::default()).then_some(place),
+        load_balancing_weight: first.locality_weight,
         priority: first.priority,
         lb_endpoints: group.iter().map(endpoint).collect(),
         ..LocalityLbEndpoints::default()
@@ -48,14 +53,26 @@ mod tests {
 
     fn endpoint(priority: u32, zone: &str, address: &str, weight: u32) -> Endpoint {
         let tags = Arc::new(tags(&[("kuma.io/zone", zone), ("version", "v1")]));
-        Endpoint { priority, zone: zone.into(), address: address.into(), port: 8080, weight, tags }
+        Endpoint {
+            priority,
+            zone: zone.into(),
+            address: address.into(),
+            port: 8080,
+            weight,
+            tags,
+            ..Endpoint::default()
+        }
     }
 
     #[test]
     fn zones_are_groups_and_others_come_after_ours() {
         let endpoints = [endpoint(0, "east", "10.0.0.5", 1), endpoint(1, "west", "203.0.113.10", 3)];
         check(
-            &assignment(&Assignment { cluster: "backend".into(), endpoints: endpoints.into() }),
+            &assignment(&Assignment {
+                cluster: "backend".into(),
+                endpoints: endpoints.into(),
+                overprovisioning_factor: None,
+            }),
             r"
             cluster_name: backend
             endpoints:
@@ -83,11 +100,16 @@ mod tests {
     #[test]
     fn without_zones_there_is_one_group() {
         let endpoints = [endpoint(0, "", "10.0.0.5", 1), endpoint(0, "", "10.0.0.6", 1)];
-        let assigned = assignment(&Assignment { cluster: "backend".into(), endpoints: endpoints.into() });
+        let assigned = assignment(&Assignment {
+            cluster: "backend".into(),
+            endpoints: endpoints.into(),
+            overprovisioning_factor: None,
+        });
         assert_eq!(assigned.endpoints.len(), 1);
         assert_eq!(assigned.endpoints[0].locality, None);
         assert_eq!(assigned.endpoints[0].lb_endpoints.len(), 2);
-        let nobody = assignment(&Assignment { cluster: "backend".into(), endpoints: [].into() });
+        let nobody =
+            assignment(&Assignment { cluster: "backend".into(), endpoints: [].into(), overprovisioning_factor: None });
         assert!(nobody.endpoints.is_empty());
     }
 }

@@ -17,7 +17,7 @@ use kodiak_envoy::envoy::extensions::filters::network::tcp_proxy::v3::{TcpProxy,
 use kodiak_envoy::{TypeUrl, any, duration};
 
 use crate::address::{LOOPBACK, range};
-use crate::{names, timeouts};
+use crate::names;
 
 pub(crate) const HTTP_CONNECTION_MANAGER: &str = "envoy.filters.network.http_connection_manager";
 pub(crate) const ROUTER: &str = "envoy.filters.http.router";
@@ -75,19 +75,17 @@ pub(crate) fn http_filter(manager: &HttpConnectionManager) -> Filter {
 }
 
 /// `idle` is missing for connections that are none of the mesh's business.
-pub(crate) fn tcp_proxy(name: &str, cluster: &str, idle: Option<Duration>) -> Filter {
-    let proxy = TcpProxy {
+pub(crate) fn tcp_proxy(name: &str, cluster: &str, idle: Option<Duration>) -> TcpProxy {
+    TcpProxy {
         stat_prefix: names::stat_name(name),
         cluster_specifier: Some(ClusterSpecifier::Cluster(cluster.to_owned())),
         idle_timeout: idle.map(duration),
         ..TcpProxy::default()
-    };
-    network("envoy.filters.network.tcp_proxy", &proxy)
+    }
 }
 
-/// For the connections of a service.
-pub(crate) fn service_tcp_proxy(name: &str, cluster: &str) -> Filter {
-    tcp_proxy(name, cluster, Some(timeouts::IDLE))
+pub(crate) fn tcp_filter(proxy: &TcpProxy) -> Filter {
+    network("envoy.filters.network.tcp_proxy", proxy)
 }
 
 /// The last HTTP filter, always.

@@ -5,54 +5,36 @@ use std::net::IpAddr;
 use kodiak_envoy::duration;
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
 use kodiak_envoy::envoy::config::core::v3::{BindConfig, TrafficDirection};
-use kodiak_envoy::envoy::config::listener::v3::{Filter, FilterChain, FilterChainMatch, Listener};
+use kodiak_envoy::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
 use kodiak_envoy::envoy::config::route::v3::RouteConfiguration;
+use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
     ForwardClientCertDetails, SetCurrentClientCertDetails,
 };
-use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::{
-    HttpConnectionManager, HttpFilter,
-};
 use kodiak_model::{Protocol, tags::SERVICE};
+use kodiak_policies::target::{self, Carrier, Chain, Upstream};
 
 use crate::clusters::{self, Http};
 use crate::input::{Accept, Inbound, Tags};
-use crate::{address, filters, metadata, names, routes, timeouts, tls};
-
-/// What an inbound's filters do, each in its place below.
-#[derive(Debug, Clone, Copy)]
-enum Step {
-    Permissions,
-    GrpcStats,
-    Router,
-    TcpProxy,
-}
-
-/// HTTP filters, outermost first.
-const HTTP_ORDER: &[Step] = &[
-    Step::Permissions, // who may not call costs nothing and is counted nowhere else
-    Step::GrpcStats,   // counts what the workload answers, so right before it
-    Step::Router,      // terminal, must be last
-];
-
-/// Network filters of everything that is not HTTP, outermost first.
-const NETWORK_ORDER: &[Step] = &[
-    Step::Permissions, // before a connection to the workload is opened
-    Step::TcpProxy,    // terminal, must be last
-];
+use crate::{address, carrier, filters, metadata, names, routes, timeouts, tls};
 
 pub fn listener(inbound: &Inbound) -> Listener {
     let name = names::inbound_listener(&inbound.address, inbound.port);
-    let inspects =
-        inbound.accept == Accept::Both || (inbound.accept == Accept::Mtls && inbound.permissions.needs_sni());
+    let made = made(inbound, &name);
+    let chains = made.chains.into_iter().zip(doors(inbound)).map(|(chain, door)| FilterChain {
+        filter_chain_match: door.matched,
+        filters: carrier::seal(chain.carrier),
+        transport_socket: door.mtls.then(|| tls::socket(&tls::downstream(&inbound.mesh))),
+        ..FilterChain::default()
+    });
     Listener {
         address: Some(address::tcp(&inbound.address, inbound.port)),
         traffic_direction: TrafficDirection::Inbound.into(),
         enable_reuse_port: Some(inbound.shape.reuse_port),
         bind_to_port: inbound.shape.transparent.then_some(false),
         metadata: Some(metadata::under(&[names::TAGS_METADATA], &shown_tags(inbound))),
-        listener_filters: inspects.then(filters::tls_inspector).into_iter().collect(),
-        filter_chains: chains(inbound, &name),
+        listener_filters: made.inspects_tls.then(filters::tls_inspector).into_iter().collect(),
+        filter_chains: chains.collect(),
         name,
         ..Listener::default()
     }
@@ -60,40 +42,47 @@ pub fn listener(inbound: &Inbound) -> Listener {
 
 /// The workload behind an inbound.
 pub fn cluster(inbound: &Inbound) -> Cluster {
-    let name = inbound.cluster.to_string();
-    let workload = address::tcp(&inbound.workload_address, inbound.workload_port);
-    Cluster {
-        upstream_bind_config: source(inbound),
-        typed_extension_protocol_options: http_of(inbound.protocol)
-            .map(clusters::http_to_service)
-            .into_iter()
-            .collect(),
-        ..clusters::of_one(&name, workload)
-    }
+    let listener = names::inbound_listener(&inbound.address, inbound.port);
+    clusters::seal(made(inbound, &listener).workload)
 }
 
-fn chains(inbound: &Inbound, listener: &str) -> Vec<FilterChain> {
-    let plain = |protocol: &str| FilterChain {
-        filter_chain_match: Some(transport(protocol)),
-        filters: network_filters(inbound, listener, false),
-        ..FilterChain::default()
+/// With what policies make of it.
+fn made<'a>(inbound: &'a Inbound, listener: &'a str) -> target::Inbound<'a> {
+    let workload = address::tcp(&inbound.workload_address, inbound.workload_port);
+    let workload = Cluster { upstream_bind_config: source(inbound), ..clusters::of_one(&inbound.cluster, workload) };
+    let chains =
+        doors(inbound).into_iter().map(|Door { mtls, .. }| Chain { mtls, carrier: carrier(inbound, listener) });
+    let mut made = target::Inbound {
+        mesh: &inbound.mesh,
+        listener,
+        protocol: inbound.protocol,
+        chains: chains.collect(),
+        inspects_tls: inbound.accept == Accept::Both,
+        workload: Upstream { cluster: workload, http: http_of(inbound.protocol).map(clusters::http_to_service) },
     };
-    let mesh = |matched: Option<FilterChainMatch>| FilterChain {
-        filter_chain_match: matched,
-        filters: network_filters(inbound, listener, true),
-        transport_socket: Some(tls::socket(&tls::downstream(&inbound.mesh))),
-        ..FilterChain::default()
-    };
+    for policy in kodiak_policies::in_force() {
+        let entries = inbound.entries.get(policy.kind().name).map_or(&[][..], Vec::as_slice);
+        policy.inbound(entries, &mut made);
+    }
+    made
+}
+
+/// One way in: which connections take it.
+struct Door {
+    matched: Option<FilterChainMatch>,
+    mtls: bool,
+}
+
+fn doors(inbound: &Inbound) -> Vec<Door> {
+    let plain = |protocol: &str| Door { matched: Some(transport(protocol)), mtls: false };
     match inbound.accept {
-        Accept::Plain => {
-            vec![FilterChain { filters: network_filters(inbound, listener, false), ..FilterChain::default() }]
-        }
+        Accept::Plain => vec![Door { matched: None, mtls: false }],
         Accept::Both => {
             let from_mesh = FilterChainMatch { application_protocols: vec![tls::ALPN.to_owned()], ..transport("tls") };
             // TLS without our ALPN is the workload's own: over TCP it goes through, HTTP cannot read it.
-            vec![plain("raw_buffer"), plain("tls"), mesh(Some(from_mesh))]
+            vec![plain("raw_buffer"), plain("tls"), Door { matched: Some(from_mesh), mtls: true }]
         }
-        Accept::Mtls => vec![mesh(None)],
+        Accept::Mtls => vec![Door { matched: None, mtls: true }],
     }
 }
 
@@ -101,54 +90,24 @@ fn transport(protocol: &str) -> FilterChainMatch {
     FilterChainMatch { transport_protocol: protocol.to_owned(), ..FilterChainMatch::default() }
 }
 
-/// Permissions know callers by their certificates, so they are for mTLS only.
-fn network_filters(inbound: &Inbound, listener: &str, mtls: bool) -> Vec<Filter> {
-    if http_of(inbound.protocol).is_some() {
-        return vec![filters::http_filter(&http(inbound, listener, mtls))];
+fn carrier(inbound: &Inbound, listener: &str) -> Carrier {
+    let cluster = &inbound.cluster;
+    if http_of(inbound.protocol).is_none() {
+        return carrier::tcp(cluster, cluster);
     }
-    let cluster = inbound.cluster.to_string();
-    let mut all = Vec::new();
-    for step in NETWORK_ORDER {
-        match step {
-            Step::Permissions if mtls => {
-                let stat_prefix = format!("{}.", names::stat_name(listener));
-                all.extend(inbound.permissions.network_filters(&inbound.mesh, &stat_prefix));
-            }
-            Step::TcpProxy => all.push(filters::service_tcp_proxy(&cluster, &cluster)),
-            Step::Permissions | Step::GrpcStats | Step::Router => (),
-        }
-    }
-    all
-}
-
-fn http(inbound: &Inbound, listener: &str, mtls: bool) -> HttpConnectionManager {
-    let cluster = inbound.cluster.to_string();
-    HttpConnectionManager {
+    let manager = HttpConnectionManager {
         forward_client_cert_details: ForwardClientCertDetails::SanitizeSet.into(),
         set_current_client_cert_details: Some(SetCurrentClientCertDetails {
             uri: true,
             ..SetCurrentClientCertDetails::default()
         }),
         stream_idle_timeout: Some(duration(timeouts::INBOUND_STREAM_IDLE)),
-        http_filters: http_filters(inbound, mtls),
-        ..filters::http(&cluster, inbound.shape.ipv6, route_configuration(inbound, listener, &cluster))
-    }
+        ..filters::http(cluster, inbound.shape.ipv6, route_configuration(inbound, listener))
+    };
+    carrier::http(manager, vec![routes::catch_all("", cluster)], inbound.protocol)
 }
 
-fn http_filters(inbound: &Inbound, mtls: bool) -> Vec<HttpFilter> {
-    let mut all = Vec::new();
-    for step in HTTP_ORDER {
-        match step {
-            Step::Permissions if mtls => all.extend(inbound.permissions.http_filters(&inbound.mesh)),
-            Step::GrpcStats if inbound.protocol == Protocol::Grpc => all.push(filters::grpc_stats()),
-            Step::Router => all.push(filters::router()),
-            Step::Permissions | Step::GrpcStats | Step::TcpProxy => (),
-        }
-    }
-    all
-}
-
-fn route_configuration(inbound: &Inbound, listener: &str, cluster: &str) -> RouteConfiguration {
+fn route_configuration(inbound: &Inbound, listener: &str) -> RouteConfiguration {
     let (name, host) = match inbound.tags.get(SERVICE) {
         Some(service) => (names::inbound_routes(service), service.as_str()),
         None => (listener.to_owned(), listener),
@@ -156,7 +115,7 @@ fn route_configuration(inbound: &Inbound, listener: &str, cluster: &str) -> Rout
     RouteConfiguration {
         // Who the caller is comes from its certificate, not from what it says.
         request_headers_to_remove: vec!["x-kuma-tags".to_owned()],
-        ..routes::all_domains(name, host, vec![routes::catch_all("", cluster)])
+        ..routes::all_domains(name, host, Vec::new())
     }
 }
 

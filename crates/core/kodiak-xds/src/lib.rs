@@ -13,6 +13,7 @@ mod address;
 pub mod admin;
 pub mod bootstrap;
 mod built;
+mod carrier;
 pub mod check;
 mod clusters;
 pub mod dns;

@@ -3,56 +3,72 @@
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
 use kodiak_envoy::envoy::config::cluster::v3::cluster::{DiscoveryType, EdsClusterConfig};
 use kodiak_envoy::envoy::config::core::v3::TrafficDirection;
-use kodiak_envoy::envoy::config::listener::v3::{Filter, FilterChain, Listener};
+use kodiak_envoy::envoy::config::listener::v3::{FilterChain, Listener};
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
-use kodiak_model::Protocol;
+use kodiak_policies::target::{self, Carrier, Upstream};
 
 use crate::clusters::{self, Http};
-use crate::input::{OutboundCluster, OutboundListener};
-use crate::{address, filters, metadata, names, routes, tls};
+use crate::input::{Carried, OutboundCluster, OutboundListener};
+use crate::{address, carrier, filters, metadata, names, routes, tls};
 
 pub fn listener(outbound: &OutboundListener) -> Listener {
+    let mut made = target::Outbound {
+        mesh: &outbound.mesh,
+        cluster: &outbound.cluster,
+        protocol: outbound.protocol,
+        carrier: carrier(outbound),
+        backends: &outbound.backends,
+    };
+    for policy in kodiak_policies::in_force() {
+        if let Some(confs) = outbound.confs.get(policy.kind().name) {
+            policy.outbound(confs, &mut made);
+        }
+    }
     Listener {
         name: names::outbound_listener(&outbound.address, outbound.port),
         address: Some(address::tcp(&outbound.address, outbound.port)),
         traffic_direction: TrafficDirection::Outbound.into(),
         bind_to_port: (!outbound.bind).then_some(false),
         metadata: Some(metadata::under(&[names::TAGS_METADATA], &outbound.tags)),
-        filter_chains: vec![FilterChain { filters: vec![filter(outbound)], ..FilterChain::default() }],
+        filter_chains: vec![FilterChain { filters: carrier::seal(made.carrier), ..FilterChain::default() }],
         ..Listener::default()
     }
 }
 
 /// Between proxies everything that is HTTP is HTTP/2, whatever the workloads speak. TCP does not look at it.
 pub fn cluster(outbound: &OutboundCluster) -> Cluster {
-    Cluster {
+    let cluster = Cluster {
         eds_cluster_config: Some(EdsClusterConfig { eds_config: Some(tls::over_ads()), ..EdsClusterConfig::default() }),
-        typed_extension_protocol_options: [clusters::http_to_service(Http::Two)].into(),
         transport_socket: outbound.mtls.then(|| tls::socket(&tls::upstream(outbound))),
         ..clusters::cluster(&outbound.name, DiscoveryType::Eds)
+    };
+    let mut made = Upstream { cluster, http: Some(clusters::http_to_service(Http::Two)) };
+    for policy in kodiak_policies::in_force() {
+        if let Some(conf) = outbound.confs.get(policy.kind().name) {
+            policy.cluster(conf, &mut made);
+        }
     }
+    clusters::seal(made)
 }
 
 /// Kafka is carried as TCP: Envoy as it is given out has no filter for it.
-fn filter(outbound: &OutboundListener) -> Filter {
-    match outbound.protocol {
-        Protocol::Http | Protocol::Http2 | Protocol::Grpc => filters::http_filter(&http(outbound)),
-        Protocol::Kafka | Protocol::Mysql | Protocol::Tcp | Protocol::Tls => {
-            filters::service_tcp_proxy(names::service(&outbound.tags), &outbound.cluster)
-        }
-    }
-}
-
-fn http(outbound: &OutboundListener) -> HttpConnectionManager {
+fn carrier(outbound: &OutboundListener) -> Carrier {
     let service = names::service(&outbound.tags);
-    let route = routes::catch_all(names::CATCH_ALL_ROUTE, &outbound.cluster);
-    let routes = routes::all_domains(names::outbound_routes(service), service, vec![route]);
-    let grpc = (outbound.protocol == Protocol::Grpc).then(filters::grpc_stats);
-    HttpConnectionManager {
-        // Routes match paths, so `/a/../b` must mean `/b` before they do.
-        normalize_path: Some(true),
-        http_filters: grpc.into_iter().chain([filters::router()]).collect(),
-        ..filters::http(service, outbound.shape.ipv6, routes)
+    match outbound.carried {
+        Carried::Tcp => carrier::tcp(service, &outbound.cluster),
+        Carried::Http => {
+            let manager = HttpConnectionManager {
+                // Routes match paths, so `/a/../b` must mean `/b` before they do.
+                normalize_path: Some(true),
+                ..filters::http(
+                    service,
+                    outbound.shape.ipv6,
+                    routes::all_domains(names::outbound_routes(service), service, Vec::new()),
+                )
+            };
+            let route = routes::catch_all(names::CATCH_ALL_ROUTE, &outbound.cluster);
+            carrier::http(manager, vec![route], outbound.protocol)
+        }
     }
 }
 
@@ -60,6 +76,7 @@ fn http(outbound: &OutboundListener) -> HttpConnectionManager {
 mod tests {
     use std::sync::Arc;
 
+    use kodiak_model::Protocol;
     use serde_json::Value;
 
     use super::*;
@@ -71,8 +88,12 @@ mod tests {
             address: "240.0.0.1".to_owned(),
             port: 80,
             tags: Arc::new(tags(&[("kuma.io/service", "backend")])),
+            mesh: "default".into(),
             cluster: "backend".into(),
             protocol,
+            carried: Carried::by(protocol),
+            confs: Arc::default(),
+            backends: Arc::default(),
             bind,
             shape: Shape { transparent: !bind, reuse_port: true, ipv6: false },
         }
@@ -148,6 +169,7 @@ mod tests {
             mesh: "default".into(),
             tags: Arc::new(tags(&[("kuma.io/service", "backend")])),
             mtls,
+            confs: Arc::default(),
         };
         check(
             &cluster(&outbound(false)),

@@ -103,7 +103,10 @@ fn for_port(port: u32, chain: FilterChain) -> FilterChain {
 }
 
 fn chain(name: &str, cluster: &str) -> FilterChain {
-    FilterChain { filters: vec![filters::tcp_proxy(name, cluster, None)], ..FilterChain::default() }
+    FilterChain {
+        filters: vec![filters::tcp_filter(&filters::tcp_proxy(name, cluster, None))],
+        ..FilterChain::default()
+    }
 }
 
 fn original_destination(name: &str) -> Cluster {

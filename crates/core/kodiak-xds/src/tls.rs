@@ -130,6 +130,7 @@ mod tests {
             mesh: "default".into(),
             tags: Arc::new(tags(&[("kuma.io/service", "backend"), ("version", "v1")])),
             mtls: true,
+            confs: Arc::default(),
         };
         check(
             &upstream(&cluster),

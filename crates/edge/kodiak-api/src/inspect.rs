@@ -3,21 +3,44 @@
 use std::{future::Future, pin::Pin};
 
 use bytes::Bytes;
-use kodiak_model::{ProxyKey, subscription::Version};
+use kodiak_model::{ProxyKey, ResourceKey, subscription::Version};
+use kodiak_store::Record;
 use serde::Serialize;
 use serde_json::Value;
 
 pub type Asking<T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send>>;
 
 pub trait Proxies: Send + Sync {
-    /// Its resources by type URL and name, without keys. For a proxy that is away: what it would get.
-    fn config(&self, proxy: ProxyKey) -> Asking<Value>;
+    /// What it has. For a proxy that is away: what it would get.
+    fn config(&self, proxy: ProxyKey, ask: ConfigAsked) -> Asking<Config>;
+
+    /// What proxies of a mesh would get if these were stored; without a record, if they were deleted.
+    fn diff(&self, mesh: String, planned: Vec<(ResourceKey, Option<Record>)>) -> Asking<Value>;
 
     /// What its Envoy says of itself.
     fn ask(&self, proxy: ProxyKey, question: Question) -> Asking<Bytes>;
 
     /// `None` when it is not connected to this control plane.
     fn status(&self, proxy: &ProxyKey) -> Option<Status>;
+}
+
+/// How a configuration is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ConfigAsked {
+    /// With policies that are only tried out.
+    pub shadow: bool,
+    /// With what that changes.
+    pub diff: bool,
+}
+
+/// What a proxy has.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Config {
+    /// Resources by type URL and name, without keys.
+    pub xds: Value,
+    /// A JSON patch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<Value>,
 }
 
 /// What can be asked of Envoy's admin interface. Nothing else is passed on.
@@ -116,7 +139,11 @@ pub struct MtlsStep {
 pub struct NoProxies;
 
 impl Proxies for NoProxies {
-    fn config(&self, _: ProxyKey) -> Asking<Value> {
+    fn config(&self, _: ProxyKey, _: ConfigAsked) -> Asking<Config> {
+        Box::pin(async { Err(Trouble::NeverConnected) })
+    }
+
+    fn diff(&self, _: String, _: Vec<(ResourceKey, Option<Record>)>) -> Asking<Value> {
         Box::pin(async { Err(Trouble::NeverConnected) })
     }
 

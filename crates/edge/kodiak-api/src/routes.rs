@@ -9,7 +9,7 @@ use kodiak_model::{Access, Kind, Overview, Scope};
 use crate::{
     Api, ApiError,
     access::Need,
-    handlers::{Asked, base, insights, inspect, overviews, resources, tokens},
+    handlers::{Asked, base, diff, insights, inspect, overviews, resources, tokens},
 };
 
 type Answer = Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send>>;
@@ -131,6 +131,14 @@ fn about_proxies() -> Vec<Route> {
     let dataplane = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
     let path = |last: &str| format!("/meshes/{{mesh}}/{}/{{name}}/{last}", dataplane.path);
     vec![
+        route(
+            Method::POST,
+            "/meshes/{mesh}/_diff",
+            Need::ConfigDump,
+            "Which proxies would change, and how, if resources were written or deleted. Nothing is stored.",
+            Content::Object,
+            diff::diff,
+        ),
         route(
             Method::GET,
             &path("_config"),

@@ -24,7 +24,7 @@ use kodiak_store::Store;
 
 pub use authority::{ADMIN_CA, AuthoritySources, authority_sources};
 pub use initial::{ADMIN_GROUP, ADMIN_USER, Defaults, Ensured};
-pub use put::Put;
+pub use put::{Planned, Put};
 pub use refusal::{Refusal, Stage};
 pub use signing::{TokenKeys, secret_data};
 pub use source::load_source;

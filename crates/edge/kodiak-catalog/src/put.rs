@@ -1,11 +1,12 @@
 //! Creating and replacing resources.
 
+use jiff::Timestamp;
 use kodiak_model::{
     Checked, Draft, FieldPath, Kind, Problems, ResourceKey, Scope, Shape, check,
     check::{Meta, SpecFound},
     labels,
 };
-use kodiak_store::{Expect, Record, StoreError, Transaction, Write};
+use kodiak_store::{Expect, Record, Snapshot, StoreError, Transaction, Write};
 use serde_json::Value;
 
 use crate::{Catalog, Refusal, Stage, Target, initial, owner_of, rules};
@@ -20,6 +21,13 @@ pub struct Put {
     /// False when it already was as written.
     pub changed: bool,
     pub warnings: Vec<String>,
+}
+
+/// A resource as it would be stored.
+#[derive(Debug, Clone)]
+pub struct Planned {
+    pub put: Put,
+    pub record: Record,
 }
 
 impl Catalog {
@@ -61,27 +69,37 @@ impl Catalog {
         if problems.is_empty() { Ok((meta, spec)) } else { Err(Refusal::invalid(Stage::Check, problems)) }
     }
 
-    async fn try_put(&self, mut checked: Checked, dry_run: bool) -> Result<Put, Refusal> {
+    /// What writing the document would store, for those who want to know before. Nothing is stored.
+    pub fn plan(&self, target: Target<'_>, body: Value) -> Result<Planned, Refusal> {
+        self.require_mesh(target.kind, target.mesh)?;
+        let (meta, spec) = self.read(target, body)?;
         let snapshot = self.store().snapshot();
+        let (checked, _, put) = self.prepare(&snapshot, meta.with(spec, self.place()))?;
         let key = key_of(&checked);
         let old = snapshot.get(&key);
-        if let Some(old) = old {
-            let mut problems = Problems::default();
-            labels::check_unchanged(&old.labels, &checked.labels, &mut problems);
-            if !problems.is_empty() {
-                return Err(Refusal::invalid(Stage::Labels, problems));
-            }
-        }
-        let secrets = rules::before_put(self, &snapshot, &mut checked, old)?;
-        let warnings = std::mem::take(&mut checked.warnings);
-        let changed =
-            !secrets.is_empty() || old.is_none_or(|old| *old.spec != *checked.spec || *old.labels != checked.labels);
-        let put = Put { created: old.is_none(), changed, warnings };
-        if dry_run || !changed {
+        let record = Record {
+            spec: checked.spec.as_str().into(),
+            labels: checked.labels.into(),
+            status: old.and_then(|old| old.status.clone()),
+            owner: owner_of(checked.kind, &checked.mesh, &checked.name),
+            version: old.map_or(1, |old| old.version + 1),
+            status_version: old.map_or(0, |old| old.status_version),
+            revision: snapshot.revision(),
+            created: old.map_or(Timestamp::UNIX_EPOCH, |old| old.created),
+            modified: old.map_or(Timestamp::UNIX_EPOCH, |old| old.modified),
+            key,
+        };
+        Ok(Planned { put, record })
+    }
+
+    async fn try_put(&self, checked: Checked, dry_run: bool) -> Result<Put, Refusal> {
+        let snapshot = self.store().snapshot();
+        let (checked, secrets, put) = self.prepare(&snapshot, checked)?;
+        if dry_run || !put.changed {
             return Ok(put);
         }
-        let companions = initial::companions(self, &snapshot, &checked, old.is_none()).await?;
-        let mut writes = vec![write(&checked, old)];
+        let companions = initial::companions(self, &snapshot, &checked, put.created).await?;
+        let mut writes = vec![write(&checked, snapshot.get(&key_of(&checked)))];
         writes.extend(secrets);
         writes.extend(companions);
         match self.store().commit(Transaction(writes)).await {
@@ -93,6 +111,24 @@ impl Catalog {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// What fits what is there, with all that follows from it, and the other writes that belong to it.
+    fn prepare(&self, snapshot: &Snapshot, mut checked: Checked) -> Result<(Checked, Vec<Write>, Put), Refusal> {
+        let old = snapshot.get(&key_of(&checked));
+        if let Some(old) = old {
+            let mut problems = Problems::default();
+            labels::check_unchanged(&old.labels, &checked.labels, &mut problems);
+            if !problems.is_empty() {
+                return Err(Refusal::invalid(Stage::Labels, problems));
+            }
+        }
+        let secrets = rules::before_put(self, snapshot, &mut checked, old)?;
+        let warnings = std::mem::take(&mut checked.warnings);
+        let changed =
+            !secrets.is_empty() || old.is_none_or(|old| *old.spec != *checked.spec || *old.labels != checked.labels);
+        let put = Put { created: old.is_none(), changed, warnings };
+        Ok((checked, secrets, put))
     }
 }
 

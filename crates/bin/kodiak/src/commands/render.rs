@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
-use kodiak_engine::{Change, Labelled, Settings, offline, shown};
+use kodiak_engine::{Change, Settings, offline, shown};
 use kodiak_model::kinds::dataplane::Dataplane;
 use kodiak_model::kinds::mesh::{Mesh, MeshServicesMode};
-use kodiak_model::{Checked, Place, ProxyKey, Spec, language, yaml};
+use kodiak_model::policy::Body;
+use kodiak_model::{Checked, Place, ProxyKey, language, yaml};
+use kodiak_rules::{Policy, Proxy};
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
 use serde_json::json;
 
@@ -86,7 +88,7 @@ pub(crate) fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let mut changes = within.collect::<Result<Vec<_>, _>>()?;
     changes.push(Change::Mesh { name: args.mesh.as_str().into(), mesh: Some(Arc::new(mesh)) });
     let proxy = ProxyKey::new(&args.mesh, &args.proxy);
-    let settings = Settings { zone: args.zone.as_str().into() };
+    let settings = Settings { zone: args.zone.as_str().into(), ..Settings::default() };
     let config = offline::config(settings, changes, &proxy, Arc::new(metadata(args)));
     let config = config.map_err(|faults| anyhow::anyhow!("nothing would be sent: {}", faults.join("; ")))?;
     let shown = json!({ "xds": shown::config(&config)? });
@@ -103,19 +105,21 @@ fn change(resource: &Checked, zone: &str, exclusive: bool) -> Result<Option<Chan
     let (mesh, name): (Arc<str>, Arc<str>) = (resource.mesh.as_str().into(), resource.name.as_str().into());
     Ok(Some(match resource.kind.name {
         "Dataplane" => {
-            let mut dataplane: Labelled<Dataplane> = labelled(resource)?;
-            dataplane.spec.set_zone_tag(zone, exclusive);
-            dataplane.spec.on_create();
-            Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: Some(Arc::new(dataplane)) }
+            let mut dataplane: Dataplane = language::decode(&resource.spec)?;
+            dataplane.set_zone_tag(zone, exclusive);
+            dataplane.on_create();
+            let labels = Arc::new(resource.labels.clone());
+            let proxy = Proxy { mesh: mesh.clone(), name: name.clone(), labels, dataplane: Arc::new(dataplane) };
+            Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: Some(Arc::new(proxy)) }
         }
-        "MeshTrafficPermission" => Change::Permission { mesh, name, policy: Some(Arc::new(labelled(resource)?)) },
-        _ => return Ok(None),
+        _ => {
+            let Some(facts) = &resource.kind.policy else { return Ok(None) };
+            let (kind, labels) = (resource.kind, Arc::new(resource.labels.clone()));
+            let body = Body::read(facts, &serde_json::from_str(&resource.spec)?)?;
+            let policy = Policy { kind, mesh: mesh.clone(), name: name.clone(), labels, body };
+            Change::Policy { mesh, key: (kind.name, name), policy: Some(Arc::new(policy)) }
+        }
     }))
-}
-
-fn labelled<S: Spec>(resource: &Checked) -> Result<Labelled<S>, serde_json::Error> {
-    let labels = Arc::new(resource.labels.clone());
-    Ok(Labelled { labels, spec: language::decode(&resource.spec)? })
 }
 
 /// What a proxy says of itself that says as little as can be.

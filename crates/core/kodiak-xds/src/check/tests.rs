@@ -116,6 +116,7 @@ fn a_service_needs_its_endpoints_and_secrets_and_a_workload_nothing() {
         mesh: "default".into(),
         tags: Arc::new(crate::testing::tags(&[("kuma.io/service", "backend")])),
         mtls: true,
+        confs: Arc::default(),
     };
     let mut cluster = crate::outbound::cluster(&outbound);
     let secrets = [

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use kodiak_policies::mesh_traffic_permission::Permissions;
 use serde_json::{Value, json};
 
 use super::*;
@@ -21,7 +20,7 @@ fn inbound(protocol: Protocol, accept: Accept) -> Inbound {
         protocol,
         tags: tags(&[("kuma.io/service", "backend")]),
         accept,
-        permissions: Arc::new(Permissions::default()),
+        entries: Arc::default(),
         shape: Shape { transparent: true, reuse_port: true, ipv6: false },
     }
 }

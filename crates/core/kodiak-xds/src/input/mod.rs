@@ -5,9 +5,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::Protocol;
-use kodiak_policies::mesh_traffic_permission::Permissions;
+use kodiak_model::policy::Conf;
+use kodiak_policies::target::Backends;
+use kodiak_policies::{Confs, Entry};
 
-pub type Tags = BTreeMap<String, String>;
+pub use kodiak_policies::target::{Endpoint, Tags};
+
+/// What policies say, by the name of their kind.
+pub type ByKind<T> = BTreeMap<&'static str, T>;
 
 /// What of a proxy shapes all its listeners.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,22 +47,46 @@ pub struct Inbound {
     pub protocol: Protocol,
     pub tags: Tags,
     pub accept: Accept,
-    pub permissions: Arc<Permissions>,
+    pub entries: Arc<ByKind<Vec<Entry>>>,
     pub shape: Shape,
 }
 
 /// One address at which a proxy reaches a service.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OutboundListener {
+    pub mesh: Arc<str>,
     pub address: String,
     pub port: u32,
     /// With `kuma.io/service`, without `kuma.io/mesh`.
     pub tags: Arc<Tags>,
     pub cluster: Arc<str>,
     pub protocol: Protocol,
+    pub carried: Carried,
+    pub confs: Arc<ByKind<Confs>>,
+    /// Where confs send calls.
+    pub backends: Arc<Backends>,
     /// Whether the socket is really bound: without redirection, or when VIPs are loopback addresses.
     pub bind: bool,
     pub shape: Shape,
+}
+
+/// How calls are carried to a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Carried {
+    /// Request by request: they can be routed.
+    Http,
+    /// Connection by connection.
+    Tcp,
+}
+
+impl Carried {
+    /// Where no policy wants it otherwise.
+    pub fn by(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Http | Protocol::Http2 | Protocol::Grpc => Self::Http,
+            Protocol::Kafka | Protocol::Mysql | Protocol::Tcp | Protocol::Tls => Self::Tcp,
+        }
+    }
 }
 
 /// A service, or a subset of one, as its callers see it.
@@ -68,25 +97,16 @@ pub struct OutboundCluster {
     /// With `kuma.io/service`.
     pub tags: Arc<Tags>,
     pub mtls: bool,
+    pub confs: Arc<ByKind<Conf>>,
 }
 
-/// The endpoints of a cluster, sorted by priority, zone, address and port.
+/// The endpoints of a cluster, sorted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Assignment {
     pub cluster: Arc<str>,
     pub endpoints: Arc<[Endpoint]>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Endpoint {
-    pub priority: u32,
-    /// Empty when there are no zones.
-    pub zone: Arc<str>,
-    pub address: Arc<str>,
-    pub port: u32,
-    pub weight: u32,
-    /// Without `kuma.io/service`.
-    pub tags: Arc<Tags>,
+    /// Envoy's own when missing.
+    pub overprovisioning_factor: Option<u32>,
 }
 
 /// What happens to connections that no other listener is for. Only with transparent proxying.

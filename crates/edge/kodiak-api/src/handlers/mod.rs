@@ -1,6 +1,7 @@
 //! What each route does. A handler takes what was asked and answers with JSON.
 
 pub(crate) mod base;
+pub(crate) mod diff;
 pub(crate) mod insights;
 pub(crate) mod inspect;
 pub(crate) mod overviews;

@@ -6,11 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kodiak_model::Protocol;
-use kodiak_policies::mesh_traffic_permission::Permissions;
 use kodiak_xds::bootstrap::{Bootstrap, ControlPlane, XdsProtocol};
 use kodiak_xds::input::{
-    Accept, Admin, AdminCertificate, AdminEndpoint, Assignment, Dns, DnsRecord, DnsServer, Endpoint, Identity, Inbound,
-    OutboundCluster, OutboundListener, ProbeEndpoint, Probes, Shape, Tags,
+    Accept, Admin, AdminCertificate, AdminEndpoint, Assignment, Carried, Dns, DnsRecord, DnsServer, Endpoint, Identity,
+    Inbound, OutboundCluster, OutboundListener, ProbeEndpoint, Probes, Shape, Tags,
 };
 use kodiak_xds::names;
 use kodiak_xds::node::{NodeMetadata, features};
@@ -89,7 +88,7 @@ pub(super) fn inbound(protocol: Protocol, port: u32, accept: Accept, shape: Shap
         protocol,
         tags: tags("web"),
         accept,
-        permissions: Arc::new(Permissions::default()),
+        entries: Arc::default(),
         shape,
     }
 }
@@ -98,16 +97,26 @@ pub(super) fn outbound(protocol: Protocol, port: u32, bind: bool) -> OutboundLis
     OutboundListener {
         address: "127.0.0.1".to_owned(),
         port,
+        mesh: "default".into(),
         tags: Arc::new(tags("backend")),
         cluster: "backend".into(),
         protocol,
+        carried: Carried::by(protocol),
+        confs: Arc::default(),
+        backends: Arc::default(),
         bind,
         shape: Shape { transparent: !bind, reuse_port: true, ipv6: true },
     }
 }
 
 pub(super) fn service(name: &str, mtls: bool) -> OutboundCluster {
-    OutboundCluster { name: name.into(), mesh: "default".into(), tags: Arc::new(tags(name)), mtls }
+    OutboundCluster {
+        name: name.into(),
+        mesh: "default".into(),
+        tags: Arc::new(tags(name)),
+        mtls,
+        confs: Arc::default(),
+    }
 }
 
 pub(super) fn assignment(cluster: &str) -> Assignment {
@@ -118,8 +127,10 @@ pub(super) fn assignment(cluster: &str) -> Assignment {
         port: 8080,
         weight: 1,
         tags: Arc::new(Tags::from([("kuma.io/zone".to_owned(), zone.to_owned())])),
+        ..Endpoint::default()
     };
-    Assignment { cluster: cluster.into(), endpoints: [endpoint(0, "east"), endpoint(1, "west")].into() }
+    let endpoints = [endpoint(0, "east"), endpoint(1, "west")].into();
+    Assignment { cluster: cluster.into(), endpoints, overprovisioning_factor: None }
 }
 
 pub(super) fn admin(endpoint: AdminEndpoint, made: &Certificates) -> Admin {

@@ -14,7 +14,7 @@ enum Edit {
     Vips,
     Dataplane { name: &'static str, spec: Value },
     RemoveDataplane(&'static str),
-    Permission { name: &'static str, spec: Option<Value> },
+    Policy { kind: &'static str, name: &'static str, spec: Option<Value> },
     Connect { name: &'static str, reuse_port: bool, redirected: bool, dns: bool },
     Disconnect(&'static str),
     Hours(i64),
@@ -72,6 +72,81 @@ fn a_dataplane() -> impl Strategy<Value = Value> {
     )
 }
 
+const KINDS: [&str; 7] = [
+    "MeshTrafficPermission",
+    "MeshTimeout",
+    "MeshRetry",
+    "MeshCircuitBreaker",
+    "MeshLoadBalancingStrategy",
+    "MeshHTTPRoute",
+    "MeshTCPRoute",
+];
+
+fn a_target() -> impl Strategy<Value = Value> + Clone {
+    prop_oneof![
+        Just(json!({ "kind": "Mesh" })),
+        service().prop_map(|name| json!({ "kind": "MeshService", "name": name })),
+        Just(json!({ "kind": "MeshSubset", "tags": { "version": "v1" } })),
+        prop::sample::select(&PROXIES[..]).prop_map(|name| json!({ "kind": "Dataplane", "name": name })),
+    ]
+}
+
+fn a_destination() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        1 => Just(json!({ "kind": "Mesh" })),
+        3 => service().prop_map(|name| json!({ "kind": "MeshService", "name": name })),
+    ]
+}
+
+fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
+    let seconds = 1..4u32;
+    let conf = prop_oneof![
+        seconds.clone().prop_map(|n| ("MeshTimeout", json!({ "connectionTimeout": format!("{n}s") }))),
+        seconds.clone().prop_map(|n| ("MeshTimeout", json!({ "http": { "requestTimeout": format!("{n}s") } }))),
+        seconds.clone().prop_map(|n| ("MeshRetry", json!({ "http": { "numRetries": n } }))),
+        seconds.clone().prop_map(|n| ("MeshCircuitBreaker", json!({ "connectionLimits": { "maxRequests": n } }))),
+        Just((
+            "MeshLoadBalancingStrategy",
+            json!({ "localityAwareness": { "localZone": { "affinityTags": [{ "key": "version" }] } } })
+        )),
+        Just(("MeshLoadBalancingStrategy", json!({ "loadBalancer": { "type": "Random" } }))),
+    ];
+    let to = (a_target(), a_destination(), conf).prop_map(|(top, to, (kind, conf))| {
+        (kind, json!({ "targetRef": top, "to": [{ "targetRef": to, "default": conf }] }))
+    });
+    let from = (a_target(), seconds).prop_map(|(top, n)| {
+        let conf = json!({ "http": { "requestTimeout": format!("{n}s") } });
+        ("MeshTimeout", json!({ "targetRef": top, "rules": [{ "default": conf }] }))
+    });
+    let route = (a_target(), service(), a_backend(), any::<bool>()).prop_map(|(top, name, backend, http)| {
+        let conf = json!({ "backendRefs": [backend] });
+        let path = json!([{ "path": { "type": "PathPrefix", "value": "/x" } }]);
+        let (kind, rule) = match http {
+            true => ("MeshHTTPRoute", json!({ "matches": path, "default": conf })),
+            false => ("MeshTCPRoute", json!({ "default": conf })),
+        };
+        let to = json!({ "targetRef": { "kind": "MeshService", "name": name }, "rules": [rule] });
+        (kind, json!({ "targetRef": top, "to": [to] }))
+    });
+    prop_oneof![
+        2 => a_permission().prop_map(|spec| ("MeshTrafficPermission", spec)),
+        4 => to,
+        1 => from,
+        3 => route,
+    ]
+}
+
+/// Of a service that may not be there, and of a part of one.
+fn a_backend() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        service().prop_map(|name| json!({ "kind": "MeshService", "name": name, "weight": 1 })),
+        Just(json!({ "kind": "MeshService", "name": "nobody", "weight": 1 })),
+        service().prop_map(
+            |name| json!({ "kind": "MeshServiceSubset", "name": name, "tags": { "version": "v1" }, "weight": 1 })
+        ),
+    ]
+}
+
 fn a_permission() -> impl Strategy<Value = Value> {
     let target = prop_oneof![
         Just(json!({ "kind": "Mesh" })),
@@ -96,7 +171,12 @@ fn an_edit() -> impl Strategy<Value = Edit> {
         2 => Just(Edit::Vips),
         6 => (proxy(), a_dataplane()).prop_map(|(name, spec)| Edit::Dataplane { name, spec }),
         1 => proxy().prop_map(Edit::RemoveDataplane),
-        2 => (policy, prop::option::of(a_permission())).prop_map(|(name, spec)| Edit::Permission { name, spec }),
+        5 => (policy, prop::option::of(a_policy())).prop_flat_map(|(name, policy)| match policy {
+            Some((kind, spec)) => Just(Edit::Policy { kind, name, spec: Some(spec) }).boxed(),
+            None => prop::sample::select(&KINDS[..])
+                .prop_map(move |kind| Edit::Policy { kind, name, spec: None })
+                .boxed(),
+        }),
         3 => (proxy(), any::<bool>(), any::<bool>(), any::<bool>())
             .prop_map(|(name, reuse_port, redirected, dns)| Edit::Connect { name, reuse_port, redirected, dns }),
         1 => proxy().prop_map(Edit::Disconnect),
@@ -129,8 +209,8 @@ fn make(world: &mut World, edit: Edit) {
             world.disconnect(name);
             world.remove_dataplane(name);
         }
-        Edit::Permission { name, spec } => {
-            world.permission(name, spec.map(|spec| spec.to_string()).as_deref());
+        Edit::Policy { kind, name, spec } => {
+            world.policy(kind, name, spec.map(|spec| spec.to_string()).as_deref());
         }
         Edit::Connect { name, reuse_port, redirected, dns } => {
             let features = [(reuse_port, features::REUSE_PORT), (dns, features::EMBEDDED_DNS)];

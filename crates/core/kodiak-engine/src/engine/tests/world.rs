@@ -7,7 +7,8 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_model::ProxyKey;
+use kodiak_model::{ProxyKey, policy::Body};
+use kodiak_rules::{Policy, Proxy};
 use kodiak_views::{rollout::Rollout, vips::Vips};
 use kodiak_xds::{
     input::{AdminCertificate, Identity},
@@ -16,7 +17,7 @@ use kodiak_xds::{
 use kodiak_xds_stream::{Snapshot, Version};
 use serde_json::{Value, json};
 
-use crate::{Change, Engine, Identities, Labelled, Leaf, LeafRequest, Outcome, Settings};
+use crate::{Change, Engine, Identities, Leaf, LeafRequest, Outcome, Settings};
 
 pub(super) const MESH: &str = "default";
 /// Half of the life of a certificate.
@@ -30,7 +31,7 @@ pub(super) struct World {
     rollout: Option<Rollout>,
     vips: Arc<Vips>,
     dataplanes: BTreeMap<String, String>,
-    permissions: BTreeMap<String, String>,
+    policies: BTreeMap<(&'static str, String), String>,
     connected: BTreeMap<String, Arc<NodeMetadata>>,
     services: BTreeSet<Arc<str>>,
 }
@@ -38,13 +39,13 @@ pub(super) struct World {
 impl Default for World {
     fn default() -> Self {
         Self {
-            engine: Engine::new(Settings { zone: "default".into() }),
+            engine: Engine::new(Settings { zone: "default".into(), ..Settings::default() }),
             now: Timestamp::from_second(1_000_000).unwrap(),
             mesh: None,
             rollout: None,
             vips: Arc::default(),
             dataplanes: BTreeMap::new(),
-            permissions: BTreeMap::new(),
+            policies: BTreeMap::new(),
             connected: BTreeMap::new(),
             services: BTreeSet::new(),
         }
@@ -95,11 +96,16 @@ impl World {
     }
 
     pub(super) fn permission(&mut self, name: &str, spec: Option<&str>) -> Outcome {
+        self.policy("MeshTrafficPermission", name, spec)
+    }
+
+    pub(super) fn policy(&mut self, kind: &'static str, name: &str, spec: Option<&str>) -> Outcome {
+        let key = (kind, name.to_owned());
         match spec {
-            Some(spec) => self.permissions.insert(name.to_owned(), spec.to_owned()),
-            None => self.permissions.remove(name),
+            Some(spec) => self.policies.insert(key, spec.to_owned()),
+            None => self.policies.remove(&key),
         };
-        self.apply(permission_change(name, spec))
+        self.apply(policy_change(kind, name, spec))
     }
 
     pub(super) fn assign_vips(&mut self) -> Outcome {
@@ -152,11 +158,11 @@ impl World {
         changes.push(Change::Rollout { mesh: MESH.into(), rollout: self.rollout.clone() });
         changes.push(Change::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) });
         changes.extend(self.dataplanes.iter().map(|(name, spec)| dataplane_change(name, Some(spec))));
-        changes.extend(self.permissions.iter().map(|(name, spec)| permission_change(name, Some(spec))));
+        changes.extend(self.policies.iter().map(|((kind, name), spec)| policy_change(kind, name, Some(spec))));
         let connected = self.connected.iter();
         changes
             .extend(connected.map(|(name, metadata)| Change::Connected { key: key(name), metadata: metadata.clone() }));
-        let mut engine = Engine::new(Settings { zone: "default".into() });
+        let mut engine = Engine::new(Settings { zone: "default".into(), ..Settings::default() });
         let outcome = engine.apply(changes, &Fake, self.now);
         (engine, outcome)
     }
@@ -171,13 +177,26 @@ fn mesh_change(spec: &str) -> Change {
 }
 
 fn dataplane_change(name: &str, spec: Option<&str>) -> Change {
-    let labelled = |spec: &str| Labelled { labels: Arc::default(), spec: serde_json::from_str(spec).unwrap() };
-    Change::Dataplane { key: key(name), dataplane: spec.map(|spec| Arc::new(labelled(spec))) }
+    let proxy = |spec: &str| Proxy {
+        mesh: MESH.into(),
+        name: name.into(),
+        labels: Arc::default(),
+        dataplane: Arc::new(serde_json::from_str(spec).unwrap()),
+    };
+    Change::Dataplane { key: key(name), dataplane: spec.map(|spec| Arc::new(proxy(spec))) }
 }
 
-fn permission_change(name: &str, spec: Option<&str>) -> Change {
-    let labelled = |spec: &str| Labelled { labels: Arc::default(), spec: serde_json::from_str(spec).unwrap() };
-    Change::Permission { mesh: MESH.into(), name: name.into(), policy: spec.map(|spec| Arc::new(labelled(spec))) }
+fn policy_change(kind: &str, name: &str, spec: Option<&str>) -> Change {
+    let kind = kodiak_policies::ALL.iter().find(|each| each.name == kind).unwrap();
+    let policy = |spec: &str| Policy {
+        kind,
+        mesh: MESH.into(),
+        name: name.into(),
+        labels: Arc::default(),
+        body: Body::read(kind.policy.as_ref().unwrap(), &serde_json::from_str(spec).unwrap()).unwrap(),
+    };
+    let policy = spec.map(|spec| Arc::new(policy(spec)));
+    Change::Policy { mesh: MESH.into(), key: (kind.name, name.into()), policy }
 }
 
 pub(super) fn inbound(port: u32, service: &str, protocol: &str) -> Value {

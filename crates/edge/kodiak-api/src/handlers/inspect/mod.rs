@@ -11,13 +11,11 @@ use kodiak_catalog::spec_of;
 use kodiak_kinds::kinds;
 use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane_insight::DataplaneInsight};
 use kodiak_store::Snapshot;
-use kodiak_views::matching::Meta;
-use serde_json::json;
 
 use super::{Asked, json};
 use crate::{
     Api, ApiError,
-    inspect::{Question, Trouble},
+    inspect::{ConfigAsked, Question, Trouble},
 };
 
 pub(crate) use matches::matches;
@@ -28,18 +26,10 @@ const NOT_FOUND: &str = "Could not retrieve a resource";
 pub(crate) async fn config(api: Api, asked: Asked) -> Result<Response, ApiError> {
     let shadow = query::flag(&asked, "shadow")?.unwrap_or(false);
     let diff = query::includes_diff(&asked)?;
-    let (snapshot, proxy) = find(&api, &asked)?;
-    if shadow && has_shadow_policies(&snapshot, &proxy) {
-        let text = "policies with the label kuma.io/effect: shadow are not tried out yet; ask without 'shadow'";
-        return Err(ApiError::bad_request(text));
-    }
-    let xds = api.proxies().config(proxy).await.map_err(|trouble| failed(&trouble))?;
-    let mut body = json!({ "xds": xds });
-    if diff {
-        // Without policies that are only tried out, both sides are the same.
-        body["diff"] = json!([]);
-    }
-    Ok(json(StatusCode::OK, body.to_string()))
+    let (_, proxy) = find(&api, &asked)?;
+    let config = api.proxies().config(proxy, ConfigAsked { shadow, diff }).await.map_err(|trouble| failed(&trouble))?;
+    let text = serde_json::to_string(&config).expect("a configuration has text keys");
+    Ok(json(StatusCode::OK, text))
 }
 
 /// `_status`: how its connection stands, with all that the proxy said when it rejected something.
@@ -105,14 +95,7 @@ fn find(api: &Api, asked: &Asked) -> Result<(Snapshot, ProxyKey), ApiError> {
     Ok((snapshot, proxy))
 }
 
-fn has_shadow_policies(snapshot: &Snapshot, proxy: &ProxyKey) -> bool {
-    let policies = kinds().iter().filter(|kind| kind.is_policy());
-    policies
-        .flat_map(|kind| snapshot.list_in(kind.name, &proxy.mesh))
-        .any(|record| Meta { mesh: &record.key.mesh, name: &record.key.name, labels: &record.labels }.is_shadow())
-}
-
-fn failed(trouble: &Trouble) -> ApiError {
+pub(crate) fn failed(trouble: &Trouble) -> ApiError {
     match trouble {
         Trouble::NeverConnected => ApiError::not_found("Could not retrieve the DataplaneInsight"),
         Trouble::Faults(faults) => {

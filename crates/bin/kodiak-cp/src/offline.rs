@@ -1,0 +1,104 @@
+//! What proxies would have, worked out from the store alone.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kodiak_api::inspect::{Config, ConfigAsked, Trouble};
+use kodiak_catalog::spec_of;
+use kodiak_engine::{Settings, difference::Difference, offline::World, patch, shown};
+use kodiak_envoy::json;
+use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane_insight::DataplaneInsight};
+use kodiak_rules::Shadow;
+use kodiak_store::{Record, Snapshot, Store};
+use kodiak_xds::node::NodeMetadata;
+use kodiak_xds_stream::Snapshot as Published;
+use serde_json::{Value, json};
+
+use crate::changes;
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Offline {
+    store: Store,
+    settings: Settings,
+}
+
+impl Offline {
+    pub fn new(store: Store, settings: Settings) -> Self {
+        Self { store, settings }
+    }
+
+    pub fn config(&self, proxy: &ProxyKey, ask: ConfigAsked) -> Result<Config, Trouble> {
+        let stored = self.store.snapshot();
+        let now = |shadow| shown::config(&*self.set(&stored, proxy, shadow)?).map_err(|error| broken(&error));
+        let xds = now(if ask.shadow { Shadow::Included } else { Shadow::Ignored })?;
+        let diff = if ask.diff { Some(json!(patch::patch(&now(Shadow::Ignored)?, &xds))) } else { None };
+        Ok(Config { xds, diff })
+    }
+
+    /// The set of one proxy.
+    pub(crate) fn set(&self, stored: &Snapshot, proxy: &ProxyKey, shadow: Shadow) -> Result<Arc<Published>, Trouble> {
+        let metadata = metadata(stored, proxy).ok_or(Trouble::NeverConnected)?;
+        let changes = changes::of_mesh(stored, &proxy.mesh);
+        let settings = Settings { shadow, ..self.settings.clone() };
+        let world = World::new(settings, &proxy.mesh, changes);
+        world.and_then(|mut world| world.connect(proxy, Arc::new(metadata))).map_err(Trouble::Faults)
+    }
+
+    /// What all proxies of a mesh have, beside what they would have.
+    pub fn diff(&self, mesh: &str, planned: &[(ResourceKey, Option<Record>)]) -> Result<Value, Trouble> {
+        let stored = self.store.snapshot();
+        let settings = self.settings.clone();
+        let mut world = World::new(settings, mesh, changes::of_mesh(&stored, mesh)).map_err(Trouble::Faults)?;
+        let dataplanes = stored.list_in("Dataplane", mesh);
+        let mut proxies: BTreeMap<ProxyKey, NodeMetadata> = dataplanes
+            .map(|record| ProxyKey { mesh: record.key.mesh.clone(), name: record.key.name.clone() })
+            .map(|proxy| (proxy.clone(), metadata(&stored, &proxy).unwrap_or_default()))
+            .collect();
+        for (proxy, metadata) in &proxies {
+            // One that cannot be served today is compared with nothing.
+            drop(world.connect(proxy, Arc::new(metadata.clone())));
+        }
+        let before: BTreeMap<_, _> = proxies.keys().map(|proxy| (proxy.clone(), world.snapshot(proxy))).collect();
+        let written = planned.iter().filter_map(|(key, record)| changes::of(key, record.as_ref()));
+        world.change(written).map_err(Trouble::Faults)?;
+        for (key, record) in planned.iter().filter(|(key, _)| &*key.kind == "Dataplane") {
+            let proxy = ProxyKey { mesh: key.mesh.clone(), name: key.name.clone() };
+            match record {
+                Some(_) => drop(proxies.entry(proxy).or_default()),
+                None => drop(proxies.remove(&proxy)),
+            }
+        }
+        let (mut changed, mut faults, mut bytes) = (Vec::new(), Vec::new(), 0);
+        for (proxy, metadata) in &proxies {
+            // Connected again, it says what is wrong with it, which it may have kept to itself as what it has is good.
+            match world.connect(proxy, Arc::new(metadata.clone())) {
+                Ok(after) => {
+                    let before = before.get(proxy).and_then(Option::as_deref);
+                    let difference = Difference::between(before, Some(&after)).map_err(|error| broken(&error))?;
+                    if !difference.is_empty() {
+                        bytes += difference.bytes();
+                        changed.push(json!({
+                            "name": proxy.name, "bytes": difference.bytes(), "added": difference.added,
+                            "removed": difference.removed, "changed": difference.changed,
+                        }));
+                    }
+                }
+                Err(found) => faults.push(json!({ "name": proxy.name, "faults": found })),
+            }
+        }
+        let unchanged = proxies.len() - changed.len() - faults.len();
+        Ok(json!({ "proxies": changed, "unchanged": unchanged, "bytes": bytes, "faults": faults }))
+    }
+}
+
+/// What the proxy said of itself when it last connected, to whichever control plane.
+pub(crate) fn metadata(stored: &Snapshot, proxy: &ProxyKey) -> Option<NodeMetadata> {
+    let key = ResourceKey::in_mesh("DataplaneInsight", &proxy.mesh, &proxy.name);
+    let insight = stored.get(&key).and_then(spec_of::<DataplaneInsight>)?;
+    let said = insight.metadata.and_then(|metadata| json::from_json(&metadata).ok());
+    Some(said.map_or_else(NodeMetadata::default, |said| NodeMetadata::read(&said)))
+}
+
+fn broken(error: &dyn std::error::Error) -> Trouble {
+    Trouble::Broken(error.to_string())
+}

@@ -1,0 +1,43 @@
+//! What policies say about the inbounds of a proxy.
+
+use std::sync::Arc;
+
+use kodiak_policies::{Entry, Source};
+use kodiak_rules::{Book, Policy, Shadow};
+use kodiak_xds::input::{Accept, ByKind};
+
+/// For each inbound of the proxy, by kind, weakest first.
+pub(crate) fn of(
+    book: &Book,
+    proxy: &str,
+    inbounds: usize,
+    accept: Accept,
+    shadow: Shadow,
+) -> Vec<Arc<ByKind<Vec<Entry>>>> {
+    let mut all = vec![ByKind::new(); inbounds];
+    for hook in kodiak_policies::in_force() {
+        let facts = hook.kind().policy.as_ref().filter(|facts| facts.from || facts.rules);
+        if facts.is_none() || (hook.needs_mtls() && accept == Accept::Plain) {
+            continue;
+        }
+        let matched = book.matched(hook.kind().name, proxy, shadow);
+        for (inbound, policies) in &matched.inbounds {
+            let entries: Vec<Entry> = policies.iter().flat_map(|policy| entries(policy)).collect();
+            if let Some(at) = all.get_mut(*inbound).filter(|_| !entries.is_empty()) {
+                at.insert(hook.kind().name, entries);
+            }
+        }
+    }
+    all.into_iter().map(Arc::new).collect()
+}
+
+/// `rules` say it; without them `from` does.
+fn entries(policy: &Policy) -> Vec<Entry> {
+    let kri: Arc<str> = policy.kri().to_string().into();
+    let entry = |source, conf| Entry { policy: kri.clone(), source, conf };
+    let body = &policy.body;
+    if body.rules.is_empty() {
+        return body.from.iter().map(|item| entry(Source::From(item.target.clone()), item.conf.clone())).collect();
+    }
+    body.rules.iter().map(|rule| entry(Source::Matches(rule.matches.clone()), rule.conf.clone())).collect()
+}

@@ -1,0 +1,1 @@
+//! Policies that nobody follows, and what they say of it.

@@ -1,0 +1,51 @@
+//! Filter chains from what policies have left of them.
+
+use kodiak_envoy::envoy::config::listener::v3::Filter;
+use kodiak_envoy::envoy::config::route::v3::{Route, RouteConfiguration};
+use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
+use kodiak_model::Protocol;
+use kodiak_policies::order::HttpStep;
+use kodiak_policies::target::{Carrier, Http, Tcp};
+
+use crate::{filters, timeouts};
+
+/// HTTP with one virtual host, whose routes policies may change.
+pub(crate) fn http(manager: HttpConnectionManager, routes: Vec<Route>, protocol: Protocol) -> Carrier {
+    let grpc = (protocol == Protocol::Grpc).then(|| (HttpStep::GrpcStats, filters::grpc_stats()));
+    let filters = grpc.into_iter().chain([(HttpStep::Router, filters::router())]).collect();
+    Carrier::Http(Box::new(Http { manager, routes, filters }))
+}
+
+pub(crate) fn tcp(name: &str, cluster: &str) -> Carrier {
+    let proxy = filters::tcp_proxy(name, cluster, Some(timeouts::IDLE));
+    Carrier::Tcp(Box::new(Tcp { proxy, filters: Vec::new() }))
+}
+
+/// The network filters of a chain, in their order.
+pub(crate) fn seal(carrier: Carrier) -> Vec<Filter> {
+    match carrier {
+        Carrier::Http(http) => {
+            let Http { mut manager, routes, mut filters } = *http;
+            filters.sort_by_key(|(step, _)| *step);
+            manager.http_filters = filters.into_iter().map(|(_, filter)| filter).collect();
+            if let Some(host) = routes_of(&mut manager).and_then(|config| config.virtual_hosts.first_mut()) {
+                host.routes = routes;
+            }
+            vec![filters::http_filter(&manager)]
+        }
+        Carrier::Tcp(tcp) => {
+            let Tcp { proxy, mut filters } = *tcp;
+            filters.sort_by_key(|(step, _)| *step);
+            let before = filters.into_iter().map(|(_, filter)| filter);
+            before.chain([filters::tcp_filter(&proxy)]).collect()
+        }
+    }
+}
+
+fn routes_of(manager: &mut HttpConnectionManager) -> Option<&mut RouteConfiguration> {
+    match manager.route_specifier.as_mut()? {
+        RouteSpecifier::RouteConfig(config) => Some(config),
+        RouteSpecifier::Rds(_) | RouteSpecifier::ScopedRoutes(_) => None,
+    }
+}
