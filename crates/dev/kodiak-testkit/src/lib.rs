@@ -2,3 +2,4 @@
 
 pub mod envoy;
 pub mod postgres;
+pub mod simulate;

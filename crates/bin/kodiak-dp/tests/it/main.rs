@@ -9,6 +9,7 @@ mod redirection;
 mod resources;
 mod runner;
 mod running;
+mod simulator;
 
 use std::fs;
 use std::path::Path;

@@ -1,0 +1,58 @@
+//! A call from one workload to another, through the proxies of both.
+
+use super::Proxy;
+use super::answer::{Endpoint, Sent};
+use super::refusal::Refusal;
+use super::request::{Connection, Request, TlsPeer};
+
+/// A proxy, and the URIs in the certificate of its workload.
+#[derive(Clone, Copy)]
+pub struct Workload<'a> {
+    pub proxy: &'a Proxy,
+    pub uris: &'a [String],
+}
+
+/// Where a call got to. What is missing did not take part in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Called {
+    pub outbound: Sent,
+    /// The one that the dice chose.
+    pub endpoint: Option<Endpoint>,
+    /// Missing where nobody that we know is at the endpoint.
+    pub inbound: Option<Sent>,
+}
+
+/// `at` says who is at an endpoint.
+pub fn call<'a>(
+    from: Workload<'_>,
+    at: impl Fn(&Endpoint) -> Option<Workload<'a>>,
+    address: &str,
+    port: u16,
+    request: &Request,
+) -> Result<Called, Refusal> {
+    let outbound = from.proxy.outbound(address, port, request, &Connection::default())?;
+    let forwarded = outbound.forwarded();
+    let Some(endpoint) = forwarded.and_then(|forwarded| forwarded.endpoint(request.dice)).cloned() else {
+        return Ok(Called { outbound, endpoint: None, inbound: None });
+    };
+    let Some(callee) = at(&endpoint) else {
+        return Ok(Called { outbound, endpoint: Some(endpoint), inbound: None });
+    };
+    let mut arriving = request.clone();
+    if let Some(http) = forwarded.and_then(|forwarded| forwarded.http.as_ref()) {
+        arriving.authority.clone_from(&http.authority);
+        arriving.path.clone_from(&http.path);
+        arriving.headers.clone_from(&http.headers);
+    }
+    let mut connection = Connection::default();
+    if let Some(tls) = &endpoint.tls {
+        tls.check(callee.uris)?;
+        connection.tls = Some(TlsPeer { uris: from.uris.to_vec(), sni: tls.sni.clone(), alpn: tls.alpn.clone() });
+    }
+    let inbound = callee.proxy.inbound(&endpoint.address, endpoint.port, &arriving, &connection)?;
+    if endpoint.tls.is_some() && !inbound.ends_tls {
+        let reason = "it hands TLS on, and who is behind it is not the one that is expected".to_owned();
+        return Err(Refusal::Handshake { with: inbound.listener, reason });
+    }
+    Ok(Called { outbound, endpoint: Some(endpoint), inbound: Some(inbound) })
+}

@@ -1,0 +1,125 @@
+//! An Envoy that is asked, not run: what does this configuration do with a call?
+//!
+//! In come the messages that one proxy has, or the encoded resources of its stream, and a request; out comes where it
+//! goes to and what is changed on the way, or at which step it ends. Start with [`Proxy`]; [`call()`] joins two of them.
+//!
+//! The proxy is rested: no limit is reached, no circuit is open, no endpoint but those marked so is unhealthy, and
+//! nothing is retried. Headers that Envoy adds of its own (`x-request-id`, `x-forwarded-for`, ...) are left out.
+//!
+//! **Invariant:** nothing is guessed. What could change the outcome and is not understood is [`Refusal::Unsupported`].
+//! What does not change it is named: see the lists in `filters.rs`.
+
+mod action;
+mod address;
+mod answer;
+mod call;
+mod cluster;
+mod filters;
+mod header_changes;
+mod header_match;
+mod listener;
+mod path;
+mod rbac;
+mod redirect;
+mod refusal;
+mod request;
+mod route_match;
+mod strings;
+mod tls;
+mod virtual_host;
+
+#[cfg(test)]
+mod tests;
+
+use anyhow::{Context as _, Result};
+use kodiak_envoy::envoy::config::cluster::v3::Cluster;
+use kodiak_envoy::envoy::config::core::v3::TrafficDirection;
+use kodiak_envoy::envoy::config::endpoint::v3::ClusterLoadAssignment;
+use kodiak_envoy::envoy::config::listener::v3::Listener;
+use kodiak_envoy::envoy::service::discovery::v3::DiscoveryResponse;
+use kodiak_xds_stream::{ResourceSet, TypeUrl};
+use prost::Message as _;
+
+pub use answer::{Answer, Endpoint, Forwarded, Http, Mirror, Routed, Sent, Shadow};
+pub use call::{Called, Workload, call};
+pub use header_changes::Changes;
+pub use refusal::Refusal;
+pub use request::{Connection, Headers, Protocol, Request, TlsPeer};
+pub use tls::UpstreamTls;
+
+use address::Destination;
+use cluster::Clusters;
+
+/// What one Envoy is configured with.
+pub struct Proxy {
+    listeners: Vec<Listener>,
+    clusters: Clusters,
+}
+
+impl Proxy {
+    /// Routes are inside the listeners. Clusters that are not discovered hold their endpoints themselves.
+    pub fn new(listeners: Vec<Listener>, clusters: Vec<Cluster>, assignments: Vec<ClusterLoadAssignment>) -> Self {
+        Self { listeners, clusters: Clusters::new(clusters, assignments) }
+    }
+
+    /// From the bytes that the proxy is sent.
+    pub fn of(resources: &ResourceSet) -> Result<Self> {
+        let listeners = decode(resources, TypeUrl::Listener)?;
+        Ok(Self::new(listeners, decode(resources, TypeUrl::Cluster)?, decode(resources, TypeUrl::Endpoint)?))
+    }
+
+    /// The workload calls this address.
+    pub fn outbound(
+        &self,
+        address: &str,
+        port: u16,
+        request: &Request,
+        connection: &Connection,
+    ) -> Result<Sent, Refusal> {
+        self.send(TrafficDirection::Outbound, Destination { address, port }, request, connection)
+    }
+
+    /// Somebody calls the workload at this address.
+    pub fn inbound(
+        &self,
+        address: &str,
+        port: u16,
+        request: &Request,
+        connection: &Connection,
+    ) -> Result<Sent, Refusal> {
+        self.send(TrafficDirection::Inbound, Destination { address, port }, request, connection)
+    }
+
+    fn send(
+        &self,
+        direction: TrafficDirection,
+        to: Destination<'_>,
+        request: &Request,
+        connection: &Connection,
+    ) -> Result<Sent, Refusal> {
+        let listener = listener::find(&self.listeners, direction, to)?;
+        let inspected = listener::inspect(listener, connection, request.protocol)?;
+        let chain = listener::choose(listener, to, &inspected)?;
+        let uris = tls::accept(&listener.name, chain.transport_socket.as_ref(), connection)?;
+        let readable = connection.tls.is_none() || uris.is_some();
+        let accepted = filters::Accepted {
+            listener: &listener.name,
+            clusters: &self.clusters,
+            seen: rbac::Seen { to, uris, sni: &inspected.sni, request: None },
+            request: Some(request).filter(|request| readable && request.protocol != Protocol::Bytes),
+            dice: request.dice,
+        };
+        filters::run(&accepted, &chain.filters)
+    }
+}
+
+fn decode<M: kodiak_envoy::TypeUrl>(resources: &ResourceSet, of: TypeUrl) -> Result<Vec<M>> {
+    let mut messages = Vec::new();
+    for (name, encoded) in resources.of(of) {
+        let response = DiscoveryResponse::decode(encoded.sotw.clone()).with_context(|| format!("{of} {name}"))?;
+        for any in &response.resources {
+            messages.push(kodiak_envoy::unpack(any).with_context(|| format!("{of} {name}"))?);
+        }
+    }
+    Ok(messages)
+}

@@ -1,0 +1,162 @@
+//! Calls between two workloads, through what we generate, from the bytes that proxies are sent.
+
+use std::sync::Arc;
+
+use kodiak_model::Protocol;
+use kodiak_policies::mesh_traffic_permission::{MeshTrafficPermission, Permissions};
+use kodiak_xds::input::{
+    Accept, Assignment, Endpoint, Inbound, OutboundCluster, OutboundListener, Passthrough, Shape, Tags,
+};
+use kodiak_xds::{encode, endpoints, inbound, outbound, passthrough};
+use kodiak_xds_stream::{ResourceSet, TypeUrl};
+use serde_json::json;
+
+use super::*;
+use crate::simulate::{Called, Workload, call};
+
+const SHAPE: Shape = Shape { transparent: true, reuse_port: true, ipv6: false };
+
+fn tags(service: &str) -> Tags {
+    Tags::from([("kuma.io/service".to_owned(), service.to_owned())])
+}
+
+fn insert_passthrough(resources: &mut ResourceSet) {
+    let input = Passthrough {
+        inbound_port: 15006,
+        outbound_port: 15001,
+        ipv6: false,
+        reuse_port: true,
+        outbound_allowed: true,
+        inbound_ports: None,
+    };
+    for listener in passthrough::listeners(&input) {
+        resources.insert(TypeUrl::Listener, encode(&listener.name, &listener));
+    }
+    for cluster in passthrough::clusters(&input) {
+        resources.insert(TypeUrl::Cluster, encode(&cluster.name, &cluster));
+    }
+}
+
+/// Calls `backend` at 240.0.0.1:80, and everything else where it is.
+fn caller(protocol: Protocol, mtls: bool) -> Proxy {
+    let listener = outbound::listener(&OutboundListener {
+        address: "240.0.0.1".to_owned(),
+        port: 80,
+        tags: Arc::new(tags("backend")),
+        cluster: "backend".into(),
+        protocol,
+        bind: false,
+        shape: SHAPE,
+    });
+    let cluster = outbound::cluster(&OutboundCluster {
+        name: "backend".into(),
+        mesh: "default".into(),
+        tags: Arc::new(tags("backend")),
+        mtls,
+    });
+    let at = Endpoint {
+        priority: 0,
+        zone: "east".into(),
+        address: "10.0.0.5".into(),
+        port: 80,
+        weight: 1,
+        tags: Arc::new(tags("backend")),
+    };
+    let assignment = endpoints::assignment(&Assignment { cluster: "backend".into(), endpoints: [at].into() });
+    let mut resources = ResourceSet::default();
+    insert_passthrough(&mut resources);
+    resources.insert(TypeUrl::Listener, encode(&listener.name, &listener));
+    resources.insert(TypeUrl::Cluster, encode(&cluster.name, &cluster));
+    resources.insert(TypeUrl::Endpoint, encode(&assignment.cluster_name, &assignment));
+    Proxy::of(&resources).unwrap()
+}
+
+/// `backend` lets in `web`, and nobody else.
+fn callee(protocol: Protocol, accept: Accept) -> Proxy {
+    let rule =
+        json!({ "default": { "allow": [{ "spiffeID": { "type": "Exact", "value": "spiffe://default/web" } }] } });
+    let policy: MeshTrafficPermission = serde_json::from_value(json!({ "rules": [rule] })).unwrap();
+    let input = Inbound {
+        mesh: "default".into(),
+        address: "10.0.0.5".to_owned(),
+        port: 80,
+        workload_address: "127.0.0.1".to_owned(),
+        workload_port: 8080,
+        cluster: "localhost:8080".into(),
+        section: "80".to_owned(),
+        protocol,
+        tags: tags("backend"),
+        accept,
+        permissions: Arc::new(Permissions::of(&[("only-web", &policy)])),
+        shape: SHAPE,
+    };
+    let (listener, cluster) = (inbound::listener(&input), inbound::cluster(&input));
+    let mut resources = ResourceSet::default();
+    insert_passthrough(&mut resources);
+    resources.insert(TypeUrl::Listener, encode(&listener.name, &listener));
+    resources.insert(TypeUrl::Cluster, encode(&cluster.name, &cluster));
+    Proxy::of(&resources).unwrap()
+}
+
+/// Who calls, whether with mTLS, and who answers, taking what.
+fn ask(who: &str, mtls: bool, answers: &str, accept: Accept, protocol: Protocol) -> Result<Called, Refusal> {
+    let (from, to) = (caller(protocol, mtls), callee(protocol, accept));
+    let uri = |service: &str| vec![format!("spiffe://default/{service}"), "kuma://env/dev".to_owned()];
+    let (from_uris, to_uris) = (uri(who), uri(answers));
+    let at = |endpoint: &crate::simulate::Endpoint| {
+        let known = endpoint.address == "10.0.0.5";
+        known.then_some(Workload { proxy: &to, uris: &to_uris })
+    };
+    let request = if protocol == Protocol::Http { get("/a/../b") } else { Request::bytes() };
+    call(Workload { proxy: &from, uris: &from_uris }, at, "240.0.0.1", 80, &request)
+}
+
+#[test]
+fn who_is_permitted_gets_through_to_the_workload() {
+    for protocol in [Protocol::Http, Protocol::Tcp] {
+        for (mtls, accept) in
+            [(true, Accept::Mtls), (true, Accept::Both), (false, Accept::Both), (false, Accept::Plain)]
+        {
+            let called = ask("web", mtls, "backend", accept, protocol).unwrap();
+            let inbound = called.inbound.unwrap();
+            assert_eq!(inbound.listener, "inbound:10.0.0.5:80");
+            assert_eq!(inbound.ends_tls, mtls);
+            let arrived = inbound.forwarded().unwrap();
+            assert_eq!((arrived.cluster.as_str(), arrived.endpoints[0].port), ("localhost:8080", 8080));
+            assert_eq!(
+                arrived.http.as_ref().map(|http| http.path.as_str()),
+                (protocol == Protocol::Http).then_some("/b")
+            );
+        }
+    }
+}
+
+#[test]
+fn who_is_not_permitted_is_denied() {
+    for (protocol, status) in [(Protocol::Http, Some(403)), (Protocol::Tcp, None)] {
+        for accept in [Accept::Mtls, Accept::Both] {
+            let refusal = ask("other", true, "backend", accept, protocol).unwrap_err();
+            assert!(matches!(&refusal, Refusal::Denied { status: found, .. } if *found == status), "{refusal:?}");
+        }
+    }
+}
+
+#[test]
+fn both_sides_must_agree_on_tls() {
+    for protocol in [Protocol::Http, Protocol::Tcp] {
+        let refused = |mtls, answers, accept| ask("web", mtls, answers, accept, protocol).unwrap_err();
+        assert!(matches!(refused(false, "backend", Accept::Mtls), Refusal::Handshake { .. }));
+        assert!(matches!(refused(true, "impostor", Accept::Mtls), Refusal::Handshake { .. }));
+        let plain = refused(true, "backend", Accept::Plain);
+        assert!(matches!(plain, Refusal::Handshake { .. } | Refusal::NotHttp { .. }), "{plain:?}");
+    }
+}
+
+#[test]
+fn what_is_not_in_the_mesh_is_called_where_it_is() {
+    let from = caller(Protocol::Http, true);
+    let called = call(Workload { proxy: &from, uris: &[] }, |_| None, "203.0.113.9", 443, &Request::bytes()).unwrap();
+    assert_eq!(called.outbound.listener, "outbound:passthrough:ipv4");
+    assert_eq!(called.endpoint.unwrap().address, "203.0.113.9");
+    assert_eq!(called.inbound, None);
+}

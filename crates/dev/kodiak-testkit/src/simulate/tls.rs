@@ -1,0 +1,130 @@
+//! TLS as far as names decide it: who may be whom. Keys and authorities are taken to be right.
+
+use kodiak_envoy::envoy::config::core::v3::{TransportSocket, transport_socket};
+use kodiak_envoy::envoy::extensions::transport_sockets::raw_buffer::v3::RawBuffer;
+use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
+use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
+use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
+    CertificateValidationContext, CommonTlsContext, DownstreamTlsContext, SpiffeCertValidatorConfig,
+    SubjectAltNameMatcher, UpstreamTlsContext,
+};
+use kodiak_envoy::{TypeUrl, unpack};
+
+use super::refusal::{Refusal, refuse_if};
+use super::request::Connection;
+use super::strings;
+
+/// How an endpoint is called.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpstreamTls {
+    pub sni: String,
+    pub alpn: Vec<String>,
+    expected: Expected,
+}
+
+/// Whom the other side must be.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Expected {
+    names: Vec<SubjectAltNameMatcher>,
+    /// Any of these trust domains; all of them when there is no such list.
+    trust_domains: Option<Vec<String>>,
+}
+
+impl UpstreamTls {
+    /// Whether the one with these URIs may answer.
+    pub(super) fn check(&self, uris: &[String]) -> Result<(), Refusal> {
+        let refuse = |reason| Refusal::Handshake { with: "the endpoint".to_owned(), reason };
+        self.expected.check(uris)?.map_err(refuse)
+    }
+}
+
+pub(super) fn upstream(socket: Option<&TransportSocket>) -> Result<Option<UpstreamTls>, Refusal> {
+    let Some(context) = context::<UpstreamTlsContext>(socket)? else { return Ok(None) };
+    refuse_if(context.auto_host_sni || context.auto_sni_san_validation, "a server name that follows the host")?;
+    let common = context.common_tls_context.unwrap_or_default();
+    let expected = Expected::read(&common)?;
+    Ok(Some(UpstreamTls { sni: context.sni, alpn: common.alpn_protocols, expected }))
+}
+
+/// The URIs of the caller where the chain ends TLS, `None` where it takes what comes as it is.
+pub(super) fn accept<'a>(
+    listener: &str,
+    socket: Option<&TransportSocket>,
+    connection: &'a Connection,
+) -> Result<Option<&'a [String]>, Refusal> {
+    let Some(context) = context::<DownstreamTlsContext>(socket)? else { return Ok(None) };
+    let refuse = |reason: String| Refusal::Handshake { with: listener.to_owned(), reason };
+    let peer = connection.tls.as_ref().ok_or_else(|| refuse("the caller does not speak TLS".to_owned()))?;
+    if context.require_sni == Some(true) && peer.sni.is_empty() {
+        return Err(refuse("the caller names no server".to_owned()));
+    }
+    if peer.uris.is_empty() {
+        let required = context.require_client_certificate == Some(true);
+        return if required { Err(refuse("the caller has no certificate".to_owned())) } else { Ok(Some(&[])) };
+    }
+    Expected::read(&context.common_tls_context.unwrap_or_default())?.check(&peer.uris)?.map_err(refuse)?;
+    Ok(Some(&peer.uris))
+}
+
+impl Expected {
+    #[allow(deprecated, reason = "Envoy still takes the older forms")]
+    fn read(common: &CommonTlsContext) -> Result<Self, Refusal> {
+        let context = match &common.validation_context_type {
+            None | Some(ValidationContextType::ValidationContextSdsSecretConfig(_)) => return Ok(Self::default()),
+            Some(ValidationContextType::ValidationContext(context)) => Some(context),
+            Some(ValidationContextType::CombinedValidationContext(combined)) => {
+                combined.default_validation_context.as_ref()
+            }
+            Some(_) => return Err(Refusal::unsupported("certificate providers")),
+        };
+        let none = CertificateValidationContext::default();
+        let context = context.unwrap_or(&none);
+        let by_hash = !context.verify_certificate_hash.is_empty() || !context.verify_certificate_spki.is_empty();
+        refuse_if(by_hash || !context.match_subject_alt_names.is_empty(), "certificates by hash or untyped name")?;
+        let trust_domains = match context.custom_validator_config.as_ref().map(|config| config.typed_config.as_ref()) {
+            None => None,
+            Some(Some(config)) => {
+                let spiffe: SpiffeCertValidatorConfig = unpack(config).map_err(malformed)?;
+                refuse_if(spiffe.trust_bundles.is_some(), "trust domains in a bundle")?;
+                Some(spiffe.trust_domains.into_iter().map(|domain| domain.name).collect())
+            }
+            Some(None) => return Err(Refusal::unsupported("an empty certificate validator")),
+        };
+        Ok(Self { names: context.match_typed_subject_alt_names.clone(), trust_domains })
+    }
+
+    /// The inner error says why not.
+    fn check(&self, uris: &[String]) -> Result<Result<(), String>, Refusal> {
+        if let Some(domains) = &self.trust_domains {
+            let domain = |uri: &String| Some(uri.strip_prefix("spiffe://")?.split('/').next()?.to_owned());
+            let trusted = uris.iter().filter_map(domain).any(|domain| domains.contains(&domain));
+            if !trusted {
+                return Ok(Err(format!("{uris:?} are in no trusted domain of {domains:?}")));
+            }
+        }
+        if self.names.is_empty() {
+            return Ok(Ok(()));
+        }
+        for name in self.names.iter().filter(|name| name.san_type == i32::from(SanType::Uri)) {
+            for uri in uris {
+                if name.matcher.as_ref().map(|matcher| strings::matches(matcher, uri)).transpose()? == Some(true) {
+                    return Ok(Ok(()));
+                }
+            }
+        }
+        Ok(Err(format!("none of {uris:?} is the name that is expected")))
+    }
+}
+
+fn context<M: TypeUrl>(socket: Option<&TransportSocket>) -> Result<Option<M>, Refusal> {
+    let Some(socket) = socket else { return Ok(None) };
+    match &socket.config_type {
+        Some(transport_socket::ConfigType::TypedConfig(config)) if config.type_url == RawBuffer::TYPE_URL => Ok(None),
+        Some(transport_socket::ConfigType::TypedConfig(config)) => unpack(config).map(Some).map_err(malformed),
+        None => Err(Refusal::unsupported(format!("the transport socket {}", socket.name))),
+    }
+}
+
+pub(super) fn malformed(error: impl std::fmt::Display) -> Refusal {
+    Refusal::unsupported(error.to_string())
+}
