@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{PolicyFacts, TargetRef, source_match::Match};
 
@@ -54,6 +54,39 @@ impl Hash for Conf {
 impl Default for Conf {
     fn default() -> Self {
         Self::new(Value::Null)
+    }
+}
+
+/// Several confs as one: what a later one says counts, field by field. `null` takes a field away, and lists whose names
+/// begin with `append` are put together.
+pub fn merge<'a>(confs: impl IntoIterator<Item = &'a Conf>) -> Conf {
+    let mut merged = Value::Object(Map::new());
+    for conf in confs {
+        patch(&mut merged, conf.json());
+    }
+    Conf::new(merged)
+}
+
+/// A JSON merge patch (RFC 7396), lists to be put together apart.
+fn patch(target: &mut Value, with: &Value) {
+    let Value::Object(with) = with else {
+        *target = with.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(target) = target else { return };
+    for (field, value) in with {
+        if value.is_null() {
+            target.remove(field);
+            continue;
+        }
+        let there = target.entry(field.as_str()).or_insert(Value::Null);
+        match (there, value) {
+            (Value::Array(there), Value::Array(more)) if field.starts_with("append") => there.extend(more.clone()),
+            (there, value) => patch(there, value),
+        }
     }
 }
 
@@ -121,5 +154,30 @@ impl Body {
                 .collect::<Result<_, serde_json::Error>>()?,
             default: spec.get("default").cloned().map(Conf::new),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_later_counts_field_by_field() {
+        for (confs, expected) in [
+            (vec![], json!({})),
+            (vec![json!({ "a": { "b": 1, "c": 2 }, "d": [1] }), json!({ "a": { "b": 3 }, "d": [2] })], {
+                json!({ "a": { "b": 3, "c": 2 }, "d": [2] })
+            }),
+            (vec![json!({ "a": { "b": 1 } }), json!({ "a": null })], json!({})),
+            (vec![json!({ "a": 1 }), json!({ "a": { "b": null, "c": 2 } })], json!({ "a": { "c": 2 } })),
+            (vec![json!({ "x": { "appendMatch": [1, 2] } }), json!({ "x": { "appendMatch": [2, 3] } })], {
+                json!({ "x": { "appendMatch": [1, 2, 2, 3] } })
+            }),
+        ] {
+            let confs: Vec<Conf> = confs.into_iter().map(Conf::new).collect();
+            assert_eq!(merge(&confs), Conf::new(expected), "{confs:?}");
+        }
     }
 }

@@ -4,6 +4,7 @@
 
 #![deny(clippy::disallowed_methods)]
 
+mod convert;
 mod file_path;
 mod from_to;
 mod gateway_scope;
@@ -16,6 +17,8 @@ mod policy;
 pub mod policy_status;
 mod positive;
 mod routes;
+#[cfg(test)]
+mod samples;
 pub mod target;
 mod top_level;
 mod url;

@@ -11,11 +11,13 @@ pub enum HttpStep {
     Router,
 }
 
-/// Network filters of everything that is not HTTP, outermost first.
+/// Network filters, outermost first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NetworkStep {
     /// Before a connection to the workload is opened.
     Permissions,
+    /// What routes ask about the caller, so before there are any.
+    Caller,
     /// Terminal, must be last.
     TcpProxy,
 }

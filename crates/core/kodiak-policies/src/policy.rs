@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use kodiak_model::policy::Conf;
+use kodiak_model::policy::{self, Conf};
 use kodiak_model::source_match::Match;
 use kodiak_model::{BackendRef, Kind, TargetRef};
 
@@ -83,6 +83,21 @@ pub enum Source {
     From(TargetRef),
     /// An item of `rules`. Everybody when there are no matches.
     Matches(Vec<Match>),
+}
+
+impl Source {
+    /// For kinds whose `from` has no callers to choose from.
+    fn is_everybody(&self) -> bool {
+        match self {
+            Self::From(_) => true,
+            Self::Matches(matches) => matches.is_empty(),
+        }
+    }
+}
+
+/// What is said for all callers alike, merged.
+pub(crate) fn for_everybody(entries: &[Entry]) -> Conf {
+    policy::merge(entries.iter().filter(|entry| entry.source.is_everybody()).map(|entry| &entry.conf))
 }
 
 /// What a kind of policy says about one destination, merged.

@@ -32,6 +32,8 @@ pub struct Http {
     pub routes: Vec<Route>,
     /// In any order: they are put into that of [`HttpStep`]. Those of one step stay as they were added.
     pub filters: Vec<(HttpStep, HttpFilter)>,
+    /// Of the connection, before HTTP is read from it. In any order, too.
+    pub network_filters: Vec<(NetworkStep, Filter)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

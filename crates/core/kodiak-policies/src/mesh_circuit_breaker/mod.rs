@@ -1,19 +1,22 @@
 //! MeshCircuitBreaker: how much a destination is asked to bear, and which of its endpoints are left alone for a while.
 
 mod check;
+mod envoy;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
+use kodiak_model::{
+    CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy, policy::ConfShape, target_ref,
+};
 
 pub use spec::{
     Conf, ConnectionLimits, ConsecutiveFailures, Detectors, FailurePercentage, MeshCircuitBreaker, OutlierDetection,
     Rule, SuccessRate,
 };
 
-use crate::from_to;
+use crate::target::{Inbound, Upstream};
+use crate::{Entry, Policy, from_to};
 
-/// Not in force yet.
-pub const POLICY: Option<&dyn crate::Policy> = None;
+pub const POLICY: Option<&dyn Policy> = Some(&CircuitBreakers);
 
 pub static KIND: Kind = Kind::policy(
     "MeshCircuitBreaker",
@@ -22,6 +25,23 @@ pub static KIND: Kind = Kind::policy(
     PolicyFacts { to: true, from: true, rules: true, from_as_rules: true, conf: ConfShape::Default, order: 1300 },
     Language::of::<MeshCircuitBreaker>(),
 );
+
+/// Its part in what proxies get.
+struct CircuitBreakers;
+
+impl Policy for CircuitBreakers {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn inbound(&self, entries: &[Entry], inbound: &mut Inbound<'_>) {
+        envoy::inbound(entries, inbound);
+    }
+
+    fn cluster(&self, conf: &policy::Conf, cluster: &mut Upstream) {
+        envoy::cluster(&conf.read(), cluster);
+    }
+}
 
 impl Spec for MeshCircuitBreaker {
     type Status = NoStatus;

@@ -1,9 +1,17 @@
 //! MeshLoadBalancingStrategy: how a client chooses among the endpoints of a destination.
 
 mod check;
+mod endpoints;
+mod envoy;
+mod hashes;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
+use kodiak_model::{
+    CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy, policy::ConfShape, target_ref,
+};
+
+use crate::target::{Endpoints, Outbound, Upstream};
+use crate::{Confs, Policy};
 
 pub use spec::{
     AffinityTag, Conf, Connection, Cookie, CrossZone, Failover, FailoverThreshold, FilterState, FromZone, HashFunction,
@@ -11,8 +19,7 @@ pub use spec::{
     Maglev, MeshLoadBalancingStrategy, QueryParameter, Random, RingHash, RoundRobin, ToZone, ToZoneType,
 };
 
-/// Not in force yet.
-pub const POLICY: Option<&dyn crate::Policy> = None;
+pub const POLICY: Option<&dyn Policy> = Some(&LoadBalancing);
 
 pub static KIND: Kind = Kind::policy(
     "MeshLoadBalancingStrategy",
@@ -21,6 +28,31 @@ pub static KIND: Kind = Kind::policy(
     PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 400 },
     Language::of::<MeshLoadBalancingStrategy>(),
 );
+
+/// Its part in what proxies get.
+struct LoadBalancing;
+
+impl Policy for LoadBalancing {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn caller_tags(&self, conf: &policy::Conf) -> Vec<String> {
+        endpoints::caller_tags(&conf.read())
+    }
+
+    fn outbound(&self, confs: &Confs, outbound: &mut Outbound<'_>) {
+        hashes::outbound(confs, outbound);
+    }
+
+    fn cluster(&self, conf: &policy::Conf, cluster: &mut Upstream) {
+        envoy::cluster(&conf.read(), cluster);
+    }
+
+    fn endpoints(&self, conf: &policy::Conf, endpoints: &mut Endpoints) {
+        endpoints::arrange(&conf.read(), endpoints);
+    }
+}
 
 impl Spec for MeshLoadBalancingStrategy {
     type Status = NoStatus;

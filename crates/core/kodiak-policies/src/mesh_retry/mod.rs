@@ -1,17 +1,20 @@
 //! MeshRetry: which calls are tried again, how often and when.
 
 mod check;
+mod envoy;
 mod spec;
 
 use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
+
+use crate::target::Outbound;
+use crate::{Confs, Policy};
 
 pub use spec::{
     BackOff, Conf, Grpc, GrpcRetryOn, Http, MeshRetry, Predicate, PredicateType, RateLimitFormat, RateLimitedBackOff,
     ResetHeader, Tcp,
 };
 
-/// Not in force yet.
-pub const POLICY: Option<&dyn crate::Policy> = None;
+pub const POLICY: Option<&dyn Policy> = Some(&Retries);
 
 pub static KIND: Kind = Kind::policy(
     "MeshRetry",
@@ -20,6 +23,19 @@ pub static KIND: Kind = Kind::policy(
     PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 1400 },
     Language::of::<MeshRetry>(),
 );
+
+/// Its part in what proxies get.
+struct Retries;
+
+impl Policy for Retries {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn outbound(&self, confs: &Confs, outbound: &mut Outbound<'_>) {
+        envoy::outbound(confs, outbound);
+    }
+}
 
 impl Spec for MeshRetry {
     type Status = NoStatus;

@@ -1,16 +1,21 @@
 //! MeshTimeout: how long connections, requests and streams may take.
 
+mod callers;
 mod check;
+mod envoy;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
+use kodiak_model::{
+    CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy, policy::ConfShape, target_ref,
+};
 
 use crate::from_to::is_used;
+use crate::target::{Inbound, Outbound, Upstream};
+use crate::{Confs, Entry, Policy};
 
 pub use spec::{Conf, Http, MeshTimeout};
 
-/// Not in force yet.
-pub const POLICY: Option<&dyn crate::Policy> = None;
+pub const POLICY: Option<&dyn Policy> = Some(&Timeouts);
 
 pub static KIND: Kind = Kind::policy(
     "MeshTimeout",
@@ -19,6 +24,27 @@ pub static KIND: Kind = Kind::policy(
     PolicyFacts { to: true, from: true, rules: true, from_as_rules: true, conf: ConfShape::Default, order: 1000 },
     Language::of::<MeshTimeout>(),
 );
+
+/// Its part in what proxies get.
+struct Timeouts;
+
+impl Policy for Timeouts {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn inbound(&self, entries: &[Entry], inbound: &mut Inbound<'_>) {
+        envoy::inbound(entries, inbound);
+    }
+
+    fn outbound(&self, confs: &Confs, outbound: &mut Outbound<'_>) {
+        envoy::outbound(confs, outbound);
+    }
+
+    fn cluster(&self, conf: &policy::Conf, cluster: &mut Upstream) {
+        envoy::cluster(&conf.read(), cluster);
+    }
+}
 
 impl Spec for MeshTimeout {
     type Status = NoStatus;

@@ -20,9 +20,32 @@ use kodiak_envoy::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use super::caller::tag_uri;
 use super::permissions::{Form, Identified, Identity, Rules, Tagged};
 use super::{Action, Permissions};
+use crate::Entry;
+use crate::convert::stat_name;
+use crate::order::{HttpStep, NetworkStep};
+use crate::target::{Carrier, Inbound};
 
 /// The name of the one policy that Envoy gets for `from`. Dashboards know it.
 const FROM: &str = "MeshTrafficPermission";
+
+/// Callers are known by their certificates, so where there are none everybody may call.
+pub(super) fn inbound(entries: &[Entry], inbound: &mut Inbound<'_>) {
+    let permissions = Permissions::of(entries);
+    let stat_prefix = format!("{}.", stat_name(inbound.listener));
+    for chain in inbound.chains.iter_mut().filter(|chain| chain.mtls) {
+        inbound.inspects_tls |= permissions.needs_sni();
+        match &mut chain.carrier {
+            Carrier::Http(http) => {
+                let filters = permissions.http_filters(inbound.mesh).into_iter();
+                http.filters.extend(filters.map(|filter| (HttpStep::Permissions, filter)));
+            }
+            Carrier::Tcp(tcp) => {
+                let filters = permissions.network_filters(inbound.mesh, &stat_prefix).into_iter();
+                tcp.filters.extend(filters.map(|filter| (NetworkStep::Permissions, filter)));
+            }
+        }
+    }
+}
 
 impl Permissions {
     /// For inbounds that speak HTTP: a call that is not allowed is answered with 403. They come first.

@@ -13,13 +13,15 @@ use kodiak_model::{
     CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, TargetKind, policy::ConfShape, target_ref,
 };
 
+use crate::target::Inbound;
+use crate::{Entry, Policy};
+
 pub use caller::{Caller, uris};
 pub use permissions::Permissions;
 pub use spec::{Action, Conf, MeshTrafficPermission, Rule, RuleConf};
 pub use verdict::Verdict;
 
-/// Not in force yet.
-pub const POLICY: Option<&dyn crate::Policy> = None;
+pub const POLICY: Option<&dyn Policy> = Some(&TrafficPermissions);
 
 pub static KIND: Kind = Kind::policy(
     "MeshTrafficPermission",
@@ -28,6 +30,19 @@ pub static KIND: Kind = Kind::policy(
     PolicyFacts { to: false, from: true, rules: true, from_as_rules: false, conf: ConfShape::Default, order: 1100 },
     Language::of::<MeshTrafficPermission>(),
 );
+
+/// Its part in what proxies get.
+struct TrafficPermissions;
+
+impl Policy for TrafficPermissions {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn inbound(&self, entries: &[Entry], inbound: &mut Inbound<'_>) {
+        envoy::inbound(entries, inbound);
+    }
+}
 
 impl Spec for MeshTrafficPermission {
     type Status = NoStatus;

@@ -1,4 +1,4 @@
-//! What is in force at one inbound: the policies that select it, brought together.
+//! What is in force at one inbound: what policies say about it, brought together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kodiak_model::source_match::{Match, SpiffeIdMatchType};
 use kodiak_model::{Choice, TargetKind, TargetRef, tags};
 
-use super::{Action, Conf, MeshTrafficPermission};
-use crate::from_to::{self, Item};
+use super::{Action, Conf, RuleConf};
+use crate::{Entry, Source};
 
 /// Whom an inbound lets in. Nobody by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -60,35 +60,30 @@ pub(super) enum Identity {
 }
 
 impl Permissions {
-    /// From the policies that select the inbound, each with its KRI, weakest first.
+    /// From all that policies say about the inbound, weakest first.
     ///
-    /// Identities are stronger than tags: with one policy that has `rules`, no `from` counts.
-    pub fn of(policies: &[(&str, &MeshTrafficPermission)]) -> Self {
-        let form = if policies.iter().any(|(_, policy)| from_to::is_used(policy.rules.as_ref())) {
-            Form::Rules(rules(policies))
+    /// Identities are stronger than tags: with one item of `rules`, no `from` counts.
+    pub fn of(entries: &[Entry]) -> Self {
+        let form = if entries.iter().any(|entry| matches!(entry.source, Source::Matches(_))) {
+            Form::Rules(rules(entries))
         } else {
-            Form::From(from(policies))
+            Form::From(from(entries))
         };
         Self { form }
     }
 }
 
 /// Without what can decide nothing: all before the last that takes everybody, and what a later one says for the same.
-fn from(policies: &[(&str, &MeshTrafficPermission)]) -> Vec<Tagged> {
+fn from(entries: &[Entry]) -> Vec<Tagged> {
     let mut seen = BTreeSet::new();
     let mut kept = Vec::new();
-    for (kri, policy) in policies.iter().rev() {
-        let kri: Arc<str> = Arc::from(*kri);
-        for item in policy.from.iter().flatten().rev() {
-            let Some(tagged) = tagged(&kri, item) else { continue };
-            let everybody = tagged.tags.is_empty();
-            if seen.insert(tagged.tags.clone()) {
-                kept.push(tagged);
-            }
-            if everybody {
-                kept.reverse();
-                return kept;
-            }
+    for tagged in entries.iter().rev().filter_map(tagged) {
+        let everybody = tagged.tags.is_empty();
+        if seen.insert(tagged.tags.clone()) {
+            kept.push(tagged);
+        }
+        if everybody {
+            break;
         }
     }
     kept.reverse();
@@ -96,11 +91,12 @@ fn from(policies: &[(&str, &MeshTrafficPermission)]) -> Vec<Tagged> {
 }
 
 /// `None` for what no caller can be: a service by its labels is not in any certificate.
-fn tagged(kri: &Arc<str>, item: &Item<Conf>) -> Option<Tagged> {
-    let action = item.default.action.as_ref().and_then(Choice::known)?;
-    let TargetRef { name, tags: written, .. } = &item.target_ref;
+fn tagged(entry: &Entry) -> Option<Tagged> {
+    let Source::From(target) = &entry.source else { return None };
+    let action = entry.conf.read::<Conf>().action.as_ref().and_then(Choice::known)?;
+    let TargetRef { name, tags: written, .. } = target;
     let mut tags = BTreeMap::new();
-    let kind = item.target_ref.known_kind()?;
+    let kind = target.known_kind()?;
     if let TargetKind::MeshSubset | TargetKind::MeshServiceSubset = kind {
         tags.extend(written.clone().unwrap_or_default());
     }
@@ -112,22 +108,17 @@ fn tagged(kri: &Arc<str>, item: &Item<Conf>) -> Option<Tagged> {
         }
         _ => return None,
     }
-    Some(Tagged { policy: Arc::clone(kri), tags, action })
+    Some(Tagged { policy: Arc::clone(&entry.policy), tags, action })
 }
 
-fn rules(policies: &[(&str, &MeshTrafficPermission)]) -> Rules {
+fn rules(entries: &[Entry]) -> Rules {
     let mut lists = Rules::default();
-    for (kri, policy) in policies {
-        let kri: Arc<str> = Arc::from(*kri);
-        for rule in policy.rules.iter().flatten() {
-            let conf = &rule.default;
-            for (list, written) in [
-                (&mut lists.deny, &conf.deny),
-                (&mut lists.shadow, &conf.allow_with_shadow_deny),
-                (&mut lists.allow, &conf.allow),
-            ] {
-                list.extend(written.iter().flatten().map(|one| identified(&kri, one)));
-            }
+    for entry in entries.iter().filter(|entry| matches!(entry.source, Source::Matches(_))) {
+        let RuleConf { deny, allow_with_shadow_deny, allow } = entry.conf.read();
+        for (list, written) in
+            [(&mut lists.deny, deny), (&mut lists.shadow, allow_with_shadow_deny), (&mut lists.allow, allow)]
+        {
+            list.extend(written.iter().flatten().map(|one| identified(&entry.policy, one)));
         }
     }
     let Rules { deny, shadow, allow } = &mut lists;
@@ -135,7 +126,7 @@ fn rules(policies: &[(&str, &MeshTrafficPermission)]) -> Rules {
     lists
 }
 
-fn identified(kri: &Arc<str>, one: &Match) -> Identified {
+fn identified(policy: &Arc<str>, one: &Match) -> Identified {
     let identity = one.spiffe_id.as_ref().map(|id| {
         let value = id.value.clone().unwrap_or_default();
         match id.match_type.as_ref().and_then(Choice::known) {
@@ -144,7 +135,7 @@ fn identified(kri: &Arc<str>, one: &Match) -> Identified {
         }
     });
     let sni = one.sni.as_ref().map(|sni| sni.value.clone().unwrap_or_default());
-    Identified { policy: Arc::clone(kri), identity, sni }
+    Identified { policy: Arc::clone(policy), identity, sni }
 }
 
 /// What several policies say alike is said by the strongest of them.

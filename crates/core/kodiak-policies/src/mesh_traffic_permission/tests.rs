@@ -3,11 +3,17 @@
 mod interpreter;
 mod samples;
 
+use std::sync::Arc;
+
 use kodiak_envoy::envoy::config::rbac::v3::{Principal, principal::Identifier};
+use kodiak_model::policy::Body;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Action, Caller, MeshTrafficPermission, Permissions, Verdict, uris};
+use super::{Action, Caller, KIND, MeshTrafficPermission, Permissions, TrafficPermissions, Verdict, uris};
+use crate::order::{HttpStep, NetworkStep};
+use crate::samples::{as_http, as_tcp, http, inbound, tcp};
+use crate::{Entry, Source};
 use interpreter::{effect_of_http, effect_of_network, principals};
 use samples::{MESH, Someone, by_definition, policies, someone};
 
@@ -16,10 +22,20 @@ fn policy(spec: Value) -> MeshTrafficPermission {
 }
 
 /// With the KRIs `0`, `1` and so on.
+fn entries(policies: &[MeshTrafficPermission]) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for (n, policy) in policies.iter().enumerate() {
+        let body = Body::read(&KIND.policy.unwrap(), &serde_json::to_value(policy).unwrap()).unwrap();
+        let from = body.from.into_iter().map(|item| (Source::From(item.target), item.conf));
+        let rules = body.rules.into_iter().map(|item| (Source::Matches(item.matches), item.conf));
+        let policy: Arc<str> = n.to_string().into();
+        entries.extend(from.chain(rules).map(|(source, conf)| Entry { policy: Arc::clone(&policy), source, conf }));
+    }
+    entries
+}
+
 fn permissions(policies: &[MeshTrafficPermission]) -> Permissions {
-    let kris: Vec<String> = (0..policies.len()).map(|n| n.to_string()).collect();
-    let named: Vec<_> = kris.iter().map(String::as_str).zip(policies).collect();
-    Permissions::of(&named)
+    Permissions::of(&entries(policies))
 }
 
 fn from(items: &[(Value, &str)]) -> MeshTrafficPermission {
@@ -111,6 +127,36 @@ fn what_can_decide_nothing_makes_no_difference() {
     for each in same {
         assert_eq!(permissions(std::slice::from_ref(&each)), permissions(std::slice::from_ref(&plain)), "{each:?}");
     }
+}
+
+#[test]
+fn only_callers_with_a_certificate_are_held_up_and_without_policies_all_of_them() {
+    let deny = permissions(&[]);
+    let served = inbound(&TrafficPermissions, &[], &http(vec![]));
+    assert_eq!(served.chains[0].carrier, http(vec![]));
+    let filters: Vec<_> = deny.http_filters(MESH).into_iter().map(|filter| (HttpStep::Permissions, filter)).collect();
+    assert_eq!(as_http(&served.chains[1].carrier).filters, filters);
+    assert_eq!(filters.len(), 1);
+
+    let served = inbound(&TrafficPermissions, &[], &tcp());
+    assert_eq!(served.chains[0].carrier, tcp());
+    let filters = deny.network_filters(MESH, "inbound_10_0_0_1_80.").into_iter();
+    let filters: Vec<_> = filters.map(|filter| (NetworkStep::Permissions, filter)).collect();
+    assert_eq!(as_tcp(&served.chains[1].carrier).filters, filters);
+    assert!(!served.inspects_tls);
+}
+
+#[test]
+fn server_names_are_read_where_policies_ask_for_them() {
+    let sni = json!({ "sni": { "type": "Exact", "value": "x.mesh" } });
+    let policy = policy(json!({ "rules": [{ "default": { "allow": [sni] } }] }));
+    let mut served = inbound(&TrafficPermissions, &entries(std::slice::from_ref(&policy)), &tcp());
+    assert!(served.inspects_tls);
+    served.inspects_tls = false;
+    served.chains.retain(|chain| !chain.mtls);
+    let before = served.clone();
+    crate::Policy::inbound(&TrafficPermissions, &entries(&[policy]), &mut served);
+    assert_eq!(served, before);
 }
 
 /// The worst case: what is allowed and what is denied take turns.

@@ -5,7 +5,11 @@ mod listeners;
 mod samples;
 mod tls;
 
-use kodiak_policies::mesh_traffic_permission::{Action, Caller, MeshTrafficPermission, Permissions};
+use std::sync::Arc;
+
+use kodiak_model::policy::Body;
+use kodiak_policies::mesh_traffic_permission::{Action, Caller, KIND, MeshTrafficPermission, Permissions};
+use kodiak_policies::{Entry, Source};
 use kodiak_testkit::envoy::envoy;
 use proptest::strategy::{Strategy, ValueTree as _};
 use proptest::test_runner::TestRunner;
@@ -37,9 +41,15 @@ fn long() -> Vec<MeshTrafficPermission> {
 }
 
 fn permissions(policies: &[MeshTrafficPermission]) -> Permissions {
-    let kris: Vec<String> = (0..policies.len()).map(|n| format!("kri_mtp_{MESH}___policy-{n}_")).collect();
-    let named: Vec<_> = kris.iter().map(String::as_str).zip(policies).collect();
-    Permissions::of(&named)
+    let mut entries = Vec::new();
+    for (n, policy) in policies.iter().enumerate() {
+        let body = Body::read(&KIND.policy.unwrap(), &serde_json::to_value(policy).unwrap()).unwrap();
+        let from = body.from.into_iter().map(|item| (Source::From(item.target), item.conf));
+        let rules = body.rules.into_iter().map(|item| (Source::Matches(item.matches), item.conf));
+        let policy: Arc<str> = format!("kri_mtp_{MESH}___policy-{n}_").into();
+        entries.extend(from.chain(rules).map(|(source, conf)| Entry { policy: Arc::clone(&policy), source, conf }));
+    }
+    Permissions::of(&entries)
 }
 
 #[test]

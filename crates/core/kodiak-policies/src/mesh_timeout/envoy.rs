@@ -1,0 +1,163 @@
+//! Timeouts in Envoy's clusters, routes and proxies.
+
+use kodiak_envoy::envoy::config::route::v3::RouteAction;
+
+use super::{Conf, callers};
+use crate::convert::{actions, set_duration};
+use crate::policy::for_everybody;
+use crate::target::{Carrier, Chain, Inbound, Outbound, Upstream};
+use crate::{Confs, Entry};
+
+pub(super) fn inbound(entries: &[Entry], inbound: &mut Inbound<'_>) {
+    let everybody = for_everybody(entries);
+    let conf: Conf = everybody.read();
+    cluster(&conf, &mut inbound.workload);
+    let groups = callers::groups(entries, &everybody);
+    for Chain { mtls, carrier } in &mut inbound.chains {
+        whole(&conf, carrier);
+        let Carrier::Http(http) = carrier else { continue };
+        for (_, action) in actions(&mut http.routes) {
+            route(&conf, action);
+        }
+        if *mtls {
+            callers::tell_apart(&groups, http);
+            inbound.inspects_tls |= callers::need_sni(&groups);
+        }
+    }
+}
+
+pub(super) fn outbound(confs: &Confs, outbound: &mut Outbound<'_>) {
+    if let Some(conf) = &confs.whole {
+        whole(&conf.read(), &mut outbound.carrier);
+    }
+    let Carrier::Http(http) = &mut outbound.carrier else { return };
+    for (name, action) in actions(&mut http.routes) {
+        if let Some(conf) = confs.of_route(name) {
+            route(&conf.read(), action);
+        }
+    }
+}
+
+pub(super) fn cluster(conf: &Conf, upstream: &mut Upstream) {
+    let Conf { connection_timeout, idle_timeout, http } = conf;
+    set_duration(&mut upstream.cluster.connect_timeout, *connection_timeout);
+    let Some(options) = &mut upstream.http else { return };
+    let common = options.common_http_protocol_options.get_or_insert_default();
+    set_duration(&mut common.idle_timeout, *idle_timeout);
+    if let Some(http) = http {
+        set_duration(&mut common.max_stream_duration, http.max_stream_duration);
+        set_duration(&mut common.max_connection_duration, http.max_connection_duration);
+    }
+}
+
+/// What cannot differ from route to route.
+fn whole(conf: &Conf, carrier: &mut Carrier) {
+    match carrier {
+        Carrier::Http(http) => {
+            let written = conf.http.as_ref().and_then(|http| http.request_headers_timeout);
+            set_duration(&mut http.manager.request_headers_timeout, written);
+        }
+        Carrier::Tcp(tcp) => set_duration(&mut tcp.proxy.idle_timeout, conf.idle_timeout),
+    }
+}
+
+pub(super) fn route(conf: &Conf, action: &mut RouteAction) {
+    let Some(http) = &conf.http else { return };
+    set_duration(&mut action.timeout, http.request_timeout);
+    set_duration(&mut action.idle_timeout, http.stream_idle_timeout);
+}
+
+#[cfg(test)]
+mod tests {
+    use kodiak_model::Protocol;
+
+    use crate::mesh_timeout::Timeouts;
+    use crate::samples::{
+        as_http, as_tcp, check, conf, for_all, from, http, inbound, outbound, redirect, route, rule, tcp, upstream,
+    };
+    use crate::target::Carrier;
+    use crate::{Confs, Policy as _};
+
+    const ALL: &str = "
+        connectionTimeout: 51s
+        idleTimeout: 50s
+        http:
+          requestTimeout: 52s
+          streamIdleTimeout: 53s
+          maxStreamDuration: 54s
+          maxConnectionDuration: 55s
+          requestHeadersTimeout: 500ms
+    ";
+
+    #[test]
+    fn a_destination_has_the_timeouts_of_connections() {
+        let mut called = upstream(true);
+        Timeouts.cluster(&conf(ALL), &mut called);
+        assert_eq!(called.cluster.connect_timeout.unwrap().seconds, 51);
+        check(
+            &called.http.unwrap(),
+            "common_http_protocol_options: {idle_timeout: 50s, max_stream_duration: 54s, max_connection_duration: 55s}",
+        );
+
+        let mut not_http = upstream(false);
+        Timeouts.cluster(&conf(ALL), &mut not_http);
+        assert_eq!(not_http.http, None);
+    }
+
+    #[test]
+    fn what_is_not_said_stays() {
+        let mut called = upstream(true);
+        let before = called.cluster.clone();
+        Timeouts.cluster(&conf("http: {requestTimeout: 1s}"), &mut called);
+        assert_eq!(called.cluster, before);
+
+        let confs = for_all("http: {streamIdleTimeout: 0s}");
+        let carrier = outbound(&Timeouts, &confs, Protocol::Http, http(vec![route("")]));
+        check(
+            &as_http(&carrier).routes[0],
+            "{match: {prefix: /}, route: {cluster: backend, timeout: 15s, idle_timeout: 0s}}",
+        );
+        assert_eq!(outbound(&Timeouts, &Confs::default(), Protocol::Tcp, tcp()), tcp());
+    }
+
+    #[test]
+    fn a_route_may_have_its_own() {
+        let mut confs = for_all(ALL);
+        confs.routes.insert("slow".into(), conf("http: {requestTimeout: 90s}"));
+        let carrier =
+            outbound(&Timeouts, &confs, Protocol::Http, http(vec![route("slow"), redirect("gone"), route("other")]));
+        let http = as_http(&carrier);
+        check(
+            &http.routes[0],
+            "{name: slow, match: {prefix: /}, route: {cluster: backend, timeout: 90s, idle_timeout: 1800s}}",
+        );
+        assert_eq!(http.routes[1], redirect("gone"));
+        check(
+            &http.routes[2],
+            "{name: other, match: {prefix: /}, route: {cluster: backend, timeout: 52s, idle_timeout: 53s}}",
+        );
+        check(&http.manager, "request_headers_timeout: 0.5s");
+    }
+
+    #[test]
+    fn connections_without_http_may_be_idle_for_so_long() {
+        let carrier = outbound(&Timeouts, &for_all(ALL), Protocol::Tcp, tcp());
+        check(&as_tcp(&carrier).proxy, "idle_timeout: 50s");
+    }
+
+    #[test]
+    fn an_inbound_has_what_all_items_for_everybody_say() {
+        let entries = [from(ALL), rule("[]", "{connectionTimeout: 7s, http: {requestTimeout: 8s}}")];
+        let served = inbound(&Timeouts, &entries, &http(vec![route("")]));
+        assert_eq!(served.workload.cluster.connect_timeout.unwrap().seconds, 7);
+        for chain in &served.chains {
+            let http = as_http(&chain.carrier);
+            assert_eq!(http.routes.len(), 1);
+            check(&http.routes[0], "{match: {prefix: /}, route: {cluster: backend, timeout: 8s, idle_timeout: 53s}}");
+            check(&http.manager, "request_headers_timeout: 0.5s");
+        }
+        let served = inbound(&Timeouts, &entries, &tcp());
+        assert!(served.chains.iter().all(|chain| matches!(&chain.carrier, Carrier::Tcp(tcp)
+            if tcp.proxy.idle_timeout.as_ref().unwrap().seconds == 50)));
+    }
+}
