@@ -11,13 +11,11 @@ pub enum HttpStep {
     Router,
 }
 
-/// Network filters, outermost first.
+/// Network filters, outermost first. What carries the connection comes after all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NetworkStep {
     /// Before a connection to the workload is opened.
     Permissions,
     /// What routes ask about the caller, so before there are any.
     Caller,
-    /// Terminal, must be last.
-    TcpProxy,
 }

@@ -49,6 +49,10 @@ impl Policy for LoadBalancing {
         envoy::cluster(&conf.read(), cluster);
     }
 
+    fn places(&self) -> bool {
+        true
+    }
+
     fn endpoints(&self, conf: &policy::Conf, endpoints: &mut Endpoints) {
         endpoints::arrange(&conf.read(), endpoints);
     }

@@ -39,6 +39,10 @@ impl Policy for TrafficPermissions {
         &KIND
     }
 
+    fn needs_mtls(&self) -> bool {
+        true
+    }
+
     fn inbound(&self, entries: &[Entry], inbound: &mut Inbound<'_>) {
         envoy::inbound(entries, inbound);
     }
