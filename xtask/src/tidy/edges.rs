@@ -74,6 +74,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-model",
             "kodiak-kinds",
             "kodiak-views",
+            "kodiak-rules",
             "kodiak-store",
             "kodiak-catalog",
             "kodiak-tokens",

@@ -14,6 +14,8 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod book;
+#[cfg(test)]
+mod fixtures;
 pub mod gateway;
 pub mod inbound;
 mod matched;
@@ -23,6 +25,7 @@ pub mod outbound;
 mod policy;
 mod precedence;
 mod resources;
+mod routes;
 mod select;
 #[cfg(test)]
 mod select_tests;
@@ -34,4 +37,5 @@ pub use meta::{Meta, Origin, Role};
 pub use policy::{Policy, Proxy};
 pub use precedence::precedence;
 pub use resources::{Resource, Resources};
+pub use routes::route_hash;
 pub use select::{Selection, Shadow, select};

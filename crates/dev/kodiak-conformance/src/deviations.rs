@@ -1,6 +1,10 @@
 //! What we answer differently on purpose, each as a rule over the expected answer.
 
-use serde_json::Value;
+use std::sync::Arc;
+
+use kodiak_model::{OldNames, TargetKind, TargetRef, policy::Item, tags};
+use kodiak_rules::Policy;
+use serde_json::{Value, json};
 
 struct Deviation {
     name: &'static str,
@@ -12,7 +16,18 @@ const UNKNOWN_FIELDS: Deviation = Deviation {
     because: "nothing is dropped in silence: a field that nothing reads is accepted, and named in `warnings`",
 };
 
-const ALL: &[&Deviation] = &[&UNKNOWN_FIELDS];
+const OLD_NAMES: Deviation = Deviation {
+    name: "old-names-are-not-for-all",
+    because: "seed 004: through `name_namespace_svc_port`, a MeshService is not reached by routes, and by \
+              MeshLoadBalancingStrategy only with `localityAwareness.localZone`",
+};
+
+const SECTIONS: Deviation = Deviation {
+    name: "section-means-the-resource",
+    because: "seed 004: an item with `sectionName` is about the MeshService only, never about `kuma.io/service`",
+};
+
+const ALL: &[&Deviation] = &[&UNKNOWN_FIELDS, &OLD_NAMES, &SECTIONS];
 
 pub(crate) fn list() {
     for Deviation { name, because } in ALL {
@@ -35,5 +50,111 @@ pub(crate) fn with_unknown_fields(expected: &mut Value, found: &Value) {
     let all = body.entry("warnings").or_insert_with(|| Value::Array(Vec::new()));
     if let Some(all) = all.as_array_mut() {
         all.splice(0..0, unknown);
+    }
+}
+
+/// [`OLD_NAMES`] and [`SECTIONS`], in expected rules for destinations.
+pub(crate) fn with_seeds_about_names(expected: &mut Value, policies: &[Arc<Policy>]) {
+    if let Some(Value::Array(rules)) = expected.get_mut("Rules") {
+        rules.retain(|rule| !is_only_of_sections(rule, policies));
+    }
+    let by_kri = if expected.get("ResourceRules").is_some() { &mut expected["ResourceRules"] } else { expected };
+    if let Some(by_kri) = by_kri.as_object_mut() {
+        by_kri.retain(|_, rule| holds_for_old_names(rule, policies));
+    }
+}
+
+/// A rule for a `kuma.io/service` that all items name together with a section.
+fn is_only_of_sections(rule: &Value, policies: &[Arc<Policy>]) -> bool {
+    let mut tags = rule["Subset"].as_array().into_iter().flatten();
+    let Some(service) = tags.find(|tag| tag["Key"] == tags::SERVICE && tag["Not"] == false) else {
+        return false;
+    };
+    let named = |item: &&Item| {
+        item.target.known_kind() == Some(TargetKind::MeshService)
+            && service["Value"] == *item.target.name.as_deref().unwrap_or_default()
+    };
+    let mut named = policies.iter().flat_map(|policy| &policy.body.to).filter(named).peekable();
+    named.peek().is_some() && named.all(|item| has_section(&item.target))
+}
+
+/// Cuts a rule down to what holds for a destination by its old name; `false` where nothing does. Where
+/// it is mixed with what others say, only its removal can be told from here, and it is left as it is.
+fn holds_for_old_names(rule: &mut Value, policies: &[Arc<Policy>]) -> bool {
+    let of = |origin: &Value| {
+        let name = origin["Resource"].get("name").or(origin["Resource"].get("Name"))?.as_str()?;
+        let policy = policies.iter().find(|policy| *policy.name == *name)?;
+        let index = usize::try_from(origin["RuleIndex"].as_u64()?).ok()?;
+        Some((policy, policy.body.to.get(index)?))
+    };
+    let origins = rule["Origin"].as_array().into_iter().flatten();
+    let origins: Vec<(&Arc<Policy>, &Item)> = origins.filter_map(of).collect();
+    let own = origins.iter().filter(|(_, item)| item.target.known_kind() != Some(TargetKind::Mesh));
+    let own_count = own.clone().count();
+    if own_count == 0 || !own.clone().all(|(_, item)| is_old_name(&item.target)) {
+        return true;
+    }
+    match origins.first().map_or(OldNames::All, |(policy, _)| policy.kind.old_names) {
+        OldNames::All => true,
+        OldNames::Nothing => false,
+        OldNames::Only(_) if own_count < origins.len() => true,
+        OldNames::Only(path) => {
+            let pointer = format!("/Conf/0/{}", path.join("/"));
+            let Some(part) = rule.pointer(&pointer).cloned() else { return false };
+            rule["Conf"] = json!([path.iter().rev().fold(part, |inner, field| json!({ *field: inner }))]);
+            true
+        }
+    }
+}
+
+fn is_old_name(target: &TargetRef) -> bool {
+    let parts = target.name.as_deref().unwrap_or_default().split('_').count();
+    target.known_kind() == Some(TargetKind::MeshService) && !has_section(target) && (parts == 3 || parts == 4)
+}
+
+fn has_section(target: &TargetRef) -> bool {
+    target.section_name.as_deref().is_some_and(|section| !section.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use kodiak_kinds::kinds;
+    use kodiak_model::policy::Body;
+
+    use super::*;
+
+    fn policy(kind: &str, targets: &[Value]) -> Arc<Policy> {
+        let kind = kinds().by_name(kind).unwrap();
+        let to: Vec<Value> = targets.iter().map(|target| json!({ "targetRef": target, "default": {} })).collect();
+        let body = Body::read(&kind.policy.unwrap(), &json!({ "to": to })).unwrap();
+        Arc::new(Policy { kind, mesh: "default".into(), name: "p".into(), labels: Arc::default(), body })
+    }
+
+    #[test]
+    fn a_service_that_is_only_named_with_sections_has_no_rule_by_tag() {
+        let plain = json!({ "kind": "MeshService", "name": "a" });
+        let section = |name: &str| json!({ "kind": "MeshService", "name": name, "sectionName": "http" });
+        let rule = |name: &str| json!({ "Subset": [{ "Key": "kuma.io/service", "Value": name, "Not": false }] });
+        let mut expected = json!({ "Rules": [rule("a"), rule("b"), { "Subset": [] }] });
+        with_seeds_about_names(&mut expected, &[policy("MeshTimeout", &[plain, section("a"), section("b")])]);
+        assert_eq!(expected, json!({ "Rules": [rule("a"), { "Subset": [] }] }));
+    }
+
+    #[test]
+    fn what_holds_through_an_old_name_depends_on_the_kind() {
+        let targets =
+            [json!({ "kind": "MeshService", "name": "a_b_svc_80" }), json!({ "kind": "MeshService", "name": "a" })];
+        let rule = |index: usize, conf: &Value| json!({ "Conf": [conf], "Origin": [{ "Resource": { "name": "p" }, "RuleIndex": index }] });
+        let conf = json!({ "localityAwareness": { "localZone": {}, "crossZone": {} }, "x": 1 });
+        let local = json!({ "localityAwareness": { "localZone": {} } });
+        for (kind, expected) in [
+            ("MeshTimeout", json!({ "old": rule(0, &conf), "real": rule(1, &conf) })),
+            ("MeshTCPRoute", json!({ "real": rule(1, &conf) })),
+            ("MeshLoadBalancingStrategy", json!({ "old": rule(0, &local), "real": rule(1, &conf) })),
+        ] {
+            let mut found = json!({ "ResourceRules": { "old": rule(0, &conf), "real": rule(1, &conf) } });
+            with_seeds_about_names(&mut found, &[policy(kind, &targets)]);
+            assert_eq!(found["ResourceRules"], expected, "{kind}");
+        }
     }
 }

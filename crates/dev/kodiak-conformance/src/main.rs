@@ -115,6 +115,7 @@ fn run_case(suite: &str, case: &Case) -> Outcome {
     let result = match suite.strip_prefix("validate-") {
         Some(kind) => suites::validate::run(kind, case),
         None if suite == "api" => suites::api::run(case),
+        None if ["rules", "rules-inbound", "rules-outbound"].contains(&suite) => suites::rules::run(case),
         None => Ok(Outcome::Skipped(format!("the suite {suite} is not fed yet"))),
     };
     result.unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))

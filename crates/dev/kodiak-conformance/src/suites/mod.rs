@@ -1,4 +1,5 @@
 //! How the cases of each suite are fed.
 
 pub(crate) mod api;
+pub(crate) mod rules;
 pub(crate) mod validate;
