@@ -10,6 +10,7 @@ mod codegen;
 mod conformance;
 mod envoy;
 mod families;
+mod fmt;
 mod fuzz;
 mod new;
 mod postgres;
@@ -33,6 +34,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Ci(ci::Args),
+    Fmt(fmt::Args),
     Tidy(tidy::Args),
     Test(test::Args),
     Conformance(conformance::Args),
@@ -56,6 +58,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
     let workspace = Workspace::find()?;
     match cli.command {
         Command::Ci(args) => ci::run(&workspace, &args),
+        Command::Fmt(args) => fmt::run(&workspace, &args),
         Command::Tidy(args) => tidy::run(&workspace, &args),
         Command::Test(args) => test::run(&workspace, &args),
         Command::Conformance(args) => conformance::run(&workspace, &args),

@@ -9,13 +9,13 @@ use anyhow::{Result, bail};
 use crate::envoy::Envoy;
 use crate::postgres::Postgres;
 use crate::workspace::Workspace;
-use crate::{codegen, conformance, fuzz, process, test, tidy};
+use crate::{codegen, conformance, fuzz, new, process, test, tidy};
 use summary::{Outcome, Row};
 
 /// Runs all checks and stops at the first that fails.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Leave out what takes minutes: fuzzing and conformance.
+    /// Leave out what takes minutes: the skeleton of a policy, fuzzing and conformance.
     #[arg(long)]
     fast: bool,
 }
@@ -35,6 +35,7 @@ const STEPS: &[Step] = &[
     Step { name: "setup", what: "what the tests start is installed", slow: false, run: setup },
     Step { name: "test", what: "unit and integration tests pass", slow: false, run: tests },
     Step { name: "codegen", what: "generated files are what the code says", slow: false, run: generated },
+    Step { name: "skeleton", what: "a new policy compiles and passes its tests", slow: true, run: skeleton },
     Step { name: "fuzz", what: "no target fails within seconds", slow: true, run: fuzz },
     Step { name: "conformance", what: "no fewer recorded cases pass", slow: true, run: conformance },
 ];
@@ -78,8 +79,7 @@ fn run_steps(workspace: &Workspace, steps: &[Step], args: &Args) -> Vec<Row> {
 }
 
 fn fmt(workspace: &Workspace) -> Result<Outcome> {
-    process::run(process::cargo(workspace).args(["fmt", "--all", "--check"]))?;
-    process::run(process::cargo(workspace).args(["fmt", "--check", "--manifest-path", fuzz::MANIFEST]))?;
+    crate::fmt::check(workspace)?;
     Ok(Outcome::Passed(None))
 }
 
@@ -110,6 +110,11 @@ fn tests(workspace: &Workspace) -> Result<Outcome> {
 
 fn generated(workspace: &Workspace) -> Result<Outcome> {
     codegen::check(workspace)?;
+    Ok(Outcome::Passed(None))
+}
+
+fn skeleton(workspace: &Workspace) -> Result<Outcome> {
+    new::trial::check(workspace)?;
     Ok(Outcome::Passed(None))
 }
 

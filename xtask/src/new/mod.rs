@@ -9,3 +9,4 @@ mod registration;
 mod skeleton;
 #[cfg(test)]
 mod tests;
+pub(crate) mod trial;

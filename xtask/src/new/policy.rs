@@ -26,6 +26,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("mod.rs", include_str!("../../templates/policy/mod.rs.tmpl")),
     ("spec.rs", include_str!("../../templates/policy/spec.rs.tmpl")),
     ("check.rs", include_str!("../../templates/policy/check.rs.tmpl")),
+    ("envoy.rs", include_str!("../../templates/policy/envoy.rs.tmpl")),
     ("cases/valid.in.yaml", include_str!("../../templates/policy/valid.in.yaml.tmpl")),
     ("cases/invalid.in.yaml", include_str!("../../templates/policy/invalid.in.yaml.tmpl")),
 ];
@@ -43,9 +44,11 @@ Next:
   1. spec.rs: what users write. Doc comments become the descriptions in the schema.
   2. check.rs: what is wrong with it. Report every problem, each with its path.
   3. mod.rs: what it may target (`PolicyFacts`; `from_to::Rule` is for calls that proxies receive) and its `order`.
-  4. README.md: what it is for, an example for each main use, a table of all fields.
-  5. cases/: a document for each rule. `UPDATE=1 cargo test -p kodiak-kinds` writes what comes out: read it.
-  6. cargo xtask tidy && cargo test -p kodiak-policies -p kodiak-kinds",
+  4. envoy.rs: what it does to proxies, in those hooks of `Policy` that it needs. A policy that is only stored has
+     `POLICY = None`, and neither the file nor the implementation.
+  5. README.md: what it is for, an example for each main use, a table of all fields, what Envoy does.
+  6. cases/: a document for each rule. `UPDATE=1 cargo test -p kodiak-kinds` writes what comes out: read it.
+  7. cargo xtask fmt && cargo xtask tidy && cargo test -p kodiak-policies -p kodiak-kinds",
         POLICIES.list
     );
     Ok(())

@@ -1,13 +1,27 @@
-//! The two lines that make a folder known: its `pub mod`, and its place in the `ALL` list.
+//! The lines that make a folder known: its `pub mod` and its place in the `ALL` list, or its line of `register!`.
 
 use anyhow::{Context, Result};
+
+use crate::families::{self, Listing, REGISTER};
 
 /// How the list of a crate begins; it ends with `];`.
 const LIST: &str = "pub const ALL: &[&Kind] = &[";
 
-/// The file with both lines added, in the order of names. Not formatted.
-pub(super) fn register(text: &str, module: &str) -> Result<String> {
-    with_entry(&with_module(text, module)?, module)
+/// The file with the module added, in the order of names. Not formatted.
+pub(super) fn register(text: &str, module: &str, listing: Listing) -> Result<String> {
+    match listing {
+        Listing::Items => with_entry(&with_module(text, module)?, module),
+        Listing::Register => with_line(text, module),
+    }
+}
+
+fn with_line(text: &str, module: &str) -> Result<String> {
+    let (before, rest) = text.split_once(REGISTER).context("has no `register![`")?;
+    let (_, after) = rest.split_once("];").context("has a `register![` without an end")?;
+    let mut modules = families::registered(text);
+    let at = modules.iter().position(|other| *other > module).unwrap_or(modules.len());
+    modules.insert(at, module);
+    Ok(format!("{before}{REGISTER}\n    {},\n];{after}", modules.join(",\n    ")))
 }
 
 fn with_module(text: &str, module: &str) -> Result<String> {
@@ -37,36 +51,65 @@ fn with_entry(text: &str, module: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    const FILE: &str = "\
-//! The policies.
+    const ITEMS: &str = "\
+//! The kinds.
 
 mod from_to;
-pub mod mesh_access_log;
-pub mod mesh_timeout;
+pub mod mesh;
+pub mod zone;
 
-pub const ALL: &[&Kind] = &[&mesh_access_log::KIND, &mesh_timeout::KIND];
+pub const ALL: &[&Kind] = &[&mesh::KIND, &zone::KIND];
+";
+    const LINES: &str = "\
+//! The policies.
+
+register![
+    mesh_access_log,
+    mesh_timeout,
+];
+
+fn after() {}
 ";
 
+    fn with_items(text: &str, module: &str) -> String {
+        register(text, module, Listing::Items).unwrap()
+    }
+
     #[test]
-    fn both_lines_are_added_in_order() {
-        let middle = register(FILE, "mesh_foo").unwrap();
-        assert!(middle.contains("pub mod mesh_access_log;\npub mod mesh_foo;\npub mod mesh_timeout;\n"), "{middle}");
-        let list = "&[\n    &mesh_access_log::KIND,\n    &mesh_foo::KIND,\n    &mesh_timeout::KIND,\n];\n";
+    fn both_items_are_added_in_order() {
+        let middle = with_items(ITEMS, "secret");
+        assert!(middle.contains("pub mod mesh;\npub mod secret;\npub mod zone;\n"), "{middle}");
+        let list = "&[\n    &mesh::KIND,\n    &secret::KIND,\n    &zone::KIND,\n];\n";
         assert!(middle.ends_with(list), "{middle}");
-        let end = register(FILE, "mesh_zebra").unwrap();
-        assert!(end.contains("pub mod mesh_timeout;\npub mod mesh_zebra;\n\n"), "{end}");
-        assert!(end.ends_with("    &mesh_timeout::KIND,\n    &mesh_zebra::KIND,\n];\n"), "{end}");
+        let end = with_items(ITEMS, "zoo");
+        assert!(end.contains("pub mod zone;\npub mod zoo;\n\n"), "{end}");
+        assert!(end.ends_with("    &zone::KIND,\n    &zoo::KIND,\n];\n"), "{end}");
     }
 
     #[test]
     fn a_list_over_several_lines_is_understood() {
-        let file = FILE.replace("[&mesh_access_log", "[\n    &mesh_access_log").replace("KIND];", "KIND,\n];");
-        assert_eq!(register(&file, "mesh_foo").unwrap(), register(FILE, "mesh_foo").unwrap());
+        let file = ITEMS.replace("[&mesh::", "[\n    &mesh::").replace("zone::KIND];", "zone::KIND,\n];");
+        assert_eq!(with_items(&file, "secret"), with_items(ITEMS, "secret"));
+    }
+
+    #[test]
+    fn a_line_is_all_that_is_added_to_the_macro() {
+        let with_line = |module: &str| register(LINES, module, Listing::Register).unwrap();
+        for (module, before) in
+            [("mesh_a", "[\n"), ("mesh_foo", "mesh_access_log,\n"), ("mesh_zebra", "mesh_timeout,\n")]
+        {
+            let text = with_line(module);
+            assert!(text.contains(&format!("{before}    {module},\n")), "{text}");
+            assert_eq!(text.replace(&format!("    {module},\n"), ""), LINES);
+        }
     }
 
     #[test]
     fn a_file_without_the_list_is_refused() {
-        assert!(register("pub mod a;\n", "mesh_foo").unwrap_err().to_string().contains("has no `pub const ALL"));
-        assert!(register("", "mesh_foo").is_err());
+        let refusal = |text, listing| register(text, "mesh_foo", listing).unwrap_err().to_string();
+        assert!(refusal("pub mod a;\n", Listing::Items).contains("has no `pub const ALL"));
+        assert!(refusal("", Listing::Items).contains("has no `pub mod` line"));
+        assert_eq!(refusal(ITEMS, Listing::Register), "has no `register![`");
+        assert_eq!(refusal("\nregister![\n", Listing::Register), "has a `register![` without an end");
     }
 }

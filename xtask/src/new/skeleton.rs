@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use super::name::KindName;
 use super::registration;
 use crate::families::{self, Family};
+use crate::fmt::EDITION;
 use crate::workspace::Workspace;
 
 /// What is written, and where.
@@ -27,14 +28,14 @@ impl Skeleton<'_> {
     /// Writes everything, or nothing when something is in the way. Returns the folder.
     pub(super) fn write(&self, workspace: &Workspace, taken: &[Taken]) -> Result<String> {
         let module = self.name.snake_case();
-        let Family { folder: family, list } = self.family;
+        let Family { folder: family, list, listing } = self.family;
         let folder = format!("{family}/{module}");
         if workspace.root.join(&folder).exists() {
             bail!("{} exists already: {folder}", self.name.as_str());
         }
         check_short(&self.short, taken)?;
         let text = fs::read_to_string(workspace.root.join(list)).with_context(|| format!("cannot read {list}"))?;
-        let registered = registration::register(&text, &module).with_context(|| (*list).to_owned())?;
+        let registered = registration::register(&text, &module, *listing).with_context(|| (*list).to_owned())?;
         let mut files = vec![((*list).to_owned(), formatted(workspace, list, registered)?)];
         for (path, template) in self.templates {
             let path = format!("{folder}/{path}");
@@ -99,7 +100,7 @@ fn formatted(workspace: &Workspace, path: &str, text: String) -> Result<String> 
         return Ok(text);
     }
     let mut child = Command::new("rustfmt")
-        .args(["--edition", "2024"])
+        .args(EDITION)
         .current_dir(&workspace.root)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,6 +1,8 @@
 //! New folders, written into a small copy of the tree.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
@@ -9,16 +11,8 @@ use crate::families;
 use crate::tidy::testing::{findings_in, package_at};
 use crate::workspace::Workspace;
 
-const LIST_OF_POLICIES: &str = "\
-//! The policies.
-
-mod from_to;
-pub mod mesh_timeout;
-
-use kodiak_model::Kind;
-
-pub const ALL: &[&Kind] = &[&mesh_timeout::KIND];
-";
+/// The real one: most of what it names is not in the small copy.
+const LIST_OF_POLICIES: &str = include_str!("../../../crates/core/kodiak-policies/src/lib.rs");
 const LIST_OF_KINDS: &str =
     "//! The kinds.\n\npub mod zone;\n\nuse crate::Kind;\n\npub const ALL: &[&Kind] = &[&zone::KIND];\n";
 const POLICIES: &str = families::POLICIES.folder;
@@ -79,13 +73,46 @@ fn a_policy_is_complete_registered_and_tidy() {
     assert_eq!(folder, format!("{POLICIES}/mesh_http_limit"));
     assert_eq!(tidy(&workspace), [""; 0]);
     let list = read(&workspace, &format!("{POLICIES}/lib.rs"));
-    assert!(list.contains("mod from_to;\npub mod mesh_http_limit;\npub mod mesh_timeout;\n"), "{list}");
-    assert!(list.contains("&[&mesh_http_limit::KIND, &mesh_timeout::KIND];"), "{list}");
+    assert!(list.contains("\n    mesh_health_check,\n    mesh_http_limit,\n    mesh_http_route,\n"), "{list}");
     let module = read(&workspace, &format!("{folder}/mod.rs"));
     assert!(module.starts_with("//! MeshHTTPLimit: how much is allowed.\n"), "{module}");
     assert!(module.contains("    \"meshhttplimits\",\n    \"mhl\",\n"), "{module}");
     assert!(module.contains("order: 1100 }"), "{module}");
     assert!(read(&workspace, &format!("{folder}/README.md")).contains("name: mesh-http-limit\n"));
+}
+
+#[test]
+fn a_policy_is_its_folder_and_one_line() {
+    let (_root, workspace) = tree();
+    for name in ["MeshAardvark", "MeshFoo", "MeshZebra"] {
+        let before = files(&workspace.root);
+        let folder = policy::write(&workspace, &new_policy(name, None)).unwrap();
+
+        fs::remove_dir_all(workspace.root.join(&folder)).unwrap();
+        let list = workspace.root.join(POLICIES).join("lib.rs");
+        let line = format!("    {},", folder.rsplit('/').next().unwrap());
+        let text = fs::read_to_string(&list).unwrap();
+        let rest: Vec<_> = text.lines().filter(|other| **other != line).collect();
+        assert_eq!(rest.len() + 1, text.lines().count());
+        fs::write(&list, rest.join("\n") + "\n").unwrap();
+
+        assert_eq!(files(&workspace.root), before);
+    }
+}
+
+/// Every file below a folder, with its text.
+fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            let text = fs::read_to_string(&path).unwrap();
+            found.insert(path, text);
+        }
+    }
+    found
 }
 
 #[test]
@@ -107,9 +134,8 @@ fn templates_are_filled_to_the_last_place() {
     policy::write(&workspace, &new_policy("MeshFoo", Some("foo"))).unwrap();
     kind::write(&workspace, &new_kind("Cellar")).unwrap();
     for folder in [format!("{POLICIES}/mesh_foo"), format!("{KINDS}/cellar")] {
-        for file in ["README.md", "mod.rs", "spec.rs", "check.rs", "cases/valid.in.yaml", "cases/invalid.in.yaml"] {
-            let text = read(&workspace, &format!("{folder}/{file}"));
-            assert!(!text.contains("{{") && !text.contains("}}"), "{folder}/{file}:\n{text}");
+        for (path, text) in files(&workspace.root.join(folder)) {
+            assert!(!text.contains("{{") && !text.contains("}}"), "{}:\n{text}", path.display());
         }
     }
 }

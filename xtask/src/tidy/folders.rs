@@ -3,7 +3,7 @@
 use super::Repository;
 use super::finding::Findings;
 use super::tree::Tree;
-use crate::families::{Family, KINDS, POLICIES};
+use crate::families::{self, Family, KINDS, Listing, POLICIES};
 
 /// What the folders of a family must have.
 struct Shape {
@@ -44,12 +44,20 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
             let folder = format!("{}/{name}", family.folder);
             check_parts(tree, parts, &folder, findings);
             check_cases(tree, &format!("{folder}/cases"), findings);
-            if !list.contains(&format!("&{name}::KIND")) {
-                let text = format!("has no `&{name}::KIND` in `ALL`; add it, or {name} is no kind");
-                findings.fault(family.list, 1, text);
+            if let Some(missing) = missing_entry(family, list, name) {
+                findings.fault(family.list, 1, format!("has no {missing}; add it, or {name} is no kind"));
             }
         }
     }
+}
+
+/// What the list must have for the folder, if it is not there.
+fn missing_entry(family: &Family, list: &str, name: &str) -> Option<String> {
+    let (there, entry) = match family.listing {
+        Listing::Items => (list.contains(&format!("&{name}::KIND")), format!("`&{name}::KIND` in `ALL`")),
+        Listing::Register => (families::registered(list).contains(&name), format!("`{name}` in `register!`")),
+    };
+    (!there).then_some(entry)
 }
 
 fn check_parts(tree: &Tree, parts: &[Part], folder: &str, findings: &mut Findings) {
@@ -90,7 +98,7 @@ mod tests {
     #[test]
     fn a_complete_folder_is_silent() {
         let files = [
-            (format!("{POLICY}/lib.rs"), "pub const ALL: &[&Kind] = &[&mesh_foo::KIND];"),
+            (format!("{POLICY}/lib.rs"), "\nregister![mesh_foo];"),
             (format!("{POLICY}/from_to/mod.rs"), ""),
             (format!("{POLICY}/mesh_foo/README.md"), ""),
             (format!("{POLICY}/mesh_foo/mod.rs"), ""),
@@ -112,7 +120,7 @@ mod tests {
         assert_eq!(
             findings(&files),
             [
-                format!("{POLICY}/lib.rs:1: has no `&mesh_foo::KIND` in `ALL`; add it, or mesh_foo is no kind"),
+                format!("{POLICY}/lib.rs:1: has no `mesh_foo` in `register!`; add it, or mesh_foo is no kind"),
                 format!("{POLICY}/mesh_foo/README.md:1: is missing; write it: users read it"),
                 format!(
                     "{POLICY}/mesh_foo/cases:1: has no case; write one as <name>.in.yaml, with valid and with invalid documents"

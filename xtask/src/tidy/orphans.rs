@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::Repository;
 use super::finding::Findings;
 use super::tree::Tree;
+use crate::families;
 
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     let Repository { tree, packages, fuzz, .. } = repository;
@@ -52,14 +53,17 @@ fn modules(tree: &Tree, path: &str, folder: &str, text: &str) -> Vec<(String, St
         if other_path.take().is_some() {
             continue;
         }
-        for folder in &folders {
-            let own = join(folder, name);
-            found.push((format!("{own}.rs"), own.clone()));
-            found.push((format!("{own}/mod.rs"), own));
-        }
+        found.extend(folders.iter().flat_map(|folder| module(folder, name)));
     }
+    found.extend(families::registered(text).into_iter().flat_map(|name| module(folder, name)));
     found.retain(|(path, _)| tree.has_file(path));
     found
+}
+
+/// The two places where a module may be, each with the folder of its own modules.
+fn module(folder: &str, name: &str) -> [(String, String); 2] {
+    let own = join(folder, name);
+    [(format!("{own}.rs"), own.clone()), (format!("{own}/mod.rs"), own)]
 }
 
 /// The folder of the modules of a file, if it is not where compilation starts.
@@ -128,6 +132,17 @@ mod tests {
             ("a/src/tests/other/deep.rs", ""),
         ];
         assert!(orphans(&files).is_empty());
+    }
+
+    #[test]
+    fn modules_of_the_macro_are_followed() {
+        let files = [
+            ("a/src/lib.rs", "\nregister![\n    mesh_a,\n];\n"),
+            ("a/src/mesh_a/mod.rs", "mod spec;\n"),
+            ("a/src/mesh_a/spec.rs", ""),
+            ("a/src/mesh_b/mod.rs", ""),
+        ];
+        assert_eq!(orphans(&files), ["a/src/mesh_b/mod.rs"]);
     }
 
     #[test]

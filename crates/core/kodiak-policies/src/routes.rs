@@ -1,7 +1,8 @@
 //! What MeshHTTPRoute and MeshTCPRoute share: whose traffic they route, and where to.
 
-use kodiak_model::{CheckCtx, FieldPath, Problems, TargetKind, TargetRef, TargetRules};
+use kodiak_model::{BackendRef, CheckCtx, FieldPath, Problems, TargetKind, TargetRef, TargetRules};
 
+use crate::target::{Backend, Backends};
 use crate::top_level;
 
 pub(crate) const BACKENDS: &[TargetKind] = &[
@@ -39,4 +40,17 @@ impl Callers {
             Self::Gateway => &[TargetKind::Mesh],
         })
     }
+}
+
+/// A part of the calls, and who gets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Split<'a> {
+    pub(crate) backend: &'a Backend,
+    pub(crate) weight: u32,
+}
+
+/// Of what was written, the backends that are known and get a part of the calls.
+pub(crate) fn splits<'a>(written: &[BackendRef], backends: &'a Backends) -> Vec<Split<'a>> {
+    let split = |one: &BackendRef| Some(Split { backend: backends.get(one)?, weight: one.weight });
+    written.iter().filter(|one| one.weight > 0).filter_map(split).collect()
 }

@@ -1,17 +1,24 @@
 //! MeshHTTPRoute: where HTTP requests go, and what is changed on the way.
 
 mod check;
+mod envoy;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, OldNames, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
+use std::sync::Arc;
+
+use kodiak_model::policy::{Conf, ConfShape};
+use kodiak_model::{BackendRef, CheckCtx, Kind, Language, NoStatus, OldNames, PolicyFacts, Problems, Spec, target_ref};
+
+use crate::target::Outbound;
+use crate::{Confs, Policy};
 
 pub use spec::{
     Filter, FilterType, Match, MeshHTTPRoute, Method, PathMatch, PathMatchType, PathRewrite, PathRewriteType,
     QueryParamsMatch, QueryParamsMatchType, RequestMirror, RequestRedirect, Rule, RuleConf, Scheme, To, UrlRewrite,
 };
 
-/// Not in force yet.
-pub const POLICY: Option<&dyn crate::Policy> = None;
+/// In force.
+pub const POLICY: Option<&dyn Policy> = Some(&Routing);
 
 pub static KIND: Kind = Kind::policy(
     "MeshHTTPRoute",
@@ -31,5 +38,28 @@ impl Spec for MeshHTTPRoute {
 
     fn warnings(&self, _: &CheckCtx<'_>) -> Vec<String> {
         target_ref::deprecations(self.target_ref.as_ref())
+    }
+}
+
+/// Each match of each rule becomes a route of the destination.
+pub struct Routing;
+
+impl Policy for Routing {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn backends(&self, conf: &Conf) -> Vec<BackendRef> {
+        conf.read::<envoy::Rules>().backends()
+    }
+
+    fn routes(&self, conf: &Conf) -> Vec<Arc<str>> {
+        conf.read::<envoy::Rules>().names()
+    }
+
+    fn outbound(&self, confs: &Confs, outbound: &mut Outbound<'_>) {
+        if let Some(conf) = &confs.whole {
+            conf.read::<envoy::Rules>().apply(outbound);
+        }
     }
 }

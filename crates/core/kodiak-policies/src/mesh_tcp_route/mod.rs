@@ -1,14 +1,19 @@
 //! MeshTCPRoute: where TCP connections go.
 
 mod check;
+mod envoy;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, OldNames, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
+use kodiak_model::policy::{Conf, ConfShape};
+use kodiak_model::{BackendRef, CheckCtx, Kind, Language, NoStatus, OldNames, PolicyFacts, Problems, Spec, target_ref};
+
+use crate::target::Outbound;
+use crate::{Confs, Policy};
 
 pub use spec::{MeshTCPRoute, Rule, RuleConf, To};
 
-/// Not in force yet.
-pub const POLICY: Option<&dyn crate::Policy> = None;
+/// In force.
+pub const POLICY: Option<&dyn Policy> = Some(&Routing);
 
 pub static KIND: Kind = Kind::policy(
     "MeshTCPRoute",
@@ -28,5 +33,24 @@ impl Spec for MeshTCPRoute {
 
     fn warnings(&self, _: &CheckCtx<'_>) -> Vec<String> {
         target_ref::deprecations(self.target_ref.as_ref())
+    }
+}
+
+/// The connections of a destination go to its backends.
+pub struct Routing;
+
+impl Policy for Routing {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn backends(&self, conf: &Conf) -> Vec<BackendRef> {
+        conf.read::<Rule>().default.backend_refs.unwrap_or_default()
+    }
+
+    fn outbound(&self, confs: &Confs, outbound: &mut Outbound<'_>) {
+        if let Some(conf) = &confs.whole {
+            envoy::apply(&self.backends(conf), outbound);
+        }
     }
 }

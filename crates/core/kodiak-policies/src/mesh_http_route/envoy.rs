@@ -1,0 +1,124 @@
+//! The routes that Envoy gets for the rules of one destination.
+
+mod filters;
+mod matches;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kodiak_envoy::envoy::config::route::v3::route_action::{ClusterSpecifier, HostRewriteSpecifier};
+use kodiak_envoy::envoy::config::route::v3::weighted_cluster::ClusterWeight;
+use kodiak_envoy::envoy::config::route::v3::{RedirectAction, Route, RouteAction, WeightedCluster, route};
+use kodiak_model::{BackendRef, Protocol};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+use super::{Match, Rule, RuleConf};
+use crate::routes::{Split, splits};
+use crate::target::{Backend, Backends, Carrier, Outbound};
+
+/// What all policies say about one destination, merged: strongest rule first.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Rules {
+    rules: Vec<Rule>,
+}
+
+impl Rules {
+    /// Those of copies too.
+    pub(super) fn backends(&self) -> Vec<BackendRef> {
+        let of_rule = |Rule { default: RuleConf { filters, backend_refs }, .. }: &Rule| {
+            let mirrors = filters.iter().flatten().filter_map(|filter| filter.request_mirror.as_ref());
+            let mirrors = mirrors.map(|mirror| mirror.backend_ref.clone());
+            backend_refs.iter().flatten().cloned().chain(mirrors).collect::<Vec<_>>()
+        };
+        self.rules.iter().flat_map(of_rule).collect()
+    }
+
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        self.rules.iter().map(|rule| name(&rule.matches).into()).collect()
+    }
+
+    /// Puts the routes in front of the one that takes everything. That one goes where a rule is in its place, even where
+    /// none of the rule's backends is there: its calls must not go where it does not send them.
+    pub(super) fn apply(&self, outbound: &mut Outbound<'_>) {
+        let Carrier::Http(http) = &mut outbound.carrier else { return };
+        let Some(catch_all) = http.routes.pop() else { return };
+        let mut matches: Vec<(&Rule, &Match)> =
+            self.rules.iter().flat_map(|rule| rule.matches.iter().map(move |one| (rule, one))).collect();
+        matches.sort_by_key(|(_, one)| matches::rank(one));
+        for (rule, one) in &matches {
+            http.routes.extend(routes(rule, one, &catch_all, outbound.backends));
+        }
+        if !matches.iter().any(|(_, one)| matches::is_catch_all(one)) {
+            http.routes.push(catch_all);
+        }
+    }
+}
+
+/// Base64 of a hash of what the rule matches. Policies, metrics and access logs know the route by it.
+fn name(matches: &[Match]) -> String {
+    let json = serde_json::to_vec(matches).expect("matches are made of strings");
+    STANDARD.encode(Sha256::digest(json))
+}
+
+/// For one match of a rule. None when no backend is left that could answer.
+fn routes(rule: &Rule, one: &Match, catch_all: &Route, backends: &Backends) -> Vec<Route> {
+    let RuleConf { filters, backend_refs } = &rule.default;
+    let filters = filters.as_deref().unwrap_or_default();
+    let action = if filters.iter().any(filters::is_redirect) {
+        route::Action::Redirect(RedirectAction::default())
+    } else {
+        match forward(backend_refs.as_deref().unwrap_or_default(), catch_all, backends) {
+            Some(action) => route::Action::Route(action),
+            None => return Vec::new(),
+        }
+    };
+    let route = Route { name: name(&rule.matches), action: Some(action), ..Route::default() };
+    let for_match = |matched| {
+        let mut route = Route { r#match: Some(matched), ..route.clone() };
+        for filter in filters {
+            filters::apply(filter, &mut route, backends);
+        }
+        route
+    };
+    matches::of(one).into_iter().map(for_match).collect()
+}
+
+/// With the timeouts of the route that takes everything, and to where that one leads when nothing else is written.
+fn forward(written: &[BackendRef], catch_all: &Route, backends: &Backends) -> Option<RouteAction> {
+    let Some(route::Action::Route(own)) = &catch_all.action else { return None };
+    if written.is_empty() {
+        return Some(own.clone());
+    }
+    let splits: Vec<Split<'_>> =
+        splits(written, backends).into_iter().filter(|split| speaks_http(split.backend)).collect();
+    let external = splits.iter().any(|split| split.backend.external);
+    let cluster_specifier = match splits.as_slice() {
+        [] => return None,
+        [Split { backend, .. }] => ClusterSpecifier::Cluster(backend.cluster.to_string()),
+        several => ClusterSpecifier::WeightedClusters(WeightedCluster {
+            clusters: several.iter().map(cluster_weight).collect(),
+            ..WeightedCluster::default()
+        }),
+    };
+    Some(RouteAction {
+        cluster_specifier: Some(cluster_specifier),
+        host_rewrite_specifier: external.then_some(HostRewriteSpecifier::AutoHostRewrite(true)),
+        ..own.clone()
+    })
+}
+
+fn cluster_weight(split: &Split<'_>) -> ClusterWeight {
+    ClusterWeight { name: split.backend.cluster.to_string(), weight: Some(split.weight), ..ClusterWeight::default() }
+}
+
+fn speaks_http(backend: &Backend) -> bool {
+    match backend.protocol {
+        Protocol::Grpc | Protocol::Http | Protocol::Http2 => true,
+        Protocol::Kafka | Protocol::Mysql | Protocol::Tcp | Protocol::Tls => false,
+    }
+}

@@ -1,0 +1,34 @@
+//! Where Envoy sends the connections of one destination.
+
+#[cfg(test)]
+mod tests;
+
+use kodiak_envoy::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::weighted_cluster::ClusterWeight;
+use kodiak_envoy::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy::{ClusterSpecifier, WeightedCluster};
+use kodiak_model::BackendRef;
+
+use crate::routes::{Split, splits};
+use crate::target::{Carrier, Outbound};
+
+/// Without backends, connections go to the destination itself.
+pub(super) fn apply(written: &[BackendRef], outbound: &mut Outbound<'_>) {
+    let Carrier::Tcp(tcp) = &mut outbound.carrier else { return };
+    let Some(first) = written.first() else { return };
+    tcp.proxy.cluster_specifier = Some(match splits(written, outbound.backends).as_slice() {
+        [] => ClusterSpecifier::Cluster(nowhere(first)),
+        [Split { backend, .. }] => ClusterSpecifier::Cluster(backend.cluster.to_string()),
+        several => ClusterSpecifier::WeightedClusters(WeightedCluster {
+            clusters: several.iter().map(cluster_weight).collect(),
+        }),
+    });
+}
+
+/// A cluster that never exists, so that Envoy closes the connections: the destination itself is not where they were sent.
+/// It says in logs who was looked for. No service can have its name: those have no colon.
+fn nowhere(first: &BackendRef) -> String {
+    format!("unresolved:{}", first.name.as_deref().unwrap_or_default())
+}
+
+fn cluster_weight(split: &Split<'_>) -> ClusterWeight {
+    ClusterWeight { name: split.backend.cluster.to_string(), weight: split.weight, ..ClusterWeight::default() }
+}

@@ -1,0 +1,57 @@
+//! Trying it out: a new policy, written into a copy of the repository, is compiled and tested there.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::policy;
+use crate::process;
+use crate::workspace::Workspace;
+
+/// What the copy needs of the repository: the policies, what they are built from, and what cargo reads beside them.
+const NEEDED: &[&str] = &["Cargo.toml", "Cargo.lock", "clippy.toml", "rustfmt.toml", "crates", "examples", "xtask"];
+
+/// Fails when the folder that `new-policy` writes is not complete as it is: it must compile without warnings, its tests
+/// must pass, and so must those of its README and its cases.
+pub(crate) fn check(workspace: &Workspace) -> Result<()> {
+    let target = workspace.metadata("Cargo.toml")?.target_dir;
+    let copy = Workspace { root: target.join("new-policy") };
+    remove(&copy.root)?;
+    fs::create_dir_all(&copy.root).with_context(|| format!("cannot make {}", copy.root.display()))?;
+    for name in NEEDED {
+        copy_all(&workspace.root.join(name), &copy.root.join(name))?;
+    }
+    let name = "MeshTrial".to_owned();
+    policy::write(&copy, &policy::Args { name, short: Some("trial".to_owned()), about: "what is tried".to_owned() })?;
+    let packages = ["--package", "kodiak-policies", "--package", "kodiak-kinds"];
+    // The same target folder, so that only our own crates are built again. The outputs of new cases are not there yet.
+    let cargo = || {
+        let mut command = process::cargo(&copy);
+        command.env("CARGO_TARGET_DIR", &target).env("UPDATE", "1");
+        command
+    };
+    process::run(cargo().arg("clippy").args(packages).args(["--all-targets", "--", "-D", "warnings"]))?;
+    process::run(cargo().args(["test", "--quiet"]).args(packages))?;
+    remove(&copy.root)
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+fn copy_all(from: &Path, to: &Path) -> Result<()> {
+    if from.is_dir() {
+        fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+        for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+            let name = entry?.file_name();
+            copy_all(&from.join(&name), &to.join(&name))?;
+        }
+    } else {
+        fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    }
+    Ok(())
+}
