@@ -25,7 +25,7 @@ pub mod outbound;
 mod policy;
 mod precedence;
 mod resources;
-mod routes;
+mod hash;
 mod select;
 #[cfg(test)]
 mod select_tests;
@@ -37,5 +37,5 @@ pub use meta::{Meta, Origin, Role};
 pub use policy::{Policy, Proxy};
 pub use precedence::precedence;
 pub use resources::{Resource, Resources};
-pub use routes::route_hash;
+pub use hash::route_hash;
 pub use select::{Selection, Shadow, select};
