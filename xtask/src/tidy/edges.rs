@@ -65,6 +65,7 @@ const ALLOWED: &[(&str, Uses)] = &[
         Only(&[
             "kodiak-model",
             "kodiak-kinds",
+            "kodiak-rules",
             "kodiak-views",
             "kodiak-store",
             "kodiak-catalog",

@@ -1,4 +1,6 @@
 //! How the cases of each suite are fed.
 
 pub(crate) mod api;
+pub(crate) mod matchers;
+mod printed;
 pub(crate) mod validate;

@@ -10,8 +10,8 @@ use axum::{
 use kodiak_catalog::spec_of;
 use kodiak_kinds::kinds;
 use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane_insight::DataplaneInsight};
+use kodiak_rules::Meta;
 use kodiak_store::Snapshot;
-use kodiak_views::matching::Meta;
 use serde_json::json;
 
 use super::{Asked, json};
