@@ -73,8 +73,8 @@ const ALLOWED: &[(&str, Uses)] = &[
         Only(&[
             "kodiak-model",
             "kodiak-kinds",
-            "kodiak-views",
             "kodiak-rules",
+            "kodiak-views",
             "kodiak-store",
             "kodiak-catalog",
             "kodiak-tokens",

@@ -33,7 +33,7 @@ pub(crate) struct Mesh {
     policies: BTreeMap<PolicyKey, Arc<Policy>>,
     book: Book,
     /// What policies refer to.
-    resources: Resources,
+    resources: Arc<Resources>,
     services: Services,
     classes: BTreeMap<Arc<ClassKey>, Class>,
     pub(crate) proxies: BTreeMap<Arc<str>, Proxy>,
@@ -85,7 +85,7 @@ impl Mesh {
             dataplanes: BTreeMap::new(),
             policies: BTreeMap::new(),
             book: Book::default(),
-            resources: Resources::default(),
+            resources: Arc::default(),
             services: Services::default(),
             classes: BTreeMap::new(),
             proxies: BTreeMap::new(),
@@ -217,12 +217,13 @@ impl Mesh {
 
     /// Routes are what other policies refer to, wherever these stand.
     fn follow_routes(&mut self, changed: &mut BTreeMap<PolicyKey, Targets>) {
-        self.resources = Resources::default();
+        let mut resources = Resources::default();
         for ((kind, _), policy) in &self.policies {
             if *kind == MESH_HTTP_ROUTE {
-                self.resources.insert_route(policy.clone());
+                resources.insert_route(policy.clone());
             }
         }
+        self.resources = Arc::new(resources);
         let refers = |target: &TargetRef| target.known_kind() == Some(TargetKind::MeshHTTPRoute);
         let dependants = self.policies.iter().filter(|(_, policy)| policy.body.target.as_ref().is_some_and(refers));
         changed.extend(dependants.map(|(key, _)| (key.clone(), Targets::All)));
@@ -408,6 +409,6 @@ fn has(lists: &Lists, (kind, name): &PolicyKey) -> bool {
     lists.iter().any(|(of, names)| of == kind && names.contains(name))
 }
 
-fn rules_of(lists: &Lists, resources: &Resources, policies: &BTreeMap<PolicyKey, Arc<Policy>>) -> Rules {
+fn rules_of(lists: &Lists, resources: &Arc<Resources>, policies: &BTreeMap<PolicyKey, Arc<Policy>>) -> Rules {
     Rules::of(lists, resources, |kind, name| policies.get(&(kind, name.clone())))
 }

@@ -56,10 +56,6 @@ impl Targets {
             (own, Self::All) => *own = Self::All,
         }
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        matches!(self, Self::Services(services) if services.is_empty())
-    }
 }
 
 /// The merged rules of a class.
@@ -70,11 +66,16 @@ pub(crate) struct Rules(Vec<OfKind>);
 struct OfKind {
     policy: &'static dyn kodiak_policies::Policy,
     shape: ConfShape,
-    rules: Vec<Rule>,
-    /// The place in `rules` for a service; `None` where that cannot be told by its name alone.
-    by_service: Option<BTreeMap<String, usize>>,
-    /// The place of the rule for everything.
-    rest: Option<usize>,
+    answers: Answers,
+}
+
+/// How to find what is said about a destination.
+#[derive(Clone)]
+enum Answers {
+    /// By its name alone; what is said of no service is said of all others.
+    ByService { confs: BTreeMap<String, Conf>, others: Option<Conf> },
+    /// Routes may be told apart too, so everything is looked at again.
+    Asked { policies: Vec<Arc<Policy>>, resources: Arc<Resources> },
 }
 
 /// What is said about one destination.
@@ -98,15 +99,13 @@ impl Rules {
     /// `find` knows the policies by kind and name.
     pub(crate) fn of<'a>(
         lists: &Lists,
-        resources: &Resources,
+        resources: &Arc<Resources>,
         find: impl Fn(&'static str, &Arc<str>) -> Option<&'a Arc<Policy>>,
     ) -> Self {
         let of_kind = |(kind, names): &(&'static str, Arc<[Arc<str>]>)| {
             let policies: Vec<Arc<Policy>> = names.iter().filter_map(|name| find(kind, name)).cloned().collect();
             let policy = kodiak_policies::in_force().iter().find(|policy| policy.kind().name == *kind)?;
-            // What cannot be said with tags is said in the status of the policies.
-            let rules = subset::to(&policies, resources).unwrap_or_default();
-            Some(OfKind::new(*policy, rules))
+            Some(OfKind::new(*policy, policies, resources))
         };
         Self(lists.iter().filter_map(of_kind).collect())
     }
@@ -116,8 +115,8 @@ impl Rules {
         let mut routes: BTreeSet<Arc<str>> = BTreeSet::from([names::CATCH_ALL_ROUTE.into()]);
         for of_kind in &self.0 {
             let Some(conf) = of_kind.conf(service) else { continue };
-            said.backends.extend(of_kind.policy.backends(conf).iter().filter_map(BackendKey::of));
-            routes.extend(of_kind.policy.routes(conf));
+            said.backends.extend(of_kind.policy.backends(&conf).iter().filter_map(BackendKey::of));
+            routes.extend(of_kind.policy.routes(&conf));
             match of_kind.shape {
                 ConfShape::Routes => said.routed = Some(Carried::Http),
                 ConfShape::FirstRule => said.routed = said.routed.or(Some(Carried::Tcp)),
@@ -125,7 +124,7 @@ impl Rules {
             }
         }
         for of_kind in &self.0 {
-            let whole = of_kind.conf(service).cloned();
+            let whole = of_kind.conf(service);
             let confs = Confs { routes: of_kind.of_routes(service, &routes, whole.as_ref()), whole };
             if confs == Confs::default() {
                 continue;
@@ -141,41 +140,53 @@ impl Rules {
 }
 
 impl OfKind {
-    fn new(policy: &'static dyn kodiak_policies::Policy, rules: Vec<Rule>) -> Self {
-        let rest = rules.iter().position(|rule| rule.subset.is_empty());
-        let mut by_service = BTreeMap::new();
-        let named = rules.iter().enumerate().filter(|(_, rule)| !rule.subset.is_empty());
-        let simple = named.map(|(n, rule)| match rule.subset.as_slice() {
-            [tag] if tag.key == tags::SERVICE && !tag.not => {
-                by_service.entry(tag.value.clone()).or_insert(n);
-                true
-            }
-            _ => false,
-        });
-        let simple = simple.fold(true, |all, one| all && one);
+    fn new(
+        policy: &'static dyn kodiak_policies::Policy,
+        policies: Vec<Arc<Policy>>,
+        resources: &Arc<Resources>,
+    ) -> Self {
         let shape = policy.kind().policy.map_or(ConfShape::Default, |facts| facts.conf);
-        Self { policy, shape, by_service: simple.then_some(by_service), rest, rules }
+        // What cannot be said with tags is said in the status of the policies.
+        let rules = subset::to(&policies, resources).unwrap_or_default();
+        let answers = by_service(&rules).unwrap_or_else(|| Answers::Asked { policies, resources: resources.clone() });
+        Self { policy, shape, answers }
     }
 
-    fn conf(&self, service: &str) -> Option<&Conf> {
-        let rule = match &self.by_service {
-            Some(by_service) => by_service.get(service).or(self.rest.as_ref()).and_then(|n| self.rules.get(*n)),
-            None => subset::find(&self.rules, &[(tags::SERVICE, service)]),
-        };
-        rule.map(|rule| &rule.conf)
+    fn conf(&self, service: &str) -> Option<Conf> {
+        match &self.answers {
+            Answers::ByService { confs, others } => confs.get(service).or(others.as_ref()).cloned(),
+            Answers::Asked { policies, resources } => ask(policies, resources, &[(tags::SERVICE, service)]),
+        }
     }
 
     /// For routes about which something else is said than for the whole.
     fn of_routes(&self, service: &str, routes: &BTreeSet<Arc<str>>, whole: Option<&Conf>) -> BTreeMap<Arc<str>, Conf> {
-        if self.by_service.is_some() {
-            return BTreeMap::new();
-        }
+        let Answers::Asked { policies, resources } = &self.answers else { return BTreeMap::new() };
         let conf = |route: &Arc<str>| {
-            let rule = subset::find(&self.rules, &[(tags::SERVICE, service), (ROUTE_HASH, route)])?;
-            (Some(&rule.conf) != whole).then(|| (route.clone(), rule.conf.clone()))
+            let conf = ask(policies, resources, &[(tags::SERVICE, service), (ROUTE_HASH, route)])?;
+            (Some(&conf) != whole).then(|| (route.clone(), conf))
         };
         routes.iter().filter_map(conf).collect()
     }
+}
+
+/// `None` where more than the name of a service counts.
+fn by_service(rules: &[Rule]) -> Option<Answers> {
+    let (mut confs, mut others) = (BTreeMap::new(), None);
+    for rule in rules {
+        match rule.subset.as_slice() {
+            [] => others = others.or_else(|| Some(rule.conf.clone())),
+            [tag] if tag.key == tags::SERVICE && !tag.not => {
+                confs.entry(tag.value.clone()).or_insert_with(|| rule.conf.clone());
+            }
+            _ => return None,
+        }
+    }
+    Some(Answers::ByService { confs, others })
+}
+
+fn ask(policies: &[Arc<Policy>], resources: &Resources, tags: &[(&str, &str)]) -> Option<Conf> {
+    subset::for_destination(policies, resources, tags).ok()?.into_iter().next().map(|rule| rule.conf)
 }
 
 /// What callers of a class have of the tags that confs look at: the first value of each.

@@ -16,6 +16,7 @@ mod duration;
 #[allow(clippy::all, clippy::pedantic, reason = "written by prost-build")]
 mod generated;
 pub mod json;
+mod stat_name;
 mod type_url;
 
 #[cfg(test)]
@@ -23,4 +24,5 @@ mod tests;
 
 pub use duration::duration;
 pub use generated::{envoy, google, opentelemetry, xds};
+pub use stat_name::stat_name;
 pub use type_url::{TypeUrl, UnpackError, any, type_urls, unpack};

@@ -60,15 +60,17 @@ impl Default for Conf {
 /// Several confs as one: what a later one says counts, field by field. `null` takes a field away, and lists whose names
 /// begin with `append` are put together.
 pub fn merge<'a>(confs: impl IntoIterator<Item = &'a Conf>) -> Conf {
-    let mut merged = Value::Object(Map::new());
+    let mut confs = confs.into_iter();
+    let Some(first) = confs.next() else { return Conf::new(Value::Object(Map::new())) };
+    let mut merged = None;
     for conf in confs {
-        patch(&mut merged, conf.json());
+        merge_into(merged.get_or_insert_with(|| first.json().clone()), conf.json());
     }
-    Conf::new(merged)
+    merged.map_or_else(|| first.clone(), Conf::new)
 }
 
 /// A JSON merge patch (RFC 7396), lists to be put together apart.
-fn patch(target: &mut Value, with: &Value) {
+pub fn merge_into(target: &mut Value, with: &Value) {
     let Value::Object(with) = with else {
         *target = with.clone();
         return;
@@ -79,15 +81,19 @@ fn patch(target: &mut Value, with: &Value) {
     let Value::Object(target) = target else { return };
     for (field, value) in with {
         if value.is_null() {
-            target.remove(field);
+            target.shift_remove(field);
             continue;
         }
         let there = target.entry(field.as_str()).or_insert(Value::Null);
         match (there, value) {
-            (Value::Array(there), Value::Array(more)) if field.starts_with("append") => there.extend(more.clone()),
-            (there, value) => patch(there, value),
+            (Value::Array(there), Value::Array(more)) if is_appended(field) => there.extend_from_slice(more),
+            (there, value) => merge_into(there, value),
         }
     }
+}
+
+fn is_appended(field: &str) -> bool {
+    field.strip_prefix("append").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 
 /// Where the conf of an item of `to` stands.

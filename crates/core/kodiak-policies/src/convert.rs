@@ -30,9 +30,3 @@ pub(crate) fn actions(routes: &mut [Route]) -> impl Iterator<Item = (&str, &mut 
         _ => None,
     })
 }
-
-/// A name as metrics take it.
-pub(crate) fn stat_name(name: &str) -> String {
-    let is_kept = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    name.chars().map(|c| if is_kept(c) { c } else { '_' }).collect()
-}

@@ -14,9 +14,11 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod book;
+pub mod egress;
 #[cfg(test)]
 mod fixtures;
 pub mod gateway;
+mod hash;
 pub mod inbound;
 mod matched;
 pub mod merge;
@@ -25,17 +27,20 @@ pub mod outbound;
 mod policy;
 mod precedence;
 mod resources;
-mod hash;
+mod routes;
 mod select;
 #[cfg(test)]
 mod select_tests;
 pub mod subset;
+mod tags;
 
 pub use book::Book;
+pub use gateway::Gateway;
+pub use hash::route_hash;
 pub use matched::Matched;
 pub use meta::{Meta, Origin, Role};
 pub use policy::{Policy, Proxy};
 pub use precedence::precedence;
 pub use resources::{Resource, Resources};
-pub use hash::route_hash;
-pub use select::{Selection, Shadow, select};
+pub use routes::Routes;
+pub use select::{Context, Selection, Shadow, select};

@@ -1,18 +1,9 @@
 //! Many confs to one.
 
-use kodiak_model::policy::{Conf, ConfShape, Item};
+use kodiak_model::policy::{Conf, ConfShape, Item, merge_into};
 use serde_json::{Map, Value, json};
 
-/// Weakest first. Objects are merged deep, everything else is replaced; what is called `append...` is put together.
-pub fn patch<'a>(confs: impl IntoIterator<Item = &'a Conf>) -> Conf {
-    let mut confs = confs.into_iter();
-    let Some(first) = confs.next() else { return Conf::new(Value::Object(Map::new())) };
-    let mut merged = None;
-    for conf in confs {
-        apply(merged.get_or_insert_with(|| first.json().clone()), conf.json());
-    }
-    merged.map_or_else(|| first.clone(), Conf::new)
-}
+pub use kodiak_model::policy::merge as patch;
 
 /// As the kind wants it: one conf, or one for each hostname.
 pub fn merge<'a>(shape: ConfShape, confs: impl IntoIterator<Item = &'a Conf>) -> Vec<Conf> {
@@ -30,32 +21,6 @@ pub(crate) fn conf_of(shape: ConfShape, item: &Item) -> Conf {
     let mut backend = json!(item.target);
     backend["weight"] = json!(1);
     Conf::new(json!({ "default": { "backendRefs": [backend] } }))
-}
-
-fn apply(onto: &mut Value, said: &Value) {
-    match (onto, said) {
-        (Value::Object(onto), Value::Object(said)) => {
-            for (field, value) in said {
-                match onto.get_mut(field) {
-                    Some(old) if is_appended(field) => append(old, value),
-                    Some(old) => apply(old, value),
-                    None => _ = onto.insert(field.clone(), value.clone()),
-                }
-            }
-        }
-        (onto, said) => onto.clone_from(said),
-    }
-}
-
-fn is_appended(field: &str) -> bool {
-    field.strip_prefix("append").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
-}
-
-fn append(onto: &mut Value, more: &Value) {
-    match (onto, more) {
-        (Value::Array(onto), Value::Array(more)) => onto.extend_from_slice(more),
-        (onto, more) => onto.clone_from(more),
-    }
 }
 
 /// In the order in which hostnames are first named. Rules without a hostname are a group of their own.
@@ -94,7 +59,7 @@ fn by_matches(rules: Vec<&Value>) -> Value {
         let (matches, default) = (&rule["matches"], &rule["default"]);
         let known = merged.iter().position(|(known, _)| *known == matches);
         let mut conf = known.map_or_else(|| json!({}), |known| merged.remove(known).1);
-        apply(&mut conf, default);
+        merge_into(&mut conf, default);
         merged.push((matches, conf));
     }
     merged.into_iter().rev().map(|(matches, conf)| json!({ "matches": matches, "default": conf })).collect()

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 
+pub use kodiak_envoy::stat_name;
 use kodiak_model::tags::SERVICE;
 use sha2::{Digest as _, Sha256};
 
@@ -144,12 +145,6 @@ pub fn dynamic_config_socket(workdir: &str) -> String {
 fn socket(workdir: &str, name: &str) -> String {
     let path = format!("{}/{name}", workdir.trim_end_matches('/'));
     format!("{}.sock", &path[..path.floor_char_boundary(SOCKET_MAX)])
-}
-
-/// A name as metrics take it.
-pub fn stat_name(name: &str) -> String {
-    let is_kept = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    name.chars().map(|c| if is_kept(c) { c } else { '_' }).collect()
 }
 
 /// An IPv6 address is in brackets.

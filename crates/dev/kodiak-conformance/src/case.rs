@@ -12,7 +12,7 @@ pub(crate) struct Case {
     /// The path below the suite, without its ending.
     pub(crate) name: String,
     pub(crate) input: PathBuf,
-    /// The path of the input without its ending: outputs are named after it.
+    /// The path of the input without its ending: what belongs to it is named after it.
     stem: String,
 }
 
@@ -30,6 +30,12 @@ impl Case {
     /// The text of the file beside the input that ends so, if there is one.
     pub(crate) fn beside(&self, ending: &str) -> Option<String> {
         fs::read_to_string(format!("{}{ending}", self.stem)).ok()
+    }
+
+    /// The text of the file that is named after the folder of the input and ends so, if there is one.
+    pub(crate) fn above(&self, ending: &str) -> Option<String> {
+        let folder = self.input.parent()?.to_str()?;
+        fs::read_to_string(format!("{folder}{ending}")).ok()
     }
 }
 

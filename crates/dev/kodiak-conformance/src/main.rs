@@ -5,6 +5,7 @@
 
 mod case;
 mod deviations;
+mod lenient;
 mod suites;
 
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
@@ -91,7 +92,9 @@ fn suites(args: &Args) -> anyhow::Result<Vec<String>> {
 
 fn run_suite(args: &Args, suite: &str) -> anyhow::Result<Counts> {
     let mut counts = Counts::default();
-    for case in case::find(&args.dir.join(suite), &[".input.yaml", ".in.yaml"])? {
+    // Where one input has many outputs, each of them is a case.
+    let endings: &[&str] = if suite == "matchers" { &[".golden.yaml"] } else { &[".input.yaml", ".in.yaml"] };
+    for case in case::find(&args.dir.join(suite), endings)? {
         if args.case.as_ref().is_some_and(|part| !case.name.contains(part.as_str())) {
             continue;
         }
@@ -116,6 +119,7 @@ fn run_case(suite: &str, case: &Case) -> Outcome {
         Some(kind) => suites::validate::run(kind, case),
         None if suite == "api" => suites::api::run(case),
         None if ["rules", "rules-inbound", "rules-outbound"].contains(&suite) => suites::rules::run(case),
+        None if suite == "matchers" => suites::matchers::run(case),
         None => Ok(Outcome::Skipped(format!("the suite {suite} is not fed yet"))),
     };
     result.unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))

@@ -50,6 +50,7 @@ fn expected(method: &str, path: &str) -> Option<Least> {
         | "meshservices"
         | "meshexternalservices"
         | "meshmultizoneservices"
+        | "meshgateways"
         | "hostnamegenerators"
         | "meshidentities"
         | "meshtrusts"

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use kodiak_envoy::any;
 use kodiak_envoy::envoy::config::listener::v3::{Filter, filter};
 use kodiak_envoy::envoy::config::rbac::v3::principal::{Authenticated, Identifier, Set};
 use kodiak_envoy::envoy::config::rbac::v3::rbac::Action as Effect;
@@ -16,12 +15,12 @@ use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::
 use kodiak_envoy::envoy::extensions::filters::network::rbac::v3::Rbac as NetworkRbac;
 use kodiak_envoy::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use kodiak_envoy::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
+use kodiak_envoy::{any, stat_name};
 
 use super::caller::tag_uri;
 use super::permissions::{Form, Identified, Identity, Rules, Tagged};
 use super::{Action, Permissions};
 use crate::Entry;
-use crate::convert::stat_name;
 use crate::order::{HttpStep, NetworkStep};
 use crate::target::{Carrier, Inbound};
 

@@ -90,7 +90,9 @@ impl Why {
     /// Whether nothing at all is followed because of it.
     fn is_final(self, path: Option<&String>) -> bool {
         match self {
-            Self::NotSupportedYet | Self::Shadow | Self::NoMatch | Self::UnsupportedProxyType | Self::Overridden => true,
+            Self::NotSupportedYet | Self::Shadow | Self::NoMatch | Self::UnsupportedProxyType | Self::Overridden => {
+                true
+            }
             Self::Ignored | Self::Unresolved => path.is_none(),
         }
     }

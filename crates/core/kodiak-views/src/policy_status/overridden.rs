@@ -86,7 +86,8 @@ fn matters(policy: &Arc<Policy>, matched: &Matched, context: Context<'_>) -> boo
     let received = inbounds.filter(|policies| policies.contains(policy)).any(|policies| {
         let others = without(policies);
         // Its own `rules`, where any say something, are told apart by what they say.
-        let by_rules = inbound::for_everybody(&inbound::rules(policies)) != inbound::for_everybody(&inbound::rules(&others));
+        let by_rules =
+            inbound::for_everybody(&inbound::rules(policies)) != inbound::for_everybody(&inbound::rules(&others));
         by_rules || (!body.from.is_empty() && confs(subset::from(policies)) != confs(subset::from(&others)))
     });
     calls || whole || received

@@ -37,7 +37,10 @@ pub(super) fn find(policy: &Policy, context: Context<'_>) -> Vec<Reason> {
     for (n, item) in policy.body.from.iter().enumerate() {
         let by_name = item.target.name.as_deref().is_some_and(|name| !name.is_empty());
         if item.target.known_kind() == Some(TargetKind::MeshService) && !by_name {
-            missing(format!("spec.from[{n}]"), "callers are known by their tags, not by labels of a service".to_owned());
+            missing(
+                format!("spec.from[{n}]"),
+                "callers are known by their tags, not by labels of a service".to_owned(),
+            );
         }
     }
     reasons

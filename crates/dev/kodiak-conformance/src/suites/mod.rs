@@ -1,5 +1,7 @@
 //! How the cases of each suite are fed.
 
 pub(crate) mod api;
+pub(crate) mod matchers;
+mod printed;
 pub(crate) mod rules;
 pub(crate) mod validate;

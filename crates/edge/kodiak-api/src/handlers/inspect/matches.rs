@@ -6,7 +6,7 @@ use axum::{http::StatusCode, response::Response};
 use kodiak_catalog::spec_of;
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, kinds::dataplane::Dataplane, policy::Body};
-use kodiak_rules::{Policy, Proxy, Shadow, precedence, select};
+use kodiak_rules::{Context, Policy, Proxy, Shadow, precedence, select};
 use kodiak_store::{Record, Snapshot};
 use serde_json::{Value, json};
 
@@ -21,12 +21,11 @@ pub(crate) async fn matches(api: Api, asked: Asked) -> Result<Response, ApiError
     let (snapshot, proxy) = find(&api, &asked)?;
     let record = snapshot.get(&proxy.dataplane()).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
     let dataplane = spec_of::<Dataplane>(record).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
-    let dataplane = Arc::new(dataplane);
     let proxy = Proxy {
-        mesh: proxy.mesh.clone(),
-        name: proxy.name.clone(),
-        labels: record.labels.clone(),
-        dataplane: dataplane.clone(),
+        mesh: (*proxy.mesh).into(),
+        name: (*proxy.name).into(),
+        labels: Arc::clone(&record.labels),
+        dataplane: Arc::new(dataplane.clone()),
     };
     let mut inbounds: Vec<Vec<Value>> = vec![Vec::new(); dataplane.inbounds().len()];
     for kind in IN_FORCE.iter().filter_map(|name| kinds().by_name(name)) {
@@ -44,22 +43,23 @@ pub(crate) async fn matches(api: Api, asked: Asked) -> Result<Response, ApiError
 
 /// For each inbound, the policies of a kind, weakest first.
 fn of_kind(kind: &'static Kind, snapshot: &Snapshot, proxy: &Proxy) -> Vec<Vec<Value>> {
-    let records = snapshot.list_in(kind.name, &proxy.mesh);
-    let mut policies: Vec<Policy> = records.filter_map(|record| policy_of(kind, record)).collect();
+    let mut policies: Vec<Policy> =
+        snapshot.list_in(kind.name, &proxy.mesh).filter_map(|record| policy(kind, record)).collect();
     policies.sort_by(precedence);
     let mut found = vec![Vec::new(); proxy.dataplane.inbounds().len()];
     for policy in &policies {
-        for inbound in select(policy, proxy, Shadow::Ignored).inbounds {
+        for inbound in select(policy, proxy, Context::default(), Shadow::Ignored).inbounds {
             found[inbound].push(origin(policy));
         }
     }
     found
 }
 
-fn policy_of(kind: &'static Kind, record: &Record) -> Option<Policy> {
-    let body = Body::read(kind.policy.as_ref()?, &serde_json::from_str(&record.spec).ok()?).ok()?;
-    let (mesh, name) = (record.key.mesh.clone(), record.key.name.clone());
-    Some(Policy { kind, mesh, name, labels: record.labels.clone(), body })
+fn policy(kind: &'static Kind, record: &Record) -> Option<Policy> {
+    let spec = serde_json::from_str(&record.spec).ok()?;
+    let body = Body::read(kind.policy.as_ref()?, &spec).ok()?;
+    let labels = Arc::clone(&record.labels);
+    Some(Policy { kind, mesh: (*record.key.mesh).into(), name: (*record.key.name).into(), labels, body })
 }
 
 fn origin(policy: &Policy) -> Value {

@@ -1,0 +1,7 @@
+//! Names in metrics.
+
+/// A name as metrics take it.
+pub fn stat_name(name: &str) -> String {
+    let is_kept = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    name.chars().map(|c| if is_kept(c) { c } else { '_' }).collect()
+}

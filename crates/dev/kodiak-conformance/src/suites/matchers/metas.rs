@@ -1,0 +1,164 @@
+//! The names and labels that a resource gets where it is made, and where it is synced to.
+
+use std::hash::Hasher;
+
+use kodiak_model::{Labels, labels};
+
+/// What a resource is called.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    pub(crate) mesh: String,
+    pub(crate) name: String,
+    pub(crate) labels: Labels,
+}
+
+#[derive(Clone, Copy)]
+enum Made {
+    GlobalUniversal,
+    GlobalKubernetes,
+    ZoneUniversal,
+    ZoneKubernetes,
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    SyncedToUniversal,
+    SyncedToKubernetes,
+    System,
+    Producer,
+}
+
+use Made::{GlobalKubernetes, GlobalUniversal, ZoneKubernetes, ZoneUniversal};
+use Step::{Producer, SyncedToKubernetes, SyncedToUniversal, System};
+
+type Way = (Made, &'static [Step]);
+
+/// By the name of the output: how the proxy and the policies came to be what they are.
+const WAYS: &[(&str, Way, Way)] = &[
+    ("uni-zone", (ZoneUniversal, &[]), (ZoneUniversal, &[])),
+    ("k8s-zone", (ZoneKubernetes, &[]), (ZoneKubernetes, &[])),
+    ("policy-from-global-uni-zone-uni-on-global", (ZoneUniversal, &[SyncedToUniversal]), (GlobalUniversal, &[System])),
+    ("policy-from-global-uni-zone-uni-on-zone", (ZoneUniversal, &[]), (GlobalUniversal, &[SyncedToUniversal, System])),
+    (
+        "policy-from-global-uni-zone-k8s-on-zone",
+        (ZoneKubernetes, &[]),
+        (GlobalUniversal, &[SyncedToKubernetes, System]),
+    ),
+    ("policy-from-global-uni-zone-k8s-on-global", (ZoneKubernetes, &[SyncedToUniversal]), (GlobalUniversal, &[System])),
+    ("policy-from-global-k8s-zone-uni-on-zone", (ZoneUniversal, &[]), (GlobalKubernetes, &[SyncedToUniversal, System])),
+    (
+        "policy-from-global-k8s-zone-uni-on-global",
+        (ZoneUniversal, &[SyncedToKubernetes]),
+        (GlobalKubernetes, &[System]),
+    ),
+    (
+        "policy-from-global-k8s-zone-k8s-on-zone",
+        (ZoneKubernetes, &[]),
+        (GlobalKubernetes, &[SyncedToKubernetes, System]),
+    ),
+    (
+        "policy-from-global-k8s-zone-k8s-on-global",
+        (ZoneKubernetes, &[SyncedToKubernetes]),
+        (GlobalKubernetes, &[System]),
+    ),
+    ("policy-global-uni-dpp-k8s-on-zone", (ZoneUniversal, &[]), (GlobalUniversal, &[SyncedToUniversal, System])),
+    ("policy-global-uni-dpp-k8s-on-global", (ZoneUniversal, &[SyncedToUniversal]), (GlobalUniversal, &[System])),
+    ("policy-from-k8s-to-uni", (ZoneUniversal, &[]), (ZoneKubernetes, &[SyncedToUniversal, Producer])),
+    ("policy-from-k8s-to-k8s", (ZoneKubernetes, &[]), (ZoneKubernetes, &[SyncedToKubernetes, Producer])),
+];
+
+/// Which way a proxy and its policies went.
+#[derive(Clone, Copy)]
+pub(crate) struct Ways {
+    proxy: Way,
+    policy: Way,
+}
+
+impl Ways {
+    pub(crate) fn of(output: &str) -> Option<Self> {
+        WAYS.iter().find(|(name, ..)| *name == output).map(|(_, proxy, policy)| Self { proxy: *proxy, policy: *policy })
+    }
+
+    pub(crate) fn proxy(&self, written: Named) -> Named {
+        went(self.proxy, written)
+    }
+
+    pub(crate) fn policy(&self, written: Named) -> Named {
+        went(self.policy, written)
+    }
+}
+
+fn went((made, steps): Way, written: Named) -> Named {
+    let made = make(made, written);
+    steps.iter().fold(made, |named, step| take(*step, named))
+}
+
+/// What is written is stronger than what follows from the place.
+fn make(made: Made, written: Named) -> Named {
+    let Named { mesh, mut name, labels: stronger } = written;
+    let (zone, kubernetes) = match made {
+        GlobalUniversal => (None, false),
+        GlobalKubernetes => (None, true),
+        ZoneUniversal => (Some("zone-uni"), false),
+        ZoneKubernetes => (Some("zone-k8s"), true),
+    };
+    let mut all = Labels::new();
+    let mut set = |key: &str, value: &str| all.insert(key.to_owned(), value.to_owned());
+    set(labels::DISPLAY_NAME, &name);
+    set(labels::ORIGIN, if zone.is_some() { "zone" } else { "global" });
+    if let Some(zone) = zone {
+        set(labels::ZONE, zone);
+    }
+    if kubernetes {
+        set(labels::NAMESPACE, "ns-k8s");
+        set(labels::MESH, &mesh);
+        name.push_str(".ns-k8s");
+    }
+    all.extend(stronger);
+    Named { mesh, name, labels: all }
+}
+
+fn take(step: Step, mut named: Named) -> Named {
+    let mut set = |key: &str, value: &str| named.labels.insert(key.to_owned(), value.to_owned());
+    match step {
+        SyncedToUniversal => named.name = synced_name(&named),
+        SyncedToKubernetes => named.name = synced_name(&named) + ".kuma-system",
+        System => {
+            set(labels::POLICY_ROLE, "system");
+            set(labels::NAMESPACE, "kuma-system");
+        }
+        Producer => {
+            set(labels::POLICY_ROLE, "producer");
+        }
+    }
+    named
+}
+
+/// The display name, and a hash of what tells it apart from others of that name.
+fn synced_name(named: &Named) -> String {
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let label = |key| named.labels.get(key).map(String::as_str).unwrap_or_default();
+    let display_name = labels::display_name(&named.labels, &named.name);
+    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+    for part in [&named.mesh, display_name, label(labels::ZONE), label(labels::NAMESPACE)] {
+        hash.write(part.as_bytes());
+    }
+    let hex = format!("{:x}", hash.finish());
+    let encoded = hex.bytes().map(|digit| char::from(LETTERS[usize::from(digit) % LETTERS.len()]));
+    format!("{display_name}-{}", encoded.collect::<String>())
+}
+
+/// FNV-1a with 64 bits.
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
