@@ -19,8 +19,8 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-model", Only(&[])),
     ("kodiak-envoy", Only(&[])),
     ("kodiak-policies", Only(&["kodiak-model", "kodiak-envoy"])),
-    ("kodiak-views", Only(&["kodiak-model"])),
     ("kodiak-rules", Only(&["kodiak-model"])),
+    ("kodiak-views", Only(&["kodiak-model", "kodiak-rules"])),
     ("kodiak-kinds", Only(&["kodiak-model", "kodiak-policies"])),
     ("kodiak-xds-stream", Only(&[])),
     ("kodiak-xds", Only(&["kodiak-model", "kodiak-envoy", "kodiak-policies", "kodiak-xds-stream"])),
@@ -65,6 +65,7 @@ const ALLOWED: &[(&str, Uses)] = &[
         Only(&[
             "kodiak-model",
             "kodiak-kinds",
+            "kodiak-rules",
             "kodiak-views",
             "kodiak-store",
             "kodiak-catalog",

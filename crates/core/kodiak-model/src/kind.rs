@@ -65,6 +65,15 @@ pub struct PolicyFacts {
     pub order: u16,
 }
 
+/// How much of a policy also holds for a MeshService that is meant by its old name, `<name>_<namespace>_svc_<port>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OldNames {
+    All,
+    /// Only the field at the end of this path.
+    Only(&'static [&'static str]),
+    Nothing,
+}
+
 pub struct Kind {
     pub name: &'static str,
     /// The segment of its URLs.
@@ -78,6 +87,7 @@ pub struct Kind {
     pub provider: Provider,
     pub overview: Option<Overview>,
     pub policy: Option<PolicyFacts>,
+    pub old_names: OldNames,
     pub language: Language,
     pub schema: SchemaCell,
 }
@@ -106,6 +116,7 @@ impl Kind {
             provider: Provider::Zone,
             overview: None,
             policy: None,
+            old_names: OldNames::All,
             language,
             schema: SchemaCell::new(),
         }
@@ -147,6 +158,11 @@ impl Kind {
 
     pub const fn global_only(mut self) -> Self {
         self.provider = Provider::GlobalOnly;
+        self
+    }
+
+    pub const fn old_names(mut self, old_names: OldNames) -> Self {
+        self.old_names = old_names;
         self
     }
 

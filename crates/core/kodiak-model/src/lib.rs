@@ -54,7 +54,7 @@ pub use duration::{GoDuration, ProtoDuration};
 pub use field_path::FieldPath;
 pub use int_or_string::IntOrString;
 pub use key::{ProxyKey, ResourceKey};
-pub use kind::{Access, Kind, Kinds, Overview, PolicyFacts, Provider, SchemaCell, Scope, Shape};
+pub use kind::{Access, Kind, Kinds, OldNames, Overview, PolicyFacts, Provider, SchemaCell, Scope, Shape};
 pub use kri::Kri;
 pub use label_selector::LabelSelector;
 pub use labels::{Labels, Place};

@@ -14,6 +14,9 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod book;
+pub mod egress;
+#[cfg(test)]
+mod fixtures;
 pub mod gateway;
 pub mod inbound;
 mod matched;
@@ -23,15 +26,21 @@ pub mod outbound;
 mod policy;
 mod precedence;
 mod resources;
+mod named_routes;
+mod routes;
 mod select;
 #[cfg(test)]
 mod select_tests;
 pub mod subset;
+mod tags;
 
 pub use book::Book;
+pub use gateway::Gateway;
 pub use matched::Matched;
 pub use meta::{Meta, Origin, Role};
 pub use policy::{Policy, Proxy};
 pub use precedence::precedence;
 pub use resources::{Resource, Resources};
-pub use select::{Selection, Shadow, select};
+pub use named_routes::Routes;
+pub use routes::route_hash;
+pub use select::{Context, Selection, Shadow, select};

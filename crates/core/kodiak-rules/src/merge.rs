@@ -1,13 +1,220 @@
 //! Many confs to one.
 
-use kodiak_model::policy::{Conf, ConfShape};
+use kodiak_model::policy::{Conf, ConfShape, Item};
+use serde_json::{Map, Value, json};
 
 /// Weakest first. Objects are merged deep, everything else is replaced; what is called `append...` is put together.
 pub fn patch<'a>(confs: impl IntoIterator<Item = &'a Conf>) -> Conf {
-    todo!()
+    let mut confs = confs.into_iter();
+    let Some(first) = confs.next() else { return Conf::new(Value::Object(Map::new())) };
+    let mut merged = None;
+    for conf in confs {
+        apply(merged.get_or_insert_with(|| first.json().clone()), conf.json());
+    }
+    merged.map_or_else(|| first.clone(), Conf::new)
 }
 
 /// As the kind wants it: one conf, or one for each hostname.
 pub fn merge<'a>(shape: ConfShape, confs: impl IntoIterator<Item = &'a Conf>) -> Vec<Conf> {
-    todo!()
+    match shape {
+        ConfShape::Default | ConfShape::FirstRule => vec![patch(confs)],
+        ConfShape::Routes => by_hostname(confs),
+    }
+}
+
+/// What an item of `to` says. A route without rules leads to its own destination.
+pub(crate) fn conf_of(shape: ConfShape, item: &Item) -> Conf {
+    if shape != ConfShape::FirstRule || !item.conf.json().is_null() {
+        return item.conf.clone();
+    }
+    let mut backend = json!(item.target);
+    backend["weight"] = json!(1);
+    Conf::new(json!({ "default": { "backendRefs": [backend] } }))
+}
+
+fn apply(onto: &mut Value, said: &Value) {
+    match (onto, said) {
+        (Value::Object(onto), Value::Object(said)) => {
+            for (field, value) in said {
+                match onto.get_mut(field) {
+                    Some(old) if is_appended(field) => append(old, value),
+                    Some(old) => apply(old, value),
+                    None => _ = onto.insert(field.clone(), value.clone()),
+                }
+            }
+        }
+        (onto, said) => onto.clone_from(said),
+    }
+}
+
+fn is_appended(field: &str) -> bool {
+    field.strip_prefix("append").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+}
+
+fn append(onto: &mut Value, more: &Value) {
+    match (onto, more) {
+        (Value::Array(onto), Value::Array(more)) => onto.extend_from_slice(more),
+        (onto, more) => onto.clone_from(more),
+    }
+}
+
+/// In the order in which hostnames are first named. Rules without a hostname are a group of their own.
+fn by_hostname<'a>(confs: impl IntoIterator<Item = &'a Conf>) -> Vec<Conf> {
+    let mut hosts: Vec<(Option<&str>, Vec<&Value>)> = Vec::new();
+    for conf in confs {
+        let list = |field| conf.json().get(field).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let mut hostnames: Vec<Option<&str>> = list("hostnames").iter().map(Value::as_str).collect();
+        if hostnames.is_empty() {
+            hostnames.push(None);
+        }
+        for hostname in hostnames {
+            let known = hosts.iter().position(|(known, _)| *known == hostname).unwrap_or_else(|| {
+                hosts.push((hostname, Vec::new()));
+                hosts.len() - 1
+            });
+            // The first rule of a policy is its strongest.
+            hosts[known].1.extend(list("rules").iter().rev());
+        }
+    }
+    let conf = |(hostname, rules): (Option<&str>, Vec<&Value>)| {
+        let mut conf = Map::new();
+        if let Some(hostname) = hostname {
+            conf.insert("hostnames".to_owned(), json!([hostname]));
+        }
+        conf.insert("rules".to_owned(), by_matches(rules));
+        Conf::new(Value::Object(conf))
+    };
+    hosts.into_iter().map(conf).collect()
+}
+
+/// From rules with the weakest first to rules with the strongest first, each where its strongest version stood.
+fn by_matches(rules: Vec<&Value>) -> Value {
+    let mut merged: Vec<(&Value, Value)> = Vec::new();
+    for rule in rules {
+        let (matches, default) = (&rule["matches"], &rule["default"]);
+        let known = merged.iter().position(|(known, _)| *known == matches);
+        let mut conf = known.map_or_else(|| json!({}), |known| merged.remove(known).1);
+        apply(&mut conf, default);
+        merged.push((matches, conf));
+    }
+    merged.into_iter().rev().map(|(matches, conf)| json!({ "matches": matches, "default": conf })).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fixtures::{TCP_ROUTE, policy};
+
+    fn merged(shape: ConfShape, confs: &[Value]) -> Vec<Value> {
+        let confs: Vec<Conf> = confs.iter().cloned().map(Conf::new).collect();
+        merge(shape, &confs).iter().map(|conf| conf.json().clone()).collect()
+    }
+
+    #[test]
+    fn later_confs_win_field_by_field() {
+        for (confs, expected) in [
+            (vec![], json!({})),
+            (vec![json!({ "a": 1 })], json!({ "a": 1 })),
+            (
+                vec![json!({ "a": 1, "b": { "c": 1, "d": 1 } }), json!({ "b": { "d": 2 } })],
+                json!({ "a": 1, "b": { "c": 1, "d": 2 } }),
+            ),
+            (vec![json!({ "list": [1, 2] }), json!({ "list": [3] })], json!({ "list": [3] })),
+            (vec![json!({ "list": [1, 2] }), json!({ "list": [] })], json!({ "list": [] })),
+            (vec![json!({ "a": { "b": 1 } }), json!({ "a": 2 })], json!({ "a": 2 })),
+            // Both branches of a choice stay, and the stronger says which one counts.
+            (
+                vec![json!({ "type": "A", "a": { "x": 1 } }), json!({ "type": "B", "b": {} })],
+                json!({ "type": "B", "a": { "x": 1 }, "b": {} }),
+            ),
+        ] {
+            assert_eq!(merged(ConfShape::Default, &confs), [expected], "{confs:?}");
+        }
+    }
+
+    #[test]
+    fn fields_that_append_keep_everything_weakest_first() {
+        let confs = [
+            json!({ "appendMatch": [1], "sidecar": { "appendProfiles": ["x"] } }),
+            json!({ "appendMatch": [2, 1], "sidecar": { "appendProfiles": ["y"] }, "appendix": [1] }),
+            json!({ "appendMatch": [], "appendix": [2] }),
+        ];
+        let expected = json!({
+            "appendMatch": [1, 2, 1],
+            "sidecar": { "appendProfiles": ["x", "y"] },
+            "appendix": [2],
+        });
+        assert_eq!(merged(ConfShape::Default, &confs), [expected]);
+    }
+
+    fn route(path: &str, conf: &Value) -> Value {
+        json!({ "matches": [{ "path": { "value": path, "type": "Exact" } }], "default": conf })
+    }
+
+    #[test]
+    fn rules_of_routes_are_merged_where_matches_are_equal_and_the_strongest_policy_comes_first() {
+        let weak =
+            json!({ "rules": [route("/a", &json!({ "filters": [1], "backendRefs": [1] })), route("/b", &json!({}))] });
+        let strong = json!({ "rules": [route("/c", &json!({})), route("/a", &json!({ "backendRefs": [2] }))] });
+        let expected = json!({ "rules": [
+            route("/c", &json!({})),
+            route("/a", &json!({ "filters": [1], "backendRefs": [2] })),
+            route("/b", &json!({})),
+        ] });
+        assert_eq!(merged(ConfShape::Routes, &[weak, strong]), [expected]);
+    }
+
+    #[test]
+    fn each_hostname_of_a_route_has_a_conf_of_its_own() {
+        let confs = [
+            json!({ "hostnames": ["a.x", "b.x"], "rules": [route("/1", &json!({ "n": 1 }))] }),
+            json!({ "rules": [route("/2", &json!({}))] }),
+            json!({ "hostnames": ["b.x"], "rules": [route("/1", &json!({ "n": 2 }))] }),
+        ];
+        let expected = [
+            json!({ "hostnames": ["a.x"], "rules": [route("/1", &json!({ "n": 1 }))] }),
+            json!({ "hostnames": ["b.x"], "rules": [route("/1", &json!({ "n": 2 }))] }),
+            json!({ "rules": [route("/2", &json!({}))] }),
+        ];
+        assert_eq!(merged(ConfShape::Routes, &confs), expected);
+    }
+
+    #[test]
+    fn a_route_without_rules_leads_to_its_destination() {
+        let spec = json!({ "to": [
+            { "targetRef": { "kind": "MeshService", "name": "web" }, "rules": [] },
+            { "targetRef": { "kind": "MeshService", "name": "web" }, "rules": [{ "default": {} }] },
+        ] });
+        let route = policy(&TCP_ROUTE, "route", &spec);
+        let [first, second] = [0, 1].map(|n| conf_of(ConfShape::FirstRule, &route.body.to[n]).json().clone());
+        let itself = json!([{ "kind": "MeshService", "name": "web", "weight": 1 }]);
+        assert_eq!((first, second), (json!({ "default": { "backendRefs": itself } }), json!({ "default": {} })));
+    }
+
+    /// A field always has the same type, as in every kind.
+    fn confs() -> impl Strategy<Value = Conf> {
+        let scalar = |name: &'static str| (0..3_u8).prop_map(move |n| (name, json!(n))).boxed();
+        let list =
+            |name: &'static str| prop::collection::vec(0..3_u8, 0..3).prop_map(move |n| (name, json!(n))).boxed();
+        let fields =
+            move || prop::collection::vec(prop_oneof![scalar("a"), scalar("b"), list("c"), list("appendD")], 0..4);
+        (fields(), prop::option::of(fields())).prop_map(|(fields, inner)| {
+            let object = |fields: Vec<(&str, Value)>| -> Value { fields.into_iter().collect() };
+            let inner = inner.map(|fields| ("inner", object(fields)));
+            Conf::new(object(fields.into_iter().chain(inner).collect()))
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn it_does_not_matter_which_are_merged_first(a in confs(), b in confs(), c in confs()) {
+            let all = patch([&a, &b, &c]);
+            prop_assert_eq!(&all, &patch([&patch([&a, &b]), &c]));
+            prop_assert_eq!(&all, &patch([&a, &patch([&b, &c])]));
+        }
+    }
 }

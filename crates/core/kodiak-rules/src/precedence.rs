@@ -5,27 +5,48 @@ use std::collections::BTreeMap;
 
 use kodiak_model::{TargetKind, TargetRef};
 
-use crate::Policy;
+use crate::{Origin, Policy, Role, select::kind_of};
 
 /// From the weakest to the strongest: what comes later overrides. Only a policy and itself are equal.
 ///
 /// First the kind of the target decides, then the origin, then the role, then the name: the first in the alphabet wins.
 pub fn precedence(a: &Policy, b: &Policy) -> Ordering {
-    strength(a).cmp(&strength(b))
+    Strength::of(a).cmp(&Strength::of(b)).then_with(|| by_name(a, b))
 }
 
-fn strength<'a>(policy: &'a Policy) -> impl Ord + use<'a> {
-    let (meta, target) = (policy.meta(), policy.body.target.as_ref());
-    let kind = target.map_or(Some(TargetKind::Mesh), TargetRef::known_kind);
-    (
-        kind.map_or(0, rank),
-        target.filter(|_| kind == Some(TargetKind::Dataplane)).map(of_dataplanes),
-        meta.origin(),
-        target.filter(|_| kind == Some(TargetKind::MeshGateway)).map(listener_tags),
-        meta.role(),
-        Reverse(meta.display_name()),
-        Reverse((meta.zone(), meta.namespace(), meta.name)),
-    )
+/// All that decides before names do, so that it can be kept. The fields are compared in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Strength {
+    rank: u8,
+    /// Of targets of kind Dataplane.
+    dataplane: Option<(bool, bool)>,
+    origin: Origin,
+    /// Of targets of kind MeshGateway.
+    listener_tags: Option<usize>,
+    role: Role,
+}
+
+impl Strength {
+    pub(crate) fn of(policy: &Policy) -> Self {
+        let (meta, target) = (policy.meta(), policy.body.target.as_ref());
+        let kind = kind_of(target);
+        Self {
+            rank: kind.map_or(0, rank),
+            dataplane: target.filter(|_| kind == Some(TargetKind::Dataplane)).map(of_dataplanes),
+            origin: meta.origin(),
+            listener_tags: target.filter(|_| kind == Some(TargetKind::MeshGateway)).map(listener_tags),
+            role: meta.role(),
+        }
+    }
+}
+
+/// Among equally strong policies.
+pub(crate) fn by_name(a: &Policy, b: &Policy) -> Ordering {
+    let [a, b] = [a, b].map(|policy| {
+        let meta = policy.meta();
+        Reverse((meta.display_name(), meta.zone(), meta.namespace(), meta.name))
+    });
+    a.cmp(&b)
 }
 
 /// How much a kind of target narrows the mesh down.

@@ -1,6 +1,9 @@
 //! What policies refer to: meshes, destinations and routes.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kodiak_model::{Kind, Kri, Labels, PortSection};
 
@@ -18,31 +21,78 @@ pub struct Resource {
     pub ports: Vec<PortSection>,
 }
 
+impl Resource {
+    /// `None` for what nothing can refer to: kinds without a short name.
+    pub fn kri(&self) -> Option<Kri> {
+        Kri::of(self.kind, &self.mesh, &self.name, &self.labels)
+    }
+}
+
+/// Resources of one kind, in one mesh, with one label.
+type Shelf = (&'static str, Arc<str>, String, String);
+
 /// All of them, found by KRI and by labels.
 #[derive(Debug, Clone, Default)]
-pub struct Resources {}
+pub struct Resources {
+    all: BTreeMap<Kri, Arc<Resource>>,
+    by_label: BTreeMap<Shelf, BTreeSet<Kri>>,
+    /// By mesh and display name.
+    routes: BTreeMap<(Arc<str>, String), BTreeMap<Kri, Arc<Policy>>>,
+    kinds: BTreeMap<&'static str, &'static Kind>,
+}
 
 impl Resources {
+    /// What has the same KRI is replaced. What has none is nobody's destination and is left out.
     pub fn insert(&mut self, resource: Resource) {
-        todo!()
+        let Some(kri) = resource.kri() else { return };
+        if let Some(old) = self.all.remove(&kri) {
+            for shelf in shelves(&old) {
+                self.by_label.entry(shelf).or_default().remove(&kri);
+            }
+        }
+        for shelf in shelves(&resource) {
+            self.by_label.entry(shelf).or_default().insert(kri.clone());
+        }
+        self.kinds.insert(resource.kind.name, resource.kind);
+        self.all.insert(kri, Arc::new(resource));
     }
 
     /// A MeshHTTPRoute: other policies are about its routes.
     pub fn insert_route(&mut self, route: Arc<Policy>) {
-        todo!()
+        let Policy { kind, mesh, name, labels, .. } = &*route;
+        let (mesh, name, labels) = (mesh.clone(), name.clone(), labels.clone());
+        self.insert(Resource { kind, mesh: mesh.clone(), name, labels, ports: Vec::new() });
+        let display_name = route.meta().display_name().to_owned();
+        self.routes.entry((mesh, display_name)).or_default().insert(route.kri(), route);
     }
 
     pub fn by_kri(&self, kri: &Kri) -> Option<&Arc<Resource>> {
-        todo!()
+        self.all.get(kri)
     }
 
-    /// In the order of KRIs.
+    /// Those that have all of the labels, in the order of KRIs. No labels mean nothing.
     pub fn by_labels(&self, kind: &str, mesh: &str, labels: &Labels) -> Vec<&Arc<Resource>> {
-        todo!()
+        let Some(kind) = self.kind(kind) else { return Vec::new() };
+        let place = |(key, value): (&String, &String)| (kind.name, mesh.into(), key.clone(), value.clone());
+        let found: Option<Vec<&BTreeSet<Kri>>> = labels.iter().map(|label| self.by_label.get(&place(label))).collect();
+        let found = found.unwrap_or_default();
+        let Some(fewest) = found.iter().min_by_key(|kris| kris.len()) else { return Vec::new() };
+        let all = fewest.iter().filter(|kri| found.iter().all(|kris| kris.contains(*kri)));
+        all.filter_map(|kri| self.all.get(kri)).collect()
     }
 
     /// The route with this display name, of whichever zone and namespace.
     pub fn route(&self, mesh: &str, display_name: &str) -> Option<&Arc<Policy>> {
-        todo!()
+        self.routes.get(&(mesh.into(), display_name.to_owned()))?.values().next()
     }
+
+    /// A kind of which there is at least one resource.
+    pub(crate) fn kind(&self, name: &str) -> Option<&'static Kind> {
+        self.kinds.get(name).copied()
+    }
+}
+
+fn shelves(resource: &Resource) -> impl Iterator<Item = Shelf> {
+    let Resource { kind, mesh, labels, .. } = resource;
+    labels.iter().map(|(key, value)| (kind.name, mesh.clone(), key.clone(), value.clone()))
 }

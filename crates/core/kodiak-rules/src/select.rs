@@ -1,24 +1,29 @@
-//! Which inbounds of a proxy a policy selects.
+//! Which inbounds and listeners of a proxy a policy selects.
 
 use std::collections::BTreeMap;
 
 use kodiak_model::{
     ProxyType, TargetKind, TargetRef,
-    kinds::dataplane::{Dataplane, Inbound, Listener},
+    kinds::dataplane::{Dataplane, Inbound},
     tags,
 };
 
-use crate::{Meta, Origin, Policy, Proxy, Role};
+use crate::{Gateway, Meta, Origin, Policy, Proxy, Role, Routes, gateway::Listener, tags::Tags};
 
 /// What of a proxy a policy selects. Nothing by default.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Selection {
     /// The policy applies to this proxy: what does not belong to an inbound follows it.
     pub proxy: bool,
-    /// Indexes into `networking.inbound`, ascending.
+    /// Indexes into `networking.inbound`, ascending. Those that are ignored count too: whether they are served is not
+    /// for policies to say.
     pub inbounds: Vec<usize>,
     /// Indexes into `networking.listeners`, ascending.
     pub listeners: Vec<usize>,
+    /// Of a builtin gateway.
+    pub gateway: Vec<Listener>,
+    /// Why the policy could not be followed, in Kuma's words.
+    pub warning: Option<String>,
 }
 
 /// Whether policies that are only tried out count.
@@ -28,28 +33,47 @@ pub enum Shadow {
     Included,
 }
 
-pub fn select(policy: &Policy, proxy: &Proxy, shadow: Shadow) -> Selection {
-    let (meta, target, dataplane) = (&policy.meta(), policy.body.target.as_ref(), &*proxy.dataplane);
-    let proxy = &proxy.meta();
-    let hidden = meta.is_shadow() && shadow == Shadow::Ignored;
-    if hidden || meta.mesh != proxy.mesh || !in_zone(meta, proxy) || !in_namespace(meta, proxy) {
+/// What else there is, as far as selecting looks at it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Context<'a> {
+    /// The MeshGateway of the proxy.
+    pub gateway: Option<&'a Gateway>,
+    pub routes: Option<&'a Routes>,
+}
+
+pub fn select(policy: &Policy, proxy: &Proxy, context: Context<'_>, shadow: Shadow) -> Selection {
+    let meta = &policy.meta();
+    if (meta.is_shadow() && shadow == Shadow::Ignored) || !is_for(meta, proxy, context) {
         return Selection::default();
     }
-    let everything = TargetRef::default();
-    let (kind, target) = target.map_or((Some(TargetKind::Mesh), &everything), |target| (target.known_kind(), target));
-    match kind {
-        Some(TargetKind::Mesh) if takes_type(target, dataplane) => whole(dataplane),
-        Some(TargetKind::MeshSubset) if takes_type(target, dataplane) => by_tags(dataplane, None, target.tags.as_ref()),
-        Some(TargetKind::MeshService) if target.name.is_some() => by_tags(dataplane, target.name.as_deref(), None),
-        Some(TargetKind::MeshServiceSubset) if target.name.is_some() => {
-            by_tags(dataplane, target.name.as_deref(), target.tags.as_ref())
+    let target = policy.body.target.as_ref();
+    let found = if kind_of(target) == Some(TargetKind::MeshHTTPRoute) {
+        let name = target.and_then(|target| target.name.as_deref()).unwrap_or_default();
+        let route = context.routes.and_then(|routes| routes.find(meta.mesh, name));
+        match route {
+            Some(route) if !is_for(&route.meta(), proxy, context) => Ok(Selection::default()),
+            Some(route) => by_target(&route.meta(), route.body.target.as_ref(), proxy, context),
+            None => Err(format!("couldn't resolve MeshHTTPRoute targetRef with name '{name}'")),
         }
-        Some(TargetKind::Dataplane) if !dataplane.is_builtin_gateway() && is_meant(target, meta, proxy) => {
-            by_section(dataplane, target.section_name.as_deref())
-        }
-        // The rest are gateways and routes, which no proxy here serves, and what is no target of a policy.
-        _ => Selection::default(),
-    }
+    } else {
+        by_target(meta, target, proxy, context)
+    };
+    found.unwrap_or_else(|fault| {
+        let Meta { mesh, name, .. } = meta;
+        let warning = format!("unable to resolve TargetRef on policy: mesh:{mesh} name:{name} error:{fault:?}");
+        Selection { warning: Some(warning), ..Selection::default() }
+    })
+}
+
+pub(crate) fn kind_of(target: Option<&TargetRef>) -> Option<TargetKind> {
+    target.map_or(Some(TargetKind::Mesh), TargetRef::known_kind)
+}
+
+/// Where the policy is from does not keep it from being about the proxy.
+fn is_for(policy: &Meta<'_>, proxy: &Proxy, context: Context<'_>) -> bool {
+    let proxy = &proxy.meta();
+    let made = context.gateway.map_or(*proxy, Gateway::meta);
+    policy.mesh == proxy.mesh && in_zone(policy, &made) && in_namespace(policy, proxy)
 }
 
 /// What a zone made is for its own proxies, unless it is for the callers of a service that it offers to all zones.
@@ -70,26 +94,69 @@ fn in_namespace(policy: &Meta<'_>, proxy: &Meta<'_>) -> bool {
     }
 }
 
+fn by_target(
+    policy: &Meta<'_>,
+    target: Option<&TargetRef>,
+    proxy: &Proxy,
+    context: Context<'_>,
+) -> Result<Selection, String> {
+    let (everything, kind) = (TargetRef::default(), kind_of(target));
+    let target = target.unwrap_or(&everything);
+    let TargetRef { name, tags, .. } = target;
+    let (dataplane, name) = (&*proxy.dataplane, name.as_deref());
+    let selected = match kind {
+        Some(TargetKind::Mesh) => takes_type(target, dataplane).then(|| whole(dataplane, context)),
+        Some(TargetKind::MeshSubset) => {
+            takes_type(target, dataplane).then(|| by_tags(dataplane, context, None, tags.as_ref()))
+        }
+        Some(TargetKind::MeshService) => name.map(|_| by_tags(dataplane, context, name, None)),
+        Some(TargetKind::MeshServiceSubset) => name.map(|_| by_tags(dataplane, context, name, tags.as_ref())),
+        Some(TargetKind::MeshGateway) => {
+            let meant = |gateway: &&Gateway| name == Some(gateway.meta().display_name());
+            context.gateway.filter(meant).map(|_| by_tags(dataplane, context, None, tags.as_ref()))
+        }
+        Some(TargetKind::Dataplane) => (!dataplane.is_builtin_gateway() && is_meant(target, policy, &proxy.meta()))
+            .then(|| by_section(dataplane, context, target.section_name.as_deref())),
+        Some(TargetKind::MeshExternalService | TargetKind::MeshMultiZoneService | TargetKind::MeshHTTPRoute) | None => {
+            let kind = target.kind.as_ref().map_or("", |kind| kind.as_str());
+            return Err(format!("unsupported targetRef kind '{kind}'"));
+        }
+    };
+    Ok(selected.unwrap_or_default())
+}
+
 fn takes_type(target: &TargetRef, dataplane: &Dataplane) -> bool {
     let own = if dataplane.gateway().is_some() { ProxyType::Gateway } else { ProxyType::Sidecar };
     target.proxy_types.as_ref().is_none_or(|types| types.is_empty() || types.iter().any(|each| each.is(own)))
 }
 
-fn whole(dataplane: &Dataplane) -> Selection {
-    let inbounds = (0..dataplane.inbounds().len()).collect();
-    Selection { proxy: true, inbounds, listeners: (0..dataplane.listeners().len()).collect() }
+fn whole(dataplane: &Dataplane, context: Context<'_>) -> Selection {
+    Selection {
+        proxy: true,
+        inbounds: inbounds(dataplane, |_| true),
+        listeners: (0..dataplane.listeners().len()).collect(),
+        gateway: gateway_listeners(dataplane, context, |_| true),
+        warning: None,
+    }
 }
 
-/// Each inbound by its own tags: those of the others do not count.
-fn by_tags(dataplane: &Dataplane, service: Option<&str>, wanted: Option<&BTreeMap<String, String>>) -> Selection {
-    let selected = |own: &BTreeMap<String, String>| {
-        let has = |key: &str, value: &str| own.get(key).is_some_and(|tag| value == "*" || tag == value);
-        service.is_none_or(|service| has(tags::SERVICE, service))
-            && wanted.into_iter().flatten().all(|(key, value)| has(key, value))
+/// Each inbound and each listener of a gateway by its own tags: those of the others do not count.
+fn by_tags(
+    dataplane: &Dataplane,
+    context: Context<'_>,
+    service: Option<&str>,
+    wanted: Option<&BTreeMap<String, String>>,
+) -> Selection {
+    let selected = |own: &Tags<'_>| {
+        service.is_none_or(|service| own.has(tags::SERVICE, service))
+            && wanted.is_none_or(|wanted| own.have_all(wanted))
     };
-    let inbounds = indexes(dataplane.inbounds(), |inbound| selected(&inbound.tags));
-    let gateway = dataplane.gateway().is_some_and(|gateway| selected(&gateway.tags));
-    Selection { proxy: gateway || !inbounds.is_empty(), inbounds, listeners: Vec::new() }
+    let inbounds = inbounds(dataplane, |inbound| selected(&Tags(&[&inbound.tags])));
+    let gateway = gateway_listeners(dataplane, context, selected);
+    // Without listeners of its own, a gateway goes by the tags of its proxy.
+    let itself = context.gateway.is_none() && dataplane.gateway().is_some_and(|own| selected(&Tags(&[&own.tags])));
+    let proxy = itself || !gateway.is_empty() || !inbounds.is_empty();
+    Selection { proxy, inbounds, gateway, ..Selection::default() }
 }
 
 /// A name means a proxy where the policy is from: of its zone and, where none is written, of its namespace.
@@ -108,13 +175,21 @@ fn is_meant(target: &TargetRef, policy: &Meta<'_>, proxy: &Meta<'_>) -> bool {
     }
 }
 
-fn by_section(dataplane: &Dataplane, section: Option<&str>) -> Selection {
-    let Some(section) = section.filter(|section| !section.is_empty()) else { return whole(dataplane) };
-    let inbounds = indexes(dataplane.inbounds(), |inbound: &Inbound| inbound.section_name() == section);
-    let listeners = indexes(dataplane.listeners(), |listener: &Listener| listener.section_name() == section);
-    Selection { proxy: !inbounds.is_empty() || !listeners.is_empty(), inbounds, listeners }
+fn by_section(dataplane: &Dataplane, context: Context<'_>, section: Option<&str>) -> Selection {
+    let Some(section) = section.filter(|section| !section.is_empty()) else { return whole(dataplane, context) };
+    let inbounds = inbounds(dataplane, |inbound| inbound.section_name() == section);
+    let all = dataplane.listeners().iter().enumerate();
+    let listeners: Vec<usize> = all.filter(|(_, each)| each.section_name() == section).map(|(n, _)| n).collect();
+    Selection { proxy: !inbounds.is_empty() || !listeners.is_empty(), inbounds, listeners, ..Selection::default() }
 }
 
-fn indexes<T>(list: &[T], wanted: impl Fn(&T) -> bool) -> Vec<usize> {
-    list.iter().enumerate().filter(|(_, each)| wanted(each)).map(|(n, _)| n).collect()
+fn inbounds(dataplane: &Dataplane, wanted: impl Fn(&Inbound) -> bool) -> Vec<usize> {
+    let all = dataplane.inbounds().iter().enumerate();
+    let selected = all.filter(|(_, inbound)| wanted(inbound));
+    selected.map(|(n, _)| n).collect()
+}
+
+fn gateway_listeners(dataplane: &Dataplane, context: Context<'_>, wanted: impl Fn(&Tags<'_>) -> bool) -> Vec<Listener> {
+    let (Some(gateway), Some(own)) = (context.gateway, dataplane.gateway()) else { return Vec::new() };
+    gateway.listeners(&own.tags, wanted)
 }

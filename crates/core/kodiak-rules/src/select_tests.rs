@@ -1,32 +1,60 @@
 //! Tables of who selects whom, and the laws of the order.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
-use kodiak_model::{Labels, TargetRef, kinds::dataplane::Dataplane};
+use kodiak_model::{
+    Kind, Labels, Language, PolicyFacts, TargetRef,
+    kinds::{dataplane::Dataplane, mesh_gateway::MeshGateway},
+    policy::{Body, ConfShape},
+};
 use proptest::prelude::*;
 use proptest::sample::{select as one_of, subsequence};
 use serde_json::{Value, json};
 
-use crate::{Meta, Policy, Selection, Shadow, precedence, select};
+use crate::{Context, Gateway, Policy, Proxy, Routes, Selection, Shadow, gateway, precedence, select};
 
-fn labels(pairs: &[(&str, &str)]) -> Labels {
+const FACTS: PolicyFacts =
+    PolicyFacts { to: true, from: true, rules: true, from_as_rules: false, conf: ConfShape::Default, order: 0 };
+
+/// What a policy says beside its target does not matter here, so any spec will do.
+pub(crate) static TIMEOUT: Kind =
+    Kind::policy("MeshTimeout", "meshtimeouts", "mt", FACTS, Language::of::<MeshGateway>());
+pub(crate) static ROUTE: Kind =
+    Kind::policy("MeshHTTPRoute", "meshhttproutes", "mhttpr", FACTS, Language::of::<MeshGateway>());
+
+pub(crate) fn labels(pairs: &[(&str, &str)]) -> Labels {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A sidecar in zone east and namespace shop, with two inbounds and a zone ingress.
+pub(crate) fn policy(kind: &'static Kind, name: &str, labels: Labels, target: &Value) -> Arc<Policy> {
+    let target: Option<TargetRef> = serde_json::from_value(target.clone()).unwrap();
+    let body = Body { target, ..Body::default() };
+    Arc::new(Policy { kind, mesh: "default".into(), name: name.into(), labels: Arc::new(labels), body })
+}
+
+pub(crate) fn proxy(name: &str, labels: Labels, dataplane: Dataplane) -> Proxy {
+    Proxy { mesh: "default".into(), name: name.into(), labels: Arc::new(labels), dataplane: Arc::new(dataplane) }
+}
+
+pub(crate) fn mesh_gateway(name: &str, labels: Labels, spec: Value) -> Arc<Gateway> {
+    let spec = Arc::new(serde_json::from_value(spec).unwrap());
+    Arc::new(Gateway { mesh: "default".into(), name: name.into(), labels: Arc::new(labels), spec })
+}
+
+/// A sidecar in zone east and namespace shop, with two inbounds, one of them ignored, and a zone ingress.
 fn sidecar() -> Dataplane {
     let networking = json!({
         "address": "10.0.0.1",
         "inbound": [
             { "port": 80, "tags": { "kuma.io/service": "web", "version": "v1" } },
-            { "port": 90, "name": "metrics", "tags": { "kuma.io/service": "web-metrics", "team": "a" } },
+            { "port": 90, "name": "metrics", "state": "Ignored", "tags": { "kuma.io/service": "web-metrics", "team": "a" } },
         ],
         "listeners": [{ "type": "ZoneIngress", "port": 10001, "name": "ingress" }],
     });
     serde_json::from_value(json!({ "networking": networking })).unwrap()
 }
 
-fn gateway(gateway_type: &str) -> Dataplane {
+fn gateway_proxy(gateway_type: &str) -> Dataplane {
     let gateway = json!({ "type": gateway_type, "tags": { "kuma.io/service": "edge" } });
     serde_json::from_value(json!({ "networking": { "address": "10.0.0.2", "gateway": gateway } })).unwrap()
 }
@@ -41,12 +69,19 @@ fn proxy_labels() -> Labels {
     ])
 }
 
-fn selected(policy: &[(&str, &str)], target: &Value, dataplane: &Dataplane, shadow: Shadow) -> Selection {
-    let target: Option<TargetRef> = serde_json::from_value(target.clone()).unwrap();
-    let (policy, proxy) = (labels(policy), proxy_labels());
-    let meta = Meta { mesh: "default", name: "policy", labels: &policy };
-    let proxy = Meta { mesh: "default", name: "web-1.shop", labels: &proxy };
-    select(&Policy { meta, target: target.as_ref() }, &proxy, dataplane, shadow)
+fn selected(written: &[(&str, &str)], target: &Value, dataplane: &Dataplane, shadow: Shadow) -> Selection {
+    selected_in(Context::default(), written, target, dataplane, shadow)
+}
+
+fn selected_in(
+    context: Context<'_>,
+    written: &[(&str, &str)],
+    target: &Value,
+    dataplane: &Dataplane,
+    shadow: Shadow,
+) -> Selection {
+    let policy = policy(&TIMEOUT, "policy", labels(written), target);
+    select(&policy, &proxy("web-1.shop", proxy_labels(), dataplane.clone()), context, shadow)
 }
 
 #[test]
@@ -86,14 +121,13 @@ fn a_target_selects_inbounds() {
         (from_global, json!({ "kind": "Dataplane", "name": "web-1", "namespace": "shop" }), &[], &[]),
         (from_global, json!({ "kind": "Dataplane", "labels": { "app": "web" } }), &[0, 1], &[0]),
         (own, json!({ "kind": "MeshGateway", "name": "edge" }), &[], &[]),
-        (own, json!({ "kind": "MeshHTTPRoute", "name": "route" }), &[], &[]),
-        (own, json!({ "kind": "Nonsense" }), &[], &[]),
     ] {
         let selection = selected(policy, &target, &sidecar(), Shadow::Ignored);
         let expected = Selection {
             proxy: !inbounds.is_empty() || !listeners.is_empty(),
             inbounds: inbounds.to_vec(),
             listeners: listeners.to_vec(),
+            ..Selection::default()
         };
         assert_eq!(selection, expected, "{policy:?} {target}");
     }
@@ -110,7 +144,7 @@ fn gateways_are_selected_as_a_whole() {
         (json!({ "kind": "Dataplane", "labels": { "app": "web" } }), true, false),
         (json!({ "kind": "Dataplane", "sectionName": "80" }), false, false),
     ] {
-        let found = |kind| selected(&[], &target, &gateway(kind), Shadow::Ignored).proxy;
+        let found = |kind| selected(&[], &target, &gateway_proxy(kind), Shadow::Ignored).proxy;
         assert_eq!((found("DELEGATED"), found("BUILTIN")), (delegated, builtin), "{target}");
     }
 }
@@ -140,10 +174,125 @@ fn labels_of_a_policy_say_whose_proxies_it_is_for() {
 
 #[test]
 fn a_policy_of_another_mesh_selects_nothing() {
-    let none = Labels::new();
-    let policy = Policy { meta: Meta { mesh: "other", name: "policy", labels: &none }, target: None };
-    let proxy = Meta { mesh: "default", name: "web-1", labels: &none };
-    assert_eq!(select(&policy, &proxy, &sidecar(), Shadow::Included), Selection::default());
+    let mut policy = (*policy(&TIMEOUT, "policy", Labels::new(), &json!(null))).clone();
+    policy.mesh = "other".into();
+    let proxy = proxy("web-1", Labels::new(), sidecar());
+    assert_eq!(select(&policy, &proxy, Context::default(), Shadow::Included), Selection::default());
+}
+
+fn edge(written: &[(&str, &str)]) -> Arc<Gateway> {
+    let listeners = json!([
+        { "port": 80, "protocol": "HTTP", "hostname": "a.example.com", "tags": { "port": "http", "team": "b" } },
+        { "port": 80, "protocol": "HTTP", "hostname": "b.example.com", "tags": { "port": "http" } },
+        { "port": 81, "protocol": "HTTP" },
+    ]);
+    let selectors = json!([{ "match": { "kuma.io/service": "edge" } }]);
+    let spec = json!({ "selectors": selectors, "tags": { "team": "a" }, "conf": { "listeners": listeners } });
+    mesh_gateway("edge.kuma-system", labels(&[&[("kuma.io/display-name", "edge")], written].concat()), spec)
+}
+
+#[test]
+fn listeners_of_a_builtin_gateway_are_selected_by_their_tags() {
+    let gateway = edge(&[]);
+    let [a, b, all] = ["a.example.com", "b.example.com", "*"].map(str::to_owned);
+    for (target, expected) in [
+        (json!(null), &[(80, &a), (80, &b), (81, &all)][..]),
+        (json!({ "kind": "Mesh", "proxyTypes": ["Sidecar"] }), &[]),
+        (json!({ "kind": "MeshGateway", "name": "edge" }), &[(80, &a), (80, &b), (81, &all)]),
+        (json!({ "kind": "MeshGateway", "name": "other" }), &[]),
+        (json!({ "kind": "MeshGateway", "name": "edge.kuma-system" }), &[]),
+        (json!({ "kind": "MeshGateway", "name": "edge", "tags": { "port": "http" } }), &[(80, &a), (80, &b)]),
+        (json!({ "kind": "MeshGateway", "name": "edge", "tags": { "port": "*", "team": "b" } }), &[(80, &a)]),
+        (json!({ "kind": "MeshGateway", "name": "edge", "tags": { "team": "a" } }), &[(80, &b), (81, &all)]),
+        (json!({ "kind": "MeshSubset", "tags": { "port": "http" } }), &[(80, &a), (80, &b)]),
+        (json!({ "kind": "MeshService", "name": "edge" }), &[(80, &a), (80, &b), (81, &all)]),
+        (json!({ "kind": "MeshServiceSubset", "name": "edge", "tags": { "team": "c" } }), &[]),
+        (json!({ "kind": "Dataplane", "labels": { "app": "web" } }), &[]),
+    ] {
+        let context = Context { gateway: Some(&gateway), routes: None };
+        let found = selected_in(context, &[], &target, &gateway_proxy("BUILTIN"), Shadow::Ignored);
+        let listeners: Vec<(u32, &String)> = found.gateway.iter().map(|each| (each.port, &each.hostname)).collect();
+        assert_eq!(listeners, expected, "{target}");
+        assert_eq!(found.proxy, !expected.is_empty(), "{target}");
+    }
+}
+
+#[test]
+fn the_zone_of_the_gateway_counts_not_that_of_its_proxy() {
+    let from = |zone| [("kuma.io/origin", "zone"), ("kuma.io/zone", zone)];
+    for (gateway, expected) in [(edge(&from("east")), false), (edge(&from("west")), true), (edge(&[]), true)] {
+        let context = Context { gateway: Some(&gateway), routes: None };
+        let found = selected_in(context, &from("west"), &json!(null), &gateway_proxy("BUILTIN"), Shadow::Ignored);
+        assert_eq!(found.proxy, expected, "{gateway:?}");
+    }
+}
+
+#[test]
+fn a_proxy_takes_the_gateway_that_fits_it_best() {
+    let gateway = |name: &str, written: &[(&str, &str)], selectors: &[&[(&str, &str)]]| {
+        let selectors: Vec<Value> = selectors.iter().map(|tags| json!({ "match": labels(tags) })).collect();
+        mesh_gateway(name, labels(written), json!({ "selectors": selectors }))
+    };
+    let service: &[_] = &[("kuma.io/service", "edge")];
+    let any: &[_] = &[("kuma.io/service", "*")];
+    let both: &[_] = &[("kuma.io/service", "edge"), ("team", "*")];
+    let other: &[_] = &[("kuma.io/service", "other")];
+    let west: &[_] = &[("kuma.io/origin", "zone"), ("kuma.io/zone", "west")];
+    let east: &[_] = &[("kuma.io/origin", "zone"), ("kuma.io/zone", "east")];
+    for (gateways, expected) in [
+        (vec![gateway("b", &[], &[service]), gateway("a", &[], &[service])], Some("a")),
+        (vec![gateway("a", &[], &[any]), gateway("b", &[], &[service])], Some("b")),
+        (vec![gateway("a", &[], &[service]), gateway("b", &[], &[both])], Some("a")),
+        (vec![gateway("a", &[], &[any]), gateway("b", &[], &[other, service])], Some("b")),
+        (vec![gateway("a", west, &[service]), gateway("b", east, &[any])], Some("b")),
+        (vec![gateway("a", &[], &[other]), gateway("b", &[], &[])], None),
+    ] {
+        let taken = |kind| {
+            let proxy = proxy("edge-1", proxy_labels(), gateway_proxy(kind));
+            gateway::of(&proxy, &gateways).map(|gateway| &*gateway.name)
+        };
+        assert_eq!(taken("BUILTIN"), expected, "{gateways:?}");
+        assert_eq!(taken("DELEGATED"), None);
+    }
+}
+
+#[test]
+fn a_policy_about_a_route_follows_the_route() {
+    let route = |name: &str, written: &[(&str, &str)], target| policy(&ROUTE, name, labels(written), &target);
+    let routes: Routes = [
+        route("web", &[], json!({ "kind": "MeshService", "name": "web" })),
+        route("other", &[], json!({ "kind": "MeshService", "name": "other" })),
+        route("synced-x2", &[("kuma.io/display-name", "synced")], json!(null)),
+        route("west", &[("kuma.io/origin", "zone"), ("kuma.io/zone", "west")], json!(null)),
+        route("circle", &[], json!({ "kind": "MeshHTTPRoute", "name": "circle" })),
+    ]
+    .into_iter()
+    .collect();
+    let unable = |fault: &str| {
+        Some(format!("unable to resolve TargetRef on policy: mesh:default name:policy error:\"{fault}\""))
+    };
+    for (target, inbounds, warning) in [
+        (json!({ "kind": "MeshHTTPRoute", "name": "web" }), &[0][..], None),
+        (json!({ "kind": "MeshHTTPRoute", "name": "other" }), &[], None),
+        (json!({ "kind": "MeshHTTPRoute", "name": "synced" }), &[0, 1], None),
+        (json!({ "kind": "MeshHTTPRoute", "name": "west" }), &[], None),
+        (
+            json!({ "kind": "MeshHTTPRoute", "name": "synced-x2" }),
+            &[],
+            unable("couldn't resolve MeshHTTPRoute targetRef with name 'synced-x2'"),
+        ),
+        (
+            json!({ "kind": "MeshHTTPRoute", "name": "circle" }),
+            &[],
+            unable("unsupported targetRef kind 'MeshHTTPRoute'"),
+        ),
+        (json!({ "kind": "Nonsense" }), &[], unable("unsupported targetRef kind 'Nonsense'")),
+        (json!({ "kind": "MeshExternalService" }), &[], unable("unsupported targetRef kind 'MeshExternalService'")),
+    ] {
+        let context = Context { gateway: None, routes: Some(&routes) };
+        let found = selected_in(context, &[], &target, &sidecar(), Shadow::Ignored);
+        assert_eq!((&found.inbounds[..], found.warning), (inbounds, warning), "{target}");
+    }
 }
 
 /// Weakest first.
@@ -172,10 +321,8 @@ fn the_narrower_the_origin_and_the_name_decide_in_this_order() {
         ("z", global, json!({ "kind": "MeshServiceSubset", "name": "web" })),
         ("z", global, json!({ "kind": "MeshHTTPRoute", "name": "route" })),
     ];
-    let parts: Vec<(&str, Labels, Option<TargetRef>)> = ordered
-        .iter()
-        .map(|(name, pairs, target)| (*name, labels(pairs), serde_json::from_value(target.clone()).unwrap()))
-        .collect();
+    let parts: Vec<Parts<'_>> =
+        ordered.iter().map(|(name, pairs, target)| (*name, labels(pairs), target.clone())).collect();
     for (n, a) in parts.iter().enumerate() {
         for (m, b) in parts.iter().enumerate() {
             assert_eq!(compare(a, b), n.cmp(&m), "{:?} and {:?}", ordered[n], ordered[m]);
@@ -183,11 +330,10 @@ fn the_narrower_the_origin_and_the_name_decide_in_this_order() {
     }
 }
 
-type Parts<'a> = (&'a str, Labels, Option<TargetRef>);
+type Parts<'a> = (&'a str, Labels, Value);
 
 fn compare(a: &Parts<'_>, b: &Parts<'_>) -> Ordering {
-    let [a, b] = [a, b]
-        .map(|(name, labels, target)| Policy { meta: Meta { mesh: "default", name, labels }, target: target.as_ref() });
+    let [a, b] = [a, b].map(|(name, labels, target)| policy(&TIMEOUT, name, labels.clone(), target));
     precedence(&a, &b)
 }
 
@@ -204,11 +350,10 @@ fn policies() -> impl Strategy<Value = Parts<'static>> {
     let target = (one_of(&["Mesh", "Dataplane", "MeshGateway", "MeshService"]), subsequence(FIELDS, 0..=3));
     let target = target.prop_map(|(kind, fields)| {
         let fields = fields.into_iter().chain([("kind", kind)]);
-        let fields = fields.map(|(key, value)| (key.to_owned(), json!(value))).collect();
-        serde_json::from_value(Value::Object(fields)).unwrap()
+        Value::Object(fields.map(|(key, value)| (key.to_owned(), json!(value))).collect())
     });
     let labels = subsequence(LABELS, 0..=LABELS.len()).prop_map(|pairs| labels(&pairs));
-    (one_of(&["a", "b", "c"]), labels, proptest::option::of(target))
+    (one_of(&["a", "b", "c"]), labels, prop_oneof![Just(Value::Null), target])
 }
 
 proptest! {

@@ -6,5 +6,6 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod insights;
+pub mod inspect;
 pub mod rollout;
 pub mod vips;

@@ -6,6 +6,7 @@ pub mod global_secret;
 pub mod hostname_generator;
 pub mod mesh;
 pub mod mesh_external_service;
+pub mod mesh_gateway;
 pub mod mesh_identity;
 pub mod mesh_insight;
 pub mod mesh_multi_zone_service;
@@ -30,6 +31,7 @@ pub const ALL: &[&Kind] = &[
     &hostname_generator::KIND,
     &mesh::KIND,
     &mesh_external_service::KIND,
+    &mesh_gateway::KIND,
     &mesh_identity::KIND,
     &mesh_insight::KIND,
     &mesh_multi_zone_service::KIND,

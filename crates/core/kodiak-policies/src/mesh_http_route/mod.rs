@@ -3,7 +3,7 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, OldNames, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{
     Filter, FilterType, Match, MeshHTTPRoute, Method, PathMatch, PathMatchType, PathRewrite, PathRewriteType,
@@ -19,7 +19,8 @@ pub static KIND: Kind = Kind::policy(
     "mhttpr",
     PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, conf: ConfShape::Routes, order: 100 },
     Language::of::<MeshHTTPRoute>(),
-);
+)
+.old_names(OldNames::Nothing);
 
 impl Spec for MeshHTTPRoute {
     type Status = NoStatus;

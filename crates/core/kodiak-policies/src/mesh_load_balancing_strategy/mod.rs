@@ -3,7 +3,7 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, OldNames, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{
     AffinityTag, Conf, Connection, Cookie, CrossZone, Failover, FailoverThreshold, FilterState, FromZone, HashFunction,
@@ -20,7 +20,8 @@ pub static KIND: Kind = Kind::policy(
     "mlbs",
     PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 400 },
     Language::of::<MeshLoadBalancingStrategy>(),
-);
+)
+.old_names(OldNames::Only(&["localityAwareness", "localZone"]));
 
 impl Spec for MeshLoadBalancingStrategy {
     type Status = NoStatus;

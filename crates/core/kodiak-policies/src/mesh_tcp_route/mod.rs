@@ -3,7 +3,7 @@
 mod check;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
+use kodiak_model::{CheckCtx, Kind, Language, NoStatus, OldNames, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{MeshTCPRoute, Rule, RuleConf, To};
 
@@ -16,7 +16,8 @@ pub static KIND: Kind = Kind::policy(
     "mtcpr",
     PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, conf: ConfShape::FirstRule, order: 200 },
     Language::of::<MeshTCPRoute>(),
-);
+)
+.old_names(OldNames::Nothing);
 
 impl Spec for MeshTCPRoute {
     type Status = NoStatus;

@@ -1,0 +1,24 @@
+//! MeshGateway: what the proxies that are gateways themselves listen on.
+
+mod check;
+mod spec;
+
+use crate::{CheckCtx, Kind, Language, NoStatus, Problems, Scope, Spec};
+
+pub use spec::{Conf, Listener, ListenerResources, ListenerTls, MeshGateway, Protocol, Selector, TlsMode};
+
+pub static KIND: Kind = Kind::legacy("MeshGateway", "meshgateways", Scope::Mesh, Language::of::<MeshGateway>());
+
+impl Spec for MeshGateway {
+    type Status = NoStatus;
+
+    fn check(&self, _: &CheckCtx<'_>, problems: &mut Problems) {
+        check::check(self, problems);
+    }
+}
+
+impl MeshGateway {
+    pub fn listeners(&self) -> &[Listener] {
+        self.conf.as_ref().map_or(&[], |conf| &conf.listeners)
+    }
+}
