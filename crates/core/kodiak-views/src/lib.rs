@@ -7,5 +7,6 @@
 
 pub mod insights;
 pub mod policy_status;
+pub mod inspect;
 pub mod rollout;
 pub mod vips;

@@ -65,7 +65,12 @@ pub(crate) fn compare(expected: &Value, found: &Value) -> Outcome {
     if expected == found {
         return Outcome::Passed;
     }
-    let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+    let pretty = |value: &Value| {
+        let mut value = value.clone();
+        // The order of fields means nothing and would hide what differs.
+        value.sort_all_objects();
+        serde_json::to_string_pretty(&value).unwrap_or_default()
+    };
     let (expected, found) = (pretty(expected), pretty(found));
     let (wanted, got): (Vec<_>, Vec<_>) = (expected.lines().collect(), found.lines().collect());
     let same = wanted.iter().zip(&got).take_while(|(a, b)| a == b).count();

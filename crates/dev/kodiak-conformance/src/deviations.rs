@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use kodiak_model::{OldNames, TargetKind, TargetRef, policy::Item, tags};
+use kodiak_model::{
+    OldNames, TargetKind, TargetRef,
+    policy::{Body, Item},
+    tags,
+};
 use kodiak_rules::Policy;
 use serde_json::{Value, json};
 
@@ -114,6 +118,24 @@ fn is_old_name(target: &TargetRef) -> bool {
 
 fn has_section(target: &TargetRef) -> bool {
     target.section_name.as_deref().is_some_and(|section| !section.is_empty())
+}
+
+/// [`SECTIONS`], in the expected answer of `_rules`.
+pub(crate) fn with_sections_in_rules(expected: &mut Value, policies: &[Body]) {
+    for of_kind in expected.get_mut("rules").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(Value::Array(rules)) = of_kind.get_mut("toRules") {
+            rules.retain(|rule| !is_shown_for_sections(rule, policies));
+        }
+    }
+}
+
+/// A rule for a `kuma.io/service` that all items name together with a section.
+fn is_shown_for_sections(rule: &Value, policies: &[Body]) -> bool {
+    let mut matchers = rule["matchers"].as_array().into_iter().flatten();
+    let Some(service) = matchers.find(|tag| tag["key"] == tags::SERVICE && tag["not"] == false) else { return false };
+    let targets = policies.iter().flat_map(|policy| &policy.to).map(|item| &item.target);
+    let mut named = targets.filter(|target| service["value"] == *target.name.as_deref().unwrap_or_default()).peekable();
+    named.peek().is_some() && named.all(|target| target.section_name.as_deref().is_some_and(|name| !name.is_empty()))
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ mod user;
 
 use std::sync::Arc;
 
+use handlers::inspect::Meshes;
 use kodiak_catalog::Catalog;
 use serde_json::Value;
 
@@ -49,6 +50,7 @@ struct Inner {
     info: Info,
     metrics: Metrics,
     proxies: Arc<dyn Proxies>,
+    meshes: Meshes,
 }
 
 /// What the control plane says about itself.
@@ -64,7 +66,7 @@ pub struct Info {
 
 impl Api {
     pub fn new(catalog: Catalog, config: ApiConfig, info: Info, metrics: Metrics, proxies: Arc<dyn Proxies>) -> Self {
-        Self(Arc::new(Inner { catalog, config, info, metrics, proxies }))
+        Self(Arc::new(Inner { catalog, config, info, metrics, proxies, meshes: Meshes::default() }))
     }
 
     pub fn catalog(&self) -> &Catalog {
@@ -85,5 +87,9 @@ impl Api {
 
     pub(crate) fn proxies(&self) -> &dyn Proxies {
         &*self.0.proxies
+    }
+
+    pub(crate) fn meshes(&self) -> &Meshes {
+        &self.0.meshes
     }
 }

@@ -59,6 +59,28 @@ fn operation(route: &Route) -> Value {
             });
             operation["responses"]["200"] = answer("A page of resources", &list);
         }
+        Content::Names => {
+            let name = json!({
+                "type": "object",
+                "required": ["type", "mesh", "name", "labels"],
+                "properties": {
+                    "type": { "type": "string" },
+                    "mesh": { "type": "string" },
+                    "name": { "type": "string" },
+                    "labels": { "type": "object", "additionalProperties": { "type": "string" } },
+                },
+            });
+            let list = json!({
+                "type": "object",
+                "required": ["total", "items"],
+                "properties": {
+                    "total": { "type": "integer" },
+                    "items": { "type": "array", "items": name },
+                    "next": { "type": "string" },
+                },
+            });
+            operation["responses"]["200"] = answer("A page of names", &list);
+        }
         Content::Written(kind) => {
             operation["requestBody"] = json!({ "required": true, "content": media(&reference(kind.name)) });
             operation["responses"]["200"] = answer("Replaced", &reference("Written"));
@@ -86,11 +108,13 @@ fn parameters(route: &Route) -> Vec<Value> {
         .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
         .collect();
     let query = |name: &str, kind: &str, text: &str| json!({ "name": name, "in": "query", "description": text, "schema": { "type": kind } });
+    if matches!(route.content, Content::List(_) | Content::Names) {
+        parameters.push(query("size", "integer", "Items on a page: 1 to 1000, 100 by default"));
+        parameters.push(query("offset", "integer", "How many items to leave out"));
+        parameters.push(query("name", "string", "Part of the name"));
+    }
     match route.content {
         Content::List(kind) => {
-            parameters.push(query("size", "integer", "Items on a page: 1 to 1000, 100 by default"));
-            parameters.push(query("offset", "integer", "How many items to leave out"));
-            parameters.push(query("name", "string", "Part of the name"));
             parameters.push(query("filter[labels.KEY]", "string", "The value that label KEY must have"));
             if kind.name == "Dataplane" {
                 parameters.push(query("tag", "string", "key:value; may be given more than once"));
@@ -99,7 +123,7 @@ fn parameters(route: &Route) -> Vec<Value> {
         }
         Content::Written(_) => parameters.push(query("dryRun", "boolean", "Check everything and change nothing")),
         Content::Told => parameters.push(query("format", "string", "json; text when missing")),
-        Content::Resource(_) | Content::Deleted | Content::Token | Content::Object => (),
+        Content::Resource(_) | Content::Names | Content::Deleted | Content::Token | Content::Object => (),
     }
     match route.path.rsplit('/').next() {
         Some("_config") => {

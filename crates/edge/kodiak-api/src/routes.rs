@@ -1,5 +1,7 @@
 //! The table of routes. The router, the OpenAPI document and the authorisation test are all made from it.
 
+mod proxies;
+
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use axum::{http::Method, response::Response};
@@ -9,7 +11,7 @@ use kodiak_model::{Access, Kind, Overview, Scope};
 use crate::{
     Api, ApiError,
     access::Need,
-    handlers::{Asked, base, diff, insights, inspect, overviews, resources, tokens},
+    handlers::{Asked, base, insights, inspect, overviews, resources, tokens},
 };
 
 type Answer = Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send>>;
@@ -28,6 +30,8 @@ pub(crate) struct Route {
 pub(crate) enum Content {
     Resource(&'static Kind),
     List(&'static Kind),
+    /// A page of names of resources.
+    Names,
     Written(&'static Kind),
     Deleted,
     Token,
@@ -38,7 +42,8 @@ pub(crate) enum Content {
 
 pub(crate) fn all() -> Vec<Route> {
     let mut routes = about_itself();
-    routes.extend(about_proxies());
+    routes.extend(proxies::about_proxies());
+    routes.extend(proxies::about_policies());
     for kind in kinds().iter() {
         for path in [Some(kind.path), kind.other_path].into_iter().flatten() {
             of_kind(kind, path, &mut routes);
@@ -127,71 +132,6 @@ fn about_itself() -> Vec<Route> {
     ]
 }
 
-fn about_proxies() -> Vec<Route> {
-    let dataplane = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
-    let path = |last: &str| format!("/meshes/{{mesh}}/{}/{{name}}/{last}", dataplane.path);
-    vec![
-        route(
-            Method::POST,
-            "/meshes/{mesh}/_diff",
-            Need::ConfigDump,
-            "Which proxies would change, and how, if resources were written or deleted. Nothing is stored.",
-            Content::Object,
-            diff::diff,
-        ),
-        route(
-            Method::GET,
-            &path("_config"),
-            Need::ConfigDump,
-            "What the control plane has for a proxy, without keys.",
-            Content::Object,
-            inspect::config,
-        ),
-        route(
-            Method::GET,
-            &path("_status"),
-            // What proxies say when they reject something quotes it.
-            Need::ConfigDump,
-            "How the connection of a proxy stands: what it acknowledged, what it rejected and why.",
-            Content::Object,
-            inspect::status,
-        ),
-        route(
-            Method::GET,
-            &path("_matches"),
-            Need::Read(dataplane),
-            "The policies in force at each inbound of a proxy, weakest first.",
-            Content::Object,
-            inspect::matches,
-        ),
-        route(
-            Method::GET,
-            &path("xds"),
-            Need::ConfigDump,
-            "The configuration that a proxy runs on, without keys.",
-            Content::Object,
-            inspect::config_dump,
-        ),
-        route(Method::GET, &path("stats"), Need::Stats, "What a proxy counts.", Content::Told, inspect::stats),
-        route(
-            Method::GET,
-            &path("clusters"),
-            Need::Clusters,
-            "Where a proxy sends calls, and how it goes.",
-            Content::Told,
-            inspect::clusters,
-        ),
-        route(
-            Method::GET,
-            &path("{type}"),
-            Need::Read(dataplane),
-            "Not found: there is nothing else to ask a proxy for.",
-            Content::Object,
-            inspect::unknown,
-        ),
-    ]
-}
-
 fn of_kind(kind: &'static Kind, path: &str, routes: &mut Vec<Route>) {
     let name = kind.name;
     let base = match kind.scope {
@@ -230,6 +170,33 @@ fn of_kind(kind: &'static Kind, path: &str, routes: &mut Vec<Route>) {
     add(Method::DELETE, &one, Need::Modify(kind), delete.to_owned(), Content::Deleted, boxed!(resources::delete));
     if let Some(overview) = kind.overview.filter(|_| path == kind.path) {
         of_overview(kind, &base, overview, &mut add);
+    }
+    of_members(kind, &one, &mut add);
+}
+
+/// Whom a policy or a service is about, and how a service is found.
+fn of_members(kind: &'static Kind, one: &str, add: &mut impl FnMut(Method, &str, Need, String, Content, Handler)) {
+    let name = kind.name;
+    let mut get = |last: &str, summary: String, content: Content, handler: Handler| {
+        add(Method::GET, &format!("{one}/{last}"), Need::Read(kind), summary, content, handler);
+    };
+    if kind.is_policy() {
+        let summary = format!("The proxies that a {name} selects.");
+        get("_resources/dataplanes", summary, Content::Names, boxed!(inspect::policy_members));
+        let summary = format!("The proxies that a {name} selects, in an older form.");
+        get("dataplanes", summary, Content::Object, boxed!(inspect::affected));
+    }
+    if name == "MeshService" {
+        for last in ["_resources/dataplanes", "_dataplanes"] {
+            get(last, format!("The proxies behind a {name}."), Content::Names, boxed!(inspect::service_members));
+        }
+    }
+    if kind.language.destination {
+        get("_hostnames", format!("The hostnames of a {name}."), Content::Object, boxed!(inspect::hostnames));
+    }
+    if name == "MeshGateway" {
+        let summary = format!("The rules at a proxy that serves a {name}.");
+        get("_rules", summary, Content::Object, boxed!(inspect::gateway_rules));
     }
 }
 

@@ -24,6 +24,20 @@ fn expected(method: &str, path: &str) -> Option<Least> {
         ["meshes", "{mesh}", "dataplanes", "{name}", "_config" | "_status" | "xds"] => {
             return (method == "get").then_some(Least::Admin);
         }
+        // Refused, whatever it is.
+        ["meshes", "{mesh}", "{service}", "{name}", "_hostnames"] => {
+            return (method == "get").then_some(Least::Anyone);
+        }
+        // What is worked out from resources that anyone may read is only for reading.
+        [
+            "meshes",
+            "{mesh}",
+            _,
+            "{name}",
+            "_rules" | "_policies" | "_inbounds" | "_outbounds" | "_layout" | "_hostnames" | "_resources"
+            | "_dataplanes" | "dataplanes" | "policies" | "rules",
+            ..,
+        ] => return (method == "get").then_some(Least::Anyone),
         ["meshes", "{mesh}", thing, ..] | [thing, ..] => thing,
     };
     match thing {
@@ -47,6 +61,7 @@ fn expected(method: &str, path: &str) -> Option<Least> {
         | "zoneegressinsights"
         | "mesh-insights"
         | "service-insights"
+        | "meshgateways"
         | "meshservices"
         | "meshexternalservices"
         | "meshmultizoneservices"
@@ -87,7 +102,17 @@ async fn every_route_lets_in_whom_it_should_and_nobody_else() {
         for (method, operation) in operations.as_object().unwrap() {
             let least = expected(method, path).unwrap_or_else(|| panic!("no authorisation case for {method} {path}"));
             assert!(operation["x-kodiak-access"].is_string(), "{method} {path} does not say what it needs");
-            let filled = [("{mesh}", "default"), ("{name}", "nobody"), ("{kri}", "kri_m____default_"), ("{type}", "x")];
+            let kri = "kri_m____default_";
+            let filled = [
+                ("{mesh}", "default"),
+                ("{name}", "nobody"),
+                ("{kri}", kri),
+                ("{inbound_kri}", kri),
+                ("{outbound_kri}", kri),
+                ("{route_kri}", kri),
+                ("{type}", "x"),
+                ("{service}", "x"),
+            ];
             let url = filled.iter().fold(path.clone(), |url, (part, value)| url.replace(part, value));
             let verb: Method = method.to_uppercase().parse().unwrap();
             let send = async |headers: &[(&str, &str)]| {

@@ -95,7 +95,9 @@ async fn questions_that_make_no_sense_are_refused() {
         let detail = format!("bad request: unsupported value for query parameter '{parameter}'");
         assert_eq!(answer.json()["detail"], detail, "{query}");
     }
-    for what in ["_config", "_status", "_matches", "xds", "stats", "clusters", "logging", "quitquitquit"] {
+    for what in
+        ["_config", "_status", "_matches", "_rules", "_layout", "xds", "stats", "clusters", "logging", "quitquitquit"]
+    {
         let nobody = cp.get(&format!("/meshes/default/dataplanes/nobody/{what}")).await;
         assert_eq!((nobody.status, nobody.json()["detail"].as_str()), (StatusCode::NOT_FOUND, Some("Not found")));
         let nowhere = cp.get(&format!("/meshes/nowhere/dataplanes/web-1/{what}")).await;
@@ -103,7 +105,7 @@ async fn questions_that_make_no_sense_are_refused() {
     }
     let other = cp.get("/meshes/default/dataplanes/web-1/logging").await;
     assert_eq!((other.status, other.json()["detail"].as_str()), (StatusCode::NOT_FOUND, Some("Not found")));
-    assert_eq!(cp.get("/meshes/default/dataplanes/web-1/_rules").await.text, "404: Page Not Found");
+    assert_eq!(cp.get("/meshes/default/dataplanes/web-1/_unheard").await.text, "404: Page Not Found");
 }
 
 #[tokio::test]

@@ -1,7 +1,16 @@
-//! Looking inside one proxy: what it should have, what it has, and how it stands.
+//! Looking inside one proxy: what it should have, what it has, how it stands, and which policies make it so.
 
+mod hostnames;
 mod matches;
+mod members;
+mod mesh;
+mod old;
+mod policies;
 mod query;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
 
 use axum::{
     http::{StatusCode, header},
@@ -9,8 +18,11 @@ use axum::{
 };
 use kodiak_catalog::spec_of;
 use kodiak_kinds::kinds;
-use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane_insight::DataplaneInsight};
-use kodiak_store::Snapshot;
+use kodiak_model::{Kind, ProxyKey, ResourceKey, kinds::dataplane_insight::DataplaneInsight};
+use kodiak_rules::Proxy;
+use kodiak_store::{Record, Snapshot};
+use kodiak_views::inspect::MeshView;
+use serde::Serialize;
 
 use super::{Asked, json};
 use crate::{
@@ -18,7 +30,12 @@ use crate::{
     inspect::{ConfigAsked, Question, Trouble},
 };
 
+pub(crate) use hostnames::{hostnames, no_hostnames};
 pub(crate) use matches::matches;
+pub(crate) use members::{of_policy as policy_members, of_service as service_members};
+pub(crate) use mesh::Meshes;
+pub(crate) use old::{affected, old_rules, policies as old_policies};
+pub(crate) use policies::{gateway_rules, layout, of_inbound, of_outbound, of_proxy, of_route, routes, rules};
 
 const NOT_FOUND: &str = "Could not retrieve a resource";
 
@@ -72,8 +89,7 @@ pub(crate) async fn clusters(api: Api, asked: Asked) -> Result<Response, ApiErro
 /// Whatever else somebody asks a proxy for. What is for the control plane to know is a page that it does not have.
 pub(crate) async fn unknown(_: Api, asked: Asked) -> Result<Response, ApiError> {
     let what = asked.param(2);
-    let of_control_plane = what.starts_with('_') || matches!(what, "policies" | "rules");
-    Err(if of_control_plane { ApiError::page_not_found() } else { ApiError::not_found(NOT_FOUND) })
+    Err(if what.starts_with('_') { ApiError::page_not_found() } else { ApiError::not_found(NOT_FOUND) })
 }
 
 async fn ask(api: Api, asked: Asked, question: Question) -> Result<Response, ApiError> {
@@ -93,6 +109,28 @@ fn find(api: &Api, asked: &Asked) -> Result<(Snapshot, ProxyKey), ApiError> {
         return Err(ApiError::not_found(NOT_FOUND));
     }
     Ok((snapshot, proxy))
+}
+
+/// The proxy, and the mesh around it.
+fn find_proxy(api: &Api, asked: &Asked) -> Result<(Arc<MeshView>, Arc<Proxy>), ApiError> {
+    let (snapshot, key) = find(api, asked)?;
+    let view = api.meshes().view(&snapshot, &key.mesh);
+    // A Dataplane that cannot be read is as good as none.
+    let proxy = view.proxies.get(&*key.name).cloned().ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
+    Ok((view, proxy))
+}
+
+/// A resource of a mesh, and the store as it was then. `title` says what was looked for in vain.
+fn find_resource(api: &Api, kind: &'static Kind, asked: &Asked, title: &str) -> Result<(Snapshot, Record), ApiError> {
+    let key = ResourceKey::in_mesh(kind.name, asked.param(0), asked.param(1));
+    api.catalog().require_mesh(kind, &key.mesh).map_err(|refusal| ApiError::refused(refusal, title))?;
+    let snapshot = api.catalog().store().snapshot();
+    let record = snapshot.get(&key).cloned().ok_or_else(|| ApiError::not_found(title))?;
+    Ok((snapshot, record))
+}
+
+fn answer(body: &impl Serialize) -> Response {
+    json(StatusCode::OK, serde_json::to_string(body).expect("answers have text keys"))
 }
 
 pub(crate) fn failed(trouble: &Trouble) -> ApiError {

@@ -1,0 +1,194 @@
+//! Under which names HostnameGenerators let a service be found.
+
+use std::collections::BTreeMap;
+
+use kodiak_model::{
+    LabelSelector, Labels, Place,
+    go_template::{Template, label_of},
+    kinds::{
+        dataplane::BackendKind,
+        hostname_generator::{FUNCTIONS, HostnameGenerator},
+    },
+    labels,
+};
+use kodiak_rules::{Meta, Origin};
+use serde::Serialize;
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Hostnames {
+    pub total: usize,
+    /// `None` when there are none.
+    pub items: Option<Vec<Hostname>>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Hostname {
+    pub hostname: String,
+    pub zones: Vec<Zone>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Zone {
+    pub name: String,
+}
+
+/// A HostnameGenerator.
+pub struct Generator<'a> {
+    pub labels: &'a Labels,
+    pub spec: HostnameGenerator,
+}
+
+pub struct Service<'a> {
+    pub kind: BackendKind,
+    pub meta: Meta<'a>,
+}
+
+/// In the order of hostnames. Templates that do not fit the service give none.
+pub fn of_service<'a>(
+    service: &Service<'_>,
+    generators: impl IntoIterator<Item = Generator<'a>>,
+    place: &Place,
+) -> Hostnames {
+    let selected = generators.into_iter().filter(|generator| service.is_selected(generator, place));
+    let mut hostnames: Vec<String> =
+        selected.filter_map(|generator| service.hostname(&generator.spec.template, place)).collect();
+    hostnames.sort();
+    hostnames.dedup();
+    let zone = || vec![Zone { name: service.zone().to_owned() }];
+    let items: Vec<Hostname> = hostnames.into_iter().map(|hostname| Hostname { hostname, zones: zone() }).collect();
+    Hostnames { total: items.len(), items: (!items.is_empty()).then_some(items) }
+}
+
+impl Service<'_> {
+    fn is_selected(&self, generator: &Generator<'_>, place: &Place) -> bool {
+        let selector = &generator.spec.selector;
+        let selector = match self.kind {
+            BackendKind::MeshService => &selector.mesh_service,
+            BackendKind::MeshExternalService => &selector.mesh_external_service,
+            BackendKind::MeshMultiZoneService => &selector.mesh_multi_zone_service,
+        };
+        let Some(selector) = selector else { return false };
+        match place {
+            Place::Zone { .. } => selector.matches(self.meta.labels),
+            Place::Global => self.is_selected_somewhere(selector, generator),
+        }
+    }
+
+    /// The same service is of the zone in its own zone, and of the global control plane in all others. A generator of
+    /// the global control plane is in all zones, one of a zone only there.
+    fn is_selected_somewhere(&self, selector: &LabelSelector, generator: &Generator<'_>) -> bool {
+        let generator = Meta { mesh: "", name: "", labels: generator.labels };
+        let origins: &[&str] = match (generator.origin(), generator.zone()) {
+            (Origin::Zone, Some(zone)) if self.meta.zone() == Some(zone) => &["zone"],
+            (Origin::Zone, Some(_)) => &["global"],
+            _ => &["zone", "global"],
+        };
+        origins.iter().any(|origin| {
+            let mut seen = self.meta.labels.clone();
+            seen.insert(labels::ORIGIN.to_owned(), (*origin).to_owned());
+            selector.matches(&seen)
+        })
+    }
+
+    fn hostname(&self, template: &str, place: &Place) -> Option<String> {
+        let own = match place {
+            Place::Zone { name } => name,
+            Place::Global => "",
+        };
+        let fields = BTreeMap::from([
+            ("Name", self.meta.name.to_owned()),
+            ("DisplayName", self.meta.display_name().to_owned()),
+            ("Namespace", self.meta.namespace().unwrap_or_default().to_owned()),
+            ("Mesh", self.meta.mesh.to_owned()),
+            ("Zone", self.meta.zone().unwrap_or(own).to_owned()),
+        ]);
+        Template::parse(template, &FUNCTIONS).ok()?.render(&fields, &label_of(self.meta.labels)).ok()
+    }
+
+    /// What has no label is from before there was one, when names began with the zone and a dot.
+    fn zone(&self) -> &str {
+        let name = self.meta.name;
+        self.meta.zone().unwrap_or_else(|| name.split_once('.').map_or(name, |(zone, _)| zone))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const WEB: [(&str, &str); 4] =
+        [("kuma.io/display-name", "web"), ("kuma.io/zone", "east"), ("kuma.io/origin", "zone"), ("team", "a")];
+
+    fn labels(pairs: &[(&str, &str)]) -> Labels {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn found(of: &[(&str, &str)], place: &Place, generators: &[(&[(&str, &str)], Value)]) -> Value {
+        let own = labels(of);
+        let meta = Meta { mesh: "default", name: "web-x4f2", labels: &own };
+        let generators: Vec<(Labels, HostnameGenerator)> = generators
+            .iter()
+            .map(|(pairs, spec)| (labels(pairs), serde_json::from_value(spec.clone()).unwrap()))
+            .collect();
+        let generators = generators.iter().map(|(labels, spec)| Generator { labels, spec: spec.clone() });
+        serde_json::to_value(of_service(&Service { kind: BackendKind::MeshService, meta }, generators, place)).unwrap()
+    }
+
+    fn generator(wanted: &[(&str, &str)], template: &str) -> Value {
+        json!({ "template": template, "selector": { "meshService": { "matchLabels": labels(wanted) } } })
+    }
+
+    fn zone() -> Place {
+        Place::Zone { name: "here".to_owned() }
+    }
+
+    #[test]
+    fn each_generator_that_selects_a_service_names_it_once() {
+        let generators = [
+            generator(&[("team", "a")], "{{ .DisplayName }}.{{ .Zone }}.mesh"),
+            generator(&[], r#"{{ label "team" }}.mesh"#),
+            generator(&[], "a.mesh"),
+            generator(&[("team", "b")], "other.mesh"),
+            generator(&[], r#"{{ label "missing" }}.mesh"#),
+            json!({ "template": "x.mesh", "selector": { "meshExternalService": {} } }),
+        ];
+        let generators = generators.map(|generator| (&[][..], generator));
+        let zones = json!([{ "name": "east" }]);
+        let items = json!([{ "hostname": "a.mesh", "zones": zones }, { "hostname": "web.east.mesh", "zones": zones }]);
+        assert_eq!(found(&WEB, &zone(), &generators), json!({ "total": 2, "items": items }));
+    }
+
+    #[test]
+    fn a_service_without_a_zone_is_of_this_one() {
+        let generators = [(&[][..], generator(&[], "{{ .Name }}.{{ .Zone }}"))];
+        assert_eq!(found(&[], &zone(), &generators)["items"][0]["hostname"], "web-x4f2.here");
+    }
+
+    #[test]
+    fn in_a_zone_labels_are_as_they_are() {
+        let generators = [(&[][..], generator(&[("kuma.io/origin", "global")], "web.mesh"))];
+        assert_eq!(found(&WEB, &zone(), &generators), json!({ "total": 0, "items": null }));
+    }
+
+    #[test]
+    fn the_global_control_plane_knows_how_zones_see_a_service() {
+        let (east, west) = (
+            &[("kuma.io/origin", "zone"), ("kuma.io/zone", "east")][..],
+            &[("kuma.io/origin", "zone"), ("kuma.io/zone", "west")][..],
+        );
+        let global = &[("kuma.io/origin", "global")][..];
+        for (by, seen_as, expected) in [
+            (global, "zone", 1),
+            (global, "global", 1),
+            (east, "zone", 1),
+            (east, "global", 0),
+            (west, "zone", 0),
+            (west, "global", 1),
+        ] {
+            let generators = [(by, generator(&[("kuma.io/origin", seen_as)], "web.mesh"))];
+            assert_eq!(found(&WEB, &Place::Global, &generators)["total"], expected, "{by:?} {seen_as}");
+        }
+    }
+}

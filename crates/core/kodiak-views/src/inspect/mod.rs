@@ -1,0 +1,62 @@
+//! Which policies are in force where, and what they come to: answers to questions about one mesh.
+//!
+//! ```text
+//!  MeshView --> rules: everything about a proxy, by kind
+//!           --> policies, routes: about the whole proxy, one inbound or one destination
+//!           --> layout: what there is at a proxy to ask about
+//! ```
+
+pub mod hostnames;
+pub mod layout;
+pub mod members;
+pub mod old;
+pub mod policies;
+mod reachable;
+pub mod routes;
+pub mod rules;
+mod shape;
+pub mod spiffe_id;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kodiak_model::{Kind, PolicyFacts, kinds::mesh::MeshServicesMode};
+use kodiak_rules::{Book, Matched, Proxy, Resources, Shadow};
+
+pub use reachable::{Destination, DestinationPort};
+pub use shape::{Origin, ResourceMeta};
+
+/// All of one mesh that is looked at.
+pub struct MeshView {
+    pub mode: MeshServicesMode,
+    /// The kinds of policies, in the order in which they are applied.
+    pub kinds: Vec<&'static Kind>,
+    pub book: Book,
+    pub resources: Resources,
+    pub proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
+    pub destinations: Vec<Destination>,
+    pub identities: Vec<spiffe_id::Identity>,
+}
+
+impl MeshView {
+    /// Policies name destinations by MeshService alone.
+    pub fn is_exclusive(&self) -> bool {
+        self.mode == MeshServicesMode::Exclusive
+    }
+
+    /// The policies that are in force at a proxy, kind by kind, of the kinds that are wanted.
+    fn in_force<'a>(
+        &'a self,
+        proxy: &'a Proxy,
+        wanted: impl Fn(PolicyFacts) -> bool + 'a,
+    ) -> impl Iterator<Item = (&'static Kind, PolicyFacts, Arc<Matched>)> + 'a {
+        let kinds = self.kinds.iter().filter_map(|kind| Some((*kind, kind.policy?)));
+        kinds
+            .filter(move |(_, facts)| wanted(*facts))
+            .map(|(kind, facts)| (kind, facts, self.book.matched_by(kind.name, proxy, Shadow::Ignored)))
+    }
+}
+
+/// A policy for the proxy as a whole: it speaks of neither callers nor destinations.
+fn is_for_whole_proxy(facts: PolicyFacts) -> bool {
+    !(facts.to || facts.from || facts.rules)
+}

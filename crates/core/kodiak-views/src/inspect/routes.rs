@@ -1,0 +1,66 @@
+//! The routes that calls to a destination take.
+
+use kodiak_model::{Kri, policy::ConfShape};
+use kodiak_rules::{
+    Proxy,
+    outbound::{self, ResourceRule},
+    route_hash,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{MeshView, Origin, shape::origins};
+
+#[derive(Debug, PartialEq, Serialize)]
+pub struct Routes {
+    pub routes: Vec<OfKind>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+pub struct OfKind {
+    pub kind: &'static str,
+    pub origins: Vec<Origin>,
+    pub rules: Vec<RouteRule>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+pub struct RouteRule {
+    /// The policy that the rule is from. Empty when the rule has no matches: then it may be from several.
+    pub kri: String,
+    /// `None`: takes all calls.
+    pub matches: Option<Value>,
+    pub conf: Value,
+}
+
+pub fn of_destination(view: &MeshView, proxy: &Proxy, destination: &Kri) -> Routes {
+    let routes = view.in_force(proxy, |facts| facts.to && facts.conf != ConfShape::Default);
+    let routes = routes.filter_map(|(kind, facts, matched)| {
+        let rules = outbound::rules(&matched.proxy, &view.resources);
+        let rule = outbound::find(&rules, destination)?;
+        let shown = if facts.conf == ConfShape::Routes { by_matches(rule) } else { whole(rule) };
+        Some(OfKind { kind: kind.name, origins: origins(rule.origins.iter().map(|entry| &entry.policy)), rules: shown })
+    });
+    Routes { routes: routes.collect() }
+}
+
+fn by_matches(rule: &ResourceRule) -> Vec<RouteRule> {
+    let confs = rule.confs.iter().map(|conf| conf.json().get("rules").and_then(Value::as_array));
+    let rules = confs.flatten().flatten();
+    rules
+        .map(|each| {
+            let matches = each.get("matches").cloned();
+            let origin = matches.as_ref().and_then(|matches| rule.by_matches.get(&route_hash(matches)));
+            let kri = origin.map(|entry| entry.policy.kri().to_string()).unwrap_or_default();
+            RouteRule { kri, matches, conf: default_of(each) }
+        })
+        .collect()
+}
+
+fn whole(rule: &ResourceRule) -> Vec<RouteRule> {
+    let confs = rule.confs.iter();
+    confs.map(|conf| RouteRule { kri: String::new(), matches: None, conf: default_of(conf.json()) }).collect()
+}
+
+fn default_of(rule: &Value) -> Value {
+    rule.get("default").cloned().unwrap_or_else(|| Value::Object(<_>::default()))
+}

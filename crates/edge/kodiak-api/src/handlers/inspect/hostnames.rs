@@ -1,0 +1,31 @@
+//! The names under which services are found.
+
+use axum::{http::StatusCode, response::Response};
+use kodiak_catalog::spec_of;
+use kodiak_model::{
+    Choice, Kind,
+    kinds::{dataplane::BackendKind, hostname_generator::HostnameGenerator},
+};
+use kodiak_rules::Meta;
+use kodiak_views::inspect::hostnames::{Generator, Service, of_service};
+
+use super::{Asked, answer, find_resource};
+use crate::{Api, ApiError};
+
+/// `<service>/{name}/_hostnames`
+pub(crate) async fn hostnames(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+    let title = "could not retrieve service";
+    let (snapshot, record) = find_resource(&api, kind, &asked, title)?;
+    let meta = Meta { mesh: &record.key.mesh, name: &record.key.name, labels: &record.labels };
+    let kind = Choice::<BackendKind>::parse(kind.name).known().expect("only services have this route");
+    let generators = snapshot.list("HostnameGenerator").filter_map(|generator| {
+        Some(Generator { labels: &generator.labels, spec: spec_of::<HostnameGenerator>(generator)? })
+    });
+    Ok(answer(&of_service(&Service { kind, meta }, generators, api.catalog().place())))
+}
+
+/// Whatever else somebody asks hostnames of.
+pub(crate) async fn no_hostnames(_: Api, _: Asked) -> Result<Response, ApiError> {
+    let title = r#"only "meshservices,meshexternalservices,meshmultizoneservices" are available for inspection"#;
+    Err(ApiError::new(StatusCode::BAD_REQUEST, title, "Resource is not valid"))
+}

@@ -1,0 +1,54 @@
+//! The proxies that something is about: those that a policy selects, and those behind a MeshService.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use kodiak_catalog::spec_of;
+use kodiak_model::{Kind, kinds::mesh_service::MeshService};
+use kodiak_rules::{Proxy, Shadow};
+use kodiak_views::inspect::{ResourceMeta, members};
+use serde::Serialize;
+
+use super::{Asked, NOT_FOUND, answer, find_resource, mesh};
+use crate::{
+    Api, ApiError,
+    list::{ListQuery, Page, next_query},
+};
+
+#[derive(Serialize)]
+struct Members {
+    total: usize,
+    items: Vec<ResourceMeta>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// `<policy>/{name}/_resources/dataplanes`. One that is only tried out shows whom it would be about.
+pub(crate) async fn of_policy(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+    let title = "Could not retrieve policy";
+    let (snapshot, record) = find_resource(&api, kind, &asked, title)?;
+    let policy = mesh::policy(kind, &record).ok_or_else(|| ApiError::not_found(title))?;
+    let view = api.meshes().view(&snapshot, &record.key.mesh);
+    let selected = view.book.selected(&policy, Shadow::Included);
+    page(&asked, selected.iter().filter_map(|name| view.proxies.get(name)))
+}
+
+/// `meshservices/{name}/_resources/dataplanes` and `meshservices/{name}/_dataplanes`
+pub(crate) async fn of_service(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+    let (snapshot, record) = find_resource(&api, kind, &asked, NOT_FOUND)?;
+    let service = spec_of::<MeshService>(&record).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
+    let view = api.meshes().view(&snapshot, &record.key.mesh);
+    page(&asked, view.proxies.values().filter(|proxy| members::is_member(&service, proxy)))
+}
+
+fn page<'a>(asked: &Asked, proxies: impl Iterator<Item = &'a Arc<Proxy>>) -> Result<Response, ApiError> {
+    let query = ListQuery::parse(&asked.query)?;
+    query.check(&asked.route)?;
+    let page = Page::of(&query, proxies.filter(|proxy| proxy.name.contains(query.name.as_str())));
+    let shown = |proxy: &Arc<Proxy>| ResourceMeta::new("Dataplane", &proxy.mesh, &proxy.name, &proxy.labels);
+    Ok(answer(&Members {
+        total: page.total,
+        items: page.items.into_iter().map(shown).collect(),
+        next: page.next.map(|offset| format!("{}?{}", asked.url, next_query(&asked.query, offset))),
+    }))
+}

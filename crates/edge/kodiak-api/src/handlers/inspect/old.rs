@@ -1,0 +1,61 @@
+//! The older questions about policies, which Kuma's command still asks.
+
+use std::collections::BTreeMap;
+
+use axum::response::Response;
+use kodiak_model::{Kind, ResourceKey};
+use kodiak_rules::Shadow;
+use kodiak_views::inspect::old::{self, Affected, Attachment, List};
+use serde_json::{Value, json};
+
+use super::{Asked, NOT_FOUND, answer, find, find_proxy, find_resource, mesh};
+use crate::{Api, ApiError, render};
+
+/// `<policy>/{name}/dataplanes`
+pub(crate) async fn affected(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+    let title = "Could not retrieve policy";
+    let (snapshot, record) = find_resource(&api, kind, &asked, title)?;
+    let policy = mesh::policy(kind, &record).ok_or_else(|| ApiError::not_found(title))?;
+    let view = api.meshes().view(&snapshot, &record.key.mesh);
+    let selected = view.book.selected(&policy, Shadow::Included);
+    let proxies = selected.iter().filter_map(|name| view.proxies.get(name));
+    let items: Vec<Affected> = proxies.map(|proxy| old::affected(&view, proxy)).collect();
+    Ok(answer(&List::from(items)))
+}
+
+/// `dataplanes/{name}/policies`: the policies themselves, by their kinds.
+pub(crate) async fn policies(api: Api, asked: Asked) -> Result<Response, ApiError> {
+    let (snapshot, key) = find(&api, &asked)?;
+    let view = api.meshes().view(&snapshot, &key.mesh);
+    let proxy = view.proxies.get(&*key.name).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
+    let mut matched: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for kind in &view.kinds {
+        for policy in &view.book.matched(kind.name, &proxy.name, Shadow::Ignored).proxy {
+            let key = ResourceKey::in_mesh(kind.name, &policy.mesh, &policy.name);
+            let Some(record) = snapshot.get(&key) else { continue };
+            let shown = serde_json::from_str(&render::resource(kind, record)).expect("resources are shown as JSON");
+            matched.entry(kind.name).or_default().push(shown);
+        }
+    }
+    Ok(answer(&match old::affected(&view, proxy) {
+        Affected::SidecarDataplane { attachments, .. } => {
+            let entry = |attachment: Attachment| {
+                let mut entry = json!(attachment);
+                entry["matchedPolicies"] = json!(matched);
+                entry
+            };
+            let items: Vec<Value> =
+                if matched.is_empty() { Vec::new() } else { attachments.into_iter().map(entry).collect() };
+            json!({ "kind": "SidecarDataplane", "total": items.len(), "items": items })
+        }
+        Affected::MeshGatewayDataplane { gateway, .. } => {
+            json!({ "kind": "MeshGatewayDataplane", "gateway": gateway, "policies": matched })
+        }
+    }))
+}
+
+/// `dataplanes/{name}/rules`
+pub(crate) async fn old_rules(api: Api, asked: Asked) -> Result<Response, ApiError> {
+    let (view, proxy) = find_proxy(&api, &asked)?;
+    Ok(answer(&old::rules(&view, &proxy)))
+}
