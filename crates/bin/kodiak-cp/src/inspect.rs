@@ -64,7 +64,7 @@ impl Inspector {
 
     fn config_of(&self, proxy: &ProxyKey, ask: ConfigAsked) -> Result<Config, Trouble> {
         let published = self.registry.snapshot(proxy).filter(|_| ask == ConfigAsked::default());
-        let Some(published) = published else { return self.offline.config(proxy, ask) };
+        let Some(published) = published else { return self.offline.config_of(proxy, ask) };
         let xds = shown::config(&published).map_err(|error| Trouble::Broken(error.to_string()))?;
         Ok(Config { xds, diff: None })
     }
@@ -103,7 +103,7 @@ impl Proxies for Inspector {
 
     fn diff(&self, mesh: String, planned: Vec<(ResourceKey, Option<Record>)>) -> Asking<Value> {
         let inspector = self.clone();
-        Box::pin(async move { inspector.work(move |inspector| inspector.offline.diff(&mesh, &planned)).await })
+        Box::pin(async move { inspector.work(move |inspector| inspector.offline.diff_of(&mesh, &planned)).await })
     }
 
     fn ask(&self, proxy: ProxyKey, question: Question) -> Asking<Bytes> {

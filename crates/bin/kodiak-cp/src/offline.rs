@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kodiak_api::inspect::{Config, ConfigAsked, Trouble};
+use axum::body::Bytes;
+use kodiak_api::inspect::{Asking, Config, ConfigAsked, Proxies, Question, Status, Trouble};
 use kodiak_catalog::spec_of;
 use kodiak_engine::{Settings, difference::Difference, offline::World, patch, shown};
 use kodiak_envoy::json;
@@ -27,7 +28,7 @@ impl Offline {
         Self { store, settings }
     }
 
-    pub fn config(&self, proxy: &ProxyKey, ask: ConfigAsked) -> Result<Config, Trouble> {
+    pub(crate) fn config_of(&self, proxy: &ProxyKey, ask: ConfigAsked) -> Result<Config, Trouble> {
         let stored = self.store.snapshot();
         let now = |shadow| shown::config(&*self.set(&stored, proxy, shadow)?).map_err(|error| broken(&error));
         let xds = now(if ask.shadow { Shadow::Included } else { Shadow::Ignored })?;
@@ -45,7 +46,7 @@ impl Offline {
     }
 
     /// What all proxies of a mesh have, beside what they would have.
-    pub fn diff(&self, mesh: &str, planned: &[(ResourceKey, Option<Record>)]) -> Result<Value, Trouble> {
+    pub(crate) fn diff_of(&self, mesh: &str, planned: &[(ResourceKey, Option<Record>)]) -> Result<Value, Trouble> {
         let stored = self.store.snapshot();
         let settings = self.settings.clone();
         let mut world = World::new(settings, mesh, changes::of_mesh(&stored, mesh)).map_err(Trouble::Faults)?;
@@ -88,6 +89,27 @@ impl Offline {
         }
         let unchanged = proxies.len() - changed.len() - faults.len();
         Ok(json!({ "proxies": changed, "unchanged": unchanged, "bytes": bytes, "faults": faults }))
+    }
+}
+
+/// For an API beside which no proxies are connected.
+impl Proxies for Offline {
+    fn config(&self, proxy: ProxyKey, ask: ConfigAsked) -> Asking<Config> {
+        let found = self.config_of(&proxy, ask);
+        Box::pin(async { found })
+    }
+
+    fn diff(&self, mesh: String, planned: Vec<(ResourceKey, Option<Record>)>) -> Asking<Value> {
+        let found = self.diff_of(&mesh, &planned);
+        Box::pin(async { found })
+    }
+
+    fn ask(&self, _: ProxyKey, _: Question) -> Asking<Bytes> {
+        Box::pin(async { Err(Trouble::NeverConnected) })
+    }
+
+    fn status(&self, _: &ProxyKey) -> Option<Status> {
+        None
     }
 }
 

@@ -6,7 +6,7 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod insights;
-pub mod policy_status;
 pub mod inspect;
+pub mod policy_status;
 pub mod rollout;
 pub mod vips;

@@ -65,7 +65,6 @@ fn expected(method: &str, path: &str) -> Option<Least> {
         | "meshservices"
         | "meshexternalservices"
         | "meshmultizoneservices"
-        | "meshgateways"
         | "hostnamegenerators"
         | "meshidentities"
         | "meshtrusts"

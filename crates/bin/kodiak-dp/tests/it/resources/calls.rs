@@ -24,8 +24,10 @@ fn fixed(service: &str, address: &str) -> Cluster {
         port: port.parse().unwrap(),
         weight: 1,
         tags: Arc::default(),
+        ..Endpoint::default()
     };
-    let assignment = Assignment { cluster: service.into(), endpoints: [endpoint].into() };
+    let assignment =
+        Assignment { cluster: service.into(), endpoints: [endpoint].into(), overprovisioning_factor: None };
     Cluster {
         cluster_discovery_type: Some(ClusterDiscoveryType::Type(DiscoveryType::Static.into())),
         eds_cluster_config: None,

@@ -70,7 +70,12 @@ fn carried(rules: &str, carrier: Carrier) -> Carrier {
 }
 
 fn routes(rules: &str) -> Vec<Route> {
-    let http = Http { manager: HttpConnectionManager::default(), routes: vec![catch_all()], filters: Vec::new() };
+    let http = Http {
+        manager: HttpConnectionManager::default(),
+        routes: vec![catch_all()],
+        filters: Vec::new(),
+        network_filters: Vec::new(),
+    };
     match carried(rules, Carrier::Http(Box::new(http))) {
         Carrier::Http(http) => http.routes,
         Carrier::Tcp(_) => unreachable!("it was HTTP"),

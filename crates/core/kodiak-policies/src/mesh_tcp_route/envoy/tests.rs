@@ -95,6 +95,7 @@ fn backends_are_what_is_written() {
 #[test]
 fn requests_are_not_touched() {
     let manager = HttpConnectionManager::default();
-    let http = Carrier::Http(Box::new(Http { manager, routes: Vec::new(), filters: Vec::new() }));
+    let http =
+        Carrier::Http(Box::new(Http { manager, routes: Vec::new(), filters: Vec::new(), network_filters: Vec::new() }));
     assert_eq!(carried(conf("[{kind: MeshService, name: database-v2}]"), http.clone()), http);
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use kodiak_model::Protocol;
-use kodiak_policies::mesh_traffic_permission::{MeshTrafficPermission, Permissions};
+use kodiak_model::policy::Conf;
+use kodiak_policies::{Entry, Source};
 use kodiak_xds::input::{
-    Accept, Assignment, Endpoint, Inbound, OutboundCluster, OutboundListener, Passthrough, Shape, Tags,
+    Accept, Assignment, Carried, Endpoint, Inbound, OutboundCluster, OutboundListener, Passthrough, Shape, Tags,
 };
 use kodiak_xds::{encode, endpoints, inbound, outbound, passthrough};
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
@@ -43,8 +44,12 @@ fn caller(protocol: Protocol, mtls: bool) -> Proxy {
         address: "240.0.0.1".to_owned(),
         port: 80,
         tags: Arc::new(tags("backend")),
+        mesh: "default".into(),
         cluster: "backend".into(),
         protocol,
+        carried: Carried::by(protocol),
+        confs: Arc::default(),
+        backends: Arc::default(),
         bind: false,
         shape: SHAPE,
     });
@@ -53,6 +58,7 @@ fn caller(protocol: Protocol, mtls: bool) -> Proxy {
         mesh: "default".into(),
         tags: Arc::new(tags("backend")),
         mtls,
+        confs: Arc::default(),
     });
     let at = Endpoint {
         priority: 0,
@@ -61,8 +67,13 @@ fn caller(protocol: Protocol, mtls: bool) -> Proxy {
         port: 80,
         weight: 1,
         tags: Arc::new(tags("backend")),
+        ..Endpoint::default()
     };
-    let assignment = endpoints::assignment(&Assignment { cluster: "backend".into(), endpoints: [at].into() });
+    let assignment = endpoints::assignment(&Assignment {
+        cluster: "backend".into(),
+        endpoints: [at].into(),
+        overprovisioning_factor: None,
+    });
     let mut resources = ResourceSet::default();
     insert_passthrough(&mut resources);
     resources.insert(TypeUrl::Listener, encode(&listener.name, &listener));
@@ -73,9 +84,11 @@ fn caller(protocol: Protocol, mtls: bool) -> Proxy {
 
 /// `backend` lets in `web`, and nobody else.
 fn callee(protocol: Protocol, accept: Accept) -> Proxy {
-    let rule =
-        json!({ "default": { "allow": [{ "spiffeID": { "type": "Exact", "value": "spiffe://default/web" } }] } });
-    let policy: MeshTrafficPermission = serde_json::from_value(json!({ "rules": [rule] })).unwrap();
+    let only_web = Entry {
+        policy: "only-web".into(),
+        source: Source::Matches(Vec::new()),
+        conf: Conf::new(json!({ "allow": [{ "spiffeID": { "type": "Exact", "value": "spiffe://default/web" } }] })),
+    };
     let input = Inbound {
         mesh: "default".into(),
         address: "10.0.0.5".to_owned(),
@@ -87,7 +100,7 @@ fn callee(protocol: Protocol, accept: Accept) -> Proxy {
         protocol,
         tags: tags("backend"),
         accept,
-        permissions: Arc::new(Permissions::of(&[("only-web", &policy)])),
+        entries: Arc::new([("MeshTrafficPermission", vec![only_web])].into()),
         shape: SHAPE,
     };
     let (listener, cluster) = (inbound::listener(&input), inbound::cluster(&input));
