@@ -136,7 +136,7 @@ impl Engine {
             Change::Dataplane { key, dataplane } => {
                 self.mesh(&key.mesh, touched).set_dataplane(&key.name, dataplane.as_ref());
             }
-            Change::Policy { mesh, key, policy } => self.mesh(&mesh, touched).set_policy(&key, policy),
+            Change::Policy { mesh, key, policy } => self.mesh(&mesh, touched).set_policy(&key, policy.as_ref()),
             Change::Connected { key, metadata } => self.mesh(&key.mesh, touched).connect(&key.name, metadata),
             Change::Disconnected { key } => self.mesh(&key.mesh, touched).disconnect(&key.name),
             Change::Tick => {

@@ -142,18 +142,18 @@ impl Mesh {
         }
     }
 
-    pub(crate) fn set_policy(&mut self, key: &PolicyKey, policy: Option<Arc<Policy>>) {
-        let old = match &policy {
+    pub(crate) fn set_policy(&mut self, key: &PolicyKey, policy: Option<&Arc<Policy>>) {
+        let old = match policy {
             Some(new) => self.policies.insert(key.clone(), new.clone()),
             None => self.policies.remove(key),
         };
-        if old == policy {
+        if old.as_ref() == policy {
             return;
         }
-        let says = |about: fn(&Policy) -> bool| old.iter().chain(&policy).any(|policy| about(policy));
+        let says = |about: fn(&Policy) -> bool| old.iter().chain(policy).any(|policy| about(policy));
         let inbounds = says(|policy| !policy.body.from.is_empty() || !policy.body.rules.is_empty());
         let calls = says(|policy| !policy.body.to.is_empty());
-        let concerned = self.book.set_policy(key, policy.clone());
+        let concerned = self.book.set_policy(key, policy.cloned());
         let concerned = concerned.into_iter().filter(|name| self.proxies.contains_key(name));
         if inbounds {
             self.dirt.proxies.extend(concerned);
@@ -162,7 +162,9 @@ impl Mesh {
         }
         if calls {
             let targets = self.dirt.policies.entry(key.clone()).or_default();
-            old.iter().chain(&policy).for_each(|policy| targets.extend(Targets::of(policy)));
+            for policy in old.iter().chain(policy) {
+                targets.extend(Targets::of(policy));
+            }
         }
         self.dirt.routes |= says(|policy| policy.kind.name == MESH_HTTP_ROUTE);
     }
@@ -250,7 +252,9 @@ impl Mesh {
             }
             if !said.is_empty() {
                 class.rules = Arc::new(rules_of(&key.policies, &self.resources, &self.policies));
-                said.into_iter().for_each(|(_, targets)| touched.extend(targets.clone()));
+                for (_, targets) in said {
+                    touched.extend(targets.clone());
+                }
             }
             let touched = match &touched {
                 Targets::All => Touched::All,

@@ -57,7 +57,7 @@ impl World {
         });
         let changes: Vec<Change> = changes.collect();
         let outcome = self.engine.apply(changes, &Placeholders, TIME);
-        let mut changed: BTreeSet<ProxyKey> = outcome.proxies.into_iter().map(|updated| updated.key).collect();
+        let mut proxies: BTreeSet<ProxyKey> = outcome.proxies.into_iter().map(|updated| updated.key).collect();
         let services = outcome.services.into_iter().find(|(mesh, _)| *mesh == self.mesh);
         if let Some((mesh, services)) = services {
             // Nothing is forgotten here: that is for the one who keeps the addresses.
@@ -66,9 +66,9 @@ impl World {
             self.vips = Arc::new(vips);
             let outcome =
                 self.engine.apply([Change::Vips { mesh, vips: Some(self.vips.clone()) }], &Placeholders, TIME);
-            changed.extend(outcome.proxies.into_iter().map(|updated| updated.key));
+            proxies.extend(outcome.proxies.into_iter().map(|updated| updated.key));
         }
-        Ok(changed)
+        Ok(proxies)
     }
 
     /// The last good set of a proxy that was connected.

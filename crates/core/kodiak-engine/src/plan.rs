@@ -45,7 +45,7 @@ pub(crate) enum Touched<'a> {
 }
 
 impl Touched<'_> {
-    pub(crate) fn has(&self, service: &str) -> bool {
+    pub(crate) fn has(self, service: &str) -> bool {
         match self {
             Self::All => true,
             Self::Services(names) => names.contains(service),

@@ -17,6 +17,13 @@ pub fn kinds() -> &'static Kinds {
     &KINDS
 }
 
+/// The policies that change what proxies get, by the names of their kinds. The others are stored and checked only.
+pub fn in_force() -> &'static [&'static str] {
+    static NAMES: LazyLock<Vec<&'static str>> =
+        LazyLock::new(|| kodiak_policies::in_force().iter().map(|policy| policy.kind().name).collect());
+    &NAMES
+}
+
 /// Splits a document into its envelope and its spec, whatever its kind.
 pub fn draft(document: Value) -> Result<Draft, Problems> {
     Draft::from_value(document, |name| kinds().by_name(name).map(|kind| kind.shape))

@@ -83,6 +83,9 @@ pub struct Outbound<'a> {
     pub backends: &'a Backends,
 }
 
+/// How clusters begin that never exist: connections that lead there are closed.
+pub const NOWHERE: &str = "unresolved:";
+
 /// A destination that a route leads to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Backend {

@@ -185,6 +185,8 @@ fn of_members(kind: &'static Kind, one: &str, add: &mut impl FnMut(Method, &str,
         get("_resources/dataplanes", summary, Content::Names, boxed!(inspect::policy_members));
         let summary = format!("The proxies that a {name} selects, in an older form.");
         get("dataplanes", summary, Content::Object, boxed!(inspect::affected));
+        let summary = format!("On how many proxies a {name} is in force; where it is not, and why.");
+        get("_status", summary, Content::Object, boxed!(inspect::policy_status));
     }
     if name == "MeshService" {
         for last in ["_resources/dataplanes", "_dataplanes"] {

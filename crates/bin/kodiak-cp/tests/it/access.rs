@@ -24,6 +24,10 @@ fn expected(method: &str, path: &str) -> Option<Least> {
         ["meshes", "{mesh}", "dataplanes", "{name}", "_config" | "_status" | "xds"] => {
             return (method == "get").then_some(Least::Admin);
         }
+        ["meshes", "{mesh}", "_diff"] => return (method == "post").then_some(Least::Admin),
+        ["meshes", "{mesh}", "_policies"] | ["meshes", "{mesh}", _, "{name}", "_status"] => {
+            return (method == "get").then_some(Least::Anyone);
+        }
         // Refused, whatever it is.
         ["meshes", "{mesh}", "{service}", "{name}", "_hostnames"] => {
             return (method == "get").then_some(Least::Anyone);

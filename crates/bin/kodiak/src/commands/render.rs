@@ -103,23 +103,19 @@ pub(crate) fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
 /// As the control plane would store it. `None` for what proxies do not depend on.
 fn change(resource: &Checked, zone: &str, exclusive: bool) -> Result<Option<Change>, serde_json::Error> {
     let (mesh, name): (Arc<str>, Arc<str>) = (resource.mesh.as_str().into(), resource.name.as_str().into());
-    Ok(Some(match resource.kind.name {
-        "Dataplane" => {
-            let mut dataplane: Dataplane = language::decode(&resource.spec)?;
-            dataplane.set_zone_tag(zone, exclusive);
-            dataplane.on_create();
-            let labels = Arc::new(resource.labels.clone());
-            let proxy = Proxy { mesh: mesh.clone(), name: name.clone(), labels, dataplane: Arc::new(dataplane) };
-            Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: Some(Arc::new(proxy)) }
-        }
-        _ => {
-            let Some(facts) = &resource.kind.policy else { return Ok(None) };
-            let (kind, labels) = (resource.kind, Arc::new(resource.labels.clone()));
-            let body = Body::read(facts, &serde_json::from_str(&resource.spec)?)?;
-            let policy = Policy { kind, mesh: mesh.clone(), name: name.clone(), labels, body };
-            Change::Policy { mesh, key: (kind.name, name), policy: Some(Arc::new(policy)) }
-        }
-    }))
+    let labels = Arc::new(resource.labels.clone());
+    if resource.kind.name == "Dataplane" {
+        let mut dataplane: Dataplane = language::decode(&resource.spec)?;
+        dataplane.set_zone_tag(zone, exclusive);
+        dataplane.on_create();
+        let proxy = Proxy { mesh: mesh.clone(), name: name.clone(), labels, dataplane: Arc::new(dataplane) };
+        return Ok(Some(Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: Some(Arc::new(proxy)) }));
+    }
+    let Some(facts) = &resource.kind.policy else { return Ok(None) };
+    let kind = resource.kind;
+    let body = Body::read(facts, &serde_json::from_str(&resource.spec)?)?;
+    let policy = Policy { kind, mesh: mesh.clone(), name: name.clone(), labels, body };
+    Ok(Some(Change::Policy { mesh, key: (kind.name, name), policy: Some(Arc::new(policy)) }))
 }
 
 /// What a proxy says of itself that says as little as can be.

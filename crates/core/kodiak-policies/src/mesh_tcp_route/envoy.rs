@@ -8,7 +8,7 @@ use kodiak_envoy::envoy::extensions::filters::network::tcp_proxy::v3::tcp_proxy:
 use kodiak_model::BackendRef;
 
 use crate::routes::{Split, splits};
-use crate::target::{Carrier, Outbound};
+use crate::target::{Carrier, NOWHERE, Outbound};
 
 /// Without backends, connections go to the destination itself.
 pub(super) fn apply(written: &[BackendRef], outbound: &mut Outbound<'_>) {
@@ -26,7 +26,7 @@ pub(super) fn apply(written: &[BackendRef], outbound: &mut Outbound<'_>) {
 /// A cluster that never exists, so that Envoy closes the connections: the destination itself is not where they were sent.
 /// It says in logs who was looked for. No service can have its name: those have no colon.
 fn nowhere(first: &BackendRef) -> String {
-    format!("unresolved:{}", first.name.as_deref().unwrap_or_default())
+    format!("{NOWHERE}{}", first.name.as_deref().unwrap_or_default())
 }
 
 fn cluster_weight(split: &Split<'_>) -> ClusterWeight {

@@ -91,6 +91,11 @@ impl Book {
         concerned
     }
 
+    /// All policies, in the order of their kinds and names.
+    pub fn policies(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        self.policies.values().map(|filed| &filed.policy)
+    }
+
     pub fn set_proxy(&mut self, name: &Arc<str>, proxy: Option<Arc<Proxy>>) {
         let gateway = proxy.as_ref().and_then(|proxy| gateway::of(proxy, self.gateways.values())).cloned();
         self.place(name, proxy.map(|proxy| (proxy, gateway)));

@@ -188,14 +188,13 @@ fn described(target: &TargetRef, policy: &Policy) -> String {
     let name = target.name.as_deref().unwrap_or_default();
     let (tags, labels) = (pairs(target.tags.as_ref()), pairs(target.labels.as_ref()));
     let mut text = match target.known_kind() {
-        None | Some(TargetKind::Mesh) => "in reach".to_owned(),
         Some(TargetKind::MeshSubset) => format!("tagged {tags}"),
         Some(TargetKind::MeshService) => format!("tagged kuma.io/service={name}"),
         Some(TargetKind::MeshServiceSubset) if tags.is_empty() => format!("tagged kuma.io/service={name}"),
         Some(TargetKind::MeshServiceSubset) => format!("tagged kuma.io/service={name}, {tags}"),
         Some(TargetKind::Dataplane) if !name.is_empty() => format!("called {name:?}"),
         Some(TargetKind::Dataplane) if !labels.is_empty() => format!("labelled {labels}"),
-        Some(TargetKind::Dataplane) => "in reach".to_owned(),
+        None | Some(TargetKind::Mesh | TargetKind::Dataplane) => "in reach".to_owned(),
         Some(TargetKind::MeshGateway) => format!("of the gateway {name:?}"),
         Some(TargetKind::MeshHTTPRoute) => format!("selected by the route {name:?}"),
         Some(TargetKind::MeshExternalService | TargetKind::MeshMultiZoneService) => "meant by this kind".to_owned(),

@@ -1,9 +1,6 @@
 //! Whether anything would be different without a policy.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_rules::{Matched, Policy, Shadow, inbound, outbound, precedence, subset};
 
@@ -25,28 +22,27 @@ pub(super) fn find(policy: &Arc<Policy>, proxies: &BTreeSet<Arc<str>>, context: 
             None => alike.push((matched, 1)),
         }
     }
-    let (mut followed, mut stronger, mut ignored) = (0, BTreeMap::new(), BTreeMap::new());
+    let (mut followed, mut stronger, mut ignored) = (0, BTreeSet::new(), BTreeSet::new());
     for (matched, count) in &alike {
         let ruled_out = ruled_out(policy, matched);
         if !ruled_out.is_empty() {
-            ignored.extend(ruled_out.iter().map(|other| (other.kri().to_string(), ())));
+            ignored.extend(ruled_out.iter().map(|other| other.kri().to_string()));
         } else if matters(policy, matched, context) {
             followed += count;
         } else {
             let winners = matched.proxy.iter().filter(|other| precedence(policy, other).is_lt());
-            stronger.extend(winners.map(|other| (other.kri().to_string(), ())));
+            stronger.extend(winners.map(|other| other.kri().to_string()));
         }
     }
-    let names = |map: BTreeMap<String, ()>| map.into_keys().collect::<Vec<_>>();
     let mut reasons = Vec::new();
     if followed == 0 && !stronger.is_empty() {
         let message = "stronger policies say something else wherever it says something".to_owned();
-        reasons.push(Reason { reason: Why::Overridden, message, path: None, policies: names(stronger) });
+        reasons.push(Reason { reason: Why::Overridden, message, path: None, policies: stronger.into_iter().collect() });
     }
     if !ignored.is_empty() {
         let message = "its `from` does not count at inbounds where another policy has `rules`".to_owned();
         let path = (followed > 0).then(|| "spec.from".to_owned());
-        reasons.push(Reason { reason: Why::Ignored, message, path, policies: names(ignored) });
+        reasons.push(Reason { reason: Why::Ignored, message, path, policies: ignored.into_iter().collect() });
     }
     Found { followed, reasons }
 }

@@ -17,6 +17,7 @@ use kodiak_envoy::envoy::config::core::v3::{ConfigSource, config_source::ConfigS
 use kodiak_envoy::envoy::config::endpoint::v3::ClusterLoadAssignment;
 use kodiak_envoy::envoy::config::listener::v3::Listener;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::Secret;
+use kodiak_policies::target::NOWHERE;
 use kodiak_xds_stream::TypeUrl;
 
 /// What one resource needs from others, what it occupies, and what is wrong with it alone.
@@ -76,7 +77,9 @@ impl Links {
     }
 
     fn need(&mut self, kind: TypeUrl, name: &str) {
-        self.needs.push((kind, name.into()));
+        if !name.starts_with(NOWHERE) {
+            self.needs.push((kind, name.into()));
+        }
     }
 
     fn fault(&mut self, fault: String) {

@@ -15,6 +15,14 @@ pub(super) fn about_proxies() -> Vec<Route> {
     let path = |last: &str| format!("/meshes/{{mesh}}/{}/{{name}}/{last}", dataplane.path);
     vec![
         route(
+            Method::GET,
+            "/meshes/{mesh}/_policies",
+            Need::ReadAny,
+            "All policies of a mesh: on how many proxies each is in force; where it is not, and why.",
+            Content::Object,
+            inspect::policy_statuses,
+        ),
+        route(
             Method::POST,
             "/meshes/{mesh}/_diff",
             Need::ConfigDump,
