@@ -162,8 +162,8 @@ mod tests {
                 }
                 (Op::Remove, Value::Object(map)) => drop(map.remove(&key).unwrap()),
                 (Op::Add, Value::Object(map)) => drop(map.insert(key, value.clone())),
-                (Op::Remove, Value::Array(list)) => drop(list.remove(key.parse().unwrap())),
-                (Op::Add, Value::Array(list)) => list.insert(key.parse().unwrap(), value.clone()),
+                (Op::Remove, Value::Array(items)) => drop(items.remove(key.parse().unwrap())),
+                (Op::Add, Value::Array(items)) => items.insert(key.parse().unwrap(), value.clone()),
                 (_, other) => panic!("{other} has nothing below it"),
             }
         }
