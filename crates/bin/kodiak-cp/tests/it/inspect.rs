@@ -109,16 +109,29 @@ async fn questions_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn policies_that_are_tried_out_are_not_passed_over_in_silence() {
+async fn policies_that_are_tried_out_show_in_what_would_be_and_not_in_what_is() {
     let cp = TestControlPlane::start().await;
     put_dataplane(&cp, "web-1").await;
     put_insight(&cp, "web-1", &json!({})).await;
-    put_permission(&cp, "tried", &json!({ "kuma.io/effect": "shadow" }), &json!({ "kind": "Mesh" })).await;
+    let rule = json!({ "default": { "connectionTimeout": "77s" } });
+    let tried = json!({
+        "type": "MeshTimeout", "mesh": "default", "name": "tried", "labels": { "kuma.io/effect": "shadow" },
+        "spec": { "targetRef": { "kind": "Dataplane" }, "rules": [rule] },
+    });
+    assert_eq!(cp.put("/meshes/default/meshtimeouts/tried", &tried).await.status, StatusCode::CREATED);
     let path = "/meshes/default/dataplanes/web-1/_config";
-    let shadow = cp.get(&format!("{path}?shadow=true")).await;
-    assert_eq!(shadow.status, StatusCode::BAD_REQUEST, "{}", shadow.text);
-    assert!(shadow.json()["detail"].as_str().unwrap().contains("not tried out yet"), "{}", shadow.text);
-    assert_eq!(cp.get(path).await.status, StatusCode::OK);
+    let timeout = "/xds/type.googleapis.com~1envoy.config.cluster.v3.Cluster/localhost:8080/connectTimeout";
+    let is = cp.get(&format!("{path}?include=diff")).await.json();
+    assert_eq!((is.pointer(timeout).unwrap(), &is["diff"]), (&json!("10s"), &json!([])));
+    let would_be = cp.get(&format!("{path}?shadow=true&include=diff")).await.json();
+    assert_eq!(would_be.pointer(timeout).unwrap(), "77s");
+    let at_first = timeout.strip_prefix("/xds").unwrap();
+    let diff = would_be["diff"].as_array().unwrap().iter().filter(|operation| operation["path"] == at_first);
+    let diff: Vec<_> = diff.map(|operation| (operation["op"].clone(), operation["value"].clone())).collect();
+    let expected = [("test", "10s"), ("remove", "10s"), ("add", "77s")];
+    assert_eq!(diff, expected.map(|(op, value)| (json!(op), json!(value))));
+    let status = cp.get("/meshes/default/meshtimeouts/tried/_status").await.json();
+    assert_eq!((&status["state"], &status["reasons"][0]["reason"]), (&json!("NotInForce"), &json!("Shadow")));
 }
 
 #[tokio::test]
@@ -133,12 +146,17 @@ async fn policies_stand_at_their_inbounds_and_the_closer_one_comes_last() {
     put_permission(&cp, "d-tried", &json!({ "kuma.io/effect": "shadow" }), &json!({ "kind": "Mesh" })).await;
     let found = cp.get("/meshes/default/dataplanes/web-1/_matches").await.json();
     let names = |inbound: usize| {
-        let origins = found["inbounds"][inbound]["policies"][0]["origins"].as_array().unwrap();
+        let kinds = found["inbounds"][inbound]["policies"].as_array().unwrap();
+        let permissions = kinds.iter().find(|of_kind| of_kind["kind"] == "MeshTrafficPermission").unwrap();
+        let origins = permissions["origins"].as_array().unwrap();
         origins.iter().map(|origin| origin["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(found["inbounds"][1]["inbound"]["name"], "metrics");
     assert_eq!((names(0), names(1)), (vec!["b-all".to_owned()], vec!["b-all".to_owned(), "a-metrics".to_owned()]));
-    assert_eq!(found["inbounds"][0]["policies"][0]["origins"][0]["kri"], "kri_mtp_default_default__b-all_");
+    // Timeouts come first, from the policies that a mesh is made with.
+    let timeouts = &found["inbounds"][0]["policies"][0];
+    assert_eq!((&timeouts["kind"], timeouts["origins"].as_array().unwrap().len()), (&json!("MeshTimeout"), 1));
+    assert_eq!(timeouts["origins"][0]["kri"], "kri_mt_default_default__mesh-timeout-all-default_");
 }
 
 #[tokio::test]
