@@ -18,7 +18,6 @@ pub mod egress;
 #[cfg(test)]
 mod fixtures;
 pub mod gateway;
-mod hash;
 pub mod inbound;
 mod matched;
 pub mod merge;
@@ -36,7 +35,7 @@ mod tags;
 
 pub use book::Book;
 pub use gateway::Gateway;
-pub use hash::route_hash;
+pub use kodiak_model::route_hash;
 pub use matched::Matched;
 pub use meta::{Meta, Origin, Role};
 pub use policy::{Policy, Proxy};

@@ -7,7 +7,7 @@ use std::{
 
 use kodiak_model::{Kind, Kri, Labels, PortSection};
 
-use crate::Policy;
+use crate::{Policy, Routes};
 
 /// Something that an item of `to` can mean.
 #[derive(Debug, Clone)]
@@ -36,8 +36,7 @@ type Shelf = (&'static str, Arc<str>, String, String);
 pub struct Resources {
     all: BTreeMap<Kri, Arc<Resource>>,
     by_label: BTreeMap<Shelf, BTreeSet<Kri>>,
-    /// By mesh and display name.
-    routes: BTreeMap<(Arc<str>, String), BTreeMap<Kri, Arc<Policy>>>,
+    routes: Routes,
     kinds: BTreeMap<&'static str, &'static Kind>,
 }
 
@@ -61,9 +60,8 @@ impl Resources {
     pub fn insert_route(&mut self, route: Arc<Policy>) {
         let Policy { kind, mesh, name, labels, .. } = &*route;
         let (mesh, name, labels) = (mesh.clone(), name.clone(), labels.clone());
-        self.insert(Resource { kind, mesh: mesh.clone(), name, labels, ports: Vec::new() });
-        let display_name = route.meta().display_name().to_owned();
-        self.routes.entry((mesh, display_name)).or_default().insert(route.kri(), route);
+        self.insert(Resource { kind, mesh, name, labels, ports: Vec::new() });
+        self.routes.insert(route);
     }
 
     pub fn by_kri(&self, kri: &Kri) -> Option<&Arc<Resource>> {
@@ -83,7 +81,7 @@ impl Resources {
 
     /// The route with this display name, of whichever zone and namespace.
     pub fn route(&self, mesh: &str, display_name: &str) -> Option<&Arc<Policy>> {
-        self.routes.get(&(mesh.into(), display_name.to_owned()))?.values().next()
+        self.routes.find(mesh, display_name)
     }
 
     /// A kind of which there is at least one resource.

@@ -2,6 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use kodiak_model::policy::Conf;
+use serde_json::Value;
+
 use crate::Policy;
 
 /// MeshHTTPRoutes. Zones and namespaces do not count: what is meant is the first of that name.
@@ -35,4 +38,10 @@ impl FromIterator<Arc<Policy>> for Routes {
         routes.into_iter().for_each(|route| all.insert(route));
         all
     }
+}
+
+/// The matches of each rule of a route.
+pub(crate) fn matches(conf: &Conf) -> impl Iterator<Item = &Value> {
+    let rules = conf.json().get("rules").and_then(Value::as_array);
+    rules.into_iter().flatten().filter_map(|rule| rule.get("matches"))
 }

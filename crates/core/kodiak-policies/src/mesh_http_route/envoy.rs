@@ -7,14 +7,11 @@ mod tests;
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use kodiak_envoy::envoy::config::route::v3::route_action::{ClusterSpecifier, HostRewriteSpecifier};
 use kodiak_envoy::envoy::config::route::v3::weighted_cluster::ClusterWeight;
 use kodiak_envoy::envoy::config::route::v3::{RedirectAction, Route, RouteAction, WeightedCluster, route};
-use kodiak_model::{BackendRef, Protocol};
+use kodiak_model::{BackendRef, Protocol, route_hash};
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 
 use super::{Match, Rule, RuleConf};
 use crate::routes::{Split, splits};
@@ -59,10 +56,9 @@ impl Rules {
     }
 }
 
-/// Base64 of a hash of what the rule matches. Policies, metrics and access logs know the route by it.
+/// A hash of what the rule matches. Policies, metrics and access logs know the route by it.
 fn name(matches: &[Match]) -> String {
-    let json = serde_json::to_vec(matches).expect("matches are made of strings");
-    STANDARD.encode(Sha256::digest(json))
+    route_hash(&serde_json::to_value(matches).expect("matches are made of strings"))
 }
 
 /// For one match of a rule. None when no backend is left that could answer.

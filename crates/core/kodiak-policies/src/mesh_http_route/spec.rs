@@ -1,6 +1,4 @@
 //! What users write.
-//!
-//! The order of the fields of [`Match`] and of what it holds is part of the names of routes: they are hashes of this JSON.
 
 use kodiak_model::{BackendRef, Choice, IntOrString, TargetRef, words};
 use schemars::JsonSchema;

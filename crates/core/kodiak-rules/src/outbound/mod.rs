@@ -15,7 +15,7 @@ use kodiak_model::{
 
 pub use order::entries;
 
-use crate::{Policy, Resource, Resources, hash, merge, route_hash};
+use crate::{Policy, Resource, Resources, merge, route_hash, routes};
 
 /// An item of `to`, and where it stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +86,7 @@ fn rule(kri: &Kri, own: &Said<'_>, all: &BTreeMap<Kri, Said<'_>>, entries: &[Ent
     let mut by_matches = BTreeMap::new();
     if shape == ConfShape::Routes {
         for (n, conf) in &heard {
-            by_matches.extend(hash::matches(conf).map(|matches| (route_hash(matches), entries[*n].clone())));
+            by_matches.extend(routes::matches(conf).map(|matches| (route_hash(matches), entries[*n].clone())));
         }
     }
     ResourceRule {

@@ -13,7 +13,7 @@ use super::{
     groups::{Group, groups},
     pieces::{Piece, Tags},
 };
-use crate::{Policy, hash, merge, route_hash};
+use crate::{Policy, merge, route_hash, routes};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Negations {
@@ -105,7 +105,7 @@ impl<'a> Shelves<'a> {
                 origins.push(policy.clone());
             }
             if shape == ConfShape::Routes {
-                by_matches.extend(hash::matches(conf).map(|matches| (route_hash(matches), policy.clone())));
+                by_matches.extend(routes::matches(conf).map(|matches| (route_hash(matches), policy.clone())));
             }
         }
         let rule = |conf: Conf| Rule {

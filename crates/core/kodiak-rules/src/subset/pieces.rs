@@ -9,7 +9,7 @@ use kodiak_model::{
 };
 
 use super::{ROUTE_HASH, Trouble};
-use crate::{Policy, Resources, hash, merge, outbound::is_for_route, route_hash};
+use crate::{Policy, Resources, merge, outbound::is_for_route, route_hash, routes};
 
 pub(super) type Tags = BTreeMap<String, String>;
 
@@ -69,7 +69,7 @@ fn of_route(policy: &Arc<Policy>, resources: &Resources, pieces: &mut Vec<Piece>
         return Err(Trouble::Unfit("can't resolve MeshHTTPRoute policy".to_owned()));
     };
     for destination in route.body.to.iter().filter(|item| !has_section(&item.target)) {
-        for matches in hash::matches(&destination.conf) {
+        for matches in routes::matches(&destination.conf) {
             let mut tags = Tags::from([(ROUTE_HASH.to_owned(), route_hash(matches))]);
             let kind = destination.target.known_kind();
             if !matches!(kind, Some(TargetKind::Mesh | TargetKind::MeshSubset)) {

@@ -1,7 +1,6 @@
-//! What tells the rules of routes apart: their matches.
+//! The names of routes: hashes of what they match.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use kodiak_model::policy::Conf;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
@@ -15,12 +14,6 @@ pub fn route_hash(matches: &Value) -> String {
     let each = matches.as_array().into_iter().flatten().map(one_match);
     let text = Value::Array(each.collect()).to_string();
     BASE64_STANDARD.encode(Sha256::digest(escaped(&text)))
-}
-
-/// The matches of each rule of a route.
-pub(crate) fn matches(conf: &Conf) -> impl Iterator<Item = &Value> {
-    let rules = conf.json().get("rules").and_then(Value::as_array);
-    rules.into_iter().flatten().filter_map(|rule| rule.get("matches"))
 }
 
 fn one_match(value: &Value) -> Value {
