@@ -1,0 +1,137 @@
+//! Policies that come, change and go: what they touch, and no more.
+
+use kodiak_xds_stream::TypeUrl;
+use serde_json::{Value, json};
+
+use super::{
+    names, two_callers,
+    world::{World, dataplane, inbound},
+};
+use crate::{Stats, shown};
+
+/// A mesh of ten services, called by twenty redirected proxies.
+fn many() -> World {
+    let mut world = World::default();
+    world.mesh("{}");
+    for n in 0..10 {
+        let name = format!("service-{n}");
+        world.dataplane(&name, dataplane(&name, &[inbound(80, &name, "http")], &[]));
+    }
+    for n in 0..20 {
+        world.redirected(&format!("front-{n}"), &[]);
+    }
+    world.assign_vips();
+    world
+}
+
+fn timeout(target: &Value, to: &Value, seconds: u32) -> String {
+    let conf =
+        json!({ "connectionTimeout": format!("{seconds}s"), "http": { "requestTimeout": format!("{seconds}s") } });
+    json!({ "targetRef": target, "to": [{ "targetRef": to, "default": conf }] }).to_string()
+}
+
+fn service(name: &str) -> Value {
+    json!({ "kind": "MeshService", "name": name })
+}
+
+fn at(world: &World, proxy: &str, path: &str) -> Value {
+    shown::config(&world.snapshot(proxy)).unwrap().pointer(path).cloned().unwrap_or(Value::Null)
+}
+
+const CLUSTERS: &str = "/type.googleapis.com~1envoy.config.cluster.v3.Cluster";
+
+#[test]
+fn a_policy_costs_the_destinations_that_it_names() {
+    let mut world = many();
+    let mesh = json!({ "kind": "Mesh" });
+    // A cluster and a listener, whoever calls: all that do share them.
+    let put = world.policy("MeshTimeout", "t", Some(&timeout(&mesh, &service("service-3"), 2)));
+    assert_eq!(put.stats, Stats { encoded: 2, woken: 20 });
+    assert_eq!(at(&world, "front-7", &format!("{CLUSTERS}/service-3/connectTimeout")), "2s");
+    assert_eq!(at(&world, "front-7", &format!("{CLUSTERS}/service-4/connectTimeout")), "5s");
+    let changed = world.policy("MeshTimeout", "t", Some(&timeout(&mesh, &service("service-3"), 3)));
+    assert_eq!(changed.stats, Stats { encoded: 2, woken: 20 });
+    let moved = world.policy("MeshTimeout", "t", Some(&timeout(&mesh, &service("service-4"), 3)));
+    assert_eq!(moved.stats.woken, 20);
+    assert!(moved.stats.encoded <= 4, "{:?}", moved.stats);
+    assert_eq!(at(&world, "front-7", &format!("{CLUSTERS}/service-3/connectTimeout")), "5s");
+    let nobody = world.policy("MeshTimeout", "u", Some(&timeout(&mesh, &service("nobody"), 3)));
+    assert_eq!(nobody.stats, Stats::default());
+}
+
+#[test]
+fn a_policy_wakes_the_proxies_that_it_selects() {
+    let mut world = many();
+    let one = json!({ "kind": "Dataplane", "name": "front-7" });
+    let put = world.policy("MeshTimeout", "t", Some(&timeout(&one, &json!({ "kind": "Mesh" }), 2)));
+    assert_eq!(put.stats.woken, 1);
+    assert_eq!(at(&world, "front-7", &format!("{CLUSTERS}/service-3/connectTimeout")), "2s");
+    assert_eq!(at(&world, "front-8", &format!("{CLUSTERS}/service-3/connectTimeout")), "5s");
+    let gone = world.policy("MeshTimeout", "t", None);
+    assert_eq!((gone.stats.encoded, gone.stats.woken), (0, 1), "what the others have was never forgotten");
+}
+
+#[test]
+fn one_with_the_same_words_is_the_same_resource() {
+    let mut world = many();
+    for n in [3, 4] {
+        let target = json!({ "kind": "Dataplane", "name": format!("front-{n}") });
+        world.policy("MeshTimeout", &format!("t-{n}"), Some(&timeout(&target, &service("service-3"), 2)));
+    }
+    let of = |proxy: &str| world.snapshot(proxy).of(TypeUrl::Cluster)["service-3"].clone();
+    assert!(std::sync::Arc::ptr_eq(&of("front-3"), &of("front-4")));
+    assert_ne!(of("front-3"), of("front-5"));
+}
+
+#[test]
+fn a_route_brings_the_clusters_that_it_leads_to_and_takes_them_along() {
+    let mut world = two_callers();
+    world.dataplane("v2-1", dataplane("v2-1", &[inbound(8080, "backend-v2", "http")], &[]));
+    let rule = json!({
+        "matches": [{ "path": { "type": "PathPrefix", "value": "/" } }],
+        "default": { "backendRefs": [
+            { "kind": "MeshService", "name": "backend", "weight": 90 },
+            { "kind": "MeshService", "name": "backend-v2", "weight": 10 },
+        ] },
+    });
+    let to = json!({ "targetRef": service("backend"), "rules": [rule] });
+    let route = json!({ "targetRef": { "kind": "MeshSubset", "tags": { "kuma.io/service": "web" } }, "to": [to] });
+    world.policy("MeshHTTPRoute", "split", Some(&route.to_string()));
+    assert_eq!(names(&world, "web-1", TypeUrl::Cluster), ["backend", "backend-v2", "localhost:80"]);
+    assert_eq!(names(&world, "web-1", TypeUrl::Endpoint), ["backend", "backend-v2"]);
+    assert_eq!(names(&world, "other", TypeUrl::Cluster), ["localhost:80", "web"]);
+    // A backend that is no longer HTTP cannot be routed to, whoever the request was for.
+    let before = world.snapshot("web-1");
+    world.dataplane("v2-1", dataplane("v2-1", &[inbound(8080, "backend-v2", "tcp")], &[]));
+    assert_ne!(before.of(TypeUrl::Listener), world.snapshot("web-1").of(TypeUrl::Listener));
+    world.policy("MeshHTTPRoute", "split", None);
+    assert_eq!(names(&world, "web-1", TypeUrl::Cluster), ["backend", "localhost:80"]);
+}
+
+#[test]
+fn callers_are_told_apart_by_the_tags_that_a_policy_looks_at() {
+    let mut world = World::default();
+    world.mesh("{}");
+    let tagged = |port, service, key: &str, value: &str| {
+        let mut inbound = inbound(port, service, "http");
+        inbound["tags"][key] = json!(value);
+        inbound
+    };
+    for (name, rack) in [("web-1", "r1"), ("web-2", "r2"), ("web-3", "r1")] {
+        world.dataplane(name, dataplane(name, &[tagged(80, "web", "rack", rack)], &[(10001, "backend")]));
+        world.connect(name);
+    }
+    for (name, rack) in [("backend-1", "r1"), ("backend-2", "r2")] {
+        world.dataplane(name, dataplane(name, &[tagged(8080, "backend", "rack", rack)], &[]));
+    }
+    let same = |one: &str, other: &str, world: &World| {
+        let of = |proxy: &str| world.snapshot(proxy).of(TypeUrl::Endpoint)["backend"].clone();
+        of(one) == of(other)
+    };
+    assert!(same("web-1", "web-2", &world));
+    let conf = json!({ "localityAwareness": { "localZone": { "affinityTags": [{ "key": "rack" }] } } });
+    let near = json!({ "to": [{ "targetRef": { "kind": "Mesh" }, "default": conf }] });
+    world.policy("MeshLoadBalancingStrategy", "near", Some(&near.to_string()));
+    assert!(!same("web-1", "web-2", &world));
+    assert!(same("web-1", "web-3", &world));
+}
