@@ -8,6 +8,7 @@ mod endpoints;
 mod harness;
 mod mtls;
 mod permissions;
+mod policies;
 mod rejection;
 mod requests;
 mod restart;

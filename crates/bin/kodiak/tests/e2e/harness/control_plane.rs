@@ -20,11 +20,13 @@ const HOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 pub(crate) struct ControlPlane {
     process: Process,
     folder: PathBuf,
-    ports: Ports,
+    place: Place,
 }
 
+/// Where it is: it is there again when it comes back.
 #[derive(Clone, Copy)]
-struct Ports {
+struct Place {
+    zone: &'static str,
     api: u16,
     proxies: u16,
     diagnostics: u16,
@@ -33,20 +35,20 @@ struct Ports {
 impl ControlPlane {
     /// With its files in this folder.
     pub(crate) async fn start(folder: &Path) -> Self {
-        let ports =
-            Ports { api: addresses::port(HOST), proxies: addresses::port(HOST), diagnostics: addresses::port(HOST) };
+        let port = || addresses::port(HOST);
+        let place = Place { zone: "default", api: port(), proxies: port(), diagnostics: port() };
         let folder = folder.to_owned();
-        let started = Self { process: run(&folder, ports), folder, ports };
+        let started = Self { process: run(&folder, place), folder, place };
         started.wait_until_ready().await;
         started
     }
 
     /// Ends it as a crash would, and gives what is needed to start it again.
     pub(crate) fn kill(self) -> Killed {
-        let Self { process, folder, ports } = self;
+        let Self { process, folder, place } = self;
         process.signal("-KILL");
         process.ended();
-        Killed { folder, ports }
+        Killed { folder, place }
     }
 
     async fn wait_until_ready(&self) {
@@ -59,7 +61,7 @@ impl ControlPlane {
 
     /// Where proxies connect.
     pub(crate) fn url(&self) -> String {
-        format!("https://{HOST}:{}", self.ports.proxies)
+        format!("https://{HOST}:{}", self.place.proxies)
     }
 
     pub(crate) fn certificate(&self) -> PathBuf {
@@ -95,35 +97,42 @@ impl ControlPlane {
     }
 
     async fn send(&self, method: Method, path: &str, body: String) -> Answer {
-        let address = SocketAddr::from((HOST, self.ports.api));
+        let address = SocketAddr::from((HOST, self.place.api));
         http::send(address, method, path, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     fn diagnostics(&self) -> SocketAddr {
-        SocketAddr::from((HOST, self.ports.diagnostics))
+        SocketAddr::from((HOST, self.place.diagnostics))
     }
 }
 
 /// A control plane of which only the files are left.
 pub(crate) struct Killed {
     folder: PathBuf,
-    ports: Ports,
+    place: Place,
 }
 
 impl Killed {
+    /// In another zone, with the same files.
+    pub(crate) fn moved_to(mut self, zone: &'static str) -> Self {
+        self.place.zone = zone;
+        self
+    }
+
     pub(crate) async fn start_again(self) -> ControlPlane {
-        let Self { folder, ports } = self;
-        let started = ControlPlane { process: run(&folder, ports), folder, ports };
+        let Self { folder, place } = self;
+        let started = ControlPlane { process: run(&folder, place), folder, place };
         started.wait_until_ready().await;
         started
     }
 }
 
-fn run(folder: &Path, ports: Ports) -> Process {
+fn run(folder: &Path, place: Place) -> Process {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kodiak"));
     command.arg("run").arg("--data-dir").arg(folder).current_dir(folder).env("HOME", folder).env_remove("RUST_LOG");
-    let Ports { api, proxies, diagnostics } = ports;
+    let Place { zone, api, proxies, diagnostics } = place;
     let settings = [
+        format!("multizone.zone.name={zone}"),
         format!("apiServer.http.port={api}"),
         "apiServer.https.enabled=false".to_owned(),
         format!("dpServer.interface={HOST}"),

@@ -36,12 +36,23 @@ impl Mtls {
 impl Mesh {
     /// `None`, and loudly so, where there is no Envoy.
     pub(crate) async fn start(mtls: Mtls) -> Option<Self> {
+        let mesh = Self::without_mesh().await?;
+        mesh.set(mtls).await;
+        Some(mesh)
+    }
+
+    /// With the policies that every new mesh has unless somebody objects.
+    pub(crate) async fn start_with_defaults() -> Option<Self> {
+        let mesh = Self::without_mesh().await?;
+        mesh.control_plane.put(&format!("/meshes/{MESH}"), &json!({ "type": "Mesh", "name": MESH })).await;
+        Some(mesh)
+    }
+
+    async fn without_mesh() -> Option<Self> {
         kodiak_testkit::envoy::envoy()?;
         let folder = tempfile::Builder::new().prefix("kodiak-e2e-").tempdir().unwrap();
         let control_plane = ControlPlane::start(folder.path()).await;
-        let mesh = Self { control_plane, folder };
-        mesh.set(mtls).await;
-        Some(mesh)
+        Some(Self { control_plane, folder })
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -54,6 +65,12 @@ impl Mesh {
         let killed = control_plane.kill();
         meanwhile().await;
         Self { control_plane: killed.start_again().await, folder }
+    }
+
+    /// The control plane becomes that of another zone. What is stored stays as it is.
+    pub(crate) async fn move_to(self, zone: &'static str) -> Self {
+        let Self { control_plane, folder } = self;
+        Self { control_plane: control_plane.kill().moved_to(zone).start_again().await, folder }
     }
 
     pub(crate) async fn set(&self, mtls: Mtls) {
@@ -71,12 +88,28 @@ impl Mesh {
 
     pub(crate) async fn permit(&self, from: &Value) {
         let spec = json!({ "targetRef": { "kind": "Mesh" }, "from": from });
-        let document = json!({ "type": "MeshTrafficPermission", "mesh": MESH, "name": "permitted", "spec": spec });
-        self.control_plane.put(&permission(), &document).await;
+        self.put("MeshTrafficPermission", "permitted", &spec).await;
     }
 
     pub(crate) async fn forbid(&self) {
-        self.control_plane.delete(&permission()).await;
+        self.delete("MeshTrafficPermission", "permitted").await;
+    }
+
+    /// Writes a policy.
+    pub(crate) async fn put(&self, kind: &str, name: &str, spec: &Value) {
+        let document = json!({ "type": kind, "mesh": MESH, "name": name, "spec": spec });
+        self.control_plane.put(&path(kind, name), &document).await;
+    }
+
+    /// Writes a policy that is only tried out.
+    pub(crate) async fn put_shadow(&self, kind: &str, name: &str, spec: &Value) {
+        let labels = json!({ "kuma.io/effect": "shadow" });
+        let document = json!({ "type": kind, "mesh": MESH, "name": name, "labels": labels, "spec": spec });
+        self.control_plane.put(&path(kind, name), &document).await;
+    }
+
+    pub(crate) async fn delete(&self, kind: &str, name: &str) {
+        self.control_plane.delete(&path(kind, name)).await;
     }
 
     /// Starts a proxy, and waits until it has what it needs.
@@ -101,14 +134,32 @@ impl Mesh {
 
     /// One that serves `backend`.
     pub(crate) async fn backend(&self, name: &str) -> (Service, Sidecar) {
+        self.serving(name, |service| Dataplane::serving(name, service)).await
+    }
+
+    /// One that serves something.
+    pub(crate) async fn serving(
+        &self,
+        name: &str,
+        dataplane: impl FnOnce(&Service) -> Dataplane,
+    ) -> (Service, Sidecar) {
         let service = Service::start(name, sidecar::workload_address()).await;
-        let sidecar = self.sidecar(Dataplane::serving(name, &service)).await;
+        let sidecar = self.sidecar(dataplane(&service)).await;
         (service, sidecar)
     }
 
     /// One that calls it, once that works.
     pub(crate) async fn client(&self) -> Sidecar {
-        let client = self.sidecar(Dataplane::calling("client")).await;
+        self.client_as(Dataplane::calling("client")).await
+    }
+
+    pub(crate) async fn client_as(&self, dataplane: Dataplane) -> Sidecar {
+        self.client_with(dataplane, &[]).await
+    }
+
+    pub(crate) async fn client_with(&self, dataplane: Dataplane, more: &[&str]) -> Sidecar {
+        let client = self.start_sidecar(dataplane, more).await;
+        client.wait_until_ready().await;
         until_answered(client.outbound()).await;
         until_answered(client.outbound_tcp()).await;
         client
@@ -135,14 +186,30 @@ impl Mesh {
         }
     }
 
+    /// Does something that changes what this proxy should have, and waits until it has that and nothing else.
+    pub(crate) async fn until_taken(&self, proxy: &str, change: impl Future<Output = ()>) {
+        let path = format!("/meshes/{MESH}/dataplanes/{proxy}/_status");
+        let status = async || self.control_plane.get(&path).await.fine().json();
+        let before = status().await["published"].as_u64();
+        change.await;
+        eventually(&format!("{proxy} has taken the change"), async || {
+            let status = status().await;
+            let (published, settled) = (status["published"].as_u64(), status["settled"].as_u64());
+            expect(published > before && settled == published, status)
+        })
+        .await;
+    }
+
     /// The step of mTLS at which this proxy is.
     pub(crate) async fn acknowledged(&self, proxy: &str) -> String {
         self.insight(proxy).await["mTLS"]["acknowledged"].as_str().unwrap_or_default().to_owned()
     }
 }
 
-fn permission() -> String {
-    format!("/meshes/{MESH}/meshtrafficpermissions/permitted")
+fn path(kind: &str, name: &str) -> String {
+    let kind = kind.to_lowercase();
+    let plural = kind.strip_suffix('y').map_or_else(|| format!("{kind}s"), |stem| format!("{stem}ies"));
+    format!("/meshes/{MESH}/{plural}/{name}")
 }
 
 /// Until a call through the proxy that listens here is answered by the workload.

@@ -12,11 +12,11 @@ mod sidecar;
 use std::time::{Duration, Instant};
 
 pub(crate) use control_plane::ControlPlane;
-pub(crate) use http::{Answer, get};
+pub(crate) use http::{Answer, get, get_with};
 pub(crate) use load::Load;
 pub(crate) use mesh::{Mesh, Mtls, until_answered};
 pub(crate) use process::Process;
-pub(crate) use service::Service;
+pub(crate) use service::{Manner, Service};
 pub(crate) use sidecar::{Dataplane, Sidecar, User, workload_address};
 
 /// Its name is part of what certificates say, so it is not the one that exists anyway.

@@ -1,55 +1,127 @@
-//! A workload: it answers every request with its name, and counts.
+//! A workload: it answers requests with its name, as it is told to, and keeps in mind what came.
 
 use std::{
     convert::Infallible,
     net::{Ipv4Addr, SocketAddr},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use http_body_util::Full;
-use hyper::{Request, Response, body::Bytes, body::Incoming, server::conn::http1, service::service_fn};
+use hyper::{
+    Request, Response, StatusCode,
+    body::{Bytes, Incoming},
+    http::request::Parts,
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 
 pub(crate) struct Service {
     pub(crate) address: SocketAddr,
     /// The same once more: what proxies do for HTTP and for TCP in front of one port would differ.
     pub(crate) address_tcp: SocketAddr,
-    counted: Arc<AtomicU64>,
+    workload: Arc<Workload>,
     _tasks: JoinSet<()>,
+}
+
+/// How requests are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    AtOnce,
+    /// So many more of them with 503.
+    Failing(u64),
+    /// After a while.
+    Late(Duration),
+    /// Not before it is told otherwise.
+    Held,
+}
+
+struct Workload {
+    name: Bytes,
+    manner: watch::Sender<Manner>,
+    counted: AtomicU64,
+    last: Mutex<Option<Parts>>,
 }
 
 impl Service {
     pub(crate) async fn start(name: &str, address: Ipv4Addr) -> Self {
-        let counted = Arc::new(AtomicU64::new(0));
+        let workload = Arc::new(Workload {
+            name: Bytes::from(name.to_owned()),
+            manner: watch::Sender::new(Manner::AtOnce),
+            counted: AtomicU64::new(0),
+            last: Mutex::default(),
+        });
         let mut tasks = JoinSet::new();
         let mut serve = async || {
             let listener = TcpListener::bind((address, 0)).await.unwrap();
             let address = listener.local_addr().unwrap();
-            tasks.spawn(answer(listener, Bytes::from(name.to_owned()), Arc::clone(&counted)));
+            tasks.spawn(serve(listener, Arc::clone(&workload)));
             address
         };
         let (address, address_tcp) = (serve().await, serve().await);
-        Self { address, address_tcp, counted, _tasks: tasks }
+        Self { address, address_tcp, workload, _tasks: tasks }
     }
 
     /// How many requests came.
     pub(crate) fn counted(&self) -> u64 {
-        self.counted.load(Ordering::Relaxed)
+        self.workload.counted.load(Ordering::Relaxed)
+    }
+
+    /// From now on, and for requests that are held.
+    pub(crate) fn answers(&self, manner: Manner) {
+        self.workload.manner.send_replace(manner);
+    }
+
+    /// The last request, as it came here.
+    pub(crate) fn last(&self) -> Parts {
+        self.workload.last.lock().unwrap().clone().expect("a request came")
     }
 }
 
-async fn answer(listener: TcpListener, name: Bytes, counted: Arc<AtomicU64>) {
+async fn serve(listener: TcpListener, workload: Arc<Workload>) {
     while let Ok((stream, _)) = listener.accept().await {
-        let (name, counted) = (name.clone(), Arc::clone(&counted));
-        let answer = service_fn(move |_: Request<Incoming>| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            let name = name.clone();
-            async move { Ok::<_, Infallible>(Response::new(Full::new(name))) }
+        let workload = Arc::clone(&workload);
+        let answer = service_fn(move |request: Request<Incoming>| {
+            let workload = Arc::clone(&workload);
+            async move { Ok::<_, Infallible>(workload.answer(request).await) }
         });
         tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), answer));
+    }
+}
+
+impl Workload {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        *self.last.lock().unwrap() = Some(request.into_parts().0);
+        self.counted.fetch_add(1, Ordering::Relaxed);
+        let mut response = Response::new(Full::new(self.name.clone()));
+        let manner = *self.manner.borrow();
+        match manner {
+            Manner::AtOnce => (),
+            Manner::Failing(_) => {
+                if self.manner.send_if_modified(Manner::fail) {
+                    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                }
+            }
+            Manner::Late(time) => tokio::time::sleep(time).await,
+            Manner::Held => {
+                let mut manner = self.manner.subscribe();
+                manner.wait_for(|manner| *manner != Manner::Held).await.expect("who answers keeps the sender");
+            }
+        }
+        response
+    }
+}
+
+impl Manner {
+    /// Whether one more fails.
+    fn fail(&mut self) -> bool {
+        let Self::Failing(left @ 1..) = self else { return false };
+        *left -= 1;
+        true
     }
 }

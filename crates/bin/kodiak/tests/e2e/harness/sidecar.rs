@@ -12,7 +12,7 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    Answer, ControlPlane, MESH, Process, Service, addresses, eventually, expect, get,
+    Answer, ControlPlane, MESH, Process, Service, addresses, eventually, expect, get, get_with,
     http::{self},
     process::signal,
 };
@@ -30,13 +30,21 @@ pub(crate) struct Dataplane {
     pub(crate) outbound: Option<SocketAddr>,
     /// Where `backend-tcp` is called.
     outbound_tcp: Option<SocketAddr>,
+    /// Other services that are called.
+    others: Vec<Value>,
 }
 
 impl Dataplane {
     /// Serves what this workload serves: as `backend` over HTTP, and as `backend-tcp` for those who see only bytes.
     pub(crate) fn serving(name: &str, workload: &Service) -> Self {
+        Self::serving_as("backend", name, workload)
+    }
+
+    /// The same, as another service.
+    pub(crate) fn serving_as(service: &str, name: &str, workload: &Service) -> Self {
         let address = addresses::loopback();
-        let served = [("backend", "http", workload.address), ("backend-tcp", "tcp", workload.address_tcp)];
+        let tcp = format!("{service}-tcp");
+        let served = [(service, "http", workload.address), (&tcp, "tcp", workload.address_tcp)];
         let inbounds = served.map(|(service, protocol, served)| {
             json!({
                 "port": addresses::port(address),
@@ -45,7 +53,7 @@ impl Dataplane {
                 "tags": { "kuma.io/service": service, "kuma.io/protocol": protocol },
             })
         });
-        Self { name: name.to_owned(), address, inbounds: inbounds.into(), outbound: None, outbound_tcp: None }
+        Self { name: name.to_owned(), address, inbounds: inbounds.into(), ..Self::at(name, address) }
     }
 
     /// Calls `backend` and `backend-tcp`, and serves nothing that anybody calls.
@@ -58,7 +66,30 @@ impl Dataplane {
     /// At this address, and calling others by their names.
     pub(crate) fn at(name: &str, address: Ipv4Addr) -> Self {
         let inbound = json!({ "port": addresses::port(address), "tags": { "kuma.io/service": name } });
-        Self { name: name.to_owned(), address, inbounds: vec![inbound], outbound: None, outbound_tcp: None }
+        Self {
+            name: name.to_owned(),
+            address,
+            inbounds: vec![inbound],
+            outbound: None,
+            outbound_tcp: None,
+            others: Vec::new(),
+        }
+    }
+
+    /// Calls this service too.
+    pub(crate) fn also_calling(mut self, service: &str) -> Self {
+        let port = addresses::port(self.address);
+        let tags = json!({ "kuma.io/service": service });
+        self.others.push(json!({ "address": self.address, "port": port, "tags": tags }));
+        self
+    }
+
+    /// With one more tag, wherever it has tags.
+    pub(crate) fn tagged(mut self, key: &str, value: &str) -> Self {
+        for inbound in &mut self.inbounds {
+            inbound["tags"][key] = value.into();
+        }
+        self
     }
 
     /// Where Envoy takes requests for the workload.
@@ -75,13 +106,13 @@ impl Dataplane {
         SocketAddr::from((self.address, u16::try_from(inbound["port"].as_u64().unwrap()).unwrap()))
     }
 
-    fn document(&self) -> Value {
+    pub(crate) fn document(&self) -> Value {
         let outbounds = [("backend", self.outbound), ("backend-tcp", self.outbound_tcp)];
         let outbounds = outbounds.into_iter().filter_map(|(service, outbound)| {
             let (outbound, tags) = (outbound?, json!({ "kuma.io/service": service }));
             Some(json!({ "address": outbound.ip(), "port": outbound.port(), "tags": tags }))
         });
-        let outbounds: Vec<_> = outbounds.collect();
+        let outbounds: Vec<_> = outbounds.chain(self.others.iter().cloned()).collect();
         json!({
             "type": "Dataplane", "mesh": MESH, "name": self.name,
             "networking": { "address": self.address, "inbound": self.inbounds, "outbound": outbounds },
@@ -169,6 +200,11 @@ impl Sidecar {
         get(self.outbound(), "/").await
     }
 
+    /// The same, for this path and with these headers.
+    pub(crate) async fn call_with(&self, path: &str, headers: &[(&str, &str)]) -> Result<Answer, String> {
+        get_with(self.outbound(), path, headers).await
+    }
+
     pub(crate) fn outbound(&self) -> SocketAddr {
         self.dataplane.outbound.expect("it calls others")
     }
@@ -192,6 +228,13 @@ impl Sidecar {
     pub(crate) async fn stats(&self, filter: &str) -> Vec<String> {
         let answer = self.admin(&format!("/stats?filter={filter}")).await.unwrap().fine();
         answer.text.lines().map(str::to_owned).collect()
+    }
+
+    /// Of the counters whose names match, of which there must be some.
+    pub(crate) async fn sum_of(&self, filter: &str) -> u64 {
+        let lines = self.stats(filter).await;
+        assert!(!lines.is_empty(), "nothing is counted as {filter}");
+        lines.iter().map(|line| line.rsplit_once(": ").unwrap().1.parse::<u64>().unwrap()).sum()
     }
 
     pub(crate) fn process(&mut self) -> &mut Process {

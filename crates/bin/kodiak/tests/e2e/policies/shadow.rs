@@ -1,0 +1,40 @@
+//! Policies that are only tried out.
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::{
+    timeouts::{LATE, request},
+    to_backend,
+};
+use crate::harness::{MESH, Mesh, Mtls, eventually, expect};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_is_tried_out_changes_nothing_and_shows_what_it_would() {
+    let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
+    let (service, _backend) = mesh.backend("backend-1").await;
+    let client = mesh.client().await;
+    service.answers(LATE);
+    mesh.put_shadow("MeshTimeout", "tried", &to_backend(&request("100ms"))).await;
+
+    let config = format!("/meshes/{MESH}/dataplanes/client/_config");
+    let shown = mesh.control_plane.get(&format!("{config}?shadow=true&include=diff")).await.json();
+    let diff = shown["diff"].as_array().unwrap_or_else(|| panic!("{shown:#}"));
+    let timeouts = diff.iter().filter(|step| step["path"].as_str().unwrap().ends_with("/timeout"));
+    let timeouts: Vec<_> = timeouts.map(|step| (step["op"].as_str().unwrap(), step["value"].as_str())).collect();
+    assert_eq!(timeouts, [("test", Some("15s")), ("remove", Some("15s")), ("add", Some("0.100s"))], "{diff:#?}");
+    let without = mesh.control_plane.get(&format!("{config}?shadow=false&include=diff")).await.json();
+    assert_eq!(without["diff"], json!([]));
+
+    // What is written later is in force, so the one that is tried out is not just late.
+    mesh.put("MeshRetry", "later", &to_backend(&json!({ "http": { "numRetries": 1 } }))).await;
+    eventually("what came later is in force", async || {
+        let dump = client.admin("/config_dump").await?.text;
+        expect(dump.contains("num_retries"), ())
+    })
+    .await;
+    assert_eq!(client.call().await.unwrap().status, StatusCode::OK);
+
+    mesh.put("MeshTimeout", "tried", &to_backend(&request("100ms"))).await;
+    super::until_status(&client, StatusCode::GATEWAY_TIMEOUT).await;
+}
