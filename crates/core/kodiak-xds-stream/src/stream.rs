@@ -9,6 +9,8 @@
 //! 2. Listeners, then routes, wait until clusters and endpoints are *acknowledged* or rejected, because only then is
 //!    what they point to in use. Routes come after listeners on the same stream and need no answer in between.
 //! 3. When listeners and routes are answered, endpoints, then clusters, then secrets that nothing uses are removed.
+//!    Connections that were there before go on with the listeners of before until Envoy has drained them, so whoever
+//!    carries the stream may ask for more time: removals then wait for [`Event::Drained`].
 //!
 //! Each type has at most one unanswered push; what comes meanwhile is sent as one difference after the answer. A
 //! rejection counts as an answer, so one bad type does not hold up the others. Answers to what a client newly asks for
@@ -35,6 +37,8 @@ use crate::type_url::{Requested, TypeUrl};
 pub enum Event<R> {
     Request(Requested, R),
     Snapshot(Arc<Snapshot>),
+    /// No connection is left that listeners of before this [drain](Stream::drain) carry.
+    Drained(u64),
 }
 
 /// The order in which types are made.
@@ -54,6 +58,12 @@ pub struct Stream<S> {
     /// Clusters that were sent before the client asked for endpoints on this stream. If it resumes, it believes to
     /// have their endpoints, but those clusters wait for them.
     early_clusters: BTreeSet<Arc<str>>,
+    /// Whether removals wait for [`Event::Drained`].
+    drains: bool,
+    /// How often listeners or routes were replaced.
+    replaced: u64,
+    /// The last of them after which connections were drained.
+    drained: u64,
 }
 
 impl<S: Subscription> Default for Stream<S> {
@@ -64,15 +74,24 @@ impl<S: Subscription> Default for Stream<S> {
             counters: <[Counters; TypeUrl::COUNT]>::default(),
             last_nonce: 0,
             early_clusters: BTreeSet::new(),
+            drains: false,
+            replaced: 0,
+            drained: 0,
         }
     }
 }
 
 impl<S: Subscription> Stream<S> {
+    /// One on which nothing is removed before it is told that connections are drained.
+    pub fn draining() -> Self {
+        Self { drains: true, ..Self::default() }
+    }
+
     /// What to send after this event, in this order.
     pub fn on(&mut self, event: Event<S::Request>) -> Vec<Response> {
         match event {
             Event::Snapshot(snapshot) => self.snapshot = Some(snapshot),
+            Event::Drained(drain) => self.drained = self.drained.max(drain),
             Event::Request(Requested::Served(type_url), request) => self.request(type_url, request),
             Event::Request(unknown @ Requested::Unknown(_), request) => {
                 let refusal = S::refuse(&request);
@@ -107,10 +126,28 @@ impl<S: Subscription> Stream<S> {
         self.subscriptions.iter().map(Subscription::names).sum()
     }
 
-    /// Whether the client has, and has answered, all that the last snapshot holds for it.
+    /// Whether the client has, and has answered, all that the last snapshot holds for it. What it has besides, and
+    /// nothing uses, may still be there.
     pub fn is_settled(&self) -> bool {
-        let settled = |snapshot: &Snapshot| TypeUrl::ALL.into_iter().all(|each| self.settled(each, snapshot));
-        self.snapshot.as_deref().is_some_and(settled)
+        let settled = |each: TypeUrl, snapshot: &Snapshot| {
+            let subscription = self.of(each);
+            !subscription.is_waiting() && !subscription.is_pending(Part::Make, snapshot.of(each))
+        };
+        let all = |snapshot: &Snapshot| TypeUrl::ALL.into_iter().all(|each| settled(each, snapshot));
+        self.snapshot.as_deref().is_some_and(all)
+    }
+
+    /// The drain that removals wait for, once listeners and routes are answered. `None` when nothing waits.
+    pub fn drain(&self) -> Option<u64> {
+        let waits = |snapshot: &Snapshot| {
+            let replaced = [TypeUrl::Listener, TypeUrl::Route].into_iter().all(|each| self.settled(each, snapshot));
+            replaced && BREAK.into_iter().any(|each| self.of(each).is_pending(Part::Break, snapshot.of(each)))
+        };
+        (self.is_draining() && self.snapshot.as_deref().is_some_and(waits)).then_some(self.replaced)
+    }
+
+    fn is_draining(&self) -> bool {
+        self.drains && self.drained < self.replaced
     }
 
     /// Whether there are secrets and the client has not asked for any yet. Envoy acknowledges a listener before it asks
@@ -162,7 +199,7 @@ impl<S: Subscription> Stream<S> {
         };
         let subscription = self.of(type_url);
         let made = !subscription.is_pending(Part::Make, snapshot.of(type_url));
-        made && !subscription.is_waiting() && settled(users)
+        !self.is_draining() && made && !subscription.is_waiting() && settled(users)
     }
 
     fn settled(&self, type_url: TypeUrl, snapshot: &Snapshot) -> bool {
@@ -172,8 +209,10 @@ impl<S: Subscription> Stream<S> {
 
     fn send(&mut self, type_url: TypeUrl, part: Part, snapshot: &Snapshot, responses: &mut Vec<Response>) {
         let Some(draft) = self.subscriptions[type_url.index()].take(part, snapshot.of(type_url)) else { return };
-        if type_url == TypeUrl::Cluster {
-            self.warm(&draft, snapshot);
+        match type_url {
+            TypeUrl::Cluster => self.warm(&draft, snapshot),
+            TypeUrl::Listener | TypeUrl::Route => self.replaced += 1,
+            TypeUrl::Endpoint | TypeUrl::Secret => (),
         }
         let response = self.response(Requested::Served(type_url), draft);
         self.subscriptions[type_url.index()].sent(response.nonce);

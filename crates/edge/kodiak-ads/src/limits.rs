@@ -17,6 +17,8 @@ pub struct Limits {
     pub ping_answer: Duration,
     /// For a client to take the end of its stream; after that its connection is cut.
     pub farewell: Duration,
+    /// How long connections may go on that a listener of before carries. Our runner lets Envoy drain them in 30 seconds.
+    pub drain: Duration,
     /// Of requests that are no streams.
     pub http_body: usize,
     pub http_body_time: Duration,
@@ -33,6 +35,7 @@ impl Default for Limits {
             ping_every: Duration::from_secs(15),
             ping_answer: Duration::from_secs(20),
             farewell: Duration::from_secs(10),
+            drain: Duration::from_secs(35),
             http_body: 1024 * 1024,
             http_body_time: Duration::from_secs(20),
         }

@@ -6,9 +6,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kodiak_xds_stream::{Event, Stream, TypeUrl};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::limits::Limits;
@@ -68,7 +70,7 @@ async fn carry<W: Wire>(context: &Context, requests: &mut Requests, outbox: &Out
     let session = proxies.connect(hello).await?;
     tracing::debug!(%peer, node = id, "A stream begins.");
     requests.trust();
-    let mut carrier = Carrier::<W> { stream: Stream::default(), session, outbox, unsettled: None };
+    let mut carrier = Carrier::<W> { stream: Stream::draining(), session, outbox, unsettled: None, drain: None };
     carrier.snapshot()?;
     carrier.on(Event::Request(first.type_url, first.request))?;
     loop {
@@ -80,6 +82,7 @@ async fn carry<W: Wire>(context: &Context, requests: &mut Requests, outbox: &Out
                 Err(_) => return Err(released()),
             },
             () = outbox.response_taken() => carrier.report(),
+            drained = drained(carrier.drain), if carrier.drain.is_some() => carrier.on(Event::Drained(drained))?,
             next = requests.next::<W>(), if !outbox.is_crowded() => {
                 let Some(next) = next? else { return Ok(()) };
                 if next.node.is_some_and(|node| node.id != id) {
@@ -88,6 +91,17 @@ async fn carry<W: Wire>(context: &Context, requests: &mut Requests, outbox: &Out
                 carrier.on(Event::Request(next.type_url, next.request))?;
             }
         }
+        carrier.watch_drain(limits.drain);
+    }
+}
+
+async fn drained(drain: Option<(u64, Instant)>) -> u64 {
+    match drain {
+        Some((drain, end)) => {
+            tokio::time::sleep_until(end).await;
+            drain
+        }
+        None => std::future::pending().await,
     }
 }
 
@@ -114,6 +128,8 @@ struct Carrier<'a, W> {
     outbox: &'a Outbox,
     /// The revision of the last snapshot, until the client has it in full.
     unsettled: Option<u64>,
+    /// What removals wait for, and until when.
+    drain: Option<(u64, Instant)>,
 }
 
 impl<W: Wire> Carrier<'_, W> {
@@ -133,6 +149,14 @@ impl<W: Wire> Carrier<'_, W> {
         self.outbox.put::<W>(responses)?;
         self.report();
         Ok(())
+    }
+
+    /// Each time listeners are replaced, connections of before get as long again.
+    fn watch_drain(&mut self, time: Duration) {
+        let drain = self.stream.drain();
+        if self.drain.map(|(drain, _)| drain) != drain {
+            self.drain = drain.map(|drain| (drain, Instant::now() + time));
+        }
     }
 
     fn report(&mut self) {

@@ -177,3 +177,27 @@ fn resources_are_shared_and_never_copied() {
     let other = sotw.on(Event::Request(Requested::Served(CDS), whole::Request::default()));
     assert!(Arc::ptr_eq(&one[0].resources[0], &cluster) && Arc::ptr_eq(&other[0].resources[0], &cluster));
 }
+
+#[test]
+fn what_connections_still_use_stays_until_they_are_drained() {
+    let mut peer = delta();
+    peer.stream = Stream::draining();
+    peer.snapshot("cds a1 b1 / lds l1");
+    peer.ask(CDS, "*");
+    peer.ack(CDS);
+    peer.ask(LDS, "*");
+    peer.ack(LDS);
+    assert_eq!(peer.stream.drain(), None, "nothing is to go");
+    assert_eq!(peer.snapshot("cds a1 / lds l2"), "lds l2");
+    assert_eq!(peer.stream.drain(), None, "the client still has to say that it has the new listener");
+    assert_eq!(peer.ack(LDS), "");
+    assert!(peer.stream.is_settled(), "it has all that it should have");
+    let drain = peer.stream.drain().unwrap();
+    assert_eq!(peer.snapshot("cds a2 / lds l3"), "cds a2");
+    assert_eq!(peer.ack(CDS), "lds l3");
+    assert_eq!(peer.on(Event::Drained(drain)), "", "connections of the second listener are not drained yet");
+    assert_eq!(peer.ack(LDS), "");
+    let drain = peer.stream.drain().unwrap();
+    assert_eq!(peer.on(Event::Drained(drain)), "cds -b");
+    assert_eq!(peer.stream.drain(), None);
+}
