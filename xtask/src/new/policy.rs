@@ -29,6 +29,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("envoy.rs", include_str!("../../templates/policy/envoy.rs.tmpl")),
     ("cases/valid.in.yaml", include_str!("../../templates/policy/valid.in.yaml.tmpl")),
     ("cases/invalid.in.yaml", include_str!("../../templates/policy/invalid.in.yaml.tmpl")),
+    ("cases/merged.mesh.yaml", include_str!("../../templates/policy/merged.mesh.yaml.tmpl")),
 ];
 
 /// Orders from here on are for policies that must come last, whatever else there is.
@@ -47,8 +48,10 @@ Next:
   4. envoy.rs: what it does to proxies, in those hooks of `Policy` that it needs. A policy that is only stored has
      `POLICY = None`, and neither the file nor the implementation.
   5. README.md: what it is for, an example for each main use, a table of all fields, what Envoy does.
-  6. cases/: a document for each rule. `UPDATE=1 cargo test -p kodiak-kinds` writes what comes out: read it.
-  7. cargo xtask fmt && cargo xtask tidy && cargo test -p kodiak-policies -p kodiak-kinds",
+  6. cases/*.in.yaml: a document for each rule. `UPDATE=1 cargo test -p kodiak-kinds` writes what comes out: read it.
+  7. cases/*.mesh.yaml: a mesh for each main field, and one for two policies together.
+     `UPDATE=1 cargo test -p kodiak-testkit --test it cases` writes what changes for a proxy: read that, too.
+  8. cargo xtask fmt && cargo xtask tidy && cargo test -p kodiak-policies -p kodiak-kinds",
         POLICIES.list
     );
     Ok(())

@@ -33,6 +33,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     };
     process::run(cargo().arg("clippy").args(packages).args(["--all-targets", "--", "-D", "warnings"]))?;
     process::run(cargo().args(["test", "--quiet"]).args(packages))?;
+    process::run(cargo().args(["test", "--quiet", "--package", "kodiak-testkit", "--test", "it", "cases"]))?;
     remove(&copy.root)
 }
 

@@ -35,6 +35,8 @@ const SHAPES: &[Shape] = &[
 
 const IN: &str = ".in.yaml";
 const OUT: &str = ".out.yaml";
+/// What comes out of a case, and what goes in: documents and what is stored, a mesh and what a proxy gets.
+const CASES: &[(&str, &str)] = &[(OUT, IN), (".xds.yaml", ".mesh.yaml")];
 
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     let tree = &repository.tree;
@@ -76,9 +78,11 @@ fn check_cases(tree: &Tree, folder: &str, findings: &mut Findings) {
         let text = format!("has no case; write one as <name>{IN}, with valid and with invalid documents");
         findings.fault(folder, 1, text);
     }
-    let has_input = |case: &str| tree.has_file(&format!("{case}{IN}"));
-    for stale in tree.below(folder).filter(|path| path.strip_suffix(OUT).is_some_and(|case| !has_input(case))) {
-        findings.fault(stale, 1, format!("has no {IN} beside it; delete it"));
+    for (output, input) in CASES {
+        let has_input = |case: &str| tree.has_file(&format!("{case}{input}"));
+        for stale in tree.below(folder).filter(|path| path.strip_suffix(output).is_some_and(|case| !has_input(case))) {
+            findings.fault(stale, 1, format!("has no {input} beside it; delete it"));
+        }
     }
 }
 
@@ -106,6 +110,8 @@ mod tests {
             (format!("{POLICY}/mesh_foo/check.rs"), ""),
             (format!("{POLICY}/mesh_foo/cases/valid.in.yaml"), ""),
             (format!("{POLICY}/mesh_foo/cases/valid.out.yaml"), ""),
+            (format!("{POLICY}/mesh_foo/cases/merged.mesh.yaml"), ""),
+            (format!("{POLICY}/mesh_foo/cases/merged.xds.yaml"), ""),
         ];
         assert_eq!(findings(&files), [""; 0]);
     }
@@ -116,6 +122,7 @@ mod tests {
             (format!("{POLICY}/lib.rs"), ""),
             (format!("{POLICY}/mesh_foo/mod.rs"), "fn check(&self, _: &CheckCtx<'_>, _: &mut Problems) {}"),
             (format!("{POLICY}/mesh_foo/cases/old.out.yaml"), ""),
+            (format!("{POLICY}/mesh_foo/cases/old.xds.yaml"), ""),
         ];
         assert_eq!(
             findings(&files),
@@ -126,6 +133,7 @@ mod tests {
                     "{POLICY}/mesh_foo/cases:1: has no case; write one as <name>.in.yaml, with valid and with invalid documents"
                 ),
                 format!("{POLICY}/mesh_foo/cases/old.out.yaml:1: has no .in.yaml beside it; delete it"),
+                format!("{POLICY}/mesh_foo/cases/old.xds.yaml:1: has no .mesh.yaml beside it; delete it"),
                 format!("{POLICY}/mesh_foo/check.rs:1: is missing; write it: it finds what is wrong"),
                 format!("{POLICY}/mesh_foo/spec.rs:1: is missing; write it: it is what users write"),
             ]

@@ -65,3 +65,21 @@ pub(super) fn of_new_mesh() -> Vec<(&'static str, &'static str, Value)> {
         ),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use kodiak_model::yaml;
+
+    use super::*;
+
+    /// The case shows what they do to a proxy.
+    const CASE: &str = include_str!("../../../../core/kodiak-model/src/kinds/mesh/cases/new-mesh.mesh.yaml");
+
+    #[test]
+    fn the_case_of_a_new_mesh_has_these_policies() {
+        let documents = yaml::parse(CASE).unwrap().into_iter().map(|document| document.value);
+        let in_case: Vec<Value> = documents.filter(|document| document.get("spec").is_some()).collect();
+        let policy = |(kind, prefix, spec): (&str, &str, Value)| json!({ "type": kind, "mesh": "default", "name": format!("{prefix}-default"), "spec": spec });
+        assert_eq!(in_case, of_new_mesh().into_iter().map(policy).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,145 @@
+//! What the rules say about a call, read from what matching and merging give.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kodiak_engine::Change;
+use kodiak_rules::subset::{self, ROUTE_HASH};
+use kodiak_rules::{Book, Policy, Resources, Shadow, inbound};
+use kodiak_testkit::simulate::Request;
+use serde_json::Value;
+
+use super::meshes::{Mesh, Sidecar, Speaks, Tags};
+use super::routes;
+
+const SERVICE: &str = "kuma.io/service";
+/// How long a request may take where nothing is said.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+pub(super) struct Said {
+    book: Book,
+    resources: Resources,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Expected {
+    /// To endpoints with these tags.
+    Forwarded {
+        tags: Tags,
+        http: Option<Http>,
+    },
+    NoRoute,
+    /// A connection that leads nowhere.
+    Closed,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) struct Http {
+    pub(super) timeout: Duration,
+    /// The number, where requests are tried again at all.
+    pub(super) retries: Option<u32>,
+}
+
+impl Said {
+    pub(super) fn of(changes: &[Change]) -> Self {
+        let (mut book, mut resources) = (Book::default(), Resources::default());
+        for change in changes {
+            match change {
+                Change::Policy { key, policy: Some(policy), .. } => {
+                    if key.0 == "MeshHTTPRoute" {
+                        resources.insert_route(Arc::clone(policy));
+                    }
+                    book.set_policy(key, Some(Arc::clone(policy)));
+                }
+                Change::Dataplane { key, dataplane: Some(proxy) } => book.set_proxy(&key.name, Some(Arc::clone(proxy))),
+                _ => (),
+            }
+        }
+        Self { book, resources }
+    }
+
+    /// Policies are about the whole service, also where a part of it is called.
+    pub(super) fn about(&self, from: &Sidecar, called: &Tags, mesh: &Mesh, request: &Request) -> Expected {
+        let (service, own) = (called[SERVICE].as_str(), || called.clone());
+        let speaks = mesh.speaks(service);
+        let to = &[(SERVICE, service)];
+        let http_route = self.conf("MeshHTTPRoute", from, to);
+        let tcp_route = self.conf("MeshTCPRoute", from, to);
+        if http_route.is_none() && (tcp_route.is_some() || !speaks.http()) {
+            let refs = tcp_route.as_ref().map_or(&Value::Null, |conf| &conf["default"]["backendRefs"]);
+            // What a backend speaks does not matter, nor whether anybody serves it.
+            return match routes::split(refs, |_| true, request.dice) {
+                routes::Split::Own => Expected::Forwarded { tags: own(), http: None },
+                routes::Split::To(tags) => Expected::Forwarded { tags, http: None },
+                routes::Split::Nobody => Expected::Closed,
+            };
+        }
+        let rules = http_route.as_ref().map_or(&Value::Null, |conf| &conf["rules"]);
+        let Some(taken) = routes::take(rules, |service| mesh.speaks(service).http(), request) else {
+            return Expected::NoRoute;
+        };
+        let http = self.http(from, service, &taken.name, speaks);
+        Expected::Forwarded { tags: taken.to.unwrap_or_else(own), http: Some(http) }
+    }
+
+    /// Whether the caller is let in where calls come with certificates.
+    pub(super) fn may_call(&self, from: &Sidecar, to: &Sidecar) -> bool {
+        let matched = self.book.matched("MeshTrafficPermission", &to.name, Shadow::Ignored);
+        let policies = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
+        if policies.iter().any(|policy| !policy.body.rules.is_empty()) {
+            let uris = from.uris();
+            let listed = |list: &str| policies.iter().any(|policy| is_listed(policy, list, &uris));
+            return !listed("deny") && (listed("allow") || listed("allowWithShadowDeny"));
+        }
+        let tags: Vec<(&str, &str)> = from.tags.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let rule = subset::for_caller(policies, &tags).unwrap();
+        rule.is_some_and(|rule| rule.conf.json()["action"] != "Deny")
+    }
+
+    /// How long a request may take that comes in.
+    pub(super) fn received(&self, callee: &Sidecar) -> Duration {
+        let matched = self.book.matched("MeshTimeout", &callee.name, Shadow::Ignored);
+        let policies = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
+        let conf = inbound::for_everybody(&inbound::rules(policies));
+        timeout(conf.as_ref().map(kodiak_model::policy::Conf::json))
+    }
+
+    fn http(&self, caller: &Sidecar, service: &str, route: &str, speaks: Speaks) -> Http {
+        let of_route = &[(SERVICE, service), (ROUTE_HASH, route)];
+        let retry = self.conf("MeshRetry", caller, of_route);
+        let retry = match speaks {
+            Speaks::Http => retry.map(|conf| conf["http"].clone()),
+            Speaks::Grpc => retry.map(|conf| conf["grpc"].clone()),
+            Speaks::Http2 | Speaks::Tcp => None,
+        };
+        let count = retry.and_then(|conf| conf["numRetries"].as_u64());
+        Http {
+            timeout: timeout(self.conf("MeshTimeout", caller, of_route).as_ref()),
+            retries: count.filter(|count| *count > 0).map(|count| u32::try_from(count).unwrap()),
+        }
+    }
+
+    /// What policies of a kind say together about the calls of a proxy to a destination.
+    fn conf(&self, kind: &str, caller: &Sidecar, to: &[(&str, &str)]) -> Option<Value> {
+        let policies = &self.book.matched(kind, &caller.name, Shadow::Ignored).proxy;
+        let rule = subset::for_destination(policies, &self.resources, to).unwrap().into_iter().next();
+        rule.map(|rule| rule.conf.json().clone())
+    }
+}
+
+fn is_listed(policy: &Policy, list: &str, uris: &[String]) -> bool {
+    let confs = policy.body.rules.iter().map(|rule| rule.conf.json());
+    let items = confs.flat_map(|conf| conf[list].as_array().into_iter().flatten());
+    items.filter(|item| item["sni"].is_null()).map(|item| &item["spiffeID"]).any(|id| {
+        match (id["type"].as_str(), id["value"].as_str()) {
+            (Some("Exact"), Some(value)) => uris.iter().any(|uri| uri == value),
+            (Some("Prefix"), Some(value)) => uris.iter().any(|uri| uri.starts_with(value)),
+            _ => true,
+        }
+    })
+}
+
+fn timeout(conf: Option<&Value>) -> Duration {
+    let written = conf.and_then(|conf| conf["http"]["requestTimeout"].as_str()?.strip_suffix('s')?.parse().ok());
+    written.map_or(TIMEOUT, Duration::from_secs)
+}

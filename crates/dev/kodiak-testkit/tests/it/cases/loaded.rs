@@ -1,0 +1,70 @@
+//! The real Envoy loads the configuration of every case.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use kodiak_engine::shown;
+use kodiak_testkit::envoy::envoy;
+use kodiak_xds_stream::{Snapshot, TypeUrl};
+use serde_json::{Value, json};
+
+#[test]
+fn envoy_loads_the_configuration_of_every_case() {
+    let Some(program) = envoy() else { return };
+    let mut refused = Vec::new();
+    for (path, case) in super::all() {
+        if let Err(error) = load(program, &bootstrap(&case.config().unwrap())) {
+            refused.push(format!("{}: {error}", path.display()));
+        }
+    }
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
+
+#[test]
+fn envoy_refuses_what_is_wrong() {
+    let Some(program) = envoy() else { return };
+    let (_, case) = super::all().remove(0);
+    let mut bootstrap = bootstrap(&case.config().unwrap());
+    bootstrap["staticResources"]["clusters"][0]["connectTimeout"] = json!("0s");
+    let error = load(program, &bootstrap).unwrap_err();
+    assert!(error.contains("ClusterValidationError.ConnectTimeout"), "{error}");
+}
+
+/// Resources stand in it as if they had been there always; only secrets would come from a control plane.
+fn bootstrap(config: &Snapshot) -> Value {
+    let config = shown::config(config).unwrap();
+    let of = |type_url: TypeUrl| {
+        let resources = config[type_url.as_str()].as_object().cloned().unwrap_or_default();
+        resources.into_iter().map(|(_, resource)| resource).collect::<Vec<Value>>()
+    };
+    let mut clusters = of(TypeUrl::Cluster);
+    let assignments = of(TypeUrl::Endpoint);
+    for cluster in clusters.iter_mut().filter(|cluster| cluster["type"] == "EDS") {
+        let fields = cluster.as_object_mut().unwrap();
+        let assignment = assignments.iter().find(|one| one["clusterName"] == fields["name"]);
+        fields.remove("edsClusterConfig");
+        fields.insert("type".to_owned(), json!("STATIC"));
+        fields.insert("loadAssignment".to_owned(), assignment.unwrap().clone());
+    }
+    clusters.push(json!({ "name": "control_plane", "connectTimeout": "1s", "http2ProtocolOptions": {} }));
+    let service = json!({ "envoyGrpc": { "clusterName": "control_plane" } });
+    json!({
+        "node": { "id": "default.proxy", "cluster": "proxy" },
+        "dynamicResources": {
+            "adsConfig": { "apiType": "DELTA_GRPC", "transportApiVersion": "V3", "grpcServices": [service] },
+        },
+        "staticResources": { "listeners": of(TypeUrl::Listener), "clusters": clusters },
+    })
+}
+
+/// What Envoy says when it takes it not.
+fn load(program: &Path, bootstrap: &Value) -> Result<(), String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bootstrap.json");
+    fs::write(&file, bootstrap.to_string()).unwrap();
+    let mut command = Command::new(program);
+    command.args(["--mode", "validate", "--use-dynamic-base-id", "--concurrency", "1", "-c"]);
+    let output = command.arg(&file).output().unwrap();
+    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+}

@@ -1,0 +1,62 @@
+//! Documents as users write them, as the engine is told of them.
+
+use std::sync::Arc;
+
+use kodiak_engine::Change;
+use kodiak_kinds::{draft, kinds};
+use kodiak_model::kinds::dataplane::Dataplane;
+use kodiak_model::kinds::mesh::Mesh;
+use kodiak_model::policy::Body;
+use kodiak_model::{Checked, Place, ProxyKey, check, language, tags};
+use kodiak_rules::{Policy, Proxy};
+use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
+use serde_json::Value;
+
+/// Of the control plane that gets the documents.
+pub(crate) const ZONE: &str = "default";
+
+/// As the control plane would store it, or what is wrong with it.
+pub(crate) fn change(document: Value) -> Result<Change, String> {
+    let draft = draft(document).map_err(|problems| format!("{problems:?}"))?;
+    let kind = kinds().by_name(&draft.kind).ok_or_else(|| format!("there is no kind {:?}", draft.kind))?;
+    let place = Place::Zone { name: ZONE.to_owned() };
+    let resource = check(kind, draft, &place).map_err(|problems| format!("{problems:?}"))?;
+    let Checked { mesh, name, labels, spec, .. } = resource;
+    let (mesh, name, labels) = (Arc::<str>::from(mesh), Arc::<str>::from(name), Arc::new(labels));
+    let unreadable = |error: serde_json::Error| error.to_string();
+    match kind.name {
+        "Mesh" => {
+            let mut mesh: Mesh = language::decode(&spec).map_err(unreadable)?;
+            mesh.fill_defaults();
+            Ok(Change::Mesh { name, mesh: Some(Arc::new(mesh)) })
+        }
+        "Dataplane" => {
+            let mut dataplane: Dataplane = language::decode(&spec).map_err(unreadable)?;
+            // One that says its zone came from there.
+            if !dataplane.tag_sets().any(|tags| tags.contains_key(tags::ZONE)) {
+                dataplane.set_zone_tag(ZONE, false);
+            }
+            dataplane.on_create();
+            let proxy = Proxy { mesh: mesh.clone(), name: name.clone(), labels, dataplane: Arc::new(dataplane) };
+            Ok(Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: Some(Arc::new(proxy)) })
+        }
+        _ => {
+            let facts = kind.policy.as_ref().ok_or_else(|| format!("proxies do not depend on a {}", kind.name))?;
+            let body = Body::read(facts, &serde_json::from_str(&spec).map_err(unreadable)?).map_err(unreadable)?;
+            let policy = Policy { kind, mesh: mesh.clone(), name: name.clone(), labels, body };
+            Ok(Change::Policy { mesh, key: (kind.name, name), policy: Some(Arc::new(policy)) })
+        }
+    }
+}
+
+/// A proxy that says as little of itself as can be: only whether connections are redirected to it.
+pub(crate) fn metadata(redirected: bool) -> NodeMetadata {
+    let redirect = |port| Redirect { enabled: true, port: Some(port) };
+    let transparent_proxy = redirected.then(|| TransparentProxy {
+        inbound: redirect(15006),
+        outbound: redirect(15001),
+        dns: Redirect::default(),
+        ip_family_mode: Some("ipv4".to_owned()),
+    });
+    NodeMetadata { transparent_proxy, ..NodeMetadata::default() }
+}
