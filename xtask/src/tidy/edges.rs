@@ -39,7 +39,10 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-store", Only(&["kodiak-model"])),
     ("kodiak-crypto", Only(&[])),
     ("kodiak-tokens", Only(&["kodiak-crypto"])),
-    ("kodiak-catalog", Only(&["kodiak-model", "kodiak-kinds", "kodiak-store", "kodiak-crypto", "kodiak-tokens"])),
+    (
+        "kodiak-catalog",
+        Only(&["kodiak-model", "kodiak-kinds", "kodiak-rules", "kodiak-store", "kodiak-crypto", "kodiak-tokens"]),
+    ),
     ("kodiak-ads", Only(&["kodiak-envoy", "kodiak-xds-stream"])),
     (
         "kodiak-ca",

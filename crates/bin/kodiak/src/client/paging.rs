@@ -97,9 +97,33 @@ struct PageBody {
 
 impl Client {
     pub(crate) async fn page(&self, query: &ListQuery<'_>, window: Window) -> Result<Page, ClientError> {
-        let PageBody { total, items, next } = self.read(&query.path(window)).await?;
+        self.page_at(&query.path(window)).await
+    }
+
+    /// A page of whatever is listed there.
+    pub(crate) async fn page_at(&self, path: &str) -> Result<Page, ClientError> {
+        let PageBody { total, items, next } = self.read(path).await?;
         let (next, next_url) = (next.as_deref().and_then(offset), next);
         Ok(Page { total, items: items.unwrap_or_default(), next, next_url })
+    }
+
+    /// All that is listed there. `path` may have a query.
+    pub(crate) async fn list_at(&self, path: &str) -> Result<Vec<Value>, ClientError> {
+        let (mut items, mut offset) = (Vec::new(), 0);
+        loop {
+            let separator = if path.contains('?') { '&' } else { '?' };
+            let path = format!("{path}{separator}size={LARGEST_PAGE}&offset={offset}");
+            let page = self.page_at(&path).await?;
+            items.extend(page.items);
+            match page.next {
+                None => return Ok(items),
+                Some(next) if next > offset => offset = next,
+                Some(_) => {
+                    let address = self.address.to_string();
+                    return Err(ClientError::Endless { address, what: format!("GET {path}") });
+                }
+            }
+        }
     }
 
     /// All pages as one. `seen` is told how far it is: so many of so many.

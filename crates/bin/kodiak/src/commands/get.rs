@@ -1,5 +1,7 @@
 //! `kodiak get`: resources as tables, or as the API has them.
 
+mod policies;
+
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use jiff::Timestamp;
@@ -21,9 +23,11 @@ Examples:
   kodiak get dataplanes -A -o wide
   kodiak get meshtimeout slow -m demo -o yaml
   kodiak get mtp --filter kuma.io/origin=zone --name payments
+  kodiak get policies                            all policies, and which of them do something
   kodiak get kinds                               every kind, with its path and short name")]
 pub(crate) struct Args {
-    /// A kind in any spelling (meshtimeout, MeshTimeouts, mt), or `kinds` for the list of them
+    /// A kind in any spelling (meshtimeout, MeshTimeouts, mt), `policies` for how all policies stand, or `kinds` for
+    /// the list of kinds
     kind: String,
 
     /// One resource instead of all
@@ -72,6 +76,9 @@ pub(crate) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
     if args.kind.eq_ignore_ascii_case("kinds") {
         print_kinds(args.output, session.terminal)?;
         return Ok(Exit::Fine);
+    }
+    if args.kind.eq_ignore_ascii_case("policies") {
+        return policies::run(args, session).await;
     }
     let kind = kinds().by_arg(&args.kind).ok_or_else(|| usage(unknown_kind(&args.kind)))?;
     if args.all_meshes && kind.scope == Scope::Global {

@@ -10,6 +10,7 @@ mod demo;
 mod dp;
 mod generate;
 mod inspect;
+mod policies;
 mod read;
 mod render;
 mod server;

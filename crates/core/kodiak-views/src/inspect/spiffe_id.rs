@@ -27,6 +27,12 @@ pub struct Identity {
 
 /// `None` when none is issued, or when its templates give none. `zone` is that of the control plane.
 pub fn of_proxy(identities: &[Identity], proxy: &Proxy, zone: &str) -> Option<String> {
+    let identity = issuing(identities, proxy)?;
+    if identity.ready { render(identity, proxy, zone) } else { None }
+}
+
+/// The one that a proxy gets its identity from, once that is ready.
+pub fn issuing<'a>(identities: &'a [Identity], proxy: &Proxy) -> Option<&'a Identity> {
     // Without a provider nothing is issued: such an identity only tells clients what to expect.
     let issuing = identities.iter().filter(|identity| identity.spec.provider.is_some());
     let matching = issuing.filter_map(|identity| {
@@ -35,8 +41,7 @@ pub fn of_proxy(identities: &[Identity], proxy: &Proxy, zone: &str) -> Option<St
     });
     let rank =
         |(identity, selector): &(&Identity, &LabelSelector)| (selector.specificity(), Reverse(identity.name.clone()));
-    let (identity, _) = matching.max_by_key(rank)?;
-    if identity.ready { render(identity, proxy, zone) } else { None }
+    matching.max_by_key(rank).map(|(identity, _)| identity)
 }
 
 fn render(identity: &Identity, proxy: &Proxy, zone: &str) -> Option<String> {

@@ -1,20 +1,32 @@
 //! How a policy stands: on how many proxies it is in force; where it is not, and why.
 //!
+//! ```text
+//!  proxies --> groups: those that the same policies are about --> followed: what of a policy is followed there
+//!  policy --> selected: whether it is about any proxy
+//!         --> references: whether what it names is there
+//! ```
+//!
 //! Nothing is dropped in silence: what a policy says and nobody follows is said here.
 
-mod overridden;
+mod followed;
+mod groups;
 mod references;
+mod selected;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use kodiak_model::{TargetKind, TargetRef, source_match::Match};
-use kodiak_rules::{Book, Policy, Proxy, Resources, Shadow};
+use kodiak_model::TargetRef;
+use kodiak_rules::{Book, Policy, Proxy, Resources};
 use serde::Serialize;
+
+use self::groups::Groups;
+use crate::inspect::spiffe_id::Identity;
 
 /// What is looked at.
 #[derive(Clone, Copy)]
@@ -24,11 +36,12 @@ pub struct Context<'a> {
     pub proxies: &'a BTreeMap<Arc<str>, Arc<Proxy>>,
     /// The values of `kuma.io/service` in the mesh.
     pub services: &'a BTreeSet<String>,
+    pub identities: &'a [Identity],
     /// The kinds that change what proxies get.
     pub in_force: &'a [&'static str],
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyStatus {
     #[serde(rename = "type")]
@@ -36,6 +49,9 @@ pub struct PolicyStatus {
     pub mesh: Arc<str>,
     pub name: Arc<str>,
     pub kri: String,
+    /// The one at its top.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_ref: Option<TargetRef>,
     pub state: State,
     /// The proxies on which it is in force.
     pub proxies: usize,
@@ -46,12 +62,23 @@ pub struct PolicyStatus {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum State {
-    /// All that it says is followed.
+    /// All that it says is followed, by all proxies that it selects.
     InForce,
     /// Some of it is not.
     Partly,
     /// Nothing of it is.
     NotInForce,
+}
+
+impl State {
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "InForce" => Some(Self::InForce),
+            "Partly" => Some(Self::Partly),
+            "NotInForce" => Some(Self::NotInForce),
+            _ => None,
+        }
+    }
 }
 
 /// Why something that a policy says is not followed.
@@ -63,9 +90,23 @@ pub struct Reason {
     /// Of what in the policy this is said; of all of it when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The KRIs of the policies that are to blame.
+    /// The KRIs of those that are to blame.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
+}
+
+impl Reason {
+    fn new(reason: Why, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), path: None, policies: Vec::new() }
+    }
+
+    fn at(self, path: impl Into<String>) -> Self {
+        Self { path: Some(path.into()), ..self }
+    }
+
+    fn by(self, policies: BTreeSet<String>) -> Self {
+        Self { policies: policies.into_iter().collect(), ..self }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -74,146 +115,55 @@ pub enum Why {
     NotSupportedYet,
     /// It is only tried out.
     Shadow,
-    /// It selects no proxy.
+    /// It selects no proxy, or has nothing to say to those that it selects.
     NoMatch,
     /// It selects only proxies that it cannot be applied to.
     UnsupportedProxyType,
-    /// Stronger policies say something else wherever it says something.
+    /// Stronger policies decide all that it speaks of.
     Overridden,
-    /// It is in a form that other policies at the same inbounds rule out.
+    /// It is in a form that others at the same inbounds rule out.
     Ignored,
+    /// Together with others it names more combinations of tags than there can be rules.
+    TooMany,
     /// It refers to something that is not there.
     Unresolved,
 }
 
-impl Why {
-    /// Whether nothing at all is followed because of it.
-    fn is_final(self, path: Option<&String>) -> bool {
-        match self {
-            Self::NotSupportedYet | Self::Shadow | Self::NoMatch | Self::UnsupportedProxyType | Self::Overridden => {
-                true
-            }
-            Self::Ignored | Self::Unresolved => path.is_none(),
-        }
-    }
-}
-
 pub fn of(policy: &Arc<Policy>, context: Context<'_>) -> PolicyStatus {
-    let selected = context.book.selected(policy, Shadow::Included);
-    let able: BTreeSet<Arc<str>> = selected.iter().filter(|name| is_able(name, context)).cloned().collect();
-    let mut reasons = whole(policy, &selected, &able, context);
-    if reasons.is_empty() {
-        let found = overridden::find(policy, &able, context);
-        reasons.extend(found.reasons);
-        return status(policy, found.followed, reasons, context);
-    }
-    status(policy, 0, reasons, context)
+    of_all([policy], context).pop().expect("one policy has one status")
 }
 
-fn status(policy: &Policy, proxies: usize, mut reasons: Vec<Reason>, context: Context<'_>) -> PolicyStatus {
-    reasons.extend(references::find(policy, context));
-    let parts = references::parts(policy);
-    let broken: BTreeSet<&String> = reasons.iter().filter_map(|reason| reason.path.as_ref()).collect();
-    let is_final = reasons.iter().any(|reason| reason.reason.is_final(reason.path.as_ref()));
-    let all_broken = !parts.is_empty() && parts.iter().all(|part| broken.contains(part));
-    let state = match reasons.is_empty() {
-        true => State::InForce,
-        false if is_final || all_broken => State::NotInForce,
-        false => State::Partly,
+/// Many at once: proxies are looked at once for each kind, and not for each policy.
+pub fn of_all<'p>(policies: impl IntoIterator<Item = &'p Arc<Policy>>, context: Context<'_>) -> Vec<PolicyStatus> {
+    let mut kinds: BTreeMap<&'static str, Groups> = BTreeMap::new();
+    let mut of = |policy: &Arc<Policy>| {
+        let kind = policy.kind.name;
+        if !context.in_force.contains(&kind) {
+            let text = format!("{kind} is stored and checked, but nothing acts on it yet");
+            return status(policy, 0, vec![Reason::new(Why::NotSupportedYet, text)], context);
+        }
+        let groups = kinds.entry(kind).or_insert_with(|| Groups::of(kind, context));
+        let (proxies, reasons) = verdict::of(policy, groups, context);
+        status(policy, proxies, reasons, context)
+    };
+    policies.into_iter().map(&mut of).collect()
+}
+
+fn status(policy: &Policy, proxies: usize, reasons: Vec<Reason>, context: Context<'_>) -> PolicyStatus {
+    let state = match (proxies, reasons.is_empty()) {
+        (0, _) => State::NotInForce,
+        (_, true) => State::InForce,
+        (_, false) => State::Partly,
     };
     PolicyStatus {
         kind: policy.kind.name,
         mesh: policy.mesh.clone(),
         name: policy.name.clone(),
         kri: policy.kri().to_string(),
-        proxies: if state == State::NotInForce { 0 } else { proxies },
+        target_ref: policy.body.target.clone(),
         state,
+        proxies,
         proxies_total: context.proxies.len(),
         reasons,
     }
-}
-
-/// Why nothing of it is followed, whatever else it says.
-fn whole(
-    policy: &Policy,
-    selected: &BTreeSet<Arc<str>>,
-    able: &BTreeSet<Arc<str>>,
-    context: Context<'_>,
-) -> Vec<Reason> {
-    let because = |reason, message: String| vec![Reason { reason, message, path: None, policies: Vec::new() }];
-    let kind = policy.kind.name;
-    if !context.in_force.contains(&kind) {
-        return because(Why::NotSupportedYet, format!("{kind} is stored and checked, but nothing acts on it yet"));
-    }
-    if policy.meta().is_shadow() {
-        let text = "it has the label kuma.io/effect: shadow, so it is only tried out; \
-                    `kodiak inspect dataplane NAME --type config --shadow --include diff` shows what it would do";
-        return because(Why::Shadow, text.to_owned());
-    }
-    if selected.is_empty() {
-        return because(Why::NoMatch, no_match(policy, context));
-    }
-    if able.is_empty() {
-        let text = "it selects only builtin gateways, which are not configured yet";
-        return because(Why::UnsupportedProxyType, text.to_owned());
-    }
-    Vec::new()
-}
-
-fn is_able(name: &str, context: Context<'_>) -> bool {
-    context.proxies.get(name).is_some_and(|proxy| !proxy.dataplane.is_builtin_gateway())
-}
-
-fn no_match(policy: &Policy, context: Context<'_>) -> String {
-    let everything = TargetRef::default();
-    let target = policy.body.target.as_ref().unwrap_or(&everything);
-    if context.proxies.is_empty() {
-        return format!("mesh {:?} has no proxies", policy.mesh);
-    }
-    if target.known_kind() == Some(TargetKind::MeshHTTPRoute) {
-        let name = target.name.as_deref().unwrap_or_default();
-        if context.resources.route(&policy.mesh, name).is_none() {
-            return format!("there is no MeshHTTPRoute {name:?}");
-        }
-    }
-    format!("no proxy is {}", described(target, policy))
-}
-
-/// What a proxy would have to be.
-fn described(target: &TargetRef, policy: &Policy) -> String {
-    let pairs = |map: Option<&BTreeMap<String, String>>| {
-        let pairs = map.into_iter().flatten().map(|(key, value)| format!("{key}={value}"));
-        pairs.collect::<Vec<_>>().join(", ")
-    };
-    let name = target.name.as_deref().unwrap_or_default();
-    let (tags, labels) = (pairs(target.tags.as_ref()), pairs(target.labels.as_ref()));
-    let mut text = match target.known_kind() {
-        Some(TargetKind::MeshSubset) => format!("tagged {tags}"),
-        Some(TargetKind::MeshService) => format!("tagged kuma.io/service={name}"),
-        Some(TargetKind::MeshServiceSubset) if tags.is_empty() => format!("tagged kuma.io/service={name}"),
-        Some(TargetKind::MeshServiceSubset) => format!("tagged kuma.io/service={name}, {tags}"),
-        Some(TargetKind::Dataplane) if !name.is_empty() => format!("called {name:?}"),
-        Some(TargetKind::Dataplane) if !labels.is_empty() => format!("labelled {labels}"),
-        None | Some(TargetKind::Mesh | TargetKind::Dataplane) => "in reach".to_owned(),
-        Some(TargetKind::MeshGateway) => format!("of the gateway {name:?}"),
-        Some(TargetKind::MeshHTTPRoute) => format!("selected by the route {name:?}"),
-        Some(TargetKind::MeshExternalService | TargetKind::MeshMultiZoneService) => "meant by this kind".to_owned(),
-    };
-    if let Some(types) = target.proxy_types.as_ref().filter(|types| !types.is_empty()) {
-        let types: Vec<String> = types.iter().map(ToString::to_string).collect();
-        text = format!("{text} and of the type {}", types.join(" or "));
-    }
-    if let Some(section) = target.section_name.as_deref().filter(|section| !section.is_empty()) {
-        text = format!("{text} with an inbound {section:?}");
-    }
-    match (policy.meta().namespace(), policy.meta().zone()) {
-        (Some(namespace), _) => format!("{text} (the policy is of namespace {namespace:?})"),
-        (None, Some(zone)) => format!("{text} (the policy is of zone {zone:?})"),
-        (None, None) => text,
-    }
-}
-
-/// Whether a rule tells callers apart.
-fn has_conditions(matches: &[Match]) -> bool {
-    matches.iter().any(|one| *one != Match::default())
 }

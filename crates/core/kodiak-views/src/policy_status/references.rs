@@ -1,115 +1,99 @@
 //! What a policy refers to, and whether it is there.
 
-use std::collections::BTreeMap;
+use std::{slice, sync::Arc};
 
-use kodiak_model::{BackendRef, Kri, TargetKind, TargetRef, labels};
-use kodiak_rules::Policy;
+use kodiak_model::{
+    BackendRef, TargetKind, TargetRef,
+    policy::{Body, Item},
+};
+use kodiak_rules::{Policy, outbound};
 use serde_json::Value;
 
-use super::{Context, Reason, Why};
-
-/// The paths of all that a policy says.
-pub(super) fn parts(policy: &Policy) -> Vec<String> {
-    let list = |name: &str, count: usize| (0..count).map(|n| format!("spec.{name}[{n}]")).collect::<Vec<_>>();
-    let body = &policy.body;
-    [list("to", body.to.len()), list("from", body.from.len()), list("rules", body.rules.len())].concat()
-}
+use super::{Context, Reason, Why, followed::is_for_route};
 
 pub(super) fn find(policy: &Policy, context: Context<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    let mut missing = |path: String, message: String| {
-        reasons.push(Reason { reason: Why::Unresolved, message, path: Some(path), policies: Vec::new() });
-    };
+    let mut missing = |path: String, message: String| reasons.push(Reason::new(Why::Unresolved, message).at(path));
     for (n, item) in policy.body.to.iter().enumerate() {
         let path = format!("spec.to[{n}]");
-        if !is_there(&item.target, policy, context) {
+        if !is_there(item, policy, context) {
             missing(path.clone(), format!("there is no {}", named(&item.target)));
         }
-        for backend in backends(item.conf.json()) {
-            let target = target(&backend);
-            if !is_real(&backend) && is_there(&target, policy, context) {
-                continue;
-            }
+        let mut seen = Vec::new();
+        for backend in backends(item.conf.json()).filter(|backend| !is_reached(backend, policy, context)) {
             let why = if is_real(&backend) { "is not called by port yet" } else { "is not there" };
-            missing(format!("{path}.backendRefs"), format!("the backend {} {why}", named(&target)));
+            let message = format!("the backend {} {why}", named(&target(&backend)));
+            if !seen.contains(&message) {
+                missing(format!("{path}.backendRefs"), message.clone());
+                seen.push(message);
+            }
         }
     }
     for (n, item) in policy.body.from.iter().enumerate() {
         let by_name = item.target.name.as_deref().is_some_and(|name| !name.is_empty());
         if item.target.known_kind() == Some(TargetKind::MeshService) && !by_name {
-            missing(
-                format!("spec.from[{n}]"),
-                "callers are known by their tags, not by labels of a service".to_owned(),
-            );
+            let message = "callers are known by their tags, not by labels of a service";
+            missing(format!("spec.from[{n}]"), message.to_owned());
         }
     }
     reasons
 }
 
-/// Whether anything is meant by it.
-fn is_there(target: &TargetRef, policy: &Policy, context: Context<'_>) -> bool {
-    let kind = match target.known_kind() {
-        Some(TargetKind::MeshService | TargetKind::MeshServiceSubset) => {
-            if target.name.as_deref().is_some_and(|name| context.services.contains(name)) {
-                return true;
-            }
-            "MeshService"
-        }
-        Some(TargetKind::MeshExternalService) => "MeshExternalService",
-        Some(TargetKind::MeshMultiZoneService) => "MeshMultiZoneService",
-        Some(TargetKind::MeshHTTPRoute) => "MeshHTTPRoute",
-        Some(TargetKind::Mesh | TargetKind::MeshSubset | TargetKind::MeshGateway | TargetKind::Dataplane) | None => {
-            return true;
-        }
-    };
-    if let Some(labels) = &target.labels {
-        return !context.resources.by_labels(kind, &policy.mesh, labels).is_empty();
+/// Whether an item of `to` means anything: a tag that proxies have, or a resource. What is for a route, is for the
+/// destinations of the route.
+pub(super) fn is_there(item: &Item, policy: &Policy, context: Context<'_>) -> bool {
+    if is_for_route(policy) {
+        return true;
     }
-    let name = target.name.clone().unwrap_or_default();
-    let short = match kind {
-        "MeshService" => "msvc",
-        "MeshExternalService" => "extsvc",
-        "MeshMultiZoneService" => "mzsvc",
-        _ => "mhttpr",
-    };
-    let meta = policy.meta();
-    let namespace = target.namespace.clone().filter(|text| !text.is_empty());
-    let kri = Kri {
-        short,
-        mesh: policy.mesh.to_string(),
-        zone: meta.zone().unwrap_or_default().to_owned(),
-        namespace: namespace.unwrap_or_else(|| meta.namespace().unwrap_or_default().to_owned()),
-        name: name.clone(),
-        section: String::new(),
-    };
-    context.resources.by_kri(&kri).is_some() || by_old_name(&name, policy, context)
+    let TargetRef { name, section_name, .. } = &item.target;
+    match item.target.known_kind() {
+        Some(TargetKind::MeshService | TargetKind::MeshServiceSubset) => {
+            let whole = section_name.as_deref().is_none_or(str::is_empty);
+            let by_tag = whole && name.as_deref().is_some_and(|name| context.services.contains(name));
+            by_tag || is_resource(item, policy, context)
+        }
+        Some(TargetKind::MeshExternalService | TargetKind::MeshMultiZoneService | TargetKind::MeshHTTPRoute) => {
+            is_resource(item, policy, context)
+        }
+        Some(TargetKind::Mesh | TargetKind::MeshSubset | TargetKind::MeshGateway | TargetKind::Dataplane) | None => {
+            true
+        }
+    }
 }
 
-/// `<name>_<namespace>_svc_<port>`
-fn by_old_name(name: &str, policy: &Policy, context: Context<'_>) -> bool {
-    let parts: Vec<&str> = name.split('_').collect();
-    let [service, namespace, _, ..] = parts.as_slice() else { return false };
-    let wanted = BTreeMap::from([
-        (labels::DISPLAY_NAME.to_owned(), (*service).to_owned()),
-        (labels::NAMESPACE.to_owned(), (*namespace).to_owned()),
-    ]);
-    !context.resources.by_labels("MeshService", &policy.mesh, &wanted).is_empty()
+/// As rules for destinations would find it.
+fn is_resource(item: &Item, policy: &Policy, context: Context<'_>) -> bool {
+    let body = Body { to: vec![item.clone()], ..Body::default() };
+    let alone = Arc::new(Policy { body, ..policy.clone() });
+    !outbound::rules(slice::from_ref(&alone), context.resources).is_empty()
+}
+
+fn is_reached(backend: &BackendRef, policy: &Policy, context: Context<'_>) -> bool {
+    let item = Item { target: target(backend), conf: <_>::default() };
+    !is_real(backend) && is_there(&item, policy, context)
 }
 
 /// Wherever they stand in the conf of a route.
-fn backends(conf: &Value) -> Vec<BackendRef> {
+fn backends(conf: &Value) -> impl Iterator<Item = BackendRef> {
+    let mut found = Vec::new();
+    collect(conf, &mut found);
+    found.into_iter()
+}
+
+fn collect(conf: &Value, found: &mut Vec<BackendRef>) {
     let read = |value: &Value| serde_json::from_value::<BackendRef>(value.clone()).ok();
     match conf {
-        Value::Object(fields) => fields
-            .iter()
-            .flat_map(|(name, value)| match (name.as_str(), value) {
-                ("backendRefs", Value::Array(list)) => list.iter().filter_map(read).collect(),
-                ("backendRef", value) => read(value).into_iter().collect(),
-                _ => backends(value),
-            })
-            .collect(),
-        Value::Array(list) => list.iter().flat_map(backends).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match (name.as_str(), value) {
+                    ("backendRefs", Value::Array(list)) => found.extend(list.iter().filter_map(read)),
+                    ("backendRef", value) => found.extend(read(value)),
+                    _ => collect(value, found),
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|value| collect(value, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
     }
 }
 
@@ -129,12 +113,16 @@ fn target(backend: &BackendRef) -> TargetRef {
 
 fn named(target: &TargetRef) -> String {
     let kind = target.kind.as_ref().map(ToString::to_string).unwrap_or_default();
-    match (&target.name, &target.labels) {
+    let mut text = match (&target.name, &target.labels) {
         (Some(name), _) => format!("{kind} {name:?}"),
         (None, Some(labels)) => {
             let pairs: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
             format!("{kind} labelled {}", pairs.join(", "))
         }
         (None, None) => kind,
+    };
+    if let Some(section) = target.section_name.as_deref().filter(|section| !section.is_empty()) {
+        text = format!("{text} with a port {section:?}");
     }
+    text
 }

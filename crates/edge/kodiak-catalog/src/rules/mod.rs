@@ -2,6 +2,7 @@
 
 mod dataplane;
 mod mesh;
+mod policy;
 mod secret;
 mod zone;
 
@@ -20,6 +21,7 @@ pub(crate) fn before_put(
     match checked.kind.name {
         "Mesh" => mesh::before_put(catalog, snapshot, checked, old),
         "Dataplane" => dataplane::before_put(catalog, snapshot, checked, old).map(|()| Vec::new()),
+        _ if checked.kind.is_policy() => policy::before_put(snapshot, checked, old).map(|()| Vec::new()),
         _ => Ok(Vec::new()),
     }
 }

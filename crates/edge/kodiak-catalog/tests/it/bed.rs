@@ -25,6 +25,14 @@ impl Bed {
         self.0.put(Target { kind: kind("Mesh"), mesh: "", name: "demo" }, mesh, false).await
     }
 
+    /// Writes what is in the mesh `demo`.
+    pub(crate) async fn put(&self, kind_name: &str, name: &str, mut document: Value) -> Result<Put, Refusal> {
+        document["type"] = json!(kind_name);
+        document["mesh"] = json!("demo");
+        document["name"] = json!(name);
+        self.0.put(Target { kind: kind(kind_name), mesh: "demo", name }, document, false).await
+    }
+
     pub(crate) async fn delete(&self, kind_name: &str, mesh: &str, name: &str) -> Result<(), Refusal> {
         self.0.delete(Target { kind: kind(kind_name), mesh, name }).await
     }

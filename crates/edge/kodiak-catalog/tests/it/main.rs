@@ -1,7 +1,8 @@
-//! What the catalogue promises about the authorities of a mesh, on a store in memory.
+//! What the catalogue promises about authorities and policies of a mesh, on a store in memory.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bed;
 mod inline_key;
+mod policies;
 mod switching;

@@ -6,11 +6,10 @@ use kodiak_kinds::kinds;
 use kodiak_model::yaml;
 use serde_json::{Value, json};
 
-use super::summary;
+use super::{changes, rules, summary};
 use crate::client::{Client, ClientError, Target};
 use crate::commands::get::absent;
 use crate::exit::{Exit, usage};
-use crate::report::Table;
 use crate::session::Session;
 
 #[derive(clap::Args)]
@@ -19,7 +18,9 @@ Examples:
   kodiak inspect dataplane web-1                            is it well, and if not, why
   kodiak inspect dataplane web-1 --type config              what the control plane has for it
   kodiak inspect dataplane web-1 --type config-dump         what its Envoy runs on
-  kodiak inspect dataplane web-1 --type policies -m demo    who may call it, and who says so
+  kodiak inspect dataplane web-1 --type policies -m demo    what is in force there, and who says so
+  kodiak inspect dataplane web-1 --type config --shadow --include diff
+                                                            what policies that are only tried out would change
   kodiak inspect dataplane web-1 --type stats | grep rbac")]
 pub(crate) struct Args {
     /// The name of the Dataplane
@@ -38,11 +39,15 @@ pub(crate) struct Args {
     #[arg(long)]
     shadow: bool,
 
+    /// What else to show of the configuration
+    #[arg(long, value_enum, value_name = "WHAT")]
+    include: Option<Include>,
+
     /// With endpoints
     #[arg(long)]
     include_eds: bool,
 
-    /// How to print it [default: yaml for configuration, table for all else]
+    /// How to print it [default: yaml for configuration, table for changes and all else]
     #[arg(short, long, value_enum)]
     output: Option<Output>,
 }
@@ -57,8 +62,14 @@ enum What {
     Clusters,
     /// What its Envoy counts, as Envoy tells it
     Stats,
-    /// The policies in force at each of its inbounds, weakest first
+    /// What policies say in the end: to its callers, about its destinations and to itself
     Policies,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Include {
+    /// What is different with policies that are only tried out
+    Diff,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -73,6 +84,9 @@ pub(crate) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
     if args.shadow && args.what != Some(What::Config) {
         return Err(usage("--shadow goes with --type config"));
     }
+    if args.include.is_some() && !args.shadow {
+        return Err(usage("--include diff goes with --type config --shadow"));
+    }
     if args.include_eds && args.what != Some(What::ConfigDump) {
         return Err(usage("--include-eds goes with --type config-dump"));
     }
@@ -83,9 +97,17 @@ pub(crate) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
     let text = match args.what {
         None => standing(&client, target, args.output).await?,
         Some(What::Policies) => {
-            let found = client.inspect(target, "_matches").await.map_err(|error| not_there(error, target))?;
+            let found = client.inspect(target, "_rules").await.map_err(|error| not_there(error, target))?;
             match args.output {
-                None | Some(Output::Table) => policies(&found),
+                None | Some(Output::Table) => rules::text(&found),
+                Some(output) => document(output, &found)?,
+            }
+        }
+        Some(What::Config) if args.include == Some(Include::Diff) => {
+            let path = "_config?shadow=true&include=diff";
+            let found = client.inspect(target, path).await.map_err(|error| not_there(error, target))?;
+            match args.output {
+                None | Some(Output::Table) => changes::text(&found),
                 Some(output) => document(output, &found)?,
             }
         }
@@ -160,51 +182,5 @@ fn document(output: Output, value: &Value) -> anyhow::Result<String> {
     match output {
         Output::Json => Ok(serde_json::to_string_pretty(value)?),
         Output::Yaml | Output::Table => Ok(yaml::to_string(value)),
-    }
-}
-
-/// A row for each policy, weakest first.
-fn policies(found: &Value) -> String {
-    let list = |value: &Value, field: &str| value.get(field).and_then(Value::as_array).cloned().unwrap_or_default();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut table = Table::new(["INBOUND", "PORT", "ORDER", "KIND", "NAME", "TARGET"]);
-    for one in list(found, "inbounds") {
-        let inbound = [text(&one["inbound"]["name"]), one["inbound"]["port"].to_string()];
-        let policies = list(&one, "policies");
-        if policies.is_empty() {
-            table.row(inbound.iter().cloned().chain(["-"; 4].map(str::to_owned)));
-        }
-        for policy in policies {
-            for (order, origin) in list(&policy, "origins").iter().enumerate() {
-                let target = origin.pointer("/targetRef/kind").map_or_else(|| "Mesh".to_owned(), text);
-                let rest = [(order + 1).to_string(), text(&policy["kind"]), text(&origin["name"]), target];
-                table.row(inbound.iter().cloned().chain(rest));
-            }
-        }
-    }
-    table.show()
-}
-
-#[cfg(test)]
-mod tests {
-    use expect_test::expect;
-
-    use super::*;
-
-    #[test]
-    fn policies_are_rows_in_the_order_in_which_they_count() {
-        let origin = |name: &str, target: Value| json!({ "kri": "k", "name": name, "targetRef": target });
-        let origins = json!([origin("all", Value::Null), origin("web", json!({ "kind": "Dataplane" }))]);
-        let found = json!({ "inbounds": [
-            { "inbound": { "name": "8080", "port": 8080, "tags": {} },
-              "policies": [{ "kind": "MeshTrafficPermission", "origins": origins }] },
-            { "inbound": { "name": "metrics", "port": 9090, "tags": {} }, "policies": [] },
-        ] });
-        expect![[r#"
-            INBOUND   PORT   ORDER   KIND                    NAME   TARGET
-            8080      8080   1       MeshTrafficPermission   all    Mesh
-            8080      8080   2       MeshTrafficPermission   web    Dataplane
-            metrics   9090   -       -                       -      -"#]]
-        .assert_eq(&policies(&found));
     }
 }

@@ -1,6 +1,9 @@
-//! `kodiak inspect`: what a proxy should have, what it has, and how it stands.
+//! `kodiak inspect`: what a proxy should have, what it has, and how it stands; and whether a policy does something.
 
+mod changes;
 mod dataplane;
+mod policy;
+mod rules;
 mod summary;
 
 use crate::exit::Exit;
@@ -17,10 +20,13 @@ enum What {
     /// One proxy, from outside or from inside
     #[command(visible_alias = "dp")]
     Dataplane(dataplane::Args),
+    /// One policy: on which proxies it is in force, and why not on others
+    Policy(policy::Args),
 }
 
 pub(crate) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
     match args.what {
         What::Dataplane(args) => dataplane::run(&args, session).await,
+        What::Policy(args) => policy::run(&args, session).await,
     }
 }

@@ -9,7 +9,7 @@ use kodiak_model::{Kind, ResourceKey};
 use kodiak_rules::Policy;
 use kodiak_views::{
     inspect::MeshView,
-    policy_status::{self, Context, PolicyStatus},
+    policy_status::{self, Context, PolicyStatus, State},
 };
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ pub(crate) async fn of_policy(api: Api, kind: &'static Kind, asked: Asked) -> Re
     Ok(answer(&found.pop().expect("one policy has one status")))
 }
 
-/// `/meshes/{mesh}/_policies`
+/// `/meshes/{mesh}/_policies`; with `state`, only those that stand so.
 pub(crate) async fn of_policies(api: Api, asked: Asked) -> Result<Response, ApiError> {
     let mesh = asked.param(0);
     let kind = kodiak_kinds::kinds().by_name("Mesh").expect("there are meshes");
@@ -48,14 +48,26 @@ pub(crate) async fn of_policies(api: Api, asked: Asked) -> Result<Response, ApiE
     }
     let query = ListQuery::parse(&asked.query)?;
     query.check(&asked.route)?;
+    let state = asked.query_value("state").map(|text| State::parse(&text).ok_or_else(unknown_state)).transpose()?;
     let view = api.meshes().view(&snapshot, mesh);
     let named = view.book.policies().filter(|policy| policy.name.contains(query.name.as_str()));
-    let page = Page::of(&query, named);
+    let page = match state {
+        None => {
+            let Page { items, total, next } = Page::of(&query, named);
+            Page { items: of(&view, items), total, next }
+        }
+        // How they stand is not known before it is looked at.
+        Some(state) => Page::of(&query, of(&view, named).into_iter().filter(|status| status.state == state)),
+    };
     Ok(answer(&Statuses {
         total: page.total,
-        items: of(&view, page.items),
+        items: page.items,
         next: page.next.map(|offset| format!("{}?{}", asked.url, next_query(&asked.query, offset))),
     }))
+}
+
+fn unknown_state() -> ApiError {
+    ApiError::bad_request("unsupported value for query parameter 'state': use InForce, Partly or NotInForce")
 }
 
 fn of<'a>(view: &MeshView, policies: impl IntoIterator<Item = &'a Arc<Policy>>) -> Vec<PolicyStatus> {
@@ -66,7 +78,8 @@ fn of<'a>(view: &MeshView, policies: impl IntoIterator<Item = &'a Arc<Policy>>) 
         resources: &view.resources,
         proxies: &view.proxies,
         services: &services,
+        identities: &view.identities,
         in_force: in_force(),
     };
-    policies.into_iter().map(|policy| policy_status::of(policy, context)).collect()
+    policy_status::of_all(policies, context)
 }

@@ -5,6 +5,7 @@ mod members;
 mod mesh;
 mod old;
 mod rules;
+mod status;
 
 use std::{net::SocketAddr, sync::Arc};
 

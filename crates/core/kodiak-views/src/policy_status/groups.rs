@@ -1,0 +1,103 @@
+//! Proxies that the same policies of a kind are about. They are looked at once.
+
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use kodiak_model::{Kri, kinds::mesh_identity};
+use kodiak_rules::{
+    Matched, Policy, Resources, Shadow,
+    outbound::{self, Entry},
+    subset,
+};
+
+use super::Context;
+use crate::inspect::spiffe_id;
+
+pub(super) struct Groups {
+    all: Vec<Group>,
+    /// By the name of a policy: the groups that it is about, and its place among their policies.
+    by_policy: HashMap<Arc<str>, Vec<(usize, usize)>>,
+}
+
+pub(super) struct Group {
+    pub(super) matched: Arc<Matched>,
+    /// The KRI of the MeshIdentity that its proxies are issued.
+    pub(super) identity: Option<String>,
+    /// How many there are.
+    pub(super) proxies: usize,
+    entries: OnceCell<Vec<Entry>>,
+    trouble: OnceCell<Option<String>>,
+}
+
+impl Groups {
+    /// Of all proxies that can be configured.
+    pub(super) fn of(kind: &str, context: Context<'_>) -> Self {
+        // Equal answers are the same while they are kept, and the groups keep them.
+        let mut places: HashMap<(*const Matched, Option<String>), usize> = HashMap::new();
+        let mut all: Vec<Group> = Vec::new();
+        for (name, proxy) in context.proxies.iter().filter(|(_, proxy)| !proxy.dataplane.is_builtin_gateway()) {
+            let matched = context.book.matched(kind, name, Shadow::Ignored);
+            if matched.proxy.is_empty() {
+                continue;
+            }
+            let identity = spiffe_id::issuing(context.identities, proxy).filter(|identity| identity.ready);
+            let identity = identity
+                .and_then(|identity| Kri::of(&mesh_identity::KIND, &identity.mesh, &identity.name, &identity.labels));
+            let identity = identity.map(|kri| kri.to_string());
+            let place = *places.entry((Arc::as_ptr(&matched), identity.clone())).or_insert(all.len());
+            match all.get_mut(place) {
+                Some(group) => group.proxies += 1,
+                None => all.push(Group {
+                    matched,
+                    identity,
+                    proxies: 1,
+                    entries: OnceCell::new(),
+                    trouble: OnceCell::new(),
+                }),
+            }
+        }
+        let mut by_policy: HashMap<Arc<str>, Vec<(usize, usize)>> = HashMap::new();
+        for (n, group) in all.iter().enumerate() {
+            for (place, policy) in group.matched.proxy.iter().enumerate() {
+                by_policy.entry(policy.name.clone()).or_default().push((n, place));
+            }
+        }
+        Self { all, by_policy }
+    }
+
+    /// The groups that a policy is about, each with the policies there that are stronger.
+    pub(super) fn about(&self, policy: &Policy) -> impl Iterator<Item = (&Group, &[Arc<Policy>])> {
+        self.by_policy.get(&policy.name).into_iter().flatten().map(|(group, place)| {
+            let group = &self.all[*group];
+            (group, &group.matched.proxy[place + 1..])
+        })
+    }
+}
+
+impl Group {
+    /// All items of `to` of its policies, weakest first.
+    pub(super) fn entries(&self) -> &[Entry] {
+        self.entries.get_or_init(|| outbound::entries(&self.matched.proxy))
+    }
+
+    /// Why there are no rules for destinations by their tags.
+    pub(super) fn trouble(&self, resources: &Resources) -> Option<&str> {
+        let trouble = || subset::to(&self.matched.proxy, resources).err().map(|trouble| trouble.to_string());
+        self.trouble.get_or_init(trouble).as_deref()
+    }
+
+    /// The policies at each of its inbounds and listeners that a policy is about, and those there that are stronger.
+    pub(super) fn places<'a>(
+        &'a self,
+        policy: &'a Policy,
+    ) -> impl Iterator<Item = (&'a [Arc<Policy>], &'a [Arc<Policy>])> + 'a {
+        let of = |all: &'a BTreeMap<usize, Vec<Arc<Policy>>>| all.values();
+        of(&self.matched.inbounds).chain(of(&self.matched.listeners)).filter_map(|policies| {
+            let place = policies.iter().position(|other| other.name == policy.name)?;
+            Some((policies.as_slice(), &policies[place + 1..]))
+        })
+    }
+}

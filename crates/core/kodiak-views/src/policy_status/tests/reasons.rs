@@ -1,0 +1,277 @@
+//! Each reason, and when it is given.
+
+use super::*;
+
+#[test]
+fn what_is_followed_everywhere_is_in_force() {
+    let mut world = World::new();
+    let all = world.add(&TIMEOUT, "all", &json!({ "to": everywhere("a", 1) }));
+    let web = world.add(&TIMEOUT, "web", &json!({ "targetRef": dataplane("web"), "from": everywhere("a", 1) }));
+    let trace = world.add(&TRACE, "trace", &json!({ "default": {} }));
+    for (policy, proxies) in [(&all, 2), (&web, 1), (&trace, 2)] {
+        assert_eq!(shown(&world.status(policy)), (State::InForce, proxies, vec![]), "{}", policy.name);
+    }
+    assert_eq!(world.status(&web).proxies_total, 2);
+    assert_eq!(world.status(&web).kri, "kri_mt_default___web_");
+}
+
+#[test]
+fn a_kind_that_nothing_acts_on_is_not_in_force_whatever_it_says() {
+    let mut world = World::new();
+    let retry = world.add(&RETRY, "retry", &json!({ "to": everywhere("a", 1) }));
+    let text = "NotSupportedYet all: MeshRetry is stored and checked, but nothing acts on it yet []";
+    assert_eq!(shown(&world.status(&retry)), (State::NotInForce, 0, vec![text.to_owned()]));
+}
+
+#[test]
+fn what_is_only_tried_out_is_not_in_force_and_overrides_nobody() {
+    let mut world = World::new();
+    let weak = world.add(&TIMEOUT, "b", &json!({ "to": everywhere("a", 1) }));
+    let shadow = policy(&TIMEOUT, "a", &json!({ "kuma.io/effect": "shadow" }), &json!({ "to": everywhere("a", 2) }));
+    world.put(&shadow);
+    let status = world.status(&shadow);
+    assert_eq!((status.state, status.reasons.len(), status.reasons[0].reason), (State::NotInForce, 1, Why::Shadow));
+    assert_eq!(world.status(&weak).state, State::InForce);
+}
+
+#[test]
+fn who_selects_nobody_learns_whom_it_looks_for() {
+    let world = World::new();
+    for (target, expected) in [
+        (json!({ "kind": "MeshSubset", "tags": { "version": "2" } }), "no proxy is tagged version=2"),
+        (json!({ "kind": "MeshService", "name": "x" }), "no proxy is tagged kuma.io/service=x"),
+        (
+            json!({ "kind": "MeshServiceSubset", "name": "web", "tags": { "v": "2" } }),
+            "no proxy is tagged kuma.io/service=web, v=2",
+        ),
+        (json!({ "kind": "Dataplane", "name": "web-9" }), "no proxy is called \"web-9\""),
+        (
+            json!({ "kind": "Dataplane", "labels": { "app": "web" }, "sectionName": "admin" }),
+            "no proxy is labelled app=web with an inbound \"admin\"",
+        ),
+        (json!({ "kind": "Mesh", "proxyTypes": ["Gateway"] }), "no proxy is in reach and of the type Gateway"),
+    ] {
+        let policy = policy(&TIMEOUT, "p", &json!({}), &json!({ "targetRef": target, "to": everywhere("a", 1) }));
+        let expected = vec![format!("NoMatch all: {expected} []")];
+        assert_eq!(shown(&world.status(&policy)), (State::NotInForce, 0, expected), "{target}");
+    }
+    let owner = json!({ "kuma.io/policy-role": "workload-owner", "k8s.kuma.io/namespace": "shop" });
+    let elsewhere = policy(&TIMEOUT, "p", &owner, &json!({ "to": everywhere("a", 1) }));
+    let text = "NoMatch all: no proxy is in reach (the policy is of namespace \"shop\") []";
+    assert_eq!(shown(&world.status(&elsewhere)).2, [text]);
+    let text = "NoMatch all: mesh \"default\" has no proxies []";
+    assert_eq!(shown(&World::default().status(&elsewhere)).2, [text]);
+}
+
+#[test]
+fn proxies_that_it_cannot_be_applied_to_are_named() {
+    let mut world = World::default();
+    world.proxy(
+        "edge",
+        &json!({}),
+        &json!({ "gateway": { "type": "BUILTIN", "tags": { "kuma.io/service": "edge" } } }),
+    );
+    let all = world.add(&TIMEOUT, "all", &json!({ "to": everywhere("a", 1) }));
+    let text = "UnsupportedProxyType all: it selects only builtin gateways, which are not configured yet []";
+    assert_eq!(shown(&world.status(&all)), (State::NotInForce, 0, vec![text.to_owned()]));
+
+    let mut world = World::default();
+    world.proxy("client", &json!({}), &json!({ "inbound": [] }));
+    let from = world.add(&TIMEOUT, "from", &json!({ "from": everywhere("a", 1) }));
+    let text = "UnsupportedProxyType all: it is about calls that proxies receive, and those that it selects have no \
+                inbounds []";
+    assert_eq!(shown(&world.status(&from)), (State::NotInForce, 0, vec![text.to_owned()]));
+}
+
+#[test]
+fn the_weaker_of_two_is_overridden_field_by_field() {
+    const DECIDED: &str = "Overridden all: stronger policies decide all that it speaks of [kri_mt_default___a_]";
+    for (weak, strong, overridden) in [
+        (json!({ "to": everywhere("x", 1) }), json!({ "to": everywhere("x", 2) }), true),
+        // Of two that say the same, the stronger one counts.
+        (json!({ "to": everywhere("x", 1) }), json!({ "to": everywhere("x", 1) }), true),
+        (json!({ "to": everywhere("x", 1) }), json!({ "to": everywhere("y", 2) }), false),
+        // What is said of everything is said of this one too.
+        (json!({ "to": to_service("web", "x", 1) }), json!({ "to": everywhere("x", 2) }), true),
+        (json!({ "to": to_service("web", "x", 1) }), json!({ "to": to_service("db", "x", 2) }), false),
+        (json!({ "to": everywhere("x", 1) }), json!({ "to": to_service("db", "x", 2) }), false),
+        (json!({ "from": everywhere("x", 1) }), json!({ "rules": [{ "default": { "x": 2 } }] }), true),
+        (
+            json!({ "rules": [{ "matches": [{}], "default": { "x": 1 } }] }),
+            json!({ "from": everywhere("x", 2) }),
+            false,
+        ),
+        (json!({ "from": everywhere("x", 1) }), json!({ "to": everywhere("x", 2) }), false),
+    ] {
+        let mut world = World::new();
+        // Among equally strong policies, a narrow destination that is a resource is stronger than a broad one.
+        let mut narrow = strong.clone();
+        narrow["targetRef"] = json!({ "kind": "Dataplane" });
+        let strong_one = world.add(&TIMEOUT, "a", &narrow);
+        let weak_one = world.add(&TIMEOUT, "b", &weak);
+        assert_eq!(world.status(&strong_one).state, State::InForce, "{strong}");
+        let expected =
+            if overridden { (State::NotInForce, 0, vec![DECIDED.to_owned()]) } else { (State::InForce, 2, vec![]) };
+        assert_eq!(shown(&world.status(&weak_one)), expected, "{weak} {strong}");
+    }
+}
+
+#[test]
+fn only_those_are_blamed_that_are_needed() {
+    let mut world = World::new();
+    for (name, field) in [("a", "z"), ("b", "x"), ("c", "y")] {
+        world.add(&TRACE, name, &json!({ "default": { field: 1 } }));
+    }
+    let weak = world.add(&TRACE, "d", &json!({ "default": { "z": 2 } }));
+    assert_eq!(world.status(&weak).reasons[0].policies, ["kri_mtr_default___a_"]);
+}
+
+#[test]
+fn where_only_some_proxies_or_parts_are_overridden_it_is_partly_in_force() {
+    let mut world = World::new();
+    let all = world.add(&TIMEOUT, "all", &json!({ "to": everywhere("a", 1), "from": everywhere("a", 1) }));
+    world.add(
+        &TIMEOUT,
+        "web",
+        &json!({ "targetRef": dataplane("web"), "to": everywhere("a", 2), "from": everywhere("a", 2) }),
+    );
+    let text =
+        "Overridden all: on 1 of 2 proxies, stronger policies decide all that it speaks of [kri_mt_default___web_]";
+    assert_eq!(shown(&world.status(&all)), (State::Partly, 1, vec![text.to_owned()]));
+    world.add(&TIMEOUT, "db", &json!({ "targetRef": dataplane("db"), "to": everywhere("a", 2) }));
+    let (state, proxies, reasons) = shown(&world.status(&all));
+    assert_eq!((state, proxies, reasons.len()), (State::Partly, 1, 2), "{reasons:?}");
+    let text = "Overridden spec.to: stronger policies decide all that it speaks of [kri_mt_default___db_ kri_mt_default___web_]";
+    assert_eq!(reasons[1], text);
+}
+
+#[test]
+fn from_is_ignored_where_another_policy_has_rules() {
+    const IGNORED: &str =
+        "`from` does not count where a policy has `rules`, nor for proxies with a MeshIdentity; use `rules`";
+    let mut world = World::new();
+    let from = world.add(&FAULT, "from", &json!({ "from": everywhere("a", 1) }));
+    let rules = world.add(&FAULT, "rules", &json!({ "targetRef": dataplane("web"), "rules": [{ "default": {} }] }));
+    let text = format!("Ignored spec.from: {IGNORED} [kri_mfi_default___rules_]");
+    assert_eq!(shown(&world.status(&from)), (State::Partly, 1, vec![text.clone()]));
+    assert_eq!(world.status(&rules).state, State::InForce);
+    let web = world.add(&FAULT, "web", &json!({ "targetRef": dataplane("web"), "from": everywhere("a", 1) }));
+    assert_eq!(shown(&world.status(&web)), (State::NotInForce, 0, vec![text.clone()]));
+    // Its other parts do not suffer.
+    let both = json!({ "targetRef": dataplane("web"), "from": everywhere("a", 1), "to": everywhere("a", 1) });
+    let both = world.add(&FAULT, "web", &both);
+    assert_eq!(shown(&world.status(&both)), (State::Partly, 1, vec![text]));
+    // Where `from` is read as rules, both count, unless a policy has both.
+    world.add(&TIMEOUT, "rules", &json!({ "rules": [{ "default": { "a": 1 } }] }));
+    let from = world.add(&TIMEOUT, "from", &json!({ "from": everywhere("b", 1) }));
+    assert_eq!(world.status(&from).state, State::InForce);
+    let both =
+        world.add(&TIMEOUT, "from", &json!({ "from": everywhere("b", 1), "rules": [{ "default": { "c": 1 } }] }));
+    let text = format!("Ignored spec.from: {IGNORED} [kri_mt_default___from_]");
+    assert_eq!(shown(&world.status(&both)), (State::Partly, 2, vec![text]));
+}
+
+#[test]
+fn from_is_ignored_for_proxies_with_an_identity() {
+    let mut world = World::new();
+    let from = world.add(&FAULT, "from", &json!({ "from": everywhere("a", 1) }));
+    let rules = world.add(&TIMEOUT, "rules", &json!({ "from": everywhere("a", 1) }));
+    let selector = json!({ "dataplane": { "matchLabels": { "app": "web" } } });
+    let identity = |spec: Value, ready: bool| Identity {
+        mesh: "default".into(),
+        name: "web".into(),
+        labels: Arc::default(),
+        spec: Arc::new(serde_json::from_value(spec).unwrap()),
+        ready,
+    };
+    let provided = json!({ "selector": selector, "provider": { "type": "Bundled" } });
+    for (identity, expected) in [
+        (identity(json!({ "selector": selector }), true), (State::InForce, 2)),
+        // Until it can issue, proxies are known by what they had.
+        (identity(provided.clone(), false), (State::InForce, 2)),
+        (identity(provided, true), (State::Partly, 1)),
+    ] {
+        world.identities = vec![identity];
+        let status = world.status(&from);
+        assert_eq!((status.state, status.proxies), expected);
+        assert_eq!(world.status(&rules).state, State::InForce, "`from` that is read as rules is not about tags");
+    }
+    assert_eq!(world.status(&from).reasons[0].policies, ["kri_mid_default___web_"]);
+}
+
+#[test]
+fn what_is_not_there_is_named_with_its_place() {
+    let mut world = World::new();
+    for (target, missing) in [
+        (json!({ "kind": "MeshService", "name": "web" }), None),
+        (json!({ "kind": "MeshService", "labels": { "team": "web" } }), None),
+        (json!({ "kind": "MeshService", "name": "web", "sectionName": "http" }), None),
+        (json!({ "kind": "MeshService", "name": "x" }), Some("MeshService \"x\"")),
+        (json!({ "kind": "MeshService", "labels": { "team": "x" } }), Some("MeshService labelled team=x")),
+        (
+            json!({ "kind": "MeshService", "name": "web", "sectionName": "grpc" }),
+            Some("MeshService \"web\" with a port \"grpc\""),
+        ),
+        (json!({ "kind": "MeshExternalService", "name": "x" }), Some("MeshExternalService \"x\"")),
+        (json!({ "kind": "MeshMultiZoneService", "labels": { "a": "b" } }), Some("MeshMultiZoneService labelled a=b")),
+        (json!({ "kind": "MeshHTTPRoute", "name": "x" }), Some("MeshHTTPRoute \"x\"")),
+    ] {
+        let alone = json!({ "to": [{ "targetRef": target, "default": { "a": 1 } }] });
+        let alone = world.add(&TIMEOUT, "p", &alone);
+        let (state, proxies, reasons) = shown(&world.status(&alone));
+        let Some(missing) = missing else {
+            assert_eq!((state, proxies, reasons), (State::InForce, 2, vec![]), "{target}");
+            continue;
+        };
+        let text = format!("Unresolved spec.to[0]: there is no {missing} []");
+        assert_eq!((state, proxies, reasons), (State::NotInForce, 0, vec![text]), "{target}");
+        if target["kind"] != "MeshHTTPRoute" {
+            let beside = json!({ "to": [everywhere("b", 1)[0], { "targetRef": target, "default": { "a": 1 } }] });
+            let beside = world.add(&TIMEOUT, "p", &beside);
+            let text = format!("Unresolved spec.to[1]: there is no {missing} []");
+            assert_eq!(shown(&world.status(&beside)), (State::Partly, 2, vec![text]), "{target}");
+        }
+    }
+}
+
+#[test]
+fn routes_and_what_is_behind_them_are_looked_for() {
+    let mut world = World::new();
+    let follower = json!({ "targetRef": { "kind": "MeshHTTPRoute", "name": "route" }, "to": everywhere("a", 1) });
+    let follower = world.add(&TIMEOUT, "follower", &follower);
+    let text = "Unresolved spec.targetRef: there is no MeshHTTPRoute \"route\" []";
+    assert_eq!(shown(&world.status(&follower)), (State::NotInForce, 0, vec![text.to_owned()]));
+    let backends = |backends: Value| {
+        let rule = json!({ "matches": [{ "path": { "type": "Exact", "value": "/" } }], "default": { "backendRefs": backends } });
+        json!({ "to": [{ "targetRef": { "kind": "MeshService", "name": "web" }, "rules": [rule] }] })
+    };
+    let route = backends(json!([
+        { "kind": "MeshService", "name": "db" },
+        { "kind": "MeshService", "name": "x" },
+        { "kind": "MeshService", "name": "db", "port": 80 },
+    ]));
+    let route = world.add(&ROUTE, "route", &route);
+    let expected = [
+        "Unresolved spec.to[0].backendRefs: the backend MeshService \"x\" is not there []",
+        "Unresolved spec.to[0].backendRefs: the backend MeshService \"db\" is not called by port yet []",
+    ];
+    assert_eq!(shown(&world.status(&route)), (State::Partly, 2, expected.map(str::to_owned).to_vec()));
+    assert_eq!(shown(&world.status(&follower)), (State::InForce, 2, vec![]));
+    let by_labels =
+        json!({ "from": [{ "targetRef": { "kind": "MeshService", "labels": { "a": "b" } }, "default": {} }] });
+    let by_labels = world.add(&FAULT, "by-labels", &by_labels);
+    let text = "Unresolved spec.from[0]: callers are known by their tags, not by labels of a service []";
+    assert_eq!(shown(&world.status(&by_labels)), (State::NotInForce, 0, vec![text.to_owned()]));
+}
+
+#[test]
+fn too_many_tags_are_said_by_all_who_name_them() {
+    let mut world = World::new();
+    let subset = |n: usize| json!({ "kind": "MeshSubset", "tags": { format!("key-{n}"): "x" } });
+    let items: Vec<Value> = (0..20).map(|n| json!({ "targetRef": subset(n), "default": { "a": n } })).collect();
+    let many = world.add(&TIMEOUT, "many", &json!({ "to": items }));
+    let status = world.status(&many);
+    assert_eq!((status.state, status.reasons.len()), (State::NotInForce, 1));
+    assert_eq!((status.reasons[0].reason, status.reasons[0].path.as_deref()), (Why::TooMany, Some("spec.to")));
+    assert!(status.reasons[0].message.contains("name fewer tags"), "{}", status.reasons[0].message);
+}

@@ -1,0 +1,109 @@
+//! From what became of each part of a policy to how it stands.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use kodiak_rules::Policy;
+
+use super::{
+    Context, Reason, Why,
+    followed::{self, Outcome},
+    groups::{Group, Groups},
+    references, selected,
+};
+
+/// What became of a part, over all proxies.
+struct Part {
+    path: &'static str,
+    followed: bool,
+    overridden_by: BTreeSet<String>,
+}
+
+/// On how many proxies it is in force, and why not on more or not all of it.
+pub(super) fn of(policy: &Arc<Policy>, groups: &Groups, context: Context<'_>) -> (usize, Vec<Reason>) {
+    if policy.meta().is_shadow() {
+        let text = "it has the label kuma.io/effect: shadow, so it is only tried out; \
+                    `kodiak inspect dataplane NAME --type config --shadow --include diff` shows what it would do";
+        return (0, vec![Reason::new(Why::Shadow, text)]);
+    }
+    let (mut parts, mut ignored_by, mut troubles): (Vec<Part>, BTreeSet<String>, BTreeSet<String>) = <_>::default();
+    let (mut selected, mut followed, mut overridden, mut stronger_ones) = (0, 0, 0, BTreeSet::new());
+    for (group, stronger) in groups.about(policy) {
+        selected += group.proxies;
+        let outcomes = outcomes(policy, group, stronger, context);
+        if outcomes.iter().any(|(_, outcome)| outcome.followed) {
+            followed += group.proxies;
+        } else if outcomes.iter().any(|(_, outcome)| !outcome.overridden_by.is_empty()) {
+            overridden += group.proxies;
+            stronger_ones.extend(outcomes.iter().flat_map(|(_, outcome)| outcome.overridden_by.iter().cloned()));
+        }
+        for (path, outcome) in outcomes {
+            ignored_by.extend(outcome.ignored_by);
+            troubles.extend(outcome.trouble);
+            match parts.iter_mut().find(|part| part.path == path) {
+                Some(part) => {
+                    part.followed |= outcome.followed;
+                    part.overridden_by.extend(outcome.overridden_by);
+                }
+                None => {
+                    parts.push(Part { path, followed: outcome.followed, overridden_by: outcome.overridden_by });
+                }
+            }
+        }
+    }
+    if selected == 0 {
+        let mut reasons = vec![selected::none(policy, context)];
+        reasons.extend(references::find(policy, context));
+        return (0, reasons);
+    }
+    let mut reasons = Vec::new();
+    if overridden > 0 {
+        let place = if followed == 0 { String::new() } else { format!("on {overridden} of {selected} proxies, ") };
+        let text = format!("{place}stronger policies decide all that it speaks of");
+        reasons.push(Reason::new(Why::Overridden, text).by(stronger_ones));
+    }
+    for part in parts.into_iter().filter(|part| followed > 0 && !part.followed && !part.overridden_by.is_empty()) {
+        let text = "stronger policies decide all that it speaks of";
+        reasons.push(Reason::new(Why::Overridden, text).at(part.path).by(part.overridden_by));
+    }
+    if !ignored_by.is_empty() {
+        let text = "`from` does not count where a policy has `rules`, nor for proxies with a MeshIdentity; use `rules`";
+        reasons.push(Reason::new(Why::Ignored, text).at("spec.from").by(ignored_by));
+    }
+    reasons.extend(troubles.into_iter().map(|text| Reason::new(Why::TooMany, text).at("spec.to")));
+    reasons.extend(references::find(policy, context));
+    if followed == 0 && reasons.is_empty() {
+        reasons.push(selected::unused(policy));
+    }
+    (followed, reasons)
+}
+
+/// What became of each of its parts at the proxies of a group.
+fn outcomes(
+    policy: &Arc<Policy>,
+    group: &Group,
+    stronger: &[Arc<Policy>],
+    context: Context<'_>,
+) -> Vec<(&'static str, Outcome)> {
+    let body = &policy.body;
+    let from_as_rules = policy.kind.policy.is_some_and(|facts| facts.from_as_rules);
+    let mut outcomes = Vec::new();
+    if !body.to.is_empty() {
+        outcomes.push(("spec.to", followed::to(policy, group, stronger, context)));
+    }
+    if !body.rules.is_empty() {
+        outcomes.push(("spec.rules", followed::rules(policy, group)));
+    }
+    match (body.from.is_empty(), from_as_rules, body.rules.is_empty()) {
+        (true, ..) => (),
+        (false, true, true) => outcomes.push(("spec.from", followed::rules(policy, group))),
+        (false, true, false) => {
+            let itself = BTreeSet::from([policy.kri().to_string()]);
+            outcomes.push(("spec.from", Outcome { ignored_by: itself, ..Outcome::default() }));
+        }
+        (false, false, _) => outcomes.push(("spec.from", followed::from(policy, group))),
+    }
+    if body.default.is_some() {
+        outcomes.push(("spec.default", followed::default(policy, stronger)));
+    }
+    outcomes
+}

@@ -1,0 +1,71 @@
+//! How policies stand, one by one and as a list.
+
+use serde_json::{Value, json};
+
+use super::{World, texts, to};
+
+/// Three timeouts, one for each state, and a kind that nothing acts on.
+async fn world() -> World {
+    let world = World::new("Disabled").await;
+    world.web().await;
+    let everything = json!({ "kind": "Mesh" });
+    let nobody = json!({ "kind": "MeshService", "name": "nobody" });
+    world.timeout("good", json!({ "to": [to(&everything, 1)] })).await;
+    world.timeout("half", json!({ "from": [to(&everything, 1)], "to": [to(&nobody, 1)] })).await;
+    world.timeout("weak", json!({ "to": [to(&everything, 2)] })).await;
+    let reject = json!({ "default": { "passthroughMode": "None" } });
+    world.put("MeshPassthrough", "meshpassthroughs", "closed", reject).await;
+    world
+}
+
+fn stand(item: &Value) -> Value {
+    let reasons = item["reasons"].as_array().unwrap().iter().map(|reason| reason["reason"].clone());
+    json!([item["type"], item["name"], item["state"], item["proxies"], reasons.collect::<Vec<_>>()])
+}
+
+#[tokio::test]
+async fn a_policy_says_on_whom_it_is_in_force_and_why_not() {
+    let world = world().await;
+    let weak = world.get("/meshes/default/meshtimeouts/weak/_status").await;
+    let reason = json!({
+        "reason": "Overridden",
+        "message": "stronger policies decide all that it speaks of",
+        "policies": ["kri_mt_default_east__good_"],
+    });
+    assert_eq!(
+        weak,
+        json!({
+            "type": "MeshTimeout", "mesh": "default", "name": "weak", "kri": "kri_mt_default_east__weak_",
+            "state": "NotInForce", "proxies": 0, "proxiesTotal": 1, "reasons": [reason],
+        })
+    );
+    let half = world.get("/meshes/default/meshtimeouts/half/_status").await;
+    assert_eq!((&half["state"], &half["proxies"]), (&json!("Partly"), &json!(1)));
+    assert_eq!(half["reasons"][0]["path"], "spec.to[0]");
+    let missing = world.refused("/meshes/default/meshtimeouts/gone/_status").await;
+    assert_eq!(missing, (404, "Could not retrieve policy".to_owned(), "Not found".to_owned()));
+}
+
+#[tokio::test]
+async fn all_policies_of_a_mesh_come_in_pages_and_by_state() {
+    let world = world().await;
+    let path = "/meshes/default/_policies";
+    let all = world.get(path).await;
+    let expected = [
+        json!(["MeshPassthrough", "closed", "NotInForce", 0, ["NotSupportedYet"]]),
+        json!(["MeshTimeout", "good", "InForce", 1, []]),
+        json!(["MeshTimeout", "half", "Partly", 1, ["Unresolved"]]),
+        json!(["MeshTimeout", "weak", "NotInForce", 0, ["Overridden"]]),
+    ];
+    assert_eq!(all["items"].as_array().unwrap().iter().map(stand).collect::<Vec<_>>(), expected);
+    assert_eq!((&all["total"], all.get("next")), (&json!(4), None));
+    let page = world.get(&format!("{path}?size=1&name=a&offset=1")).await;
+    assert_eq!((texts(&page["items"], "/name"), &page["total"]), (vec!["weak"], &json!(2)));
+    let page = world.get(&format!("{path}?size=3")).await;
+    assert_eq!(page["next"], format!("http://cp:5681{path}?offset=3&size=3"));
+    let out = world.get(&format!("{path}?state=NotInForce&size=1")).await;
+    assert_eq!((texts(&out["items"], "/name"), &out["total"]), (vec!["closed"], &json!(2)));
+    assert_eq!(out["next"], format!("http://cp:5681{path}?offset=1&size=1&state=NotInForce"));
+    assert_eq!(world.refused(&format!("{path}?state=Dead")).await.0, 400);
+    assert_eq!(world.refused("/meshes/gone/_policies").await.0, 404);
+}
