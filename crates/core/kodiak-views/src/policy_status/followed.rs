@@ -76,7 +76,7 @@ pub(super) fn to(policy: &Arc<Policy>, group: &Group, stronger: &[Arc<Policy>], 
             outcome.look(policy, &stronger, |with, without| said(with) != said(without));
         }
     }
-    for n in there {
+    for n in there.into_iter().filter(|_| context.objects) {
         to_resources(policy, n, group, context.resources, &mut outcome);
     }
     outcome

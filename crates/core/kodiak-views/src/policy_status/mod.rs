@@ -39,6 +39,8 @@ pub struct Context<'a> {
     pub identities: &'a [Identity],
     /// The kinds that change what proxies get.
     pub in_force: &'a [&'static str],
+    /// Whether proxies call destinations that are objects, and not only values of `kuma.io/service`.
+    pub objects: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

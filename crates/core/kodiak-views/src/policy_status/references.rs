@@ -17,7 +17,14 @@ pub(super) fn find(policy: &Policy, context: Context<'_>) -> Vec<Reason> {
     for (n, item) in policy.body.to.iter().enumerate() {
         let path = format!("spec.to[{n}]");
         if !is_there(item, policy, context) {
-            missing(path.clone(), format!("there is no {}", named(&item.target)));
+            let target = named(&item.target);
+            let later = !context.objects && is_resource(item, policy, context);
+            let message = if later {
+                format!("{target} is not called as an object yet: name a kuma.io/service")
+            } else {
+                format!("there is no {target}")
+            };
+            missing(path.clone(), message);
         }
         let mut seen = Vec::new();
         for backend in backends(item.conf.json()).filter(|backend| !is_reached(backend, policy, context)) {
@@ -50,10 +57,10 @@ pub(super) fn is_there(item: &Item, policy: &Policy, context: Context<'_>) -> bo
         Some(TargetKind::MeshService | TargetKind::MeshServiceSubset) => {
             let whole = section_name.as_deref().is_none_or(str::is_empty);
             let by_tag = whole && name.as_deref().is_some_and(|name| context.services.contains(name));
-            by_tag || is_resource(item, policy, context)
+            by_tag || (context.objects && is_resource(item, policy, context))
         }
         Some(TargetKind::MeshExternalService | TargetKind::MeshMultiZoneService | TargetKind::MeshHTTPRoute) => {
-            is_resource(item, policy, context)
+            context.objects && is_resource(item, policy, context)
         }
         Some(TargetKind::Mesh | TargetKind::MeshSubset | TargetKind::MeshGateway | TargetKind::Dataplane) | None => {
             true

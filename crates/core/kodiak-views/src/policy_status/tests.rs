@@ -103,7 +103,7 @@ impl World {
 
     fn context(&self) -> Context<'_> {
         let Self { book, resources, proxies, services, identities } = self;
-        Context { book, resources, proxies, services, identities, in_force: IN_FORCE }
+        Context { book, resources, proxies, services, identities, in_force: IN_FORCE, objects: true }
     }
 
     fn status(&self, policy: &Arc<Policy>) -> PolicyStatus {

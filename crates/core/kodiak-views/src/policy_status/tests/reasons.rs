@@ -275,3 +275,17 @@ fn too_many_tags_are_said_by_all_who_name_them() {
     assert_eq!((status.reasons[0].reason, status.reasons[0].path.as_deref()), (Why::TooMany, Some("spec.to")));
     assert!(status.reasons[0].message.contains("name fewer tags"), "{}", status.reasons[0].message);
 }
+
+#[test]
+fn what_means_an_object_waits_until_objects_are_called() {
+    let mut world = World::new();
+    world.resource(&kodiak_model::kinds::mesh_service::KIND, "shop", &json!({ "app": "shop" }));
+    let by_labels = json!({ "kind": "MeshService", "labels": { "app": "shop" } });
+    let policy = json!({ "to": [{ "targetRef": by_labels, "default": { "a": 1 } }] });
+    let policy = world.add(&TIMEOUT, "p", &policy);
+    assert_eq!(shown(&world.status(&policy)), (State::InForce, 2, vec![]));
+    let text = "Unresolved spec.to[0]: MeshService labelled app=shop is not called as an object yet: \
+                name a kuma.io/service []";
+    let status = of(&policy, Context { objects: false, ..world.context() });
+    assert_eq!(shown(&status), (State::NotInForce, 0, vec![text.to_owned()]));
+}

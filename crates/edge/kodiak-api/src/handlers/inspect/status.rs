@@ -80,6 +80,7 @@ fn of<'a>(view: &MeshView, policies: impl IntoIterator<Item = &'a Arc<Policy>>) 
         services: &services,
         identities: &view.identities,
         in_force: in_force(),
+        objects: false,
     };
     policy_status::of_all(policies, context)
 }
