@@ -25,11 +25,10 @@ fn expected(method: &str, path: &str) -> Option<Least> {
             return (method == "get").then_some(Least::Admin);
         }
         ["meshes", "{mesh}", "_diff"] => return (method == "post").then_some(Least::Admin),
-        ["meshes", "{mesh}", "_policies"] | ["meshes", "{mesh}", _, "{name}", "_status"] => {
-            return (method == "get").then_some(Least::Anyone);
-        }
-        // Refused, whatever it is.
-        ["meshes", "{mesh}", "{service}", "{name}", "_hostnames"] => {
+        // The last one is refused, whatever it is.
+        ["meshes", "{mesh}", "_policies"]
+        | ["meshes", "{mesh}", _, "{name}", "_status"]
+        | ["meshes", "{mesh}", "{service}", "{name}", "_hostnames"] => {
             return (method == "get").then_some(Least::Anyone);
         }
         // What is worked out from resources that anyone may read is only for reading.

@@ -121,9 +121,10 @@ fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
     let route = (a_target(), service(), a_backend(), any::<bool>()).prop_map(|(top, name, backend, http)| {
         let conf = json!({ "backendRefs": [backend] });
         let path = json!([{ "path": { "type": "PathPrefix", "value": "/x" } }]);
-        let (kind, rule) = match http {
-            true => ("MeshHTTPRoute", json!({ "matches": path, "default": conf })),
-            false => ("MeshTCPRoute", json!({ "default": conf })),
+        let (kind, rule) = if http {
+            ("MeshHTTPRoute", json!({ "matches": path, "default": conf }))
+        } else {
+            ("MeshTCPRoute", json!({ "default": conf }))
         };
         let to = json!({ "targetRef": { "kind": "MeshService", "name": name }, "rules": [rule] });
         (kind, json!({ "targetRef": top, "to": [to] }))
