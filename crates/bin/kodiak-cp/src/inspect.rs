@@ -101,9 +101,9 @@ impl Proxies for Inspector {
         Box::pin(async move { inspector.work(move |inspector| inspector.config_of(&proxy, ask)).await })
     }
 
-    fn diff(&self, mesh: String, planned: Vec<(ResourceKey, Option<Record>)>) -> Asking<Value> {
+    fn diff(&self, mesh: String, planned: Vec<(ResourceKey, Option<Record>)>, full: bool) -> Asking<Value> {
         let inspector = self.clone();
-        Box::pin(async move { inspector.work(move |inspector| inspector.offline.diff_of(&mesh, &planned)).await })
+        Box::pin(async move { inspector.work(move |inspector| inspector.offline.diff_of(&mesh, &planned, full)).await })
     }
 
     fn ask(&self, proxy: ProxyKey, question: Question) -> Asking<Bytes> {

@@ -10,6 +10,7 @@ mod changes;
 pub mod config;
 mod defaults;
 mod diagnostics;
+mod diff;
 mod identity;
 mod inspect;
 mod offline;

@@ -1,11 +1,11 @@
 //! What proxies would have, worked out from the store alone.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use axum::body::Bytes;
 use kodiak_api::inspect::{Asking, Config, ConfigAsked, Proxies, Question, Status, Trouble};
 use kodiak_catalog::spec_of;
-use kodiak_engine::{Settings, difference::Difference, offline::World, patch, shown};
+use kodiak_engine::{Settings, offline::World, patch, shown};
 use kodiak_envoy::json;
 use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane_insight::DataplaneInsight};
 use kodiak_rules::Shadow;
@@ -14,7 +14,7 @@ use kodiak_xds::node::NodeMetadata;
 use kodiak_xds_stream::Snapshot as Published;
 use serde_json::{Value, json};
 
-use crate::changes;
+use crate::{changes, diff};
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -46,49 +46,13 @@ impl Offline {
     }
 
     /// What all proxies of a mesh have, beside what they would have.
-    pub(crate) fn diff_of(&self, mesh: &str, planned: &[(ResourceKey, Option<Record>)]) -> Result<Value, Trouble> {
-        let stored = self.store.snapshot();
-        let settings = self.settings.clone();
-        let mut world = World::new(settings, mesh, changes::of_mesh(&stored, mesh)).map_err(Trouble::Faults)?;
-        let dataplanes = stored.list_in("Dataplane", mesh);
-        let mut proxies: BTreeMap<ProxyKey, NodeMetadata> = dataplanes
-            .map(|record| ProxyKey { mesh: record.key.mesh.clone(), name: record.key.name.clone() })
-            .map(|proxy| (proxy.clone(), metadata(&stored, &proxy).unwrap_or_default()))
-            .collect();
-        for (proxy, metadata) in &proxies {
-            // One that cannot be served today is compared with nothing.
-            drop(world.connect(proxy, Arc::new(metadata.clone())));
-        }
-        let before: BTreeMap<_, _> = proxies.keys().map(|proxy| (proxy.clone(), world.snapshot(proxy))).collect();
-        let written = planned.iter().filter_map(|(key, record)| changes::of(key, record.as_ref()));
-        world.change(written).map_err(Trouble::Faults)?;
-        for (key, record) in planned.iter().filter(|(key, _)| &*key.kind == "Dataplane") {
-            let proxy = ProxyKey { mesh: key.mesh.clone(), name: key.name.clone() };
-            match record {
-                Some(_) => drop(proxies.entry(proxy).or_default()),
-                None => drop(proxies.remove(&proxy)),
-            }
-        }
-        let (mut changed, mut faults, mut bytes) = (Vec::new(), Vec::new(), 0);
-        for (proxy, metadata) in &proxies {
-            // Connected again, it says what is wrong with it, which it may have kept to itself as what it has is good.
-            match world.connect(proxy, Arc::new(metadata.clone())) {
-                Ok(after) => {
-                    let before = before.get(proxy).and_then(Option::as_deref);
-                    let difference = Difference::between(before, Some(&after)).map_err(|error| broken(&error))?;
-                    if !difference.is_empty() {
-                        bytes += difference.bytes();
-                        changed.push(json!({
-                            "name": proxy.name, "bytes": difference.bytes(), "added": difference.added,
-                            "removed": difference.removed, "changed": difference.changed,
-                        }));
-                    }
-                }
-                Err(found) => faults.push(json!({ "name": proxy.name, "faults": found })),
-            }
-        }
-        let unchanged = proxies.len() - changed.len() - faults.len();
-        Ok(json!({ "proxies": changed, "unchanged": unchanged, "bytes": bytes, "faults": faults }))
+    pub(crate) fn diff_of(
+        &self,
+        mesh: &str,
+        planned: &[(ResourceKey, Option<Record>)],
+        full: bool,
+    ) -> Result<Value, Trouble> {
+        diff::between(&self.store.snapshot(), &self.settings, mesh, planned, full)
     }
 }
 
@@ -99,8 +63,8 @@ impl Proxies for Offline {
         Box::pin(async { found })
     }
 
-    fn diff(&self, mesh: String, planned: Vec<(ResourceKey, Option<Record>)>) -> Asking<Value> {
-        let found = self.diff_of(&mesh, &planned);
+    fn diff(&self, mesh: String, planned: Vec<(ResourceKey, Option<Record>)>, full: bool) -> Asking<Value> {
+        let found = self.diff_of(&mesh, &planned, full);
         Box::pin(async { found })
     }
 
@@ -121,6 +85,6 @@ pub(crate) fn metadata(stored: &Snapshot, proxy: &ProxyKey) -> Option<NodeMetada
     Some(said.map_or_else(NodeMetadata::default, |said| NodeMetadata::read(&said)))
 }
 
-fn broken(error: &dyn std::error::Error) -> Trouble {
+pub(crate) fn broken(error: &dyn std::error::Error) -> Trouble {
     Trouble::Broken(error.to_string())
 }

@@ -6,7 +6,8 @@ use clap::{Args, Parser, Subcommand};
 use kodiak_model::GoDuration;
 
 use crate::commands::{
-    apply, bench, completion, config, delete, demo, dp, export, generate, get, inspect, install, render, run, validate,
+    apply, bench, completion, config, delete, demo, diff, dp, export, generate, get, inspect, install, render, run,
+    validate,
 };
 
 #[derive(Parser)]
@@ -68,6 +69,8 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Create or change resources from files
     Apply(apply::Args),
+    /// Show which proxies would change, and how, before anything is applied
+    Diff(diff::Args),
     /// Check files without a control plane
     Validate(validate::Args),
     /// Show resources

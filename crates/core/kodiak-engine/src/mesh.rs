@@ -204,7 +204,9 @@ impl Mesh {
         if all {
             stale.extend(self.proxies.keys().cloned());
         }
-        stale.extend(self.update_classes(all, &dirt.services, &dirt.policies, context));
+        let concerned = dirt.moved.iter().chain(&own).filter_map(|name| self.proxies.get(name)?.class.clone());
+        let concerned: BTreeSet<Arc<ClassKey>> = concerned.collect();
+        stale.extend(self.update_classes(all, &dirt.services, &dirt.policies, &concerned, context));
         stale.extend(dirt.moved.iter().cloned());
         let changed: Vec<_> = stale
             .into_iter()
@@ -231,21 +233,26 @@ impl Mesh {
         changed.extend(dependants.map(|(key, _)| (key.clone(), Targets::All)));
     }
 
-    /// The members of those in which something is different.
+    /// The members of those in which something is different. `concerned` are those of which policies may have changed.
     fn update_classes(
         &mut self,
         all: bool,
         services: &BTreeSet<Arc<str>>,
         policies: &BTreeMap<PolicyKey, Targets>,
+        concerned: &BTreeSet<Arc<ClassKey>>,
         context: &mut Context<'_>,
     ) -> BTreeSet<Arc<str>> {
         let mut stale = BTreeSet::new();
-        if !all && services.is_empty() && policies.is_empty() {
-            return stale;
-        }
+        let keys: Vec<Arc<ClassKey>> = match all || !services.is_empty() {
+            true => self.classes.keys().cloned().collect(),
+            false if policies.is_empty() => return stale,
+            false => concerned.iter().cloned().collect(),
+        };
         let from = Sources { view: &self.view, services: &self.services, vips: &self.vips };
-        for (key, class) in &mut self.classes {
-            let said: Vec<_> = policies.iter().filter(|(policy, _)| has(&key.policies, policy)).collect();
+        for key in &keys {
+            let Some(class) = self.classes.get_mut(key) else { continue };
+            let changed = policies.iter().filter(|(policy, _)| concerned.contains(key) && has(&key.policies, policy));
+            let said: Vec<_> = changed.collect();
             let mut touched = Targets::Services(services.clone());
             if all {
                 touched = Targets::All;

@@ -1,7 +1,7 @@
 //! What a proxy would have, worked out once and without a connection: for files that are nowhere yet, and for proxies
 //! that are away.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_model::ProxyKey;
@@ -12,12 +12,15 @@ use kodiak_xds::{
 };
 use kodiak_xds_stream::{Snapshot, Version};
 
-use crate::{Change, Engine, Identities, Leaf, LeafRequest, Settings, identity::ADMIN_CLIENT_NAME};
+use crate::{Change, Engine, Identities, Leaf, LeafRequest, Outcome, Settings, identity::ADMIN_CLIENT_NAME};
 
 /// Time does not pass here.
 const TIME: Timestamp = Timestamp::UNIX_EPOCH;
 /// Stands where a certificate would be.
 const PLACEHOLDER: &str = "[placeholder]";
+
+/// Proxies for which something is different, each with its faults: with any, it goes on with what it has.
+pub type Concerned = BTreeMap<ProxyKey, Vec<String>>;
 
 /// A mesh of which nothing is connected: proxies are what they would be. Services without an address get one, as the
 /// control plane would give it. Certificates are placeholders.
@@ -37,17 +40,20 @@ impl World {
 
     /// What it says for a proxy, or why nothing is fit to be sent.
     pub fn connect(&mut self, proxy: &ProxyKey, metadata: Arc<NodeMetadata>) -> Result<Arc<Snapshot>, Vec<String>> {
-        let connected = Change::Connected { key: proxy.clone(), metadata };
-        let updated = self.engine.apply([connected], &Placeholders, TIME).proxies;
-        match updated.into_iter().find(|updated| updated.key == *proxy) {
-            Some(updated) if !updated.faults.is_empty() => Err(updated.faults),
-            Some(updated) => updated.snapshot.ok_or_else(|| missing(proxy)),
-            None => Err(missing(proxy)),
+        match self.connect_all([(proxy.clone(), metadata)]).remove(proxy) {
+            Some(faults) if !faults.is_empty() => Err(faults),
+            Some(_) | None => self.snapshot(proxy).ok_or_else(|| missing(proxy)),
         }
     }
 
+    /// Those for which there is something to say, each with why that is not fit to be sent.
+    pub fn connect_all(&mut self, proxies: impl IntoIterator<Item = (ProxyKey, Arc<NodeMetadata>)>) -> Concerned {
+        let connected = proxies.into_iter().map(|(key, metadata)| Change::Connected { key, metadata });
+        concerned(self.engine.apply(connected, &Placeholders, TIME)).collect()
+    }
+
     /// The proxies for which it makes a difference.
-    pub fn change(&mut self, changes: impl IntoIterator<Item = Change>) -> Result<BTreeSet<ProxyKey>, Vec<String>> {
+    pub fn change(&mut self, changes: impl IntoIterator<Item = Change>) -> Result<Concerned, Vec<String>> {
         let changes = changes.into_iter().inspect(|change| {
             if let Change::Vips { mesh, vips: Some(vips) } = change
                 && *mesh == self.mesh
@@ -56,9 +62,9 @@ impl World {
             }
         });
         let changes: Vec<Change> = changes.collect();
-        let outcome = self.engine.apply(changes, &Placeholders, TIME);
-        let mut proxies: BTreeSet<ProxyKey> = outcome.proxies.into_iter().map(|updated| updated.key).collect();
-        let services = outcome.services.into_iter().find(|(mesh, _)| *mesh == self.mesh);
+        let mut outcome = self.engine.apply(changes, &Placeholders, TIME);
+        let services = std::mem::take(&mut outcome.services).into_iter().find(|(mesh, _)| *mesh == self.mesh);
+        let mut proxies: Concerned = concerned(outcome).collect();
         if let Some((mesh, services)) = services {
             // Nothing is forgotten here: that is for the one who keeps the addresses.
             let vips = self.vips.assign(&services, TIME, SignedDuration::MAX);
@@ -66,7 +72,7 @@ impl World {
             self.vips = Arc::new(vips);
             let outcome =
                 self.engine.apply([Change::Vips { mesh, vips: Some(self.vips.clone()) }], &Placeholders, TIME);
-            proxies.extend(outcome.proxies.into_iter().map(|updated| updated.key));
+            proxies.extend(concerned(outcome));
         }
         Ok(proxies)
     }
@@ -87,12 +93,16 @@ pub fn config(
     World::new(settings, &proxy.mesh, changes)?.connect(proxy, metadata)
 }
 
+fn concerned(outcome: Outcome) -> impl Iterator<Item = (ProxyKey, Vec<String>)> {
+    outcome.proxies.into_iter().map(|updated| (updated.key, updated.faults))
+}
+
 fn missing(proxy: &ProxyKey) -> Vec<String> {
     vec![format!("there is no Dataplane {:?} in a mesh {:?}", proxy.name, proxy.mesh)]
 }
 
 /// Makes no keys and knows no authority: what it gives is for people to look at.
-struct Placeholders;
+pub struct Placeholders;
 
 impl Identities for Placeholders {
     fn leaf(&self, _: &LeafRequest, _: Timestamp) -> Result<Arc<Leaf>, String> {
@@ -178,6 +188,29 @@ mod tests {
         let identity = &secrets["identity_cert:secret:default"]["tlsCertificate"];
         assert_eq!(identity["privateKey"], json!({ "inlineString": "[redacted]" }));
         assert_eq!(identity["certificateChain"], json!({ "inlineBytes": "W3BsYWNlaG9sZGVyXQ==" }));
+    }
+
+    #[test]
+    fn a_change_names_those_it_makes_a_difference_for_and_what_is_wrong_with_them() {
+        let settings = Settings { zone: "default".into(), ..Settings::default() };
+        let api = |port: u32| {
+            let inbound = json!([{ "port": port, "tags": { "kuma.io/service": "api" } }]);
+            dataplane("api-1", &json!({ "networking": { "address": "10.0.0.2", "inbound": inbound } }))
+        };
+        let mut world = World::new(settings, "default", [mesh(&json!({})), web(), api(80)]).unwrap();
+        let [web_1, api_1] = ["web-1", "api-1"].map(|name| ProxyKey::new("default", name));
+        let connected = world.connect_all([&web_1, &api_1].map(|proxy| (proxy.clone(), Arc::default())));
+        assert_eq!(connected, [(api_1.clone(), vec![]), (web_1.clone(), vec![])].into());
+        assert_eq!(world.change([api(80)]).unwrap(), Concerned::new(), "it is so already");
+        assert_eq!(world.change([api(81)]).unwrap().len(), 2, "what serves it, and what calls it");
+
+        // Both listeners of its own would be at one address.
+        let inbound = json!([{ "port": 81, "tags": {} }, { "port": 81, "tags": {} }]);
+        let twice = dataplane("api-1", &json!({ "networking": { "address": "10.0.0.2", "inbound": inbound } }));
+        let before = world.snapshot(&api_1);
+        let concerned = world.change([twice]).unwrap();
+        assert!(concerned[&api_1].iter().any(|fault| fault.contains("10.0.0.2:81")), "{concerned:?}");
+        assert_eq!(world.snapshot(&api_1), before);
     }
 
     #[test]

@@ -72,8 +72,27 @@ fn same_container(one: &Value, other: &Value) -> bool {
     (one.is_object() && other.is_object()) || (one.is_array() && other.is_array())
 }
 
-/// The places of a longest common subsequence.
+/// Lists of which more than so many pairs differ are not compared in full: that would take too long, and nobody reads it.
+const MOST_PAIRS: usize = 1 << 20;
+
+/// The places of what both have in common, in order: what they start and end with, and of what is between that, if it
+/// is not too long, a longest common subsequence.
 fn common(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
+    let start = before.iter().zip(after).take_while(|(old, new)| old == new).count();
+    let (rest_before, rest_after) = (&before[start..], &after[start..]);
+    let end = rest_before.iter().rev().zip(rest_after.iter().rev()).take_while(|(old, new)| old == new).count();
+    let (old_end, new_end) = (rest_before.len() - end, rest_after.len() - end);
+    let mut places: Vec<_> = (0..start).map(|place| (place, place)).collect();
+    if old_end * new_end <= MOST_PAIRS {
+        let between = longest(&rest_before[..old_end], &rest_after[..new_end]);
+        places.extend(between.into_iter().map(|(old, new)| (start + old, start + new)));
+    }
+    places.extend((0..end).map(|place| (start + old_end + place, start + new_end + place)));
+    places
+}
+
+/// The places of a longest common subsequence.
+fn longest(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
     let mut lengths = vec![vec![0_usize; after.len() + 1]; before.len() + 1];
     for old in (0..before.len()).rev() {
         for new in (0..after.len()).rev() {
@@ -141,10 +160,21 @@ mod tests {
         );
     }
 
+    #[test]
+    fn lists_that_are_too_long_to_be_compared_still_become_each_other() {
+        let list = |step: usize| -> Value { (0..3000).map(|n| Value::from(n * step)).collect() };
+        let (before, after) = (list(1), list(2));
+        assert_eq!(apply(before.clone(), &patch(&before, &after)), after);
+        // One that is gone from a long list is found without looking at all pairs.
+        let mut shorter = before.clone();
+        shorter.as_array_mut().unwrap().remove(1500);
+        assert_eq!(shown(&before, &shorter), ["Test /1500 1500", "Remove /1500 1500"]);
+    }
+
     /// As any reader of RFC 6902 would.
     fn apply(mut document: Value, operations: &[Operation]) -> Value {
         for Operation { op, path, value } in operations {
-            let (parent, last) = path.rsplit_once('/').unwrap_or(("", ""));
+            let (parent, written) = path.rsplit_once('/').unwrap_or(("", ""));
             if path.is_empty() {
                 match op {
                     Op::Add => document = value.clone(),
@@ -153,7 +183,7 @@ mod tests {
                 }
                 continue;
             }
-            let key = last.replace("~1", "/").replace("~0", "~");
+            let key = written.replace("~1", "/").replace("~0", "~");
             match (op, document.pointer_mut(parent).unwrap()) {
                 (Op::Test, found) => {
                     let found =

@@ -14,8 +14,9 @@ pub trait Proxies: Send + Sync {
     /// What it has. For a proxy that is away: what it would get.
     fn config(&self, proxy: ProxyKey, ask: ConfigAsked) -> Asking<Config>;
 
-    /// What proxies of a mesh would get if these were stored; without a record, if they were deleted.
-    fn diff(&self, mesh: String, planned: Vec<(ResourceKey, Option<Record>)>) -> Asking<Value>;
+    /// What proxies of a mesh would get if these were stored; without a record, if they were deleted. In full: also how
+    /// each resource would change.
+    fn diff(&self, mesh: String, planned: Vec<(ResourceKey, Option<Record>)>, full: bool) -> Asking<Value>;
 
     /// What its Envoy says of itself.
     fn ask(&self, proxy: ProxyKey, question: Question) -> Asking<Bytes>;
@@ -143,7 +144,7 @@ impl Proxies for NoProxies {
         Box::pin(async { Err(Trouble::NeverConnected) })
     }
 
-    fn diff(&self, _: String, _: Vec<(ResourceKey, Option<Record>)>) -> Asking<Value> {
+    fn diff(&self, _: String, _: Vec<(ResourceKey, Option<Record>)>, _: bool) -> Asking<Value> {
         Box::pin(async { Err(Trouble::NeverConnected) })
     }
 

@@ -130,6 +130,7 @@ fn parameters(route: &Route) -> Vec<Value> {
             parameters.push(query("shadow", "boolean", "With policies that are only tried out"));
             parameters.push(query("include", "string", "diff: what differs from what is in force"));
         }
+        Some("_diff") => parameters.push(query("full", "boolean", "With how each resource would change")),
         Some("xds") => parameters.push(query("include_eds", "boolean", "With endpoints")),
         Some("stats") => parameters.push(query("usedonly", "boolean", "Only what was ever counted; true when missing")),
         _ => (),

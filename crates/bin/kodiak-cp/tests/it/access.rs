@@ -25,7 +25,7 @@ fn expected(method: &str, path: &str) -> Option<Least> {
             return (method == "get").then_some(Least::Admin);
         }
         ["meshes", "{mesh}", "_diff"] => return (method == "post").then_some(Least::Admin),
-        // The last is refused, whatever it is.
+        // The last one is refused, whatever it is.
         ["meshes", "{mesh}", "_policies"]
         | ["meshes", "{mesh}", _, "{name}", "_status"]
         | ["meshes", "{mesh}", "{service}", "{name}", "_hostnames"] => {

@@ -6,6 +6,7 @@ mod access;
 mod bounds;
 mod defaults;
 mod diagnostics;
+mod diff;
 mod harness;
 mod insights;
 mod inspect;

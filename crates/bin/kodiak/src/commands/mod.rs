@@ -6,6 +6,7 @@ pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod delete;
 pub(crate) mod demo;
+pub(crate) mod diff;
 pub(crate) mod dp;
 pub(crate) mod export;
 pub(crate) mod generate;
@@ -27,6 +28,7 @@ pub(crate) async fn run(command: Command, session: &Session) -> anyhow::Result<E
     match command {
         Command::Run(args) => run::run(args).await,
         Command::Apply(args) => apply::run(&args, session).await,
+        Command::Diff(args) => diff::run(&args, session).await,
         Command::Validate(args) => validate::run(&args, session),
         Command::Get(args) => get::run(&args, session).await,
         Command::Inspect(args) => inspect::run(args, session).await,

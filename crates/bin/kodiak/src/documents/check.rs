@@ -28,8 +28,13 @@ impl Resource {
         Target { kind: self.checked.kind, mesh: &self.checked.mesh, name: &self.checked.name }
     }
 
-    /// The body of a PUT: the envelope and the spec, without status and what else the server alone writes.
+    /// The body of a PUT.
     pub(crate) fn body(&self) -> Vec<u8> {
+        serde_json::to_vec(&self.document()).expect("a JSON value is always written")
+    }
+
+    /// The envelope and the spec, without status and what else the server alone writes.
+    pub(crate) fn document(&self) -> Value {
         let Draft { kind, mesh, name, labels, spec, status: _, unknown: _ } = &self.draft;
         let mut body = Map::new();
         body.insert("type".to_owned(), kind.clone().into());
@@ -48,7 +53,7 @@ impl Resource {
             }
             (Shape::Legacy | Shape::Plugin, None) => (),
         }
-        serde_json::to_vec(&Value::Object(body)).expect("a JSON value is always written")
+        Value::Object(body)
     }
 }
 

@@ -50,3 +50,24 @@ fn nobody_to_measure_is_refused() {
         kodiak.run(&["bench", "xds", wrong, "0"]).is(2);
     }
 }
+
+#[test]
+fn one_policy_costs_the_same_in_a_mesh_of_any_size() {
+    let args = ["--policies", "320", "--proxies", "200", "--services", "100", "--connected", "100", "--changes", "5"];
+    let ran = Kodiak::new().run(&[&["bench", "policies", "--json"][..], &args].concat()).is(0);
+    let measured: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+    for key in ["rebuild_s", "rebuild_rules", "rebuild_lists", "file_s"] {
+        assert!(measured[key].as_f64() > Some(0.0), "{key}: {measured}");
+    }
+    for (object, concerned) in [("mesh", 200.0), ("service", 2.0), ("labels", 2.0), ("tenth_mesh", 20.0)] {
+        assert_eq!(measured[object]["concerned"].as_f64(), Some(concerned), "{object}: {measured}");
+    }
+    for object in ["service", "labels"] {
+        let tenth = &measured[format!("tenth_{object}")];
+        assert_eq!(measured[object]["concerned"], tenth["concerned"], "{object}: {measured}");
+        assert!(measured[object]["rules"].as_f64() > Some(0.0), "{object}: {measured}");
+    }
+    assert_eq!(measured["engine"]["connected"], 100);
+    assert!(measured["engine_mesh"]["woken"].as_f64() > measured["engine_service"]["woken"].as_f64(), "{measured}");
+    assert!(measured["engine_service"]["encoded"].as_f64() > Some(0.0), "{measured}");
+}

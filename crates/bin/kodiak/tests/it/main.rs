@@ -7,6 +7,7 @@ mod apply;
 mod bench;
 mod config;
 mod demo;
+mod diff;
 mod dp;
 mod generate;
 mod inspect;

@@ -9,6 +9,7 @@ use crate::inspect::Bed;
 const FILES: &str = "\
 type: Mesh
 name: default
+skipCreatingInitialPolicies: ['*']
 mtls:
   enabledBackend: ca
   backends:

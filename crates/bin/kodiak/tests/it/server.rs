@@ -31,7 +31,7 @@ pub(crate) struct State {
     /// What to warn of after a write.
     pub(crate) warnings: BTreeMap<String, Vec<String>>,
     pub(crate) product: Option<String>,
-    /// The body of every answer to a token request.
+    /// The body of every answer to a POST: to a token request, for example.
     pub(crate) token: String,
     pub(crate) bodies: Vec<Value>,
     /// The next page is always the same.
@@ -138,7 +138,7 @@ async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Result<
         Method::DELETE => state.delete(uri.path()),
         Method::POST => {
             state.bodies.push(serde_json::from_slice(&body).unwrap());
-            (200, state.token.clone())
+            state.refusals.get(uri.path()).cloned().unwrap_or_else(|| (200, state.token.clone()))
         }
         _ => (405, "405: Method Not Allowed".to_owned()),
     };

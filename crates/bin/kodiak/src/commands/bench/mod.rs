@@ -4,6 +4,7 @@
 
 mod documents;
 mod folder;
+mod policies;
 mod results;
 mod server;
 mod store;
@@ -21,6 +22,8 @@ pub(crate) struct Args {
 enum Bench {
     /// Load resources with `apply` into the embedded store, restart, read, list and watch them
     Store(store::Args),
+    /// Work out which policies are in force where, from the beginning and after a change
+    Policies(policies::Args),
     /// Connect many simulated proxies to a control plane, and change what they have
     Xds(xds::Args),
 }
@@ -28,6 +31,7 @@ enum Bench {
 pub(crate) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
     match args.bench {
         Bench::Store(args) => store::run(args).await,
+        Bench::Policies(args) => policies::run(&args, session),
         Bench::Xds(args) => xds::run(args, session).await,
     }
 }

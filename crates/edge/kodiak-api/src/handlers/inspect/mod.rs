@@ -37,6 +37,7 @@ pub(crate) use members::{of_policy as policy_members, of_service as service_memb
 pub(crate) use mesh::Meshes;
 pub(crate) use old::{affected, old_rules, policies as old_policies};
 pub(crate) use policies::{gateway_rules, layout, of_inbound, of_outbound, of_proxy, of_route, routes, rules};
+pub(crate) use query::flag;
 pub(crate) use status::{of_policies as policy_statuses, of_policy as policy_status};
 
 const NOT_FOUND: &str = "Could not retrieve a resource";

@@ -4,7 +4,7 @@ use super::Asked;
 use crate::ApiError;
 
 /// In all spellings that clients of Kuma know.
-pub(super) fn flag(asked: &Asked, name: &str) -> Result<Option<bool>, ApiError> {
+pub(crate) fn flag(asked: &Asked, name: &str) -> Result<Option<bool>, ApiError> {
     asked.query_value(name).map(|text| read_flag(&text).ok_or_else(|| unsupported(name))).transpose()
 }
 

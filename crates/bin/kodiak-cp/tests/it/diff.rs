@@ -1,0 +1,216 @@
+//! What would change for proxies, asked before anything is written.
+
+use hyper::{Method, StatusCode};
+use kodiak_kinds::kinds;
+use kodiak_model::ResourceKey;
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, TestControlPlane};
+
+const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
+
+/// Serves one service, and calls some at ports of its own.
+fn dataplane(name: &str, service: &str, calls: &[&str]) -> Value {
+    let outbounds: Vec<_> = (10001..)
+        .zip(calls)
+        .map(|(port, called)| json!({ "port": port, "tags": { "kuma.io/service": called } }))
+        .collect();
+    json!({
+        "type": "Dataplane", "mesh": "default", "name": name,
+        "networking": {
+            "address": address(name),
+            "inbound": [{ "port": 8080, "tags": { "kuma.io/service": service, "kuma.io/protocol": "http" } }],
+            "outbound": outbounds,
+        },
+    })
+}
+
+/// Another one for each name.
+fn address(name: &str) -> String {
+    format!("10.0.0.{}", name.bytes().map(u32::from).sum::<u32>() % 250 + 1)
+}
+
+/// Stronger than the defaults of a mesh, which come later in the alphabet.
+fn timeout(name: &str, called: &str, seconds: u32) -> Value {
+    let to = json!([{
+        "targetRef": { "kind": "MeshService", "name": called },
+        "default": { "connectionTimeout": format!("{seconds}s") },
+    }]);
+    json!({ "type": "MeshTimeout", "mesh": "default", "name": name, "spec": { "to": to } })
+}
+
+/// Two that call `api`, one that calls `web`.
+async fn mesh() -> TestControlPlane {
+    let cp = TestControlPlane::start().await;
+    for (name, service, calls) in [
+        ("api-1", "api", &[][..]),
+        ("web-1", "web", &["api"]),
+        ("web-2", "web", &["api"]),
+        ("edge-1", "edge", &["web"]),
+    ] {
+        let put = cp.put(&format!("/meshes/default/dataplanes/{name}"), &dataplane(name, service, calls)).await;
+        assert_eq!(put.status, StatusCode::CREATED, "{}", put.text);
+    }
+    cp
+}
+
+async fn ask(cp: &TestControlPlane, path: &str, change: &Value) -> Answer {
+    cp.send(Method::POST, path, &[], change.to_string()).await
+}
+
+#[track_caller]
+fn fine(answer: &Answer) -> Value {
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    answer.json()
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
+}
+
+/// All that people write, with the revisions in which they did. The control plane itself writes when it likes.
+fn stored(cp: &TestControlPlane) -> Vec<(ResourceKey, u64)> {
+    let snapshot = cp.control_plane.catalog.store().snapshot();
+    let kinds = kinds().iter().filter(|kind| !kind.read_only());
+    let records = kinds.flat_map(|kind| snapshot.list(kind.name));
+    records.map(|record| (record.key.clone(), record.revision)).collect()
+}
+
+const DIFF: &str = "/meshes/default/_diff";
+
+#[tokio::test]
+async fn a_timeout_for_one_service_changes_exactly_the_proxies_that_call_it() {
+    let cp = mesh().await;
+    let before = stored(&cp);
+    let change = json!({ "resources": [timeout("fast", "api", 7)] });
+    let answer = fine(&ask(&cp, DIFF, &change).await);
+    assert_eq!(
+        answer["changes"],
+        json!([{ "type": "MeshTimeout", "name": "fast", "effect": "created", "warnings": [] }])
+    );
+    assert_eq!(names(&answer["proxies"]), ["web-1", "web-2"]);
+    assert_eq!((&answer["unchanged"], &answer["faults"], &answer["leftOut"]), (&json!(2), &json!([]), &json!(0)));
+    let first = &answer["proxies"][0];
+    assert_eq!((&first["added"], &first["removed"]), (&json!([]), &json!([])));
+    assert_eq!((names(&first["changed"]), first["changed"][0].get("patch")), (vec!["api"], None));
+    assert_eq!(answer["bytes"].as_u64(), first["bytes"].as_u64().map(|bytes| 2 * bytes), "both are sent the same");
+
+    let full = fine(&ask(&cp, &format!("{DIFF}?full=true"), &change).await);
+    let patch = full["proxies"][0]["changed"][0]["patch"].as_array().unwrap().clone();
+    let added: Vec<_> = patch.iter().filter(|operation| operation["op"] == "add").collect();
+    assert_eq!((added.len(), &added[0]["path"], &added[0]["value"]), (1, &json!("/connectTimeout"), &json!("7s")));
+
+    assert_eq!(stored(&cp), before, "nothing is stored");
+    assert_eq!(cp.get("/meshes/default/meshtimeouts/fast").await.status, StatusCode::NOT_FOUND);
+
+    // What was told comes true: afterwards there is nothing left to change.
+    assert_eq!(cp.put("/meshes/default/meshtimeouts/fast", &change["resources"][0]).await.status, StatusCode::CREATED);
+    let again = fine(&ask(&cp, DIFF, &change).await);
+    assert_eq!((&again["changes"][0]["effect"], &again["proxies"]), (&json!("unchanged"), &json!([])));
+    let deleted = json!({ "deleted": [{ "type": "MeshTimeout", "name": "fast" }] });
+    let undone = fine(&ask(&cp, DIFF, &deleted).await);
+    assert_eq!(undone["changes"][0]["effect"], "deleted");
+    assert_eq!((names(&undone["proxies"]), &undone["unchanged"]), (vec!["web-1", "web-2"], &json!(2)));
+    let other = fine(&ask(&cp, DIFF, &json!({ "resources": [timeout("fast", "api", 8)] })).await);
+    assert_eq!((&other["changes"][0]["effect"], names(&other["proxies"])), (&json!("updated"), vec!["web-1", "web-2"]));
+}
+
+#[tokio::test]
+async fn proxies_that_come_and_go_are_shown_with_what_they_mean_for_others() {
+    let cp = mesh().await;
+    let new = fine(&ask(&cp, DIFF, &json!({ "resources": [dataplane("api-2", "api", &["web"])] })).await);
+    assert_eq!(names(&new["proxies"]), ["api-2", "web-1", "web-2"]);
+    let itself = &new["proxies"][0];
+    assert!(itself["counts"]["added"].as_u64() > Some(3), "{itself}");
+    assert_eq!((&itself["counts"]["changed"], &itself["counts"]["removed"]), (&json!(0), &json!(0)));
+    assert!(itself["added"].as_array().unwrap().iter().any(|one| one["type"] == LISTENER), "{itself}");
+    assert_eq!(new["proxies"][1]["counts"], json!({ "added": 0, "removed": 0, "changed": 1 }), "its endpoints");
+    assert_eq!(new["unchanged"], 2);
+
+    let gone = fine(&ask(&cp, DIFF, &json!({ "deleted": [{ "type": "Dataplane", "name": "api-1" }] })).await);
+    assert_eq!((names(&gone["proxies"]), &gone["unchanged"]), (vec!["web-1", "web-2"], &json!(1)));
+}
+
+#[tokio::test]
+async fn a_proxy_that_would_not_be_served_keeps_what_it_has_and_says_why() {
+    let cp = mesh().await;
+    let mut twice = dataplane("web-1", "web", &["api"]);
+    let inbound = json!({ "port": 9000, "tags": { "kuma.io/service": "web" } });
+    twice["networking"]["inbound"].as_array_mut().unwrap().push(inbound.clone());
+    twice["networking"]["inbound"].as_array_mut().unwrap().push(inbound);
+    let answer = ask(&cp, DIFF, &json!({ "resources": [twice] })).await;
+    let answer = fine(&answer);
+    assert_eq!(names(&answer["faults"]), ["web-1"], "{answer}");
+    assert!(answer["faults"][0]["faults"][0].as_str().unwrap().contains(":9000"), "{answer}");
+    assert!(!names(&answer["proxies"]).contains(&"web-1"), "{answer}");
+}
+
+#[tokio::test]
+async fn what_no_proxy_follows_changes_none() {
+    let cp = mesh().await;
+    let mut shadow = timeout("tried", "api", 7);
+    shadow["labels"] = json!({ "kuma.io/effect": "shadow" });
+    let zone = json!({ "type": "Zone", "name": "east" });
+    let answer = fine(&ask(&cp, DIFF, &json!({ "resources": [shadow, zone] })).await);
+    assert_eq!((&answer["proxies"], &answer["unchanged"], &answer["bytes"]), (&json!([]), &json!(4), &json!(0)));
+    let [tried, zone] = [0, 1].map(|n| answer["changes"][n].clone());
+    assert_eq!((&tried["effect"], &zone["effect"]), (&json!("created"), &json!("created")));
+    assert!(tried["warnings"].to_string().contains("only tried out"), "{tried}");
+    assert_eq!(zone["warnings"], json!([]));
+}
+
+#[tokio::test]
+async fn mutual_tls_is_told_as_it_will_be_in_the_end() {
+    let cp = mesh().await;
+    let backends = json!([{ "name": "ca", "type": "builtin" }]);
+    let mesh = json!({ "type": "Mesh", "name": "default", "mtls": { "enabledBackend": "ca", "backends": backends } });
+    let answer = fine(&ask(&cp, &format!("{DIFF}?full=1"), &json!({ "resources": [mesh] })).await);
+    assert_eq!((names(&answer["proxies"]).len(), &answer["unchanged"]), (4, &json!(0)));
+    let first = answer["proxies"][0].to_string();
+    assert!(first.contains("identity_cert:secret:default") && first.contains("/filterChains/"), "{first}");
+}
+
+#[tokio::test]
+async fn what_would_be_refused_is_refused_with_the_same_problems() {
+    let cp = mesh().await;
+    let mut wrong = timeout("wrong", "api", 7);
+    wrong["spec"]["to"][0]["default"]["connectionTimeout"] = json!("-7s");
+    let written = cp.put("/meshes/default/meshtimeouts/wrong", &wrong).await;
+    let asked = ask(&cp, DIFF, &json!({ "resources": [timeout("fast", "api", 7), wrong, wrong_again(&wrong)] })).await;
+    assert_eq!((written.status, asked.status), (StatusCode::BAD_REQUEST, StatusCode::BAD_REQUEST));
+    let expected: Vec<_> = (1..3).flat_map(|n| at(n, &written)).collect();
+    assert_eq!(asked.problems(), expected);
+
+    for (change, status, detail) in [
+        (json!({ "resources": [{ "type": "MeshTimout", "name": "x" }] }), 400, "there is no kind \"MeshTimout\""),
+        (json!({ "resources": [{ "type": "DataplaneInsight", "name": "x" }] }), 405, "can only be read"),
+        (json!({ "resources": [{ "type": "Mesh", "name": "other" }] }), 400, "not the mesh \"default\""),
+        (json!({ "resources": [timeout("a", "api", 1), timeout("a", "api", 2)] }), 400, "named twice"),
+        (
+            json!({ "deleted": [{ "type": "MeshTimeout", "name": "x" }] }),
+            404,
+            "there is no MeshTimeout \"x\" to delete",
+        ),
+        (json!({ "deleted": [{ "type": "Mesh", "name": "default" }] }), 400, "Resource is not valid"),
+        (json!({ "resource": [] }), 400, "the body must be"),
+    ] {
+        let answer = ask(&cp, DIFF, &change).await;
+        assert_eq!(answer.status.as_u16(), status, "{change}: {}", answer.text);
+        assert!(answer.json()["detail"].as_str().unwrap().contains(detail), "{change}: {}", answer.text);
+    }
+    assert_eq!(ask(&cp, "/meshes/none/_diff", &json!({})).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(ask(&cp, &format!("{DIFF}?full=perhaps"), &json!({})).await.status, StatusCode::BAD_REQUEST);
+    let nothing = fine(&ask(&cp, DIFF, &json!({})).await);
+    assert_eq!((&nothing["changes"], &nothing["proxies"], &nothing["unchanged"]), (&json!([]), &json!([]), &json!(4)));
+}
+
+fn wrong_again(wrong: &Value) -> Value {
+    let mut again = wrong.clone();
+    again["name"] = json!("again");
+    again
+}
+
+/// The problems as they are told of one document of many.
+fn at(n: usize, answer: &Answer) -> Vec<String> {
+    answer.problems().into_iter().map(|problem| format!("resources[{n}].{problem}")).collect()
+}
