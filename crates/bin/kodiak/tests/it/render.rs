@@ -9,7 +9,6 @@ use crate::inspect::Bed;
 const FILES: &str = "\
 type: Mesh
 name: default
-skipCreatingInitialPolicies: ['*']
 mtls:
   enabledBackend: ca
   backends:
@@ -55,6 +54,15 @@ fn files_alone_give_what_the_control_plane_would_give() {
     for part in ["xds:\n", "outbound:240.0.0.0:80", "inbound:10.0.0.2:8080", "[redacted]", "envoy.filters.network.rbac"]
     {
         assert!(rendered.out.contains(part), "{part}: {}", rendered.out);
+    }
+    // The files have none of the policies that a mesh is made with.
+    for (kind, name) in [
+        ("meshtimeout", "mesh-timeout-all-default"),
+        ("meshtimeout", "mesh-gateways-timeout-all-default"),
+        ("meshretry", "mesh-retry-all-default"),
+        ("meshcircuitbreaker", "mesh-circuit-breaker-all-default"),
+    ] {
+        bed.run(&["delete", kind, name]).is(0);
     }
     bed.run(&["apply", "-f", "first.yaml"]).is(0);
     bed.run(&["apply", "-f", "second.yaml"]).is(0);
