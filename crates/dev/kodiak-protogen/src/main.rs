@@ -12,7 +12,7 @@ mod protos;
 mod prune;
 mod sources;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{env, fs, process};
 
 use anyhow::{Context, Result, bail};
@@ -36,8 +36,13 @@ const PLAIN: &[(&str, &str)] = &[
     (".google.protobuf.UInt64Value", "u64"),
 ];
 
+/// Asked of cargo when it runs: builds of several clones may share their output.
+fn own_folder() -> PathBuf {
+    env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
+}
+
 fn main() -> Result<()> {
-    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../core/kodiak-envoy");
+    let committed = own_folder().join("../../core/kodiak-envoy");
     match env::args().nth(1).as_deref() {
         None => generate(&committed),
         Some("--check") => {

@@ -21,10 +21,10 @@ pub(crate) fn folders() -> Result<Vec<PathBuf>> {
 
 /// The folder of the crate's source, which cargo knows.
 fn carrier() -> Result<PathBuf> {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let manifest = crate::own_folder().join("Cargo.toml");
     // The dependency is optional and off; only with all features does cargo speak of it.
-    let arguments = ["metadata", "--locked", "--all-features", "--format-version", "1", "--manifest-path", manifest];
-    let output = Command::new("cargo").args(arguments).output().context("cannot run cargo")?;
+    let arguments = ["metadata", "--locked", "--all-features", "--format-version", "1", "--manifest-path"];
+    let output = Command::new("cargo").args(arguments).arg(manifest).output().context("cannot run cargo")?;
     ensure!(output.status.success(), "cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).context("cannot read what cargo says")?;
     let packages = metadata["packages"].as_array().context("cargo lists no packages")?;
