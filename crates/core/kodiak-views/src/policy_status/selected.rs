@@ -37,6 +37,9 @@ pub(super) fn unused(policy: &Policy) -> Reason {
     Reason::new(Why::NoMatch, "it says nothing to the proxies that it selects")
 }
 
+/// For those who ask for any proxy.
+const IN_REACH: &str = "in reach";
+
 /// What a proxy would have to be.
 fn described(target: &TargetRef, policy: &Policy) -> String {
     let pairs = |map: Option<&BTreeMap<String, String>>| {
@@ -46,20 +49,21 @@ fn described(target: &TargetRef, policy: &Policy) -> String {
     let name = target.name.as_deref().unwrap_or_default();
     let (tags, labels) = (pairs(target.tags.as_ref()), pairs(target.labels.as_ref()));
     let mut text = match target.known_kind() {
-        Some(TargetKind::MeshSubset) if tags.is_empty() => "in reach".to_owned(),
+        Some(TargetKind::MeshSubset) if tags.is_empty() => IN_REACH.to_owned(),
         Some(TargetKind::MeshSubset) => format!("tagged {tags}"),
         Some(TargetKind::MeshServiceSubset) if !tags.is_empty() => format!("tagged kuma.io/service={name}, {tags}"),
         Some(TargetKind::MeshService | TargetKind::MeshServiceSubset) => format!("tagged kuma.io/service={name}"),
         Some(TargetKind::Dataplane) if !name.is_empty() => format!("called {name:?}"),
         Some(TargetKind::Dataplane) if !labels.is_empty() => format!("labelled {labels}"),
-        None | Some(TargetKind::Mesh | TargetKind::Dataplane) => "in reach".to_owned(),
+        None | Some(TargetKind::Mesh | TargetKind::Dataplane) => IN_REACH.to_owned(),
         Some(TargetKind::MeshGateway) => format!("of the gateway {name:?}"),
         Some(TargetKind::MeshHTTPRoute) => format!("selected by the route {name:?}"),
         Some(TargetKind::MeshExternalService | TargetKind::MeshMultiZoneService) => "meant by this kind".to_owned(),
     };
     if let Some(types) = target.proxy_types.as_ref().filter(|types| !types.is_empty()) {
         let types: Vec<String> = types.iter().map(ToString::to_string).collect();
-        text = format!("{text} and of the type {}", types.join(" or "));
+        let types = format!("of the type {}", types.join(" or "));
+        text = if text == IN_REACH { types } else { format!("{text} and {types}") };
     }
     if let Some(section) = target.section_name.as_deref().filter(|section| !section.is_empty()) {
         text = format!("{text} with an inbound {section:?}");

@@ -61,7 +61,9 @@ fn of_kind(of_kind: &Value) -> Vec<Row> {
                 .map(|(about, policies, conf)| row(&at, about, policies, conf)),
         );
     }
-    for place in list(of_kind, "fromRules") {
+    // Where `from` counts as `rules`, it was among those.
+    let from = if is_merged(&kind) { &[] } else { list(of_kind, "fromRules") };
+    for place in from {
         let at = inbound(&place["inbound"]);
         let rules = list(place, "rules").iter();
         rows.extend(rules.map(|rule| row(&at, tags(rule, "everybody"), origins(rule, "/name"), rule["conf"].clone())));
@@ -82,10 +84,9 @@ fn of_kind(of_kind: &Value) -> Vec<Row> {
 
 /// Rules for everybody are merged, where the kind wants it.
 fn for_callers(kind: &str, rules: &[Value]) -> Vec<(String, Vec<String>, Value)> {
-    let facts = kinds().by_name(kind).and_then(|kind| kind.policy);
-    let is_merged = facts.is_some_and(|facts| facts.from_as_rules);
+    let merges = is_merged(kind);
     let (merged, single): (Vec<&Value>, Vec<&Value>) =
-        rules.iter().partition(|rule| is_merged && rule.get("match").is_none());
+        rules.iter().partition(|rule| merges && rule.get("match").is_none());
     let about = |rule: &Value| rule.get("match").map_or_else(|| "everybody".to_owned(), caller);
     let mut shown: Vec<_> =
         single.iter().map(|rule| (about(rule), origins(rule, "/resourceMeta/name"), one(&rule["conf"]))).collect();
@@ -96,6 +97,11 @@ fn for_callers(kind: &str, rules: &[Value]) -> Vec<(String, Vec<String>, Value)>
         shown.push(("everybody".to_owned(), policies, merge(&confs).json().clone()));
     }
     shown
+}
+
+/// Whether what policies of a kind say for everybody is one conf, wherever they say it.
+fn is_merged(kind: &str) -> bool {
+    kinds().by_name(kind).and_then(|kind| kind.policy).is_some_and(|facts| facts.from_as_rules)
 }
 
 fn list<'a>(value: &'a Value, field: &str) -> &'a [Value] {

@@ -49,7 +49,7 @@ fn who_selects_nobody_learns_whom_it_looks_for() {
             json!({ "kind": "Dataplane", "labels": { "app": "web" }, "sectionName": "admin" }),
             "no proxy is labelled app=web with an inbound \"admin\"",
         ),
-        (json!({ "kind": "Mesh", "proxyTypes": ["Gateway"] }), "no proxy is in reach and of the type Gateway"),
+        (json!({ "kind": "Mesh", "proxyTypes": ["Gateway"] }), "no proxy is of the type Gateway"),
     ] {
         let policy = policy(&TIMEOUT, "p", &json!({}), &json!({ "targetRef": target, "to": everywhere("a", 1) }));
         let expected = vec![format!("NoMatch all: {expected} []")];
