@@ -7,21 +7,12 @@ use kodiak_catalog::spec_of;
 use kodiak_model::{Kind, kinds::mesh_service::MeshService};
 use kodiak_rules::{Proxy, Shadow};
 use kodiak_views::inspect::{ResourceMeta, members};
-use serde::Serialize;
 
-use super::{Asked, NOT_FOUND, answer, find_resource, mesh};
+use super::{Asked, NOT_FOUND, find_resource, listed, mesh};
 use crate::{
     Api, ApiError,
-    list::{ListQuery, Page, next_query},
+    list::{ListQuery, Page},
 };
-
-#[derive(Serialize)]
-struct Members {
-    total: usize,
-    items: Vec<ResourceMeta>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
-}
 
 /// `<policy>/{name}/_resources/dataplanes`. One that is only tried out shows whom it would be about.
 pub(crate) async fn of_policy(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
@@ -46,9 +37,6 @@ fn page<'a>(asked: &Asked, proxies: impl Iterator<Item = &'a Arc<Proxy>>) -> Res
     query.check(&asked.route)?;
     let page = Page::of(&query, proxies.filter(|proxy| proxy.name.contains(query.name.as_str())));
     let shown = |proxy: &Arc<Proxy>| ResourceMeta::new("Dataplane", &proxy.mesh, &proxy.name, &proxy.labels);
-    Ok(answer(&Members {
-        total: page.total,
-        items: page.items.into_iter().map(shown).collect(),
-        next: page.next.map(|offset| format!("{}?{}", asked.url, next_query(&asked.query, offset))),
-    }))
+    let Page { items, total, next } = page;
+    Ok(listed(asked, Page { items: items.into_iter().map(shown).collect(), total, next }))
 }

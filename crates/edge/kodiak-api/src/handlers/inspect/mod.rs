@@ -29,6 +29,7 @@ use super::{Asked, json};
 use crate::{
     Api, ApiError,
     inspect::{ConfigAsked, Question, Trouble},
+    list::{Page, next_query},
 };
 
 pub(crate) use hostnames::{hostnames, no_hostnames};
@@ -130,6 +131,21 @@ fn find_resource(api: &Api, kind: &'static Kind, asked: &Asked, title: &str) -> 
     let snapshot = api.catalog().store().snapshot();
     let record = snapshot.get(&key).cloned().ok_or_else(|| ApiError::not_found(title))?;
     Ok((snapshot, record))
+}
+
+/// A page of a list.
+#[derive(Serialize)]
+struct Listed<T> {
+    total: usize,
+    items: Vec<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+fn listed<T: Serialize>(asked: &Asked, page: Page<T>) -> Response {
+    let Page { items, total, next } = page;
+    let next = next.map(|offset| format!("{}?{}", asked.url, next_query(&asked.query, offset)));
+    answer(&Listed { total, items, next })
 }
 
 fn answer(body: &impl Serialize) -> Response {

@@ -11,21 +11,12 @@ use kodiak_views::{
     inspect::MeshView,
     policy_status::{self, Context, PolicyStatus, State},
 };
-use serde::Serialize;
 
-use super::{Asked, answer, find_resource, mesh};
+use super::{Asked, answer, find_resource, listed, mesh};
 use crate::{
     Api, ApiError,
-    list::{ListQuery, Page, next_query},
+    list::{ListQuery, Page},
 };
-
-#[derive(Serialize)]
-struct Statuses {
-    total: usize,
-    items: Vec<PolicyStatus>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
-}
 
 /// `<policy>/{name}/_status`
 pub(crate) async fn of_policy(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
@@ -59,11 +50,7 @@ pub(crate) async fn of_policies(api: Api, asked: Asked) -> Result<Response, ApiE
         // How they stand is not known before it is looked at.
         Some(state) => Page::of(&query, of(&view, named).into_iter().filter(|status| status.state == state)),
     };
-    Ok(answer(&Statuses {
-        total: page.total,
-        items: page.items,
-        next: page.next.map(|offset| format!("{}?{}", asked.url, next_query(&asked.query, offset))),
-    }))
+    Ok(listed(&asked, page))
 }
 
 fn unknown_state() -> ApiError {
