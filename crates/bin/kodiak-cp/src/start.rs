@@ -18,7 +18,7 @@ use kodiak_catalog::{Catalog, Settings};
 use kodiak_kinds::kinds;
 use kodiak_model::{Access, Place};
 use kodiak_proxies::Registry;
-use kodiak_reconcilers::{Services, run_mtls, run_vips};
+use kodiak_reconcilers::{Services, run_mtls, run_services, run_vips};
 use kodiak_rules::Shadow;
 use kodiak_store::{Backend, PostgresConfig, Seal, Secret, Store, StoreConfig, Tls};
 use tokio::{
@@ -154,6 +154,12 @@ impl ControlPlane {
         });
         tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), drain.clone()));
         tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
+        if let Place::Zone { name } = catalog.place() {
+            // A negative period is none.
+            let grace = config.mesh_service.deletion_grace_period.to_std().unwrap_or_default();
+            let services = run_services(store.clone(), name.clone(), grace, drain.clone());
+            tasks.spawn("mesh services", async { Ok(services.await?) });
+        }
         tasks.spawn("steps of mTLS", {
             let steps = run_mtls(store.clone(), drain.clone());
             async { Ok(steps.await?) }

@@ -5,6 +5,7 @@
 
 #![deny(clippy::disallowed_methods)]
 
+pub mod generated_services;
 pub mod insights;
 pub mod inspect;
 pub mod policy_status;

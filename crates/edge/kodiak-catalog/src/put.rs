@@ -9,7 +9,10 @@ use kodiak_model::{
 use kodiak_store::{Expect, Record, Snapshot, StoreError, Transaction, Write};
 use serde_json::Value;
 
-use crate::{Catalog, Refusal, Stage, Target, initial, owner_of, rules};
+use crate::{
+    Catalog, Refusal, Stage, Target, initial, owner_of,
+    rules::{self, LeftOut},
+};
 
 /// How often a write starts over because somebody else wrote the same resource in between.
 const TRIES: usize = 5;
@@ -34,19 +37,19 @@ impl Catalog {
     /// Creates the resource, or replaces its spec and labels. A dry run stops before the store.
     pub async fn put(&self, target: Target<'_>, body: Value, dry_run: bool) -> Result<Put, Refusal> {
         self.require_mesh(target.kind, target.mesh)?;
-        let (meta, spec) = self.read(target, body)?;
+        let (meta, spec, left_out) = self.read(target, body)?;
         let checked = meta.with(spec, self.place());
         for _ in 1..TRIES {
-            match self.try_put(checked.clone(), dry_run).await {
+            match self.try_put(checked.clone(), left_out, dry_run).await {
                 Err(Refusal::Conflict(_)) => (),
                 other => return other,
             }
         }
-        self.try_put(checked, dry_run).await
+        self.try_put(checked, left_out, dry_run).await
     }
 
     /// Checks the document by itself: first what it says, then how it is named.
-    fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, SpecFound), Refusal> {
+    fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, SpecFound, LeftOut), Refusal> {
         let draft = Draft::from_value(body, |_| Some(target.kind.shape))
             .map_err(|problems| malformed(target.kind, &problems))?;
         let meta = Meta {
@@ -56,6 +59,7 @@ impl Catalog {
             labels: draft.labels.clone(),
         };
         let written_kind = draft.kind.clone();
+        let left_out = LeftOut::of(draft.spec.as_ref());
         let mut problems = Problems::default();
         if target.kind.shape == Shape::Plugin {
             envelope(target.kind, &draft, &mut problems);
@@ -66,15 +70,15 @@ impl Catalog {
         };
         same_as_asked(target, &written_kind, &meta, &mut problems);
         meta.check(self.place(), &mut problems);
-        if problems.is_empty() { Ok((meta, spec)) } else { Err(Refusal::invalid(Stage::Check, problems)) }
+        if problems.is_empty() { Ok((meta, spec, left_out)) } else { Err(Refusal::invalid(Stage::Check, problems)) }
     }
 
     /// What writing the document would store, for those who want to know before. Nothing is stored.
     pub fn plan(&self, target: Target<'_>, body: Value) -> Result<Planned, Refusal> {
         self.require_mesh(target.kind, target.mesh)?;
-        let (meta, spec) = self.read(target, body)?;
+        let (meta, spec, left_out) = self.read(target, body)?;
         let snapshot = self.store().snapshot();
-        let (checked, _, put) = self.prepare(&snapshot, meta.with(spec, self.place()))?;
+        let (checked, _, put) = self.prepare(&snapshot, meta.with(spec, self.place()), left_out)?;
         let key = key_of(&checked);
         let old = snapshot.get(&key);
         let record = Record {
@@ -92,9 +96,9 @@ impl Catalog {
         Ok(Planned { put, record })
     }
 
-    async fn try_put(&self, checked: Checked, dry_run: bool) -> Result<Put, Refusal> {
+    async fn try_put(&self, checked: Checked, left_out: LeftOut, dry_run: bool) -> Result<Put, Refusal> {
         let snapshot = self.store().snapshot();
-        let (checked, secrets, put) = self.prepare(&snapshot, checked)?;
+        let (checked, secrets, put) = self.prepare(&snapshot, checked, left_out)?;
         if dry_run || !put.changed {
             return Ok(put);
         }
@@ -114,7 +118,12 @@ impl Catalog {
     }
 
     /// What fits what is there, with all that follows from it, and the other writes that belong to it.
-    fn prepare(&self, snapshot: &Snapshot, mut checked: Checked) -> Result<(Checked, Vec<Write>, Put), Refusal> {
+    fn prepare(
+        &self,
+        snapshot: &Snapshot,
+        mut checked: Checked,
+        left_out: LeftOut,
+    ) -> Result<(Checked, Vec<Write>, Put), Refusal> {
         let old = snapshot.get(&key_of(&checked));
         if let Some(old) = old {
             let mut problems = Problems::default();
@@ -123,7 +132,7 @@ impl Catalog {
                 return Err(Refusal::invalid(Stage::Labels, problems));
             }
         }
-        let secrets = rules::before_put(self, snapshot, &mut checked, old)?;
+        let secrets = rules::before_put(self, snapshot, &mut checked, left_out, old)?;
         let warnings = std::mem::take(&mut checked.warnings);
         let changed =
             !secrets.is_empty() || old.is_none_or(|old| *old.spec != *checked.spec || *old.labels != checked.labels);

@@ -1,4 +1,5 @@
-//! What the leading control plane keeps in order by itself: virtual addresses, and the steps of mutual TLS.
+//! What the leading control plane keeps in order by itself: MeshServices that follow from Dataplanes,
+//! virtual addresses, and the steps of mutual TLS.
 //!
 //! **Invariant:** a reconciler is told *that* something changed, never *what*; running twice is harmless.
 //! **Invariant:** only the leader writes, and every write expects what it has read.
@@ -8,8 +9,10 @@ mod documents;
 mod leader;
 mod mtls;
 mod progress;
+mod services;
 mod vips;
 
 pub use documents::{ROLLOUT, VIPS, read};
 pub use mtls::run as run_mtls;
+pub use services::run as run_services;
 pub use vips::{Services, run as run_vips};

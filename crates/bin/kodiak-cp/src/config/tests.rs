@@ -58,6 +58,16 @@ fn what_is_not_a_setting_is_an_error_with_its_place() {
 }
 
 #[test]
+fn durations_are_written_as_in_policies() {
+    let grace = |variables: &[(&str, &str)]| {
+        load(&sources("", variables, &[])).map(|config| config.mesh_service.deletion_grace_period.to_string())
+    };
+    assert_eq!(grace(&[]).unwrap(), "1h0m0s");
+    assert_eq!(grace(&[("KODIAK_MESH_SERVICE_DELETION_GRACE_PERIOD", "90s")]).unwrap(), "1m30s");
+    assert!(grace(&[("KODIAK_MESH_SERVICE_DELETION_GRACE_PERIOD", "soon")]).is_err());
+}
+
+#[test]
 fn passwords_are_not_shown() {
     let config = load(&sources("", &[("KODIAK_STORE_POSTGRES_PASSWORD", "hunter2")], &[])).unwrap();
     assert_eq!(config.store.postgres.password.expose(), "hunter2");

@@ -12,5 +12,6 @@ mod insights;
 mod inspect;
 mod resources;
 mod restart;
+mod services;
 mod several;
 mod tokens;

@@ -2,6 +2,7 @@
 
 mod dataplane;
 mod mesh;
+mod mesh_service;
 mod policy;
 mod secret;
 mod zone;
@@ -11,16 +12,20 @@ use kodiak_store::{Record, Snapshot, Write};
 
 use crate::{Catalog, Refusal, Target};
 
+pub(crate) use mesh_service::LeftOut;
+
 /// Refuses what does not fit, and fills in what follows from the mesh and the zone. Gives the writes that belong to it.
 pub(crate) fn before_put(
     catalog: &Catalog,
     snapshot: &Snapshot,
     checked: &mut Checked,
+    left_out: LeftOut,
     old: Option<&Record>,
 ) -> Result<Vec<Write>, Refusal> {
     match checked.kind.name {
         "Mesh" => mesh::before_put(catalog, snapshot, checked, old),
         "Dataplane" => dataplane::before_put(catalog, snapshot, checked, old).map(|()| Vec::new()),
+        "MeshService" => mesh_service::before_put(checked, left_out, old).map(|()| Vec::new()),
         _ if checked.kind.is_policy() => policy::before_put(snapshot, checked, old).map(|()| Vec::new()),
         _ => Ok(Vec::new()),
     }

@@ -1,8 +1,9 @@
-//! What the catalogue promises about authorities and policies of a mesh, on a store in memory.
+//! What the catalogue promises about authorities, services and policies of a mesh, on a store in memory.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bed;
 mod inline_key;
+mod mesh_services;
 mod policies;
 mod switching;

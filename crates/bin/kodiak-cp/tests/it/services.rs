@@ -1,0 +1,123 @@
+//! MeshServices that follow from Dataplanes.
+
+use std::time::Duration;
+
+use hyper::StatusCode;
+use kodiak_model::ResourceKey;
+use serde_json::{Value, json};
+
+use crate::harness::TestControlPlane;
+
+const GRACE_STARTED: &str = "kuma.io/deletion-grace-period-started-at";
+
+async fn set_mode(cp: &TestControlPlane, mode: &str) {
+    let mesh = json!({ "type": "Mesh", "name": "default", "meshServices": { "mode": mode } });
+    assert_eq!(cp.put("/meshes/default", &mesh).await.status, StatusCode::OK);
+}
+
+async fn put_dataplane(cp: &TestControlPlane, name: &str, service: &str, port: u32) {
+    let tags = json!({ "kuma.io/service": service, "kuma.io/protocol": "http" });
+    let dataplane = json!({
+        "type": "Dataplane", "mesh": "default", "name": name,
+        "networking": { "address": "10.0.0.1", "inbound": [{ "port": port, "tags": tags }] },
+    });
+    assert!(cp.put(&format!("/meshes/default/dataplanes/{name}"), &dataplane).await.status.is_success());
+}
+
+async fn delete_dataplane(cp: &TestControlPlane, name: &str) {
+    assert_eq!(cp.delete(&format!("/meshes/default/dataplanes/{name}")).await.status, StatusCode::OK);
+}
+
+fn path(name: &str) -> String {
+    format!("/meshes/default/meshservices/{name}")
+}
+
+/// Waits until a MeshService is as wanted; it is null when there is none.
+async fn eventually(cp: &TestControlPlane, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let answer = cp.get(&path(name)).await;
+        let service = if answer.status == StatusCode::OK { answer.json() } else { Value::Null };
+        if wanted(&service) {
+            return service;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn revision(cp: &TestControlPlane, name: &str) -> u64 {
+    let key = ResourceKey::in_mesh("MeshService", "default", name);
+    cp.control_plane.catalog.store().get(&key).unwrap().revision
+}
+
+#[tokio::test]
+async fn mesh_services_come_and_go_with_the_dataplanes_of_a_mesh() {
+    let cp = TestControlPlane::start().await;
+    // Before the mesh wants them there are none.
+    put_dataplane(&cp, "web-1", "web", 8080).await;
+    assert_eq!(cp.get(&path("web")).await.status, StatusCode::NOT_FOUND);
+    set_mode(&cp, "Everywhere").await;
+    let service = eventually(&cp, "web", Value::is_object).await;
+    assert_eq!(
+        service["spec"],
+        json!({
+            "state": "Unavailable",
+            "selector": { "dataplaneTags": { "kuma.io/service": "web" } },
+            "ports": [{ "name": "8080", "port": 8080, "targetPort": 8080, "appProtocol": "http" }],
+        })
+    );
+    assert_eq!(
+        service["labels"],
+        json!({
+            "kuma.io/mesh": "default", "kuma.io/display-name": "web", "kuma.io/managed-by": "meshservice-generator",
+            "kuma.io/env": "universal", "kuma.io/zone": "default", "kuma.io/origin": "zone",
+        })
+    );
+    delete_dataplane(&cp, "web-1").await;
+    let waiting = eventually(&cp, "web", |service| service["labels"][GRACE_STARTED].is_string()).await;
+    assert_eq!((&waiting["spec"], &waiting["creationTime"]), (&service["spec"], &service["creationTime"]));
+    put_dataplane(&cp, "web-2", "web", 8080).await;
+    let back = eventually(&cp, "web", |service| service["labels"][GRACE_STARTED].is_null()).await;
+    assert_eq!(back["labels"], service["labels"]);
+    set_mode(&cp, "Disabled").await;
+    eventually(&cp, "web", Value::is_null).await;
+}
+
+#[tokio::test]
+async fn a_mesh_service_written_by_hand_is_left_alone() {
+    let cp = TestControlPlane::start().await;
+    let by_hand = json!({
+        "type": "MeshService", "mesh": "default", "name": "web",
+        "spec": { "selector": { "dataplaneTags": { "team": "blue" } }, "ports": [{ "port": 1 }] },
+    });
+    assert_eq!(cp.put(&path("web"), &by_hand).await.status, StatusCode::CREATED);
+    let before = cp.get(&path("web")).await.text;
+    set_mode(&cp, "Exclusive").await;
+    put_dataplane(&cp, "web-1", "web", 8080).await;
+    put_dataplane(&cp, "db-1", "db", 5432).await;
+    eventually(&cp, "db", Value::is_object).await;
+    assert_eq!(cp.get(&path("web")).await.text, before);
+    delete_dataplane(&cp, "web-1").await;
+    set_mode(&cp, "Disabled").await;
+    eventually(&cp, "db", Value::is_null).await;
+    assert_eq!(cp.get(&path("web")).await.text, before);
+}
+
+#[tokio::test]
+async fn nothing_is_written_when_nothing_is_different() {
+    let cp = TestControlPlane::start().await;
+    set_mode(&cp, "Everywhere").await;
+    put_dataplane(&cp, "web-1", "web", 8080).await;
+    eventually(&cp, "web", Value::is_object).await;
+    let before = revision(&cp, "web");
+    // The ports of the first stay while it is there. What is generated last shows that all before was looked at.
+    put_dataplane(&cp, "web-2", "web", 8080).await;
+    put_dataplane(&cp, "web-3", "web", 9090).await;
+    set_mode(&cp, "ReachableBackends").await;
+    put_dataplane(&cp, "db-1", "db", 5432).await;
+    eventually(&cp, "db", Value::is_object).await;
+    assert_eq!(revision(&cp, "web"), before);
+    let cp = cp.restart().await;
+    put_dataplane(&cp, "last-1", "last", 1).await;
+    eventually(&cp, "last", Value::is_object).await;
+    assert_eq!(revision(&cp, "web"), before);
+}

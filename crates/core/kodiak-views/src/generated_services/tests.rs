@@ -1,0 +1,278 @@
+//! Each rule of generating MeshServices, and the law that nothing is left to do after it was done.
+
+use kodiak_model::kinds::mesh_service::{Identity, State};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+const GRACE: SignedDuration = SignedDuration::from_hours(1);
+
+fn at(minutes: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + minutes * 60).unwrap()
+}
+
+fn situation(mode: MeshServicesMode, minutes: i64) -> Situation<'static> {
+    Situation { mesh: "demo", zone: "east", mode, now: at(minutes), grace: GRACE }
+}
+
+/// A proxy that owns its inbounds.
+#[derive(Debug, Clone)]
+struct Given {
+    name: &'static str,
+    created: Timestamp,
+    inbounds: Vec<Inbound>,
+}
+
+/// Each inbound: a service and a port.
+fn proxy(name: &'static str, age: i64, inbounds: &[(&str, u32)]) -> Given {
+    let inbounds: Vec<Value> = inbounds
+        .iter()
+        .map(|(service, port)| json!({ "port": port, "tags": { "kuma.io/service": service } }))
+        .collect();
+    with_inbounds(name, age, &json!(inbounds))
+}
+
+fn with_inbounds(name: &'static str, age: i64, inbounds: &Value) -> Given {
+    Given { name, created: at(-age), inbounds: serde_json::from_value(inbounds.clone()).unwrap() }
+}
+
+/// What is stored, by name.
+type Stored = BTreeMap<String, (Labels, MeshService)>;
+
+fn ask(situation: &Situation<'_>, proxies: &[Given], stored: &Stored) -> Plan {
+    let existing: Vec<_> =
+        stored.iter().map(|(name, (labels, spec))| Existing { name, labels, spec: spec.clone() }).collect();
+    let proxies: Vec<_> = proxies
+        .iter()
+        .map(|given| Proxy { name: given.name, created: given.created, inbounds: &given.inbounds })
+        .collect();
+    plan(situation, &proxies, &existing)
+}
+
+fn apply(stored: &mut Stored, actions: Vec<Action>) {
+    for action in actions {
+        match action {
+            Action::Create { name, labels, spec } => {
+                assert!(stored.insert(name, (labels, spec)).is_none(), "created twice");
+            }
+            Action::Update { name, labels, spec } => {
+                stored.insert(name, (labels, spec)).expect("only what is there is updated");
+            }
+            Action::Delete { name } => {
+                stored.remove(&name).expect("only what is there is deleted");
+            }
+        }
+    }
+}
+
+/// Does what is to be done, minutes after the start.
+fn after(stored: &mut Stored, minutes: i64, proxies: &[Given]) -> Plan {
+    let plan = ask(&situation(MeshServicesMode::Everywhere, minutes), proxies, stored);
+    apply(stored, plan.actions.clone());
+    plan
+}
+
+fn ports(stored: &Stored, name: &str) -> Vec<u32> {
+    stored[name].1.ports.iter().map(|port| port.port).collect()
+}
+
+fn by_hand(name: &str) -> Stored {
+    let spec = MeshService { selector: selector("elsewhere"), ..MeshService::default() };
+    Stored::from([(name.to_owned(), (Labels::new(), spec))])
+}
+
+#[test]
+fn a_service_gets_the_ports_and_labels_of_its_proxies() {
+    let inbounds = json!([
+        { "port": 80, "tags": { "kuma.io/service": "web", "kuma.io/protocol": "http" } },
+        { "port": 81, "name": "admin", "protocol": "grpc", "tags": { "kuma.io/service": "web", "kuma.io/protocol": "http" } },
+        { "port": 80, "address": "10.0.0.9", "tags": { "kuma.io/service": "web" } },
+        { "port": 82, "tags": { "kuma.io/service": "web", "kuma.io/protocol": "smoke-signals" } },
+        { "port": 90, "tags": { "kuma.io/service": "other" } },
+    ]);
+    let mut stored = Stored::new();
+    let plan = after(&mut stored, 0, &[with_inbounds("a", 1, &inbounds)]);
+    assert_eq!((plan.actions.len(), plan.conflicts, plan.look_again), (2, vec![], None));
+    let (labels, spec) = &stored["web"];
+    assert_eq!(
+        serde_json::to_value(spec).unwrap(),
+        json!({
+            "state": "Unavailable",
+            "selector": { "dataplaneTags": { "kuma.io/service": "web" } },
+            "ports": [
+                { "name": "80", "port": 80, "targetPort": 80, "appProtocol": "http" },
+                { "name": "admin", "port": 81, "targetPort": 81, "appProtocol": "grpc" },
+                { "name": "82", "port": 82, "targetPort": 82, "appProtocol": "tcp" },
+            ],
+        })
+    );
+    assert_eq!(
+        json!(labels),
+        json!({
+            "kuma.io/mesh": "demo", "kuma.io/display-name": "web", "kuma.io/managed-by": "meshservice-generator",
+            "kuma.io/env": "universal", "kuma.io/zone": "east", "kuma.io/origin": "zone",
+        })
+    );
+    assert_eq!(ports(&stored, "other"), [90]);
+}
+
+#[test]
+fn a_service_that_cannot_be_a_name_gets_none() {
+    let long = "a".repeat(64);
+    for service in ["web_demo_svc_80", "1web", "Web", "-web", "web.demo", "", &long] {
+        assert_eq!(after(&mut Stored::new(), 0, &[proxy("a", 1, &[(service, 80)])]), Plan::default(), "{service}");
+    }
+}
+
+#[test]
+fn the_oldest_proxy_says_the_ports_and_then_the_name() {
+    let mut stored = Stored::new();
+    let plan = after(&mut stored, 0, &[proxy("a", 1, &[("web", 1)]), proxy("z", 2, &[("web", 2)])]);
+    assert_eq!(ports(&stored, "web"), [2]);
+    assert_eq!(plan.conflicts, [Conflict { service: "web".to_owned(), dataplanes: vec!["a".to_owned()] }]);
+    let mut stored = Stored::new();
+    after(&mut stored, 0, &[proxy("b", 1, &[("web", 1)]), proxy("a", 1, &[("web", 2)])]);
+    assert_eq!(ports(&stored, "web"), [2]);
+}
+
+#[test]
+fn stored_ports_stay_while_one_proxy_agrees() {
+    let mut stored = Stored::new();
+    after(&mut stored, 0, &[proxy("a", 5, &[("web", 80), ("web", 81)])]);
+    let older = proxy("z", 9, &[("web", 90)]);
+    // Another order is the same.
+    let plan = after(&mut stored, 1, &[older.clone(), proxy("b", 1, &[("web", 81), ("web", 80)])]);
+    assert_eq!(plan.actions, []);
+    assert_eq!(plan.conflicts, [Conflict { service: "web".to_owned(), dataplanes: vec!["z".to_owned()] }]);
+    let plan = after(&mut stored, 2, &[proxy("b", 1, &[("web", 91)]), older]);
+    assert_eq!(ports(&stored, "web"), [90]);
+    assert_eq!(plan.conflicts, [Conflict { service: "web".to_owned(), dataplanes: vec!["b".to_owned()] }]);
+}
+
+#[test]
+fn an_update_keeps_state_identities_and_foreign_labels() {
+    let mut stored = Stored::new();
+    after(&mut stored, 0, &[proxy("a", 1, &[("web", 80)])]);
+    let (labels, spec) = stored.get_mut("web").unwrap();
+    labels.insert("team".to_owned(), "blue".to_owned());
+    spec.state = State::Available.into();
+    spec.identities = Some(vec![Identity { value: "web".to_owned(), ..Identity::default() }]);
+    let before = spec.clone();
+    assert_eq!(after(&mut stored, 1, &[proxy("a", 1, &[("web", 80)])]), Plan::default());
+    after(&mut stored, 2, &[proxy("a", 1, &[("web", 90)])]);
+    let (labels, spec) = &stored["web"];
+    assert_eq!((&spec.state, &spec.identities), (&before.state, &before.identities));
+    assert_eq!((labels["team"].as_str(), ports(&stored, "web")), ("blue", vec![90]));
+}
+
+#[test]
+fn what_was_changed_by_others_is_put_right() {
+    let mut stored = Stored::new();
+    let proxies = [proxy("a", 1, &[("web", 80)])];
+    after(&mut stored, 0, &proxies);
+    let wanted = stored.clone();
+    let (labels, spec) = stored.get_mut("web").unwrap();
+    labels.remove(labels::ENV);
+    spec.selector = selector("other");
+    after(&mut stored, 1, &proxies);
+    assert_eq!(stored, wanted);
+}
+
+#[test]
+fn what_is_written_by_hand_or_elsewhere_is_left_alone() {
+    let proxies = [proxy("a", 1, &[("web", 80)])];
+    assert_eq!(after(&mut by_hand("web"), 0, &proxies), Plan::default());
+    assert_eq!(after(&mut by_hand("web"), 0, &[]), Plan::default());
+    let mut synced = by_hand("web");
+    let (labels, _) = synced.get_mut("web").unwrap();
+    labels.insert(labels::MANAGED_BY.to_owned(), MANAGER.to_owned());
+    labels.insert(labels::ORIGIN.to_owned(), "global".to_owned());
+    for mode in [MeshServicesMode::Everywhere, MeshServicesMode::Disabled] {
+        assert_eq!(ask(&situation(mode, 0), &[], &synced), Plan::default());
+        assert_eq!(ask(&situation(mode, 0), &[], &by_hand("web")), Plan::default());
+    }
+}
+
+#[test]
+fn a_service_without_proxies_stays_for_the_grace_period() {
+    let mut stored = Stored::new();
+    let proxies = [proxy("a", 1, &[("web", 80)])];
+    after(&mut stored, 0, &proxies);
+    let served = stored.clone();
+    assert_eq!(after(&mut stored, 10, &[]).look_again, Some(at(70)));
+    let (labels, spec) = &stored["web"];
+    assert_eq!((labels[GRACE_STARTED].as_str(), spec), (at(10).to_string().as_str(), &served["web"].1));
+    let waiting = after(&mut stored, 69, &[]);
+    assert_eq!((waiting.actions, waiting.look_again), (vec![], Some(at(70))));
+    let mut returned = stored.clone();
+    after(&mut returned, 69, &proxies);
+    assert_eq!(returned, served);
+    assert_eq!(after(&mut stored, 70, &[]).actions, [Action::Delete { name: "web".to_owned() }]);
+}
+
+#[test]
+fn a_grace_period_that_cannot_be_read_starts_again_and_none_ends_at_once() {
+    let mut stored = Stored::new();
+    after(&mut stored, 0, &[proxy("a", 1, &[("web", 80)])]);
+    stored.get_mut("web").unwrap().0.insert(GRACE_STARTED.to_owned(), "soon".to_owned());
+    let none = Situation { grace: SignedDuration::ZERO, ..situation(MeshServicesMode::Everywhere, 5) };
+    assert_eq!(ask(&none, &[], &stored).actions, [Action::Delete { name: "web".to_owned() }]);
+    after(&mut stored, 5, &[]);
+    assert_eq!(stored["web"].0[GRACE_STARTED], at(5).to_string());
+}
+
+#[test]
+fn a_mesh_without_mesh_services_has_none_that_were_generated() {
+    let proxies = [proxy("a", 1, &[("web", 80)])];
+    let mut stored = by_hand("db");
+    after(&mut stored, 0, &proxies);
+    let plan = ask(&situation(MeshServicesMode::Disabled, 0), &proxies, &stored);
+    assert_eq!(plan.actions, [Action::Delete { name: "web".to_owned() }]);
+    apply(&mut stored, plan.actions);
+    assert_eq!(stored, by_hand("db"));
+}
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+fn some_proxies() -> impl Strategy<Value = Vec<Given>> {
+    let inbound = (prop::sample::select(vec!["web", "db", "no_name"]), 1..4_u32);
+    let inbounds = prop::collection::vec(inbound, 0..4);
+    prop::collection::vec((0..3_i64, inbounds), 0..NAMES.len())
+        .prop_map(|all| all.iter().zip(NAMES).map(|((age, inbounds), name)| proxy(name, *age, inbounds)).collect())
+}
+
+fn some_mode() -> impl Strategy<Value = MeshServicesMode> {
+    prop::sample::select(vec![
+        MeshServicesMode::Disabled,
+        MeshServicesMode::Everywhere,
+        MeshServicesMode::ReachableBackends,
+        MeshServicesMode::Exclusive,
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_left_to_do_after_it_was_done(
+        history in prop::collection::vec((some_mode(), 0..90_i64, some_proxies()), 1..5),
+        hand_written in any::<bool>(),
+    ) {
+        let mut stored = if hand_written { by_hand("db") } else { Stored::new() };
+        let mut minutes = 0;
+        for (mode, passed, proxies) in history {
+            minutes += passed;
+            let now = situation(mode, minutes);
+            let first = ask(&now, &proxies, &stored);
+            apply(&mut stored, first.actions);
+            let second = ask(&now, &proxies, &stored);
+            prop_assert_eq!(&second.actions, &vec![]);
+            prop_assert_eq!(second.conflicts, first.conflicts);
+            prop_assert_eq!(second.look_again, first.look_again);
+            if hand_written {
+                prop_assert_eq!(&stored["db"], &by_hand("db")["db"]);
+            }
+        }
+    }
+}
