@@ -14,6 +14,8 @@ pub const PROXY_TYPE: &str = "kuma.io/proxy-type";
 pub const WORKLOAD: &str = "kuma.io/workload";
 pub const EFFECT: &str = "kuma.io/effect";
 pub const MANAGED_BY: &str = "kuma.io/managed-by";
+/// Since when nobody serves a generated MeshService.
+pub const GRACE_STARTED: &str = "kuma.io/deletion-grace-period-started-at";
 pub const LISTENER_ZONE_INGRESS: &str = "kuma.io/listener-zoneingress";
 pub const LISTENER_ZONE_EGRESS: &str = "kuma.io/listener-zoneegress";
 pub const NAMESPACE: &str = "k8s.kuma.io/namespace";
@@ -77,8 +79,9 @@ pub fn compute(
 /// Checks the labels that the user wrote.
 pub fn check(mesh: &str, labels: &Labels, place: &Place, problems: &mut Problems) {
     let at = FieldPath::LABELS;
-    // The mesh's own name may stand in its label even where it is no label value, so that what was read can be written.
-    let own = |key: &str, value: &str| key == MESH && value == mesh;
+    // What we write ourselves may stand in its label even where it is no label value, so that what was read can be
+    // written: the mesh's own name, and a time.
+    let own = |key: &str, value: &str| (key == MESH && value == mesh) || key == GRACE_STARTED;
     for (key, value) in labels.iter().filter(|(key, value)| !own(key, value)) {
         let at = at.key(key);
         for message in dns::qualified_name(key).into_iter().chain(dns::label_value(value)) {

@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
-use kodiak_model::ResourceKey;
+use kodiak_model::{ResourceKey, labels::GRACE_STARTED};
 use serde_json::{Value, json};
 
 use crate::harness::TestControlPlane;
-
-const GRACE_STARTED: &str = "kuma.io/deletion-grace-period-started-at";
 
 async fn set_mode(cp: &TestControlPlane, mode: &str) {
     let mesh = json!({ "type": "Mesh", "name": "default", "meshServices": { "mode": mode } });
@@ -75,6 +73,9 @@ async fn mesh_services_come_and_go_with_the_dataplanes_of_a_mesh() {
     delete_dataplane(&cp, "web-1").await;
     let waiting = eventually(&cp, "web", |service| service["labels"][GRACE_STARTED].is_string()).await;
     assert_eq!((&waiting["spec"], &waiting["creationTime"]), (&service["spec"], &service["creationTime"]));
+    // What was exported can be applied.
+    let again = cp.put("/meshes/default/meshservices/web", &waiting).await;
+    assert_eq!(again.status, StatusCode::OK, "{}", again.text);
     put_dataplane(&cp, "web-2", "web", 8080).await;
     let back = eventually(&cp, "web", |service| service["labels"][GRACE_STARTED].is_null()).await;
     assert_eq!(back["labels"], service["labels"]);

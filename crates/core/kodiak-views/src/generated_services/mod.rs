@@ -24,8 +24,6 @@ use offers::{Offer, offers, same_ports};
 
 /// Who keeps a MeshService, in the label `kuma.io/managed-by`.
 pub const MANAGER: &str = "meshservice-generator";
-/// Since when nobody serves it.
-pub const GRACE_STARTED: &str = "kuma.io/deletion-grace-period-started-at";
 
 /// Where and when MeshServices are generated.
 #[derive(Debug, Clone, Copy)]
@@ -107,7 +105,7 @@ impl Plan {
         let ports = if agreed { &spec.ports } else { &offers[0].ports };
         let spec = MeshService { selector: selector(name), ports: ports.clone(), ..spec.clone() };
         let mut labels = stored.clone();
-        labels.remove(GRACE_STARTED);
+        labels.remove(labels::GRACE_STARTED);
         labels.extend(own_labels(situation, name));
         self.note_conflict(name, offers, &spec);
         if labels != *stored || spec != existing.spec {
@@ -119,7 +117,7 @@ impl Plan {
     fn let_go(&mut self, situation: &Situation<'_>, existing: &Existing<'_>) {
         let Situation { now, grace, .. } = *situation;
         let name = existing.name.to_owned();
-        let stored: Option<Timestamp> = existing.labels.get(GRACE_STARTED).and_then(|text| text.parse().ok());
+        let stored: Option<Timestamp> = existing.labels.get(labels::GRACE_STARTED).and_then(|text| text.parse().ok());
         let since = stored.unwrap_or(now);
         if now.duration_since(since) >= grace {
             self.actions.push(Action::Delete { name });
@@ -127,7 +125,7 @@ impl Plan {
         }
         if stored.is_none() {
             let mut labels = existing.labels.clone();
-            labels.insert(GRACE_STARTED.to_owned(), now.to_string());
+            labels.insert(labels::GRACE_STARTED.to_owned(), now.to_string());
             self.actions.push(Action::Update { name, labels, spec: existing.spec.clone() });
         }
         let end = since.checked_add(grace).ok();

@@ -202,7 +202,7 @@ fn a_service_without_proxies_stays_for_the_grace_period() {
     let served = stored.clone();
     assert_eq!(after(&mut stored, 10, &[]).look_again, Some(at(70)));
     let (labels, spec) = &stored["web"];
-    assert_eq!((labels[GRACE_STARTED].as_str(), spec), (at(10).to_string().as_str(), &served["web"].1));
+    assert_eq!((labels[labels::GRACE_STARTED].as_str(), spec), (at(10).to_string().as_str(), &served["web"].1));
     let waiting = after(&mut stored, 69, &[]);
     assert_eq!((waiting.actions, waiting.look_again), (vec![], Some(at(70))));
     let mut returned = stored.clone();
@@ -215,11 +215,11 @@ fn a_service_without_proxies_stays_for_the_grace_period() {
 fn a_grace_period_that_cannot_be_read_starts_again_and_none_ends_at_once() {
     let mut stored = Stored::new();
     after(&mut stored, 0, &[proxy("a", 1, &[("web", 80)])]);
-    stored.get_mut("web").unwrap().0.insert(GRACE_STARTED.to_owned(), "soon".to_owned());
+    stored.get_mut("web").unwrap().0.insert(labels::GRACE_STARTED.to_owned(), "soon".to_owned());
     let none = Situation { grace: SignedDuration::ZERO, ..situation(MeshServicesMode::Everywhere, 5) };
     assert_eq!(ask(&none, &[], &stored).actions, [Action::Delete { name: "web".to_owned() }]);
     after(&mut stored, 5, &[]);
-    assert_eq!(stored["web"].0[GRACE_STARTED], at(5).to_string());
+    assert_eq!(stored["web"].0[labels::GRACE_STARTED], at(5).to_string());
 }
 
 #[test]
