@@ -84,9 +84,9 @@ fn of_kind(of_kind: &Value) -> Vec<Row> {
 
 /// Rules for everybody are merged, where the kind wants it.
 fn for_callers(kind: &str, rules: &[Value]) -> Vec<(String, Vec<String>, Value)> {
-    let merges = is_merged(kind);
+    let together = is_merged(kind);
     let (merged, single): (Vec<&Value>, Vec<&Value>) =
-        rules.iter().partition(|rule| merges && rule.get("match").is_none());
+        rules.iter().partition(|rule| together && rule.get("match").is_none());
     let about = |rule: &Value| rule.get("match").map_or_else(|| "everybody".to_owned(), caller);
     let mut shown: Vec<_> =
         single.iter().map(|rule| (about(rule), origins(rule, "/resourceMeta/name"), one(&rule["conf"]))).collect();
