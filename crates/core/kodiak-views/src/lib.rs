@@ -5,9 +5,12 @@
 
 #![deny(clippy::disallowed_methods)]
 
+pub mod destination;
 pub mod generated_services;
 pub mod insights;
 pub mod inspect;
+pub mod membership;
 pub mod policy_status;
+pub mod reachable;
 pub mod rollout;
 pub mod vips;

@@ -7,7 +7,8 @@ use kodiak_model::{
 use kodiak_rules::Proxy;
 use serde::Serialize;
 
-use super::{MeshView, reachable, spiffe_id};
+use super::{MeshView, spiffe_id};
+use crate::reachable;
 
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -11,7 +11,7 @@ pub mod layout;
 pub mod members;
 pub mod old;
 pub mod policies;
-mod reachable;
+
 pub mod routes;
 pub mod rules;
 mod shape;
@@ -22,7 +22,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use kodiak_model::{Kind, PolicyFacts, kinds::mesh::MeshServicesMode};
 use kodiak_rules::{Book, Matched, Proxy, Resources, Shadow};
 
-pub use reachable::{Destination, DestinationPort};
+
 pub use shape::{Origin, ResourceMeta};
 
 /// All of one mesh that is looked at.
@@ -33,7 +33,7 @@ pub struct MeshView {
     pub book: Book,
     pub resources: Resources,
     pub proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
-    pub destinations: Vec<Destination>,
+    pub destinations: Vec<crate::destination::Destination>,
     pub identities: Vec<spiffe_id::Identity>,
 }
 

@@ -8,21 +8,21 @@ use std::{
 use kodiak_catalog::spec_of;
 use kodiak_kinds::kinds;
 use kodiak_model::{
-    Kind, Kri, PortSection, Protocol, ResourceKey,
+    Kind, PortSection, ResourceKey,
     kinds::{
         dataplane::{self, BackendKind, Dataplane},
         mesh::{self, Mesh},
-        mesh_external_service::{self, MeshExternalService},
         mesh_gateway::{self, MeshGateway},
         mesh_identity::{MeshIdentity, MeshIdentityStatus},
-        mesh_multi_zone_service::{self, MeshMultiZoneService},
-        mesh_service::{self, MeshService},
     },
     policy::{Body, ConfShape},
 };
 use kodiak_rules::{Book, Gateway, Policy, Proxy, Resource, Resources};
 use kodiak_store::{Record, Snapshot};
-use kodiak_views::inspect::{Destination, DestinationPort, MeshView, spiffe_id::Identity};
+use kodiak_views::{
+    destination::{self, Destination, Stored},
+    inspect::{MeshView, spiffe_id::Identity},
+};
 
 /// The meshes that were asked about, as they were.
 #[derive(Default)]
@@ -127,9 +127,9 @@ fn load(snapshot: &Snapshot, name: &str) -> MeshView {
         view.book.set_proxy(&proxy.name, Some(proxy.clone()));
         view.proxies.insert(proxy.name.clone(), proxy);
     }
-    for kind in [&mesh_service::KIND, &mesh_external_service::KIND, &mesh_multi_zone_service::KIND] {
+    for (kind, sort) in destination::KINDS {
         for record in snapshot.list_in(kind.name, name) {
-            let Some(destination) = destination(kind, record) else { continue };
+            let Some(destination) = read(sort, record) else { continue };
             let ports = destination.ports.iter();
             let ports = ports.map(|port| PortSection { port: port.port, section: port.section.clone() });
             view.resources.insert(resource(kind, record, ports.collect()));
@@ -166,25 +166,16 @@ fn resource(kind: &'static Kind, record: &Record, ports: Vec<PortSection>) -> Re
     Resource { kind, mesh, name, labels: record.labels.clone(), ports }
 }
 
-fn destination(kind: &'static Kind, record: &Record) -> Option<Destination> {
-    let port = |port: u32, name: Option<&str>, protocol: &str| {
-        let PortSection { port, section } = PortSection::of(port, name);
-        DestinationPort { section, port, protocol: Protocol::parse(protocol).unwrap_or(Protocol::Tcp) }
+fn read(kind: BackendKind, record: &Record) -> Option<Destination> {
+    let stored = Stored {
+        mesh: &record.key.mesh,
+        name: &record.key.name,
+        labels: &record.labels,
+        created: record.created,
+        spec: &record.spec,
+        status: record.status.as_deref().unwrap_or_default(),
     };
-    let (sort, ports) = if kind.name == mesh_service::KIND.name {
-        let ports = spec_of::<MeshService>(record)?.ports;
-        let ports = ports.iter().map(|each| port(each.port, each.name.as_deref(), &each.app_protocol));
-        (BackendKind::MeshService, ports.collect())
-    } else if kind.name == mesh_multi_zone_service::KIND.name {
-        let ports = spec_of::<MeshMultiZoneService>(record)?.ports;
-        let ports = ports.iter().map(|each| port(each.port, each.name.as_deref(), &each.app_protocol));
-        (BackendKind::MeshMultiZoneService, ports.collect())
-    } else {
-        let matching = spec_of::<MeshExternalService>(record)?.matching;
-        (BackendKind::MeshExternalService, vec![port(matching.port, None, matching.protocol.as_str())])
-    };
-    let kri = Kri::of(kind, &record.key.mesh, &record.key.name, &record.labels)?;
-    Some(Destination { kind: sort, kri, labels: record.labels.clone(), ports })
+    Destination::read(kind, stored)
 }
 
 fn identity(record: &Record) -> Option<Identity> {

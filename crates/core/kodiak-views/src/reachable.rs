@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::{
-    Choice, Kri, Labels, Protocol,
+    Kri,
     kinds::{
         dataplane::{BackendKind, OutboundBackendRef, ReachableBackendRef},
         mesh::MeshServicesMode,
@@ -12,34 +12,54 @@ use kodiak_model::{
 };
 use kodiak_rules::{Meta, Proxy};
 
-/// What proxies can call.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Destination {
-    pub kind: BackendKind,
-    /// Of the whole resource.
-    pub kri: Kri,
-    pub labels: Arc<Labels>,
-    pub ports: Vec<DestinationPort>,
+use crate::destination::{Destination, DestinationPort};
+
+/// What a proxy asks for with what is called at virtual addresses.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    Everything,
+    Nothing,
+    Listed(Arc<[Wanted]>),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DestinationPort {
-    pub section: String,
-    pub port: u32,
-    pub protocol: Protocol,
-}
-
-/// What one reference of a Dataplane asks for.
-struct Wanted<'a> {
-    kind: Option<&'a Choice<BackendKind>>,
-    name: &'a str,
-    namespace: &'a str,
-    labels: &'a BTreeMap<String, String>,
+/// What one reference of a Dataplane asks for. A name means a resource of the proxy's own zone and, where none is
+/// written, of its own namespace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    kind: Option<BackendKind>,
+    name: String,
+    namespace: String,
+    zone: String,
+    labels: BTreeMap<String, String>,
     port: Option<u32>,
 }
 
-/// Outbounds that are written by hand say it best, then `reachableBackends`; otherwise it is everything.
-pub(super) fn reachable<'a>(
+impl Reach {
+    /// `reachableBackends` say it; without them it is everything, if the mode allows.
+    pub fn of(mode: MeshServicesMode, proxy: &Proxy) -> Self {
+        let transparent = proxy.dataplane.networking.as_ref().and_then(|all| all.transparent_proxying.as_ref());
+        if let Some(backends) = transparent.and_then(|all| all.reachable_backends.as_ref()) {
+            return Self::Listed(backends.refs.iter().map(|reference| Wanted::by_backend(reference, proxy)).collect());
+        }
+        // Who lists services by their tags has not asked for any other.
+        let lists_services = transparent.is_some_and(|all| !all.reachable_services.is_empty());
+        if lists_services || mode == MeshServicesMode::ReachableBackends {
+            return Self::Nothing;
+        }
+        Self::Everything
+    }
+
+    pub fn takes(&self, destination: &Destination, port: &DestinationPort) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Nothing => false,
+            Self::Listed(refs) => refs.iter().any(|wanted| wanted.takes(destination, port)),
+        }
+    }
+}
+
+/// What there is for a proxy to call: outbounds that are written by hand say it best.
+pub(crate) fn reachable<'a>(
     destinations: &'a [Destination],
     mode: MeshServicesMode,
     proxy: &Proxy,
@@ -48,19 +68,8 @@ pub(super) fn reachable<'a>(
     if !written.is_empty() {
         return written;
     }
-    let transparent = proxy.dataplane.networking.as_ref().and_then(|all| all.transparent_proxying.as_ref());
-    if let Some(backends) = transparent.and_then(|all| all.reachable_backends.as_ref()) {
-        let wanted: Vec<Wanted<'_>> = backends.refs.iter().map(Wanted::of_backend).collect();
-        return with_ports(destinations, proxy, |destination, port| {
-            wanted.iter().any(|wanted| wanted.takes(destination, port, proxy))
-        });
-    }
-    // Who lists services by their tags has not asked for any other.
-    let lists_services = transparent.is_some_and(|all| !all.reachable_services.is_empty());
-    if lists_services || mode == MeshServicesMode::ReachableBackends {
-        return Vec::new();
-    }
-    with_ports(destinations, proxy, |_, _| true)
+    let reach = Reach::of(mode, proxy);
+    with_ports(destinations, proxy, |destination, port| reach.takes(destination, port))
 }
 
 /// A reference that means none, or more than one, leads nowhere.
@@ -68,8 +77,8 @@ fn by_outbounds<'a>(destinations: &'a [Destination], proxy: &Proxy) -> Vec<(&'a 
     let references = proxy.dataplane.outbounds().iter().filter_map(|outbound| outbound.backend_ref.as_ref());
     references
         .filter_map(|reference| {
-            let wanted = Wanted::of_outbound(reference);
-            let found = with_ports(destinations, proxy, |destination, port| wanted.takes(destination, port, proxy));
+            let wanted = Wanted::by_outbound(reference, proxy);
+            let found = with_ports(destinations, proxy, |destination, port| wanted.takes(destination, port));
             match *found.as_slice() {
                 [one] => Some(one),
                 _ => None,
@@ -83,56 +92,71 @@ fn with_ports<'a>(
     proxy: &Proxy,
     wanted: impl Fn(&Destination, &DestinationPort) -> bool,
 ) -> Vec<(&'a Destination, &'a DestinationPort)> {
-    let served = destinations.iter().filter(|destination| destination.is_served_in(proxy.meta().zone()));
+    let served = destinations.iter().filter(|destination| is_served_in(destination, proxy.meta().zone()));
     let ports = served.flat_map(|destination| destination.ports.iter().map(move |port| (destination, port)));
     ports.filter(|(destination, port)| wanted(destination, port)).collect()
 }
 
-impl Destination {
-    /// What is outside of the mesh is called from its own zone, if it has one.
-    fn is_served_in(&self, zone: Option<&str>) -> bool {
-        let own = self.labels.get(labels::ZONE).map(String::as_str);
-        self.kind != BackendKind::MeshExternalService || own.is_none() || zone.is_none() || own == zone
-    }
+/// What is outside of the mesh is called from its own zone, if it has one.
+pub fn is_served_in(destination: &Destination, zone: Option<&str>) -> bool {
+    let own = destination.labels.get(labels::ZONE).map(String::as_str);
+    destination.kind() != BackendKind::MeshExternalService || own.is_none() || zone.is_none() || own == zone
 }
 
-impl<'a> Wanted<'a> {
-    fn of_backend(reference: &'a ReachableBackendRef) -> Self {
+impl Wanted {
+    pub fn by_backend(reference: &ReachableBackendRef, proxy: &Proxy) -> Self {
         let ReachableBackendRef { kind, name, namespace, port, labels } = reference;
-        Self { kind: kind.as_ref(), name, namespace, labels, port: *port }
+        let kind = kind.as_ref().and_then(kodiak_model::Choice::known);
+        Self { labels: labels.clone(), port: *port, ..Self::named(kind, name, namespace, proxy.meta()) }
     }
 
-    fn of_outbound(reference: &'a OutboundBackendRef) -> Self {
+    pub fn by_outbound(reference: &OutboundBackendRef, proxy: &Proxy) -> Self {
         let OutboundBackendRef { kind, name, namespace, port, labels } = reference;
-        Self { kind: kind.as_ref(), name, namespace, labels, port: Some(*port).filter(|port| *port != 0) }
+        let kind = kind.as_ref().and_then(kodiak_model::Choice::known);
+        let port = Some(*port).filter(|port| *port != 0);
+        Self { labels: labels.clone(), port, ..Self::named(kind, name, namespace, proxy.meta()) }
     }
 
-    /// A name means a resource of the proxy's own zone and, where none is written, of its own namespace.
-    fn takes(&self, destination: &Destination, port: &DestinationPort, proxy: &Proxy) -> bool {
-        let Self { kind, name, namespace, labels, port: wanted_port } = self;
-        let meta: Meta<'_> = proxy.meta();
+    fn named(kind: Option<BackendKind>, name: &str, namespace: &str, asks: Meta<'_>) -> Self {
+        let namespace = if namespace.is_empty() { asks.namespace().unwrap_or_default() } else { namespace };
+        Self {
+            kind,
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            zone: asks.zone().unwrap_or_default().to_owned(),
+            labels: BTreeMap::new(),
+            port: None,
+        }
+    }
+
+    pub fn takes(&self, destination: &Destination, port: &DestinationPort) -> bool {
+        self.means(destination) && self.port.is_none_or(|wanted| wanted == port.port)
+    }
+
+    /// Whether it means the resource, whatever the port.
+    pub fn means(&self, destination: &Destination) -> bool {
+        let Self { kind, name, namespace, zone, labels, port: _ } = self;
         let is_meant = if labels.is_empty() {
-            let Kri { zone, namespace: own, name: known, .. } = &destination.kri;
-            let wanted = if namespace.is_empty() { meta.namespace().unwrap_or_default() } else { namespace };
-            known == name && own == wanted && zone == meta.zone().unwrap_or_default()
+            let Kri { zone: of_zone, namespace: of_namespace, name: known, .. } = &destination.kri;
+            known == name && of_namespace == namespace && (of_zone == zone || of_zone.is_empty())
         } else {
             labels.iter().all(|(key, value)| destination.labels.get(key) == Some(value))
         };
-        is_meant
-            && kind.is_some_and(|kind| kind.is(destination.kind))
-            && wanted_port.is_none_or(|wanted| wanted == port.port)
+        is_meant && *kind == Some(destination.kind())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use kodiak_model::{
-        Kind,
+        Kind, Labels, Protocol,
         kinds::{mesh_external_service, mesh_multi_zone_service, mesh_service},
     };
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::destination::Behind;
 
     fn destination(sort: BackendKind, name: &str, pairs: &Value, ports: &[u32]) -> Destination {
         let kind: &Kind = match sort {
@@ -142,11 +166,20 @@ mod tests {
         };
         let labels: Labels = serde_json::from_value(pairs.clone()).unwrap();
         let port = |port: &u32| DestinationPort { section: port.to_string(), port: *port, protocol: Protocol::Tcp };
+        let behind = match sort {
+            BackendKind::MeshService => Behind::Service(Arc::default()),
+            BackendKind::MeshExternalService => Behind::External(Arc::default()),
+            BackendKind::MeshMultiZoneService => Behind::MultiZone(Arc::default()),
+        };
         Destination {
-            kind: sort,
             kri: Kri::of(kind, "default", name, &labels).unwrap(),
+            name: name.into(),
             labels: Arc::new(labels),
+            created: Timestamp::UNIX_EPOCH,
             ports: ports.iter().map(port).collect(),
+            vips: Vec::new(),
+            hostnames: Vec::new(),
+            behind,
         }
     }
 
