@@ -94,6 +94,8 @@ pub fn plan(situation: &Situation<'_>, proxies: &[Proxy<'_>], existing: &[Existi
     for (service, offers) in offers.iter().filter(|(service, _)| !taken.contains(*service)) {
         plan.create(situation, service, offers);
     }
+    // Whether a MeshService is new makes no difference to what is told of it.
+    plan.conflicts.sort_by(|one, other| one.service.cmp(&other.service));
     plan
 }
 
