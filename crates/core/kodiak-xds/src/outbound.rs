@@ -76,9 +76,7 @@ fn rename(routes: &mut [Route], names: &BTreeMap<Arc<str>, Arc<str>>) {
 fn tags(callee: &Callee) -> Cow<'_, Tags> {
     match callee {
         Callee::Service(tags) => Cow::Borrowed(tags),
-        Callee::Port { kri, .. } => {
-            Cow::Owned(Tags::from([(names::UNIFIED_NAME.to_owned(), kri.to_string())]))
-        }
+        Callee::Port { kri, .. } => Cow::Owned(Tags::from([(names::UNIFIED_NAME.to_owned(), kri.to_string())])),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use kodiak_envoy::duration;
 use kodiak_envoy::envoy::config::route::v3::{
-    Route, RouteAction, RouteConfiguration, RouteMatch, VirtualHost, route, route_action::{ClusterSpecifier, HostRewriteSpecifier}, route_match,
+    Route, RouteAction, RouteConfiguration, RouteMatch, VirtualHost, route,
+    route_action::{ClusterSpecifier, HostRewriteSpecifier},
+    route_match,
 };
 
 use crate::input::CalledAs;

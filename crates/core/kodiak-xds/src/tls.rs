@@ -39,10 +39,7 @@ pub fn upstream(mesh: &str, peer: &Peer) -> UpstreamTlsContext {
     }
     UpstreamTlsContext {
         sni: peer.sni.clone(),
-        common_tls_context: Some(CommonTlsContext {
-            alpn_protocols: vec![ALPN.to_owned()],
-            ..mutual(mesh, expected)
-        }),
+        common_tls_context: Some(CommonTlsContext { alpn_protocols: vec![ALPN.to_owned()], ..mutual(mesh, expected) }),
         ..UpstreamTlsContext::default()
     }
 }
