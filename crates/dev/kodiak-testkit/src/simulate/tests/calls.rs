@@ -72,9 +72,7 @@ fn caller(protocol: Protocol, mtls: bool) -> Proxy {
         address: "10.0.0.5".into(),
         port: 80,
         weight: 1,
-        name: names::outbound_listener("240.0.0.1", 80).into(),
-        callee: Callee::Service(Arc::new(tags("backend"))),
-        route_names: Arc::default(),
+        tags: Arc::new(tags("backend")),
         ..Endpoint::default()
     };
     let assignment = endpoints::assignment(&Assignment {
