@@ -66,12 +66,17 @@ pub(crate) struct View {
     /// Whether calls should stay in the own zone.
     pub(crate) near: bool,
     pub(crate) mode: MeshServicesMode,
-    /// Nothing is called by `kuma.io/service` any more.
-    pub(crate) exclusive: bool,
     pub(crate) naming: Naming,
     pub(crate) external: Way,
     /// Who lets calls out of the zone.
     pub(crate) egresses: Arc<[Endpoint]>,
+}
+
+impl View {
+    /// Nothing is called by `kuma.io/service` any more.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.mode == MeshServicesMode::Exclusive
+    }
 }
 
 /// How what is outside of the mesh is called.
@@ -179,7 +184,7 @@ impl Mesh {
     }
 
     pub(crate) fn set_object(&mut self, key: &ObjectKey, destination: Option<Arc<Destination>>) {
-        self.dirt.targets.extend(self.objects.set(key, destination).into_iter().map(Target::Object));
+        self.dirt.targets.extend(self.objects.set(key, destination.as_ref()).into_iter().map(Target::Object));
     }
 
     pub(crate) fn set_policy(&mut self, key: &PolicyKey, policy: Option<&Arc<Policy>>) {
@@ -440,7 +445,6 @@ impl Mesh {
             () if routing.default_forbid_mesh_external_service_access => Way::Forbidden,
             () => Way::Direct,
         };
-        let mode = spec.mesh_services_mode();
         View {
             exists: true,
             name: self.name.clone(),
@@ -450,8 +454,7 @@ impl Mesh {
             passthrough: spec.passthrough(),
             zone: context.settings.zone.clone(),
             near: routing.locality_aware_load_balancing,
-            mode,
-            exclusive: mode == MeshServicesMode::Exclusive,
+            mode: spec.mesh_services_mode(),
             naming: context.settings.naming,
             external,
             egresses,
@@ -468,7 +471,7 @@ fn rules_of(lists: &Lists, resources: &Arc<Resources>, era: Era, policies: &BTre
 }
 
 fn era(view: &View) -> Era {
-    if view.exclusive { Era::Objects } else { Era::Both }
+    if view.is_exclusive() { Era::Objects } else { Era::Both }
 }
 
 fn sources<'a>(

@@ -1,10 +1,6 @@
 //! Destinations that are resources of the mesh, and who serves each of their ports.
 //!
 //! **Invariant:** a Dataplane that changes costs the MeshServices that select it, and what stands for those.
-
-#[cfg(test)]
-mod tests;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -95,12 +91,12 @@ impl Objects {
     }
 
     /// Replaces a resource. Returns those for which callers see a difference.
-    pub(crate) fn set(&mut self, key: &ObjectKey, new: Option<Arc<Destination>>) -> BTreeSet<Arc<Kri>> {
-        let old = match &new {
+    pub(crate) fn set(&mut self, key: &ObjectKey, new: Option<&Arc<Destination>>) -> BTreeSet<Arc<Kri>> {
+        let old = match new {
             Some(new) => self.stored.insert(key.clone(), new.clone()),
             None => self.stored.remove(key),
         };
-        if old == new {
+        if old.as_ref() == new {
             return BTreeSet::new();
         }
         let mut concerned = BTreeSet::new();
@@ -114,13 +110,13 @@ impl Objects {
             }
             concerned.insert(kri);
         }
-        if let Some(new) = &new {
+        if let Some(new) = new {
             let kri = Arc::new(new.kri.clone());
             self.by_kri.entry(kri.clone()).or_default().insert(key.clone());
             concerned.insert(kri);
         }
         if key.0 == BackendKind::MeshService {
-            let served_here = new.as_ref().filter(|new| new.is_local());
+            let served_here = new.filter(|new| new.is_local());
             let selector = served_here.and_then(|new| service_of(new)).map(|service| &service.selector);
             self.membership.set_service(&key.1, selector);
         }
@@ -229,9 +225,9 @@ impl Objects {
 
     /// Those that have all of the labels.
     fn labelled<'a>(&'a self, kind: BackendKind, labels: &'a Labels) -> impl Iterator<Item = &'a Arc<Kri>> {
-        let shelf = |(key, value): (&String, &String)| self.by_label.get(&(kind, key.clone(), value.clone()));
-        let fewest = labels.iter().map(shelf).collect::<Option<Vec<_>>>();
-        let fewest = fewest.and_then(|shelves| shelves.into_iter().min_by_key(|shelf| shelf.len()));
+        let with = |(key, value): (&String, &String)| self.by_label.get(&(kind, key.clone(), value.clone()));
+        let fewest = labels.iter().map(with).collect::<Option<Vec<_>>>();
+        let fewest = fewest.and_then(|all| all.into_iter().min_by_key(|kris| kris.len()));
         let has_all = move |kri: &&Arc<Kri>| {
             let own = &self.known[*kri].destination.labels;
             labels.iter().all(|(key, value)| own.get(key) == Some(value))
@@ -345,8 +341,8 @@ impl Objects {
 
     fn shelve(&mut self, kri: &Arc<Kri>, destination: &Destination) {
         for (key, value) in &*destination.labels {
-            let shelf = (destination.kind(), key.clone(), value.clone());
-            self.by_label.entry(shelf).or_default().insert(kri.clone());
+            let label = (destination.kind(), key.clone(), value.clone());
+            self.by_label.entry(label).or_default().insert(kri.clone());
         }
         if let Some(anchor) = anchor(destination) {
             self.waiting.entry(anchor).or_default().insert(kri.clone());

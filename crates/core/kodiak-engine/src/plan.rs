@@ -72,7 +72,7 @@ pub(crate) fn outbounds(
                 ),
             };
             let is_visible = |name: &&Arc<str>| services.as_ref().is_none_or(|list| list.contains(&***name));
-            let names = names.into_iter().filter(|_| !from.view.exclusive).filter(is_visible);
+            let names = names.into_iter().filter(|_| !from.view.is_exclusive()).filter(is_visible);
             plans.extend(names.filter_map(|name| Some((name.clone(), redirected(key, rules, from, name)?))));
             for kri in objects {
                 plans.extend(port::redirected(key, rules, from, kri));

@@ -109,9 +109,9 @@ impl Rules {
         let wholes: Vec<Option<Conf>> =
             rules.iter().map(|rule| rule.as_ref().and_then(|rule| rule.confs.first()).cloned()).collect();
         self.route(&wholes, &mut said);
-        let routed = rules.iter().flatten().flat_map(|rule| &rule.by_matches);
+        let by_matches = rules.iter().flatten().flat_map(|rule| &rule.by_matches);
         let policies: BTreeMap<Arc<str>, &Policy> =
-            routed.map(|(hash, entry)| (hash.as_str().into(), &*entry.policy)).collect();
+            by_matches.map(|(hash, entry)| (hash.as_str().into(), &*entry.policy)).collect();
         said.route_names =
             Arc::new(policies.iter().map(|(hash, policy)| (hash.clone(), policy.kri().to_string().into())).collect());
         let confs = self.0.iter().zip(wholes).map(|(of_kind, whole)| {

@@ -142,7 +142,7 @@ pub fn port_sni(name: &str, number: u32, mesh: &str, kind: BackendKind) -> Strin
         BackendKind::MeshMultiZoneService => "mzms",
     };
     let hash = fnv1a(&format!("{name};{mesh};"));
-    format!("a{hash:x}.{}.{number}.{}.{kind}", dns_label(name), dns_label(mesh))
+    format!("a{hash:016x}.{}.{number}.{}.{kind}", dns_label(name), dns_label(mesh))
 }
 
 /// A part of a server name has a limit; what is cut shows that it was.
@@ -176,18 +176,17 @@ pub fn destination_of(cluster: &str) -> Named {
 /// by nothing, so it is not read.
 fn port_of(cluster: &str) -> Option<Named> {
     let kinds = ["msvc", "extsvc", "mzsvc"];
-    let part = |text: &str| text.to_owned();
     if let Some(kri) = cluster.strip_prefix("kri_") {
         let mut parts = kri.splitn(4, '_');
         let (short, mesh, zone) = (parts.next()?, parts.next()?, parts.next()?);
         let (namespace, rest) = parts.next()?.split_once('_')?;
         let (name, port) = rest.rsplit_once('_')?;
-        let [short, mesh, zone, namespace, name, port] = [short, mesh, zone, namespace, name, port].map(part);
+        let [short, mesh, zone, namespace, name, port] = [short, mesh, zone, namespace, name, port].map(str::to_owned);
         return kinds.contains(&&*short).then_some(Named::Port { short, mesh, zone, namespace, name, port });
     }
     let mut parts = cluster.rsplitn(6, '_');
     let [port, short, mesh, zone, namespace] = std::array::from_fn(|_| parts.next());
-    let [port, short, mesh, zone, namespace] = [port?, short?, mesh?, zone?, namespace?].map(part);
+    let [port, short, mesh, zone, namespace] = [port?, short?, mesh?, zone?, namespace?].map(str::to_owned);
     let name = parts.next().filter(|name| !name.is_empty())?.to_owned();
     let is_port = kinds.contains(&&*short) && port.parse::<u16>().is_ok() && !mesh.is_empty();
     is_port.then_some(Named::Port { short, mesh, zone, namespace, name, port })
@@ -348,6 +347,7 @@ mod tests {
     fn the_server_name_of_a_port_has_a_hash_and_is_not_too_long() {
         let sni = |name: &str, mesh: &str| port_sni(name, 80, mesh, BackendKind::MeshService);
         assert_eq!(sni("backend", "default"), "a601e0c00295a9fbe.backend.80.default.ms");
+        assert_eq!(sni("test-server", "envoyconfig"), "a029781856823048e.test-server.80.envoyconfig.ms");
         let long = "b".repeat(63);
         assert!(sni(&long, "default").contains(&format!(".{}x.80.", "b".repeat(62))));
     }

@@ -1,5 +1,6 @@
 //! A mesh that changes: what is sent, to whom, and what it costs.
 
+mod objects;
 mod policies;
 mod scratch;
 mod world;

@@ -273,7 +273,7 @@ impl Identities for Fake {
     }
 
     fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String> {
-        Ok(format!("{mesh} {source:?}").into())
+        Ok(format!("-----BEGIN CERTIFICATE-----\n{mesh} {source:?}\n-----END CERTIFICATE-----\n").into())
     }
 
     fn admin(&self, _: &ProxyKey) -> Option<Arc<AdminCertificate>> {

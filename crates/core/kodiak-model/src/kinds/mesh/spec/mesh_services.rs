@@ -16,8 +16,10 @@ use crate::{
 };
 
 words! {
+    #[derive(Default)]
     pub enum MeshServicesMode {
         /// No MeshServices are generated.
+        #[default]
         Disabled = "Disabled",
         /// MeshServices beside the services of tags.
         Everywhere = "Everywhere",
@@ -25,12 +27,6 @@ words! {
         ReachableBackends = "ReachableBackends",
         /// Only MeshServices.
         Exclusive = "Exclusive",
-    }
-}
-
-impl Default for MeshServicesMode {
-    fn default() -> Self {
-        Self::Disabled
     }
 }
 

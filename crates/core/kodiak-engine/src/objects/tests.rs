@@ -1,1 +1,0 @@
-//! Tests of what callers see of resources.
