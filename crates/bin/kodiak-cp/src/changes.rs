@@ -7,14 +7,19 @@ use kodiak_engine::Change;
 use kodiak_kinds::kinds;
 use kodiak_model::{
     Kind, ProxyKey, ResourceKey,
-    kinds::{dataplane::Dataplane, mesh::Mesh},
+    kinds::{
+        dataplane::{BackendKind, Dataplane},
+        mesh::Mesh,
+        zone_egress::ZoneEgress,
+    },
     policy::Body,
 };
 use kodiak_reconcilers::{ROLLOUT, VIPS};
 use kodiak_rules::{Policy, Proxy};
 use kodiak_store::{Record, Snapshot};
+use kodiak_views::destination::{self, Destination, Stored};
 
-/// The kinds in a mesh that proxies depend on, policies apart.
+/// The kinds in a mesh that proxies depend on, policies and destinations apart.
 const IN_MESH: [&str; 2] = ["Dataplane", "Config"];
 
 /// `None` for what no proxy depends on. Without a record it is gone.
@@ -24,10 +29,15 @@ pub fn of(key: &ResourceKey, record: Option<&Record>) -> Option<Change> {
         "Mesh" => Change::Mesh { name, mesh: record.and_then(spec_of::<Mesh>).map(Arc::new) },
         "Dataplane" => Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: record.and_then(proxy) },
         "Secret" => Change::Authority { mesh },
+        "ZoneEgress" => Change::ZoneEgress { name, egress: record.and_then(spec_of::<ZoneEgress>).map(Arc::new) },
         "Config" if &*name == VIPS => {
             Change::Vips { mesh, vips: record.and_then(kodiak_reconcilers::read).map(Arc::new) }
         }
         "Config" if &*name == ROLLOUT => Change::Rollout { mesh, rollout: record.and_then(kodiak_reconcilers::read) },
+        kind if let Some((_, kind)) = destination::KINDS.iter().find(|(known, _)| known.name == kind) => {
+            let destination = record.and_then(|record| destination(*kind, record)).map(Arc::new);
+            Change::Destination { mesh, kind: *kind, name, destination }
+        }
         kind => {
             let kind = kinds().by_name(kind).filter(|kind| kind.is_policy())?;
             let policy = record.and_then(|record| policy(kind, record));
@@ -40,8 +50,15 @@ pub fn of(key: &ResourceKey, record: Option<&Record>) -> Option<Change> {
 pub(crate) fn of_mesh(snapshot: &Snapshot, mesh: &str) -> Vec<Change> {
     let itself = snapshot.get(&ResourceKey::global("Mesh", mesh));
     let policies = kinds().iter().filter(|kind| kind.is_policy()).map(|kind| kind.name);
-    let within = IN_MESH.into_iter().chain(policies).flat_map(|kind| snapshot.list_in(kind, mesh));
-    itself.into_iter().chain(within).filter_map(|record| of(&record.key, Some(record))).collect()
+    let destinations = destination::KINDS.iter().map(|(kind, _)| kind.name);
+    let within = IN_MESH.into_iter().chain(destinations).chain(policies);
+    let within = within.flat_map(|kind| snapshot.list_in(kind, mesh));
+    itself
+        .into_iter()
+        .chain(snapshot.list("ZoneEgress"))
+        .chain(within)
+        .filter_map(|record| of(&record.key, Some(record)))
+        .collect()
 }
 
 /// A stored resource that cannot be read hurts only itself: it counts as gone.
@@ -49,6 +66,18 @@ fn proxy(record: &Record) -> Option<Arc<Proxy>> {
     let dataplane = Arc::new(spec_of::<Dataplane>(record)?);
     let ResourceKey { mesh, name, .. } = record.key.clone();
     Some(Arc::new(Proxy { mesh, name, labels: record.labels.clone(), dataplane }))
+}
+
+fn destination(kind: BackendKind, record: &Record) -> Option<Destination> {
+    let stored = Stored {
+        mesh: &record.key.mesh,
+        name: &record.key.name,
+        labels: &record.labels,
+        created: record.created,
+        spec: &record.spec,
+        status: record.status.as_deref().unwrap_or_default(),
+    };
+    Destination::read(kind, stored)
 }
 
 fn policy(kind: &'static Kind, record: &Record) -> Option<Arc<Policy>> {

@@ -21,6 +21,7 @@ use kodiak_proxies::Registry;
 use kodiak_reconcilers::{Services, run_mtls, run_services, run_vips};
 use kodiak_rules::Shadow;
 use kodiak_store::{Backend, PostgresConfig, Seal, Secret, Store, StoreConfig, Tls};
+use kodiak_xds::names::Naming;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -31,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     addresses::Addresses,
     certificate,
-    config::{self, Config, PostgresTlsMode, StoreType},
+    config::{self, Config, PostgresTlsMode, ResourceNames, StoreType},
     defaults,
     diagnostics::{self, Diagnostics},
     identity,
@@ -96,8 +97,15 @@ impl ControlPlane {
         let (events, connections) = mpsc::unbounded_channel();
         let registry = Registry::new(catalog.clone(), settings, events);
         let authorities = Authorities::new(store.clone());
-        let engine =
-            kodiak_engine::Settings { zone: config.multizone.zone.name.as_str().into(), shadow: Shadow::Ignored };
+        let engine = kodiak_engine::Settings {
+            zone: config.multizone.zone.name.as_str().into(),
+            shadow: Shadow::Ignored,
+            naming: match config.xds_server.resource_names {
+                ResourceNames::Kodiak => Naming::Kodiak,
+                ResourceNames::Kuma => Naming::Kuma,
+                ResourceNames::Kri => Naming::Kri,
+            },
+        };
         let inspector =
             Inspector::new(&instance_id, store.clone(), registry.clone(), authorities.clone(), engine.clone());
         let api = Api::new(catalog.clone(), api_config(&config), info, metrics.clone(), Arc::new(inspector));

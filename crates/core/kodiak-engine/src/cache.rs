@@ -4,7 +4,7 @@ use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use kodiak_xds::{
     Built,
-    input::{Admin, Assignment, Dns, Inbound, OutboundCluster, OutboundListener, Passthrough, Probes},
+    input::{Admin, Assignment, Dns, ExternalCluster, Inbound, OutboundCluster, OutboundListener, Passthrough, Probes},
 };
 use kodiak_xds_stream::Version;
 
@@ -17,6 +17,7 @@ pub(crate) struct Cache {
     pub(crate) clusters: Memo<OutboundCluster>,
     pub(crate) listeners: Memo<OutboundListener>,
     pub(crate) assignments: Memo<Assignment>,
+    pub(crate) external: Memo<ExternalCluster>,
     pub(crate) passthrough: Memo<Passthrough>,
     pub(crate) admin: Memo<Admin>,
     pub(crate) probes: Memo<Probes>,
@@ -34,11 +35,13 @@ pub(crate) enum SecretInput {
 impl Cache {
     /// How many resources were encoded since the beginning.
     pub(crate) fn encoded(&self) -> u64 {
-        let Self { inbounds, clusters, listeners, assignments, passthrough, admin, probes, dns, secrets } = self;
+        let Self { inbounds, clusters, listeners, assignments, external, passthrough, admin, probes, dns, secrets } =
+            self;
         inbounds.encoded
             + clusters.encoded
             + listeners.encoded
             + assignments.encoded
+            + external.encoded
             + passthrough.encoded
             + admin.encoded
             + probes.encoded
@@ -48,11 +51,13 @@ impl Cache {
 
     /// Forgets what nobody uses, now and then.
     pub(crate) fn sweep(&mut self) {
-        let Self { inbounds, clusters, listeners, assignments, passthrough, admin, probes, dns, secrets } = self;
+        let Self { inbounds, clusters, listeners, assignments, external, passthrough, admin, probes, dns, secrets } =
+            self;
         inbounds.sweep();
         clusters.sweep();
         listeners.sweep();
         assignments.sweep();
+        external.sweep();
         passthrough.sweep();
         admin.sweep();
         probes.sweep();

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
-use kodiak_model::{ProxyKey, kinds::mesh::Mesh};
+use kodiak_model::{
+    ProxyKey,
+    kinds::{dataplane::BackendKind, mesh::Mesh, zone_egress::ZoneEgress},
+};
 use kodiak_rules::{Policy, Proxy, book::PolicyKey};
-use kodiak_views::{rollout::Rollout, vips::Vips};
+use kodiak_views::{destination::Destination, rollout::Rollout, vips::Vips};
 use kodiak_xds::node::NodeMetadata;
 
 /// One thing that is different now. `None`: it is gone.
@@ -29,6 +32,18 @@ pub enum Change {
     Dataplane {
         key: ProxyKey,
         dataplane: Option<Arc<Proxy>>,
+    },
+    /// A MeshService, MeshExternalService or MeshMultiZoneService.
+    Destination {
+        mesh: Arc<str>,
+        kind: BackendKind,
+        name: Arc<str>,
+        destination: Option<Arc<Destination>>,
+    },
+    /// A proxy that lets calls out of its zone.
+    ZoneEgress {
+        name: Arc<str>,
+        egress: Option<Arc<ZoneEgress>>,
     },
     Policy {
         mesh: Arc<str>,

@@ -8,21 +8,23 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_model::tags;
+use kodiak_policies::target::PortRef;
 use kodiak_xds::{
     Built, build_assignment, build_cluster, build_listener,
     check::{self, Fault},
-    endpoints,
-    input::{DnsRecord, Tags},
-    names, outbound,
+    endpoints, external,
+    input::DnsRecord,
+    names::Naming,
+    outbound,
 };
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
 
 use crate::{
     cache::{Cache, Group},
     class_key::ClassKey,
-    plan::{self, Sources, Touched},
+    plan::{self, Sources},
     rules::Rules,
+    target::{Goal, Target, Targets, Touched},
 };
 
 #[derive(Clone, Default)]
@@ -39,8 +41,10 @@ pub(crate) struct Class {
     /// By the name of their own cluster.
     outbounds: BTreeMap<Arc<str>, Outbound>,
     clusters: BTreeMap<Arc<str>, Called>,
-    /// What depends on a service.
-    by_service: BTreeMap<Arc<str>, Dependants>,
+    /// What depends on a target.
+    by_target: BTreeMap<Target, Dependants>,
+    /// The outbounds that look for a resource by what is written, and how many of each.
+    asking: BTreeMap<PortRef, BTreeMap<Target, usize>>,
     /// Clusters that are not built yet, and those that something stopped leading to.
     loose: BTreeSet<Arc<str>>,
 }
@@ -53,16 +57,17 @@ pub(crate) enum Part {
 
 #[derive(Clone)]
 struct Outbound {
-    service: Arc<str>,
+    target: Target,
     groups: Vec<Group>,
     records: Vec<DnsRecord>,
-    leads_to: BTreeSet<Arc<Tags>>,
+    leads_to: BTreeSet<Goal>,
+    asks: BTreeSet<PortRef>,
 }
 
 /// A cluster and its endpoints.
 #[derive(Clone)]
 struct Called {
-    tags: Arc<Tags>,
+    goal: Goal,
     /// How many outbounds lead here.
     users: usize,
     groups: Vec<Group>,
@@ -70,9 +75,16 @@ struct Called {
 
 #[derive(Clone, Default)]
 struct Dependants {
-    /// The services whose outbounds lead here, and how many of each.
-    led_from: BTreeMap<Arc<str>, usize>,
+    outbounds: BTreeSet<Arc<str>>,
+    /// The targets whose outbounds lead here, and how many of each.
+    led_from: BTreeMap<Target, usize>,
     clusters: BTreeSet<Arc<str>>,
+}
+
+impl Dependants {
+    fn is_empty(&self) -> bool {
+        self.outbounds.is_empty() && self.led_from.is_empty() && self.clusters.is_empty()
+    }
 }
 
 impl Class {
@@ -90,41 +102,41 @@ impl Class {
         cache: &mut Cache,
     ) -> bool {
         let rules = self.rules.clone();
-        let more = self.with_dependants(touched);
-        let replanned = more.as_ref().map_or(Touched::All, Touched::Services);
-        let wanted = plan::outbounds(key, &rules, from, replanned);
-        let gone: Vec<Arc<str>> = match touched {
-            Touched::All => self.outbounds.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect(),
-            Touched::Services(_) => {
-                wanted.iter().filter(|(_, plan)| plan.is_none()).map(|(name, _)| name.clone()).collect()
+        let replanned = self.replanned(key, from, touched);
+        let wanted = plan::outbounds(key, &rules, from, replanned.touched());
+        let gone: Vec<Arc<str>> = match &replanned {
+            Targets::All => self.outbounds.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect(),
+            Targets::Some(targets) => {
+                let known = targets.iter().filter_map(|target| self.by_target.get(target));
+                let known = known.flat_map(|each| &each.outbounds);
+                known.filter(|name| !wanted.contains_key(*name)).cloned().collect()
             }
         };
         let mut renamed = false;
         let mut changed = false;
         for name in &gone {
-            if let Some(old) = self.take_outbound(name, &[]) {
+            if let Some(old) = self.take_outbound(name, &[], from.view.naming) {
                 changed = true;
                 renamed |= !old.records.is_empty();
             }
         }
         let mut new_outbounds = Vec::new();
-        for (name, plan) in wanted {
-            let Some(plan::Outbound { service, listeners, records, leads_to }) = plan else { continue };
+        for (name, plan::Outbound { target, listeners, records, leads_to, asks }) in wanted {
             let listen =
                 |listener| cache.listeners.get(listener, |input| vec![build_listener(&outbound::listener(input))]);
-            let new = Outbound { service, groups: listeners.iter().map(listen).collect(), records, leads_to };
+            let new = Outbound { target, groups: listeners.iter().map(listen).collect(), records, leads_to, asks };
             let old = self.outbounds.get(&name);
             let known = old.map_or(&[][..], |old| &old.records);
-            if old.is_some_and(|old| same(&old.groups, &new.groups) && old.leads_to == new.leads_to)
-                && known == new.records
-            {
+            let led = old.is_some_and(|old| old.leads_to == new.leads_to && old.asks == new.asks);
+            if led && old.is_some_and(|old| same(&old.groups, &new.groups)) && known == new.records {
                 continue;
             }
             changed = true;
             renamed |= known != new.records;
             // Clusters that both lead to must not be dropped and made again.
-            self.lead(&new);
-            self.take_outbound(&name, &new.groups);
+            self.lead(&name, &new, from.view.naming);
+            self.take_outbound(&name, &new.groups, from.view.naming);
+            self.belong(&name, &new.target);
             new_outbounds.push((name, new));
         }
         changed |= self.update_clusters(key, from, touched, cache);
@@ -137,11 +149,22 @@ impl Class {
         changed
     }
 
-    /// The touched services, and those whose outbounds lead to them. `None`: all.
-    fn with_dependants(&self, touched: Touched<'_>) -> Option<BTreeSet<Arc<str>>> {
-        let Touched::Services(names) = touched else { return None };
-        let led_from = |name: &Arc<str>| self.by_service.get(name).into_iter().flat_map(|each| each.led_from.keys());
-        Some(names.iter().flat_map(|name| led_from(name).chain([name])).cloned().collect())
+    /// The touched targets, and those whose outbounds lead to them, or may from now on.
+    fn replanned(&self, key: &ClassKey, from: Sources<'_>, touched: Touched<'_>) -> Targets {
+        let Touched::Some(targets) = touched else { return Targets::All };
+        // A list is short, and what it means depends on all there is.
+        if key.reach.lists_objects() && touched.has_objects() {
+            return Targets::All;
+        }
+        let mut all = targets.clone();
+        for target in targets {
+            all.extend(self.by_target.get(target).into_iter().flat_map(|each| each.led_from.keys().cloned()));
+            if let Target::Object(kri) = target {
+                let asking = self.asking.iter().filter(|(written, _)| from.objects.could_be(written, kri));
+                all.extend(asking.flat_map(|(_, outbounds)| outbounds.keys().cloned()));
+            }
+        }
+        Targets::Some(all)
     }
 
     /// Builds the clusters that something leads to, where they are new or touched, and drops those nothing leads to.
@@ -149,8 +172,8 @@ impl Class {
         let rules = self.rules.clone();
         let stale: BTreeSet<Arc<str>> = match touched {
             Touched::All => self.clusters.keys().cloned().collect(),
-            Touched::Services(names) => {
-                let known = names.iter().filter_map(|name| self.by_service.get(name));
+            Touched::Some(targets) => {
+                let known = targets.iter().filter_map(|target| self.by_target.get(target));
                 let touched = known.flat_map(|each| each.clusters.iter().cloned());
                 touched.chain(self.loose.iter().cloned()).collect()
             }
@@ -164,11 +187,7 @@ impl Class {
                 self.drop_cluster(&name);
                 continue;
             }
-            let (cluster, assignment) = plan::cluster(key, &rules, from, &called.tags);
-            let groups = vec![
-                cache.clusters.get(&cluster, |input| vec![build_cluster(&outbound::cluster(input))]),
-                cache.assignments.get(&assignment, |input| vec![build_assignment(&endpoints::assignment(input))]),
-            ];
+            let groups = build(&plan::cluster(key, &rules, from, &called.goal), cache);
             if same(&called.groups, &groups) {
                 continue;
             }
@@ -186,57 +205,77 @@ impl Class {
     fn drop_cluster(&mut self, name: &Arc<str>) {
         let Some(called) = self.clusters.remove(name) else { return };
         self.take_groups((Part::Cluster, name), &called.groups, &[]);
-        let service = service(&called.tags);
-        if let Some(of_service) = self.by_service.get_mut(&service) {
-            of_service.clusters.remove(name);
-            if of_service.clusters.is_empty() && of_service.led_from.is_empty() {
-                self.by_service.remove(&service);
-            }
-        }
+        self.of_target(&called.goal.target(), |dependants| {
+            dependants.clusters.remove(name);
+        });
     }
 
     /// One more outbound leads to its clusters.
-    fn lead(&mut self, outbound: &Outbound) {
-        for tags in &outbound.leads_to {
-            let name: Arc<str> = names::service_cluster(tags).into();
-            let called = self.clusters.entry(name.clone()).or_insert_with(|| Called {
-                tags: tags.clone(),
+    fn lead(&mut self, name: &Arc<str>, outbound: &Outbound, naming: Naming) {
+        for goal in &outbound.leads_to {
+            let cluster = goal.cluster(naming);
+            let called = self.clusters.entry(cluster.clone()).or_insert_with(|| Called {
+                goal: goal.clone(),
                 users: 0,
                 groups: Vec::new(),
             });
             called.users += 1;
-            if called.groups.is_empty() {
-                self.loose.insert(name.clone());
+            // A port that was given another name is still the same cluster.
+            if called.groups.is_empty() || called.goal != *goal {
+                called.goal = goal.clone();
+                self.loose.insert(cluster.clone());
             }
-            let of_service = self.by_service.entry(service(tags)).or_default();
-            of_service.clusters.insert(name);
-            *of_service.led_from.entry(outbound.service.clone()).or_default() += 1;
+            let of_target = self.by_target.entry(goal.target()).or_default();
+            of_target.clusters.insert(cluster);
+            *of_target.led_from.entry(outbound.target.clone()).or_default() += 1;
         }
+        for written in &outbound.asks {
+            *self.asking.entry(written.clone()).or_default().entry(outbound.target.clone()).or_default() += 1;
+        }
+        self.belong(name, &outbound.target);
+    }
+
+    fn belong(&mut self, name: &Arc<str>, target: &Target) {
+        self.by_target.entry(target.clone()).or_default().outbounds.insert(name.clone());
     }
 
     /// What is in `kept` comes back at once and stays in the set: a map that is not touched stays the same for all
     /// proxies.
-    fn take_outbound(&mut self, name: &Arc<str>, kept: &[Group]) -> Option<Outbound> {
+    fn take_outbound(&mut self, name: &Arc<str>, kept: &[Group], naming: Naming) -> Option<Outbound> {
         let old = self.outbounds.remove(name)?;
         self.take_groups((Part::Outbound, name), &old.groups, kept);
-        for tags in &old.leads_to {
-            let cluster: Arc<str> = names::service_cluster(tags).into();
+        for goal in &old.leads_to {
+            let cluster = goal.cluster(naming);
             if let Some(called) = self.clusters.get_mut(&cluster) {
                 called.users -= 1;
                 if called.users == 0 {
                     self.loose.insert(cluster);
                 }
             }
-            if let Some(of_service) = self.by_service.get_mut(&service(tags))
-                && let Some(count) = of_service.led_from.get_mut(&old.service)
-            {
-                *count -= 1;
-                if *count == 0 {
-                    of_service.led_from.remove(&old.service);
+            self.of_target(&goal.target(), |dependants| one_less(&mut dependants.led_from, &old.target));
+        }
+        for written in &old.asks {
+            if let Some(outbounds) = self.asking.get_mut(written) {
+                one_less(outbounds, &old.target);
+                if outbounds.is_empty() {
+                    self.asking.remove(written);
                 }
             }
         }
+        self.of_target(&old.target, |dependants| {
+            dependants.outbounds.remove(name);
+        });
         Some(old)
+    }
+
+    /// Nothing is kept of a target on which nothing depends.
+    fn of_target(&mut self, target: &Target, change: impl FnOnce(&mut Dependants)) {
+        if let Some(dependants) = self.by_target.get_mut(target) {
+            change(dependants);
+            if dependants.is_empty() {
+                self.by_target.remove(target);
+            }
+        }
     }
 
     fn put_outbound(&mut self, name: Arc<str>, new: Outbound) {
@@ -313,8 +352,26 @@ impl Class {
     }
 }
 
-fn service(tags: &Tags) -> Arc<str> {
-    tags.get(tags::SERVICE).map_or("", String::as_str).into()
+fn one_less(counts: &mut BTreeMap<Target, usize>, target: &Target) {
+    if let Some(count) = counts.get_mut(target) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(target);
+        }
+    }
+}
+
+/// A cluster, and its endpoints where they are discovered.
+fn build(planned: &plan::Cluster, cache: &mut Cache) -> Vec<Group> {
+    match planned {
+        plan::Cluster::Discovered(cluster, assignment) => vec![
+            cache.clusters.get(cluster, |input| vec![build_cluster(&outbound::cluster(input))]),
+            cache.assignments.get(assignment, |input| vec![build_assignment(&endpoints::assignment(input))]),
+        ],
+        plan::Cluster::External(cluster) => {
+            vec![cache.external.get(cluster, |input| vec![build_cluster(&external::cluster(input))])]
+        }
+    }
 }
 
 pub(crate) fn clash(resource: &Arc<str>, other: &Arc<str>, address: &str) -> Fault {

@@ -3,9 +3,14 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_model::{
-    kinds::dataplane::{Dataplane, TransparentProxying},
+    kinds::{
+        dataplane::{Dataplane, TransparentProxying},
+        mesh::MeshServicesMode,
+    },
     tags,
 };
+use kodiak_rules::Proxy;
+use kodiak_views::reachable::{self, Wanted};
 use kodiak_xds::{
     input::{Shape, Tags},
     node::NodeMetadata,
@@ -21,25 +26,35 @@ pub(crate) struct ClassKey {
     pub(crate) policies: Lists,
     /// What they have of the tags that these policies look at.
     pub(crate) caller: Tags,
+    /// Where their machines keep the authorities that they believe.
+    pub(crate) system_ca: Option<Arc<str>>,
 }
 
 /// What they see, and where.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
-    /// Connections are redirected: all services that may be reached, at their virtual addresses.
-    Redirected { shape: Shape, reachable: Option<Arc<BTreeSet<String>>> },
+    /// Connections are redirected: all that may be reached, at virtual addresses.
+    Redirected { shape: Shape, services: Option<Arc<BTreeSet<String>>>, objects: reachable::Reach },
     /// What the Dataplane lists, at the addresses that it says.
-    Listed { shape: Shape, outbounds: Arc<[(String, u32, Tags)]> },
+    Listed { shape: Shape, outbounds: Arc<[(String, u32, Listed)]> },
+}
+
+/// What an outbound of a Dataplane means.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Listed {
+    Service(Tags),
+    Object(Wanted),
 }
 
 impl Reach {
-    pub(crate) fn of(metadata: &NodeMetadata, dataplane: &Dataplane) -> Self {
+    pub(crate) fn of(metadata: &NodeMetadata, proxy: &Proxy, mode: MeshServicesMode) -> Self {
+        let dataplane = &proxy.dataplane;
         let transparent = transparent(dataplane);
         let shape = metadata.shape(transparent);
         if shape.transparent {
             let listed = transparent.map(|transparent| &transparent.reachable_services).filter(|list| !list.is_empty());
-            let reachable = listed.map(|list| Arc::new(list.iter().cloned().collect()));
-            return Self::Redirected { shape, reachable };
+            let services = listed.map(|list| Arc::new(list.iter().cloned().collect()));
+            return Self::Redirected { shape, services, objects: reachable::Reach::of(mode, proxy) };
         }
         let own: BTreeSet<(&str, u32)> = dataplane
             .networking
@@ -49,12 +64,27 @@ impl Reach {
                 networking.inbound.iter().map(move |inbound| (inbound.address_or(address), inbound.port))
             })
             .collect();
-        let outbounds = dataplane.outbounds().iter().filter(|outbound| {
-            // An address that is served here is not called from here.
-            outbound.tags.contains_key(tags::SERVICE) && !own.contains(&(outbound.address(), outbound.port))
+        // An address that is served here is not called from here.
+        let outbounds = dataplane.outbounds().iter();
+        let outbounds = outbounds.filter(|outbound| !own.contains(&(outbound.address(), outbound.port)));
+        let outbounds = outbounds.filter_map(|outbound| {
+            let listed = match &outbound.backend_ref {
+                Some(reference) => Listed::Object(Wanted::by_outbound(reference, proxy)),
+                None => Listed::Service(Some(&outbound.tags).filter(|tags| tags.contains_key(tags::SERVICE))?.clone()),
+            };
+            Some((outbound.address().to_owned(), outbound.port, listed))
         });
-        let outbounds = outbounds.map(|outbound| (outbound.address().to_owned(), outbound.port, outbound.tags.clone()));
         Self::Listed { shape, outbounds: outbounds.collect() }
+    }
+
+    /// Whether an outbound is written by hand for a resource.
+    pub(crate) fn lists_objects(&self) -> bool {
+        match self {
+            Self::Redirected { .. } => false,
+            Self::Listed { outbounds, .. } => {
+                outbounds.iter().any(|(_, _, listed)| matches!(listed, Listed::Object(_)))
+            }
+        }
     }
 
     pub(crate) fn shape(&self) -> Shape {

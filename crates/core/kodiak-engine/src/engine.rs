@@ -9,8 +9,9 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_model::ProxyKey;
+use kodiak_model::{ProxyKey, kinds::zone_egress::ZoneEgress};
 use kodiak_rules::Shadow;
+use kodiak_xds::names::Naming;
 use kodiak_xds_stream::Snapshot;
 
 use crate::{Change, Identities, Leaf, cache::Cache, mesh::Mesh};
@@ -21,12 +22,15 @@ pub struct Settings {
     pub zone: Arc<str>,
     /// Whether policies that are only tried out count.
     pub shadow: Shadow,
+    /// How the clusters of resources are named.
+    pub naming: Naming,
 }
 
 #[derive(Default)]
 pub struct Engine {
     settings: Settings,
     meshes: BTreeMap<Arc<str>, Mesh>,
+    egresses: BTreeMap<Arc<str>, Arc<ZoneEgress>>,
     cache: Cache,
     revision: u64,
 }
@@ -34,6 +38,7 @@ pub struct Engine {
 /// What everything that is updated can look at.
 pub(crate) struct Context<'a> {
     pub(crate) settings: &'a Settings,
+    pub(crate) egresses: &'a BTreeMap<Arc<str>, Arc<ZoneEgress>>,
     pub(crate) cache: &'a mut Cache,
     pub(crate) identities: &'a dyn Identities,
     pub(crate) now: Timestamp,
@@ -101,8 +106,14 @@ impl Engine {
         let mut outcome = Outcome::default();
         for name in touched {
             let Some(mesh) = self.meshes.get_mut(&name) else { continue };
-            let mut shared =
-                Context { settings: &self.settings, cache: &mut self.cache, identities, now, revision: self.revision };
+            let mut shared = Context {
+                settings: &self.settings,
+                egresses: &self.egresses,
+                cache: &mut self.cache,
+                identities,
+                now,
+                revision: self.revision,
+            };
             for proxy in mesh.update(&mut shared) {
                 outcome.proxies.extend(mesh.updated(&proxy));
             }
@@ -135,6 +146,19 @@ impl Engine {
             Change::Authority { mesh } => self.mesh(&mesh, touched).authority_changed(),
             Change::Dataplane { key, dataplane } => {
                 self.mesh(&key.mesh, touched).set_dataplane(&key.name, dataplane.as_ref());
+            }
+            Change::Destination { mesh, kind, name, destination } => {
+                self.mesh(&mesh, touched).set_object(&(kind, name), destination);
+            }
+            Change::ZoneEgress { name, egress } => {
+                match egress {
+                    Some(egress) => drop(self.egresses.insert(name, egress)),
+                    None => drop(self.egresses.remove(&name)),
+                }
+                for (name, mesh) in &mut self.meshes {
+                    mesh.settings_changed();
+                    touched.insert(name.clone());
+                }
             }
             Change::Policy { mesh, key, policy } => self.mesh(&mesh, touched).set_policy(&key, policy.as_ref()),
             Change::Connected { key, metadata } => self.mesh(&key.mesh, touched).connect(&key.name, metadata),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kodiak_model::{ProxyKey, labels, tags};
+use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source, labels, tags};
 use kodiak_policies::mesh_traffic_permission;
 use kodiak_rules::Proxy;
 use kodiak_xds::input::{AdminCertificate, Identity};
@@ -19,6 +19,9 @@ pub trait Identities {
 
     /// The certificates (PEM) by which the leaves of this backend of the mesh are believed.
     fn roots(&self, mesh: &str, backend: &str) -> Result<Arc<str>, String>;
+
+    /// What a MeshExternalService refers to: the text of a Secret of the mesh, or what is written in place.
+    fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String>;
 
     /// For the listener through which the control plane asks a proxy's admin interface. `None`: no such listener.
     fn admin(&self, proxy: &ProxyKey) -> Option<Arc<AdminCertificate>>;

@@ -25,6 +25,7 @@ pub mod engine;
 mod entries;
 pub mod identity;
 mod mesh;
+mod objects;
 pub mod offline;
 pub mod patch;
 mod plan;
@@ -32,6 +33,7 @@ mod proxy;
 mod rules;
 mod services;
 pub mod shown;
+mod target;
 
 pub use change::Change;
 pub use engine::{Engine, Issued, Outcome, Settings, Stats, Updated};

@@ -2,22 +2,29 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
     sync::Arc,
 };
 
-use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
-use kodiak_rules::{Book, Policy, Proxy as Member, Resources, Shadow, book::PolicyKey};
-use kodiak_views::{rollout::Rollout, vips::Vips};
-use kodiak_xds::node::NodeMetadata;
+use kodiak_model::{
+    ProxyKey, TargetKind, TargetRef,
+    kinds::mesh::{Mesh as MeshSpec, MeshServicesMode},
+};
+use kodiak_rules::{Book, Policy, Proxy as Member, Resources, Shadow, book::PolicyKey, outbound::Era};
+use kodiak_views::{destination::Destination, rollout::Rollout, vips::Vips};
+use kodiak_xds::{input::Endpoint, names::Naming, node::NodeMetadata};
 
 use crate::{
+    Identities,
     class::Class,
     class_key::{ClassKey, Reach},
     engine::{Context, Issued, Updated},
-    plan::{Sources, Touched},
+    objects::{ObjectKey, Objects},
+    plan::Sources,
     proxy::{Proxy, Subject},
-    rules::{self, Lists, Rules, Targets},
+    rules::{self, Lists, Rules},
     services::Services,
+    target::{Target, Targets},
 };
 
 /// The kind that other policies refer to.
@@ -35,6 +42,7 @@ pub(crate) struct Mesh {
     /// What policies refer to.
     resources: Arc<Resources>,
     services: Services,
+    objects: Objects,
     classes: BTreeMap<Arc<ClassKey>, Class>,
     pub(crate) proxies: BTreeMap<Arc<str>, Proxy>,
     dirt: Dirt,
@@ -57,13 +65,30 @@ pub(crate) struct View {
     pub(crate) zone: Arc<str>,
     /// Whether calls should stay in the own zone.
     pub(crate) near: bool,
+    pub(crate) mode: MeshServicesMode,
+    /// Nothing is called by `kuma.io/service` any more.
+    pub(crate) exclusive: bool,
+    pub(crate) naming: Naming,
+    pub(crate) external: Way,
+    /// Who lets calls out of the zone.
+    pub(crate) egresses: Arc<[Endpoint]>,
+}
+
+/// How what is outside of the mesh is called.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Way {
+    #[default]
+    Direct,
+    /// Through a zone egress.
+    Egress,
+    Forbidden,
 }
 
 /// What has to be looked at again.
 #[derive(Default)]
 struct Dirt {
     settings: bool,
-    services: BTreeSet<Arc<str>>,
+    targets: BTreeSet<Target>,
     /// Policies that say something else about calls, and the destinations that they are or were about.
     policies: BTreeMap<PolicyKey, Targets>,
     /// Proxies of which everything is looked at again.
@@ -87,6 +112,7 @@ impl Mesh {
             book: Book::default(),
             resources: Arc::default(),
             services: Services::default(),
+            objects: Objects::default(),
             classes: BTreeMap::new(),
             proxies: BTreeMap::new(),
             dirt: Dirt { settings: true, ..Dirt::default() },
@@ -95,7 +121,11 @@ impl Mesh {
 
     /// Whether nothing is left of it.
     pub(crate) fn is_empty(&self) -> bool {
-        self.spec.is_none() && self.dataplanes.is_empty() && self.policies.is_empty() && self.proxies.is_empty()
+        self.spec.is_none()
+            && self.dataplanes.is_empty()
+            && self.policies.is_empty()
+            && self.objects.is_empty()
+            && self.proxies.is_empty()
     }
 
     /// The services, if they are others than before.
@@ -113,8 +143,13 @@ impl Mesh {
         self.dirt.settings = true;
     }
 
+    pub(crate) fn settings_changed(&mut self) {
+        self.dirt.settings = true;
+    }
+
     pub(crate) fn authority_changed(&mut self) {
         self.dirt.settings = true;
+        self.dirt.targets.extend(self.objects.external().cloned().map(Target::Object));
         self.dirt.proxies.extend(self.proxies.keys().cloned());
     }
 
@@ -124,7 +159,7 @@ impl Mesh {
 
     pub(crate) fn set_vips(&mut self, vips: Arc<Vips>) {
         let services = self.services.names().filter(|name| self.vips.get(name) != vips.get(name));
-        self.dirt.services.extend(services.cloned());
+        self.dirt.targets.extend(services.cloned().map(Target::Service));
         self.vips = vips;
     }
 
@@ -135,11 +170,16 @@ impl Mesh {
         };
         let spec = |member: &Arc<Member>| member.dataplane.clone();
         let touched = self.services.replace(name, old.as_ref().map(spec).as_deref(), dataplane.map(spec).as_deref());
-        self.dirt.services.extend(touched);
+        self.dirt.targets.extend(touched.into_iter().map(Target::Service));
         if old.as_ref() != dataplane {
+            self.dirt.targets.extend(self.objects.set_proxy(name, dataplane).into_iter().map(Target::Object));
             self.book.set_proxy(name, dataplane.cloned());
             self.dirt.proxies.insert(name.clone());
         }
+    }
+
+    pub(crate) fn set_object(&mut self, key: &ObjectKey, destination: Option<Arc<Destination>>) {
+        self.dirt.targets.extend(self.objects.set(key, destination).into_iter().map(Target::Object));
     }
 
     pub(crate) fn set_policy(&mut self, key: &PolicyKey, policy: Option<&Arc<Policy>>) {
@@ -163,7 +203,7 @@ impl Mesh {
         if calls {
             let targets = self.dirt.policies.entry(key.clone()).or_default();
             for policy in old.iter().chain(policy) {
-                targets.extend(Targets::of(policy));
+                targets.extend(Targets::of(policy, &self.objects));
             }
         }
         self.dirt.routes |= says(|policy| policy.kind.name == MESH_HTTP_ROUTE);
@@ -206,7 +246,7 @@ impl Mesh {
         }
         let concerned = dirt.moved.iter().chain(&own).filter_map(|name| self.proxies.get(name)?.class.clone());
         let concerned: BTreeSet<Arc<ClassKey>> = concerned.collect();
-        stale.extend(self.update_classes(all, &dirt.services, &dirt.policies, &concerned, context));
+        stale.extend(self.update_classes(all, &dirt.targets, &dirt.policies, &concerned, context));
         stale.extend(dirt.moved.iter().cloned());
         let changed: Vec<_> = stale
             .into_iter()
@@ -237,38 +277,31 @@ impl Mesh {
     fn update_classes(
         &mut self,
         all: bool,
-        services: &BTreeSet<Arc<str>>,
+        targets: &BTreeSet<Target>,
         policies: &BTreeMap<PolicyKey, Targets>,
         concerned: &BTreeSet<Arc<ClassKey>>,
         context: &mut Context<'_>,
     ) -> BTreeSet<Arc<str>> {
         let mut stale = BTreeSet::new();
-        let keys: Vec<Arc<ClassKey>> = match all || !services.is_empty() {
+        let keys: Vec<Arc<ClassKey>> = match all || !targets.is_empty() {
             true => self.classes.keys().cloned().collect(),
             false if policies.is_empty() => return stale,
             false => concerned.iter().cloned().collect(),
         };
-        let from = Sources { view: &self.view, services: &self.services, vips: &self.vips };
+        let from = sources(&self.view, &self.services, &self.vips, &self.objects, context.identities);
         for key in &keys {
             let Some(class) = self.classes.get_mut(key) else { continue };
             let changed = policies.iter().filter(|(policy, _)| concerned.contains(key) && has(&key.policies, policy));
             let said: Vec<_> = changed.collect();
-            let mut touched = Targets::Services(services.clone());
-            if all {
-                touched = Targets::All;
+            let mut touched = if all { Targets::All } else { Targets::Some(targets.clone()) };
+            for (_, targets) in &said {
+                touched.extend((*targets).clone());
             }
-            if !said.is_empty() {
-                class.rules = Arc::new(rules_of(&key.policies, &self.resources, &self.policies));
-                for (_, targets) in said {
-                    touched.extend(targets.clone());
-                }
+            // What names mean depends on the mode of the mesh.
+            if all || !said.is_empty() {
+                class.rules = Arc::new(rules_of(&key.policies, &self.resources, era(&self.view), &self.policies));
             }
-            let touched = match &touched {
-                Targets::All => Touched::All,
-                Targets::Services(services) if services.is_empty() => continue,
-                Targets::Services(services) => Touched::Services(services),
-            };
-            if class.update(key, from, touched, context.cache) {
+            if !touched.is_empty() && class.update(key, from, touched.touched(), context.cache) {
                 stale.extend(class.members.iter().cloned());
             }
         }
@@ -326,9 +359,10 @@ impl Mesh {
             (!names.is_empty()).then_some((*kind, names))
         });
         ClassKey {
-            reach: Reach::of(&proxy.metadata, &member.dataplane),
+            reach: Reach::of(&proxy.metadata, member, self.view.mode),
             policies: lists.collect(),
             caller: rules::caller(&all, &member.dataplane),
+            system_ca: proxy.metadata.system_ca_path.as_deref().map(Arc::from),
         }
     }
 
@@ -340,17 +374,14 @@ impl Mesh {
         changed: &BTreeMap<PolicyKey, Targets>,
         context: &mut Context<'_>,
     ) -> Class {
-        let from = Sources { view: &self.view, services: &self.services, vips: &self.vips };
-        let near = before.filter(|old| old.reach == key.reach && old.caller == key.caller);
+        let from = sources(&self.view, &self.services, &self.vips, &self.objects, context.identities);
+        let near =
+            before.filter(|old| old.reach == key.reach && old.caller == key.caller && old.system_ca == key.system_ca);
         let near = near.and_then(|old| Some((old, self.classes.get(old)?)));
         let mut class = near.map_or_else(Class::default, |(_, class)| class.like());
-        class.rules = Arc::new(rules_of(&key.policies, &self.resources, &self.policies));
+        class.rules = Arc::new(rules_of(&key.policies, &self.resources, era(&self.view), &self.policies));
         let touched = near.map_or(Targets::All, |(old, _)| self.difference(&old.policies, &key.policies, changed));
-        let touched = match &touched {
-            Targets::All => Touched::All,
-            Targets::Services(services) => Touched::Services(services),
-        };
-        class.update(key, from, touched, context.cache);
+        class.update(key, from, touched.touched(), context.cache);
         class
     }
 
@@ -364,7 +395,7 @@ impl Mesh {
         for key in old.symmetric_difference(&new).chain(changed.keys()) {
             match (changed.get(key), self.policies.get(key)) {
                 (Some(changed), _) => targets.extend(changed.clone()),
-                (None, Some(policy)) => targets.extend(Targets::of(policy)),
+                (None, Some(policy)) => targets.extend(Targets::of(policy, &self.objects)),
                 (None, None) => targets.extend(Targets::All),
             }
         }
@@ -402,7 +433,14 @@ impl Mesh {
             let roots: Vec<Arc<str>> = roots.collect::<Result<_, String>>()?;
             Ok(roots.iter().map(|pem| pem.trim_end()).flat_map(|pem| [pem, "\n"]).collect::<String>().into())
         });
-        let near = spec.routing.as_ref().is_some_and(|routing| routing.locality_aware_load_balancing);
+        let routing = spec.routing.clone().unwrap_or_default();
+        let egresses = egresses(context);
+        let external = match () {
+            () if routing.zone_egress || (!egresses.is_empty() && rollout.call) => Way::Egress,
+            () if routing.default_forbid_mesh_external_service_access => Way::Forbidden,
+            () => Way::Direct,
+        };
+        let mode = spec.mesh_services_mode();
         View {
             exists: true,
             name: self.name.clone(),
@@ -411,7 +449,12 @@ impl Mesh {
             roots,
             passthrough: spec.passthrough(),
             zone: context.settings.zone.clone(),
-            near,
+            near: routing.locality_aware_load_balancing,
+            mode,
+            exclusive: mode == MeshServicesMode::Exclusive,
+            naming: context.settings.naming,
+            external,
+            egresses,
         }
     }
 }
@@ -420,6 +463,36 @@ fn has(lists: &Lists, (kind, name): &PolicyKey) -> bool {
     lists.iter().any(|(of, names)| of == kind && names.contains(name))
 }
 
-fn rules_of(lists: &Lists, resources: &Arc<Resources>, policies: &BTreeMap<PolicyKey, Arc<Policy>>) -> Rules {
-    Rules::of(lists, resources, |kind, name| policies.get(&(kind, name.clone())))
+fn rules_of(lists: &Lists, resources: &Arc<Resources>, era: Era, policies: &BTreeMap<PolicyKey, Arc<Policy>>) -> Rules {
+    Rules::of(lists, resources, era, |kind, name| policies.get(&(kind, name.clone())))
+}
+
+fn era(view: &View) -> Era {
+    if view.exclusive { Era::Objects } else { Era::Both }
+}
+
+fn sources<'a>(
+    view: &'a View,
+    services: &'a Services,
+    vips: &'a Vips,
+    objects: &'a Objects,
+    identities: &'a dyn Identities,
+) -> Sources<'a> {
+    Sources { view, services, vips, objects, identities }
+}
+
+/// Those of the own zone that have an address.
+fn egresses(context: &Context<'_>) -> Arc<[Endpoint]> {
+    let own =
+        context.egresses.values().filter(|egress| egress.zone.is_empty() || *egress.zone == *context.settings.zone);
+    let mut endpoints: Vec<Endpoint> = own
+        .filter_map(|egress| {
+            let networking = egress.networking.as_ref()?;
+            networking.address.parse::<IpAddr>().ok()?;
+            let address = networking.address.as_str().into();
+            Some(Endpoint { address, port: networking.port, weight: 1, ..Endpoint::default() })
+        })
+        .collect();
+    endpoints.sort();
+    endpoints.into()
 }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_model::ProxyKey;
+use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source};
 use kodiak_views::vips::Vips;
 use kodiak_xds::{
     input::{AdminCertificate, Identity},
@@ -115,6 +115,10 @@ impl Identities for Placeholders {
     }
 
     fn roots(&self, _: &str, _: &str) -> Result<Arc<str>, String> {
+        Ok(PLACEHOLDER.into())
+    }
+
+    fn source(&self, _: &str, _: &Source) -> Result<Arc<str>, String> {
         Ok(PLACEHOLDER.into())
     }
 

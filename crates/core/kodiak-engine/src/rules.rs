@@ -6,13 +6,14 @@ use std::{
 };
 
 use kodiak_model::{
-    Protocol, TargetKind,
+    Protocol,
     policy::{Conf, ConfShape},
     tags,
 };
 use kodiak_policies::{Confs, target::BackendKey};
 use kodiak_rules::{
-    Policy, Resources,
+    Policy, Resource, Resources,
+    outbound::{Asked, Era, ResourceRule},
     subset::{self, ROUTE_HASH, Rule},
 };
 use kodiak_xds::{
@@ -23,41 +24,6 @@ use kodiak_xds::{
 /// The names of the policies of each kind that are about the calls of a proxy, weakest first.
 pub(crate) type Lists = Arc<[(&'static str, Arc<[Arc<str>]>)]>;
 
-/// The destinations that a policy is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Targets {
-    All,
-    Services(BTreeSet<Arc<str>>),
-}
-
-impl Default for Targets {
-    fn default() -> Self {
-        Self::Services(BTreeSet::new())
-    }
-}
-
-impl Targets {
-    pub(crate) fn of(policy: &Policy) -> Self {
-        let top = policy.body.target.as_ref().and_then(kodiak_model::TargetRef::known_kind);
-        if top == Some(TargetKind::MeshHTTPRoute) {
-            return Self::All;
-        }
-        let named = policy.body.to.iter().map(|item| match item.target.known_kind() {
-            Some(TargetKind::MeshService | TargetKind::MeshServiceSubset) => item.target.name.as_deref(),
-            _ => None,
-        });
-        named.map(|name| name.map(Arc::from)).collect::<Option<_>>().map_or(Self::All, Self::Services)
-    }
-
-    pub(crate) fn extend(&mut self, other: Self) {
-        match (&mut *self, other) {
-            (Self::Services(own), Self::Services(more)) => own.extend(more),
-            (Self::All, _) => (),
-            (own, Self::All) => *own = Self::All,
-        }
-    }
-}
-
 /// The merged rules of a class.
 #[derive(Clone, Default)]
 pub(crate) struct Rules(Vec<OfKind>);
@@ -67,6 +33,8 @@ struct OfKind {
     policy: &'static dyn kodiak_policies::Policy,
     shape: ConfShape,
     answers: Answers,
+    /// About resources.
+    asked: Asked,
 }
 
 /// How to find what is said about a destination.
@@ -85,6 +53,8 @@ pub(crate) struct Said {
     pub(crate) listener: Arc<ByKind<Confs>>,
     /// Where calls go besides the destination itself.
     pub(crate) backends: BTreeSet<BackendKey>,
+    /// The routes whose policies are known, by the hashes of their matches.
+    pub(crate) route_names: Arc<BTreeMap<Arc<str>, Arc<str>>>,
     routed: Option<Carried>,
 }
 
@@ -93,6 +63,15 @@ impl Said {
     pub(crate) fn carried(&self, protocol: Protocol) -> Carried {
         self.routed.unwrap_or_else(|| Carried::by(protocol))
     }
+
+    fn with(self, confs: impl Iterator<Item = (&'static str, Confs)>) -> Self {
+        let (mut listener, mut cluster) = (ByKind::new(), ByKind::new());
+        for (kind, confs) in confs.filter(|(_, confs)| *confs != Confs::default()) {
+            cluster.extend(confs.whole.clone().map(|conf| (kind, conf)));
+            listener.insert(kind, confs);
+        }
+        Self { cluster: Arc::new(cluster), listener: Arc::new(listener), ..self }
+    }
 }
 
 impl Rules {
@@ -100,43 +79,72 @@ impl Rules {
     pub(crate) fn of<'a>(
         lists: &Lists,
         resources: &Arc<Resources>,
+        era: Era,
         find: impl Fn(&'static str, &Arc<str>) -> Option<&'a Arc<Policy>>,
     ) -> Self {
         let of_kind = |(kind, names): &(&'static str, Arc<[Arc<str>]>)| {
             let policies: Vec<Arc<Policy>> = names.iter().filter_map(|name| find(kind, name)).cloned().collect();
             let policy = kodiak_policies::in_force().iter().find(|policy| policy.kind().name == *kind)?;
-            Some(OfKind::new(*policy, policies, resources))
+            Some(OfKind::new(*policy, policies, resources, era))
         };
         Self(lists.iter().filter_map(of_kind).collect())
     }
 
     pub(crate) fn about(&self, service: &str) -> Said {
-        let (mut said, mut listener, mut cluster) = (Said::default(), ByKind::new(), ByKind::new());
+        let mut said = Said::default();
+        let wholes: Vec<Option<Conf>> = self.0.iter().map(|of_kind| of_kind.conf(service)).collect();
+        let routes = self.route(&wholes, &mut said);
+        let confs = self.0.iter().zip(wholes).map(|(of_kind, whole)| {
+            let routes = of_kind.of_routes(service, &routes, whole.as_ref());
+            (of_kind.policy.kind().name, Confs { whole, routes })
+        });
+        said.with(confs)
+    }
+
+    /// What is said about a port of a resource.
+    pub(crate) fn about_port(&self, resource: &Resource, section: &str) -> Said {
+        let mut said = Said::default();
+        let rules: Vec<Option<ResourceRule>> =
+            self.0.iter().map(|of_kind| of_kind.asked.about(resource, section)).collect();
+        let wholes: Vec<Option<Conf>> =
+            rules.iter().map(|rule| rule.as_ref().and_then(|rule| rule.confs.first()).cloned()).collect();
+        self.route(&wholes, &mut said);
+        let routed = rules.iter().flatten().flat_map(|rule| &rule.by_matches);
+        let policies: BTreeMap<Arc<str>, &Policy> =
+            routed.map(|(hash, entry)| (hash.as_str().into(), &*entry.policy)).collect();
+        said.route_names =
+            Arc::new(policies.iter().map(|(hash, policy)| (hash.clone(), policy.kri().to_string().into())).collect());
+        let confs = self.0.iter().zip(wholes).map(|(of_kind, whole)| {
+            let of_route = |(hash, policy): (&Arc<str>, &&Policy)| {
+                let rule = of_kind.asked.about_route(&as_resource(policy))?;
+                Some((hash.clone(), rule.confs.first()?.clone()))
+            };
+            let routes = policies.iter().filter_map(of_route).filter(|(_, conf)| Some(conf) != whole.as_ref());
+            (of_kind.policy.kind().name, Confs { routes: routes.collect(), whole })
+        });
+        said.with(confs)
+    }
+
+    /// Where calls are sent. The names of routes that are made on the way.
+    fn route(&self, wholes: &[Option<Conf>], said: &mut Said) -> BTreeSet<Arc<str>> {
         let mut routes: BTreeSet<Arc<str>> = BTreeSet::from([names::CATCH_ALL_ROUTE.into()]);
-        for of_kind in &self.0 {
-            let Some(conf) = of_kind.conf(service) else { continue };
-            said.backends.extend(of_kind.policy.backends(&conf).iter().filter_map(BackendKey::of));
-            routes.extend(of_kind.policy.routes(&conf));
+        for (of_kind, conf) in self.0.iter().zip(wholes).filter_map(|(of_kind, conf)| Some((of_kind, conf.as_ref()?))) {
+            said.backends.extend(of_kind.policy.backends(conf).iter().filter_map(BackendKey::of));
+            routes.extend(of_kind.policy.routes(conf));
             match of_kind.shape {
                 ConfShape::Routes => said.routed = Some(Carried::Http),
                 ConfShape::FirstRule => said.routed = said.routed.or(Some(Carried::Tcp)),
                 ConfShape::Default => (),
             }
         }
-        for of_kind in &self.0 {
-            let whole = of_kind.conf(service);
-            let confs = Confs { routes: of_kind.of_routes(service, &routes, whole.as_ref()), whole };
-            if confs == Confs::default() {
-                continue;
-            }
-            let kind = of_kind.policy.kind().name;
-            cluster.extend(confs.whole.clone().map(|conf| (kind, conf)));
-            listener.insert(kind, confs);
-        }
-        said.cluster = Arc::new(cluster);
-        said.listener = Arc::new(listener);
-        said
+        routes
     }
+}
+
+/// A route is what other policies refer to.
+fn as_resource(policy: &Policy) -> Resource {
+    let Policy { kind, mesh, name, labels, .. } = policy;
+    Resource { kind, mesh: mesh.clone(), name: name.clone(), labels: labels.clone(), ports: Vec::new() }
 }
 
 impl OfKind {
@@ -144,12 +152,14 @@ impl OfKind {
         policy: &'static dyn kodiak_policies::Policy,
         policies: Vec<Arc<Policy>>,
         resources: &Arc<Resources>,
+        era: Era,
     ) -> Self {
+        let asked = Asked::new(&policies, era);
         let shape = policy.kind().policy.map_or(ConfShape::Default, |facts| facts.conf);
         // What cannot be said with tags is said in the status of the policies.
         let rules = subset::to(&policies, resources).unwrap_or_default();
         let answers = by_service(&rules).unwrap_or_else(|| Answers::Asked { policies, resources: resources.clone() });
-        Self { policy, shape, answers }
+        Self { policy, shape, answers, asked }
     }
 
     fn conf(&self, service: &str) -> Option<Conf> {

@@ -77,6 +77,11 @@ fn redact_headers(headers: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use kodiak_envoy::envoy::config::cluster::v3::cluster::TransportSocketMatch;
+    use kodiak_xds::{build_cluster, external, input};
+
     use super::*;
 
     #[test]
@@ -95,5 +100,40 @@ mod tests {
         }
         assert_eq!(config["initial_metadata"], json!([{ "key": "authorization", "value": "[redacted]" }]));
         assert_eq!(config["tls"]["certificate_chain"], "CERT");
+    }
+
+    #[test]
+    fn the_key_that_a_proxy_shows_outside_of_the_mesh_is_never_seen() {
+        let tls = input::ExternalTls {
+            versions: (None, None),
+            allow_renegotiation: false,
+            sni: None,
+            names: Vec::new(),
+            authority: input::ExternalAuthority::Given("AUTHORITY".into()),
+            client: Some(("CERTIFICATE".into(), "KEY".into())),
+        };
+        let endpoint = input::ExternalEndpoint { priority: 0, address: "10.0.0.1".to_owned(), port: 443 };
+        let mut cluster = external::cluster(&input::ExternalCluster {
+            name: "outside".into(),
+            upstream: input::UpstreamProtocol::Tcp,
+            endpoints: vec![endpoint],
+            tls: Some(Arc::new(tls)),
+            ipv6: false,
+            confs: Arc::default(),
+        });
+        // Sockets that only some endpoints get are shown as well.
+        cluster.transport_socket_matches.push(TransportSocketMatch {
+            name: "some".to_owned(),
+            transport_socket: cluster.transport_socket.clone(),
+            ..TransportSocketMatch::default()
+        });
+        let shown = resource(&build_cluster(&cluster).encoded).unwrap();
+        let sockets = [&shown["transportSocket"], &shown["transportSocketMatches"][0]["transportSocket"]];
+        for socket in sockets {
+            let certificate = &socket["typedConfig"]["commonTlsContext"]["tlsCertificates"][0];
+            assert_eq!(certificate["privateKey"], json!({ "inlineString": REDACTED }));
+            assert_eq!(certificate["certificateChain"], json!({ "inlineBytes": "Q0VSVElGSUNBVEU=" }));
+        }
+        assert!(!shown.to_string().contains("S0VZ"), "{shown}");
     }
 }

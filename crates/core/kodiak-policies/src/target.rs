@@ -11,6 +11,7 @@ use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::
 };
 use kodiak_envoy::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
 use kodiak_envoy::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
+use kodiak_model::kinds::dataplane::BackendKind;
 use kodiak_model::{BackendRef, Protocol, TargetKind, tags};
 
 use crate::order::{HttpStep, NetworkStep};
@@ -105,10 +106,24 @@ impl Backends {
     }
 }
 
-/// A `kuma.io/service`, or a part of it by more tags.
+/// What a backend is known by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BackendKey {
+    /// A `kuma.io/service`, or a part of it by more tags.
     Service(Tags),
+    Port(PortRef),
+}
+
+/// A port of a resource of the mesh, as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortRef {
+    pub kind: BackendKind,
+    pub name: String,
+    pub namespace: String,
+    pub labels: BTreeMap<String, String>,
+    pub port: Option<u32>,
+    /// Empty when it is not written.
+    pub section: String,
 }
 
 impl BackendKey {
@@ -119,10 +134,34 @@ impl BackendKey {
             tags.insert(tags::SERVICE.to_owned(), written.name.clone().filter(|name| !name.is_empty())?);
             Some(Self::Service(tags))
         };
+        let port = |kind| Some(Self::Port(PortRef::of(kind, written)));
         match written.kind.as_ref()?.known()? {
+            TargetKind::MeshService if PortRef::is_meant_by(written) => port(BackendKind::MeshService),
             TargetKind::MeshService => service(None),
             TargetKind::MeshServiceSubset => service(written.tags.as_ref()),
+            TargetKind::MeshExternalService => port(BackendKind::MeshExternalService),
+            TargetKind::MeshMultiZoneService => port(BackendKind::MeshMultiZoneService),
             _ => None,
+        }
+    }
+}
+
+impl PortRef {
+    /// A MeshService is a resource where its port is written, and a `kuma.io/service` otherwise.
+    fn is_meant_by(written: &BackendRef) -> bool {
+        let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        written.port.is_some() || given(&written.section_name)
+    }
+
+    fn of(kind: BackendKind, written: &BackendRef) -> Self {
+        let BackendRef { name, namespace, labels, port, section_name, .. } = written.clone();
+        Self {
+            kind,
+            name: name.unwrap_or_default(),
+            namespace: namespace.unwrap_or_default(),
+            labels: labels.unwrap_or_default(),
+            port,
+            section: section_name.unwrap_or_default(),
         }
     }
 }

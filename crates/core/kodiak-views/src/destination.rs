@@ -1,7 +1,7 @@
 //! Destinations that are resources: MeshService, MeshExternalService and MeshMultiZoneService, as their callers see
 //! them.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
 use jiff::Timestamp;
 use kodiak_model::{
@@ -87,7 +87,8 @@ impl Destination {
     }
 
     fn service(stored: Stored<'_>) -> Option<Self> {
-        let MeshService { state, selector, ports, identities } = serde_json::from_str(stored.spec).ok()?;
+        let MeshService { state, selector, mut ports, identities } = serde_json::from_str(stored.spec).ok()?;
+        once(&mut ports, |port| port.port);
         let MeshServiceStatus { addresses, vips, .. } = serde_json::from_str(stored.status).unwrap_or_default();
         let port = |port: &Port| port_of(port.port, port.name.as_deref(), &port.app_protocol);
         let sections = ports.iter().map(port).collect();
@@ -106,8 +107,10 @@ impl Destination {
     }
 
     fn multi_zone(stored: Stored<'_>) -> Option<Self> {
-        let spec: MeshMultiZoneService = serde_json::from_str(stored.spec).ok()?;
-        let MeshMultiZoneServiceStatus { addresses, vips, .. } = serde_json::from_str(stored.status).unwrap_or_default();
+        let mut spec: MeshMultiZoneService = serde_json::from_str(stored.spec).ok()?;
+        once(&mut spec.ports, |port| port.port);
+        let MeshMultiZoneServiceStatus { addresses, vips, .. } =
+            serde_json::from_str(stored.status).unwrap_or_default();
         let port = |port: &mesh_multi_zone_service::Port| port_of(port.port, port.name.as_deref(), &port.app_protocol);
         let ports = spec.ports.iter().map(port).collect();
         let behind = Behind::MultiZone(Arc::new(spec));
@@ -151,6 +154,12 @@ impl Destination {
     pub fn is_local(&self) -> bool {
         self.labels.get(labels::ORIGIN).is_none_or(|origin| origin == "zone")
     }
+}
+
+/// A number is called once, whatever else it is written for; the first counts.
+fn once<P>(ports: &mut Vec<P>, number: fn(&P) -> u32) {
+    let mut seen = BTreeSet::new();
+    ports.retain(|port| seen.insert(number(port)));
 }
 
 /// A protocol that is not known is carried as bytes.

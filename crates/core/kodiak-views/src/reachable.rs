@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::{
-    Kri,
+    Kri, Labels,
     kinds::{
         dataplane::{BackendKind, OutboundBackendRef, ReachableBackendRef},
         mesh::MeshServicesMode,
@@ -129,6 +129,19 @@ impl Wanted {
         }
     }
 
+    pub fn kind(&self) -> Option<BackendKind> {
+        self.kind
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// `None` where it is by name.
+    pub fn labels(&self) -> Option<&Labels> {
+        (!self.labels.is_empty()).then_some(&self.labels)
+    }
+
     pub fn takes(&self, destination: &Destination, port: &DestinationPort) -> bool {
         self.means(destination) && self.port.is_none_or(|wanted| wanted == port.port)
     }
@@ -150,7 +163,7 @@ impl Wanted {
 mod tests {
     use jiff::Timestamp;
     use kodiak_model::{
-        Kind, Labels, Protocol,
+        Kind, Protocol,
         kinds::{mesh_external_service, mesh_multi_zone_service, mesh_service},
     };
     use serde_json::{Value, json};

@@ -20,6 +20,7 @@ use kodiak_envoy::google::protobuf::Any;
 use kodiak_envoy::{any, duration};
 use kodiak_policies::target::Upstream;
 
+use crate::input::UpstreamProtocol;
 use crate::{names, timeouts};
 
 /// Which HTTP is spoken to the endpoints.
@@ -66,6 +67,16 @@ pub(crate) fn assignment(cluster: &str, address: Address) -> ClusterLoadAssignme
 
 pub(crate) fn endpoint(address: Address) -> HostIdentifier {
     HostIdentifier::Endpoint(Endpoint { address: Some(address), ..Endpoint::default() })
+}
+
+/// What is spoken to a destination. Envoy never looks at it where connections are carried.
+pub(crate) fn http_to(upstream: UpstreamProtocol) -> Option<HttpProtocolOptions> {
+    match upstream {
+        UpstreamProtocol::Proxy | UpstreamProtocol::Http2 => Some(http_to_service(Http::Two)),
+        UpstreamProtocol::ProxyTcp => Some(options(Http::Two)),
+        UpstreamProtocol::Http1 => Some(http_to_service(Http::One)),
+        UpstreamProtocol::Tcp => None,
+    }
 }
 
 /// To services and workloads: with the timeouts of a mesh without MeshTimeout.

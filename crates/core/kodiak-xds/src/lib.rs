@@ -19,6 +19,7 @@ mod clusters;
 pub mod dns;
 mod encode;
 pub mod endpoints;
+pub mod external;
 mod filters;
 pub mod inbound;
 pub mod input;

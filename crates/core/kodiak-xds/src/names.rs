@@ -1,9 +1,12 @@
 //! The names of Envoy resources. Users see them in metrics, logs and patches, so they are those that users know.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 
 pub use kodiak_envoy::stat_name;
+use kodiak_model::Kri;
+use kodiak_model::kinds::dataplane::BackendKind;
 use kodiak_model::tags::SERVICE;
 use sha2::{Digest as _, Sha256};
 
@@ -39,6 +42,23 @@ pub const CONTROL_PLANE_AUTHORITY: &str = "cp_validation_ctx";
 pub const CATCH_ALL_ROUTE: &str = "9Zuf5Tg79OuZcQITwBbQykxAk2u4fRKrwYn3//AL4Yo=";
 /// Listener metadata: the tags of an inbound or outbound.
 pub const TAGS_METADATA: &str = "io.kuma.tags";
+
+/// Listener metadata: the KRI of what is called.
+pub const UNIFIED_NAME: &str = "kuma.io/unified-name";
+/// Who lets calls out of a zone, as a service.
+pub const ZONE_EGRESS: &str = "zone-egress";
+
+/// How the clusters of resources are named.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Naming {
+    /// `<name>_<namespace>_<zone>_<mesh>_<kind>_<port>`.
+    #[default]
+    Kodiak,
+    /// `<mesh>_<name>_<namespace>_<zone>_<kind>_<port>`.
+    Kuma,
+    /// `kri_<kind>_<mesh>_<zone>_<namespace>_<name>_<section>`.
+    Kri,
+}
 
 /// How much of a socket's path is kept, without its ending.
 const SOCKET_MAX: usize = 98;
@@ -94,6 +114,91 @@ pub fn sni(tags: &Tags, mesh: &str) -> String {
     pairs.sort();
     let pairs: Vec<_> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
     format!("{}{{{}}}", service(tags), pairs.join(","))
+}
+
+/// The cluster of a port of a resource. The KRI is that of the port, with the section.
+pub fn port_cluster(naming: Naming, kri: &Kri, number: u32) -> String {
+    let Kri { short, mesh, zone, namespace, name, section: _ } = kri;
+    match naming {
+        Naming::Kodiak => format!("{name}_{namespace}_{zone}_{mesh}_{short}_{number}"),
+        Naming::Kuma => format!("{mesh}_{name}_{namespace}_{zone}_{short}_{number}"),
+        Naming::Kri => kri.to_string(),
+    }
+}
+
+/// The listener of a port of a resource.
+pub fn port_listener(naming: Naming, kri: &Kri, address: &str, port: u32) -> String {
+    match naming {
+        Naming::Kodiak | Naming::Kuma => outbound_listener(address, port),
+        Naming::Kri => kri.to_string(),
+    }
+}
+
+/// The server name under which a port of a resource is called: `a<hash>.<name>.<port>.<mesh>.<kind>`.
+pub fn port_sni(name: &str, number: u32, mesh: &str, kind: BackendKind) -> String {
+    let kind = match kind {
+        BackendKind::MeshService => "ms",
+        BackendKind::MeshExternalService => "mes",
+        BackendKind::MeshMultiZoneService => "mzms",
+    };
+    let hash = fnv1a(&format!("{name};{mesh};"));
+    format!("a{hash:x}.{}.{number}.{}.{kind}", dns_label(name), dns_label(mesh))
+}
+
+/// A part of a server name has a limit; what is cut shows that it was.
+fn dns_label(text: &str) -> Cow<'_, str> {
+    const MAX: usize = 62;
+    if text.len() <= MAX {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("{}x", &text[..text.floor_char_boundary(MAX)]))
+}
+
+fn fnv1a(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// What a cluster leads to, as its name alone tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// A `kuma.io/service`, or a part of one.
+    Service(String),
+    /// A port of a resource.
+    Port { short: String, mesh: String, zone: String, namespace: String, name: String, port: String },
+}
+
+/// From a cluster's name, or that in a metric, to the destination. What has the shape of none is a service.
+pub fn destination_of(cluster: &str) -> Named {
+    port_of(cluster).unwrap_or_else(|| Named::Service(without_subset(cluster).to_owned()))
+}
+
+/// Names may have underscores, what stands around them has none, so the rest is the name. Kuma's order is told from ours
+/// by nothing, so it is not read.
+fn port_of(cluster: &str) -> Option<Named> {
+    let kinds = ["msvc", "extsvc", "mzsvc"];
+    let part = |text: &str| text.to_owned();
+    if let Some(kri) = cluster.strip_prefix("kri_") {
+        let mut parts = kri.splitn(4, '_');
+        let (short, mesh, zone) = (parts.next()?, parts.next()?, parts.next()?);
+        let (namespace, rest) = parts.next()?.split_once('_')?;
+        let (name, port) = rest.rsplit_once('_')?;
+        let [short, mesh, zone, namespace, name, port] = [short, mesh, zone, namespace, name, port].map(part);
+        return kinds.contains(&&*short).then_some(Named::Port { short, mesh, zone, namespace, name, port });
+    }
+    let mut parts = cluster.rsplitn(6, '_');
+    let [port, short, mesh, zone, namespace] = std::array::from_fn(|_| parts.next());
+    let [port, short, mesh, zone, namespace] = [port?, short?, mesh?, zone?, namespace?].map(part);
+    let name = parts.next().filter(|name| !name.is_empty())?.to_owned();
+    let is_port = kinds.contains(&&*short) && port.parse::<u16>().is_ok() && !mesh.is_empty();
+    is_port.then_some(Named::Port { short, mesh, zone, namespace, name, port })
+}
+
+/// Parts of a service end with a hash of their tags.
+fn without_subset(cluster: &str) -> &str {
+    match cluster.rsplit_once('-') {
+        Some((service, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => service,
+        _ => cluster,
+    }
 }
 
 /// The routes of an inbound.
@@ -203,5 +308,47 @@ mod tests {
     #[test]
     fn metrics_get_no_special_characters() {
         assert_eq!(stat_name("inbound:[::1]:80/a.b-c_é"), "inbound____1__80_a_b-c__");
+    }
+
+    fn kri(name: &str, namespace: &str) -> Kri {
+        let (mesh, zone) = ("default".to_owned(), "east".to_owned());
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        Kri { short: "msvc", mesh, zone, namespace, name, section: "http".to_owned() }
+    }
+
+    #[test]
+    fn a_port_is_named_after_all_that_it_is() {
+        let named = |naming| port_cluster(naming, &kri("backend", ""), 80);
+        assert_eq!(named(Naming::Kodiak), "backend__east_default_msvc_80");
+        assert_eq!(named(Naming::Kuma), "default_backend__east_msvc_80");
+        assert_eq!(named(Naming::Kri), "kri_msvc_default_east__backend_http");
+    }
+
+    #[test]
+    fn from_the_name_of_a_cluster_its_destination_is_told() {
+        for name in ["backend", "back-end", "back_end"] {
+            for namespace in ["", "shop"] {
+                let port = |port: &str| {
+                    let [short, mesh, zone] = ["msvc", "default", "east"].map(str::to_owned);
+                    let [namespace, name, port] = [namespace, name, port].map(str::to_owned);
+                    Named::Port { short, mesh, zone, namespace, name, port }
+                };
+                let kri = kri(name, namespace);
+                assert_eq!(destination_of(&port_cluster(Naming::Kodiak, &kri, 80)), port("80"));
+                assert_eq!(destination_of(&port_cluster(Naming::Kri, &kri, 80)), port("http"));
+            }
+        }
+        for service in ["backend", "backend_shop_svc_80", "a_b_c_d_e_f", "kri_x"] {
+            assert_eq!(destination_of(service), Named::Service(service.to_owned()));
+        }
+        assert_eq!(destination_of("backend-c72efb5be46fae6b"), Named::Service("backend".to_owned()));
+    }
+
+    #[test]
+    fn the_server_name_of_a_port_has_a_hash_and_is_not_too_long() {
+        let sni = |name: &str, mesh: &str| port_sni(name, 80, mesh, BackendKind::MeshService);
+        assert_eq!(sni("backend", "default"), "a601e0c00295a9fbe.backend.80.default.ms");
+        let long = "b".repeat(63);
+        assert!(sni(&long, "default").contains(&format!(".{}x.80.", "b".repeat(62))));
     }
 }

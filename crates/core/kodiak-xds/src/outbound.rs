@@ -1,15 +1,20 @@
 //! Outbounds: where a workload calls a service, and the service as it is called.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
 use kodiak_envoy::envoy::config::cluster::v3::cluster::{DiscoveryType, EdsClusterConfig};
 use kodiak_envoy::envoy::config::core::v3::TrafficDirection;
 use kodiak_envoy::envoy::config::listener::v3::{FilterChain, Listener};
+use kodiak_envoy::envoy::config::route::v3::Route;
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use kodiak_model::policy::Conf;
 use kodiak_policies::target::{self, Carrier, Upstream};
 
-use crate::clusters::{self, Http};
-use crate::input::{Carried, OutboundCluster, OutboundListener};
-use crate::{address, carrier, filters, metadata, names, routes, tls};
+use crate::input::{ByKind, CalledAs, Callee, Carried, OutboundCluster, OutboundListener, Tags, UpstreamProtocol};
+use crate::{address, carrier, clusters, filters, metadata, names, routes, tls};
 
 pub fn listener(outbound: &OutboundListener) -> Listener {
     let mut made = target::Outbound {
@@ -24,49 +29,75 @@ pub fn listener(outbound: &OutboundListener) -> Listener {
             policy.outbound(confs, &mut made);
         }
     }
+    if let Carrier::Http(http) = &mut made.carrier {
+        rename(&mut http.routes, &outbound.route_names);
+    }
     Listener {
-        name: names::outbound_listener(&outbound.address, outbound.port),
+        name: outbound.name.to_string(),
         address: Some(address::tcp(&outbound.address, outbound.port)),
         traffic_direction: TrafficDirection::Outbound.into(),
         bind_to_port: (!outbound.bind).then_some(false),
-        metadata: Some(metadata::under(&[names::TAGS_METADATA], &outbound.tags)),
+        metadata: Some(metadata::under(&[names::TAGS_METADATA], &tags(&outbound.callee))),
         filter_chains: vec![FilterChain { filters: carrier::seal(made.carrier), ..FilterChain::default() }],
         ..Listener::default()
     }
 }
 
-/// Between proxies everything that is HTTP is HTTP/2, whatever the workloads speak. TCP does not look at it.
 pub fn cluster(outbound: &OutboundCluster) -> Cluster {
+    let socket = outbound.peer.as_ref().map(|peer| tls::socket(&tls::upstream(&outbound.mesh, peer)));
     let cluster = Cluster {
         eds_cluster_config: Some(EdsClusterConfig { eds_config: Some(tls::over_ads()), ..EdsClusterConfig::default() }),
-        transport_socket: outbound.mtls.then(|| tls::socket(&tls::upstream(outbound))),
+        transport_socket: socket,
         ..clusters::cluster(&outbound.name, DiscoveryType::Eds)
     };
-    let mut made = Upstream { cluster, http: Some(clusters::http_to_service(Http::Two)) };
+    finish(cluster, outbound.upstream, &outbound.confs)
+}
+
+/// What every destination has, and what policies want of it.
+pub(crate) fn finish(cluster: Cluster, upstream: UpstreamProtocol, confs: &ByKind<Conf>) -> Cluster {
+    let mut made = Upstream { cluster, http: clusters::http_to(upstream) };
     for policy in kodiak_policies::in_force() {
-        if let Some(conf) = outbound.confs.get(policy.kind().name) {
+        if let Some(conf) = confs.get(policy.kind().name) {
             policy.cluster(conf, &mut made);
         }
     }
     clusters::seal(made)
 }
 
+/// Policies find routes by a hash; people should see whose they are.
+fn rename(routes: &mut [Route], names: &BTreeMap<Arc<str>, Arc<str>>) {
+    for route in routes {
+        if let Some(name) = names.get(&*route.name) {
+            route.name = name.to_string();
+        }
+    }
+}
+
+fn tags(callee: &Callee) -> Cow<'_, Tags> {
+    match callee {
+        Callee::Service(tags) => Cow::Borrowed(tags),
+        Callee::Port { kri, .. } => Cow::Owned(Tags::from([(names::UNIFIED_NAME.to_owned(), kri.to_string())])),
+    }
+}
+
 /// Kafka is carried as TCP: Envoy as it is given out has no filter for it.
 fn carrier(outbound: &OutboundListener) -> Carrier {
-    let service = names::service(&outbound.tags);
+    let (name, routes, host) = match &outbound.callee {
+        Callee::Service(tags) => {
+            let service = names::service(tags);
+            (service, names::outbound_routes(service), CalledAs::Written)
+        }
+        Callee::Port { kri, host } => (&*outbound.cluster, kri.to_string(), *host),
+    };
     match outbound.carried {
-        Carried::Tcp => carrier::tcp(service, &outbound.cluster),
+        Carried::Tcp => carrier::tcp(name, &outbound.cluster),
         Carried::Http => {
             let manager = HttpConnectionManager {
                 // Routes match paths, so `/a/../b` must mean `/b` before they do.
                 normalize_path: Some(true),
-                ..filters::http(
-                    service,
-                    outbound.shape.ipv6,
-                    routes::all_domains(names::outbound_routes(service), service, Vec::new()),
-                )
+                ..filters::http(name, outbound.shape.ipv6, routes::all_domains(routes, name, Vec::new()))
             };
-            let route = routes::catch_all(names::CATCH_ALL_ROUTE, &outbound.cluster);
+            let route = routes::catch_all(names::CATCH_ALL_ROUTE, &outbound.cluster, host);
             carrier::http(manager, vec![route], outbound.protocol)
         }
     }
@@ -74,26 +105,26 @@ fn carrier(outbound: &OutboundListener) -> Carrier {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use kodiak_model::Protocol;
+    use kodiak_model::{Kri, Protocol};
     use serde_json::Value;
 
     use super::*;
-    use crate::input::Shape;
+    use crate::input::{Peer, Shape};
     use crate::testing::{at, check, tags};
 
     fn outbound(protocol: Protocol, bind: bool) -> OutboundListener {
         OutboundListener {
+            name: "outbound:240.0.0.1:80".into(),
             address: "240.0.0.1".to_owned(),
             port: 80,
-            tags: Arc::new(tags(&[("kuma.io/service", "backend")])),
+            callee: Callee::Service(Arc::new(tags(&[("kuma.io/service", "backend")]))),
             mesh: "default".into(),
             cluster: "backend".into(),
             protocol,
             carried: Carried::by(protocol),
             confs: Arc::default(),
             backends: Arc::default(),
+            route_names: Arc::default(),
             bind,
             shape: Shape { transparent: !bind, reuse_port: true, ipv6: false },
         }
@@ -164,11 +195,12 @@ mod tests {
 
     #[test]
     fn a_service_gets_its_endpoints_over_ads_and_tls_only_in_a_mesh_that_has_it() {
-        let outbound = |mtls| OutboundCluster {
+        let peer = || Arc::new(Peer { sni: "backend{mesh=default}".to_owned(), identities: Vec::new() });
+        let outbound = |mtls: bool| OutboundCluster {
             name: "backend".into(),
             mesh: "default".into(),
-            tags: Arc::new(tags(&[("kuma.io/service", "backend")])),
-            mtls,
+            peer: mtls.then(peer),
+            upstream: UpstreamProtocol::Proxy,
             confs: Arc::default(),
         };
         check(
@@ -189,5 +221,28 @@ mod tests {
         let with_tls = cluster(&outbound(true));
         assert_eq!(at(&with_tls, "/transportSocket/typedConfig/sni"), "backend{mesh=default}");
         assert_eq!(at(&cluster(&outbound(false)), "/transportSocket"), Value::Null);
+    }
+
+    #[test]
+    fn a_port_is_called_by_its_own_name_and_its_routes_by_their_policies() {
+        let (mesh, zone) = ("default".to_owned(), "east".to_owned());
+        let name = "backend".to_owned();
+        let kri = Kri { short: "msvc", mesh, zone, namespace: String::new(), name, section: "http".to_owned() };
+        let (hash, policy) = (names::CATCH_ALL_ROUTE.into(), "kri_mhttpr_default_east__all_".into());
+        let made = listener(&OutboundListener {
+            callee: Callee::Port { kri: Arc::new(kri), host: CalledAs::ItsOwn },
+            cluster: "backend__east_default_msvc_80".into(),
+            route_names: Arc::new([(hash, policy)].into()),
+            ..outbound(Protocol::Http, false)
+        });
+        let kri = "kri_msvc_default_east__backend_http";
+        assert_eq!(at(&made, "/metadata/filterMetadata/io.kuma.tags")["kuma.io/unified-name"], kri);
+        let manager = at(&made, "/filterChains/0/filters/0/typedConfig");
+        assert_eq!(manager["statPrefix"], "backend__east_default_msvc_80");
+        assert_eq!(manager["routeConfig"]["name"], kri);
+        let host = &manager["routeConfig"]["virtualHosts"][0];
+        assert_eq!(host["name"], "backend__east_default_msvc_80");
+        assert_eq!(host["routes"][0]["name"], "kri_mhttpr_default_east__all_");
+        assert_eq!(host["routes"][0]["route"]["autoHostRewrite"], true);
     }
 }

@@ -2,9 +2,12 @@
 
 use kodiak_envoy::duration;
 use kodiak_envoy::envoy::config::route::v3::{
-    Route, RouteAction, RouteConfiguration, RouteMatch, VirtualHost, route, route_action::ClusterSpecifier, route_match,
+    Route, RouteAction, RouteConfiguration, RouteMatch, VirtualHost, route,
+    route_action::{ClusterSpecifier, HostRewriteSpecifier},
+    route_match,
 };
 
+use crate::input::CalledAs;
 use crate::timeouts;
 
 /// One virtual host for all domains. Clusters are not validated: they may come after the listener.
@@ -23,8 +26,12 @@ pub(crate) fn all_domains(name: String, host: &str, routes: Vec<Route>) -> Route
 }
 
 /// All requests to one cluster of a service.
-pub(crate) fn catch_all(name: &str, cluster: &str) -> Route {
+pub(crate) fn catch_all(name: &str, cluster: &str, host: CalledAs) -> Route {
     let action = RouteAction {
+        host_rewrite_specifier: match host {
+            CalledAs::Written => None,
+            CalledAs::ItsOwn => Some(HostRewriteSpecifier::AutoHostRewrite(true)),
+        },
         timeout: Some(duration(timeouts::REQUEST)),
         idle_timeout: Some(duration(timeouts::STREAM_IDLE)),
         ..to_cluster(cluster)

@@ -15,7 +15,7 @@ use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
 use kodiak_envoy::envoy::r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern};
 use kodiak_envoy::{TypeUrl, any};
 
-use crate::input::OutboundCluster;
+use crate::input::Peer;
 use crate::names;
 
 /// Callers of the mesh say so by this ALPN: an inbound that takes other TLS too knows them by it.
@@ -26,27 +26,27 @@ pub fn downstream(mesh: &str) -> DownstreamTlsContext {
     let caller = MatchPattern::Prefix(names::identity_prefix(mesh));
     DownstreamTlsContext {
         require_client_certificate: Some(true),
-        common_tls_context: Some(mutual(mesh, caller)),
+        common_tls_context: Some(mutual(mesh, vec![caller])),
         ..DownstreamTlsContext::default()
     }
 }
 
-/// Who answers must be the service that is called.
-pub fn upstream(cluster: &OutboundCluster) -> UpstreamTlsContext {
-    let service = MatchPattern::Exact(names::service_identity(&cluster.mesh, names::service(&cluster.tags)));
+/// Who answers must be who is called.
+pub fn upstream(mesh: &str, peer: &Peer) -> UpstreamTlsContext {
+    let mut expected: Vec<_> = peer.identities.iter().cloned().map(MatchPattern::Exact).collect();
+    if expected.is_empty() {
+        expected.push(MatchPattern::Prefix(names::identity_prefix(mesh)));
+    }
     UpstreamTlsContext {
-        sni: names::sni(&cluster.tags, &cluster.mesh),
-        common_tls_context: Some(CommonTlsContext {
-            alpn_protocols: vec![ALPN.to_owned()],
-            ..mutual(&cluster.mesh, service)
-        }),
+        sni: peer.sni.clone(),
+        common_tls_context: Some(CommonTlsContext { alpn_protocols: vec![ALPN.to_owned()], ..mutual(mesh, expected) }),
         ..UpstreamTlsContext::default()
     }
 }
 
-fn mutual(mesh: &str, peer: MatchPattern) -> CommonTlsContext {
+fn mutual(mesh: &str, peers: Vec<MatchPattern>) -> CommonTlsContext {
     let expected = CertificateValidationContext {
-        match_typed_subject_alt_names: vec![san(SanType::Uri, peer)],
+        match_typed_subject_alt_names: peers.into_iter().map(|peer| san(SanType::Uri, peer)).collect(),
         ..CertificateValidationContext::default()
     };
     CommonTlsContext {
@@ -98,10 +98,8 @@ fn secret(name: String) -> SdsSecretConfig {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::testing::{check, tags};
+    use crate::testing::{at, check};
 
     #[test]
     fn an_inbound_takes_callers_of_its_mesh() {
@@ -124,16 +122,11 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_expects_the_service_and_names_the_subset() {
-        let cluster = OutboundCluster {
-            name: "backend-1".into(),
-            mesh: "default".into(),
-            tags: Arc::new(tags(&[("kuma.io/service", "backend"), ("version", "v1")])),
-            mtls: true,
-            confs: Arc::default(),
-        };
+    fn a_caller_expects_who_it_calls() {
+        let identities = vec!["spiffe://default/backend".to_owned()];
+        let peer = Peer { sni: "backend{mesh=default,version=v1}".to_owned(), identities };
         check(
-            &upstream(&cluster),
+            &upstream("default", &peer),
             r#"
             sni: "backend{mesh=default,version=v1}"
             common_tls_context:
@@ -149,5 +142,11 @@ mod tests {
                 sds_config: {ads: {}, resource_api_version: V3}
             "#,
         );
+    }
+    #[test]
+    fn where_nobody_is_known_yet_anybody_of_the_mesh_may_answer() {
+        let context = upstream("default", &Peer { sni: "a".to_owned(), identities: Vec::new() });
+        let expected = "/commonTlsContext/combinedValidationContext/defaultValidationContext/matchTypedSubjectAltNames";
+        assert_eq!(at(&context, expected)[0]["matcher"]["prefix"], "spiffe://default/");
     }
 }

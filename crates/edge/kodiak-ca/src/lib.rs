@@ -12,6 +12,7 @@ mod authority;
 mod hash;
 mod leaves;
 mod period;
+mod source;
 mod sweep;
 
 use std::{
@@ -21,7 +22,7 @@ use std::{
 
 use jiff::Timestamp;
 use kodiak_engine::{Identities, Leaf, LeafRequest};
-use kodiak_model::ProxyKey;
+use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source};
 use kodiak_store::Store;
 use kodiak_xds::input::AdminCertificate;
 
@@ -65,6 +66,10 @@ impl Identities for Authorities {
 
     fn roots(&self, mesh: &str, backend: &str) -> Result<Arc<str>, String> {
         Ok(authority::of_backend(self, &self.store.snapshot(), mesh, backend)?.roots.clone())
+    }
+
+    fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String> {
+        source::read(&self.store.snapshot(), mesh, source)
     }
 
     fn admin(&self, proxy: &ProxyKey) -> Option<Arc<AdminCertificate>> {

@@ -261,6 +261,20 @@ pub struct XdsServer {
     pub idle_timeout_seconds: u32,
     /// A Dataplane whose proxy is away for so long is deleted.
     pub dataplane_cleanup_age_hours: u32,
+    /// How clusters of MeshServices and the like are named.
+    pub resource_names: ResourceNames,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ResourceNames {
+    /// `<name>_<namespace>_<zone>_<mesh>_<kind>_<port>`.
+    #[default]
+    Kodiak,
+    /// `<mesh>_<name>_<namespace>_<zone>_<kind>_<port>`.
+    Kuma,
+    /// `kri_<kind>_<mesh>_<zone>_<namespace>_<name>_<section>`.
+    Kri,
 }
 
 impl Default for XdsServer {
@@ -270,6 +284,7 @@ impl Default for XdsServer {
             dataplane_status_flush_interval_seconds: 10,
             idle_timeout_seconds: 300,
             dataplane_cleanup_age_hours: 72,
+            resource_names: ResourceNames::Kodiak,
         }
     }
 }

@@ -3,91 +3,169 @@
 use std::sync::Arc;
 
 use kodiak_model::{
-    Kind, Kri, Labels, OldNames, TargetKind, TargetRef, Word as _, labels,
+    Kri, Labels, OldNames, TargetKind, TargetRef, Word as _, labels,
     policy::{Conf, ConfShape},
 };
 use serde_json::{Value, json};
 
-use super::{Entry, mesh_of};
+use super::{Entry, Era};
 use crate::{Policy, Resource, Resources, merge};
 
-/// The resources that an item means, with the section in the KRI, and what it says about each.
-pub(super) fn meant<'a>(entry: &Entry, resources: &'a Resources) -> Vec<(Kri, &'a Arc<Resource>, Conf)> {
-    let (policy, target) = (&*entry.policy, &entry.item().target);
-    let shape = policy.kind.policy.map_or(ConfShape::Default, |facts| facts.conf);
-    let conf = merge::conf_of(shape, entry.item());
-    let Some(kind) = target.known_kind() else { return Vec::new() };
-    let (found, conf) = match kind {
-        TargetKind::Mesh => {
-            let kri = mesh_of(&policy.mesh);
-            return resources.by_kri(&kri).map(|mesh| (kri, mesh, conf)).into_iter().collect();
-        }
-        TargetKind::MeshService
-        | TargetKind::MeshExternalService
-        | TargetKind::MeshMultiZoneService
-        | TargetKind::MeshHTTPRoute => match OldName::of(kind, target) {
-            Some(old_name) => match part_for_old_names(policy.kind.old_names, conf) {
-                Some(conf) => (old_name.find(policy, resources), conf),
-                None => return Vec::new(),
-            },
-            None => (by_target(kind, target, policy, resources), conf),
-        },
-        TargetKind::MeshSubset | TargetKind::MeshGateway | TargetKind::MeshServiceSubset | TargetKind::Dataplane => {
-            return Vec::new();
-        }
-    };
-    let with_kri = |(resource, section): (&'a Arc<Resource>, String)| {
-        Some((Kri { section, ..resource.kri()? }, resource, conf.clone()))
-    };
-    found.into_iter().filter_map(with_kri).collect()
+/// What an item means: resources, or one port of each.
+#[derive(Debug, Clone)]
+pub(super) struct Meaning {
+    pub(super) who: Who,
+    part: Part,
 }
 
-/// By labels in all zones; by name where the policy is from.
-fn by_target<'a>(
-    kind: TargetKind,
-    target: &TargetRef,
-    policy: &Policy,
-    resources: &'a Resources,
-) -> Vec<(&'a Arc<Resource>, String)> {
-    let Some(kind) = resources.kind(kind.text()) else { return Vec::new() };
-    let labels = target.labels.as_ref().filter(|labels| !labels.is_empty());
-    let found = labels.map_or_else(
-        || resources.by_kri(&named(kind, target, policy)).into_iter().collect(),
-        |labels| resources.by_labels(kind.name, &policy.mesh, labels),
-    );
-    let section = given(target.section_name.as_ref());
-    let port = |resource: &Arc<Resource>| match section {
-        None => Some(String::new()),
-        Some(section) => resource.ports.iter().any(|port| port.section == section).then(|| section.to_owned()),
-    };
-    found.into_iter().filter_map(|resource| Some((resource, port(resource)?))).collect()
+#[derive(Debug, Clone)]
+pub(super) enum Who {
+    Called(Called),
+    Labelled(Labelled),
 }
 
-fn named(kind: &Kind, target: &TargetRef, policy: &Policy) -> Kri {
-    let meta = policy.meta();
-    let namespace = given(target.namespace.as_ref()).or(meta.namespace());
-    Kri {
-        short: kind.short.expect("resources without a short name are not put in"),
-        mesh: policy.mesh.to_string(),
-        zone: meta.zone().unwrap_or_default().to_owned(),
-        namespace: namespace.unwrap_or_default().to_owned(),
-        name: target.name.clone().unwrap_or_default(),
-        section: String::new(),
+/// One resource, by the name that people call it. As in a KRI, with the name of the kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Called {
+    kind: &'static str,
+    mesh: String,
+    zone: String,
+    namespace: String,
+    name: String,
+}
+
+/// Everything that has all of these labels, in all zones.
+#[derive(Debug, Clone)]
+pub(super) struct Labelled {
+    pub(super) kind: &'static str,
+    mesh: Arc<str>,
+    pub(super) labels: Labels,
+}
+
+#[derive(Debug, Clone)]
+enum Part {
+    Whole,
+    Section(String),
+    /// By its number, whatever its name.
+    Port(u32),
+}
+
+impl Meaning {
+    /// With what the item says about it. `None` where it means no resources, or says nothing about them.
+    pub(super) fn of(entry: &Entry, era: Era) -> Option<(Self, Conf)> {
+        let (policy, target) = (&*entry.policy, &entry.item().target);
+        let shape = policy.kind.policy.map_or(ConfShape::Default, |facts| facts.conf);
+        let conf = merge::conf_of(shape, entry.item());
+        if let Some(old_name) = OldName::of(target) {
+            let conf = part_for_old_names(policy.kind.old_names, conf)?;
+            return Some((old_name.meaning(policy), conf));
+        }
+        if era == Era::Both && policy.kind.old_names == OldNames::Nothing && is_plain_name(target) {
+            return None;
+        }
+        let part = given(target.section_name.as_ref()).map_or(Part::Whole, |section| Part::Section(section.to_owned()));
+        Some((Self { who: Who::of(policy, target)?, part }, conf))
+    }
+
+    /// The resources that are meant, each with the name of its port, which is empty for the whole resource.
+    pub(super) fn find<'a>(&self, resources: &'a Resources) -> Vec<(&'a Arc<Resource>, String)> {
+        let found = match &self.who {
+            Who::Called(called) => called.find(resources).into_iter().collect(),
+            Who::Labelled(Labelled { kind, mesh, labels }) => resources.by_labels(kind, mesh, labels),
+        };
+        found.into_iter().filter_map(|resource| Some((resource, self.section(resource)?.to_owned()))).collect()
+    }
+
+    /// Whether what is said about a resource that is meant is also said about one of its ports.
+    pub(super) fn includes(&self, resource: &Resource, section: &str) -> bool {
+        self.section(resource).is_some_and(|meant| meant.is_empty() || meant == section)
+    }
+
+    fn section<'a>(&self, resource: &'a Resource) -> Option<&'a str> {
+        let mut ports = resource.ports.iter();
+        match &self.part {
+            Part::Whole => Some(""),
+            Part::Section(section) => ports.find(|port| port.section == *section).map(|port| port.section.as_str()),
+            Part::Port(number) => ports.find(|port| port.port == *number).map(|port| port.section.as_str()),
+        }
+    }
+}
+
+impl Who {
+    /// By labels in all zones; by name where the policy is from.
+    pub(super) fn of(policy: &Policy, target: &TargetRef) -> Option<Self> {
+        let kind = match target.known_kind()? {
+            TargetKind::Mesh => return Some(Self::Called(Called::mesh(&policy.mesh))),
+            kind @ (TargetKind::MeshService
+            | TargetKind::MeshExternalService
+            | TargetKind::MeshMultiZoneService
+            | TargetKind::MeshHTTPRoute) => kind.text(),
+            TargetKind::MeshSubset
+            | TargetKind::MeshGateway
+            | TargetKind::MeshServiceSubset
+            | TargetKind::Dataplane => return None,
+        };
+        let labels = target.labels.as_ref().filter(|labels| !labels.is_empty());
+        Some(match labels {
+            Some(labels) => Self::Labelled(Labelled { kind, mesh: policy.mesh.clone(), labels: labels.clone() }),
+            None => Self::Called(Called::by(policy, kind, target)),
+        })
+    }
+}
+
+impl Called {
+    pub(super) fn mesh(name: &str) -> Self {
+        let [mesh, zone, namespace] = Default::default();
+        Self { kind: TargetKind::Mesh.text(), mesh, zone, namespace, name: name.to_owned() }
+    }
+
+    /// `None` for what nothing can refer to.
+    pub(super) fn of(resource: &Resource) -> Option<Self> {
+        let Kri { short: _, mesh, zone, namespace, name, section: _ } = resource.kri()?;
+        Some(Self { kind: resource.kind.name, mesh, zone, namespace, name })
+    }
+
+    fn by(policy: &Policy, kind: &'static str, target: &TargetRef) -> Self {
+        let meta = policy.meta();
+        let namespace = given(target.namespace.as_ref()).or(meta.namespace());
+        Self {
+            kind,
+            mesh: policy.mesh.to_string(),
+            zone: meta.zone().unwrap_or_default().to_owned(),
+            namespace: namespace.unwrap_or_default().to_owned(),
+            name: target.name.clone().unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn kri(&self, short: &'static str) -> Kri {
+        let Self { kind: _, mesh, zone, namespace, name } = self.clone();
+        Kri { short, mesh, zone, namespace, name, section: String::new() }
+    }
+
+    fn find<'a>(&self, resources: &'a Resources) -> Option<&'a Arc<Resource>> {
+        resources.by_kri(&self.kri(resources.kind(self.kind)?.short?))
+    }
+}
+
+impl Labelled {
+    pub(super) fn is(&self, resource: &Resource) -> bool {
+        let Self { kind, mesh, labels } = self;
+        let has = |(key, value)| resource.labels.get(key) == Some(value);
+        *kind == resource.kind.name && *mesh == resource.mesh && labels.iter().all(has)
     }
 }
 
 /// `<name>_<namespace>_svc_<port>`, or without the port for a workload that has no Service: how services were called
 /// before they were resources.
-struct OldName<'a> {
-    name: &'a str,
-    namespace: &'a str,
+pub(super) struct OldName<'a> {
+    pub(super) name: &'a str,
+    pub(super) namespace: &'a str,
     port: Option<u32>,
 }
 
 impl<'a> OldName<'a> {
-    fn of(kind: TargetKind, target: &'a TargetRef) -> Option<Self> {
-        let by_name = target.labels.as_ref().is_none_or(Labels::is_empty);
-        if kind != TargetKind::MeshService || !by_name || given(target.section_name.as_ref()).is_some() {
+    pub(super) fn of(target: &'a TargetRef) -> Option<Self> {
+        if !is_plain_name(target) {
             return None;
         }
         let parts: Vec<&str> = target.name.as_deref()?.split('_').collect();
@@ -99,16 +177,19 @@ impl<'a> OldName<'a> {
     }
 
     /// In all zones: the old name said nothing about them.
-    fn find<'r>(&self, policy: &Policy, resources: &'r Resources) -> Vec<(&'r Arc<Resource>, String)> {
+    fn meaning(&self, policy: &Policy) -> Meaning {
         let labels = [(labels::DISPLAY_NAME, self.name), (labels::NAMESPACE, self.namespace)];
         let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let found = resources.by_labels(TargetKind::MeshService.text(), &policy.mesh, &labels);
-        let section = |resource: &Arc<Resource>| match self.port {
-            None => Some(String::new()),
-            Some(number) => resource.ports.iter().find(|port| port.port == number).map(|port| port.section.clone()),
-        };
-        found.into_iter().filter_map(|resource| Some((resource, section(resource)?))).collect()
+        let who = Labelled { kind: TargetKind::MeshService.text(), mesh: policy.mesh.clone(), labels };
+        Meaning { who: Who::Labelled(who), part: self.port.map_or(Part::Whole, Part::Port) }
     }
+}
+
+/// A MeshService by nothing but its name, as one could write before there were objects.
+fn is_plain_name(target: &TargetRef) -> bool {
+    target.known_kind() == Some(TargetKind::MeshService)
+        && target.labels.as_ref().is_none_or(Labels::is_empty)
+        && given(target.section_name.as_ref()).is_none()
 }
 
 /// What of a conf holds for a destination meant by its old name. `None` where nothing does.

@@ -1,5 +1,9 @@
 //! Tables of what items of `to` mean, and of what flows from the mesh into ports.
 
+mod property;
+
+use std::collections::BTreeSet;
+
 use kodiak_model::kinds::mesh_service;
 use serde_json::{Value, json};
 
@@ -177,4 +181,76 @@ fn a_resource_that_changed_its_labels_is_found_by_the_new_ones() {
     let found = |team: &str| resources.by_labels("MeshService", "default", &labels(&[("team", team)])).len();
     assert_eq!((found("a"), found("b")), (2, 1));
     assert!(resources.by_labels("MeshService", "other", &labels(&[("team", "b")])).is_empty());
+}
+
+#[test]
+fn a_plain_name_is_an_old_one_to_routes_until_only_objects_are_left() {
+    let target = |fields: &[(&str, &str)]| -> Value {
+        let kind = [("kind", "MeshService")];
+        kind.iter().chain(fields).map(|(key, value)| ((*key).to_owned(), json!(value))).collect()
+    };
+    let plain = target(&[("name", "plain")]);
+    let port = target(&[("name", "plain"), ("sectionName", "http")]);
+    let labelled = json!({ "kind": "MeshService", "labels": { "team": "a" } });
+    let external = json!({ "kind": "MeshExternalService", "name": "far" });
+    let old = target(&[("name", "web_shop_svc_80")]);
+    for (kind, target, both, objects) in [
+        (&HTTP_ROUTE, &plain, 0, 1),
+        (&TCP_ROUTE, &plain, 0, 1),
+        (&HTTP_ROUTE, &port, 1, 1),
+        (&HTTP_ROUTE, &labelled, 3, 3),
+        (&HTTP_ROUTE, &external, 1, 1),
+        (&HTTP_ROUTE, &old, 0, 0),
+        (&TCP_ROUTE, &old, 0, 0),
+        (&TIMEOUT, &plain, 1, 1),
+        (&TIMEOUT, &old, 2, 2),
+    ] {
+        let spec = json!({ "to": [{ "targetRef": target, "rules": [{ "default": {} }], "default": {} }] });
+        let policies = [policy(kind, "p", &spec)];
+        let found = [Era::Both, Era::Objects].map(|era| Asked::new(&policies, era).rules(&resources()).len());
+        assert_eq!(found, [both, objects], "{} {target}", kind.name);
+    }
+}
+
+#[test]
+fn what_came_over_by_an_old_name_says_so() {
+    let spec = json!({ "to": [
+        item(&json!({ "kind": "Mesh" }), &json!({ "a": 1 })),
+        item(&json!({ "kind": "MeshService", "name": "web_shop_svc_80" }), &json!({ "b": 1 })),
+        item(&json!({ "kind": "MeshService", "labels": { "team": "a" }, "sectionName": "http" }), &json!({ "c": 1 })),
+    ] });
+    let asked = Asked::new(&[policy(&TIMEOUT, "p", &spec)], Era::Both);
+    let web = [("kuma.io/display-name", "web"), ("k8s.kuma.io/namespace", "shop"), ("team", "a")];
+    let web = resource(&mesh_service::KIND, "web-east", &web, &[(80, "http"), (90, "")]);
+    let names = |section: &str| -> Vec<Option<String>> {
+        let rule = asked.about(&web, section).unwrap();
+        rule.origins.iter().map(|entry| entry.old_name().map(str::to_owned)).collect()
+    };
+    assert_eq!(names("http"), [None, Some("web_shop_svc_80".to_owned()), None]);
+    assert_eq!(names("90"), [None]);
+}
+
+#[test]
+fn a_policy_tells_what_it_is_about() {
+    let of = |kind, targets: &[Value]| {
+        let items: Vec<Value> = targets.iter().map(|target| item(target, &json!({}))).collect();
+        meant_by(&labelled(kind, "p", &[("kuma.io/zone", "east")], &json!({ "to": items })))
+    };
+    let nothing = Meant::Some { named: BTreeSet::new(), old: BTreeSet::new(), labels: Vec::new() };
+    let plain = json!({ "kind": "MeshService", "name": "plain", "sectionName": "http" });
+    let old = json!({ "kind": "MeshService", "name": "web_shop_svc_80" });
+    let team = json!({ "kind": "MeshMultiZoneService", "labels": { "team": "a" } });
+    for all in [json!({ "kind": "Mesh" }), json!({ "kind": "MeshHTTPRoute", "name": "r" }), json!({ "kind": "New" })] {
+        assert_eq!(of(&TIMEOUT, &[plain.clone(), all.clone()]), Meant::All, "{all}");
+    }
+    let kri = Kri::of(&mesh_service::KIND, "default", "plain", &labels(&[("kuma.io/zone", "east")])).unwrap();
+    let expected = Meant::Some {
+        named: [kri].into(),
+        old: [("web".to_owned(), "shop".to_owned())].into(),
+        labels: vec![("MeshMultiZoneService", labels(&[("team", "a")]))],
+    };
+    assert_eq!(of(&TIMEOUT, &[plain, old.clone(), team, json!({ "kind": "MeshSubset" })]), expected);
+    assert_eq!(of(&TCP_ROUTE, &[old]), nothing);
+    let top = json!({ "targetRef": { "kind": "MeshHTTPRoute", "name": "r" }, "to": [item(&json!({ "kind": "Mesh" }), &json!({}))] });
+    assert_eq!(meant_by(&policy(&TIMEOUT, "p", &top)), nothing);
 }

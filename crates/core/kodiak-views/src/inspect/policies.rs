@@ -5,13 +5,16 @@ use std::sync::Arc;
 use kodiak_model::{Kri, policy::ConfShape};
 use kodiak_rules::{
     Matched, Policy, Proxy, inbound,
-    outbound::{self, ResourceRule, ResourceRules},
+    outbound::{self, Asked, ResourceRule, ResourceRules},
     subset,
 };
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{MeshView, Origin, is_for_whole_proxy, shape::origins};
+use super::{
+    MeshView, Origin, is_for_whole_proxy,
+    shape::{entry_origins, origins},
+};
 
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Policies<T> {
@@ -98,7 +101,7 @@ fn to(
 ) -> Policies<OfDestination> {
     let policies = view.in_force(proxy, |facts| facts.to && wanted(facts.conf));
     let policies = policies.filter_map(|(kind, _, matched)| {
-        let (conf, origins) = find(&outbound::rules(&matched.proxy, &view.resources))?;
+        let (conf, origins) = find(&Asked::new(&matched.proxy, view.era()).rules(&view.resources))?;
         Some(OfDestination { kind: kind.name, conf, origins })
     });
     Policies { policies: policies.collect() }
@@ -106,7 +109,7 @@ fn to(
 
 fn of_rule(rule: &ResourceRule) -> Found {
     let confs = rule.confs.iter().map(|conf| conf.json().clone()).collect();
-    (confs, origins(rule.origins.iter().map(|entry| &entry.policy)))
+    (confs, entry_origins(&rule.origins))
 }
 
 /// What takes calls at a proxy.

@@ -3,13 +3,13 @@
 use kodiak_model::{Kri, policy::ConfShape};
 use kodiak_rules::{
     Proxy,
-    outbound::{self, ResourceRule},
+    outbound::{self, Asked, ResourceRule},
     route_hash,
 };
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{MeshView, Origin, shape::origins};
+use super::{MeshView, Origin, shape::entry_origins};
 
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Routes {
@@ -35,10 +35,10 @@ pub struct RouteRule {
 pub fn of_destination(view: &MeshView, proxy: &Proxy, destination: &Kri) -> Routes {
     let routes = view.in_force(proxy, |facts| facts.to && facts.conf != ConfShape::Default);
     let routes = routes.filter_map(|(kind, facts, matched)| {
-        let rules = outbound::rules(&matched.proxy, &view.resources);
+        let rules = Asked::new(&matched.proxy, view.era()).rules(&view.resources);
         let rule = outbound::find(&rules, destination)?;
         let shown = if facts.conf == ConfShape::Routes { by_matches(rule) } else { whole(rule) };
-        Some(OfKind { kind: kind.name, origins: origins(rule.origins.iter().map(|entry| &entry.policy)), rules: shown })
+        Some(OfKind { kind: kind.name, origins: entry_origins(&rule.origins), rules: shown })
     });
     Routes { routes: routes.collect() }
 }

@@ -12,7 +12,9 @@ use kodiak_model::{
     source_match::Match,
 };
 use kodiak_rules::{
-    Gateway, Matched, Policy, Proxy, inbound, outbound, precedence, route_hash,
+    Gateway, Matched, Policy, Proxy, inbound,
+    outbound::{Asked, Entry},
+    precedence, route_hash,
     subset::{self, Rule},
 };
 use serde::Serialize;
@@ -81,6 +83,9 @@ pub struct ResourceRule {
 pub struct ItemOrigin {
     pub resource_meta: ResourceMeta,
     pub rule_index: usize,
+    /// The old name of a MeshService by which it came over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via_old_name: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -237,10 +242,11 @@ fn at_gateway_port(matched: &Matched, port: u32) -> Vec<Arc<Policy>> {
 
 /// By the name of the resource, then as KRIs are ordered.
 fn to_resources(view: &MeshView, policies: &[Arc<Policy>]) -> Vec<ResourceRule> {
-    let mut rules: Vec<ResourceRule> = outbound::rules(policies, &view.resources)
+    let mut rules: Vec<ResourceRule> = Asked::new(policies, view.era())
+        .rules(&view.resources)
         .into_values()
         .map(|rule| {
-            let origin = rule.origins.iter().map(|entry| item_origin(&entry.policy, entry.index));
+            let origin = rule.origins.iter().map(destination_origin);
             ResourceRule {
                 conf: rule.confs.iter().map(|conf| conf.json().clone()).collect(),
                 origin: origin.collect(),
@@ -265,7 +271,11 @@ fn inbound_rule(rule: inbound::InboundRule) -> InboundRule {
 }
 
 fn item_origin(policy: &Policy, rule_index: usize) -> ItemOrigin {
-    ItemOrigin { resource_meta: ResourceMeta::of_policy(policy), rule_index }
+    ItemOrigin { resource_meta: ResourceMeta::of_policy(policy), rule_index, via_old_name: None }
+}
+
+fn destination_origin(entry: &Entry) -> ItemOrigin {
+    ItemOrigin { via_old_name: entry.old_name().map(str::to_owned), ..item_origin(&entry.policy, entry.index) }
 }
 
 fn metas(policies: &[Arc<Policy>]) -> Vec<ResourceMeta> {

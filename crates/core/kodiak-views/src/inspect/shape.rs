@@ -3,8 +3,20 @@
 use std::sync::Arc;
 
 use kodiak_model::Labels;
-use kodiak_rules::{Policy, Resource};
+use kodiak_rules::{
+    Policy, Resource,
+    outbound::{Entry, Era},
+};
 use serde::Serialize;
+
+use super::MeshView;
+
+impl MeshView {
+    /// What routes of this mesh mean by the plain name of a MeshService.
+    pub fn era(&self) -> Era {
+        if self.is_exclusive() { Era::Objects } else { Era::Both }
+    }
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ResourceMeta {
@@ -32,17 +44,31 @@ impl ResourceMeta {
 
 /// A policy that something comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Origin {
     pub kri: String,
+    /// The old name of a MeshService by which some of it came over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via_old_name: Option<String>,
 }
 
 /// Each policy once, where it stands first.
 pub(super) fn origins<'a>(policies: impl IntoIterator<Item = &'a Arc<Policy>>) -> Vec<Origin> {
+    collected(policies.into_iter().map(|policy| (policy, None)))
+}
+
+/// Each policy once, where it stands first.
+pub(super) fn entry_origins(entries: &[Entry]) -> Vec<Origin> {
+    collected(entries.iter().map(|entry| (&entry.policy, entry.old_name())))
+}
+
+fn collected<'a>(found: impl Iterator<Item = (&'a Arc<Policy>, Option<&'a str>)>) -> Vec<Origin> {
     let mut origins: Vec<Origin> = Vec::new();
-    for policy in policies {
-        let origin = Origin { kri: policy.kri().to_string() };
-        if !origins.contains(&origin) {
-            origins.push(origin);
+    for (policy, old_name) in found {
+        let (kri, via_old_name) = (policy.kri().to_string(), old_name.map(str::to_owned));
+        match origins.iter_mut().find(|origin| origin.kri == kri) {
+            Some(known) => known.via_old_name = known.via_old_name.take().or(via_old_name),
+            None => origins.push(Origin { kri, via_old_name }),
         }
     }
     origins

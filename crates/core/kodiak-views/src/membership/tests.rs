@@ -1,3 +1,5 @@
+//! Tests of who is selected.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -7,12 +7,14 @@
 use std::{collections::BTreeSet, slice, sync::Arc};
 
 use kodiak_model::{
-    Kri, TargetKind, TargetRef,
+    TargetKind, TargetRef,
     policy::{Body, Conf, Item},
     tags::SERVICE,
 };
 use kodiak_rules::{
-    Policy, Resources, inbound, outbound, route_hash,
+    Policy, inbound,
+    outbound::{Asked, Era},
+    route_hash,
     subset::{self, ROUTE_HASH, Rule, Trouble},
 };
 use serde_json::Value;
@@ -64,39 +66,44 @@ pub(super) fn to(policy: &Arc<Policy>, group: &Group, stronger: &[Arc<Policy>], 
     let there = policy.body.to.iter().enumerate();
     let there: Vec<usize> =
         there.filter(|(_, item)| references::is_there(item, policy, context)).map(|(n, _)| n).collect();
-    if let Some(trouble) = group.trouble(context.resources) {
-        outcome.trouble = Some(trouble.to_owned());
-    } else {
-        let meant = there.iter().flat_map(|n| destinations(policy, &policy.body.to[*n].target, context));
-        for tags in meant.collect::<Vec<_>>() {
-            let tags: Tags<'_> = tags.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-            let about = |other: &&Arc<Policy>| is_for_route(other) || covers(&other.body.to, &tags);
-            let stronger: Vec<Arc<Policy>> = stronger.iter().filter(about).cloned().collect();
-            let said = |policies: &[Arc<Policy>]| confs(subset::for_destination(policies, context.resources, &tags));
-            outcome.look(policy, &stronger, |with, without| said(with) != said(without));
-        }
+    if context.era == Era::Both {
+        to_tags(policy, group, stronger, context, &mut outcome);
     }
-    for n in there.into_iter().filter(|_| context.objects) {
-        to_resources(policy, n, group, context.resources, &mut outcome);
+    for n in there {
+        to_resources(policy, n, group, context, &mut outcome);
     }
     outcome
 }
 
+fn to_tags(policy: &Arc<Policy>, group: &Group, stronger: &[Arc<Policy>], context: Context<'_>, outcome: &mut Outcome) {
+    if let Some(trouble) = group.trouble(context.resources) {
+        outcome.trouble = Some(trouble.to_owned());
+        return;
+    }
+    let targets = policy.body.to.iter().map(|item| &item.target);
+    let called = targets.filter(|target| is_for_route(policy) || references::is_called(target, context));
+    for tags in called.flat_map(|target| destinations(policy, target, context)) {
+        let tags: Tags<'_> = tags.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let about = |other: &&Arc<Policy>| is_for_route(other) || covers(&other.body.to, &tags);
+        let stronger: Vec<Arc<Policy>> = stronger.iter().filter(about).cloned().collect();
+        let said = |policies: &[Arc<Policy>]| confs(subset::for_destination(policies, context.resources, &tags));
+        outcome.look(policy, &stronger, |with, without| said(with) != said(without));
+    }
+}
+
 /// The order of items is another one here than that of their policies.
-fn to_resources(policy: &Arc<Policy>, index: usize, group: &Group, resources: &Resources, outcome: &mut Outcome) {
+fn to_resources(policy: &Arc<Policy>, index: usize, group: &Group, context: Context<'_>, outcome: &mut Outcome) {
     let own = alone(policy, index);
-    let meant: Vec<Kri> = outbound::rules(slice::from_ref(&own), resources).into_keys().collect();
-    let entries = group.entries();
-    let place = entries.iter().position(|entry| entry.index == index && entry.policy.name == policy.name);
-    let (Some(place), false) = (place, meant.is_empty()) else { return };
-    let target = &policy.body.to[index].target;
-    let later = entries[place + 1..].iter().filter(|entry| entry.policy.name != policy.name);
-    let stronger = later.filter(|entry| may_mean(&entry.item().target, target));
-    let stronger: Vec<Arc<Policy>> = stronger.map(|entry| alone(&entry.policy, entry.index)).collect();
-    for kri in meant {
+    for meant in Asked::new(slice::from_ref(&own), context.era).rules(context.resources).into_values() {
+        let heard = group.asked(context.era).about(&meant.resource, &meant.section);
+        let heard = heard.map_or_else(Vec::new, |rule| rule.origins);
+        let place = heard.iter().position(|entry| entry.index == index && entry.policy.name == policy.name);
+        let Some(place) = place else { continue };
+        let stronger = heard[place + 1..].iter().filter(|entry| entry.policy.name != policy.name);
+        let stronger: Vec<Arc<Policy>> = stronger.map(|entry| alone(&entry.policy, entry.index)).collect();
         let said = |policies: &[Arc<Policy>]| {
-            let rules = outbound::rules(policies, resources);
-            outbound::find(&rules, &kri).map(|rule| rule.confs.clone())
+            let about = Asked::new(policies, context.era).about(&meant.resource, &meant.section);
+            about.map(|rule| rule.confs)
         };
         outcome.look(&own, &stronger, |with, without| said(with) != said(without));
     }
@@ -213,10 +220,4 @@ fn tags_of(target: &TargetRef) -> Option<Tags<'_>> {
 fn covers(items: &[Item], tags: &[(&str, &str)]) -> bool {
     let has_all = |wanted: Tags<'_>| wanted.iter().all(|tag| tags.contains(tag));
     items.iter().any(|item| tags_of(&item.target).is_some_and(has_all))
-}
-
-/// Whether an item can be about all that another one means. One that could, and is left out, only makes the other one
-/// look stronger than it is.
-fn may_mean(target: &TargetRef, other: &TargetRef) -> bool {
-    target.known_kind() == Some(TargetKind::Mesh) || target.name == other.name || target.labels.is_some()
 }

@@ -9,7 +9,7 @@ use std::{
 use kodiak_model::{Kri, kinds::mesh_identity};
 use kodiak_rules::{
     Matched, Policy, Resources, Shadow,
-    outbound::{self, Entry},
+    outbound::{Asked, Era},
     subset,
 };
 
@@ -28,7 +28,7 @@ pub(super) struct Group {
     pub(super) identity: Option<String>,
     /// How many there are.
     pub(super) proxies: usize,
-    entries: OnceCell<Vec<Entry>>,
+    asked: OnceCell<Asked>,
     trouble: OnceCell<Option<String>>,
 }
 
@@ -50,13 +50,9 @@ impl Groups {
             let place = *places.entry((Arc::as_ptr(&matched), identity.clone())).or_insert(all.len());
             match all.get_mut(place) {
                 Some(group) => group.proxies += 1,
-                None => all.push(Group {
-                    matched,
-                    identity,
-                    proxies: 1,
-                    entries: OnceCell::new(),
-                    trouble: OnceCell::new(),
-                }),
+                None => {
+                    all.push(Group { matched, identity, proxies: 1, asked: OnceCell::new(), trouble: OnceCell::new() });
+                }
             }
         }
         let mut by_policy: HashMap<Arc<str>, Vec<(usize, usize)>> = HashMap::new();
@@ -78,9 +74,9 @@ impl Groups {
 }
 
 impl Group {
-    /// All items of `to` of its policies, weakest first.
-    pub(super) fn entries(&self) -> &[Entry] {
-        self.entries.get_or_init(|| outbound::entries(&self.matched.proxy))
+    /// What its policies say about destinations that are resources.
+    pub(super) fn asked(&self, era: Era) -> &Asked {
+        self.asked.get_or_init(|| Asked::new(&self.matched.proxy, era))
     }
 
     /// Why there are no rules for destinations by their tags.

@@ -22,7 +22,7 @@ use std::{
 };
 
 use kodiak_model::TargetRef;
-use kodiak_rules::{Book, Policy, Proxy, Resources};
+use kodiak_rules::{Book, Policy, Proxy, Resources, outbound::Era};
 use serde::Serialize;
 
 use self::groups::Groups;
@@ -39,8 +39,8 @@ pub struct Context<'a> {
     pub identities: &'a [Identity],
     /// The kinds that change what proxies get.
     pub in_force: &'a [&'static str],
-    /// Whether proxies call destinations that are objects, and not only values of `kuma.io/service`.
-    pub objects: bool,
+    /// Whether proxies call values of `kuma.io/service` beside destinations that are objects.
+    pub era: Era,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -6,7 +6,10 @@ use kodiak_model::{
     BackendRef, TargetKind, TargetRef,
     policy::{Body, Item},
 };
-use kodiak_rules::{Policy, outbound};
+use kodiak_rules::{
+    Policy,
+    outbound::{Asked, Era, ResourceRule, ResourceRules},
+};
 use serde_json::Value;
 
 use super::{Context, Reason, Why, followed::is_for_route};
@@ -14,22 +17,20 @@ use super::{Context, Reason, Why, followed::is_for_route};
 pub(super) fn find(policy: &Policy, context: Context<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let mut missing = |path: String, message: String| reasons.push(Reason::new(Why::Unresolved, message).at(path));
+    if is_for_route(policy) && context.era == Era::Objects {
+        let message = "this way of naming a route is about values of kuma.io/service, which nobody calls in this mesh: \
+                       name the MeshHTTPRoute in spec.to";
+        missing("spec.targetRef".to_owned(), message.to_owned());
+    }
     for (n, item) in policy.body.to.iter().enumerate() {
         let path = format!("spec.to[{n}]");
         if !is_there(item, policy, context) {
-            let target = named(&item.target);
-            let later = !context.objects && is_resource(item, policy, context);
-            let message = if later {
-                format!("{target} is not called as an object yet: name a kuma.io/service")
-            } else {
-                format!("there is no {target}")
-            };
-            missing(path.clone(), message);
+            missing(path.clone(), why_missing(item, policy, context));
         }
         let mut seen = Vec::new();
         for backend in backends(item.conf.json()).filter(|backend| !is_reached(backend, policy, context)) {
-            let why = if is_real(&backend) { "is not called by port yet" } else { "is not there" };
-            let message = format!("the backend {} {why}", named(&target(&backend)));
+            let port = backend.port.map(|port| format!(" at port {port}")).unwrap_or_default();
+            let message = format!("the backend {}{port} is not there", named(&target(&backend)));
             if !seen.contains(&message) {
                 missing(format!("{path}.backendRefs"), message.clone());
                 seen.push(message);
@@ -52,15 +53,12 @@ pub(super) fn is_there(item: &Item, policy: &Policy, context: Context<'_>) -> bo
     if is_for_route(policy) {
         return true;
     }
-    let TargetRef { name, section_name, .. } = &item.target;
     match item.target.known_kind() {
         Some(TargetKind::MeshService | TargetKind::MeshServiceSubset) => {
-            let whole = section_name.as_deref().is_none_or(str::is_empty);
-            let by_tag = whole && name.as_deref().is_some_and(|name| context.services.contains(name));
-            by_tag || (context.objects && is_resource(item, policy, context))
+            is_called(&item.target, context) || is_resource(item, policy, context)
         }
         Some(TargetKind::MeshExternalService | TargetKind::MeshMultiZoneService | TargetKind::MeshHTTPRoute) => {
-            context.objects && is_resource(item, policy, context)
+            is_resource(item, policy, context)
         }
         Some(TargetKind::Mesh | TargetKind::MeshSubset | TargetKind::MeshGateway | TargetKind::Dataplane) | None => {
             true
@@ -68,16 +66,58 @@ pub(super) fn is_there(item: &Item, policy: &Policy, context: Context<'_>) -> bo
     }
 }
 
+/// With what would help, where something else has the name.
+fn why_missing(item: &Item, policy: &Policy, context: Context<'_>) -> String {
+    let target = named(&item.target);
+    let in_other_era = match context.era {
+        Era::Both => is_resource(item, policy, Context { era: Era::Objects, ..context }),
+        Era::Objects => is_tag(&item.target, context),
+    };
+    match (in_other_era, context.era) {
+        (false, _) => format!("there is no {target}"),
+        (true, Era::Both) => {
+            format!("{target} is an object, and without sectionName a value of kuma.io/service is meant: add it")
+        }
+        (true, Era::Objects) => {
+            format!("{target} is a value of kuma.io/service, which nobody calls in this mesh: name the object")
+        }
+    }
+}
+
+/// Whether it means tags by which proxies are called.
+pub(super) fn is_called(target: &TargetRef, context: Context<'_>) -> bool {
+    let is_service = matches!(target.known_kind(), Some(TargetKind::MeshService | TargetKind::MeshServiceSubset));
+    context.era == Era::Both && (!is_service || is_tag(target, context))
+}
+
+/// Whether it means a value of `kuma.io/service` that proxies have.
+fn is_tag(target: &TargetRef, context: Context<'_>) -> bool {
+    let whole = target.section_name.as_deref().is_none_or(str::is_empty);
+    whole && target.name.as_deref().is_some_and(|name| context.services.contains(name))
+}
+
 /// As rules for destinations would find it.
 fn is_resource(item: &Item, policy: &Policy, context: Context<'_>) -> bool {
+    !resources(item, policy, context).is_empty()
+}
+
+fn resources(item: &Item, policy: &Policy, context: Context<'_>) -> ResourceRules {
     let body = Body { to: vec![item.clone()], ..Body::default() };
     let alone = Arc::new(Policy { body, ..policy.clone() });
-    !outbound::rules(slice::from_ref(&alone), context.resources).is_empty()
+    Asked::new(slice::from_ref(&alone), context.era).rules(context.resources)
 }
 
 fn is_reached(backend: &BackendRef, policy: &Policy, context: Context<'_>) -> bool {
     let item = Item { target: target(backend), conf: <_>::default() };
-    !is_real(backend) && is_there(&item, policy, context)
+    if !is_real(backend) {
+        return is_there(&item, policy, context);
+    }
+    // With a port, a name is that of an object in both eras.
+    let found = resources(&item, policy, Context { era: Era::Objects, ..context });
+    let has_port = |rule: &ResourceRule| {
+        backend.port.is_none_or(|number| rule.resource.ports.iter().any(|port| port.port == number))
+    };
+    found.values().any(has_port)
 }
 
 /// Wherever they stand in the conf of a route.
@@ -114,8 +154,8 @@ fn is_real(backend: &BackendRef) -> bool {
 }
 
 fn target(backend: &BackendRef) -> TargetRef {
-    let BackendRef { kind, name, namespace, labels, .. } = backend.clone();
-    TargetRef { kind, name, namespace, labels, ..TargetRef::default() }
+    let BackendRef { kind, name, namespace, labels, section_name, .. } = backend.clone();
+    TargetRef { kind, name, namespace, labels, section_name, ..TargetRef::default() }
 }
 
 fn named(target: &TargetRef) -> String {

@@ -10,11 +10,11 @@ use std::{
 };
 
 use kodiak_model::{
-    Kind, Labels, Language, PolicyFacts, PortSection,
+    Kind, Labels, Language, OldNames, PolicyFacts, PortSection,
     kinds::{mesh, mesh_service},
     policy::{Body, ConfShape},
 };
-use kodiak_rules::{Book, Policy, Proxy, Resource, Resources};
+use kodiak_rules::{Book, Policy, Proxy, Resource, Resources, outbound::Era};
 use serde_json::{Value, json};
 
 use super::{Context, PolicyStatus, State, Why, of};
@@ -32,7 +32,8 @@ const fn kind(name: &'static str, short: &'static str, facts: PolicyFacts) -> Ki
 static TIMEOUT: Kind = kind("MeshTimeout", "mt", facts(true, true, ConfShape::Default));
 static FAULT: Kind = kind("MeshFaultInjection", "mfi", facts(true, false, ConfShape::Default));
 static TRACE: Kind = kind("MeshTrace", "mtr", facts(false, false, ConfShape::Default));
-static ROUTE: Kind = kind("MeshHTTPRoute", "mhttpr", facts(true, false, ConfShape::Routes));
+static ROUTE: Kind =
+    kind("MeshHTTPRoute", "mhttpr", facts(true, false, ConfShape::Routes)).old_names(OldNames::Nothing);
 static RETRY: Kind = kind("MeshRetry", "mr", facts(true, false, ConfShape::Default));
 
 const IN_FORCE: &[&str] = &["MeshTimeout", "MeshFaultInjection", "MeshTrace", "MeshHTTPRoute"];
@@ -103,7 +104,7 @@ impl World {
 
     fn context(&self) -> Context<'_> {
         let Self { book, resources, proxies, services, identities } = self;
-        Context { book, resources, proxies, services, identities, in_force: IN_FORCE, objects: true }
+        Context { book, resources, proxies, services, identities, in_force: IN_FORCE, era: Era::Both }
     }
 
     fn status(&self, policy: &Arc<Policy>) -> PolicyStatus {

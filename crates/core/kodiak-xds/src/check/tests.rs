@@ -4,6 +4,7 @@ use kodiak_envoy::json::from_json;
 use kodiak_model::yaml;
 
 use super::*;
+use crate::input::{OutboundCluster, Peer, UpstreamProtocol};
 
 fn listener(text: &str) -> Listener {
     let text = text.replace("TYPE", "\"@type\": type.googleapis.com/envoy.extensions.filters");
@@ -111,11 +112,11 @@ fn two_listeners_cannot_have_one_address_bound_or_not() {
 
 #[test]
 fn a_service_needs_its_endpoints_and_secrets_and_a_workload_nothing() {
-    let outbound = crate::input::OutboundCluster {
+    let outbound = OutboundCluster {
         name: "backend".into(),
         mesh: "default".into(),
-        tags: Arc::new(crate::testing::tags(&[("kuma.io/service", "backend")])),
-        mtls: true,
+        peer: Some(Arc::new(Peer { sni: "backend".to_owned(), identities: Vec::new() })),
+        upstream: UpstreamProtocol::Proxy,
         confs: Arc::default(),
     };
     let mut cluster = crate::outbound::cluster(&outbound);

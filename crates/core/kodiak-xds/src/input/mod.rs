@@ -4,8 +4,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kodiak_model::Protocol;
 use kodiak_model::policy::Conf;
+use kodiak_model::tls::TlsVersion;
+use kodiak_model::{Kri, Protocol};
 use kodiak_policies::target::Backends;
 use kodiak_policies::{Confs, Entry};
 
@@ -51,23 +52,42 @@ pub struct Inbound {
     pub shape: Shape,
 }
 
-/// One address at which a proxy reaches a service.
+/// One address at which a proxy reaches a destination.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OutboundListener {
     pub mesh: Arc<str>,
+    pub name: Arc<str>,
     pub address: String,
     pub port: u32,
-    /// With `kuma.io/service`, without `kuma.io/mesh`.
-    pub tags: Arc<Tags>,
+    pub callee: Callee,
     pub cluster: Arc<str>,
     pub protocol: Protocol,
     pub carried: Carried,
     pub confs: Arc<ByKind<Confs>>,
     /// Where confs send calls.
     pub backends: Arc<Backends>,
+    /// Routes that are known by another name than the hash of their matches, by that hash.
+    pub route_names: Arc<BTreeMap<Arc<str>, Arc<str>>>,
     /// Whether the socket is really bound: without redirection, or when VIPs are loopback addresses.
     pub bind: bool,
     pub shape: Shape,
+}
+
+/// What is called.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Callee {
+    /// A `kuma.io/service`, or a part of one. With `kuma.io/service`, without `kuma.io/mesh`.
+    Service(Arc<Tags>),
+    /// A port of a resource of the mesh.
+    Port { kri: Arc<Kri>, host: CalledAs },
+}
+
+/// What a destination expects in the host header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CalledAs {
+    Written,
+    /// Its own name, because it knows no other.
+    ItsOwn,
 }
 
 /// How calls are carried to a destination.
@@ -89,15 +109,113 @@ impl Carried {
     }
 }
 
-/// A service, or a subset of one, as its callers see it.
+/// A destination as its callers see it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OutboundCluster {
     pub name: Arc<str>,
     pub mesh: Arc<str>,
-    /// With `kuma.io/service`.
-    pub tags: Arc<Tags>,
-    pub mtls: bool,
+    /// Who answers, where calls are encrypted.
+    pub peer: Option<Arc<Peer>>,
+    pub upstream: UpstreamProtocol,
     pub confs: Arc<ByKind<Conf>>,
+}
+
+/// What proxies speak to a destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UpstreamProtocol {
+    /// HTTP between proxies is HTTP/2, whatever workloads speak.
+    Proxy,
+    /// Bytes between proxies.
+    ProxyTcp,
+    Http1,
+    Http2,
+    Tcp,
+}
+
+impl UpstreamProtocol {
+    /// For what is served by a proxy of the mesh.
+    pub fn inside(protocol: Protocol) -> Self {
+        match Carried::by(protocol) {
+            Carried::Http => Self::Proxy,
+            Carried::Tcp => Self::ProxyTcp,
+        }
+    }
+
+    /// For what is no proxy of the mesh.
+    pub fn outside(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Http => Self::Http1,
+            Protocol::Http2 | Protocol::Grpc => Self::Http2,
+            Protocol::Kafka | Protocol::Mysql | Protocol::Tcp | Protocol::Tls => Self::Tcp,
+        }
+    }
+}
+
+/// Who is expected at the other end.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// The server name under which it is called.
+    pub sni: String,
+    /// One of these is in its certificate; anybody of the mesh will do when there are none. Sorted.
+    pub identities: Vec<String>,
+}
+
+/// A destination outside of the mesh, called without a proxy in between.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ExternalCluster {
+    pub name: Arc<str>,
+    pub upstream: UpstreamProtocol,
+    pub endpoints: Vec<ExternalEndpoint>,
+    pub tls: Option<Arc<ExternalTls>>,
+    pub ipv6: bool,
+    pub confs: Arc<ByKind<Conf>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ExternalEndpoint {
+    pub priority: u32,
+    /// An IP address, or a name that Envoy looks up.
+    pub address: String,
+    pub port: u32,
+}
+
+/// How the proxy speaks TLS with it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ExternalTls {
+    /// The oldest and the newest version; Envoy's own when missing.
+    pub versions: (Option<TlsVersion>, Option<TlsVersion>),
+    pub allow_renegotiation: bool,
+    /// The server name that is sent.
+    pub sni: Option<String>,
+    /// What its certificate must be made for: one of these.
+    pub names: Vec<ExternalName>,
+    pub authority: ExternalAuthority,
+    /// The certificate and the key that are shown.
+    pub client: Option<(Arc<str>, Arc<str>)>,
+}
+
+/// A name in a certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ExternalName {
+    Exact(String),
+    Prefix(String),
+}
+
+/// Whose certificates are believed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ExternalAuthority {
+    /// Everybody's: nothing is verified.
+    Anybody,
+    /// PEM.
+    Given(Arc<str>),
+    /// Those of the machine of the proxy: the path of the file.
+    System(Arc<str>),
+}
+
+impl std::fmt::Debug for ExternalTls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ExternalTls(***)")
+    }
 }
 
 /// The endpoints of a cluster, sorted.

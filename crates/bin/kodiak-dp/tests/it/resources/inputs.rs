@@ -8,8 +8,8 @@ use std::sync::Arc;
 use kodiak_model::Protocol;
 use kodiak_xds::bootstrap::{Bootstrap, ControlPlane, XdsProtocol};
 use kodiak_xds::input::{
-    Accept, Admin, AdminCertificate, AdminEndpoint, Assignment, Carried, Dns, DnsRecord, DnsServer, Endpoint, Identity,
-    Inbound, OutboundCluster, OutboundListener, ProbeEndpoint, Probes, Shape, Tags,
+    Accept, Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, Dns, DnsRecord, DnsServer, Endpoint,
+    Identity, Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags, UpstreamProtocol,
 };
 use kodiak_xds::names;
 use kodiak_xds::node::{NodeMetadata, features};
@@ -98,7 +98,9 @@ pub(super) fn outbound(protocol: Protocol, port: u32, bind: bool) -> OutboundLis
         address: "127.0.0.1".to_owned(),
         port,
         mesh: "default".into(),
-        tags: Arc::new(tags("backend")),
+        name: names::outbound_listener("127.0.0.1", port).into(),
+        callee: Callee::Service(Arc::new(tags("backend"))),
+        route_names: Arc::default(),
         cluster: "backend".into(),
         protocol,
         carried: Carried::by(protocol),
@@ -113,8 +115,11 @@ pub(super) fn service(name: &str, mtls: bool) -> OutboundCluster {
     OutboundCluster {
         name: name.into(),
         mesh: "default".into(),
-        tags: Arc::new(tags(name)),
-        mtls,
+        peer: mtls.then(|| {
+            let identities = vec![names::service_identity("default", name)];
+            Arc::new(Peer { sni: names::sni(&tags(name), "default"), identities })
+        }),
+        upstream: UpstreamProtocol::Proxy,
         confs: Arc::default(),
     }
 }

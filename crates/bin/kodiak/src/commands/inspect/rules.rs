@@ -155,9 +155,16 @@ fn caller(matches: &Value) -> String {
     if parts.is_empty() { "everybody".to_owned() } else { parts.join(",") }
 }
 
+/// `slow`, or `slow (via web_shop_svc_80)` for what came over from the old name of a MeshService.
 fn origins(rule: &Value, name: &str) -> Vec<String> {
-    let names = list(rule, "origin").iter().filter_map(|origin| origin.pointer(name)?.as_str());
-    let mut names: Vec<String> = names.map(str::to_owned).collect();
+    let shown = |origin: &Value| {
+        let name = origin.pointer(name)?.as_str()?;
+        Some(match string(origin, "viaOldName").as_str() {
+            "" => name.to_owned(),
+            old_name => format!("{name} (via {old_name})"),
+        })
+    };
+    let mut names: Vec<String> = list(rule, "origin").iter().filter_map(shown).collect();
     names.dedup();
     names
 }
@@ -171,6 +178,27 @@ mod tests {
 
     fn item(name: &str) -> Value {
         json!([{ "resourceMeta": { "type": "MeshTimeout", "name": name }, "ruleIndex": 0 }])
+    }
+
+    #[test]
+    fn what_came_over_from_an_old_name_says_so() {
+        let origin = |name: &str, old_name: Value| {
+            let mut origin = item(name)[0].clone();
+            origin["viaOldName"] = old_name;
+            origin
+        };
+        let old_name = json!("demo-app_kuma-demo_svc_5000");
+        let rule = json!({
+            "conf": [{ "a": 1 }], "resourceMeta": { "type": "MeshService", "name": "demo-app" },
+            "resourceSectionName": "5000",
+            "origin": [origin("all", Value::Null), origin("slow", old_name), origin("slow", Value::Null)],
+        });
+        let found = json!({ "rules": [{ "type": "MeshTimeout", "toResourceRules": [rule] }] });
+        expect![[r#"
+            AT            FOR                         KIND          POLICIES                                              CONF
+            destination   MeshService demo-app:5000   MeshTimeout   all < slow (via demo-app_kuma-demo_svc_5000) < slow   {"a":1}
+        "#]]
+        .assert_eq(&text(&found));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The law of the engine: whatever happened before, what comes out is the same as from scratch.
 
+use kodiak_model::kinds::dataplane::BackendKind;
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy, features};
+use kodiak_xds_stream::Snapshot;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -9,7 +11,8 @@ use crate::Change;
 
 #[derive(Debug, Clone)]
 enum Edit {
-    Mesh { backends: Vec<&'static str>, enabled: Option<usize>, permissive: bool, passthrough: bool },
+    Mesh { backends: Vec<&'static str>, enabled: Option<usize>, permissive: bool, mode: &'static str },
+    Object { kind: BackendKind, name: &'static str, stored: Option<Value> },
     Rollout,
     Vips,
     Dataplane { name: &'static str, spec: Value },
@@ -22,6 +25,7 @@ enum Edit {
 }
 
 const PROXIES: [&str; 5] = ["p-1", "p-2", "p-3", "p-4", "p-5"];
+const MODES: [&str; 4] = ["Disabled", "Everywhere", "ReachableBackends", "Exclusive"];
 const SERVICES: [&str; 4] = ["a", "b", "c_ns_svc_80", "d"];
 
 fn service() -> impl Strategy<Value = &'static str> {
@@ -41,17 +45,105 @@ fn an_inbound() -> impl Strategy<Value = Value> {
     })
 }
 
+/// What a proxy lists of resources, or a route leads to.
+fn a_reference() -> impl Strategy<Value = Value> {
+    let by_name = service().prop_map(|name| json!({ "kind": "MeshService", "name": name }));
+    let by_labels = prop::sample::select(&["x", "y"][..]);
+    let by_labels = by_labels.prop_map(|team| json!({ "kind": "MeshService", "labels": { "team": team } }));
+    let external = Just(json!({ "kind": "MeshExternalService", "name": "a" }));
+    let multi_zone = Just(json!({ "kind": "MeshMultiZoneService", "name": "a" }));
+    let port = prop::option::of(8001..8004u32);
+    (prop_oneof![3 => by_name, 2 => by_labels, 1 => external, 1 => multi_zone], port).prop_map(
+        |(mut reference, port)| {
+            if let Some(port) = port {
+                reference["port"] = json!(port);
+            }
+            reference
+        },
+    )
+}
+
+fn some_ports() -> impl Strategy<Value = Vec<Value>> {
+    let protocol = prop::sample::select(&["tcp", "http"][..]);
+    let name = prop::option::of(Just("main"));
+    prop::collection::vec((8001..8004u32, protocol, name), 1..3).prop_map(|ports| {
+        let port = |(port, protocol, name): (u32, &str, Option<&str>)| {
+            json!({ "port": port, "targetPort": port, "appProtocol": protocol, "name": name })
+        };
+        ports.into_iter().map(port).collect()
+    })
+}
+
+fn an_object() -> impl Strategy<Value = (BackendKind, &'static str, Value)> {
+    let labels = (prop::option::of(prop::sample::select(&["x", "y"][..])), any::<bool>());
+    let labels = labels.prop_map(|(team, zoned)| {
+        let mut labels = json!({});
+        if let Some(team) = team {
+            labels["team"] = json!(team);
+        }
+        if zoned {
+            labels["kuma.io/zone"] = json!("default");
+        }
+        labels
+    });
+    let selector = prop_oneof![
+        3 => service().prop_map(|name| json!({ "dataplaneTags": { "kuma.io/service": name } })),
+        1 => prop::sample::select(&PROXIES[..]).prop_map(|name| json!({ "dataplaneRef": { "name": name } })),
+        1 => Just(json!({ "dataplaneLabels": {} })),
+    ];
+    let services = (selector, some_ports(), any::<bool>()).prop_map(|(selector, ports, available)| {
+        let state = if available { "Available" } else { "Unavailable" };
+        (BackendKind::MeshService, json!({ "selector": selector, "ports": ports, "state": state }))
+    });
+    let team = prop::sample::select(&["x", "y"][..]);
+    let multi_zone = (team, some_ports()).prop_map(|(team, ports)| {
+        let selector = json!({ "meshService": { "matchLabels": { "team": team } } });
+        (BackendKind::MeshMultiZoneService, json!({ "selector": selector, "ports": ports }))
+    });
+    let external = (8001..8004u32, any::<bool>(), any::<bool>()).prop_map(|(port, dns, tls)| {
+        let address = if dns { "example.org" } else { "203.0.113.1" };
+        let tls = json!({ "enabled": tls, "verification": { "caCert": { "inlineString": "pem" } } });
+        let matching = json!({ "type": "HostnameGenerator", "port": port, "protocol": "http" });
+        let endpoints = json!([{ "address": address, "port": 443 }]);
+        (BackendKind::MeshExternalService, json!({ "match": matching, "endpoints": endpoints, "tls": tls }))
+    });
+    let spec = prop_oneof![4 => services, 1 => multi_zone, 1 => external];
+    (spec, service(), labels, any::<bool>(), 0..3i64).prop_map(|((kind, spec), name, labels, has_vip, created)| {
+        // No two have the same one.
+        let last = SERVICES.iter().position(|each| *each == name).unwrap();
+        let range = match kind {
+            BackendKind::MeshService => 241,
+            BackendKind::MeshExternalService => 242,
+            BackendKind::MeshMultiZoneService => 243,
+        };
+        let ip = has_vip.then(|| json!({ "ip": format!("{range}.0.0.{last}") }));
+        let hostname = json!([{ "hostname": format!("{last}.mesh.local") }]);
+        let status = match kind {
+            BackendKind::MeshExternalService => {
+                json!({ "vip": ip.unwrap_or_else(|| json!({})), "addresses": hostname })
+            }
+            _ => json!({ "vips": ip.into_iter().collect::<Vec<_>>(), "addresses": hostname }),
+        };
+        (kind, name, json!({ "labels": labels, "created": created, "spec": spec, "status": status }))
+    })
+}
+
 fn a_dataplane() -> impl Strategy<Value = Value> {
     let inbounds = prop::collection::vec(an_inbound(), 0..3);
-    let outbounds = prop::collection::btree_map(10001..10004u32, (service(), prop::bool::ANY), 0..3);
+    let to = (service(), prop::bool::ANY, prop::option::weighted(0.3, a_reference()));
+    let outbounds = prop::collection::btree_map(10001..10004u32, to, 0..3);
     let reachable = prop::option::of(prop::collection::vec(service(), 1..3));
+    let backends = prop::option::of(prop::collection::vec(a_reference(), 0..3));
     let redirected = prop::bool::ANY;
-    (1..6u8, inbounds, outbounds, redirected, reachable).prop_map(
-        |(address, mut inbounds, outbounds, redirected, reachable)| {
+    (1..6u8, inbounds, outbounds, redirected, reachable, backends).prop_map(
+        |(address, mut inbounds, outbounds, redirected, reachable, backends)| {
             // One port, one inbound.
             inbounds.sort_by_key(|inbound| inbound["port"].as_u64());
             inbounds.dedup_by_key(|inbound| inbound["port"].as_u64());
-            let outbound = |(port, (service, subset)): (u32, (&str, bool))| {
+            let outbound = |(port, (service, subset, reference)): (u32, (&str, bool, Option<Value>))| {
+                if let Some(reference) = reference {
+                    return json!({ "port": port, "backendRef": reference });
+                }
                 let mut tags = json!({ "kuma.io/service": service });
                 if subset {
                     tags["version"] = json!("v1");
@@ -64,6 +156,9 @@ fn a_dataplane() -> impl Strategy<Value = Value> {
                     "redirectPortInbound": 15006, "redirectPortOutbound": 15001,
                     "reachableServices": reachable.unwrap_or_default(),
                 });
+                if let Some(refs) = backends {
+                    networking["transparentProxying"]["reachableBackends"] = json!({ "refs": refs });
+                }
             } else {
                 networking["outbound"] = outbounds.into_iter().map(outbound).collect();
             }
@@ -95,6 +190,10 @@ fn a_destination() -> impl Strategy<Value = Value> {
     prop_oneof![
         1 => Just(json!({ "kind": "Mesh" })),
         3 => service().prop_map(|name| json!({ "kind": "MeshService", "name": name })),
+        1 => service().prop_map(|name| json!({ "kind": "MeshService", "name": name, "sectionName": "main" })),
+        1 => Just(json!({ "kind": "MeshService", "labels": { "team": "x" } })),
+        1 => Just(json!({ "kind": "MeshExternalService", "name": "a" })),
+        1 => Just(json!({ "kind": "MeshHTTPRoute", "name": "one" })),
     ]
 }
 
@@ -118,7 +217,8 @@ fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
         let conf = json!({ "http": { "requestTimeout": format!("{n}s") } });
         ("MeshTimeout", json!({ "targetRef": top, "rules": [{ "default": conf }] }))
     });
-    let route = (a_target(), service(), a_backend(), any::<bool>()).prop_map(|(top, name, backend, http)| {
+    let route = (a_target(), service(), a_backend(), any::<bool>(), any::<bool>());
+    let route = route.prop_map(|(top, name, backend, http, section)| {
         let conf = json!({ "backendRefs": [backend] });
         let path = json!([{ "path": { "type": "PathPrefix", "value": "/x" } }]);
         let (kind, rule) = if http {
@@ -126,7 +226,9 @@ fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
         } else {
             ("MeshTCPRoute", json!({ "default": conf }))
         };
-        let to = json!({ "targetRef": { "kind": "MeshService", "name": name }, "rules": [rule] });
+        let section = section.then_some("main");
+        let to =
+            json!({ "targetRef": { "kind": "MeshService", "name": name, "sectionName": section }, "rules": [rule] });
         (kind, json!({ "targetRef": top, "to": [to] }))
     });
     prop_oneof![
@@ -142,6 +244,7 @@ fn a_backend() -> impl Strategy<Value = Value> {
     prop_oneof![
         service().prop_map(|name| json!({ "kind": "MeshService", "name": name, "weight": 1 })),
         Just(json!({ "kind": "MeshService", "name": "nobody", "weight": 1 })),
+        a_reference(),
         service().prop_map(
             |name| json!({ "kind": "MeshServiceSubset", "name": name, "tags": { "version": "v1" }, "weight": 1 })
         ),
@@ -165,9 +268,11 @@ fn an_edit() -> impl Strategy<Value = Edit> {
     let policy = prop::sample::select(&["one", "two"][..]);
     let backends = prop::sample::subsequence(vec!["ca-1", "ca-2"], 0..=2);
     prop_oneof![
-        1 => (backends, prop::option::of(0..2usize), any::<bool>(), any::<bool>()).prop_map(
-            |(backends, enabled, permissive, passthrough)| Edit::Mesh { backends, enabled, permissive, passthrough }
+        1 => (backends, prop::option::of(0..2usize), any::<bool>(), prop::sample::select(&MODES[..])).prop_map(
+            |(backends, enabled, permissive, mode)| Edit::Mesh { backends, enabled, permissive, mode }
         ),
+        5 => an_object().prop_map(|(kind, name, stored)| Edit::Object { kind, name, stored: Some(stored) }),
+        1 => an_object().prop_map(|(kind, name, _)| Edit::Object { kind, name, stored: None }),
         2 => Just(Edit::Rollout),
         2 => Just(Edit::Vips),
         6 => (proxy(), a_dataplane()).prop_map(|(name, spec)| Edit::Dataplane { name, spec }),
@@ -188,13 +293,15 @@ fn an_edit() -> impl Strategy<Value = Edit> {
 
 fn make(world: &mut World, edit: Edit) {
     match edit {
-        Edit::Mesh { backends, enabled, permissive, passthrough } => {
+        Edit::Object { kind, name, stored } => drop(world.object(kind, name, stored)),
+        Edit::Mesh { backends, enabled, permissive, mode: services } => {
             let mode = if permissive { "PERMISSIVE" } else { "STRICT" };
             let backend = |name: &&str| json!({ "name": name, "type": "builtin", "mode": mode });
             let enabled = enabled.and_then(|position| backends.get(position)).copied().unwrap_or_default();
             let spec = json!({
                 "mtls": { "enabledBackend": enabled, "backends": backends.iter().map(backend).collect::<Vec<_>>() },
-                "networking": { "outbound": { "passthrough": passthrough } },
+                "networking": { "outbound": { "passthrough": permissive } },
+                "meshServices": { "mode": services },
             });
             world.mesh(&spec.to_string());
         }
@@ -263,8 +370,9 @@ proptest! {
                 let kept = world.engine.snapshot(&key(proxy));
                 prop_assert_eq!(fresh.is_some(), kept.is_some(), "{}", proxy);
                 if let (Some(fresh), Some(kept)) = (fresh, kept) {
-                    prop_assert_eq!(&fresh.resources, &kept.resources, "{}", proxy);
                     for type_url in kodiak_xds_stream::TypeUrl::ALL {
+                        let names = |snapshot: &Snapshot| snapshot.of(type_url).keys().cloned().collect::<Vec<_>>();
+                        prop_assert_eq!(names(&fresh), names(&kept), "{}", proxy);
                         for (one, other) in fresh.of(type_url).values().zip(kept.of(type_url).values()) {
                             prop_assert_eq!(&one.delta, &other.delta);
                         }

@@ -7,9 +7,17 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_model::{ProxyKey, policy::Body};
+use kodiak_model::{
+    Labels, ProxyKey,
+    kinds::{dataplane::BackendKind, mesh_external_service::Source},
+    policy::Body,
+};
 use kodiak_rules::{Policy, Proxy};
-use kodiak_views::{rollout::Rollout, vips::Vips};
+use kodiak_views::{
+    destination::{Destination, Stored},
+    rollout::Rollout,
+    vips::Vips,
+};
 use kodiak_xds::{
     input::{AdminCertificate, Identity},
     node::NodeMetadata,
@@ -32,6 +40,7 @@ pub(super) struct World {
     vips: Arc<Vips>,
     dataplanes: BTreeMap<String, String>,
     policies: BTreeMap<(&'static str, String), String>,
+    objects: BTreeMap<(BackendKind, String), Value>,
     connected: BTreeMap<String, Arc<NodeMetadata>>,
     services: BTreeSet<Arc<str>>,
 }
@@ -46,6 +55,7 @@ impl Default for World {
             vips: Arc::default(),
             dataplanes: BTreeMap::new(),
             policies: BTreeMap::new(),
+            objects: BTreeMap::new(),
             connected: BTreeMap::new(),
             services: BTreeSet::new(),
         }
@@ -108,6 +118,17 @@ impl World {
         self.apply(policy_change(kind, name, spec))
     }
 
+    /// With its labels, spec and status. `None`: it is gone.
+    pub(super) fn object(&mut self, kind: BackendKind, name: &str, stored: Option<Value>) -> Outcome {
+        let key = (kind, name.to_owned());
+        let change = object_change(&key, stored.as_ref());
+        match stored {
+            Some(stored) => self.objects.insert(key, stored),
+            None => self.objects.remove(&key),
+        };
+        self.apply(change)
+    }
+
     pub(super) fn assign_vips(&mut self) -> Outcome {
         let keep = SignedDuration::from_hours(24);
         self.vips = Arc::new(self.vips.assign(&self.services, self.now, keep).unwrap());
@@ -159,6 +180,7 @@ impl World {
         changes.push(Change::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) });
         changes.extend(self.dataplanes.iter().map(|(name, spec)| dataplane_change(name, Some(spec))));
         changes.extend(self.policies.iter().map(|((kind, name), spec)| policy_change(kind, name, Some(spec))));
+        changes.extend(self.objects.iter().map(|(key, stored)| object_change(key, Some(stored))));
         let connected = self.connected.iter();
         changes
             .extend(connected.map(|(name, metadata)| Change::Connected { key: key(name), metadata: metadata.clone() }));
@@ -199,6 +221,23 @@ fn policy_change(kind: &str, name: &str, spec: Option<&str>) -> Change {
     Change::Policy { mesh: MESH.into(), key: (kind.name, name.into()), policy }
 }
 
+fn object_change(key: &(BackendKind, String), stored: Option<&Value>) -> Change {
+    let (kind, name) = (key.0, Arc::<str>::from(key.1.as_str()));
+    let destination = stored.map(|stored| {
+        let labels: Labels = serde_json::from_value(stored["labels"].clone()).unwrap();
+        let stored = Stored {
+            mesh: MESH,
+            name: &name,
+            labels: &Arc::new(labels),
+            created: Timestamp::from_second(stored["created"].as_i64().unwrap_or_default()).unwrap(),
+            spec: &stored["spec"].to_string(),
+            status: &stored["status"].to_string(),
+        };
+        Arc::new(Destination::read(kind, stored).unwrap())
+    });
+    Change::Destination { mesh: MESH.into(), kind, name, destination }
+}
+
 pub(super) fn inbound(port: u32, service: &str, protocol: &str) -> Value {
     json!({ "port": port, "tags": { "kuma.io/service": service, "kuma.io/protocol": protocol } })
 }
@@ -231,6 +270,10 @@ impl Identities for Fake {
 
     fn roots(&self, mesh: &str, backend: &str) -> Result<Arc<str>, String> {
         Ok(format!("root of {mesh} {backend}\n").into())
+    }
+
+    fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String> {
+        Ok(format!("{mesh} {source:?}").into())
     }
 
     fn admin(&self, _: &ProxyKey) -> Option<Arc<AdminCertificate>> {

@@ -249,11 +249,15 @@ fn routes_and_what_is_behind_them_are_looked_for() {
         { "kind": "MeshService", "name": "db" },
         { "kind": "MeshService", "name": "x" },
         { "kind": "MeshService", "name": "db", "port": 80 },
+        { "kind": "MeshService", "name": "db", "port": 81 },
+        { "kind": "MeshService", "labels": { "team": "db" }, "port": 80 },
+        { "kind": "MeshExternalService", "name": "far" },
     ]));
     let route = world.add(&ROUTE, "route", &route);
     let expected = [
         "Unresolved spec.to[0].backendRefs: the backend MeshService \"x\" is not there []",
-        "Unresolved spec.to[0].backendRefs: the backend MeshService \"db\" is not called by port yet []",
+        "Unresolved spec.to[0].backendRefs: the backend MeshService \"db\" at port 81 is not there []",
+        "Unresolved spec.to[0].backendRefs: the backend MeshExternalService \"far\" is not there []",
     ];
     assert_eq!(shown(&world.status(&route)), (State::Partly, 2, expected.map(str::to_owned).to_vec()));
     assert_eq!(shown(&world.status(&follower)), (State::InForce, 2, vec![]));
@@ -277,15 +281,77 @@ fn too_many_tags_are_said_by_all_who_name_them() {
 }
 
 #[test]
-fn what_means_an_object_waits_until_objects_are_called() {
+fn a_plain_name_in_a_route_is_a_tag_until_only_objects_are_left() {
     let mut world = World::new();
-    world.resource(&kodiak_model::kinds::mesh_service::KIND, "shop", &json!({ "app": "shop" }));
-    let by_labels = json!({ "kind": "MeshService", "labels": { "app": "shop" } });
-    let policy = json!({ "to": [{ "targetRef": by_labels, "default": { "a": 1 } }] });
-    let policy = world.add(&TIMEOUT, "p", &policy);
-    assert_eq!(shown(&world.status(&policy)), (State::InForce, 2, vec![]));
-    let text = "Unresolved spec.to[0]: MeshService labelled app=shop is not called as an object yet: \
-                name a kuma.io/service []";
-    let status = of(&policy, Context { objects: false, ..world.context() });
-    assert_eq!(shown(&status), (State::NotInForce, 0, vec![text.to_owned()]));
+    world.resource(&mesh_service::KIND, "new", &json!({}));
+    world.service("old-1", "old_shop_svc_80");
+    let matches = json!([{ "path": { "type": "Exact", "value": "/" } }]);
+    let mut status = |target: Value, era: Era| {
+        let rule = json!({ "matches": matches, "default": { "n": 1 } });
+        let route = world.add(&ROUTE, "route", &json!({ "to": [{ "targetRef": target, "rules": [rule] }] }));
+        let (state, _, reasons) = shown(&of(&route, Context { era, ..world.context() }));
+        (state, reasons.into_iter().next())
+    };
+    let in_force = || (State::InForce, None);
+    let not = |text: &str| (State::NotInForce, Some(format!("Unresolved spec.to[0]: MeshService {text} []")));
+    let [new, old, web] = ["new", "old_shop_svc_80", "web"].map(|name| json!({ "kind": "MeshService", "name": name }));
+    let port = json!({ "kind": "MeshService", "name": "new", "sectionName": "http" });
+    for (target, both, objects) in [
+        (
+            new,
+            not("\"new\" is an object, and without sectionName a value of kuma.io/service is meant: add it"),
+            in_force(),
+        ),
+        (
+            old,
+            in_force(),
+            not("\"old_shop_svc_80\" is a value of kuma.io/service, which nobody calls in this mesh: name the object"),
+        ),
+        (web, in_force(), in_force()),
+        (port, in_force(), in_force()),
+    ] {
+        assert_eq!(status(target.clone(), Era::Both), both, "{target}");
+        assert_eq!(status(target.clone(), Era::Objects), objects, "{target}");
+    }
+}
+
+#[test]
+fn where_only_objects_are_left_what_is_said_of_tags_is_lost() {
+    let mut world = World::new();
+    let rule = json!({ "matches": [{ "path": { "type": "Exact", "value": "/" } }], "default": {} });
+    world.add(
+        &ROUTE,
+        "route",
+        &json!({ "to": [{ "targetRef": { "kind": "MeshService", "name": "web" }, "rules": [rule] }] }),
+    );
+    let follower = json!({ "targetRef": { "kind": "MeshHTTPRoute", "name": "route" }, "to": everywhere("a", 1) });
+    let follower = world.add(&TIMEOUT, "follower", &follower);
+    let by_tags = json!({ "targetRef": { "kind": "MeshSubset", "tags": { "v": "1" } }, "default": { "a": 1 } });
+    let by_tags = world.add(&TIMEOUT, "by-tags", &json!({ "to": [by_tags] }));
+    let everything = world.add(&TIMEOUT, "everything", &json!({ "to": everywhere("b", 1) }));
+    let state = |policy: &Arc<Policy>, era: Era| {
+        let status = of(policy, Context { era, ..world.context() });
+        (status.state, status.reasons.first().map(|reason| reason.reason))
+    };
+    for (policy, objects) in [
+        (&follower, (State::NotInForce, Some(Why::Unresolved))),
+        (&by_tags, (State::NotInForce, Some(Why::NoMatch))),
+        (&everything, (State::InForce, None)),
+    ] {
+        assert_eq!(state(policy, Era::Both), (State::InForce, None), "{}", policy.name);
+        assert_eq!(state(policy, Era::Objects), objects, "{}", policy.name);
+    }
+}
+
+#[test]
+fn an_old_name_is_overridden_by_what_is_said_of_the_object() {
+    let mut world = World::new();
+    let labels = json!({ "kuma.io/display-name": "shop", "k8s.kuma.io/namespace": "ns", "team": "shop" });
+    world.resource(&mesh_service::KIND, "shop-1", &labels);
+    let old = world.add(&TIMEOUT, "old", &json!({ "to": to_service("shop_ns_svc_80", "a", 1) }));
+    assert_eq!(shown(&world.status(&old)), (State::InForce, 2, vec![]));
+    let port = json!({ "kind": "MeshService", "labels": { "team": "shop" }, "sectionName": "http" });
+    world.add(&TIMEOUT, "port", &json!({ "to": [{ "targetRef": port, "default": { "a": 2 } }] }));
+    let text = "Overridden all: stronger policies decide all that it speaks of [kri_mt_default___port_]";
+    assert_eq!(shown(&world.status(&old)), (State::NotInForce, 0, vec![text.to_owned()]));
 }

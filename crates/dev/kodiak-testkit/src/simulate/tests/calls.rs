@@ -6,9 +6,10 @@ use kodiak_model::Protocol;
 use kodiak_model::policy::Conf;
 use kodiak_policies::{Entry, Source};
 use kodiak_xds::input::{
-    Accept, Assignment, Carried, Endpoint, Inbound, OutboundCluster, OutboundListener, Passthrough, Shape, Tags,
+    Accept, Assignment, Callee, Carried, Endpoint, Inbound, OutboundCluster, OutboundListener, Passthrough, Peer,
+    Shape, Tags, UpstreamProtocol,
 };
-use kodiak_xds::{encode, endpoints, inbound, outbound, passthrough};
+use kodiak_xds::{encode, endpoints, inbound, names, outbound, passthrough};
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
 use serde_json::json;
 
@@ -43,7 +44,9 @@ fn caller(protocol: Protocol, mtls: bool) -> Proxy {
     let listener = outbound::listener(&OutboundListener {
         address: "240.0.0.1".to_owned(),
         port: 80,
-        tags: Arc::new(tags("backend")),
+        name: names::outbound_listener("240.0.0.1", 80).into(),
+        callee: Callee::Service(Arc::new(tags("backend"))),
+        route_names: Arc::default(),
         mesh: "default".into(),
         cluster: "backend".into(),
         protocol,
@@ -56,8 +59,11 @@ fn caller(protocol: Protocol, mtls: bool) -> Proxy {
     let cluster = outbound::cluster(&OutboundCluster {
         name: "backend".into(),
         mesh: "default".into(),
-        tags: Arc::new(tags("backend")),
-        mtls,
+        peer: mtls.then(|| {
+            let identities = vec![names::service_identity("default", "backend")];
+            Arc::new(Peer { sni: names::sni(&tags("backend"), "default"), identities })
+        }),
+        upstream: UpstreamProtocol::Proxy,
         confs: Arc::default(),
     });
     let at = Endpoint {

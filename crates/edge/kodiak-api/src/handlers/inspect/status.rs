@@ -67,7 +67,7 @@ fn of<'a>(view: &MeshView, policies: impl IntoIterator<Item = &'a Arc<Policy>>) 
         services: &services,
         identities: &view.identities,
         in_force: in_force(),
-        objects: false,
+        era: view.era(),
     };
     policy_status::of_all(policies, context)
 }

@@ -4,6 +4,7 @@ mod by_kri;
 mod members;
 mod mesh;
 mod old;
+mod old_names;
 mod rules;
 mod status;
 

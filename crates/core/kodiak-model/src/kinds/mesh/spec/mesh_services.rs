@@ -28,6 +28,12 @@ words! {
     }
 }
 
+impl Default for MeshServicesMode {
+    fn default() -> Self {
+        Self::Disabled
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct MeshServices {
     #[serde(skip_serializing_if = "is_first")]

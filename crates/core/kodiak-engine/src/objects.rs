@@ -1,0 +1,448 @@
+//! Destinations that are resources of the mesh, and who serves each of their ports.
+//!
+//! **Invariant:** a Dataplane that changes costs the MeshServices that select it, and what stands for those.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use kodiak_model::{
+    IntOrString, Kri, Labels, PortSection,
+    kinds::{
+        dataplane::{BackendKind, Inbound, Networking},
+        mesh_service::{Identity, IdentityType, Port},
+    },
+    labels, tags,
+};
+use kodiak_policies::target::PortRef;
+use kodiak_rules::{Proxy, Resource, outbound::Meant};
+use kodiak_views::{
+    destination::{self, Behind, Destination, Service},
+    membership::Membership,
+    reachable::Wanted,
+};
+use kodiak_xds::{input::Endpoint, names};
+
+use crate::{services::is_served, target::PortGoal};
+
+/// How a resource is stored.
+pub(crate) type ObjectKey = (BackendKind, Arc<str>);
+
+#[derive(Default)]
+pub(crate) struct Objects {
+    stored: BTreeMap<ObjectKey, Arc<Destination>>,
+    /// The first of those that have the same KRI is the one that is called.
+    by_kri: BTreeMap<Arc<Kri>, BTreeSet<ObjectKey>>,
+    known: BTreeMap<Arc<Kri>, Object>,
+    by_label: BTreeMap<(BackendKind, String, String), BTreeSet<Arc<Kri>>>,
+    /// Of MeshServices that are served here, by the names that they are stored under.
+    membership: Membership,
+    /// MeshMultiZoneServices by one of the labels that they ask for.
+    waiting: BTreeMap<(String, String), BTreeSet<Arc<Kri>>>,
+}
+
+/// What callers see of one.
+pub(crate) struct Object {
+    pub(crate) destination: Arc<Destination>,
+    /// As policies know it.
+    pub(crate) resource: Arc<Resource>,
+    /// What those who answer are known by, sorted.
+    pub(crate) identities: Vec<String>,
+    /// By section.
+    endpoints: BTreeMap<String, Arc<[Endpoint]>>,
+}
+
+impl Object {
+    pub(crate) fn endpoints(&self, section: &str) -> Arc<[Endpoint]> {
+        self.endpoints.get(section).cloned().unwrap_or_default()
+    }
+
+    /// The name of the resource in server names.
+    pub(crate) fn sni_name(&self) -> String {
+        let destination = &*self.destination;
+        match destination.kind() {
+            BackendKind::MeshService if destination.is_local() => destination.name.to_string(),
+            BackendKind::MeshService if !destination.kri.namespace.is_empty() => {
+                format!("{}.{}", destination.kri.name, destination.kri.namespace)
+            }
+            _ => destination.kri.name.clone(),
+        }
+    }
+}
+
+impl Objects {
+    pub(crate) fn get(&self, kri: &Kri) -> Option<&Object> {
+        self.known.get(kri)
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<Kri>> {
+        self.known.keys()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stored.is_empty()
+    }
+
+    /// Those that are outside of the mesh.
+    pub(crate) fn external(&self) -> impl Iterator<Item = &Arc<Kri>> {
+        let is_external = |object: &Object| object.destination.kind() == BackendKind::MeshExternalService;
+        self.known.iter().filter(move |(_, object)| is_external(object)).map(|(kri, _)| kri)
+    }
+
+    /// Replaces a resource. Returns those for which callers see a difference.
+    pub(crate) fn set(&mut self, key: &ObjectKey, new: Option<Arc<Destination>>) -> BTreeSet<Arc<Kri>> {
+        let old = match &new {
+            Some(new) => self.stored.insert(key.clone(), new.clone()),
+            None => self.stored.remove(key),
+        };
+        if old == new {
+            return BTreeSet::new();
+        }
+        let mut concerned = BTreeSet::new();
+        if let Some(old) = &old {
+            let kri = Arc::new(old.kri.clone());
+            if let Some(keys) = self.by_kri.get_mut(&kri) {
+                keys.remove(key);
+                if keys.is_empty() {
+                    self.by_kri.remove(&kri);
+                }
+            }
+            concerned.insert(kri);
+        }
+        if let Some(new) = &new {
+            let kri = Arc::new(new.kri.clone());
+            self.by_kri.entry(kri.clone()).or_default().insert(key.clone());
+            concerned.insert(kri);
+        }
+        if key.0 == BackendKind::MeshService {
+            let served_here = new.as_ref().filter(|new| new.is_local());
+            let selector = served_here.and_then(|new| service_of(new)).map(|service| &service.selector);
+            self.membership.set_service(&key.1, selector);
+        }
+        let mut touched = BTreeSet::new();
+        for kri in concerned {
+            let before = self.known.get(&kri).map(|object| object.destination.clone());
+            if self.refresh(&kri) {
+                let after = self.known.get(&kri).map(|object| object.destination.clone());
+                let around = before.iter().chain(&after).flat_map(|each| self.standing_for(each));
+                let around: BTreeSet<Arc<Kri>> = around.collect();
+                touched.insert(kri);
+                touched.extend(around.into_iter().filter(|kri| self.refresh(kri)));
+            }
+        }
+        touched
+    }
+
+    /// Replaces what a Dataplane serves. Returns those for which callers see a difference.
+    pub(crate) fn set_proxy(&mut self, name: &Arc<str>, proxy: Option<&Arc<Proxy>>) -> BTreeSet<Arc<Kri>> {
+        let services = self.membership.set_proxy(name, proxy);
+        let mut touched = BTreeSet::new();
+        for service in services {
+            let Some(stored) = self.stored.get(&(BackendKind::MeshService, service)).cloned() else { continue };
+            let kri = Arc::new(stored.kri.clone());
+            if self.refresh(&kri) {
+                touched.insert(kri);
+                let around: BTreeSet<Arc<Kri>> = self.standing_for(&stored).collect();
+                touched.extend(around.into_iter().filter(|kri| self.refresh(kri)));
+            }
+        }
+        touched
+    }
+
+    /// The port that a route sends calls to. By labels it is the oldest resource that has them and the port.
+    pub(crate) fn find(&self, written: &PortRef, mesh: &str, zone: &str) -> Option<PortGoal> {
+        let port = |kri: &Arc<Kri>| {
+            let ports = &self.known.get(kri)?.destination.ports;
+            let port = ports.iter().find(|port| {
+                let by_section = written.section.is_empty() || port.section == written.section;
+                by_section && written.port.is_none_or(|number| port.port == number)
+            })?;
+            Some(PortGoal::new(kri, &port.section, port.port))
+        };
+        if !written.labels.is_empty() {
+            let found = self.labelled(written.kind, &written.labels);
+            let with_port = found.filter_map(|kri| Some((&self.known.get(kri)?.destination, port(kri)?)));
+            return with_port.min_by_key(|(found, _)| (found.created, &found.name)).map(|(_, port)| port);
+        }
+        let named = [zone, ""].map(|zone| self.named(written.kind, mesh, zone, &written.namespace, &written.name));
+        named.into_iter().flatten().find_map(port)
+    }
+
+    /// The ports that a Dataplane's own outbound means.
+    pub(crate) fn wanted(&self, wanted: &Wanted) -> Vec<PortGoal> {
+        let all: Vec<&Arc<Kri>> = match wanted.labels() {
+            Some(labels) => wanted.kind().into_iter().flat_map(|kind| self.labelled(kind, labels)).collect(),
+            None => self.known.keys().filter(|kri| kri.name == wanted.name()).collect(),
+        };
+        let ports = all.into_iter().filter_map(|kri| Some((kri, self.known.get(kri)?)));
+        let ports = ports.flat_map(|(kri, object)| {
+            let ports = object.destination.ports.iter();
+            let meant = ports.filter(|port| wanted.takes(&object.destination, port));
+            meant.map(|port| PortGoal::new(kri, &port.section, port.port)).collect::<Vec<_>>()
+        });
+        ports.collect()
+    }
+
+    /// Whether a route's backend could be this resource.
+    pub(crate) fn could_be(&self, written: &PortRef, kri: &Kri) -> bool {
+        let Some(object) = self.known.get(kri) else { return false };
+        let has_labels = || written.labels.iter().all(|(key, value)| object.destination.labels.get(key) == Some(value));
+        object.destination.kind() == written.kind
+            && if written.labels.is_empty() { kri.name == written.name } else { has_labels() }
+    }
+
+    /// Those that the items of a policy mean.
+    pub(crate) fn meant(&self, meant: &Meant) -> impl Iterator<Item = Arc<Kri>> {
+        let mut found: BTreeSet<Arc<Kri>> = BTreeSet::new();
+        if let Meant::Some { named, old, labels } = meant {
+            found.extend(named.iter().filter_map(|kri| self.known.get_key_value(kri)).map(|(kri, _)| kri.clone()));
+            for (name, namespace) in old {
+                let pairs = [(labels::DISPLAY_NAME, name), (labels::NAMESPACE, namespace)];
+                let wanted = pairs.map(|(key, value)| (key.to_owned(), value.clone())).into();
+                found.extend(self.labelled(BackendKind::MeshService, &wanted).cloned());
+            }
+            for (kind, wanted) in labels {
+                let kind = destination::KINDS.iter().find(|(known, _)| known.name == *kind);
+                found.extend(kind.into_iter().flat_map(|(_, kind)| self.labelled(*kind, wanted)).cloned());
+            }
+        }
+        found.into_iter()
+    }
+
+    fn named(&self, kind: BackendKind, mesh: &str, zone: &str, namespace: &str, name: &str) -> Option<&Arc<Kri>> {
+        let (known, _) = destination::KINDS.iter().find(|(_, sort)| *sort == kind)?;
+        let kri = Kri {
+            short: known.short?,
+            mesh: mesh.to_owned(),
+            zone: zone.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            section: String::new(),
+        };
+        self.known.get_key_value(&kri).map(|(kri, _)| kri)
+    }
+
+    /// Those that have all of the labels.
+    fn labelled<'a>(&'a self, kind: BackendKind, labels: &'a Labels) -> impl Iterator<Item = &'a Arc<Kri>> {
+        let shelf = |(key, value): (&String, &String)| self.by_label.get(&(kind, key.clone(), value.clone()));
+        let fewest = labels.iter().map(shelf).collect::<Option<Vec<_>>>();
+        let fewest = fewest.and_then(|shelves| shelves.into_iter().min_by_key(|shelf| shelf.len()));
+        let has_all = move |kri: &&Arc<Kri>| {
+            let own = &self.known[*kri].destination.labels;
+            labels.iter().all(|(key, value)| own.get(key) == Some(value))
+        };
+        fewest.into_iter().flatten().filter(has_all)
+    }
+
+    /// The MeshMultiZoneServices that ask for the labels of a MeshService.
+    fn standing_for<'a>(&'a self, service: &'a Destination) -> impl Iterator<Item = Arc<Kri>> + 'a {
+        let is_service = service.kind() == BackendKind::MeshService;
+        let labels = service.labels.iter().filter(move |_| is_service);
+        labels.filter_map(|(key, value)| self.waiting.get(&(key.clone(), value.clone()))).flatten().cloned()
+    }
+
+    /// Whether callers see a difference.
+    fn refresh(&mut self, kri: &Arc<Kri>) -> bool {
+        let stored = self.by_kri.get(kri).and_then(BTreeSet::first).and_then(|key| self.stored.get(key)).cloned();
+        let old = self.known.remove(kri);
+        let new = stored.map(|destination| self.seen(destination));
+        let same = match (&old, &new) {
+            (Some(old), Some(new)) => {
+                // What has equal parts may still be another allocation.
+                (old.destination == new.destination || same_to_callers(&old.destination, &new.destination))
+                    && old.identities == new.identities
+                    && old.endpoints == new.endpoints
+            }
+            (None, None) => true,
+            _ => false,
+        };
+        if let Some(old) = &old {
+            self.unshelve(kri, &old.destination);
+        }
+        if let Some(new) = new {
+            self.shelve(kri, &new.destination);
+            self.known.insert(kri.clone(), new);
+        }
+        !same
+    }
+
+    fn seen(&self, destination: Arc<Destination>) -> Object {
+        let sections = destination.ports.iter();
+        let sections = sections.map(|port| PortSection { port: port.port, section: port.section.clone() });
+        let (kind, _) =
+            destination::KINDS.iter().find(|(_, kind)| *kind == destination.kind()).expect("all kinds are there");
+        let resource = Resource {
+            kind,
+            mesh: destination.kri.mesh.as_str().into(),
+            name: destination.name.clone(),
+            labels: destination.labels.clone(),
+            ports: sections.collect(),
+        };
+        let (identities, endpoints) = match &destination.behind {
+            Behind::Service(service) => self.served(&destination, service),
+            Behind::MultiZone(_) => self.stood_for(&destination),
+            Behind::External(_) => <_>::default(),
+        };
+        let identities = identities.into_iter().collect();
+        Object { destination, resource: Arc::new(resource), identities, endpoints }
+    }
+
+    /// Who answers for a MeshService. Those of other zones are reached through what these zones have for it.
+    fn served(&self, destination: &Destination, service: &Service) -> Seen {
+        let mesh = &destination.kri.mesh;
+        let written = service.identities.iter().filter_map(|identity| uri(mesh, identity));
+        let mut identities: BTreeSet<String> = written.collect();
+        let mut endpoints: BTreeMap<String, Vec<Endpoint>> = BTreeMap::new();
+        for proxy in self.membership.members(&destination.name) {
+            // What is written follows a moment later; nobody should be refused meanwhile.
+            identities.extend(known_by(mesh, proxy));
+            let Some(networking) = &proxy.dataplane.networking else { continue };
+            for inbound in networking.inbound.iter().filter(|inbound| is_served(inbound) && inbound.is_ready()) {
+                let ports = service.ports.iter().zip(&destination.ports);
+                for (_, port) in ports.filter(|(port, _)| leads_to(port, inbound)) {
+                    endpoints.entry(port.section.clone()).or_default().extend(endpoint(networking, inbound));
+                }
+            }
+        }
+        (identities, endpoints.into_iter().map(|(section, list)| (section, sorted(list))).collect())
+    }
+
+    /// All that the MeshServices behind it have, port by port of the same number.
+    fn stood_for(&self, destination: &Destination) -> Seen {
+        let mut identities = BTreeSet::new();
+        let mut endpoints: BTreeMap<String, Vec<Endpoint>> = BTreeMap::new();
+        for object in self.behind(destination) {
+            identities.extend(object.identities.iter().cloned());
+            for port in &destination.ports {
+                let same = object.destination.ports.iter().find(|own| own.port == port.port);
+                let list = same.map(|own| object.endpoints(&own.section));
+                endpoints
+                    .entry(port.section.clone())
+                    .or_default()
+                    .extend(list.iter().flat_map(|list| list.iter().cloned()));
+            }
+        }
+        (identities, endpoints.into_iter().map(|(section, list)| (section, sorted(list))).collect())
+    }
+
+    /// The MeshServices that a MeshMultiZoneService stands for now: what is elsewhere and has nobody healthy is left out.
+    fn behind<'a>(&'a self, destination: &'a Destination) -> impl Iterator<Item = &'a Object> {
+        let wanted = match &destination.behind {
+            Behind::MultiZone(spec) => spec.selector.mesh_service.match_labels.as_ref(),
+            Behind::Service(_) | Behind::External(_) => None,
+        };
+        let found = wanted.into_iter().flat_map(|wanted| self.labelled(BackendKind::MeshService, wanted));
+        found.filter_map(|kri| self.known.get(kri)).filter(|object| {
+            let available = service_of(&object.destination).is_some_and(|service| service.available);
+            object.destination.is_local() || available
+        })
+    }
+
+    fn shelve(&mut self, kri: &Arc<Kri>, destination: &Destination) {
+        for (key, value) in &*destination.labels {
+            let shelf = (destination.kind(), key.clone(), value.clone());
+            self.by_label.entry(shelf).or_default().insert(kri.clone());
+        }
+        if let Some(anchor) = anchor(destination) {
+            self.waiting.entry(anchor).or_default().insert(kri.clone());
+        }
+    }
+
+    fn unshelve(&mut self, kri: &Arc<Kri>, destination: &Destination) {
+        for (key, value) in &*destination.labels {
+            leave(&mut self.by_label, &(destination.kind(), key.clone(), value.clone()), kri);
+        }
+        if let Some(anchor) = anchor(destination) {
+            leave(&mut self.waiting, &anchor, kri);
+        }
+    }
+}
+
+/// What those who answer are known by, and who they are, by section.
+type Seen = (BTreeSet<String>, BTreeMap<String, Arc<[Endpoint]>>);
+
+fn leave<K: Ord>(map: &mut BTreeMap<K, BTreeSet<Arc<Kri>>>, key: &K, kri: &Arc<Kri>) {
+    if let Some(kris) = map.get_mut(key) {
+        kris.remove(kri);
+        if kris.is_empty() {
+            map.remove(key);
+        }
+    }
+}
+
+/// What the control plane writes of its own accord, and callers do not see: a MeshService's state, and its identities as
+/// far as its proxies tell them.
+fn same_to_callers(old: &Destination, new: &Destination) -> bool {
+    let (Behind::Service(was), Behind::Service(is)) = (&old.behind, &new.behind) else { return false };
+    let known = Service { identities: was.identities.clone(), available: was.available, ..(**is).clone() };
+    let elsewhere = !new.is_local() && was.available != is.available;
+    !elsewhere && *old == Destination { behind: Behind::Service(Arc::new(known)), ..new.clone() }
+}
+
+fn service_of(destination: &Destination) -> Option<&Service> {
+    match &destination.behind {
+        Behind::Service(service) => Some(service),
+        Behind::External(_) | Behind::MultiZone(_) => None,
+    }
+}
+
+/// The label without which a MeshMultiZoneService stands for nothing.
+fn anchor(destination: &Destination) -> Option<(String, String)> {
+    let Behind::MultiZone(spec) = &destination.behind else { return None };
+    let labels = spec.selector.mesh_service.match_labels.as_ref()?;
+    labels.first_key_value().map(|(key, value)| (key.clone(), value.clone()))
+}
+
+fn uri(mesh: &str, identity: &Identity) -> Option<String> {
+    match identity.identity_type.as_ref()?.known()? {
+        IdentityType::ServiceTag => Some(names::service_identity(mesh, &identity.value)),
+        IdentityType::SpiffeId => Some(identity.value.clone()),
+    }
+}
+
+/// The identities that the mesh gives a proxy.
+fn known_by(mesh: &str, proxy: &Proxy) -> Vec<String> {
+    let services: BTreeSet<&String> = proxy.dataplane.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).collect();
+    let workload = proxy.labels.get(labels::WORKLOAD).filter(|_| services.is_empty());
+    services.into_iter().chain(workload).map(|name| names::service_identity(mesh, name)).collect()
+}
+
+/// Whether an inbound answers for a port: by its own port, or by its name.
+fn leads_to(port: &Port, inbound: &Inbound) -> bool {
+    match &port.target_port {
+        Some(IntOrString::Int(number)) => *number == i64::from(inbound.port),
+        Some(IntOrString::Text(name)) => !name.is_empty() && *name == inbound.name,
+        None => false,
+    }
+}
+
+/// `None` where the address is a name: Envoy takes addresses only, and would refuse all endpoints.
+fn endpoint(networking: &Networking, inbound: &Inbound) -> Option<Endpoint> {
+    let address = match networking.advertised_address.as_str() {
+        "" => inbound.address_or(&networking.address),
+        advertised => advertised,
+    };
+    address.parse::<IpAddr>().ok()?;
+    let mut tags = inbound.tags.clone();
+    tags.remove(tags::SERVICE);
+    Some(Endpoint {
+        zone: tags.get(tags::ZONE).map(String::as_str).unwrap_or_default().into(),
+        address: address.into(),
+        port: inbound.port,
+        weight: 1,
+        tags: Arc::new(tags),
+        ..Endpoint::default()
+    })
+}
+
+/// Two Dataplanes for one address are one endpoint: Envoy refuses it twice.
+fn sorted(mut endpoints: Vec<Endpoint>) -> Arc<[Endpoint]> {
+    endpoints.sort();
+    endpoints.dedup_by(|a, b| a.address == b.address && a.port == b.port);
+    endpoints.into()
+}

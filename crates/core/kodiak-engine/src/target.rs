@@ -1,0 +1,166 @@
+//! What is called: by `kuma.io/service`, or as a resource of the mesh.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use kodiak_model::{Kri, TargetKind, TargetRef, tags};
+use kodiak_rules::{
+    Policy,
+    outbound::{Meant, meant_by},
+};
+use kodiak_xds::{
+    input::Tags,
+    names::{self, Naming},
+};
+
+use crate::objects::Objects;
+
+/// Something that is called, as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Target {
+    /// All that have this `kuma.io/service`.
+    Service(Arc<str>),
+    /// A MeshService, MeshExternalService or MeshMultiZoneService.
+    Object(Arc<Kri>),
+}
+
+impl Target {
+    pub(crate) fn service(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Service(name) => Some(name),
+            Self::Object(_) => None,
+        }
+    }
+
+    pub(crate) fn object(&self) -> Option<&Arc<Kri>> {
+        match self {
+            Self::Service(_) => None,
+            Self::Object(kri) => Some(kri),
+        }
+    }
+}
+
+/// What a cluster leads to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Goal {
+    /// The tags, `kuma.io/service` among them.
+    Service(Arc<Tags>),
+    Port(Arc<PortGoal>),
+}
+
+/// A port of a resource.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PortGoal {
+    pub(crate) object: Arc<Kri>,
+    /// The same, with the section.
+    pub(crate) kri: Arc<Kri>,
+    pub(crate) number: u32,
+}
+
+impl PortGoal {
+    pub(crate) fn new(object: &Arc<Kri>, section: &str, number: u32) -> Self {
+        let kri = Kri { section: section.to_owned(), ..(**object).clone() };
+        Self { object: object.clone(), kri: Arc::new(kri), number }
+    }
+
+    pub(crate) fn cluster(&self, naming: Naming) -> Arc<str> {
+        names::port_cluster(naming, &self.kri, self.number).into()
+    }
+}
+
+impl Goal {
+    pub(crate) fn cluster(&self, naming: Naming) -> Arc<str> {
+        match self {
+            Self::Service(tags) => names::service_cluster(tags).into(),
+            Self::Port(port) => port.cluster(naming),
+        }
+    }
+
+    pub(crate) fn target(&self) -> Target {
+        match self {
+            Self::Service(tags) => Target::Service(service(tags)),
+            Self::Port(port) => Target::Object(port.object.clone()),
+        }
+    }
+}
+
+pub(crate) fn service(tags: &Tags) -> Arc<str> {
+    tags.get(tags::SERVICE).map_or("", String::as_str).into()
+}
+
+/// Which destinations to look at again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Targets {
+    All,
+    Some(BTreeSet<Target>),
+}
+
+impl Default for Targets {
+    fn default() -> Self {
+        Self::Some(BTreeSet::new())
+    }
+}
+
+impl Targets {
+    /// What a policy is about.
+    pub(crate) fn of(policy: &Policy, objects: &Objects) -> Self {
+        let top = policy.body.target.as_ref().and_then(TargetRef::known_kind);
+        if top == Some(TargetKind::MeshHTTPRoute) {
+            return Self::All;
+        }
+        let named = policy.body.to.iter().map(|item| match item.target.known_kind() {
+            Some(TargetKind::MeshService | TargetKind::MeshServiceSubset) => Some(item.target.name.as_deref()),
+            Some(TargetKind::MeshExternalService | TargetKind::MeshMultiZoneService) => Some(None),
+            _ => None,
+        });
+        let Some(named) = named.collect::<Option<Vec<_>>>() else { return Self::All };
+        let mut targets: BTreeSet<Target> =
+            named.into_iter().flatten().map(|name| Target::Service(name.into())).collect();
+        match meant_by(policy) {
+            Meant::All => return Self::All,
+            meant @ Meant::Some { .. } => targets.extend(objects.meant(&meant).map(Target::Object)),
+        }
+        Self::Some(targets)
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (Self::Some(own), Self::Some(more)) => own.extend(more),
+            (Self::All, _) => (),
+            (own, Self::All) => *own = Self::All,
+        }
+    }
+
+    pub(crate) fn touched(&self) -> Touched<'_> {
+        match self {
+            Self::All => Touched::All,
+            Self::Some(targets) => Touched::Some(targets),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Some(targets) if targets.is_empty())
+    }
+}
+
+/// The same, for those who only look.
+#[derive(Clone, Copy)]
+pub(crate) enum Touched<'a> {
+    All,
+    Some(&'a BTreeSet<Target>),
+}
+
+impl Touched<'_> {
+    pub(crate) fn has_service(self, service: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(targets) => targets.contains(&Target::Service(service.into())),
+        }
+    }
+
+    pub(crate) fn has_objects(self) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(targets) => targets.iter().any(|target| target.object().is_some()),
+        }
+    }
+}

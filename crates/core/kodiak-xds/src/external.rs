@@ -1,0 +1,69 @@
+//! Destinations outside of the mesh (MeshExternalService), called without a proxy in between.
+
+mod context;
+#[cfg(test)]
+mod tests;
+mod wanted;
+
+use std::collections::BTreeMap;
+
+use kodiak_envoy::envoy::config::cluster::v3::Cluster;
+use kodiak_envoy::envoy::config::cluster::v3::cluster::{DiscoveryType, DnsLookupFamily};
+use kodiak_envoy::envoy::config::core::v3::Locality;
+use kodiak_envoy::envoy::config::endpoint::v3::{ClusterLoadAssignment, LbEndpoint, LocalityLbEndpoints};
+use kodiak_model::address::is_ip;
+
+use crate::input::{ExternalCluster, ExternalEndpoint};
+use crate::{address, clusters, outbound, tls};
+
+pub use wanted::tls;
+
+/// Its endpoints are inside: nobody but the user knows them.
+pub fn cluster(external: &ExternalCluster) -> Cluster {
+    let discovery = discovery(&external.endpoints);
+    let ipv4_only = discovery == DiscoveryType::StrictDns && !external.ipv6;
+    let lookup = if ipv4_only { DnsLookupFamily::V4Only } else { DnsLookupFamily::Auto };
+    let cluster = Cluster {
+        dns_lookup_family: lookup.into(),
+        load_assignment: Some(assignment(&external.name, &external.endpoints)),
+        transport_socket: external.tls.as_ref().map(|wanted| tls::socket(&context::upstream(wanted))),
+        ..clusters::cluster(&external.name, discovery)
+    };
+    outbound::finish(cluster, external.upstream, &external.confs)
+}
+
+/// Where one name must be looked up, addresses among them are "looked up" too.
+fn discovery(endpoints: &[ExternalEndpoint]) -> DiscoveryType {
+    if endpoints.iter().all(|endpoint| is_ip(&endpoint.address)) {
+        DiscoveryType::Static
+    } else {
+        DiscoveryType::StrictDns
+    }
+}
+
+fn assignment(cluster: &str, endpoints: &[ExternalEndpoint]) -> ClusterLoadAssignment {
+    let mut groups: BTreeMap<u32, Vec<LbEndpoint>> = BTreeMap::new();
+    for endpoint in endpoints {
+        groups.entry(endpoint.priority).or_default().push(lb_endpoint(endpoint));
+    }
+    let named = groups.keys().any(|priority| *priority != 0);
+    let group = |(priority, lb_endpoints)| LocalityLbEndpoints {
+        locality: named.then(|| Locality { sub_zone: format!("priority-{priority}"), ..Locality::default() }),
+        priority,
+        lb_endpoints,
+        ..LocalityLbEndpoints::default()
+    };
+    ClusterLoadAssignment {
+        cluster_name: cluster.to_owned(),
+        endpoints: groups.into_iter().map(group).collect(),
+        ..ClusterLoadAssignment::default()
+    }
+}
+
+fn lb_endpoint(endpoint: &ExternalEndpoint) -> LbEndpoint {
+    LbEndpoint {
+        host_identifier: Some(clusters::endpoint(address::tcp(&endpoint.address, endpoint.port))),
+        load_balancing_weight: Some(1),
+        ..LbEndpoint::default()
+    }
+}

@@ -1,0 +1,86 @@
+//! TLS with what is no proxy of the mesh, as Envoy reads it.
+
+use kodiak_envoy::envoy::config::core::v3::{DataSource, data_source};
+use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
+use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
+use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::tls_parameters::TlsProtocol;
+use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
+    CertificateValidationContext, CommonTlsContext, SubjectAltNameMatcher, TlsCertificate, TlsParameters,
+    UpstreamTlsContext,
+};
+use kodiak_envoy::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
+use kodiak_model::tls::TlsVersion;
+
+use crate::input::{ExternalAuthority, ExternalName, ExternalTls};
+use crate::tls;
+
+/// The oldest and the newest that it speaks as a client where nothing is said.
+const ENVOY_VERSION: TlsVersion = TlsVersion::Tls12;
+
+pub(super) fn upstream(wanted: &ExternalTls) -> UpstreamTlsContext {
+    let ExternalTls { versions, allow_renegotiation, sni, names, authority, client } = wanted;
+    let client = client.as_ref().map(|(certificate, key)| TlsCertificate {
+        certificate_chain: Some(tls::inline(certificate)),
+        private_key: Some(tls::inline(key)),
+        ..TlsCertificate::default()
+    });
+    UpstreamTlsContext {
+        sni: sni.clone().unwrap_or_default(),
+        allow_renegotiation: *allow_renegotiation,
+        common_tls_context: Some(CommonTlsContext {
+            tls_params: parameters(*versions),
+            tls_certificates: client.into_iter().collect(),
+            validation_context_type: validation(authority, names).map(ValidationContextType::ValidationContext),
+            ..CommonTlsContext::default()
+        }),
+        ..UpstreamTlsContext::default()
+    }
+}
+
+/// Envoy's own versions as a client are TLS 1.2 and nothing else: a bound on one side of it must move the other too, or
+/// no version is left.
+fn parameters((oldest, newest): (Option<TlsVersion>, Option<TlsVersion>)) -> Option<TlsParameters> {
+    let either = oldest.is_some() || newest.is_some();
+    either.then(|| TlsParameters {
+        tls_minimum_protocol_version: protocol(oldest.or(newest.filter(|version| *version < ENVOY_VERSION))).into(),
+        tls_maximum_protocol_version: protocol(newest.or(oldest.filter(|version| *version > ENVOY_VERSION))).into(),
+        ..TlsParameters::default()
+    })
+}
+
+fn protocol(version: Option<TlsVersion>) -> TlsProtocol {
+    match version {
+        None | Some(TlsVersion::Auto) => TlsProtocol::TlsAuto,
+        Some(TlsVersion::Tls10) => TlsProtocol::TlSv10,
+        Some(TlsVersion::Tls11) => TlsProtocol::TlSv11,
+        Some(TlsVersion::Tls12) => TlsProtocol::TlSv12,
+        Some(TlsVersion::Tls13) => TlsProtocol::TlSv13,
+    }
+}
+
+/// Envoy takes no names without an authority: anybody can write a name into a certificate.
+fn validation(authority: &ExternalAuthority, names: &[ExternalName]) -> Option<CertificateValidationContext> {
+    let trusted = match authority {
+        ExternalAuthority::Anybody => return None,
+        ExternalAuthority::Given(certificates) => tls::inline(certificates),
+        ExternalAuthority::System(path) => file(path),
+    };
+    Some(CertificateValidationContext {
+        trusted_ca: Some(trusted),
+        match_typed_subject_alt_names: names.iter().flat_map(either_type).collect(),
+        ..CertificateValidationContext::default()
+    })
+}
+
+/// A certificate may be made for a name or for an address, and users do not say which.
+fn either_type(name: &ExternalName) -> [SubjectAltNameMatcher; 2] {
+    let pattern = match name {
+        ExternalName::Exact(name) => MatchPattern::Exact(name.clone()),
+        ExternalName::Prefix(prefix) => MatchPattern::Prefix(prefix.clone()),
+    };
+    [tls::san(SanType::Dns, pattern.clone()), tls::san(SanType::IpAddress, pattern)]
+}
+
+fn file(path: &str) -> DataSource {
+    DataSource { specifier: Some(data_source::Specifier::Filename(path.to_owned())), ..DataSource::default() }
+}
