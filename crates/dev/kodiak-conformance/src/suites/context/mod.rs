@@ -20,7 +20,7 @@ use crate::{
 use watched::{Addresses, Sets, Watched, is_remade};
 
 /// Kinds on which no proxy depends yet.
-const LATER: [&str; 3] = ["MeshGateway", "ZoneEgress", "ZoneIngress"];
+const LATER: [&str; 2] = ["MeshGateway", "ZoneIngress"];
 /// A kind of the control plane alone.
 const CONFIG: &str = "Config";
 

@@ -11,6 +11,7 @@ use axum::{Router, http::Method};
 use kodiak_kinds::{in_force, kinds};
 use kodiak_model::{Place, Scope, yaml};
 use kodiak_store::{Backend, Store, StoreConfig};
+use kodiak_xds::names::Naming;
 use serde_json::{Value, json};
 
 use crate::{
@@ -59,7 +60,8 @@ async fn run_async(case: &Case) -> anyhow::Result<Outcome> {
 /// A control plane that has been running for a while.
 async fn mesh() -> anyhow::Result<Router> {
     let store = Store::open(StoreConfig::new(Backend::Memory)).await?;
-    let engine = kodiak_engine::Settings { zone: ZONE.into(), ..kodiak_engine::Settings::default() };
+    let settings = kodiak_engine::Settings::default();
+    let engine = kodiak_engine::Settings { zone: ZONE.into(), naming: Naming::Kuma, ..settings };
     let router = feed::router(store.clone(), Place::Zone { name: ZONE.to_owned() }, engine);
     for document in documents(BROUGHT)? {
         put(&router, &document).await?;
