@@ -23,7 +23,7 @@ use kodiak_views::destination::{self, Destination, Stored};
 const IN_MESH: [&str; 2] = ["Dataplane", "Config"];
 
 /// `None` for what no proxy depends on. Without a record it is gone.
-pub(crate) fn of(key: &ResourceKey, record: Option<&Record>) -> Option<Change> {
+pub fn of(key: &ResourceKey, record: Option<&Record>) -> Option<Change> {
     let (mesh, name) = (key.mesh.clone(), key.name.clone());
     Some(match &*key.kind {
         "Mesh" => Change::Mesh { name, mesh: record.and_then(spec_of::<Mesh>).map(Arc::new) },

@@ -6,7 +6,7 @@
 mod addresses;
 mod admin;
 mod certificate;
-mod changes;
+pub mod changes;
 pub mod config;
 mod defaults;
 mod diagnostics;

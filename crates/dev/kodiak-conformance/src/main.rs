@@ -119,6 +119,8 @@ fn run_case(suite: &str, case: &Case) -> Outcome {
         Some(kind) => suites::validate::run(kind, case),
         None if suite == "api" => suites::api::run(case),
         None if ["rules", "rules-inbound", "rules-outbound"].contains(&suite) => suites::rules::run(case),
+        None if suite == "context-hash" => suites::context::run(case),
+        None if suite == "envoyconfig" => suites::envoyconfig::run(case),
         None if suite == "matchers" => suites::matchers::run(case),
         None => Ok(Outcome::Skipped(format!("the suite {suite} is not fed yet"))),
     };

@@ -1,27 +1,19 @@
 //! `api`: resources loaded into the store, requests from the first comment lines, JSON answers out.
 
-use std::{net::SocketAddr, path::Path, sync::Arc};
+use std::path::Path;
 
 use anyhow::Context as _;
-use axum::{
-    body::{Body, to_bytes},
-    http::{Method, Request, header},
-};
-use kodiak_api::{Api, ApiConfig, Connection, Info, Metrics};
-use kodiak_catalog::{Catalog, Settings, owner_of};
-use kodiak_cp::Offline;
+use axum::http::Method;
 use kodiak_kinds::kinds;
-use kodiak_model::{Place, Problems, ResourceKey, check, policy};
-use kodiak_store::{Backend, Expect, Store, StoreConfig, Transaction, Write};
+use kodiak_model::{Place, policy};
+use kodiak_store::{Backend, Store, StoreConfig};
 use serde_json::Value;
-use tower::ServiceExt as _;
 
 use crate::{
     case::{Case, Outcome, compare},
-    deviations, lenient,
+    deviations,
+    suites::feed::{self, ADDRESS},
 };
-
-const ADDRESS: &str = "127.0.0.1:5681";
 
 pub(crate) fn run(case: &Case) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -33,19 +25,16 @@ async fn run_async(case: &Case) -> anyhow::Result<Outcome> {
     let actions = actions(&text)?;
     let place = if in_folder(case, "global") { Place::Global } else { Place::Zone { name: "default".to_owned() } };
     let store = Store::open(StoreConfig::new(Backend::Memory)).await?;
-    if let Some(reason) = load(&store, &text).await? {
+    if let Some(reason) = feed::load(&store, &text).await? {
         return Ok(Outcome::Skipped(reason));
     }
     let policies = policies(&store);
     let zone = kodiak_engine::Settings { zone: "default".into(), ..kodiak_engine::Settings::default() };
-    let proxies = Arc::new(Offline::new(store.clone(), zone));
-    let catalog = Catalog::new(store, Settings { place, unsafe_delete: false });
-    let api = Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new(), proxies);
-    let router = kodiak_api::router(&api);
+    let router = feed::router(store, place, zone);
     for (n, action) in actions.iter().enumerate() {
         let suffix = if actions.len() > 1 { format!("_{n:02}") } else { String::new() };
         let body = case.beside(&format!("{suffix}.request.json")).unwrap_or_default();
-        let (status, answer) = send(&router, action, body).await?;
+        let (status, answer) = feed::send(&router, action.method.clone(), &action.path, body).await?;
         if answer.starts_with("404: Page Not Found") || answer.starts_with("405: Method Not Allowed") {
             return Ok(Outcome::Skipped(format!("{} {} is not served yet", action.method, action.path)));
         }
@@ -91,39 +80,6 @@ fn actions(text: &str) -> anyhow::Result<Vec<Action>> {
     Ok(actions)
 }
 
-/// Puts the documents into the store as they are: their specs checked, with the labels they have and no others.
-async fn load(store: &Store, text: &str) -> anyhow::Result<Option<String>> {
-    let documents = match lenient::parse(text) {
-        Ok(documents) => documents,
-        Err(error) => return Ok(Some(format!("the input is not YAML that we take: {error}"))),
-    };
-    let mut loaded = Vec::new();
-    for document in documents {
-        let draft = kodiak_kinds::draft(document.value).map_err(|problems| anyhow::anyhow!("{problems}"))?;
-        let Some(kind) = kinds().by_name(&draft.kind) else {
-            return Ok(Some(format!("there is no kind {}", draft.kind)));
-        };
-        let mut problems = Problems::default();
-        let found = check::spec(kind, draft.clone(), &mut problems);
-        let spec = found.with_context(|| format!("{} {}: {problems}", draft.kind, draft.name))?.json().to_owned();
-        loaded.push((kind, draft, spec));
-    }
-    // Meshes first: the others are theirs.
-    loaded.sort_by_key(|(kind, ..)| kind.name != "Mesh");
-    for (kind, draft, spec) in loaded {
-        let mesh = draft.mesh.unwrap_or_default();
-        let key = ResourceKey::in_mesh(kind.name, &mesh, &draft.name);
-        let owner = owner_of(kind, &mesh, &draft.name).filter(|owner| store.get(owner).is_some());
-        let mut writes =
-            vec![Write::Put { key: key.clone(), spec: spec.into(), labels: draft.labels, owner, expect: Expect::Any }];
-        if let Some(status) = draft.status.and_then(kind.language.canonical_status) {
-            writes.push(Write::PutStatus { key, status: status.into(), expect: Expect::Any });
-        }
-        store.commit(Transaction(writes)).await?;
-    }
-    Ok(None)
-}
-
 /// All policies of the case.
 fn policies(store: &Store) -> Vec<policy::Body> {
     let snapshot = store.snapshot();
@@ -132,24 +88,10 @@ fn policies(store: &Store) -> Vec<policy::Body> {
     specs.filter_map(|(facts, spec)| policy::Body::read(&facts, &serde_json::from_str(spec).ok()?).ok()).collect()
 }
 
-async fn send(router: &axum::Router, action: &Action, body: String) -> anyhow::Result<(u16, String)> {
-    let mut request = Request::builder()
-        .method(action.method.clone())
-        .uri(action.path.replace('[', "%5B").replace(']', "%5D"))
-        .header(header::HOST, ADDRESS)
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Body::from(body))?;
-    request.extensions_mut().insert(Connection { peer: SocketAddr::from(([127, 0, 0, 1], 1)), tls: false });
-    let response = router.clone().oneshot(request).await?;
-    let status = response.status().as_u16();
-    let bytes = to_bytes(response.into_body(), usize::MAX).await?;
-    Ok((status, String::from_utf8(bytes.to_vec())?))
-}
-
 fn compare_answers(expected: Option<Value>, found: Option<Value>, policies: &[policy::Body]) -> Outcome {
     let (mut expected, mut found) = (expected.unwrap_or_default(), found.unwrap_or_default());
     deviations::with_unknown_fields(&mut expected, &found);
-    deviations::with_sections_in_rules(&mut expected, policies);
+    deviations::names::with_sections_in_rules(&mut expected, policies);
     normalize(&mut expected);
     normalize(&mut found);
     compare(&expected, &found)

@@ -1,6 +1,9 @@
 //! How the cases of each suite are fed.
 
 pub(crate) mod api;
+pub(crate) mod context;
+pub(crate) mod envoyconfig;
+mod feed;
 pub(crate) mod matchers;
 mod printed;
 pub(crate) mod rules;

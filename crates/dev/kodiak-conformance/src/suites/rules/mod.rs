@@ -61,7 +61,7 @@ fn against(case: &Case, ending: &str, found: Value, policies: &[Arc<Policy>]) ->
         Some(text) => yaml::parse(&text)?.into_iter().next().map(|document| document.value).unwrap_or_default(),
         None => json!({}),
     };
-    deviations::with_seeds_about_names(&mut expected, policies);
+    deviations::names::with_seeds_about_names(&mut expected, policies);
     Ok(compare(&show::sorted(expected), &show::sorted(found)))
 }
 

@@ -1,4 +1,4 @@
-//! What we answer differently on purpose, each as a rule over the expected answer.
+//! What is about the names and sections of destinations.
 
 use std::sync::Arc;
 
@@ -10,54 +10,7 @@ use kodiak_model::{
 use kodiak_rules::Policy;
 use serde_json::{Value, json};
 
-struct Deviation {
-    name: &'static str,
-    because: &'static str,
-}
-
-const UNKNOWN_FIELDS: Deviation = Deviation {
-    name: "unknown-fields-are-reported",
-    because: "nothing is dropped in silence: a field that nothing reads is accepted, and named in `warnings`",
-};
-
-const OLD_NAMES: Deviation = Deviation {
-    name: "old-names-are-not-for-all",
-    because: "seed 004: through `name_namespace_svc_port`, a MeshService is not reached by routes, and by \
-              MeshLoadBalancingStrategy only with `localityAwareness.localZone`",
-};
-
-const SECTIONS: Deviation = Deviation {
-    name: "section-means-the-resource",
-    because: "seed 004: an item with `sectionName` is about the MeshService only, never about `kuma.io/service`",
-};
-
-const ALL: &[&Deviation] = &[&UNKNOWN_FIELDS, &OLD_NAMES, &SECTIONS];
-
-pub(crate) fn list() {
-    for Deviation { name, because } in ALL {
-        println!("{name}: {because}");
-    }
-}
-
-/// [`UNKNOWN_FIELDS`]: the expected answer of a write gains the warnings about unknown fields.
-pub(crate) fn with_unknown_fields(expected: &mut Value, found: &Value) {
-    let warnings = found.get("warnings").and_then(Value::as_array);
-    let unknown: Vec<Value> = warnings
-        .into_iter()
-        .flatten()
-        .filter(|warning| warning.as_str().is_some_and(|text| text.starts_with("unknown field ")))
-        .cloned()
-        .collect();
-    let Some(body) = expected.as_object_mut().filter(|body| !unknown.is_empty() && !body.contains_key("status")) else {
-        return;
-    };
-    let all = body.entry("warnings").or_insert_with(|| Value::Array(Vec::new()));
-    if let Some(all) = all.as_array_mut() {
-        all.splice(0..0, unknown);
-    }
-}
-
-/// [`OLD_NAMES`] and [`SECTIONS`], in expected rules for destinations.
+/// [`super::OLD_NAMES`] and [`super::SECTIONS`], in expected rules for destinations.
 pub(crate) fn with_seeds_about_names(expected: &mut Value, policies: &[Arc<Policy>]) {
     if let Some(Value::Array(rules)) = expected.get_mut("Rules") {
         rules.retain(|rule| !is_only_of_sections(rule, policies));
@@ -120,7 +73,7 @@ fn has_section(target: &TargetRef) -> bool {
     target.section_name.as_deref().is_some_and(|section| !section.is_empty())
 }
 
-/// [`SECTIONS`], in the expected answer of `_rules`.
+/// [`super::SECTIONS`], in the expected answer of `_rules`.
 pub(crate) fn with_sections_in_rules(expected: &mut Value, policies: &[Body]) {
     for of_kind in expected.get_mut("rules").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(Value::Array(rules)) = of_kind.get_mut("toRules") {

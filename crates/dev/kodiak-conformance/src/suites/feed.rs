@@ -1,0 +1,79 @@
+//! What several suites do: documents into a store, and requests to the handlers that serve users.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::Context as _;
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::{Method, Request, header},
+};
+use kodiak_api::{Api, ApiConfig, Connection, Info, Metrics};
+use kodiak_catalog::{Catalog, Settings, owner_of};
+use kodiak_cp::Offline;
+use kodiak_kinds::kinds;
+use kodiak_model::{Place, Problems, ResourceKey, Scope, check};
+use kodiak_store::{Expect, Store, Transaction, Write};
+use tower::ServiceExt as _;
+
+use crate::lenient;
+
+/// Where the API is, as answers name it.
+pub(crate) const ADDRESS: &str = "127.0.0.1:5681";
+
+/// Puts the documents into the store as they are: their specs checked, with the labels they have and no others. Or why
+/// they cannot be read yet.
+pub(crate) async fn load(store: &Store, text: &str) -> anyhow::Result<Option<String>> {
+    let documents = match lenient::parse(text) {
+        Ok(documents) => documents,
+        Err(error) => return Ok(Some(format!("the input is not YAML that we take: {error}"))),
+    };
+    let mut loaded = Vec::new();
+    for document in documents {
+        let draft = kodiak_kinds::draft(document.value).map_err(|problems| anyhow::anyhow!("{problems}"))?;
+        let Some(kind) = kinds().by_name(&draft.kind) else {
+            return Ok(Some(format!("there is no kind {}", draft.kind)));
+        };
+        let mut problems = Problems::default();
+        let found = check::spec(kind, draft.clone(), &mut problems);
+        let spec = found.with_context(|| format!("{} {}: {problems}", draft.kind, draft.name))?.json().to_owned();
+        loaded.push((kind, draft, spec));
+    }
+    // Meshes first: the others are theirs.
+    loaded.sort_by_key(|(kind, ..)| kind.name != "Mesh");
+    for (kind, draft, spec) in loaded {
+        let mesh = draft.mesh.filter(|_| kind.scope == Scope::Mesh).unwrap_or_default();
+        let key = ResourceKey::in_mesh(kind.name, &mesh, &draft.name);
+        let owner = owner_of(kind, &mesh, &draft.name).filter(|owner| store.get(owner).is_some());
+        let mut writes =
+            vec![Write::Put { key: key.clone(), spec: spec.into(), labels: draft.labels, owner, expect: Expect::Any }];
+        if let Some(status) = draft.status.and_then(kind.language.canonical_status) {
+            writes.push(Write::PutStatus { key, status: status.into(), expect: Expect::Any });
+        }
+        store.commit(Transaction(writes)).await?;
+    }
+    Ok(None)
+}
+
+/// The API of a control plane beside which no proxies are connected.
+pub(crate) fn router(store: Store, place: Place, engine: kodiak_engine::Settings) -> Router {
+    let proxies = Arc::new(Offline::new(store.clone(), engine));
+    let catalog = Catalog::new(store, Settings { place, unsafe_delete: false });
+    let api = Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new(), proxies);
+    kodiak_api::router(&api)
+}
+
+/// The status and the text of the answer, to somebody on the machine of the control plane.
+pub(crate) async fn send(router: &Router, method: Method, path: &str, body: String) -> anyhow::Result<(u16, String)> {
+    let mut request = Request::builder()
+        .method(method)
+        .uri(path.replace('[', "%5B").replace(']', "%5D"))
+        .header(header::HOST, ADDRESS)
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Body::from(body))?;
+    request.extensions_mut().insert(Connection { peer: SocketAddr::from(([127, 0, 0, 1], 1)), tls: false });
+    let response = router.clone().oneshot(request).await?;
+    let status = response.status().as_u16();
+    let bytes = to_bytes(response.into_body(), usize::MAX).await?;
+    Ok((status, String::from_utf8(bytes.to_vec())?))
+}
