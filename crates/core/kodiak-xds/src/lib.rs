@@ -20,6 +20,7 @@ pub mod dns;
 mod encode;
 pub mod endpoints;
 mod filters;
+pub mod health;
 pub mod inbound;
 pub mod input;
 mod metadata;
