@@ -4,14 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kodiak_api::Metrics;
+use kodiak_model::GoDuration;
 use kodiak_proxies::{Authn, Observer, Registry, Settings};
 use kodiak_store::Store;
+use kodiak_xds::health::Timing;
 use kodiak_xds_stream::TypeUrl;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     certificate::Certificate,
-    config::{Config, DpProxyAuthnType},
+    config::{Config, DpProxyAuthnType, Hds, HdsCheck},
 };
 
 /// How often the leader looks for proxies that are gone.
@@ -45,8 +47,24 @@ pub(crate) fn settings(
             Ok(_) => Err("there is no certificate in it".to_owned()),
             Err(error) => Err(error.to_string()),
         }),
+        health: config.dp_server.hds.enabled.then(|| timing(&config.dp_server.hds)),
         observer: Some(Arc::new(Counted(metrics.clone()))),
         ..Settings::new(instance_id)
+    }
+}
+
+/// Times that are not positive become the shortest there are.
+fn timing(hds: &Hds) -> Timing {
+    let time = |time: GoDuration| time.to_std().unwrap_or_default();
+    let Hds { enabled: _, interval: report, check_defaults } = hds;
+    let HdsCheck { timeout, interval, no_traffic_interval, healthy_threshold, unhealthy_threshold } = check_defaults;
+    Timing {
+        report: time(*report),
+        timeout: time(*timeout),
+        interval: time(*interval),
+        no_traffic_interval: time(*no_traffic_interval),
+        healthy_threshold: *healthy_threshold,
+        unhealthy_threshold: *unhealthy_threshold,
     }
 }
 
@@ -84,5 +102,17 @@ impl Observer for Counted {
 
     fn sent(&self, bytes: u64) {
         self.0.bytes_sent(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_are_those_of_kuma_unless_configured() {
+        assert_eq!(timing(&Hds::default()), Timing::default());
+        let negative = Hds { interval: GoDuration::from_secs(-1), ..Hds::default() };
+        assert_eq!(timing(&negative).report, Duration::ZERO);
     }
 }

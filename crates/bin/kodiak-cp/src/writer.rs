@@ -96,8 +96,11 @@ impl Writer {
             for mesh in &meshes {
                 registry.recheck(mesh);
             }
-            for proxy in proxies.iter().filter(|proxy| !meshes.contains(&proxy.mesh)) {
-                registry.recheck_proxy(proxy);
+            for proxy in &proxies {
+                if !meshes.contains(&proxy.mesh) {
+                    registry.recheck_proxy(proxy);
+                }
+                registry.refresh_checks(proxy);
             }
         });
     }
@@ -166,7 +169,7 @@ struct Batch {
     changes: Vec<Change>,
     /// The meshes in which tokens may no longer be good.
     recheck: BTreeSet<Arc<str>>,
-    /// The proxies whose token may no longer fit.
+    /// The proxies whose Dataplane has changed: their token may no longer fit, and there may be other things to check.
     recheck_proxies: Vec<ProxyKey>,
 }
 

@@ -15,7 +15,7 @@ use crate::address::{self, LOOPBACK};
 use crate::input::{Admin, AdminCertificate, AdminEndpoint};
 use crate::{clusters, filters, names, routes, tls};
 
-const READY: &str = "/ready";
+pub(crate) const READY: &str = "/ready";
 
 /// None when Envoy itself already listens there.
 pub fn listener(admin: &Admin) -> Option<Listener> {
@@ -49,7 +49,7 @@ pub fn clusters(admin: &Admin) -> Vec<Cluster> {
     [clusters::of_one(names::ADMIN, endpoint(&admin.endpoint))].into_iter().chain(readiness).collect()
 }
 
-fn endpoint(endpoint: &AdminEndpoint) -> Address {
+pub(crate) fn endpoint(endpoint: &AdminEndpoint) -> Address {
     match endpoint {
         AdminEndpoint::Socket(path) => address::pipe(path),
         AdminEndpoint::Address { address, port } => address::tcp(address, *port),

@@ -47,6 +47,8 @@ pub struct Bootstrap {
     /// How the proxy proves who it is.
     pub token: Option<String>,
     pub protocol: XdsProtocol,
+    /// Whether it asks what to check of the workloads beside it.
+    pub health: bool,
     pub admin: AdminEndpoint,
 }
 
@@ -95,6 +97,7 @@ impl Bootstrap {
                 ads_config: Some(self.ads()),
                 ..DynamicResources::default()
             }),
+            hds_config: self.health.then(|| self.stream(ApiType::Grpc)),
             static_resources: Some(StaticResources {
                 clusters: [self.control_plane_cluster()].into_iter().chain(self.access_log_cluster()).collect(),
                 secrets: vec![self.control_plane_authority()],
@@ -113,19 +116,22 @@ impl Bootstrap {
     }
 
     fn ads(&self) -> ApiConfigSource {
+        let api_type = match self.protocol {
+            XdsProtocol::Delta => ApiType::DeltaGrpc,
+            XdsProtocol::StateOfTheWorld => ApiType::Grpc,
+        };
+        ApiConfigSource { set_node_on_first_message_only: true, ..self.stream(api_type) }
+    }
+
+    fn stream(&self, api_type: ApiType) -> ApiConfigSource {
         let token = self.token.iter().map(|token| HeaderValue {
             key: "authorization".to_owned(),
             value: token.clone(),
             ..HeaderValue::default()
         });
-        let api_type = match self.protocol {
-            XdsProtocol::Delta => ApiType::DeltaGrpc,
-            XdsProtocol::StateOfTheWorld => ApiType::Grpc,
-        };
         ApiConfigSource {
             api_type: api_type.into(),
             transport_api_version: ApiVersion::V3.into(),
-            set_node_on_first_message_only: true,
             grpc_services: vec![GrpcService {
                 initial_metadata: token.collect(),
                 target_specifier: Some(TargetSpecifier::EnvoyGrpc(EnvoyGrpc {
@@ -297,6 +303,7 @@ mod tests {
             control_plane: ControlPlane { host: host.to_owned(), port: 5678, ca: "CA".to_owned() },
             token: Some("secret-token".to_owned()),
             protocol: XdsProtocol::Delta,
+            health: false,
             admin: AdminEndpoint::Socket("/tmp/dp/kuma-envoy-admin.sock".to_owned()),
         }
     }
@@ -326,6 +333,21 @@ mod tests {
         );
         assert_eq!(at(&message, "/deferredStatOptions/enableDeferredCreationStats"), true);
         assert_eq!(at(&message, "/hdsConfig"), Json::Null);
+    }
+
+    #[test]
+    fn checks_come_from_the_same_control_plane_with_the_same_token() {
+        let message = Bootstrap { health: true, ..bootstrap("cp.local") }.message();
+        check(
+            message.hds_config.as_ref().unwrap(),
+            r"
+            api_type: GRPC
+            transport_api_version: V3
+            grpc_services:
+            - envoy_grpc: {cluster_name: ads_cluster}
+              initial_metadata: [{key: authorization, value: secret-token}]
+            ",
+        );
     }
 
     #[test]

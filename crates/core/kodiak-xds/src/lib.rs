@@ -21,6 +21,7 @@ mod encode;
 pub mod endpoints;
 pub mod external;
 mod filters;
+pub mod health;
 pub mod inbound;
 pub mod input;
 mod metadata;

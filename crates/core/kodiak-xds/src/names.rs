@@ -83,6 +83,11 @@ pub fn local_cluster_of(workload_port: u32, section: &str) -> String {
     format!("localhost:{workload_port}:{section}")
 }
 
+/// The check of the workload behind an inbound, where that of another inbound has the name of the local cluster.
+pub fn further_check(workload_port: u32, index: usize) -> String {
+    format!("localhost:{workload_port}:{index}")
+}
+
 /// What an inbound is called in metadata when it has no tags: by its name, or its port.
 pub fn inbound_section(section: &str) -> String {
     format!("self_inbound_dp_{section}")

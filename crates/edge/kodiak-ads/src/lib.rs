@@ -1,7 +1,8 @@
 //! The port that proxies talk to.
 //!
 //! In: TLS connections with `POST /bootstrap` and gRPC streams. Out: shared encoded resources. What a proxy may have, and
-//! who it is, is answered by [`Proxies`]; what is sent when, by `kodiak-xds-stream`. This crate only carries.
+//! who it is, is answered by [`Proxies`]; what is sent when, by `kodiak-xds-stream`. This crate only carries. Beside them
+//! are streams of health checks (`health.rs`): what to check goes out, what was found comes in.
 //!
 //! Start with [`server`]; a stream is a task (`stream.rs`) that reads requests (`frames.rs`) and fills an outbox
 //! (`outbox.rs`), and a body (`body.rs`) that empties it as fast as the client reads.
@@ -14,6 +15,7 @@
 mod body;
 mod frames;
 mod grpc;
+mod health;
 pub mod limits;
 mod outbox;
 pub mod proxies;
@@ -23,5 +25,8 @@ mod stream;
 mod wire;
 
 pub use limits::Limits;
-pub use proxies::{Closing, Credential, Hello, Protocol, Proxies, Reply, Report, Session, StreamReport};
+pub use proxies::{
+    Closing, Credential, HealthHello, HealthReport, HealthSession, Hello, Protocol, Proxies, Reply, Report, Session,
+    StreamReport,
+};
 pub use server::serve;

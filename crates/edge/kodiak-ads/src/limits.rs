@@ -5,7 +5,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     pub connections: usize,
-    /// At a time, on one connection. A proxy needs one, and one more while it reconnects.
+    /// At a time, on one connection. A proxy needs two, and as many while it reconnects.
     pub streams: u32,
     pub handshake: Duration,
     /// From the handshake to the first request, and for the head of each over HTTP/1.1.

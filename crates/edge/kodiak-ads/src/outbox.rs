@@ -13,6 +13,7 @@ use std::vec;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use kodiak_xds_stream::{Encoded, Response};
+use prost::Message;
 use tokio::sync::Notify;
 
 use crate::proxies::Closing;
@@ -55,6 +56,15 @@ impl Outbox {
         let outgoing = responses.into_iter().map(Outgoing::new::<W>).collect::<Result<Vec<_>, _>>()?;
         let mut inside = self.inside();
         inside.responses.extend(outgoing);
+        inside.wake();
+        Ok(())
+    }
+
+    /// A message that shares nothing with others.
+    pub(crate) fn put_message(&self, message: &impl Message) -> Result<(), Closing> {
+        let outgoing = Outgoing::framed(&message.encode_to_vec(), Vec::new(), |encoded| &encoded.delta)?;
+        let mut inside = self.inside();
+        inside.responses.push_back(outgoing);
         inside.wake();
         Ok(())
     }
@@ -173,8 +183,12 @@ impl Outgoing {
     /// Repeated fields of protobuf concatenate: the message without resources, and one after another the resources as
     /// they are encoded, are together the message with resources.
     fn new<W: Wire>(response: Response) -> Result<Self, Closing> {
-        let head = W::head(&response);
-        let resources: usize = response.resources.iter().map(|resource| W::entry(resource).len()).sum();
+        Self::framed(&W::head(&response), response.resources, W::entry)
+    }
+
+    fn framed(head: &[u8], resources: Vec<Arc<Encoded>>, entry: fn(&Encoded) -> &Bytes) -> Result<Self, Closing> {
+        let rest = resources.into_iter();
+        let resources: usize = rest.as_slice().iter().map(|resource| entry(resource).len()).sum();
         let length = head.len() + resources;
         let Ok(prefix) = u32::try_from(length) else {
             let message = format!("a response of {length} bytes is longer than a message of gRPC can be");
@@ -183,10 +197,9 @@ impl Outgoing {
         let mut part = BytesMut::with_capacity(5 + head.len());
         part.put_u8(0);
         part.put_u32(prefix);
-        part.put_slice(&head);
+        part.put_slice(head);
         let (own, left) = (part.len(), part.len() + resources);
-        let rest = response.resources.into_iter();
-        Ok(Self { part: part.freeze(), rest, entry: W::entry, left, own, begun: false })
+        Ok(Self { part: part.freeze(), rest, entry, left, own, begun: false })
     }
 
     /// What is left of the head or of the next resource; empty only when all is sent.

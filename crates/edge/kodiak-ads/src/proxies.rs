@@ -4,6 +4,7 @@ use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use kodiak_envoy::envoy::config::core::v3::Node;
+use kodiak_envoy::envoy::service::health::v3::{EndpointHealthResponse, HealthCheckSpecifier};
 use kodiak_xds_stream::{Counters, Snapshot, TypeUrl};
 use tokio::sync::watch;
 
@@ -13,6 +14,9 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Proxies: Send + Sync + 'static {
     /// A stream has introduced itself. `Err` ends it, with this reason.
     fn connect(&self, hello: Hello) -> Answer<'_, Result<Session, Closing>>;
+
+    /// The same for a stream of health checks, which a proxy has beside the other.
+    fn connect_health(&self, hello: HealthHello) -> Answer<'_, Result<HealthSession, Closing>>;
 
     /// An HTTP request that is no stream: `POST /bootstrap`, `POST /drain`.
     fn answer(&self, request: http::Request<Bytes>, peer: SocketAddr) -> Answer<'_, Reply>;
@@ -24,6 +28,14 @@ pub struct Hello {
     pub node: Node,
     pub credential: Credential,
     pub protocol: Protocol,
+    pub peer: SocketAddr,
+}
+
+/// The first message of a stream of health checks.
+#[derive(Debug, Clone)]
+pub struct HealthHello {
+    pub node: Node,
+    pub credential: Credential,
     pub peer: SocketAddr,
 }
 
@@ -50,6 +62,20 @@ pub struct Session {
     /// Becomes `Some` when the stream must end.
     pub closing: watch::Receiver<Option<Closing>>,
     pub report: Box<dyn Report>,
+}
+
+/// A stream of health checks that was let in. Dropping `report` says that it has ended.
+pub struct HealthSession {
+    /// What to check; `None` as long as there is nothing.
+    pub checks: watch::Receiver<Option<Arc<HealthCheckSpecifier>>>,
+    /// Becomes `Some` when the stream must end.
+    pub closing: watch::Receiver<Option<Closing>>,
+    pub report: Box<dyn HealthReport>,
+}
+
+/// Takes what a proxy has found.
+pub trait HealthReport: Send + 'static {
+    fn report(&mut self, found: EndpointHealthResponse);
 }
 
 /// Takes what is observed of a stream.

@@ -4,7 +4,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use kodiak_envoy::envoy::config::core::v3::Node;
 use kodiak_xds_stream::Requested;
-use prost::Message as _;
+use prost::Message;
 
 use crate::frames::{FrameError, Frames};
 use crate::proxies::Closing;
@@ -36,15 +36,24 @@ impl Requests {
 
     /// From now on the client is known.
     pub(crate) fn trust(&mut self) {
-        self.frames.set_limit(LONGEST);
+        self.bound(LONGEST);
+    }
+
+    /// From now on requests may have this length.
+    pub(crate) fn bound(&mut self, longest: u32) {
+        self.frames.set_limit(longest);
     }
 
     /// `None` when there will be no more. Nothing is lost when this is dropped before it is ready.
     pub(crate) async fn next<W: Wire>(&mut self) -> Result<Option<Received<W::Request>>, Closing> {
+        self.message().await?.map(read::<W>).transpose()
+    }
+
+    /// The same for messages of any kind.
+    pub(crate) async fn message<M: Message + Default>(&mut self) -> Result<Option<M>, Closing> {
         loop {
             if let Some(message) = self.frames.next()? {
-                let message = W::Message::decode(message).map_err(|error| invalid(&format!("no request: {error}")))?;
-                return read::<W>(message).map(Some);
+                return M::decode(message).map(Some).map_err(|error| invalid(&format!("no request: {error}")));
             }
             match self.body.frame().await {
                 None => {

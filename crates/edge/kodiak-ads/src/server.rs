@@ -24,14 +24,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::body::StreamBody;
 use crate::grpc;
+use crate::health;
 use crate::limits::Limits;
 use crate::outbox::{FRAME, Outbox};
 use crate::proxies::{Closing, Proxies};
 use crate::requests::Requests;
 use crate::stream::{self, Context};
-use crate::wire::Wire;
 
-const SERVICE: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/";
+const DELTA: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
+const STATE_OF_THE_WORLD: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+const HEALTH: &str = "/envoy.service.health.v3.HealthDiscoveryService/StreamHealthCheck";
 const MAX_HEADER_BYTES: u32 = 64 * 1024;
 /// What a client may send on a stream ahead of being read. Requests are short, and answers to them are what costs. A
 /// connection has as much for each of its streams: h2 cuts those off that have many short frames unread, by its window.
@@ -153,10 +155,11 @@ async fn answer(request: Request<Incoming>, connection: Connection, cut: Cancell
     if request.version() != Version::HTTP_2 {
         return unimplemented("gRPC needs HTTP/2");
     }
-    match request.uri().path().strip_prefix(SERVICE) {
-        Some("DeltaAggregatedResources") => open::<delta::Subscription>(request, connection, cut),
-        Some("StreamAggregatedResources") => open::<sotw::Subscription>(request, connection, cut),
-        _ => unimplemented("this port serves AggregatedDiscoveryService of xDS v3, and nothing else"),
+    match request.uri().path() {
+        DELTA => open(request, connection, cut, stream::run::<delta::Subscription>),
+        STATE_OF_THE_WORLD => open(request, connection, cut, stream::run::<sotw::Subscription>),
+        HEALTH => open(request, connection, cut, health::run),
+        _ => unimplemented("this port serves the streams of AggregatedDiscoveryService and HealthDiscoveryService, v3"),
     }
 }
 
@@ -165,13 +168,18 @@ fn unimplemented(message: &str) -> Response<ResponseBody> {
     grpc::only_trailers::<Full<Bytes>>(&closing).map(Either::Right)
 }
 
-fn open<W: Wire>(request: Request<Incoming>, connection: Connection, cut: CancellationToken) -> Response<ResponseBody> {
+fn open<F: Future<Output = ()> + Send + 'static>(
+    request: Request<Incoming>,
+    connection: Connection,
+    cut: CancellationToken,
+    run: impl FnOnce(Context, Requests, Arc<Outbox>) -> F,
+) -> Response<ResponseBody> {
     let Connection { peer, proxies, limits, drain } = connection;
     let credential = grpc::credential(request.headers());
     let context = Context { proxies, limits, drain, peer, credential, cut };
     let outbox = Arc::new(Outbox::default());
     let mut task = JoinSet::new();
-    task.spawn(stream::run::<W>(context, Requests::new(request.into_body()), outbox.clone()));
+    task.spawn(run(context, Requests::new(request.into_body()), outbox.clone()));
     grpc::opening(Either::Left(StreamBody::new(outbox, task)))
 }
 

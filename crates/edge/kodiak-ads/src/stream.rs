@@ -36,10 +36,20 @@ pub(crate) struct Context {
 /// Does not end by itself before the client took the end of the stream, or its connection is cut: whoever reads
 /// `outbox` drops this when that is done.
 pub(crate) async fn run<W: Wire>(context: Context, mut requests: Requests, outbox: Arc<Outbox>) {
+    let carried = carry::<W>(&context, &mut requests, &outbox);
+    until_end(&context, &outbox, carried).await;
+}
+
+/// Says farewell as `carried` ends, or as the control plane does.
+pub(crate) async fn until_end(
+    context: &Context,
+    outbox: &Outbox,
+    carried: impl Future<Output = Result<(), Closing>> + Send,
+) {
     let ended = tokio::select! {
         biased;
         () = context.drain.cancelled() => Err(unavailable("the control plane is stopping; connect again")),
-        ended = carry::<W>(&context, &mut requests, &outbox) => ended,
+        ended = carried => ended,
     };
     let closing = match ended {
         Ok(()) => Closing { code: Closing::OK, message: String::new() },
@@ -105,7 +115,7 @@ async fn drained(drain: Option<(u64, Instant)>) -> u64 {
     }
 }
 
-async fn closed(closing: &mut watch::Receiver<Option<Closing>>) -> Closing {
+pub(crate) async fn closed(closing: &mut watch::Receiver<Option<Closing>>) -> Closing {
     match closing.wait_for(Option::is_some).await {
         Ok(closing) => closing.clone().unwrap_or_else(released),
         Err(_) => released(),
@@ -113,7 +123,7 @@ async fn closed(closing: &mut watch::Receiver<Option<Closing>>) -> Closing {
 }
 
 /// Whoever let the stream in no longer knows it.
-fn released() -> Closing {
+pub(crate) fn released() -> Closing {
     unavailable("the control plane has let go of this stream; connect again")
 }
 

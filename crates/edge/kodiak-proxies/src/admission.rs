@@ -28,12 +28,16 @@ impl Registry {
     pub(crate) async fn admit(&self, hello: Hello) -> Result<Session, Closing> {
         let admitted = self.try_admit(hello).await;
         if let Err(refused) = &admitted {
-            tracing::info!(code = refused.code, reason = refused.message, "Refused a proxy.");
-            if let Some(observer) = &self.0.settings.observer {
-                observer.refused();
-            }
+            self.refused(refused);
         }
         admitted
+    }
+
+    pub(crate) fn refused(&self, refused: &Closing) {
+        tracing::info!(code = refused.code, reason = refused.message, "Refused a proxy.");
+        if let Some(observer) = &self.0.settings.observer {
+            observer.refused();
+        }
     }
 
     async fn try_admit(&self, hello: Hello) -> Result<Session, Closing> {
@@ -61,24 +65,26 @@ impl Registry {
             self.expect_arrival(key);
         }
         let Brought { document, mut in_force } = brought;
-        let held_back = arrival::hold_back(&mut in_force.spec, stored.as_ref().map(|stored| &stored.spec));
-        let outcome = if held_back.is_empty() {
+        let written = in_force.spec.clone();
+        let stored = stored.as_ref().map(|stored| &stored.spec);
+        let held_back = arrival::hold_back(&mut in_force.spec, stored, self.0.settings.health.is_some());
+        let outcome = if in_force.spec == written {
             let target = Target { kind: dataplane::kind(), mesh: &key.mesh, name: &key.name };
             self.0.catalog.put(target, document, false).await.map(drop)
         } else {
             self.replace(key, &in_force).await
         };
-        match &outcome {
-            Ok(()) if held_back.is_empty() => drop(self.state().drained.remove(key)),
-            Ok(()) => drop(self.state().drained.insert(key.clone(), held_back)),
-            Err(_) if is_new => self.forget_arrival(key),
-            Err(_) => (),
+        match (&outcome, held_back) {
+            (Ok(()), None) => drop(self.state().drained.remove(key)),
+            (Ok(()), Some(inbounds)) => drop(self.state().drained.insert(key.clone(), inbounds)),
+            (Err(_), _) if is_new => self.forget_arrival(key),
+            (Err(_), _) => (),
         }
         outcome
     }
 
     /// The token must be good for the Dataplane that will be in force.
-    fn authenticate(
+    pub(crate) fn authenticate(
         &self,
         key: &ProxyKey,
         resource: Option<&str>,
@@ -179,7 +185,7 @@ impl Registry {
     }
 }
 
-fn proxy_of(id: &str, proxy_type: ProxyType) -> Result<ProxyKey, Closing> {
+pub(crate) fn proxy_of(id: &str, proxy_type: ProxyType) -> Result<ProxyKey, Closing> {
     let invalid = |reason: String| closing(Closing::INVALID_ARGUMENT, reason);
     if proxy_type != ProxyType::Dataplane {
         let proxy_type = proxy_type.as_str();
@@ -198,6 +204,6 @@ fn not_registered(refusal: &Refusal) -> Closing {
     }
 }
 
-fn closing(code: u8, message: impl Into<String>) -> Closing {
+pub(crate) fn closing(code: u8, message: impl Into<String>) -> Closing {
     Closing { code, message: message.into() }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
-use kodiak_ads::{Closing, Hello, Proxies, Reply, Session, proxies::Answer};
+use kodiak_ads::{Closing, HealthHello, HealthSession, Hello, Proxies, Reply, Session, proxies::Answer};
 use serde_json::Value;
 
 use crate::Registry;
@@ -15,6 +15,10 @@ const LONGEST_BODY: usize = 1024 * 1024;
 impl Proxies for Registry {
     fn connect(&self, hello: Hello) -> Answer<'_, Result<Session, Closing>> {
         Box::pin(self.admit(hello))
+    }
+
+    fn connect_health(&self, hello: HealthHello) -> Answer<'_, Result<HealthSession, Closing>> {
+        Box::pin(async move { self.admit_health(&hello) })
     }
 
     fn answer(&self, request: Request<Bytes>, _: SocketAddr) -> Answer<'_, Reply> {

@@ -4,6 +4,7 @@ use http::{HeaderMap, StatusCode, header::AUTHORIZATION};
 use kodiak_ads::{Credential, Reply};
 use kodiak_catalog::{Refusal, Target};
 use kodiak_model::{ProxyKey, kinds::dataplane::Inbound};
+use kodiak_xds::health::is_probed;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -42,9 +43,10 @@ impl Registry {
         let before: Vec<_> = inbounds.filter(|inbound| inbound.is_ready()).map(drain_inbound).collect();
         {
             let mut state = self.state();
+            let drained = state.drained.entry(key.clone()).or_default();
             // A second request finds nothing to remember.
             if !before.is_empty() {
-                state.drained.insert(key.clone(), before);
+                *drained = before;
             }
             // Whoever goes before it has arrived is not welcomed any more.
             state.welcome.remove(&key);
@@ -59,16 +61,25 @@ impl Registry {
         }
     }
 
-    /// The inbounds that were held back are as they were.
+    /// The inbounds that were held back are as they were, and those that are probed as their probes found them.
     pub(crate) async fn undrain(&self, key: &ProxyKey) -> Result<(), Refusal> {
-        let Some(before) = self.state().drained.get(key).cloned() else { return Ok(()) };
+        let (before, findings) = {
+            let state = self.state();
+            let Some(before) = state.drained.get(key).cloned() else { return Ok(()) };
+            (before, state.health.get(key).and_then(|stream| stream.findings.clone()))
+        };
+        let probes = self.0.settings.health.is_some();
         let snapshot = self.0.catalog.store().snapshot();
         let Some(mut stored) = dataplane::stored(&snapshot, key) else { return Ok(()) };
         for inbound in stored.spec.networking.iter_mut().flat_map(|networking| &mut networking.inbound) {
-            if let Some(before) = before.iter().find(|before| before.port == inbound.port) {
+            let before = before.iter().find(|before| before.port == inbound.port);
+            if let Some(before) = before.filter(|_| !(probes && is_probed(inbound))) {
                 inbound.state.clone_from(&before.state);
                 inbound.health.clone_from(&before.health);
             }
+        }
+        if let Some(findings) = findings {
+            findings.apply(&mut stored.spec, true);
         }
         self.replace(key, &stored).await?;
         self.state().drained.remove(key);

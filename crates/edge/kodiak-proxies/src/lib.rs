@@ -5,12 +5,14 @@
 //!
 //! - `admission` decides who may connect; `credential` holds tokens against what they are shown for.
 //! - `registry` knows the streams; `insight` is what one of them has done, `flush` writes it down.
+//! - `health` is what proxies find out about the workloads beside them, `health_write` makes inbounds ready by it.
 //! - `run` is the one task: it writes insights, and deletes what proxies have left behind.
 //! - `bootstrap` and `drain` are the two requests that are no streams.
 //!
 //! **Invariant:** a stream has a token that is good for the Dataplane in force, or it is closed.
 //! **Invariant:** a proxy has one stream here, the newest.
-//! **Invariant:** what is written here is observed; nothing of it says what a proxy is to have.
+//! **Invariant:** what is written here is observed; nothing of it says what a proxy is to have, but for which inbounds are
+//! ready to be called.
 //! **Invariant:** a token is never printed.
 
 mod admission;
@@ -24,6 +26,8 @@ mod departure;
 mod drain;
 mod finalize;
 mod flush;
+mod health;
+mod health_write;
 mod insight;
 mod metadata;
 mod recheck;

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     departure::Departure,
     finalize::Seen,
+    health::HealthStream,
     insight::{Due, Observation},
     settings::{Authn, Settings},
     status::ProxyStatus,
@@ -65,12 +66,14 @@ pub(crate) struct Inner {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) streams: BTreeMap<ProxyKey, Stream>,
+    pub(crate) health: BTreeMap<ProxyKey, HealthStream>,
     /// By the id of their stream, so the older ones of a proxy come first.
     pub(crate) observations: BTreeMap<u64, Observation>,
     pub(crate) departures: Vec<Departure>,
     /// Whose Dataplane was brought by the proxy itself.
     pub(crate) brought: BTreeSet<ProxyKey>,
-    /// The inbounds of proxies that have not arrived yet, or asked to be drained, as they are otherwise.
+    /// The inbounds of proxies that have not arrived yet, or asked to be drained, as they are otherwise. Without those that
+    /// are probed: what was found says how they are.
     pub(crate) drained: BTreeMap<ProxyKey, Vec<Inbound>>,
     /// Those that have what they need to serve their inbounds.
     pub(crate) welcome: BTreeSet<ProxyKey>,

@@ -13,8 +13,8 @@ const TICK: Duration = Duration::from_secs(1);
 const GATHER: Duration = Duration::from_millis(100);
 
 impl Registry {
-    /// Writes insights, lets proxies that have arrived be called, deletes Dataplanes that were left behind and closes
-    /// streams whose tokens end, until the drain.
+    /// Writes insights, lets proxies that have arrived be called, and those whose workloads are well, deletes Dataplanes
+    /// that were left behind and closes streams whose tokens end, until the drain.
     pub async fn run(&self, drain: CancellationToken) {
         let drain = self.0.drain.get_or_init(|| drain);
         let mut tick = interval(TICK);
@@ -34,6 +34,7 @@ impl Registry {
             self.close_expired();
             self.flush().await;
             self.welcome().await;
+            self.heal().await;
             self.depart().await;
         }
         self.stop();

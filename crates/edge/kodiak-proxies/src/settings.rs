@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use kodiak_xds::health::Timing;
 use kodiak_xds_stream::TypeUrl;
 
 /// Says why a PEM text is not the certificate of an authority.
@@ -37,6 +38,8 @@ pub struct Settings {
     pub default_delta: bool,
     /// Lets Envoy's admin interface listen on a socket in the proxy's folder.
     pub admin_socket: bool,
+    /// How proxies check the workloads beside them, where a Dataplane asks for it. Off when missing.
+    pub health: Option<Timing>,
     pub now: Clock,
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -67,6 +70,7 @@ impl Settings {
             check_authority: Arc::new(|_| Ok(())),
             default_delta: false,
             admin_socket: true,
+            health: Some(Timing::default()),
             now: Arc::new(Timestamp::now),
             observer: None,
         }

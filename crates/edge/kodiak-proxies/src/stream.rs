@@ -46,13 +46,7 @@ pub(crate) struct Reported {
 impl Stream {
     /// Asks it to end. The first reason stays; false for a later one.
     pub(crate) fn close(&self, code: u8, message: &str) -> bool {
-        self.closing.send_if_modified(|closing| {
-            let open = closing.is_none();
-            if open {
-                *closing = Some(Closing { code, message: message.to_owned() });
-            }
-            open
-        })
+        close(&self.closing, code, message)
     }
 
     pub(crate) fn take(&mut self, report: &StreamReport<'_>) -> Reported {
@@ -100,6 +94,17 @@ impl Stream {
             faults: self.faults.clone(),
         }
     }
+}
+
+/// Asks a stream to end. The first reason stays; false for a later one.
+pub(crate) fn close(stream: &watch::Sender<Option<Closing>>, code: u8, message: &str) -> bool {
+    stream.send_if_modified(|closing| {
+        let open = closing.is_none();
+        if open {
+            *closing = Some(Closing { code, message: message.to_owned() });
+        }
+        open
+    })
 }
 
 /// What the port holds of a stream. Dropping it says that the stream has ended.

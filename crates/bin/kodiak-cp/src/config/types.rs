@@ -211,11 +211,53 @@ pub struct DpServer {
     /// 0 lets the system choose.
     pub port: u16,
     pub authn: DpAuthn,
+    pub hds: Hds,
 }
 
 impl Default for DpServer {
     fn default() -> Self {
-        Self { interface: IpAddr::from([0, 0, 0, 0]), port: 5678, authn: DpAuthn::default() }
+        Self { interface: IpAddr::from([0, 0, 0, 0]), port: 5678, authn: DpAuthn::default(), hds: Hds::default() }
+    }
+}
+
+/// How proxies find out whether the workloads of inbounds with a `serviceProbe` are ready.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Hds {
+    /// Without it such inbounds are not ready before somebody says so, unless their proxy brings them.
+    pub enabled: bool,
+    /// How often proxies tell what they found.
+    pub interval: GoDuration,
+    pub check_defaults: HdsCheck,
+}
+
+impl Default for Hds {
+    fn default() -> Self {
+        Self { enabled: true, interval: GoDuration::from_secs(5), check_defaults: HdsCheck::default() }
+    }
+}
+
+/// What holds where a `serviceProbe` does not say it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct HdsCheck {
+    pub timeout: GoDuration,
+    pub interval: GoDuration,
+    /// The time between two checks of what only checks connect to: every probe that does not say its `interval`.
+    pub no_traffic_interval: GoDuration,
+    pub healthy_threshold: u32,
+    pub unhealthy_threshold: u32,
+}
+
+impl Default for HdsCheck {
+    fn default() -> Self {
+        Self {
+            timeout: GoDuration::from_secs(2),
+            interval: GoDuration::from_secs(1),
+            no_traffic_interval: GoDuration::from_secs(1),
+            healthy_threshold: 1,
+            unhealthy_threshold: 1,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod harness;
 mod mtls;
 mod permissions;
 mod policies;
+mod probes;
 mod rejection;
 mod requests;
 mod restart;

@@ -8,7 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use kodiak_ads::proxies::Answer;
-use kodiak_ads::{Closing, Hello, Limits, Proxies, Reply, Report, Session, StreamReport, serve};
+use kodiak_ads::{
+    Closing, Credential, HealthHello, HealthReport, HealthSession, Hello, Limits, Proxies, Reply, Report, Session,
+    StreamReport, serve,
+};
+use kodiak_envoy::envoy::service::health::v3::{EndpointHealthResponse, HealthCheckSpecifier};
 use kodiak_xds_stream::{Counters, Encoded, Snapshot, TypeUrl};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{RootCertStore, ServerConfig};
@@ -31,8 +35,10 @@ pub(crate) struct Bed {
     pub(crate) server: JoinHandle<()>,
 }
 
+#[derive(Default)]
 pub(crate) struct ControlPlane {
     pub(crate) snapshots: watch::Sender<Option<Arc<Snapshot>>>,
+    pub(crate) checks: watch::Sender<Option<Arc<HealthCheckSpecifier>>>,
     pub(crate) closing: watch::Sender<Option<Closing>>,
     seen: watch::Sender<Seen>,
 }
@@ -41,6 +47,8 @@ pub(crate) struct ControlPlane {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) hellos: Vec<Hello>,
+    pub(crate) health_hellos: Vec<HealthHello>,
+    pub(crate) found: Vec<EndpointHealthResponse>,
     pub(crate) counters: BTreeMap<TypeUrl, Counters>,
     pub(crate) settled: Option<u64>,
     pub(crate) bytes: u64,
@@ -71,8 +79,7 @@ impl Bed {
 
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (snapshots, closing) = (watch::Sender::new(None), watch::Sender::new(None));
-        let control_plane = Arc::new(ControlPlane { snapshots, closing, seen: watch::Sender::default() });
+        let control_plane = Arc::new(ControlPlane::default());
         let drain = CancellationToken::new();
         let server =
             tokio::spawn(serve(listener, Arc::new(tls), control_plane.clone(), limits, drain.clone(), PATIENCE));
@@ -110,7 +117,7 @@ impl Bed {
 
 impl Proxies for ControlPlane {
     fn connect(&self, hello: Hello) -> Answer<'_, Result<Session, Closing>> {
-        let refused = hello.credential.0.as_deref() == Some(WRONG);
+        let refused = refused(&hello.credential);
         self.seen.send_modify(|seen| {
             seen.hellos.push(hello);
             seen.most_at_once = seen.most_at_once.max(seen.hellos.len() - seen.ended);
@@ -120,9 +127,18 @@ impl Proxies for ControlPlane {
             closing: self.closing.subscribe(),
             report: Box::new(Recorder(self.seen.clone())),
         };
-        let message = "authentication failed: 100 % wrong".to_owned();
-        let refusal = Closing { code: Closing::UNAUTHENTICATED, message };
-        Box::pin(async move { if refused { Err(refusal) } else { Ok(session) } })
+        Box::pin(async move { refused.map_or(Ok(session), Err) })
+    }
+
+    fn connect_health(&self, hello: HealthHello) -> Answer<'_, Result<HealthSession, Closing>> {
+        let refused = refused(&hello.credential);
+        self.seen.send_modify(|seen| seen.health_hellos.push(hello));
+        let session = HealthSession {
+            checks: self.checks.subscribe(),
+            closing: self.closing.subscribe(),
+            report: Box::new(Recorder(self.seen.clone())),
+        };
+        Box::pin(async move { refused.map_or(Ok(session), Err) })
     }
 
     /// Says what it was asked.
@@ -134,7 +150,19 @@ impl Proxies for ControlPlane {
     }
 }
 
+fn refused(credential: &Credential) -> Option<Closing> {
+    let message = "authentication failed: 100 % wrong".to_owned();
+    let refusal = Closing { code: Closing::UNAUTHENTICATED, message };
+    (credential.0.as_deref() == Some(WRONG)).then_some(refusal)
+}
+
 struct Recorder(watch::Sender<Seen>);
+
+impl HealthReport for Recorder {
+    fn report(&mut self, found: EndpointHealthResponse) {
+        self.0.send_modify(|seen| seen.found.push(found));
+    }
+}
 
 impl Report for Recorder {
     fn report(&mut self, report: StreamReport<'_>) {

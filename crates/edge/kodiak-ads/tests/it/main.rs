@@ -8,6 +8,7 @@ mod delta;
 mod ends;
 mod envoy;
 mod grpcio;
+mod health;
 mod http;
 mod resources;
 mod slow;

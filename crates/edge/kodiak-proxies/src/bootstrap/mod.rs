@@ -97,6 +97,7 @@ impl Registry {
             control_plane: ControlPlane { host, port: settings.xds_port.into(), ca },
             token: parsed.dataplane_token.0.clone(),
             protocol: if delta { XdsProtocol::Delta } else { XdsProtocol::StateOfTheWorld },
+            health: settings.health.is_some(),
             admin: metadata.admin_endpoint().expect("the metadata has a port of the admin interface"),
             metadata,
         };

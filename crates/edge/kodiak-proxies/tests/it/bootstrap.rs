@@ -324,6 +324,17 @@ async fn the_token_stands_only_where_envoy_shows_it_to_us() {
     let (status, text) = bed.post("/bootstrap", &[], &request(&json!({}))).await;
     assert_eq!(status, StatusCode::OK);
     let token = json!([{ "key": "authorization", "value": "secret-token" }]);
-    check(&read(&text), &[(INITIAL_METADATA, token)]);
-    assert_eq!(text.matches("secret-token").count(), 1, "{text}");
+    let in_checks = INITIAL_METADATA.replace("/dynamicResources/adsConfig", "/hdsConfig");
+    check(&read(&text), &[(INITIAL_METADATA, token.clone()), (&in_checks, token)]);
+    assert_eq!(text.matches("secret-token").count(), 2, "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn proxies_ask_what_to_check_unless_that_is_off() {
+    let bed = Bed::start().await;
+    let (_, text) = bed.post("/bootstrap", &[], &request(&json!({}))).await;
+    check(&read(&text), &[("/hdsConfig/apiType", json!("GRPC"))]);
+    let bed = Bed::start_with(|settings| settings.health = None).await;
+    let (_, text) = bed.post("/bootstrap", &[], &request(&json!({}))).await;
+    check(&read(&text), &[("/hdsConfig", json!(null))]);
 }

@@ -72,6 +72,7 @@ pub(super) fn bootstrap(host: &str, folder: &Path, made: &Certificates) -> Boots
         control_plane: ControlPlane { host: host.to_owned(), port: 5678, ca: made.authority.clone() },
         token: Some("token".to_owned()),
         protocol: XdsProtocol::Delta,
+        health: true,
         admin: AdminEndpoint::Socket(admin_socket),
     }
 }

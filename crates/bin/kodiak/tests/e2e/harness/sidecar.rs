@@ -92,6 +92,15 @@ impl Dataplane {
         self
     }
 
+    /// With the workload of `backend` here, and a probe of it.
+    pub(crate) fn probed(mut self, workload: SocketAddr) -> Self {
+        let inbound = &mut self.inbounds[0];
+        inbound["serviceAddress"] = json!(workload.ip());
+        inbound["servicePort"] = json!(workload.port());
+        inbound["serviceProbe"] = json!({ "tcp": {} });
+        self
+    }
+
     /// Where Envoy takes requests for the workload.
     pub(crate) fn inbound(&self) -> SocketAddr {
         self.address_of(&self.inbounds[0])

@@ -1,0 +1,215 @@
+//! What Envoy checks of the workloads beside it, and what follows from what it finds.
+//!
+//! Only inbounds with a `serviceProbe` follow it. In Kuma one workload that fails takes all inbounds of its proxy out of
+//! service, also those that nobody asked to probe.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use kodiak_envoy::duration;
+use kodiak_envoy::envoy::config::core::v3::health_check::{HealthChecker, HttpHealthCheck, TcpHealthCheck};
+use kodiak_envoy::envoy::config::core::v3::{Address, BindConfig, HealthCheck, HealthStatus};
+use kodiak_envoy::envoy::config::endpoint::v3::Endpoint;
+use kodiak_envoy::envoy::service::health::v3::{
+    ClusterEndpointsHealth, ClusterHealthCheck, EndpointHealthResponse, HealthCheckSpecifier, LocalityEndpoints,
+};
+use kodiak_model::ProtoDuration;
+use kodiak_model::kinds::dataplane::{Dataplane, Inbound, InboundState, ServiceProbe};
+
+use crate::admin::READY;
+use crate::node::NodeMetadata;
+use crate::{address, admin, inbound, names};
+
+/// Envoy counts in milliseconds.
+const SHORTEST: Duration = Duration::from_millis(1);
+/// How often Envoy tells what it found when there is nothing to be found.
+const SELDOM: Duration = Duration::from_hours(24);
+
+/// When checks are made and told, where a `serviceProbe` does not say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// Between two reports.
+    pub report: Duration,
+    pub timeout: Duration,
+    /// Between two checks.
+    pub interval: Duration,
+    /// The same for a cluster to which nobody has ever connected but for checks.
+    pub no_traffic_interval: Duration,
+    pub healthy_threshold: u32,
+    pub unhealthy_threshold: u32,
+}
+
+impl Default for Timing {
+    /// Those of Kuma.
+    fn default() -> Self {
+        Self {
+            report: Duration::from_secs(5),
+            timeout: Duration::from_secs(2),
+            interval: Duration::from_secs(1),
+            no_traffic_interval: Duration::from_secs(1),
+            healthy_threshold: 1,
+            unhealthy_threshold: 1,
+        }
+    }
+}
+
+/// Whether probes decide if this inbound is called.
+pub fn is_probed(inbound: &Inbound) -> bool {
+    inbound.service_probe.is_some() && inbound.state() != InboundState::Ignored
+}
+
+/// What this proxy is to check; nothing when nothing is probed.
+pub fn specifier(dataplane: &Dataplane, node: &NodeMetadata, timing: &Timing) -> Option<HealthCheckSpecifier> {
+    let probed = probed(dataplane);
+    if probed.is_empty() {
+        return None;
+    }
+    let networking = dataplane.networking.as_ref();
+    let redirecting = networking.and_then(|networking| networking.transparent_proxying.as_ref());
+    let transparent = node.shape(redirecting).transparent;
+    let itself = node.admin_endpoint().map(|endpoint| ClusterHealthCheck {
+        health_checks: vec![of_envoy(timing)],
+        ..at(names::ADMIN.to_owned(), admin::endpoint(&endpoint))
+    });
+    let workloads = probed.into_iter().filter_map(|Probed { inbound, workload, .. }| {
+        let Workload { cluster, address } = workload?;
+        Some(ClusterHealthCheck {
+            health_checks: vec![of_workload(inbound.service_probe.as_ref(), timing)],
+            upstream_bind_config: source(address, transparent),
+            ..at(cluster, address::tcp(&address.to_string(), inbound.service_port()))
+        })
+    });
+    Some(HealthCheckSpecifier {
+        cluster_health_checks: itself.into_iter().chain(workloads).collect(),
+        interval: Some(duration(timing.report.max(SHORTEST))),
+    })
+}
+
+/// For a proxy that has something to check, and should not any more.
+pub fn nothing() -> HealthCheckSpecifier {
+    HealthCheckSpecifier { cluster_health_checks: Vec::new(), interval: Some(duration(SELDOM)) }
+}
+
+/// What Envoy has found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Whether what is checked is well.
+    clusters: BTreeMap<String, bool>,
+}
+
+impl Findings {
+    pub fn read(report: EndpointHealthResponse) -> Self {
+        let found = report.cluster_endpoints_health.into_iter();
+        Self { clusters: found.filter_map(|found| is_well(&found).map(|well| (found.cluster_name, well))).collect() }
+    }
+
+    /// Makes probed inbounds ready or not, and says whether that changed any. What no check was reported for stays as it
+    /// is: the report may be about a Dataplane of before. Those that become ready wait where they `may_serve` not yet.
+    pub fn apply(&self, dataplane: &mut Dataplane, may_serve: bool) -> bool {
+        let envoy = self.clusters.get(names::ADMIN).copied().unwrap_or(true);
+        let ready = |probed: &Probed<'_>| match &probed.workload {
+            _ if !envoy => Some(false),
+            Some(workload) => self.clusters.get(&workload.cluster).copied(),
+            None => Some(true),
+        };
+        let changes = |probed: &Probed<'_>| {
+            let ready = ready(probed).filter(|ready| *ready != probed.inbound.is_ready() && (may_serve || !ready))?;
+            Some((probed.index, ready))
+        };
+        let changes: Vec<_> = probed(dataplane).iter().filter_map(changes).collect();
+        let Some(networking) = &mut dataplane.networking else { return false };
+        for (index, ready) in &changes {
+            networking.inbound[*index].set_ready(*ready);
+        }
+        !changes.is_empty()
+    }
+}
+
+/// An inbound that follows what is found.
+struct Probed<'a> {
+    index: usize,
+    inbound: &'a Inbound,
+    /// Missing where the address is a name, which Envoy does not take for a check: then only Envoy itself is checked.
+    workload: Option<Workload>,
+}
+
+struct Workload {
+    cluster: String,
+    address: IpAddr,
+}
+
+fn probed(dataplane: &Dataplane) -> Vec<Probed<'_>> {
+    let own = dataplane.networking.as_ref().map_or("", |networking| &networking.address);
+    let mut taken = BTreeSet::new();
+    let inbounds = dataplane.inbounds().iter().enumerate().filter(|(_, inbound)| is_probed(inbound));
+    let probed = inbounds.map(|(index, inbound)| {
+        let port = inbound.service_port();
+        let workload = inbound.service_address_or(own).parse().ok().map(|address| Workload {
+            cluster: if taken.insert(port) { names::local_cluster(port) } else { names::further_check(port, index) },
+            address,
+        });
+        Probed { index, inbound, workload }
+    });
+    probed.collect()
+}
+
+fn at(cluster: String, address: Address) -> ClusterHealthCheck {
+    ClusterHealthCheck {
+        cluster_name: cluster,
+        locality_endpoints: vec![LocalityEndpoints {
+            endpoints: vec![Endpoint { address: Some(address), ..Endpoint::default() }],
+            ..LocalityEndpoints::default()
+        }],
+        ..ClusterHealthCheck::default()
+    }
+}
+
+fn of_envoy(timing: &Timing) -> HealthCheck {
+    let ready = HttpHealthCheck { path: READY.to_owned(), ..HttpHealthCheck::default() };
+    HealthCheck { health_checker: Some(HealthChecker::HttpHealthCheck(ready)), ..of_workload(None, timing) }
+}
+
+fn of_workload(probe: Option<&ServiceProbe>, timing: &Timing) -> HealthCheck {
+    let interval = probe.and_then(|probe| probe.interval).map(written);
+    let timeout = probe.and_then(|probe| probe.timeout).map(written);
+    let time = |written: Option<Duration>, default: Duration| Some(duration(written.unwrap_or(default).max(SHORTEST)));
+    let healthy = probe.and_then(|probe| probe.healthy_threshold);
+    let unhealthy = probe.and_then(|probe| probe.unhealthy_threshold);
+    HealthCheck {
+        timeout: time(timeout, timing.timeout),
+        interval: time(interval, timing.interval),
+        // Checks are all that ever connects to these clusters, so what is written would count for nothing without this.
+        no_traffic_interval: time(interval, timing.no_traffic_interval),
+        healthy_threshold: Some(healthy.unwrap_or(timing.healthy_threshold).max(1)),
+        unhealthy_threshold: Some(unhealthy.unwrap_or(timing.unhealthy_threshold).max(1)),
+        health_checker: Some(HealthChecker::TcpHealthCheck(TcpHealthCheck::default())),
+        ..HealthCheck::default()
+    }
+}
+
+fn written(duration: ProtoDuration) -> Duration {
+    Duration::from_nanos(u64::try_from(duration.nanos()).unwrap_or_default())
+}
+
+/// As the workload's own cluster has it.
+fn source(workload: IpAddr, transparent: bool) -> Option<BindConfig> {
+    (transparent && !workload.is_loopback()).then(|| inbound::redirect_free_source(workload.is_ipv6()))
+}
+
+/// Nothing where no endpoint is told of.
+fn is_well(found: &ClusterEndpointsHealth) -> Option<bool> {
+    let endpoints = found.locality_endpoints_health.iter().flat_map(|locality| &locality.endpoints_health);
+    endpoints.map(|endpoint| is_fine(endpoint.health_status())).reduce(|all, next| all && next)
+}
+
+fn is_fine(status: HealthStatus) -> bool {
+    match status {
+        // Degraded is slower, but answers.
+        HealthStatus::Unknown | HealthStatus::Healthy | HealthStatus::Degraded => true,
+        HealthStatus::Unhealthy | HealthStatus::Draining | HealthStatus::Timeout => false,
+    }
+}

@@ -1,0 +1,73 @@
+//! One stream on which a proxy is told what to check of the workloads beside it, and tells what it found.
+//!
+//! Checks that come while a client is slow replace each other, as snapshots do. A proxy that has nothing to check is told
+//! nothing: then neither side has anything to do.
+
+use std::sync::Arc;
+
+use kodiak_envoy::envoy::service::health::v3::health_check_request_or_endpoint_health_response::RequestType;
+use kodiak_envoy::envoy::service::health::v3::{
+    HealthCheckRequest, HealthCheckRequestOrEndpointHealthResponse as Message,
+};
+
+use crate::outbox::Outbox;
+use crate::proxies::{Closing, HealthHello, HealthSession};
+use crate::requests::{Requests, invalid};
+use crate::stream::{self, Context, closed, released};
+
+/// The longest report: thousands of checks.
+const LONGEST_REPORT: u32 = 1024 * 1024;
+
+/// Does not end by itself, as [`stream::run`].
+pub(crate) async fn run(context: Context, mut requests: Requests, outbox: Arc<Outbox>) {
+    let carried = carry(&context, &mut requests, &outbox);
+    stream::until_end(&context, &outbox, carried).await;
+}
+
+/// `Ok` when the client ends the stream.
+async fn carry(context: &Context, requests: &mut Requests, outbox: &Outbox) -> Result<(), Closing> {
+    let Context { proxies, peer, credential, limits, .. } = context;
+    let Ok(first) = tokio::time::timeout(limits.hello, requests.message::<Message>()).await else {
+        return Err(invalid("the stream did not introduce itself in time"));
+    };
+    let Some(first) = first? else { return Ok(()) };
+    let Some(RequestType::HealthCheckRequest(HealthCheckRequest { node: Some(node), .. })) = first.request_type else {
+        return Err(invalid("the first message of a stream must be a `health_check_request` with a `node`"));
+    };
+    if node.id.is_empty() {
+        return Err(invalid("`node.id` of the `health_check_request` must say from which proxy it is"));
+    }
+    let id = node.id.clone();
+    let hello = HealthHello { node, credential: credential.clone(), peer: *peer };
+    let mut session = proxies.connect_health(hello).await?;
+    tracing::debug!(%peer, node = id, "A stream of checks begins.");
+    requests.bound(LONGEST_REPORT);
+    tell(&mut session, outbox)?;
+    loop {
+        tokio::select! {
+            biased;
+            closing = closed(&mut session.closing) => return Err(closing),
+            changed = session.checks.changed(), if outbox.is_empty() => match changed {
+                Ok(()) => tell(&mut session, outbox)?,
+                Err(_) => return Err(released()),
+            },
+            () = outbox.response_taken() => (),
+            next = requests.message::<Message>() => match next?.map(|next| next.request_type) {
+                None => return Ok(()),
+                Some(Some(RequestType::EndpointHealthResponse(found))) => session.report.report(found),
+                Some(Some(RequestType::HealthCheckRequest(again))) => {
+                    if again.node.is_some_and(|node| node.id != id) {
+                        return Err(invalid("a stream is of one node, but `node.id` has changed"));
+                    }
+                }
+                Some(None) => return Err(invalid("a message has neither a request nor a report")),
+            },
+        }
+    }
+}
+
+/// What is to be checked now, if there is anything yet.
+fn tell(session: &mut HealthSession, outbox: &Outbox) -> Result<(), Closing> {
+    let checks = session.checks.borrow_and_update().clone();
+    checks.map_or(Ok(()), |checks| outbox.put_message(&*checks))
+}
