@@ -107,7 +107,8 @@ impl Destination {
 
     fn multi_zone(stored: Stored<'_>) -> Option<Self> {
         let spec: MeshMultiZoneService = serde_json::from_str(stored.spec).ok()?;
-        let MeshMultiZoneServiceStatus { addresses, vips, .. } = serde_json::from_str(stored.status).unwrap_or_default();
+        let MeshMultiZoneServiceStatus { addresses, vips, .. } =
+            serde_json::from_str(stored.status).unwrap_or_default();
         let port = |port: &mesh_multi_zone_service::Port| port_of(port.port, port.name.as_deref(), &port.app_protocol);
         let ports = spec.ports.iter().map(port).collect();
         let behind = Behind::MultiZone(Arc::new(spec));

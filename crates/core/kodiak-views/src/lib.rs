@@ -7,10 +7,13 @@
 
 pub mod destination;
 pub mod generated_services;
+pub mod hostnames;
 pub mod insights;
 pub mod inspect;
 pub mod membership;
 pub mod policy_status;
 pub mod reachable;
 pub mod rollout;
+pub mod service_addresses;
+pub mod service_status;
 pub mod vips;

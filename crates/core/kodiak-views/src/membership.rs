@@ -108,7 +108,8 @@ impl Membership {
 fn selects(selector: &Selector, proxy: &Proxy) -> bool {
     let Selector { dataplane_tags, dataplane_ref, dataplane_labels } = selector;
     if let Some(tags) = dataplane_tags {
-        let has_all = |inbound: &BTreeMap<String, String>| tags.iter().all(|(key, value)| inbound.get(key) == Some(value));
+        let has_all =
+            |inbound: &BTreeMap<String, String>| tags.iter().all(|(key, value)| inbound.get(key) == Some(value));
         return !tags.is_empty() && proxy.dataplane.inbounds().iter().any(|inbound| has_all(&inbound.tags));
     }
     if let Some(reference) = dataplane_ref {

@@ -1,18 +1,14 @@
 //! Under which names HostnameGenerators let a service be found.
 
-use std::collections::BTreeMap;
-
 use kodiak_model::{
     LabelSelector, Labels, Place,
-    go_template::{Template, label_of},
-    kinds::{
-        dataplane::BackendKind,
-        hostname_generator::{FUNCTIONS, HostnameGenerator},
-    },
+    kinds::{dataplane::BackendKind, hostname_generator::HostnameGenerator},
     labels,
 };
 use kodiak_rules::{Meta, Origin};
 use serde::Serialize;
+
+use crate::hostnames::{parse, render, selector_of};
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Hostnames {
@@ -61,13 +57,7 @@ pub fn of_service<'a>(
 
 impl Service<'_> {
     fn is_selected(&self, generator: &Generator<'_>, place: &Place) -> bool {
-        let selector = &generator.spec.selector;
-        let selector = match self.kind {
-            BackendKind::MeshService => &selector.mesh_service,
-            BackendKind::MeshExternalService => &selector.mesh_external_service,
-            BackendKind::MeshMultiZoneService => &selector.mesh_multi_zone_service,
-        };
-        let Some(selector) = selector else { return false };
+        let Some(selector) = selector_of(&generator.spec.selector, self.kind) else { return false };
         match place {
             Place::Zone { .. } => selector.matches(self.meta.labels),
             Place::Global => self.is_selected_somewhere(selector, generator),
@@ -95,14 +85,7 @@ impl Service<'_> {
             Place::Zone { name } => name,
             Place::Global => "",
         };
-        let fields = BTreeMap::from([
-            ("Name", self.meta.name.to_owned()),
-            ("DisplayName", self.meta.display_name().to_owned()),
-            ("Namespace", self.meta.namespace().unwrap_or_default().to_owned()),
-            ("Mesh", self.meta.mesh.to_owned()),
-            ("Zone", self.meta.zone().unwrap_or(own).to_owned()),
-        ]);
-        Template::parse(template, &FUNCTIONS).ok()?.render(&fields, &label_of(self.meta.labels)).ok()
+        render(&parse(template).ok()?, &self.meta, own).ok()
     }
 
     /// What has no label is from before there was one, when names began with the zone and a dot.

@@ -22,7 +22,6 @@ use std::{collections::BTreeMap, sync::Arc};
 use kodiak_model::{Kind, PolicyFacts, kinds::mesh::MeshServicesMode};
 use kodiak_rules::{Book, Matched, Proxy, Resources, Shadow};
 
-
 pub use shape::{Origin, ResourceMeta};
 
 /// All of one mesh that is looked at.
