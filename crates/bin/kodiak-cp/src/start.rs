@@ -163,10 +163,8 @@ impl ControlPlane {
         tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), drain.clone()));
         tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
         if let Place::Zone { name } = catalog.place() {
-            // A negative period is none.
-            let grace = config.mesh_service.deletion_grace_period.to_std().unwrap_or_default();
-            let services = run_services(store.clone(), name.clone(), grace, drain.clone());
-            tasks.spawn("mesh services", async { Ok(services.await?) });
+            let services = run_services(store.clone(), config::services(&config, name)?, drain.clone());
+            tasks.spawn("services", async { Ok(services.await?) });
         }
         tasks.spawn("steps of mTLS", {
             let steps = run_mtls(store.clone(), drain.clone());

@@ -15,4 +15,5 @@ pub mod policy_status;
 pub mod reachable;
 pub mod rollout;
 pub mod service_addresses;
+pub mod service_status;
 pub mod vips;

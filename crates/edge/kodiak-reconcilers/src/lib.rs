@@ -1,5 +1,5 @@
-//! What the leading control plane keeps in order by itself: MeshServices that follow from Dataplanes,
-//! virtual addresses, and the steps of mutual TLS.
+//! What the leading control plane keeps in order by itself: services, with all that it knows of them, the addresses of
+//! old names, and the steps of mutual TLS.
 //!
 //! **Invariant:** a reconciler is told *that* something changed, never *what*; running twice is harmless.
 //! **Invariant:** only the leader writes, and every write expects what it has read.

@@ -2,10 +2,12 @@
 
 mod load;
 mod secret;
+mod services;
 #[cfg(test)]
 mod tests;
 mod types;
 
 pub use load::{LoadError, Sources, load};
 pub use secret::Masked;
+pub use services::{GenerateFrom, Ipam, LabelPropagation, MeshService, Range, services};
 pub use types::*;

@@ -1,5 +1,7 @@
 //! What is read, from where, and what is refused.
 
+use kodiak_views::{generated_services::Source, service_status::Settings};
+
 use super::*;
 
 fn sources(file: &str, environment: &[(&str, &str)], flags: &[&str]) -> Sources {
@@ -65,6 +67,42 @@ fn durations_are_written_as_in_policies() {
     assert_eq!(grace(&[]).unwrap(), "1h0m0s");
     assert_eq!(grace(&[("KODIAK_MESH_SERVICE_DELETION_GRACE_PERIOD", "90s")]).unwrap(), "1m30s");
     assert!(grace(&[("KODIAK_MESH_SERVICE_DELETION_GRACE_PERIOD", "soon")]).is_err());
+}
+
+#[test]
+fn services_have_settings_of_their_own() {
+    let variables = [
+        ("KODIAK_MESH_SERVICE_DISABLE_GRACE_PERIOD", "5s"),
+        ("KODIAK_MESH_SERVICE_CONNECTION_GRACE_PERIOD", "-1s"),
+        ("KODIAK_MESH_SERVICE_GENERATE_FROM", "workload"),
+        ("KODIAK_MESH_SERVICE_LABEL_PROPAGATION_ENABLED", "true"),
+        ("KODIAK_MESH_SERVICE_LABEL_PROPAGATION_ALLOWED_LABEL_KEYS", "team, tier"),
+        ("KODIAK_IPAM_MESH_SERVICE_CIDR", "10.7.0.0/16"),
+    ];
+    let settings = services(&load(&sources("", &variables, &[])).unwrap(), "east").unwrap();
+    assert_eq!((settings.rules.zone.as_str(), settings.rules.source), ("east", Source::Workload));
+    let seconds =
+        [settings.rules.grace, settings.rules.disable_grace, settings.connection_grace].map(|it| it.as_secs());
+    assert_eq!(seconds, [3600, 5, 0]);
+    assert_eq!(settings.rules.propagation.unwrap().allowed.len(), 2);
+    assert_eq!(settings.ranges.services.to_string(), "10.7.0.0/16");
+    let usual = services(&Config::default(), "default").unwrap();
+    assert_eq!(format!("{usual:?}"), format!("{:?}", Settings::default()));
+}
+
+#[test]
+fn settings_of_services_that_cannot_be_are_refused() {
+    refused(
+        &sources("ipam: {meshService: {cidr: 10.0.0.0}}\n", &[], &[]),
+        "kodiak.yaml:1:28: ipam.meshService.cidr: \"10.0.0.0\" has no length: write an address and a length, as 241.0.0.0/8",
+    );
+    refused(
+        &sources("", &[], &["meshService.labelPropagation.allowedLabelKeys=team,kuma.io/zone"]),
+        "--set meshService.labelPropagation.allowedLabelKeys=team,kuma.io/zone: \
+         meshService.labelPropagation.allowedLabelKeys: \"kuma.io/zone\" is set by the control plane: leave it out",
+    );
+    let config = load(&sources("ipam: {meshService: {cidr: 242.0.0.0/8}}\n", &[], &[])).unwrap();
+    assert!(services(&config, "east").is_err());
 }
 
 #[test]

@@ -2,10 +2,9 @@
 
 use std::{net::IpAddr, path::PathBuf};
 
-use kodiak_model::GoDuration;
 use serde::{Deserialize, Serialize};
 
-use super::Masked;
+use super::{Ipam, Masked, MeshService};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
@@ -18,6 +17,7 @@ pub struct Config {
     pub xds_server: XdsServer,
     pub bootstrap_server: BootstrapServer,
     pub mesh_service: MeshService,
+    pub ipam: Ipam,
     pub access: Access,
     pub defaults: Defaults,
     pub diagnostics: Diagnostics,
@@ -342,20 +342,6 @@ pub struct BootstrapServer {
 pub struct BootstrapParams {
     /// Where proxies reach this control plane. They go on with the host that they asked when it is empty.
     pub xds_host: String,
-}
-
-/// The MeshServices that follow from Dataplanes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub struct MeshService {
-    /// A MeshService stays for so long after its last Dataplane is gone.
-    pub deletion_grace_period: GoDuration,
-}
-
-impl Default for MeshService {
-    fn default() -> Self {
-        Self { deletion_grace_period: GoDuration::from_secs(60 * 60) }
-    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

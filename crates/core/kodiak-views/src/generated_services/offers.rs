@@ -1,46 +1,114 @@
-//! What each Dataplane offers to a service: the ports of its inbounds.
+//! What Dataplanes offer to services: the ports of their inbounds. Kept up to date by changes.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use jiff::Timestamp;
 use kodiak_model::{
     IntOrString,
     dns::dns_1035_label,
     kinds::{dataplane::Inbound, mesh_service::Port},
+    labels,
 };
+use kodiak_rules::Proxy;
 
-use super::Proxy;
+use super::{Rules, Source, propagation::Carried};
 
-/// The ports at which one Dataplane serves a service.
-pub(super) struct Offer<'a> {
-    pub(super) proxy: &'a str,
+/// What one Dataplane offers to one service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
     pub(super) ports: Vec<Port>,
+    pub(super) carried: Carried,
 }
 
-/// The offers for each service, never none, from the oldest Dataplane to the newest. A service that cannot be the name
-/// of a MeshService gets none.
-pub(super) fn offers<'a>(proxies: &[Proxy<'a>]) -> BTreeMap<&'a str, Vec<Offer<'a>>> {
-    let mut by_age: Vec<&Proxy<'_>> = proxies.iter().collect();
-    by_age.sort_by_key(|proxy| (proxy.created, proxy.name));
-    let mut offers: BTreeMap<&str, Vec<Offer<'_>>> = BTreeMap::new();
-    for proxy in by_age {
-        for (service, ports) in ports_of(proxy.inbounds) {
-            offers.entry(service).or_default().push(Offer { proxy: proxy.name, ports });
+/// The age of a Dataplane, and its name where two are of the same age.
+pub type Age = (Timestamp, Arc<str>);
+
+#[derive(Default)]
+pub struct Offers {
+    by_service: BTreeMap<Arc<str>, BTreeMap<Age, Offer>>,
+    /// How old each Dataplane is that offers something, and to whom it offers.
+    given: BTreeMap<Arc<str>, (Timestamp, Vec<Arc<str>>)>,
+}
+
+impl Offers {
+    /// The services to which something else is offered now.
+    pub fn set_proxy(
+        &mut self,
+        rules: &Rules,
+        name: &Arc<str>,
+        proxy: Option<(&Proxy, Timestamp)>,
+    ) -> BTreeSet<Arc<str>> {
+        let mut before: BTreeMap<Arc<str>, (Timestamp, Offer)> = BTreeMap::new();
+        if let Some((created, services)) = self.given.remove(name) {
+            let age = (created, name.clone());
+            for service in services {
+                let offers = self.by_service.get_mut(&service).expect("who offers is found under the service");
+                let offer = offers.remove(&age).expect("an offer is kept under the age of who made it");
+                if offers.is_empty() {
+                    self.by_service.remove(&service);
+                }
+                before.insert(service, (created, offer));
+            }
+        }
+        let mut changed = BTreeSet::new();
+        if let Some((proxy, created)) = proxy {
+            let made = offers_of(rules, proxy);
+            if !made.is_empty() {
+                self.given.insert(name.clone(), (created, made.keys().cloned().collect()));
+            }
+            for (service, offer) in made {
+                let offer = (created, offer);
+                if before.remove(&service).as_ref() != Some(&offer) {
+                    changed.insert(service.clone());
+                }
+                self.by_service.entry(service).or_default().insert((created, name.clone()), offer.1);
+            }
+        }
+        changed.extend(before.into_keys());
+        changed
+    }
+
+    /// From the oldest Dataplane to the newest.
+    pub fn of(&self, service: &str) -> impl Iterator<Item = (&Age, &Offer)> + Clone {
+        self.by_service.get(service).into_iter().flatten()
+    }
+
+    pub fn services(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.by_service.keys()
+    }
+}
+
+/// A service that cannot be the name of a MeshService gets nothing.
+fn offers_of(rules: &Rules, proxy: &Proxy) -> BTreeMap<Arc<str>, Offer> {
+    let mut groups: BTreeMap<&str, Vec<&Inbound>> = BTreeMap::new();
+    for inbound in proxy.dataplane.inbounds() {
+        let service = match rules.source {
+            Source::ServiceTag => inbound.service(),
+            Source::Workload => proxy.labels.get(labels::WORKLOAD).map(String::as_str),
+        };
+        if let Some(service) = service.filter(|service| dns_1035_label(service).is_empty()) {
+            groups.entry(service).or_default().push(inbound);
         }
     }
-    offers
+    let offer = |inbounds: Vec<&Inbound>| Offer {
+        carried: rules.propagation.as_ref().map(|rule| rule.carried(proxy, &inbounds)).unwrap_or_default(),
+        ports: ports_of(&inbounds),
+    };
+    groups.into_iter().map(|(service, inbounds)| (service.into(), offer(inbounds))).collect()
 }
 
 /// A port that is served at several addresses counts once.
-fn ports_of(inbounds: &[Inbound]) -> BTreeMap<&str, Vec<Port>> {
-    let mut services: BTreeMap<&str, Vec<Port>> = BTreeMap::new();
+fn ports_of(inbounds: &[&Inbound]) -> Vec<Port> {
+    let mut ports: Vec<Port> = Vec::new();
     for inbound in inbounds {
-        let Some(service) = inbound.service().filter(|service| dns_1035_label(service).is_empty()) else { continue };
-        let ports = services.entry(service).or_default();
         if ports.iter().all(|port| port.port != inbound.port) {
             ports.push(port_of(inbound));
         }
     }
-    services
+    ports
 }
 
 fn port_of(inbound: &Inbound) -> Port {

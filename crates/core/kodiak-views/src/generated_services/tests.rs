@@ -1,31 +1,36 @@
 //! Each rule of generating MeshServices, and the law that nothing is left to do after it was done.
 
-use kodiak_model::kinds::mesh_service::{Identity, State};
+mod labels_taken_over;
+
+use std::collections::BTreeSet;
+
+use kodiak_model::kinds::{
+    dataplane::Dataplane,
+    mesh_service::{Identity, State},
+};
+use kodiak_rules::Proxy;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 
-const GRACE: SignedDuration = SignedDuration::from_hours(1);
+fn rules() -> Rules {
+    Rules { zone: "east".to_owned(), ..Rules::default() }
+}
 
 fn at(minutes: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + minutes * 60).unwrap()
 }
 
-fn situation(mode: MeshServicesMode, minutes: i64) -> Situation<'static> {
-    Situation { mesh: "demo", zone: "east", mode, now: at(minutes), grace: GRACE }
-}
-
-/// A proxy that owns its inbounds.
+/// A Dataplane and its age.
 #[derive(Debug, Clone)]
 struct Given {
-    name: &'static str,
     created: Timestamp,
-    inbounds: Vec<Inbound>,
+    proxy: Proxy,
 }
 
 /// Each inbound: a service and a port.
-fn proxy(name: &'static str, age: i64, inbounds: &[(&str, u32)]) -> Given {
+fn proxy(name: &str, age: i64, inbounds: &[(&str, u32)]) -> Given {
     let inbounds: Vec<Value> = inbounds
         .iter()
         .map(|(service, port)| json!({ "port": port, "tags": { "kuma.io/service": service } }))
@@ -33,21 +38,71 @@ fn proxy(name: &'static str, age: i64, inbounds: &[(&str, u32)]) -> Given {
     with_inbounds(name, age, &json!(inbounds))
 }
 
-fn with_inbounds(name: &'static str, age: i64, inbounds: &Value) -> Given {
-    Given { name, created: at(-age), inbounds: serde_json::from_value(inbounds.clone()).unwrap() }
+fn with_inbounds(name: &str, age: i64, inbounds: &Value) -> Given {
+    let dataplane: Dataplane = serde_json::from_value(json!({ "networking": { "inbound": inbounds } })).unwrap();
+    let proxy = Proxy { mesh: "demo".into(), name: name.into(), labels: Arc::default(), dataplane: dataplane.into() };
+    Given { created: at(-age), proxy }
+}
+
+fn labelled(given: Given, labels: &[(&str, &str)]) -> Given {
+    let labels: Labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    Given { proxy: Proxy { labels: labels.into(), ..given.proxy }, ..given }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Action {
+    Create { name: String, labels: Labels, spec: MeshService },
+    Update { name: String, labels: Labels, spec: MeshService },
+    Delete { name: String },
+}
+
+/// What is to be done in a whole mesh.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Plan {
+    actions: Vec<Action>,
+    /// The services, and the Dataplanes that have other ports.
+    conflicts: Vec<(String, Vec<Arc<str>>)>,
+    look_again: Option<Timestamp>,
 }
 
 /// What is stored, by name.
 type Stored = BTreeMap<String, (Labels, MeshService)>;
 
-fn ask(situation: &Situation<'_>, proxies: &[Given], stored: &Stored) -> Plan {
-    let existing: Vec<_> =
-        stored.iter().map(|(name, (labels, spec))| Existing { name, labels, spec: spec.clone() }).collect();
-    let proxies: Vec<_> = proxies
-        .iter()
-        .map(|given| Proxy { name: given.name, created: given.created, inbounds: &given.inbounds })
-        .collect();
-    plan(situation, &proxies, &existing)
+fn ask_by(rules: &Rules, mode: MeshServicesMode, minutes: i64, proxies: &[Given], stored: &Stored) -> Plan {
+    let mut offers = Offers::default();
+    for Given { created, proxy } in proxies {
+        offers.set_proxy(rules, &proxy.name, Some((proxy, *created)));
+    }
+    let situation = Situation { rules, mesh: "demo", mode, now: at(minutes) };
+    let names: BTreeSet<&str> =
+        offers.services().map(|name| &**name).chain(stored.keys().map(String::as_str)).collect();
+    let mut plan = Plan::default();
+    for name in names {
+        let existing = stored.get(name).map(|(labels, spec)| Existing { labels, spec });
+        let Decision { verdict, conflict, look_again } = decide(&situation, name, existing, &offers);
+        let name = name.to_owned();
+        match (verdict, existing) {
+            (Verdict::Stand { labels, spec }, None) => {
+                plan.actions.push(Action::Create { name: name.clone(), labels, spec });
+            }
+            (Verdict::Stand { labels, spec }, Some(existing)) => {
+                if labels != *existing.labels || spec != *existing.spec {
+                    plan.actions.push(Action::Update { name: name.clone(), labels, spec });
+                }
+            }
+            (Verdict::Delete, _) => plan.actions.push(Action::Delete { name: name.clone() }),
+            (Verdict::Leave, _) => (),
+        }
+        if !conflict.is_empty() {
+            plan.conflicts.push((name, conflict));
+        }
+        plan.look_again = plan.look_again.into_iter().chain(look_again).min();
+    }
+    plan
+}
+
+fn ask(mode: MeshServicesMode, minutes: i64, proxies: &[Given], stored: &Stored) -> Plan {
+    ask_by(&rules(), mode, minutes, proxies, stored)
 }
 
 fn apply(stored: &mut Stored, actions: Vec<Action>) {
@@ -68,7 +123,7 @@ fn apply(stored: &mut Stored, actions: Vec<Action>) {
 
 /// Does what is to be done, minutes after the start.
 fn after(stored: &mut Stored, minutes: i64, proxies: &[Given]) -> Plan {
-    let plan = ask(&situation(MeshServicesMode::Everywhere, minutes), proxies, stored);
+    let plan = ask(MeshServicesMode::Everywhere, minutes, proxies, stored);
     apply(stored, plan.actions.clone());
     plan
 }
@@ -78,7 +133,7 @@ fn ports(stored: &Stored, name: &str) -> Vec<u32> {
 }
 
 fn by_hand(name: &str) -> Stored {
-    let spec = MeshService { selector: selector("elsewhere"), ..MeshService::default() };
+    let spec = MeshService { selector: selector(Source::ServiceTag, "elsewhere"), ..MeshService::default() };
     Stored::from([(name.to_owned(), (Labels::new(), spec))])
 }
 
@@ -130,7 +185,7 @@ fn the_oldest_proxy_says_the_ports_and_then_the_name() {
     let mut stored = Stored::new();
     let plan = after(&mut stored, 0, &[proxy("a", 1, &[("web", 1)]), proxy("z", 2, &[("web", 2)])]);
     assert_eq!(ports(&stored, "web"), [2]);
-    assert_eq!(plan.conflicts, [Conflict { service: "web".to_owned(), dataplanes: vec!["a".to_owned()] }]);
+    assert_eq!(plan.conflicts, [("web".to_owned(), vec!["a".into()])]);
     let mut stored = Stored::new();
     after(&mut stored, 0, &[proxy("b", 1, &[("web", 1)]), proxy("a", 1, &[("web", 2)])]);
     assert_eq!(ports(&stored, "web"), [2]);
@@ -144,10 +199,10 @@ fn stored_ports_stay_while_one_proxy_agrees() {
     // Another order is the same.
     let plan = after(&mut stored, 1, &[older.clone(), proxy("b", 1, &[("web", 81), ("web", 80)])]);
     assert_eq!(plan.actions, []);
-    assert_eq!(plan.conflicts, [Conflict { service: "web".to_owned(), dataplanes: vec!["z".to_owned()] }]);
+    assert_eq!(plan.conflicts, [("web".to_owned(), vec!["z".into()])]);
     let plan = after(&mut stored, 2, &[proxy("b", 1, &[("web", 91)]), older]);
     assert_eq!(ports(&stored, "web"), [90]);
-    assert_eq!(plan.conflicts, [Conflict { service: "web".to_owned(), dataplanes: vec!["b".to_owned()] }]);
+    assert_eq!(plan.conflicts, [("web".to_owned(), vec!["b".into()])]);
 }
 
 #[test]
@@ -174,7 +229,7 @@ fn what_was_changed_by_others_is_put_right() {
     let wanted = stored.clone();
     let (labels, spec) = stored.get_mut("web").unwrap();
     labels.remove(labels::ENV);
-    spec.selector = selector("other");
+    spec.selector = selector(Source::ServiceTag, "other");
     after(&mut stored, 1, &proxies);
     assert_eq!(stored, wanted);
 }
@@ -189,8 +244,8 @@ fn what_is_written_by_hand_or_elsewhere_is_left_alone() {
     labels.insert(labels::MANAGED_BY.to_owned(), MANAGER.to_owned());
     labels.insert(labels::ORIGIN.to_owned(), "global".to_owned());
     for mode in [MeshServicesMode::Everywhere, MeshServicesMode::Disabled] {
-        assert_eq!(ask(&situation(mode, 0), &[], &synced), Plan::default());
-        assert_eq!(ask(&situation(mode, 0), &[], &by_hand("web")), Plan::default());
+        assert_eq!(ask(mode, 0, &[], &synced), Plan::default());
+        assert_eq!(ask(mode, 0, &[], &by_hand("web")), Plan::default());
     }
 }
 
@@ -216,21 +271,68 @@ fn a_grace_period_that_cannot_be_read_starts_again_and_none_ends_at_once() {
     let mut stored = Stored::new();
     after(&mut stored, 0, &[proxy("a", 1, &[("web", 80)])]);
     stored.get_mut("web").unwrap().0.insert(labels::GRACE_STARTED.to_owned(), "soon".to_owned());
-    let none = Situation { grace: SignedDuration::ZERO, ..situation(MeshServicesMode::Everywhere, 5) };
-    assert_eq!(ask(&none, &[], &stored).actions, [Action::Delete { name: "web".to_owned() }]);
+    let none = Rules { grace: SignedDuration::ZERO, ..rules() };
+    let at_once = ask_by(&none, MeshServicesMode::Everywhere, 5, &[], &stored);
+    assert_eq!(at_once.actions, [Action::Delete { name: "web".to_owned() }]);
     after(&mut stored, 5, &[]);
     assert_eq!(stored["web"].0[labels::GRACE_STARTED], at(5).to_string());
 }
 
 #[test]
-fn a_mesh_without_mesh_services_has_none_that_were_generated() {
+fn a_mesh_that_wants_none_any_more_loses_those_that_were_generated_after_a_short_while() {
     let proxies = [proxy("a", 1, &[("web", 80)])];
     let mut stored = by_hand("db");
     after(&mut stored, 0, &proxies);
-    let plan = ask(&situation(MeshServicesMode::Disabled, 0), &proxies, &stored);
+    let served = stored.clone();
+    let plan = ask(MeshServicesMode::Disabled, 10, &proxies, &stored);
+    assert_eq!((plan.actions.len(), plan.look_again), (1, Some(at(12))));
+    apply(&mut stored, plan.actions);
+    assert_eq!(stored["web"].1, served["web"].1);
+    assert_eq!(ask(MeshServicesMode::Disabled, 11, &proxies, &stored).actions, []);
+    // Who changes his mind has all as it was.
+    let mut returned = stored.clone();
+    after(&mut returned, 11, &proxies);
+    assert_eq!(returned, served);
+    let plan = ask(MeshServicesMode::Disabled, 12, &proxies, &stored);
     assert_eq!(plan.actions, [Action::Delete { name: "web".to_owned() }]);
     apply(&mut stored, plan.actions);
     assert_eq!(stored, by_hand("db"));
+    assert_eq!(ask(MeshServicesMode::Disabled, 12, &proxies, &stored), Plan::default());
+}
+
+#[test]
+fn workloads_name_services_where_tags_do_not() {
+    let by_workload = Rules { source: Source::Workload, ..rules() };
+    let given = [
+        labelled(proxy("a", 1, &[("web", 80), ("admin", 81)]), &[("kuma.io/workload", "shop")]),
+        labelled(proxy("b", 1, &[("web", 80)]), &[("kuma.io/workload", "No Name")]),
+        proxy("c", 1, &[("web", 80)]),
+        labelled(proxy("d", 1, &[]), &[("kuma.io/workload", "idle")]),
+    ];
+    let mut stored = Stored::new();
+    let plan = ask_by(&by_workload, MeshServicesMode::Everywhere, 0, &given, &stored);
+    apply(&mut stored, plan.actions);
+    assert_eq!(stored.keys().collect::<Vec<_>>(), ["shop"]);
+    assert_eq!(ports(&stored, "shop"), [80, 81]);
+    let selector = serde_json::to_value(&stored["shop"].1.selector).unwrap();
+    assert_eq!(selector, json!({ "dataplaneLabels": { "matchLabels": { "kuma.io/workload": "shop" } } }));
+}
+
+#[test]
+fn only_services_to_which_something_else_is_offered_are_named() {
+    let mut offers = Offers::default();
+    let mut set = |given: Option<Given>| {
+        let proxy = given.as_ref().map(|given| (&given.proxy, given.created));
+        let changed = offers.set_proxy(&rules(), &"a".into(), proxy);
+        changed.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(set(Some(proxy("a", 1, &[("web", 80), ("db", 81)]))), ["db", "web"]);
+    assert!(set(Some(proxy("a", 1, &[("web", 80), ("db", 81)]))).is_empty());
+    assert_eq!(set(Some(proxy("a", 1, &[("web", 80), ("db", 82)]))), ["db"]);
+    assert_eq!(set(Some(proxy("a", 1, &[("web", 80)]))), ["db"]);
+    assert_eq!(set(Some(proxy("a", 2, &[("web", 80)]))), ["web"], "its age decides who has the say");
+    assert_eq!(set(None), ["web"]);
+    assert_eq!(offers.services().count(), 0);
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -263,10 +365,9 @@ proptest! {
         let mut minutes = 0;
         for (mode, passed, proxies) in history {
             minutes += passed;
-            let now = situation(mode, minutes);
-            let first = ask(&now, &proxies, &stored);
+            let first = ask(mode, minutes, &proxies, &stored);
             apply(&mut stored, first.actions);
-            let second = ask(&now, &proxies, &stored);
+            let second = ask(mode, minutes, &proxies, &stored);
             prop_assert_eq!(&second.actions, &vec![]);
             prop_assert_eq!(second.conflicts, first.conflicts);
             prop_assert_eq!(second.look_again, first.look_again);

@@ -1,0 +1,149 @@
+//! What the keeper is told, and what it wants to be written.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use jiff::{SignedDuration, Timestamp};
+use kodiak_model::{
+    Labels,
+    kinds::{
+        dataplane::Dataplane,
+        dataplane_insight::DataplaneInsight,
+        mesh::MeshServicesMode,
+        mesh_external_service::MeshExternalServiceStatus,
+        mesh_multi_zone_service::{MeshMultiZoneService, MeshMultiZoneServiceStatus},
+        mesh_service::{MeshService, MeshServiceStatus, Vip},
+    },
+};
+
+use crate::{generated_services::Rules, hostnames::ServiceKey, service_addresses::Ranges};
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub rules: Rules,
+    pub ranges: Ranges,
+    /// For so long a proxy counts as connected after it has lost its connection.
+    pub connection_grace: SignedDuration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let connection_grace = SignedDuration::from_secs(30);
+        Self { rules: Rules::default(), ranges: Ranges::default(), connection_grace }
+    }
+}
+
+/// A mesh, as far as its services depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MeshFacts {
+    pub mode: MeshServicesMode,
+    /// Whether its proxies are to have certificates.
+    pub mtls: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct DataplaneFacts {
+    pub labels: Arc<Labels>,
+    pub created: Timestamp,
+    pub dataplane: Arc<Dataplane>,
+}
+
+/// What was seen of a proxy.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    pub online: bool,
+    /// When the last of its connections ended. `None` while it has one.
+    pub left: Option<Timestamp>,
+    /// Whether it has a certificate.
+    pub certified: bool,
+}
+
+impl Seen {
+    pub fn of(insight: &DataplaneInsight) -> Self {
+        let online = insight.is_online();
+        let ends = insight.subscriptions.iter().filter_map(|known| known.disconnect_time.as_deref()?.parse().ok());
+        let left = if online { None } else { ends.max() };
+        let certified = insight.mtls.as_ref().is_some_and(|mtls| !mtls.issued_backend.is_empty());
+        Self { online, left, certified }
+    }
+
+    /// `None` while it is connected, and when it never was.
+    pub(super) fn counts_until(&self, grace: SignedDuration) -> Option<Timestamp> {
+        self.left.filter(|_| !self.online).and_then(|left| left.checked_add(grace).ok())
+    }
+
+    pub(super) fn is_connected(&self, grace: SignedDuration, now: Timestamp) -> bool {
+        self.online || self.counts_until(grace).is_some_and(|end| now < end)
+    }
+}
+
+/// A MeshService, MeshExternalService or MeshMultiZoneService as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    pub labels: Arc<Labels>,
+    pub created: Timestamp,
+    /// Of spec and labels.
+    pub version: u64,
+    /// `None` while there is no status.
+    pub status_version: Option<u64>,
+    pub content: Content,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    Service { spec: MeshService, status: MeshServiceStatus },
+    External { status: MeshExternalServiceStatus },
+    MultiZone { spec: MeshMultiZoneService, status: MeshMultiZoneServiceStatus },
+}
+
+impl Stored {
+    /// The virtual addresses that it has.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
+        let vips = match &self.content {
+            Content::Service { status, .. } => status.vips.as_slice(),
+            Content::External { status } => std::slice::from_ref(&status.vip),
+            Content::MultiZone { status, .. } => status.vips.as_slice(),
+        };
+        vips.iter().filter_map(|Vip { ip }| ip.parse().ok())
+    }
+}
+
+/// A write, and what it expects to find.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted {
+    pub key: ServiceKey,
+    pub write: Write,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// Spec and labels of a MeshService. Without a version there must be none yet.
+    Put {
+        labels: Labels,
+        spec: MeshService,
+        version: Option<u64>,
+    },
+    /// Without a version there must be no status yet.
+    Status {
+        status: Status,
+        version: Option<u64>,
+    },
+    Delete {
+        version: u64,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Status {
+    Service(MeshServiceStatus),
+    External(MeshExternalServiceStatus),
+    MultiZone(MeshMultiZoneServiceStatus),
+}
+
+/// How much was done since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    pub services_looked_at: u64,
+    /// Of spec and labels, and deletions.
+    pub spec_writes: u64,
+    pub status_writes: u64,
+}

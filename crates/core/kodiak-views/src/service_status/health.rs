@@ -1,0 +1,125 @@
+//! What the Dataplanes behind a MeshService make of it: how many there are, its state, its identities.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use kodiak_model::{
+    Choice, IntOrString,
+    kinds::{
+        dataplane::{Dataplane, Inbound, InboundState},
+        mesh_service::{DataplaneProxies, Identity, IdentityType, MeshService, State, TlsReadiness, TlsStatus},
+    },
+    labels, tags,
+};
+use kodiak_rules::Proxy;
+
+use super::facts::Seen;
+
+/// A Dataplane behind a MeshService, and what was seen of its proxy.
+pub(super) type Member<'a> = (&'a Proxy, Seen);
+
+/// When they are counted.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) now: Timestamp,
+    pub(super) grace: SignedDuration,
+    /// Proxies may still be on their way back, after a time in which nobody could connect: who was counted last stays.
+    pub(super) settling: bool,
+}
+
+/// Proxies of a MeshService, counted.
+#[derive(Debug, Default)]
+pub(super) struct Census {
+    connected: u32,
+    healthy: u32,
+    total: u32,
+    /// Ready, connected or not.
+    ready: u32,
+    certified: u32,
+    service_tags: BTreeSet<String>,
+}
+
+impl Census {
+    pub(super) fn take<'a>(spec: &MeshService, members: impl Iterator<Item = Member<'a>>, moment: Moment) -> Self {
+        let mut census = Self::default();
+        for (proxy, seen) in members {
+            let (connected, ready) = (seen.is_connected(moment.grace, moment.now), is_ready(spec, &proxy.dataplane));
+            census.total += 1;
+            census.connected += u32::from(connected);
+            census.ready += u32::from(ready);
+            census.healthy += u32::from(connected && ready);
+            census.certified += u32::from(seen.certified);
+            census.note_service_tags(proxy);
+        }
+        census
+    }
+
+    fn note_service_tags(&mut self, proxy: &Proxy) {
+        let mut tags = proxy.dataplane.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).peekable();
+        let workload = proxy.labels.get(labels::WORKLOAD).filter(|_| tags.peek().is_none());
+        self.service_tags.extend(tags.chain(workload).cloned());
+    }
+
+    pub(super) fn proxies(&self, last: &DataplaneProxies, moment: Moment) -> DataplaneProxies {
+        let &Self { mut connected, mut healthy, total, ready, .. } = self;
+        if moment.settling {
+            connected = connected.max(last.connected.min(total));
+            healthy = healthy.max(last.healthy.min(connected).min(ready));
+        }
+        DataplaneProxies { connected, healthy, total }
+    }
+
+    pub(super) fn state(proxies: &DataplaneProxies) -> Choice<State> {
+        if proxies.healthy > 0 { State::Available.into() } else { State::Unavailable.into() }
+    }
+
+    /// Tags from the proxies; SPIFFE IDs are others' to say. While there is no proxy nobody is somebody else.
+    pub(super) fn identities(&self, stored: Option<&Vec<Identity>>) -> Option<Vec<Identity>> {
+        if self.total == 0 {
+            return stored.cloned();
+        }
+        let tag =
+            |value: &String| Identity { identity_type: Some(IdentityType::ServiceTag.into()), value: value.clone() };
+        let is_spiffe = |identity: &&Identity| {
+            identity.identity_type.as_ref().is_some_and(|identity_type| identity_type.is(IdentityType::SpiffeId))
+        };
+        let others = stored.into_iter().flatten().filter(is_spiffe).cloned();
+        let all: Vec<Identity> = self.service_tags.iter().map(tag).chain(others).collect();
+        if all.is_empty() { stored.filter(|stored| stored.is_empty()).cloned() } else { Some(all) }
+    }
+
+    /// Ready when every proxy has a certificate; who is ready stays so while the mesh wants certificates.
+    pub(super) fn tls(&self, stored: &TlsStatus, mtls: bool) -> TlsStatus {
+        let was = stored.status.as_ref().is_some_and(|status| status.is(TlsReadiness::Ready));
+        let all = self.total > 0 && self.certified == self.total;
+        let readiness = if mtls && (was || all) { TlsReadiness::Ready } else { TlsReadiness::NotReady };
+        TlsStatus { status: Some(readiness.into()) }
+    }
+}
+
+/// Whether a port leads to an inbound, and all inbounds that are meant may be called: those that ports lead to, and
+/// those with the tags of the selector.
+fn is_ready(spec: &MeshService, dataplane: &Dataplane) -> bool {
+    let mut reached = false;
+    for inbound in dataplane.inbounds().iter().filter(|inbound| inbound.state() != InboundState::Ignored) {
+        let by_port = spec.ports.iter().any(|port| leads_to(port.target_port.as_ref(), inbound));
+        if (by_port || has_tags(spec, inbound)) && !inbound.is_ready() {
+            return false;
+        }
+        reached |= by_port;
+    }
+    reached
+}
+
+fn leads_to(target: Option<&IntOrString>, inbound: &Inbound) -> bool {
+    match target {
+        Some(IntOrString::Int(port)) => *port == i64::from(inbound.port),
+        Some(IntOrString::Text(name)) => !name.is_empty() && *name == inbound.name,
+        None => false,
+    }
+}
+
+fn has_tags(spec: &MeshService, inbound: &Inbound) -> bool {
+    let wanted = spec.selector.dataplane_tags.as_ref();
+    wanted.is_some_and(|tags| tags.iter().all(|(key, value)| inbound.tags.get(key) == Some(value)))
+}

@@ -1,0 +1,262 @@
+//! What the control plane keeps of services: generated MeshServices, how many proxies stand behind them, their state and
+//! identities, virtual addresses and names. Kept up to date by changes.
+//!
+//! **Invariant:** what is wanted depends on what there is, not on the order in which it was told.
+//! **Invariant:** a change costs what it concerns: a Dataplane that comes, changes or goes has its own services looked at.
+//! **Invariant:** what is stored as it should be is not written.
+//! **Invariant:** an address that a service has is never taken from it.
+
+mod addresses;
+mod facts;
+mod groups;
+mod health;
+mod look;
+mod population;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use kodiak_model::kinds::dataplane::BackendKind;
+
+use addresses::Addresses;
+use population::Population;
+
+use crate::{
+    destination::KINDS,
+    hostnames::{Generator, Hostnames, Named, ServiceKey},
+    service_addresses::Positions,
+};
+
+pub use facts::{Content, DataplaneFacts, MeshFacts, Seen, Settings, Status, Stored, Wanted, Work, Write};
+
+/// Told of changes, it knows what is to be written. Nothing may be asked before all that is stored was told.
+pub struct Keeper {
+    settings: Settings,
+    /// Until then proxies may be on their way back from a time in which no control plane was there.
+    settled: Timestamp,
+    meshes: BTreeMap<Arc<str>, Population>,
+    services: BTreeMap<ServiceKey, Stored>,
+    hostnames: Hostnames,
+    addresses: Addresses,
+    /// Dataplanes whose ports are not those of their MeshService.
+    conflicts: BTreeMap<ServiceKey, Vec<Arc<str>>>,
+    /// To be looked at. Some are not there yet.
+    unsettled: BTreeSet<ServiceKey>,
+    timers: BTreeMap<Timestamp, BTreeSet<Timer>>,
+    /// How often something was found to be looked at.
+    notices: u64,
+    work: Work,
+}
+
+/// What is to be looked at though nothing has changed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    Service(ServiceKey),
+    /// A Dataplane whose proxy has been away for long enough, by mesh and name.
+    Proxy(Arc<str>, Arc<str>),
+}
+
+/// What is to be done.
+#[derive(Debug, Default, PartialEq)]
+pub struct Due {
+    /// To be stored first, where there is one: some of the writes rely on it.
+    pub positions: Option<Positions>,
+    /// Of one service at most one of spec and one of status.
+    pub writes: Vec<Wanted>,
+    /// Those that were not told before.
+    pub conflicts: Vec<Conflict>,
+    /// No virtual address is left for them.
+    pub without_address: Vec<ServiceKey>,
+}
+
+/// Dataplanes whose ports are not those of their MeshService.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    pub service: ServiceKey,
+    pub dataplanes: Vec<Arc<str>>,
+}
+
+impl Keeper {
+    pub fn new(settings: Settings, now: Timestamp) -> Self {
+        Self {
+            settled: now.checked_add(settings.connection_grace).unwrap_or(Timestamp::MAX),
+            meshes: BTreeMap::new(),
+            services: BTreeMap::new(),
+            hostnames: Hostnames::new(&settings.rules.zone),
+            addresses: Addresses::new(settings.ranges),
+            conflicts: BTreeMap::new(),
+            unsettled: BTreeSet::new(),
+            timers: BTreeMap::new(),
+            notices: 0,
+            work: Work::default(),
+            settings,
+        }
+    }
+
+    pub fn set_mesh(&mut self, name: &Arc<str>, facts: Option<MeshFacts>) {
+        let population = self.meshes.entry(name.clone()).or_default();
+        if population.facts == facts {
+            return self.forget(name);
+        }
+        population.facts = facts;
+        let asked_for: Vec<_> = population.offers.services().cloned().collect();
+        self.concern(name, asked_for);
+        for (_, kind) in KINDS {
+            let all: Vec<_> = self.of_mesh(kind, name).cloned().collect();
+            self.note(all);
+        }
+        self.forget(name);
+    }
+
+    pub fn set_dataplane(&mut self, mesh: &Arc<str>, name: &Arc<str>, facts: Option<DataplaneFacts>) {
+        let population = self.meshes.entry(mesh.clone()).or_default();
+        let concerned = population.set_dataplane(&self.settings.rules, mesh, name, facts);
+        self.concern(mesh, concerned);
+        self.forget(mesh);
+    }
+
+    pub fn set_seen(&mut self, mesh: &Arc<str>, name: &Arc<str>, seen: Option<Seen>) {
+        let population = self.meshes.entry(mesh.clone()).or_default();
+        if population.set_seen(name, seen) {
+            let concerned: Vec<_> = population.membership.services_of(name).cloned().collect();
+            self.concern(mesh, concerned);
+            if let Some(end) = seen.and_then(|seen| seen.counts_until(self.settings.connection_grace)) {
+                self.timers.entry(end).or_default().insert(Timer::Proxy(mesh.clone(), name.clone()));
+            }
+        }
+        self.forget(mesh);
+    }
+
+    pub fn set_service(&mut self, key: &ServiceKey, stored: Option<Stored>) {
+        let before = self.services.get(key);
+        if before == stored.as_ref() {
+            return;
+        }
+        let mut concerned = self.addresses.set(key, before, stored.as_ref());
+        let named =
+            stored.as_ref().map(|Stored { labels, created, .. }| Named { labels: labels.clone(), created: *created });
+        concerned.extend(self.hostnames.set_service(key, named));
+        let population = self.meshes.entry(key.mesh.clone()).or_default();
+        let groups = population.set_service(key, stored.as_ref());
+        let group = |name| ServiceKey { kind: BackendKind::MeshMultiZoneService, mesh: key.mesh.clone(), name };
+        concerned.extend(groups.into_iter().map(group));
+        match stored {
+            Some(stored) => self.services.insert(key.clone(), stored),
+            None => self.services.remove(key),
+        };
+        self.note(concerned);
+        self.forget(&key.mesh);
+    }
+
+    pub fn set_generator(&mut self, name: &Arc<str>, generator: Option<Generator>) {
+        let concerned = self.hostnames.set_generator(name, generator);
+        self.note(concerned);
+    }
+
+    /// Where to go on with giving out addresses, as it is stored.
+    pub fn set_positions(&mut self, positions: Positions) {
+        self.addresses.resume(positions);
+    }
+
+    /// A write of these failed, and is to be tried again.
+    pub fn again(&mut self, keys: impl IntoIterator<Item = ServiceKey>) {
+        self.note(keys);
+    }
+
+    /// The positions were written by somebody else meanwhile: addresses that were given out and not stored are nobody's.
+    pub fn lost_positions(&mut self) {
+        let given = self.addresses.take_back();
+        self.note(given);
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, now: Timestamp) {
+        while let Some(first) = self.timers.first_entry().filter(|first| *first.key() <= now) {
+            for timer in first.remove() {
+                match timer {
+                    Timer::Service(key) => self.note([key]),
+                    Timer::Proxy(mesh, name) => self.expire(&mesh, &name, now),
+                }
+            }
+        }
+    }
+
+    /// A proxy that came back meanwhile is no longer waited for.
+    fn expire(&mut self, mesh: &Arc<str>, name: &str, now: Timestamp) {
+        let Some(population) = self.meshes.get(mesh) else { return };
+        let grace = self.settings.connection_grace;
+        if !population.seen(name).is_connected(grace, now) {
+            let concerned: Vec<_> = population.membership.services_of(name).cloned().collect();
+            self.concern(mesh, concerned);
+        }
+    }
+
+    /// When to look again though nothing changes.
+    pub fn next_tick(&self) -> Option<Timestamp> {
+        self.timers.first_key_value().map(|(first, _)| *first)
+    }
+
+    /// Whether there is something to look at.
+    pub fn is_unsettled(&self) -> bool {
+        !self.unsettled.is_empty()
+    }
+
+    /// Grows whenever a change turns out to concern a service.
+    pub fn notices(&self) -> u64 {
+        self.notices
+    }
+
+    /// What is to be written now. What is not told of afterwards, and not asked for [`again`](Self::again), is taken for
+    /// done.
+    pub fn due(&mut self, now: Timestamp) -> Due {
+        self.tick(now);
+        let mut due = Due::default();
+        for key in std::mem::take(&mut self.unsettled) {
+            self.work.services_looked_at += 1;
+            self.look_at(&key, now, &mut due);
+        }
+        for wanted in &due.writes {
+            match wanted.write {
+                Write::Put { .. } | Write::Delete { .. } => self.work.spec_writes += 1,
+                Write::Status { .. } => self.work.status_writes += 1,
+            }
+        }
+        due.positions = self.addresses.unsaved();
+        due
+    }
+
+    pub fn work(&self) -> Work {
+        self.work
+    }
+
+    fn concern(&mut self, mesh: &Arc<str>, names: impl IntoIterator<Item = Arc<str>>) {
+        let key = |name| ServiceKey { kind: BackendKind::MeshService, mesh: mesh.clone(), name };
+        self.note(names.into_iter().map(key));
+    }
+
+    fn note(&mut self, keys: impl IntoIterator<Item = ServiceKey>) {
+        for key in keys {
+            self.notices += 1;
+            self.unsettled.insert(key);
+        }
+    }
+
+    fn of_mesh(&self, kind: BackendKind, mesh: &Arc<str>) -> impl Iterator<Item = &ServiceKey> {
+        let first = ServiceKey { kind, mesh: mesh.clone(), name: "".into() };
+        let all = self.services.range(first..).map(|(key, _)| key);
+        all.take_while(move |key| key.kind == kind && key.mesh == *mesh)
+    }
+
+    /// Nothing is kept of a mesh of which nothing is left.
+    fn forget(&mut self, mesh: &Arc<str>) {
+        let empty = self.meshes.get(mesh).is_some_and(Population::is_empty);
+        if empty && KINDS.iter().all(|(_, kind)| self.of_mesh(*kind, mesh).next().is_none()) {
+            self.meshes.remove(mesh);
+        }
+    }
+}

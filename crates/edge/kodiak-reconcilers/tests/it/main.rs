@@ -1,0 +1,7 @@
+//! The reconcilers over a real store.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod bed;
+mod meshes;
+mod services;

@@ -1,0 +1,279 @@
+//! What is kept of services, from the Dataplanes in the store to what is stored of them.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use jiff::SignedDuration;
+use kodiak_model::ResourceKey;
+use kodiak_reconcilers::run_services;
+use kodiak_store::{Expect, Record, Store, StoreError, Transaction, Write};
+use kodiak_views::service_status::Settings;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::bed::{MESH, delete, put, store, write};
+
+/// A reconciler that runs until it is dropped.
+struct Running {
+    drain: CancellationToken,
+    task: JoinHandle<Result<(), StoreError>>,
+}
+
+impl Running {
+    fn start(store: &Store, change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let drain = CancellationToken::new();
+        let task = tokio::spawn(run_services(store.clone(), settings, drain.clone()));
+        Self { drain, task }
+    }
+
+    fn usual(store: &Store) -> Self {
+        Self::start(store, |_| ())
+    }
+
+    async fn stop(self) {
+        self.drain.cancel();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+async fn put_mesh(store: &Store, mode: &str) {
+    put(store, ResourceKey::global("Mesh", MESH), &json!({ "meshServices": { "mode": mode } })).await;
+}
+
+fn dataplane(name: &str, service: &str, port: u32) -> Write {
+    let inbound = json!([{ "port": port, "tags": { "kuma.io/service": service } }]);
+    let spec = json!({ "networking": { "address": "10.0.0.1", "inbound": inbound } });
+    write(key("Dataplane", name), &spec)
+}
+
+async fn put_dataplane(store: &Store, name: &str, service: &str, port: u32) {
+    store.commit(dataplane(name, service, port).into()).await.unwrap();
+}
+
+/// With a connection, that ended some time ago if at all.
+fn insight(name: &str, ended: Option<SignedDuration>) -> Write {
+    let mut subscription = json!({ "id": "1", "connectTime": "2026-01-01T00:00:00Z" });
+    if let Some(ago) = ended {
+        subscription["disconnectTime"] = json!((jiff::Timestamp::now() - ago).to_string());
+    }
+    write(key("DataplaneInsight", name), &json!({ "subscriptions": [subscription] }))
+}
+
+async fn put_insight(store: &Store, name: &str, ended: Option<SignedDuration>) {
+    store.commit(insight(name, ended).into()).await.unwrap();
+}
+
+fn key(kind: &str, name: &str) -> ResourceKey {
+    ResourceKey::in_mesh(kind, MESH, name)
+}
+
+/// Waits until the record is as wanted; `None` when there is none.
+async fn eventually(store: &Store, key: &ResourceKey, wanted: impl Fn(Option<&Record>) -> bool) -> Option<Record> {
+    loop {
+        let record = store.get(key);
+        if wanted(record.as_ref()) {
+            return record;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn status(record: Option<&Record>) -> Value {
+    let text = record.and_then(|record| record.status.as_deref());
+    text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
+}
+
+async fn with_port(store: &Store, port: u32) -> Record {
+    let text = format!("\"port\":{port},");
+    let has = |record: Option<&Record>| record.is_some_and(|record| record.spec.contains(&text));
+    eventually(store, &key("MeshService", "web"), has).await.unwrap()
+}
+
+/// Waits until so many are connected, healthy and there.
+async fn with_counts(store: &Store, service: &str, counts: [u32; 3]) -> Record {
+    let [connected, healthy, total] = counts;
+    let wanted = json!({ "connected": connected, "healthy": healthy, "total": total });
+    let has = |record: Option<&Record>| {
+        let mut found = json!({ "connected": 0, "healthy": 0, "total": 0 });
+        for (key, count) in status(record)["dataplaneProxies"].as_object().into_iter().flatten() {
+            found[key] = count.clone();
+        }
+        record.is_some() && found == wanted
+    };
+    eventually(store, &key("MeshService", service), has).await.unwrap()
+}
+
+/// Waits until all that was stored before has been looked at: a service that was put after it has its address.
+async fn looked_at(store: &Store, marker: &str) {
+    put(store, key("MeshService", marker), &json!({ "selector": {} })).await;
+    eventually(store, &key("MeshService", marker), |record| status(record)["vips"][0]["ip"].is_string()).await;
+}
+
+#[tokio::test]
+async fn a_service_is_made_counted_addressed_and_named() {
+    let store = store().await;
+    put_mesh(&store, "Everywhere").await;
+    let generator = json!({ "selector": { "meshService": {} }, "template": "{{ .DisplayName }}.svc.mesh.local" });
+    put(&store, ResourceKey::global("HostnameGenerator", "local"), &generator).await;
+    let running = Running::usual(&store);
+    put_dataplane(&store, "a", "web", 80).await;
+    put_dataplane(&store, "b", "web", 80).await;
+    put_insight(&store, "a", None).await;
+    let record = with_counts(&store, "web", [1, 1, 2]).await;
+    let spec: Value = serde_json::from_str(&record.spec).unwrap();
+    assert_eq!(spec["state"], "Available");
+    assert_eq!(spec["identities"], json!([{ "type": "ServiceTag", "value": "web" }]));
+    let status = status(Some(&record));
+    assert_eq!(status["vips"], json!([{ "ip": "241.0.0.0" }]));
+    assert_eq!(status["addresses"][0]["hostname"], "web.svc.mesh.local");
+    assert_eq!(status["tls"], json!({ "status": "NotReady" }));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_generated_mesh_service_keeps_its_status_when_its_ports_change() {
+    let store = store().await;
+    put_mesh(&store, "Everywhere").await;
+    let running = Running::usual(&store);
+    put_dataplane(&store, "a", "web", 80).await;
+    let first = with_counts(&store, "web", [0, 0, 1]).await;
+    put_dataplane(&store, "a", "web", 90).await;
+    let second = with_port(&store, 90).await;
+    assert_eq!((second.status, second.created), (first.status, first.created));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_mesh_service_goes_when_its_grace_period_is_over_and_nothing_else_happens() {
+    let store = store().await;
+    put_mesh(&store, "Exclusive").await;
+    put_dataplane(&store, "a", "web", 80).await;
+    let running = Running::start(&store, |settings| settings.rules.grace = SignedDuration::from_millis(100));
+    with_port(&store, 80).await;
+    delete(&store, key("Dataplane", "a")).await;
+    eventually(&store, &key("MeshService", "web"), |record| record.is_none()).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_mesh_that_goes_back_to_disabled_loses_them_a_little_later() {
+    let store = store().await;
+    put_mesh(&store, "Exclusive").await;
+    put_dataplane(&store, "a", "web", 80).await;
+    let running = Running::start(&store, |settings| settings.rules.disable_grace = SignedDuration::from_millis(300));
+    with_port(&store, 80).await;
+    put_mesh(&store, "Disabled").await;
+    let waits = |record: Option<&Record>| {
+        record.is_some_and(|record| record.labels.contains_key("kuma.io/deletion-grace-period-started-at"))
+    };
+    eventually(&store, &key("MeshService", "web"), waits).await;
+    eventually(&store, &key("MeshService", "web"), |record| record.is_none()).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn who_takes_over_writes_nothing_and_gives_out_no_address_again() {
+    let store = store().await;
+    put_mesh(&store, "Everywhere").await;
+    let running = Running::usual(&store);
+    for (name, service) in [("a", "web"), ("b", "web"), ("c", "db")] {
+        put_dataplane(&store, name, service, 80).await;
+        put_insight(&store, name, None).await;
+    }
+    let web = with_counts(&store, "web", [2, 2, 2]).await;
+    let db = with_counts(&store, "db", [1, 1, 1]).await;
+    running.stop().await;
+    // Nobody saw the proxies go, long ago, nor a service that was deleted.
+    put(&store, key("MeshService", "gone"), &json!({ "selector": {} })).await;
+    delete(&store, key("MeshService", "gone")).await;
+    for name in ["a", "b", "c"] {
+        put_insight(&store, name, Some(SignedDuration::from_hours(1))).await;
+    }
+    let running = Running::usual(&store);
+    looked_at(&store, "marker").await;
+    assert_eq!(store.get(&web.key).unwrap(), web);
+    assert_eq!(store.get(&db.key).unwrap(), db);
+    let marker = store.get(&key("MeshService", "marker"));
+    assert_eq!(status(marker.as_ref())["vips"][0]["ip"], "241.0.0.2");
+    running.stop().await;
+    delete(&store, key("MeshService", "marker")).await;
+    let running = Running::usual(&store);
+    looked_at(&store, "another").await;
+    let another = store.get(&key("MeshService", "another"));
+    assert_eq!(status(another.as_ref())["vips"][0]["ip"], "241.0.0.3");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_proxy_that_reconnects_is_not_noticed_and_one_that_stays_away_is() {
+    let store = store().await;
+    put_mesh(&store, "Everywhere").await;
+    put_dataplane(&store, "a", "web", 80).await;
+    put_insight(&store, "a", None).await;
+    let running = Running::usual(&store);
+    let before = with_counts(&store, "web", [1, 1, 1]).await;
+    put_insight(&store, "a", Some(SignedDuration::ZERO)).await;
+    looked_at(&store, "one").await;
+    put_insight(&store, "a", None).await;
+    looked_at(&store, "two").await;
+    assert_eq!(store.get(&before.key).unwrap(), before);
+    running.stop().await;
+    let running = Running::start(&store, |settings| settings.connection_grace = SignedDuration::from_millis(200));
+    put_insight(&store, "a", Some(SignedDuration::ZERO)).await;
+    let after = with_counts(&store, "web", [0, 0, 1]).await;
+    assert!(after.spec.contains("Unavailable"));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn what_comes_in_a_row_is_a_few_writes() {
+    let store = store().await;
+    put_mesh(&store, "Everywhere").await;
+    let running = Running::usual(&store);
+    let mut writes = Vec::new();
+    for n in 0..50 {
+        writes.extend([dataplane(&format!("p{n}"), "web", 80), insight(&format!("p{n}"), None)]);
+    }
+    store.commit(Transaction(writes)).await.unwrap();
+    let record = with_counts(&store, "web", [50, 50, 50]).await;
+    assert_eq!((record.version, record.status_version), (1, 1));
+    running.stop().await;
+}
+
+/// Whether they know it or not.
+#[tokio::test]
+async fn two_who_think_that_they_lead_do_no_harm() {
+    let store = store().await;
+    put_mesh(&store, "Everywhere").await;
+    let (one, other) = (Running::usual(&store), Running::usual(&store));
+    let names: Vec<String> = (0..300).map(|n| format!("s{n}")).collect();
+    for name in &names {
+        put_dataplane(&store, &format!("p-{name}"), name, 80).await;
+    }
+    let mut addresses = BTreeSet::new();
+    for name in &names {
+        let record = with_counts(&store, name, [0, 0, 1]).await;
+        addresses.insert(status(Some(&record))["vips"][0]["ip"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(addresses.len(), names.len());
+    one.stop().await;
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn what_others_write_into_a_status_is_put_right_and_the_address_stays() {
+    let store = store().await;
+    put_mesh(&store, "Everywhere").await;
+    let running = Running::usual(&store);
+    put_dataplane(&store, "a", "web", 80).await;
+    let record = with_counts(&store, "web", [0, 0, 1]).await;
+    let wrong: Arc<str> =
+        json!({ "vips": [{ "ip": "241.9.9.9" }], "dataplaneProxies": { "total": 7 } }).to_string().into();
+    let write = Write::PutStatus { key: record.key.clone(), status: wrong, expect: Expect::Any };
+    store.commit(write.into()).await.unwrap();
+    let record = with_counts(&store, "web", [0, 0, 1]).await;
+    assert_eq!(status(Some(&record))["vips"], json!([{ "ip": "241.9.9.9" }]));
+    running.stop().await;
+}
