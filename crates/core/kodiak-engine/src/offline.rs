@@ -1,11 +1,17 @@
 //! What a proxy would have, worked out once and without a connection: for files that are nowhere yet, and for proxies
 //! that are away.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source};
-use kodiak_views::vips::Vips;
+use kodiak_model::{
+    ProxyKey,
+    kinds::{dataplane::BackendKind, mesh_external_service::Source},
+};
+use kodiak_views::{
+    service_addresses::{Pools, Ranges},
+    vips::Vips,
+};
 use kodiak_xds::{
     input::{AdminCertificate, Identity},
     node::NodeMetadata,
@@ -18,6 +24,7 @@ use crate::{Change, Engine, Identities, Leaf, LeafRequest, Outcome, Settings, id
 const TIME: Timestamp = Timestamp::UNIX_EPOCH;
 /// Stands where a certificate would be.
 const PLACEHOLDER: &str = "[placeholder]";
+const NO_ADDRESS: &str = "no virtual address is left for the services of the mesh";
 
 /// Proxies for which something is different, each with its faults: with any, it goes on with what it has.
 pub type Concerned = BTreeMap<ProxyKey, Vec<String>>;
@@ -28,12 +35,21 @@ pub struct World {
     engine: Engine,
     mesh: Arc<str>,
     vips: Arc<Vips>,
+    pools: Pools,
+    /// Addresses that destinations have here alone.
+    lent: BTreeMap<(BackendKind, Arc<str>), Ipv4Addr>,
 }
 
 impl World {
     /// A mesh of which `changes` are all there is.
     pub fn new(settings: Settings, mesh: &str, changes: impl IntoIterator<Item = Change>) -> Result<Self, Vec<String>> {
-        let mut world = Self { engine: Engine::new(settings), mesh: mesh.into(), vips: Arc::default() };
+        let mut world = Self {
+            engine: Engine::new(settings),
+            mesh: mesh.into(),
+            vips: Arc::default(),
+            pools: Pools::new(Ranges::default()),
+            lent: BTreeMap::new(),
+        };
         world.change(changes)?;
         Ok(world)
     }
@@ -61,20 +77,44 @@ impl World {
                 self.vips = vips.clone();
             }
         });
-        let changes: Vec<Change> = changes.collect();
+        let mut changes: Vec<Change> = changes.collect();
+        self.lend(&mut changes)?;
         let mut outcome = self.engine.apply(changes, &Placeholders, TIME);
         let services = std::mem::take(&mut outcome.services).into_iter().find(|(mesh, _)| *mesh == self.mesh);
         let mut proxies: Concerned = concerned(outcome).collect();
         if let Some((mesh, services)) = services {
             // Nothing is forgotten here: that is for the one who keeps the addresses.
             let vips = self.vips.assign(&services, TIME, SignedDuration::MAX);
-            let vips = vips.map_err(|_| vec!["no virtual address is left for the services of the mesh".to_owned()])?;
+            let vips = vips.map_err(|_| vec![NO_ADDRESS.to_owned()])?;
             self.vips = Arc::new(vips);
             let outcome =
                 self.engine.apply([Change::Vips { mesh, vips: Some(self.vips.clone()) }], &Placeholders, TIME);
             proxies.extend(concerned(outcome));
         }
         Ok(proxies)
+    }
+
+    /// Gives addresses to destinations that have none yet.
+    fn lend(&mut self, changes: &mut [Change]) -> Result<(), Vec<String>> {
+        let mut without = Vec::new();
+        for change in changes {
+            if let Change::Destination { kind, name, destination: Some(destination), .. } = change {
+                match destination.vips.is_empty() {
+                    true => without.push((*kind, name.clone(), destination)),
+                    false => destination.vips.iter().for_each(|vip| self.pools.reserve(*kind, *vip)),
+                }
+            }
+        }
+        for (kind, name, destination) in without {
+            let key = (kind, name);
+            let vip = match self.lent.get(&key) {
+                Some(vip) => *vip,
+                None => self.pools.take(kind).ok_or_else(|| vec![NO_ADDRESS.to_owned()])?,
+            };
+            self.lent.insert(key, vip);
+            Arc::make_mut(destination).vips.push(vip);
+        }
+        Ok(())
     }
 
     /// The last good set of a proxy that was connected.

@@ -2,6 +2,7 @@
 
 use std::{net::IpAddr, path::PathBuf};
 
+use kodiak_model::GoDuration;
 use serde::{Deserialize, Serialize};
 
 use super::{Ipam, Masked, MeshService};

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
+use jiff::Timestamp;
 use kodiak_engine::{Change, Settings, offline, shown};
 use kodiak_model::kinds::dataplane::Dataplane;
 use kodiak_model::kinds::mesh::{Mesh, MeshServicesMode};
 use kodiak_model::policy::Body;
 use kodiak_model::{Checked, Place, ProxyKey, language, yaml};
 use kodiak_rules::{Policy, Proxy};
+use kodiak_views::destination::{self, Destination, Stored};
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
 use serde_json::json;
 
@@ -110,6 +112,12 @@ fn change(resource: &Checked, zone: &str, exclusive: bool) -> Result<Option<Chan
         dataplane.on_create();
         let proxy = Proxy { mesh: mesh.clone(), name: name.clone(), labels, dataplane: Arc::new(dataplane) };
         return Ok(Some(Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: Some(Arc::new(proxy)) }));
+    }
+    if let Some((_, kind)) = destination::KINDS.iter().find(|(known, _)| known.name == resource.kind.name) {
+        let created = Timestamp::UNIX_EPOCH;
+        let stored = Stored { mesh: &mesh, name: &name, labels: &labels, created, spec: &resource.spec, status: "" };
+        let destination = Destination::read(*kind, stored).map(Arc::new);
+        return Ok(Some(Change::Destination { mesh, kind: *kind, name, destination }));
     }
     let Some(facts) = &resource.kind.policy else { return Ok(None) };
     let kind = resource.kind;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kodiak_engine::Change;
 use kodiak_kinds::{draft, kinds};
 use kodiak_model::kinds::dataplane::Dataplane;
@@ -9,6 +10,7 @@ use kodiak_model::kinds::mesh::Mesh;
 use kodiak_model::policy::Body;
 use kodiak_model::{Checked, Place, ProxyKey, check, language, tags};
 use kodiak_rules::{Policy, Proxy};
+use kodiak_views::destination::{self, Destination, Stored};
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
 use serde_json::Value;
 
@@ -39,6 +41,12 @@ pub(crate) fn change(document: Value) -> Result<Change, String> {
             dataplane.on_create();
             let proxy = Proxy { mesh: mesh.clone(), name: name.clone(), labels, dataplane: Arc::new(dataplane) };
             Ok(Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: Some(Arc::new(proxy)) })
+        }
+        kind if let Some((_, kind)) = destination::KINDS.iter().find(|(known, _)| known.name == kind) => {
+            let created = Timestamp::UNIX_EPOCH;
+            let stored = Stored { mesh: &mesh, name: &name, labels: &labels, created, spec: &spec, status: "" };
+            let destination = Destination::read(*kind, stored).map(Arc::new);
+            Ok(Change::Destination { mesh, kind: *kind, name, destination })
         }
         _ => {
             let facts = kind.policy.as_ref().ok_or_else(|| format!("proxies do not depend on a {}", kind.name))?;

@@ -62,10 +62,10 @@ impl Case {
         self.render(|_| true)
     }
 
-    /// What the policies change of what is shown.
+    /// What policies and destinations change of what is shown.
     pub(super) fn changed(&self) -> Result<String, String> {
-        let is_policy = |change: &Change| matches!(change, Change::Policy { .. });
-        let (before, after) = (self.render(|change| !is_policy(change))?, self.config()?);
+        let is_tried = |change: &Change| matches!(change, Change::Policy { .. } | Change::Destination { .. });
+        let (before, after) = (self.render(|change| !is_tried(change))?, self.config()?);
         let read = |snapshot| shown::config(snapshot).map_err(|error| error.to_string());
         let (before, after) = (read(&before)?, read(&after)?);
         let mut types = serde_json::Map::new();
