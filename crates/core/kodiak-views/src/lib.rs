@@ -10,6 +10,7 @@ pub mod generated_services;
 pub mod insights;
 pub mod inspect;
 pub mod membership;
+pub mod migration;
 pub mod policy_status;
 pub mod reachable;
 pub mod rollout;
