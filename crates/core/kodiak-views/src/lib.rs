@@ -11,6 +11,7 @@ pub mod hostnames;
 pub mod insights;
 pub mod inspect;
 pub mod membership;
+pub mod migration;
 pub mod policy_status;
 pub mod reachable;
 pub mod rollout;

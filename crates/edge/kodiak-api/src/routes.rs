@@ -1,5 +1,6 @@
 //! The table of routes. The router, the OpenAPI document and the authorisation test are all made from it.
 
+mod migration;
 mod proxies;
 
 use std::{future::Future, pin::Pin, sync::Arc};
@@ -44,6 +45,7 @@ pub(crate) fn all() -> Vec<Route> {
     let mut routes = about_itself();
     routes.extend(proxies::about_proxies());
     routes.extend(proxies::about_policies());
+    routes.extend(migration::about_services());
     for kind in kinds().iter() {
         for path in [Some(kind.path), kind.other_path].into_iter().flatten() {
             of_kind(kind, path, &mut routes);

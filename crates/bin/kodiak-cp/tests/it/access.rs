@@ -25,8 +25,11 @@ fn expected(method: &str, path: &str) -> Option<Least> {
             return (method == "get").then_some(Least::Admin);
         }
         ["meshes", "{mesh}", "_diff"] => return (method == "post").then_some(Least::Admin),
+        // What is converted is answered, and not stored.
+        ["meshes", "{mesh}", "_migration", "convert"] => return (method == "post").then_some(Least::Anyone),
         // The last one is refused, whatever it is.
-        ["meshes", "{mesh}", "_policies"]
+        ["meshes", "{mesh}", "_policies" | "_migration"]
+        | ["meshes", "{mesh}", "_migration", "consumers"]
         | ["meshes", "{mesh}", _, "{name}", "_status"]
         | ["meshes", "{mesh}", "{service}", "{name}", "_hostnames"] => {
             return (method == "get").then_some(Least::Anyone);

@@ -10,6 +10,7 @@ mod diff;
 mod endpoint;
 mod error;
 mod inspect;
+mod migration;
 mod paging;
 mod resources;
 mod tls;

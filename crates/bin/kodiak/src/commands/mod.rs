@@ -13,6 +13,7 @@ pub(crate) mod generate;
 pub(crate) mod get;
 pub(crate) mod inspect;
 pub(crate) mod install;
+pub(crate) mod migrate;
 mod openapi;
 pub(crate) mod render;
 pub(crate) mod run;
@@ -41,6 +42,7 @@ pub(crate) async fn run(command: Command, session: &Session) -> anyhow::Result<E
         Command::Demo(args) => demo::run(*args, session).await,
         Command::Install(args) => install::run(args, session),
         Command::Uninstall(args) => install::undo(args, session),
+        Command::Migrate(args) => migrate::run(args, session).await,
         Command::Bench(args) => bench::run(args, session).await,
         Command::Openapi => openapi::run(session),
         Command::Completion(args) => completion::run(&args, session),

@@ -11,6 +11,7 @@ mod diff;
 mod dp;
 mod generate;
 mod inspect;
+mod migrate;
 mod policies;
 mod read;
 mod render;

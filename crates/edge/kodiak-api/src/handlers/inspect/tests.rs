@@ -3,6 +3,7 @@
 mod by_kri;
 mod members;
 mod mesh;
+mod migration;
 mod old;
 mod old_names;
 mod rules;

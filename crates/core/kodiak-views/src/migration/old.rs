@@ -1,0 +1,154 @@
+//! References by `kuma.io/service`, and the names in them.
+
+use kodiak_model::{BackendRef, Labels, TargetKind, TargetRef};
+
+/// A reference that means proxies by their tags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OldRef<'a> {
+    /// A value of `kuma.io/service`.
+    Service(&'a str),
+    /// Those of a service that have more tags.
+    ServiceSubset(&'a str),
+    /// Whoever has these tags.
+    Subset,
+}
+
+/// What a value of `kuma.io/service` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OldName<'a> {
+    /// `<name>_<namespace>_svc_<port>`; without the port for a workload that has no Service.
+    Kubernetes {
+        name: &'a str,
+        namespace: &'a str,
+        port: Option<u32>,
+    },
+    Plain(&'a str),
+}
+
+impl<'a> OldRef<'a> {
+    /// With labels, a namespace or a section only an object can be meant.
+    pub(super) fn of(target: &'a TargetRef) -> Option<Self> {
+        let name = given(target.name.as_ref());
+        match target.known_kind()? {
+            TargetKind::MeshService => {
+                let is_object = target.labels.as_ref().is_some_and(|labels| !Labels::is_empty(labels))
+                    || given(target.section_name.as_ref()).is_some()
+                    || given(target.namespace.as_ref()).is_some();
+                name.filter(|_| !is_object).map(Self::Service)
+            }
+            TargetKind::MeshServiceSubset => name.map(Self::ServiceSubset),
+            TargetKind::MeshSubset => Some(Self::Subset),
+            TargetKind::Mesh
+            | TargetKind::MeshGateway
+            | TargetKind::MeshExternalService
+            | TargetKind::MeshMultiZoneService
+            | TargetKind::MeshHTTPRoute
+            | TargetKind::Dataplane => None,
+        }
+    }
+
+    /// Empty where no service is named.
+    pub(super) fn service(self) -> &'a str {
+        match self {
+            Self::Service(service) | Self::ServiceSubset(service) => service,
+            Self::Subset => "",
+        }
+    }
+
+    /// A backend is also an object if its port is named.
+    pub(super) fn is_backend(backend: &BackendRef) -> bool {
+        backend.port.is_none() && OldRef::of(&backend.target_ref()).is_some()
+    }
+}
+
+impl<'a> OldName<'a> {
+    /// As rules read it: the word between namespace and port does not matter.
+    pub(super) fn parse(service: &'a str) -> Self {
+        let parts: Vec<&str> = service.split('_').collect();
+        match parts[..] {
+            [name, namespace, _, port] => match port.parse() {
+                Ok(port) => Self::Kubernetes { name, namespace, port: Some(port) },
+                Err(_) => Self::Plain(service),
+            },
+            [name, namespace, _] => Self::Kubernetes { name, namespace, port: None },
+            _ => Self::Plain(service),
+        }
+    }
+}
+
+/// `MeshService demo-app_kuma-demo_svc_5000`
+pub(super) fn show(target: &TargetRef) -> String {
+    let kind = target.kind.as_ref().map(ToString::to_string).unwrap_or_default();
+    let pairs =
+        |pairs: &Labels| pairs.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",");
+    let tags = target.tags.as_ref().map(|tags| format!("{{{}}}", pairs(tags)));
+    let labels = target.labels.as_ref().map(|labels| format!("{{{}}}", pairs(labels)));
+    let section = given(target.section_name.as_ref()).map(|section| format!("port {section}"));
+    let parts = [Some(kind), given(target.name.as_ref()).map(str::to_owned), tags, labels, section];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+fn given(text: Option<&String>) -> Option<&str> {
+    text.map(String::as_str).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(target: &Value, expected: Option<OldRef<'_>>) {
+        let read: TargetRef = serde_json::from_value(target.clone()).unwrap();
+        assert_eq!(OldRef::of(&read), expected, "{target}");
+    }
+
+    #[test]
+    fn only_what_means_proxies_by_tags_is_old() {
+        check(&json!({ "kind": "MeshService", "name": "web" }), Some(OldRef::Service("web")));
+        check(&json!({ "kind": "MeshService", "name": "web", "sectionName": "" }), Some(OldRef::Service("web")));
+        check(&json!({ "kind": "MeshServiceSubset", "name": "web" }), Some(OldRef::ServiceSubset("web")));
+        check(&json!({ "kind": "MeshSubset", "tags": { "a": "b" } }), Some(OldRef::Subset));
+        for object in [
+            json!({ "kind": "MeshService", "name": "web", "sectionName": "80" }),
+            json!({ "kind": "MeshService", "name": "web", "namespace": "shop" }),
+            json!({ "kind": "MeshService", "labels": { "a": "b" } }),
+            json!({ "kind": "MeshMultiZoneService", "name": "web" }),
+            json!({ "kind": "Mesh" }),
+            json!({ "kind": "Nonsense", "name": "web" }),
+        ] {
+            check(&object, None);
+        }
+    }
+
+    #[test]
+    fn a_backend_with_a_port_is_an_object() {
+        let old = |backend: Value| OldRef::is_backend(&serde_json::from_value(backend).unwrap());
+        assert!(old(json!({ "kind": "MeshService", "name": "web" })));
+        assert!(old(json!({ "kind": "MeshServiceSubset", "name": "web", "tags": { "v": "1" } })));
+        assert!(!old(json!({ "kind": "MeshService", "name": "web", "port": 80 })));
+        assert!(!old(json!({ "kind": "MeshExternalService", "name": "bank" })));
+    }
+
+    #[test]
+    fn names_from_kubernetes_say_where_the_service_is() {
+        let of = |port| OldName::Kubernetes { name: "demo-app", namespace: "kuma-demo", port };
+        assert_eq!(OldName::parse("demo-app_kuma-demo_svc_5000"), of(Some(5000)));
+        assert_eq!(OldName::parse("demo-app_kuma-demo_svc"), of(None));
+        for plain in ["web", "a_b", "a_b_svc_http", "a_b_svc_1_2"] {
+            assert_eq!(OldName::parse(plain), OldName::Plain(plain));
+        }
+    }
+
+    #[test]
+    fn references_are_shown_in_one_line() {
+        let shown = |target: Value| show(&serde_json::from_value(target).unwrap());
+        let labels = json!({ "kind": "MeshService", "labels": { "a": "b", "c": "d" }, "sectionName": "80" });
+        assert_eq!(shown(labels), "MeshService {a=b,c=d} port 80");
+        assert_eq!(
+            shown(json!({ "kind": "MeshServiceSubset", "name": "web", "tags": { "v": "1" } })),
+            "MeshServiceSubset web {v=1}"
+        );
+    }
+}

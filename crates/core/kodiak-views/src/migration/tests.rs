@@ -1,0 +1,113 @@
+//! Meshes on their way, as small as can be.
+
+mod consumers;
+mod conversions;
+mod plans;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use kodiak_model::{
+    Kind, Labels, Language, OldNames, PolicyFacts,
+    kinds::{dataplane::BackendKind, mesh, mesh::MeshServicesMode},
+    policy::{Body, ConfShape},
+};
+use kodiak_rules::{Book, Policy, Proxy, Resources};
+use serde_json::{Value, json};
+
+use super::{Conversion, Landscape, OldItems, convert};
+use crate::{
+    destination::{Destination, Stored},
+    inspect::MeshView,
+};
+
+/// The languages do not matter: bodies are read as they are.
+const fn kind(name: &'static str, short: &'static str, conf: ConfShape) -> Kind {
+    let facts = PolicyFacts { to: true, from: true, rules: false, from_as_rules: false, conf, order: 1 };
+    Kind::policy(name, "tests", short, facts, Language::of::<mesh::Mesh>())
+}
+
+static TIMEOUT: Kind = kind("MeshTimeout", "mt", ConfShape::Default);
+static ROUTE: Kind = kind("MeshHTTPRoute", "mhttpr", ConfShape::Routes).old_names(OldNames::Nothing);
+static BALANCING: Kind = kind("MeshLoadBalancingStrategy", "mlbs", ConfShape::Default)
+    .old_names(OldNames::Only(&["localityAwareness", "localZone"]));
+
+struct World {
+    view: MeshView,
+    specs: Vec<(Arc<Policy>, Value)>,
+}
+
+impl World {
+    fn new(mode: MeshServicesMode) -> Self {
+        let view = MeshView {
+            mode,
+            kinds: vec![&TIMEOUT, &ROUTE, &BALANCING],
+            book: Book::default(),
+            resources: Resources::default(),
+            proxies: BTreeMap::new(),
+            destinations: Vec::new(),
+            identities: Vec::new(),
+        };
+        Self { view, specs: Vec::new() }
+    }
+
+    fn proxy(&mut self, name: &str, labels: Value, networking: &Value) {
+        let (name, labels): (Arc<str>, Labels) = (name.into(), serde_json::from_value(labels).unwrap());
+        let dataplane = Arc::new(serde_json::from_value(json!({ "networking": networking })).unwrap());
+        let proxy = Proxy { mesh: "default".into(), name: name.clone(), labels: Arc::new(labels), dataplane };
+        let proxy = Arc::new(proxy);
+        self.view.book.set_proxy(&name, Some(proxy.clone()));
+        self.view.proxies.insert(name, proxy);
+    }
+
+    /// In zone `east`, at port 8080.
+    fn serves(&mut self, name: &str, service: &str) {
+        self.serves_in("east", name, service);
+    }
+
+    fn serves_in(&mut self, zone: &str, name: &str, service: &str) {
+        let tags = json!({ "kuma.io/service": service, "kuma.io/zone": zone });
+        let networking = json!({ "inbound": [{ "port": 8080, "tags": tags }] });
+        self.proxy(name, json!({ "kuma.io/zone": zone }), &networking);
+    }
+
+    fn object(&mut self, kind: BackendKind, name: &str, labels: Value, spec: &Value) {
+        let labels = Arc::new(serde_json::from_value(labels).unwrap());
+        let address = json!({ "hostname": format!("{name}.svc.mesh.local") });
+        let status = json!({ "addresses": [address] }).to_string();
+        let (name, spec) = (name.into(), spec.to_string());
+        let created = Timestamp::UNIX_EPOCH;
+        let stored = Stored { mesh: "default", name: &name, labels: &labels, created, spec: &spec, status: &status };
+        self.view.destinations.push(Destination::read(kind, stored).unwrap());
+    }
+
+    /// As they are made from Dataplanes.
+    fn generated(&mut self, service: &str) {
+        let selector = json!({ "dataplaneTags": { "kuma.io/service": service } });
+        let labels = json!({ "kuma.io/display-name": service, "kuma.io/zone": "east", "kuma.io/origin": "zone" });
+        let spec = json!({ "selector": selector, "ports": [{ "port": 8080, "targetPort": 8080 }] });
+        self.object(BackendKind::MeshService, service, labels, &spec);
+    }
+
+    fn policy(&mut self, kind: &'static Kind, name: &str, spec: Value) -> Arc<Policy> {
+        let body = Body::read(&kind.policy.unwrap(), &spec).unwrap();
+        let labels = Arc::new(Labels::from([("kuma.io/zone".to_owned(), "east".to_owned())]));
+        let policy = Arc::new(Policy { kind, mesh: "default".into(), name: name.into(), labels, body });
+        self.view.book.set_policy(&(kind.name, policy.name.clone()), Some(policy.clone()));
+        self.specs.push((policy.clone(), spec));
+        policy
+    }
+
+    fn convert(&mut self, kind: &'static Kind, spec: &Value, old_items: OldItems) -> Conversion {
+        let policy = self.policy(kind, "p", spec.clone());
+        convert(&policy, spec, &Landscape::of(&self.view), old_items)
+    }
+}
+
+fn by_name(name: &str) -> Value {
+    json!({ "kind": "MeshService", "name": name })
+}
+
+fn item(target: &Value) -> Value {
+    json!({ "targetRef": target, "default": { "idleTimeout": "5s" } })
+}

@@ -1,0 +1,176 @@
+//! How far a mesh is on its way from `kuma.io/service` to MeshService, and its policies with new references.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use kodiak_catalog::{Planned, Refusal, Target, spec_of};
+use kodiak_kinds::kinds;
+use kodiak_model::{
+    Kind, Labels, Problem, Problems, ResourceKey, kinds::dataplane_insight::DataplaneInsight, policy::Body,
+    subscription::Subscription,
+};
+use kodiak_rules::{Policy, Proxy};
+use kodiak_store::Snapshot;
+use kodiak_views::{
+    inspect::MeshView,
+    migration::{Consumer, Conversion, Finding, Known, Landscape, OldItems, Standing, convert},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Asked, answer, listed};
+use crate::{
+    Api, ApiError, body,
+    list::{ListQuery, Page},
+};
+
+const TITLE: &str = "Could not look at the migration";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ConvertAsked {
+    /// Documents to convert. Those that are stored when missing.
+    resources: Option<Vec<Value>>,
+    /// Drop what has something new beside it.
+    #[serde(default)]
+    replace: bool,
+}
+
+/// A document, and what was found in it.
+#[derive(Serialize)]
+struct Converted {
+    document: Value,
+    changed: bool,
+    findings: Vec<Finding>,
+}
+
+/// `GET /meshes/{mesh}/_migration`
+pub(crate) async fn standing(api: Api, asked: Asked) -> Result<Response, ApiError> {
+    let (snapshot, view) = find_mesh(&api, &asked)?;
+    Ok(answer(&stands(&snapshot, &Landscape::of(&view), &view, asked.param(0))))
+}
+
+/// `GET /meshes/{mesh}/_migration/consumers`
+pub(crate) async fn consumers(api: Api, asked: Asked) -> Result<Response, ApiError> {
+    let (snapshot, view) = find_mesh(&api, &asked)?;
+    let query = ListQuery::parse(&asked.query)?;
+    query.check(&asked.route)?;
+    let landscape = Landscape::of(&view);
+    let policies = stands(&snapshot, &landscape, &view, asked.param(0)).policies;
+    let named = view.proxies.values().filter(|proxy| proxy.name.contains(query.name.as_str()));
+    let Page { items, total, next } = Page::of(&query, named);
+    let of = |proxy: &Arc<Proxy>| Consumer::of(proxy, known(&snapshot, proxy), &landscape, &policies);
+    Ok(listed(&asked, Page { items: items.into_iter().map(of).collect(), total, next }))
+}
+
+/// `POST /meshes/{mesh}/_migration/convert`. Nothing is stored.
+pub(crate) async fn converted(api: Api, mut asked: Asked) -> Result<Response, ApiError> {
+    let bytes = body::read(&asked.headers, std::mem::take(&mut asked.body)).await?;
+    let ConvertAsked { resources, replace } = serde_json::from_slice(&bytes).map_err(|error| {
+        ApiError::bad_request(format_args!("the body must be {{\"resources\": [...], \"replace\": false}}: {error}"))
+    })?;
+    let (snapshot, view) = find_mesh(&api, &asked)?;
+    let landscape = Landscape::of(&view);
+    let old_items = if replace { OldItems::Dropped } else { OldItems::Kept };
+    let done: Vec<Converted> = if let Some(documents) = resources {
+        let read = written(&api, asked.param(0), documents)?;
+        let done = read.into_iter().map(|(document, policy)| match policy {
+            Some(policy) => renew(document, &policy, &landscape, old_items),
+            None => Converted { document, changed: false, findings: Vec::new() },
+        });
+        done.collect()
+    } else {
+        let stored = stored(&snapshot, &view, asked.param(0));
+        let done = stored.map(|(policy, spec)| renew(document(policy, &spec), policy, &landscape, old_items));
+        done.filter(|converted| !converted.findings.is_empty()).collect()
+    };
+    Ok(answer(&json!({ "items": done })))
+}
+
+fn find_mesh(api: &Api, asked: &Asked) -> Result<(Snapshot, Arc<MeshView>), ApiError> {
+    let mesh = asked.param(0);
+    let snapshot = api.catalog().store().snapshot();
+    if snapshot.get(&ResourceKey::global("Mesh", mesh)).is_none() {
+        return Err(ApiError::not_found(TITLE));
+    }
+    let view = api.meshes().view(&snapshot, mesh);
+    Ok((snapshot, view))
+}
+
+/// The policies of a mesh that speak of destinations, with their specs.
+fn stored<'a>(
+    snapshot: &'a Snapshot,
+    view: &'a MeshView,
+    mesh: &'a str,
+) -> impl Iterator<Item = (&'a Arc<Policy>, Value)> {
+    let about_calls = |policy: &&Arc<Policy>| policy.kind.policy.is_some_and(|facts| facts.to);
+    view.book.policies().filter(about_calls).filter_map(move |policy| {
+        let record = snapshot.get(&ResourceKey::in_mesh(policy.kind.name, mesh, &policy.name))?;
+        Some((policy, serde_json::from_str(&record.spec).ok()?))
+    })
+}
+
+fn stands(snapshot: &Snapshot, landscape: &Landscape<'_>, view: &MeshView, mesh: &str) -> Standing {
+    let policies: Vec<(&Arc<Policy>, Value)> = stored(snapshot, view, mesh).collect();
+    Standing::of(mesh, landscape, policies.iter().map(|(policy, spec)| (&***policy, spec)))
+}
+
+fn known(snapshot: &Snapshot, proxy: &Proxy) -> Known {
+    let insight = snapshot.get(&ResourceKey::in_mesh("DataplaneInsight", &proxy.mesh, &proxy.name));
+    let insight = insight.and_then(spec_of::<DataplaneInsight>).unwrap_or_default();
+    let said = insight.metadata.as_ref().and_then(|metadata| metadata.get("transparentProxy"));
+    let outbound = said.map(|said| &said["redirect"]["outbound"]);
+    Known {
+        connected: insight.subscriptions.iter().any(Subscription::is_open),
+        redirected: outbound.map(|outbound| outbound["port"].is_number() && outbound["enabled"] != false),
+    }
+}
+
+/// As it can be written again.
+fn document(policy: &Policy, spec: &Value) -> Value {
+    let labels: &Labels = &policy.labels;
+    json!({ "type": policy.kind.name, "mesh": *policy.mesh, "name": *policy.name, "labels": labels, "spec": spec })
+}
+
+fn renew(mut document: Value, policy: &Policy, landscape: &Landscape<'_>, old_items: OldItems) -> Converted {
+    let Conversion { spec, changed, findings } = convert(policy, &document["spec"], landscape, old_items);
+    if changed {
+        document["spec"] = spec;
+    }
+    Converted { document, changed, findings }
+}
+
+/// Each document with the policy that it would be, if it is one about destinations. All problems are told at once.
+fn written(api: &Api, mesh: &str, documents: Vec<Value>) -> Result<Vec<(Value, Option<Policy>)>, ApiError> {
+    let mut problems = Problems::default();
+    let mut read = Vec::new();
+    for (n, document) in documents.into_iter().enumerate() {
+        let text = |field: &str| document.get(field).and_then(Value::as_str).unwrap_or_default();
+        let kind = kinds().by_name(text("type"));
+        let Some(kind) = kind.filter(|kind| kind.policy.is_some_and(|facts| facts.to)) else {
+            read.push((document, None));
+            continue;
+        };
+        let target = Target { kind, mesh, name: text("name") };
+        match api.catalog().plan(target, document.clone()) {
+            Ok(planned) => {
+                let policy = policy_of(kind, planned);
+                read.push((document, policy));
+            }
+            Err(Refusal::Invalid { problems: found, .. }) => {
+                for Problem { path, message } in found.into_vec() {
+                    problems.push(Problem { path: format!("resources[{n}].{path}"), message });
+                }
+            }
+            Err(refusal) => return Err(ApiError::refused(refusal, TITLE)),
+        }
+    }
+    if problems.is_empty() { Ok(read) } else { Err(ApiError::invalid(TITLE, "Resource is not valid", problems)) }
+}
+
+fn policy_of(kind: &'static Kind, planned: Planned) -> Option<Policy> {
+    let spec: Value = serde_json::from_str(&planned.record.spec).ok()?;
+    let body = Body::read(&kind.policy?, &spec).ok()?;
+    let ResourceKey { mesh, name, .. } = planned.record.key;
+    Some(Policy { kind, mesh, name, labels: planned.record.labels, body })
+}
