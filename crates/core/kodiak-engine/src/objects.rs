@@ -8,10 +8,10 @@ use std::{
 };
 
 use kodiak_model::{
-    IntOrString, Kri, Labels, PortSection,
+    Kri, Labels, PortSection,
     kinds::{
         dataplane::{BackendKind, Inbound, Networking},
-        mesh_service::{Identity, IdentityType, Port},
+        mesh_service::{Identity, IdentityType},
     },
     labels, tags,
 };
@@ -300,7 +300,7 @@ impl Objects {
             let Some(networking) = &proxy.dataplane.networking else { continue };
             for inbound in networking.inbound.iter().filter(|inbound| is_served(inbound) && inbound.is_ready()) {
                 let ports = service.ports.iter().zip(&destination.ports);
-                for (_, port) in ports.filter(|(port, _)| leads_to(port, inbound)) {
+                for (_, port) in ports.filter(|(port, _)| port.leads_to(inbound)) {
                     endpoints.entry(port.section.clone()).or_default().extend(endpoint(networking, inbound));
                 }
             }
@@ -406,15 +406,6 @@ fn known_by(mesh: &str, proxy: &Proxy) -> Vec<String> {
     let services: BTreeSet<&String> = proxy.dataplane.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).collect();
     let workload = proxy.labels.get(labels::WORKLOAD).filter(|_| services.is_empty());
     services.into_iter().chain(workload).map(|name| names::service_identity(mesh, name)).collect()
-}
-
-/// Whether an inbound answers for a port: by its own port, or by its name.
-fn leads_to(port: &Port, inbound: &Inbound) -> bool {
-    match &port.target_port {
-        Some(IntOrString::Int(number)) => *number == i64::from(inbound.port),
-        Some(IntOrString::Text(name)) => !name.is_empty() && *name == inbound.name,
-        None => false,
-    }
 }
 
 /// `None` where the address is a name: Envoy takes addresses only, and would refuse all endpoints.

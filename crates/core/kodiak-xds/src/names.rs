@@ -177,6 +177,11 @@ pub fn destination_of(cluster: &str) -> Named {
     port_of(cluster).unwrap_or_else(|| Named::Service(without_subset(cluster).to_owned()))
 }
 
+/// Whether a cluster is that of a port of a resource, under whichever [`Naming`].
+pub fn is_port(cluster: &str) -> bool {
+    matches!(destination_of(cluster), Named::Port { .. })
+}
+
 /// Names may have underscores, what stands around them has none, so the rest is the name. Kuma's order is told from ours
 /// by nothing, so it is not read.
 fn port_of(cluster: &str) -> Option<Named> {
@@ -341,6 +346,9 @@ mod tests {
                 assert_eq!(destination_of(&port_cluster(Naming::Kodiak, &kri, 80)), port("80"));
                 assert_eq!(destination_of(&port_cluster(Naming::Kri, &kri, 80)), port("http"));
             }
+        }
+        for naming in [Naming::Kodiak, Naming::Kuma, Naming::Kri] {
+            assert!(is_port(&port_cluster(naming, &kri("backend", "shop"), 80)), "{naming:?}");
         }
         for service in ["backend", "backend_shop_svc_80", "a_b_c_d_e_f", "kri_x"] {
             assert_eq!(destination_of(service), Named::Service(service.to_owned()));

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use kodiak_model::{
-    Kri, Labels, OldNames, TargetKind,
+    Kri, Labels, OldName, OldNames, TargetKind,
     kinds::{mesh_external_service, mesh_multi_zone_service, mesh_service},
 };
 
 use super::{
     is_for_route,
-    resolve::{OldName, Who},
+    resolve::{Who, old_name},
 };
 use crate::Policy;
 
@@ -45,7 +45,7 @@ pub fn meant_by(policy: &Policy) -> Meant {
                 | TargetKind::Dataplane,
             ) => continue,
         };
-        match (OldName::of(target), Who::of(policy, target)) {
+        match (old_name(target), Who::of(policy, target)) {
             (Some(_), _) if policy.kind.old_names == OldNames::Nothing => (),
             (Some(OldName { name, namespace, .. }), _) => {
                 old.insert((name.to_owned(), namespace.to_owned()));

@@ -49,7 +49,7 @@ impl Entry {
     /// The old name by which it means a MeshService, so that what it says came over from there.
     pub fn old_name(&self) -> Option<&str> {
         let target = &self.item().target;
-        resolve::OldName::of(target).and(target.name.as_deref())
+        resolve::old_name(target).and(target.name.as_deref())
     }
 }
 

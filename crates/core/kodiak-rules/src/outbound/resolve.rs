@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kodiak_model::{
-    Kri, Labels, OldNames, TargetKind, TargetRef, Word as _, labels,
+    Kri, Labels, OldName, OldNames, TargetKind, TargetRef, Word as _, labels,
     policy::{Conf, ConfShape},
 };
 use serde_json::{Value, json};
@@ -56,9 +56,9 @@ impl Meaning {
         let (policy, target) = (&*entry.policy, &entry.item().target);
         let shape = policy.kind.policy.map_or(ConfShape::Default, |facts| facts.conf);
         let conf = merge::conf_of(shape, entry.item());
-        if let Some(old_name) = OldName::of(target) {
+        if let Some(old_name) = old_name(target) {
             let conf = part_for_old_names(policy.kind.old_names, conf)?;
-            return Some((old_name.meaning(policy), conf));
+            return Some((meaning(&old_name, policy), conf));
         }
         if era == Era::Both && policy.kind.old_names == OldNames::Nothing && is_plain_name(target) {
             return None;
@@ -155,34 +155,17 @@ impl Labelled {
     }
 }
 
-/// `<name>_<namespace>_svc_<port>`, or without the port for a workload that has no Service: how services were called
-/// before they were resources.
-pub(super) struct OldName<'a> {
-    pub(super) name: &'a str,
-    pub(super) namespace: &'a str,
-    port: Option<u32>,
+/// The old name by which a target means a MeshService.
+pub(super) fn old_name(target: &TargetRef) -> Option<OldName<'_>> {
+    target.name.as_deref().filter(|_| is_plain_name(target)).and_then(OldName::parse)
 }
 
-impl<'a> OldName<'a> {
-    pub(super) fn of(target: &'a TargetRef) -> Option<Self> {
-        if !is_plain_name(target) {
-            return None;
-        }
-        let parts: Vec<&str> = target.name.as_deref()?.split('_').collect();
-        match parts[..] {
-            [name, namespace, _, port] => Some(Self { name, namespace, port: Some(port.parse().ok()?) }),
-            [name, namespace, _] => Some(Self { name, namespace, port: None }),
-            _ => None,
-        }
-    }
-
-    /// In all zones: the old name said nothing about them.
-    fn meaning(&self, policy: &Policy) -> Meaning {
-        let labels = [(labels::DISPLAY_NAME, self.name), (labels::NAMESPACE, self.namespace)];
-        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let who = Labelled { kind: TargetKind::MeshService.text(), mesh: policy.mesh.clone(), labels };
-        Meaning { who: Who::Labelled(who), part: self.port.map_or(Part::Whole, Part::Port) }
-    }
+/// In all zones: the old name said nothing about them.
+fn meaning(old: &OldName<'_>, policy: &Policy) -> Meaning {
+    let labels = [(labels::DISPLAY_NAME, old.name), (labels::NAMESPACE, old.namespace)];
+    let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let who = Labelled { kind: TargetKind::MeshService.text(), mesh: policy.mesh.clone(), labels };
+    Meaning { who: Who::Labelled(who), part: old.port.map_or(Part::Whole, Part::Port) }
 }
 
 /// A MeshService by nothing but its name, as one could write before there were objects.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{Landscape, Outcome, PolicyStanding};
 use crate::{
     inspect::MeshView,
-    reachable::{Wanted, reachable},
+    reachable::{Reach, Wanted, is_served_in},
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -111,23 +111,15 @@ fn old_services(proxy: &Proxy, redirected: bool, landscape: &Landscape<'_>) -> B
 /// Virtual addresses are of use only where connections are redirected; without, there are those that are written.
 fn new_ports(proxy: &Proxy, redirected: bool, landscape: &Landscape<'_>) -> usize {
     let MeshView { mode, destinations, .. } = landscape.view;
-    match mode {
-        // Nothing changes for anybody.
-        MeshServicesMode::Disabled => 0,
-        MeshServicesMode::Everywhere | MeshServicesMode::ReachableBackends | MeshServicesMode::Exclusive
-            if redirected =>
-        {
-            reachable(destinations, *mode, proxy).len()
-        }
-        MeshServicesMode::Everywhere | MeshServicesMode::ReachableBackends | MeshServicesMode::Exclusive => {
-            let written = proxy.dataplane.outbounds().iter().filter_map(|outbound| outbound.backend_ref.as_ref());
-            let leads_to_one = |wanted: &Wanted| {
-                let ports = destinations.iter().flat_map(|one| one.ports.iter().map(move |port| (one, port)));
-                ports.filter(|(one, port)| wanted.takes(one, port)).count() == 1
-            };
-            written.filter(|reference| leads_to_one(&Wanted::by_outbound(reference, proxy))).count()
-        }
+    let here = destinations.iter().filter(|one| is_served_in(one, proxy.meta().zone()));
+    let ports: Vec<_> = here.flat_map(|one| one.ports.iter().map(move |port| (one, port))).collect();
+    if redirected {
+        let reach = Reach::of(*mode, proxy);
+        return ports.iter().filter(|(one, port)| !one.vips.is_empty() && reach.takes(one, port)).count();
     }
+    let written = proxy.dataplane.outbounds().iter().filter_map(|outbound| outbound.backend_ref.as_ref());
+    let leads_to_one = |wanted: &Wanted| ports.iter().filter(|(one, port)| wanted.takes(one, port)).count() == 1;
+    written.filter(|reference| leads_to_one(&Wanted::by_outbound(reference, proxy))).count()
 }
 
 /// Whether calls go to another zone than the caller's.

@@ -6,14 +6,13 @@ use std::{
 };
 
 use kodiak_model::{
-    Choice, Kri, LabelSelector, TargetKind, TargetRef, Word as _,
+    Choice, Kri, LabelSelector, OldName, TargetKind, TargetRef, Word as _,
     dns::dns_1035_label,
     kinds::{dataplane::InboundState, mesh::MeshServicesMode},
     labels, tags,
 };
 use kodiak_rules::{Meta, Proxy};
 
-use super::old::OldName;
 use crate::{
     destination::{Behind, Destination},
     inspect::MeshView,
@@ -76,8 +75,8 @@ impl<'a> Landscape<'a> {
     /// The MeshServices that a value of `kuma.io/service` may have become, of whichever zones.
     pub(super) fn objects(&self, service: &str) -> Vec<&'a Destination> {
         let (name, namespace) = match OldName::parse(service) {
-            OldName::Kubernetes { name, namespace, .. } => (name, Some(namespace)),
-            OldName::Plain(name) => (name, None),
+            Some(OldName { name, namespace, .. }) => (name, Some(namespace)),
+            None => (service, None),
         };
         let known = self.objects.get(name).into_iter().flatten();
         known.filter(|object| namespace.is_none_or(|namespace| object.kri.namespace == namespace)).copied().collect()
@@ -91,7 +90,7 @@ impl<'a> Landscape<'a> {
             return Err(self.absent(service, name));
         }
         let served = self.tagged.contains_key(service);
-        if matches!(name, OldName::Plain(_)) && !served {
+        if name.is_none() && !served {
             return Err(format!(
                 "nobody has kuma.io/service: {service} now, so nobody can tell whether the tag or the MeshService is meant; \
                  write sectionName if it is the MeshService"
@@ -114,27 +113,27 @@ impl<'a> Landscape<'a> {
         Ok(sections.into_iter().map(|section| TargetRef { section_name: Some(section), ..by.clone() }).collect())
     }
 
-    fn absent(&self, service: &str, name: OldName<'_>) -> String {
+    fn absent(&self, service: &str, name: Option<OldName<'_>>) -> String {
         match name {
-            OldName::Kubernetes { name, namespace, .. } => {
+            Some(OldName { name, namespace, .. }) => {
                 format!("there is no MeshService {name:?} in the namespace {namespace:?}")
             }
-            OldName::Plain(_) if !self.tagged.contains_key(service) => {
+            None if !self.tagged.contains_key(service) => {
                 format!("there is no MeshService {service:?}, and nobody has kuma.io/service: {service}")
             }
-            OldName::Plain(_) if !dns_1035_label(service).is_empty() => format!(
+            None if !dns_1035_label(service).is_empty() => format!(
                 "{service:?} cannot be the name of a MeshService, so none is made for it; \
                  write one that selects kuma.io/service: {service}"
             ),
-            OldName::Plain(_) if self.view.mode == MeshServicesMode::Disabled => {
+            None if self.view.mode == MeshServicesMode::Disabled => {
                 format!("there is no MeshService {service:?}: none is made while meshServices.mode is Disabled")
             }
-            OldName::Plain(_) => format!("there is no MeshService {service:?} yet"),
+            None => format!("there is no MeshService {service:?} yet"),
         }
     }
 
     /// A MeshService that somebody wrote may be another service than the tag of the same name.
-    fn same_proxies(&self, service: &str, name: OldName<'_>, object: &Destination) -> Result<(), String> {
+    fn same_proxies(&self, service: &str, name: Option<OldName<'_>>, object: &Destination) -> Result<(), String> {
         let zone = Some(object.kri.zone.as_str()).filter(|zone| !zone.is_empty());
         let here = |proxy: &Proxy| zone.is_none() || proxy.meta().zone().is_none() || proxy.meta().zone() == zone;
         let tagged = self.tagged.get(service).into_iter().flat_map(|of| &of.proxies);
@@ -155,22 +154,17 @@ impl<'a> Landscape<'a> {
 }
 
 /// Whether it has an inbound for the port that is meant.
-fn serves(proxy: &Arc<Proxy>, name: OldName<'_>, object: &Destination) -> bool {
-    let (OldName::Kubernetes { port: Some(number), .. }, Behind::Service(service)) = (name, &object.behind) else {
+fn serves(proxy: &Arc<Proxy>, name: Option<OldName<'_>>, object: &Destination) -> bool {
+    let (Some(OldName { port: Some(number), .. }), Behind::Service(service)) = (name, &object.behind) else {
         return true;
     };
     let Some(port) = service.ports.iter().find(|port| port.port == number) else { return true };
-    let Some(target) = &port.target_port else { return true };
-    let target = target.to_string();
-    proxy.dataplane.inbounds().iter().any(|inbound| inbound.port.to_string() == target || inbound.name == target)
+    port.target_port.is_none() || proxy.dataplane.inbounds().iter().any(|inbound| port.leads_to(inbound))
 }
 
 /// The names of the ports that are meant, each once. Zones may call them differently.
-fn sections(name: OldName<'_>, objects: &[&Destination]) -> Result<Vec<String>, String> {
-    let wanted = match name {
-        OldName::Kubernetes { port, .. } => port,
-        OldName::Plain(_) => None,
-    };
+fn sections(name: Option<OldName<'_>>, objects: &[&Destination]) -> Result<Vec<String>, String> {
+    let wanted = name.and_then(|name| name.port);
     let ports = objects.iter().flat_map(|object| &object.ports);
     let mut sections: Vec<String> = Vec::new();
     for port in ports.filter(|port| wanted.is_none_or(|wanted| wanted == port.port)) {

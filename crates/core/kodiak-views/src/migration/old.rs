@@ -13,18 +13,6 @@ pub(super) enum OldRef<'a> {
     Subset,
 }
 
-/// What a value of `kuma.io/service` says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OldName<'a> {
-    /// `<name>_<namespace>_svc_<port>`; without the port for a workload that has no Service.
-    Kubernetes {
-        name: &'a str,
-        namespace: &'a str,
-        port: Option<u32>,
-    },
-    Plain(&'a str),
-}
-
 impl<'a> OldRef<'a> {
     /// With labels, a namespace or a section only an object can be meant.
     pub(super) fn of(target: &'a TargetRef) -> Option<Self> {
@@ -58,21 +46,6 @@ impl<'a> OldRef<'a> {
     /// A backend is also an object if its port is named.
     pub(super) fn is_backend(backend: &BackendRef) -> bool {
         backend.port.is_none() && OldRef::of(&backend.target_ref()).is_some()
-    }
-}
-
-impl<'a> OldName<'a> {
-    /// As rules read it: the word between namespace and port does not matter.
-    pub(super) fn parse(service: &'a str) -> Self {
-        let parts: Vec<&str> = service.split('_').collect();
-        match parts[..] {
-            [name, namespace, _, port] => match port.parse() {
-                Ok(port) => Self::Kubernetes { name, namespace, port: Some(port) },
-                Err(_) => Self::Plain(service),
-            },
-            [name, namespace, _] => Self::Kubernetes { name, namespace, port: None },
-            _ => Self::Plain(service),
-        }
     }
 }
 
@@ -129,16 +102,6 @@ mod tests {
         assert!(old(json!({ "kind": "MeshServiceSubset", "name": "web", "tags": { "v": "1" } })));
         assert!(!old(json!({ "kind": "MeshService", "name": "web", "port": 80 })));
         assert!(!old(json!({ "kind": "MeshExternalService", "name": "bank" })));
-    }
-
-    #[test]
-    fn names_from_kubernetes_say_where_the_service_is() {
-        let of = |port| OldName::Kubernetes { name: "demo-app", namespace: "kuma-demo", port };
-        assert_eq!(OldName::parse("demo-app_kuma-demo_svc_5000"), of(Some(5000)));
-        assert_eq!(OldName::parse("demo-app_kuma-demo_svc"), of(None));
-        for plain in ["web", "a_b", "a_b_svc_http", "a_b_svc_1_2"] {
-            assert_eq!(OldName::parse(plain), OldName::Plain(plain));
-        }
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl World {
     fn object(&mut self, kind: BackendKind, name: &str, labels: Value, spec: &Value) {
         let labels = Arc::new(serde_json::from_value(labels).unwrap());
         let address = json!({ "hostname": format!("{name}.svc.mesh.local") });
-        let status = json!({ "addresses": [address] }).to_string();
+        let status = json!({ "addresses": [address], "vips": [{ "ip": "241.0.0.1" }] }).to_string();
         let (name, spec) = (name.into(), spec.to_string());
         let created = Timestamp::UNIX_EPOCH;
         let stored = Stored { mesh: "default", name: &name, labels: &labels, created, spec: &spec, status: &status };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_model::{
-    Choice, IntOrString,
+    Choice,
     kinds::{
         dataplane::{Dataplane, Inbound, InboundState},
         mesh_service::{DataplaneProxies, Identity, IdentityType, MeshService, State, TlsReadiness, TlsStatus},
@@ -102,21 +102,13 @@ impl Census {
 fn is_ready(spec: &MeshService, dataplane: &Dataplane) -> bool {
     let mut reached = false;
     for inbound in dataplane.inbounds().iter().filter(|inbound| inbound.state() != InboundState::Ignored) {
-        let by_port = spec.ports.iter().any(|port| leads_to(port.target_port.as_ref(), inbound));
+        let by_port = spec.ports.iter().any(|port| port.leads_to(inbound));
         if (by_port || has_tags(spec, inbound)) && !inbound.is_ready() {
             return false;
         }
         reached |= by_port;
     }
     reached
-}
-
-fn leads_to(target: Option<&IntOrString>, inbound: &Inbound) -> bool {
-    match target {
-        Some(IntOrString::Int(port)) => *port == i64::from(inbound.port),
-        Some(IntOrString::Text(name)) => !name.is_empty() && *name == inbound.name,
-        None => false,
-    }
 }
 
 fn has_tags(spec: &MeshService, inbound: &Inbound) -> bool {

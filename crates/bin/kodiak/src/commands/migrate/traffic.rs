@@ -103,7 +103,7 @@ impl Traffic {
                 if counters.is_used() {
                     traffic.old.entry((*service).to_owned()).or_default().add(counters);
                 }
-            } else if is_object(cluster) {
+            } else if names::is_port(cluster) {
                 traffic.new.add(counters);
             }
         }
@@ -123,13 +123,6 @@ fn whole(cluster: &str) -> Option<&str> {
     let (service, hash) = cluster.rsplit_once('-')?;
     let is_hash = hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
     is_hash.then_some(service)
-}
-
-/// The cluster of a port of a MeshService, MeshExternalService or MeshMultiZoneService.
-fn is_object(cluster: &str) -> bool {
-    let mut parts = cluster.rsplit('_');
-    let (port, short) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    cluster.starts_with("kri_") || (port.parse::<u32>().is_ok() && ["msvc", "extsvc", "mzsvc"].contains(&short))
 }
 
 #[cfg(test)]
@@ -209,6 +202,5 @@ nonsense";
         for other in ["web", "web-1", "web-c72efb5be46fae6", "web-C72EFB5BE46FAE6B"] {
             assert_eq!(whole(other), None, "{other}");
         }
-        assert!(is_object("web__east_default_extsvc_443") && is_object("kri_x") && !is_object("web_msvc_http"));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Choice, IntOrString, LabelSelector, words};
+use crate::{Choice, IntOrString, LabelSelector, kinds::dataplane::Inbound, words};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -77,6 +77,17 @@ pub struct Port {
 impl Default for Port {
     fn default() -> Self {
         Self { name: None, port: 0, target_port: None, app_protocol: "tcp".to_owned() }
+    }
+}
+
+impl Port {
+    /// Whether an inbound answers for it: by its own port, or by its name.
+    pub fn leads_to(&self, inbound: &Inbound) -> bool {
+        match &self.target_port {
+            Some(IntOrString::Int(number)) => *number == i64::from(inbound.port),
+            Some(IntOrString::Text(name)) => !name.is_empty() && *name == inbound.name,
+            None => false,
+        }
     }
 }
 

@@ -44,7 +44,8 @@ fn outbounds_follow_from_the_mode_and_what_is_listed() {
     ] });
     let all = &["api", "web"][..];
     for (mode, networking, lists, old, new) in [
-        (MeshServicesMode::Disabled, redirected(&json!({})), Lists::Nothing, all, 0),
+        // None is made then, but those that are there are called.
+        (MeshServicesMode::Disabled, redirected(&json!({})), Lists::Nothing, all, 2),
         (MeshServicesMode::Everywhere, redirected(&json!({})), Lists::Nothing, all, 2),
         (MeshServicesMode::Everywhere, redirected(&services), Lists::Services, &["web"], 0),
         (MeshServicesMode::ReachableBackends, redirected(&json!({})), Lists::Nothing, all, 0),

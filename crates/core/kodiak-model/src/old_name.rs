@@ -1,0 +1,36 @@
+//! How services of Kubernetes were called before they were resources: `<name>_<namespace>_svc_<port>`.
+
+/// The parts of such a name. Without a port it is a workload that has no Service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OldName<'a> {
+    pub name: &'a str,
+    pub namespace: &'a str,
+    pub port: Option<u32>,
+}
+
+impl<'a> OldName<'a> {
+    /// `None` for what has not this shape. The word before the port does not matter.
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let parts: Vec<&str> = text.split('_').collect();
+        match parts[..] {
+            [name, namespace, _, port] => Some(Self { name, namespace, port: Some(port.parse().ok()?) }),
+            [name, namespace, _] => Some(Self { name, namespace, port: None }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_three_or_four_parts() {
+        let old = |name, namespace, port| Some(OldName { name, namespace, port });
+        assert_eq!(OldName::parse("demo-app_kuma-demo_svc_5000"), old("demo-app", "kuma-demo", Some(5000)));
+        assert_eq!(OldName::parse("job_batch_svc"), old("job", "batch", None));
+        for other in ["backend", "a_b", "a_b_svc_http", "a_b_c_d_5"] {
+            assert_eq!(OldName::parse(other), None, "{other}");
+        }
+    }
+}
