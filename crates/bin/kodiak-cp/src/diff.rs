@@ -13,8 +13,9 @@ use kodiak_engine::{
     offline::{Concerned, World},
 };
 use kodiak_model::{ProxyKey, ResourceKey, kinds::mesh::Mesh};
+use kodiak_reconcilers::foresee;
 use kodiak_store::{Record, Snapshot};
-use kodiak_views::rollout::Rollout;
+use kodiak_views::{rollout::Rollout, service_status};
 use kodiak_xds_stream::Snapshot as Published;
 use serde_json::{Value, json};
 
@@ -26,14 +27,17 @@ use crate::{
 /// Of an answer, in bytes. Of proxies beyond it only the numbers are told.
 const LARGEST: usize = 16 << 20;
 
-/// What there is to say of what would be stored; without a record, deleted.
+/// What there is to say of what would be stored, without a record deleted, and of what the control plane would then make
+/// of it: other settings of a mesh bring or end MeshServices.
 pub(crate) fn between(
     stored: &Snapshot,
     settings: &Settings,
+    services: &service_status::Settings,
     mesh: &str,
     planned: &[(ResourceKey, Option<Record>)],
     full: bool,
 ) -> Result<Value, Trouble> {
+    let foreseen = foresee(stored, mesh, planned, services);
     let mut world = World::new(settings.clone(), mesh, changes::of_mesh(stored, mesh)).map_err(Trouble::Faults)?;
     let known: Vec<ProxyKey> = stored.list_in("Dataplane", mesh).map(|record| key_of(&record.key)).collect();
     let said = |proxy: &ProxyKey| Arc::new(metadata(stored, proxy).unwrap_or_default());
@@ -41,7 +45,7 @@ pub(crate) fn between(
     // One that cannot be served today is compared with nothing.
     let mut before: BTreeMap<ProxyKey, Option<Arc<Published>>> =
         known.into_iter().map(|proxy| (proxy.clone(), world.snapshot(&proxy))).collect();
-    let written = planned.iter().filter_map(|(key, record)| changes::of(key, record.as_ref()));
+    let written = planned.iter().chain(&foreseen).filter_map(|(key, record)| changes::of(key, record.as_ref()));
     let written: Vec<Change> = written.chain(rolled_out(stored, mesh, planned)).collect();
     let mut concerned = world.change(written).map_err(Trouble::Faults)?;
     let mut new = Vec::new();

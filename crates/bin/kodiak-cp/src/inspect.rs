@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use kodiak_api::inspect::{Asking, Config, ConfigAsked, MtlsStep, Proxies, Question, Status, Trouble, TypeStatus};
 use kodiak_ca::Authorities;
 use kodiak_catalog::spec_of;
-use kodiak_engine::{Settings, admin_port, shown};
+use kodiak_engine::{admin_port, shown};
 use kodiak_model::{
     ProxyKey, ResourceKey,
     kinds::{dataplane::Dataplane, mesh::Mesh},
@@ -44,10 +44,9 @@ impl Inspector {
         store: Store,
         registry: Registry,
         authorities: Authorities,
-        settings: Settings,
+        offline: Offline,
     ) -> Self {
         let turns = Arc::new(Semaphore::new(AT_A_TIME));
-        let offline = Offline::new(store.clone(), settings);
         Self { instance_id: instance_id.into(), store, registry, authorities, offline, turns }
     }
 

@@ -10,6 +10,7 @@ use kodiak_envoy::json;
 use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane_insight::DataplaneInsight};
 use kodiak_rules::Shadow;
 use kodiak_store::{Record, Snapshot, Store};
+use kodiak_views::service_status;
 use kodiak_xds::node::NodeMetadata;
 use kodiak_xds_stream::Snapshot as Published;
 use serde_json::{Value, json};
@@ -21,11 +22,12 @@ use crate::{changes, diff};
 pub struct Offline {
     store: Store,
     settings: Settings,
+    services: service_status::Settings,
 }
 
 impl Offline {
-    pub fn new(store: Store, settings: Settings) -> Self {
-        Self { store, settings }
+    pub fn new(store: Store, settings: Settings, services: service_status::Settings) -> Self {
+        Self { store, settings, services }
     }
 
     pub(crate) fn config_of(&self, proxy: &ProxyKey, ask: ConfigAsked) -> Result<Config, Trouble> {
@@ -52,7 +54,7 @@ impl Offline {
         planned: &[(ResourceKey, Option<Record>)],
         full: bool,
     ) -> Result<Value, Trouble> {
-        diff::between(&self.store.snapshot(), &self.settings, mesh, planned, full)
+        diff::between(&self.store.snapshot(), &self.settings, &self.services, mesh, planned, full)
     }
 }
 

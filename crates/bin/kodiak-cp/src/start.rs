@@ -37,6 +37,7 @@ use crate::{
     diagnostics::{self, Diagnostics},
     identity,
     inspect::Inspector,
+    offline::Offline,
     proxies,
     tasks::Tasks,
     writer::{self, Writer},
@@ -106,8 +107,9 @@ impl ControlPlane {
                 ResourceNames::Kri => Naming::Kri,
             },
         };
-        let inspector =
-            Inspector::new(&instance_id, store.clone(), registry.clone(), authorities.clone(), engine.clone());
+        let keeping = config::services(&config, &config.multizone.zone.name)?;
+        let offline = Offline::new(store.clone(), engine.clone(), keeping.clone());
+        let inspector = Inspector::new(&instance_id, store.clone(), registry.clone(), authorities.clone(), offline);
         let api = Api::new(catalog.clone(), api_config(&config), info, metrics.clone(), Arc::new(inspector));
         let router = kodiak_api::router(&api);
 
@@ -162,10 +164,8 @@ impl ControlPlane {
         });
         tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), drain.clone()));
         tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
-        if let Place::Zone { name } = catalog.place() {
-            let services = run_services(store.clone(), config::services(&config, name)?, drain.clone());
-            tasks.spawn("services", async { Ok(services.await?) });
-        }
+        let services = run_services(store.clone(), keeping, drain.clone());
+        tasks.spawn("services", async { Ok(services.await?) });
         tasks.spawn("steps of mTLS", {
             let steps = run_mtls(store.clone(), drain.clone());
             async { Ok(steps.await?) }

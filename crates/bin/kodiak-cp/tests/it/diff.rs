@@ -170,6 +170,34 @@ async fn mutual_tls_is_told_as_it_will_be_in_the_end() {
     assert!(first.contains("identity_cert:secret:default") && first.contains("/filterChains/"), "{first}");
 }
 
+/// MeshServices are made and ended by the control plane, so what they bring is told too.
+#[tokio::test]
+async fn a_mode_of_mesh_services_is_told_with_all_that_follows() {
+    let cp = mesh().await;
+    let mut redirected = dataplane("front-1", "front", &[]);
+    redirected["networking"]["transparentProxying"] =
+        json!({ "redirectPortInbound": 15006, "redirectPortOutbound": 15001 });
+    assert_eq!(cp.put("/meshes/default/dataplanes/front-1", &redirected).await.status, StatusCode::CREATED);
+    let mesh = |mode: &str| json!({ "type": "Mesh", "name": "default", "meshServices": { "mode": mode } });
+    let everywhere = fine(&ask(&cp, DIFF, &json!({ "resources": [mesh("Everywhere")] })).await);
+    assert_eq!((names(&everywhere["proxies"]), &everywhere["unchanged"]), (vec!["front-1"], &json!(4)));
+    let first = &everywhere["proxies"][0];
+    // A cluster, its endpoints and a listener for each of api, edge, front and web.
+    assert_eq!(first["counts"], json!({ "added": 12, "removed": 0, "changed": 0 }));
+    assert!(names(&first["added"]).contains(&"web__default_default_msvc_8080"), "{first}");
+
+    let exclusive = fine(&ask(&cp, DIFF, &json!({ "resources": [mesh("Exclusive")] })).await);
+    assert_eq!(exclusive["proxies"][0]["counts"], json!({ "added": 12, "removed": 12, "changed": 0 }));
+
+    cp.put("/meshes/default", &mesh("Everywhere")).await;
+    let path = "/meshes/default/meshservices";
+    while cp.get(path).await.json()["items"].as_array().is_none_or(|all| all.len() < 4) {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let back = fine(&ask(&cp, DIFF, &json!({ "resources": [mesh("Disabled")] })).await);
+    assert_eq!(back["proxies"][0]["counts"], json!({ "added": 0, "removed": 12, "changed": 0 }));
+}
+
 #[tokio::test]
 async fn what_would_be_refused_is_refused_with_the_same_problems() {
     let cp = mesh().await;

@@ -57,7 +57,7 @@ pub(crate) async fn load(store: &Store, text: &str) -> anyhow::Result<Option<Str
 
 /// The API of a control plane beside which no proxies are connected.
 pub(crate) fn router(store: Store, place: Place, engine: kodiak_engine::Settings) -> Router {
-    let proxies = Arc::new(Offline::new(store.clone(), engine));
+    let proxies = Arc::new(Offline::new(store.clone(), engine, kodiak_views::service_status::Settings::default()));
     let catalog = Catalog::new(store, Settings { place, unsafe_delete: false });
     let api = Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new(), proxies);
     kodiak_api::router(&api)

@@ -1,8 +1,9 @@
 //! Keeps what the control plane knows of services: MeshServices that follow from Dataplanes, their state and identities,
 //! how many proxies stand behind them, virtual addresses and names.
 //!
-//! What is wanted is said by [`Keeper`]; here the store tells it what is there, and gets what it wants.
+//! What is wanted is said by [`kodiak_views::service_status::Keeper`]; here the store tells it what is there, and gets what it wants.
 
+mod foresee;
 mod tell;
 mod write;
 
@@ -10,11 +11,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kodiak_store::{Store, StoreError, Watch};
-use kodiak_views::service_status::{Keeper, Settings};
+use kodiak_views::service_status::Settings;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::leader::{PAUSE, leads};
+use tell::Told;
+
+pub use foresee::foresee;
 
 /// What comes in a row is written together: when it has been quiet for so long,
 const QUIET: Duration = Duration::from_millis(100);
@@ -24,9 +28,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 struct Services {
     store: Store,
     watch: Watch,
-    keeper: Keeper,
-    /// The version of the record with the positions, which is told with them.
-    positions: Option<u64>,
+    told: Told,
     drain: CancellationToken,
 }
 
@@ -36,8 +38,8 @@ pub async fn run(store: Store, settings: Settings, drain: CancellationToken) -> 
     let mut services = Services::start(store, settings, drain.clone())?;
     let mut retry: Option<Instant> = None;
     loop {
-        services.keeper.tick(Timestamp::now());
-        if retry.is_none() && services.keeper.is_unsettled() && leads(&services.store) {
+        services.told.keeper.tick(Timestamp::now());
+        if retry.is_none() && services.told.keeper.is_unsettled() && leads(&services.store) {
             services.gather().await?;
             retry = services.reconcile().await?.then(|| Instant::now() + PAUSE);
         }
@@ -45,9 +47,9 @@ pub async fn run(store: Store, settings: Settings, drain: CancellationToken) -> 
             biased;
             () = drain.cancelled() => return Ok(()),
             () = until(retry) => retry = None,
-            change = services.watch.next() => services.tell(&change?),
+            change = services.watch.next() => services.told.change(&change?),
             _ = leadership.changed() => (),
-            () = past(services.keeper.next_tick()) => (),
+            () = past(services.told.keeper.next_tick()) => (),
         }
     }
 }
@@ -57,10 +59,9 @@ impl Services {
     fn start(store: Store, settings: Settings, drain: CancellationToken) -> Result<Self, StoreError> {
         let snapshot = store.snapshot();
         let watch = store.watch(snapshot.revision())?;
-        let keeper = Keeper::new(settings, Timestamp::now());
-        let mut services = Self { store, watch, keeper, positions: None, drain };
+        let mut services = Self { store, watch, told: Told::new(settings, Timestamp::now()), drain };
         for record in snapshot.iter() {
-            services.tell_record(&record.key, Some(record));
+            services.told.record(&record.key, Some(record));
         }
         Ok(services)
     }
@@ -70,14 +71,14 @@ impl Services {
         let latest = Instant::now() + LONGEST;
         let mut quiet = Instant::now() + QUIET;
         loop {
-            let before = self.keeper.notices();
+            let before = self.told.keeper.notices();
             tokio::select! {
                 biased;
                 () = self.drain.cancelled() => return Ok(()),
                 () = tokio::time::sleep_until(quiet.min(latest)) => return self.catch_up(),
-                change = self.watch.next() => self.tell(&change?),
+                change = self.watch.next() => self.told.change(&change?),
             }
-            if self.keeper.notices() != before {
+            if self.told.keeper.notices() != before {
                 quiet = Instant::now() + QUIET;
             }
         }
@@ -86,7 +87,7 @@ impl Services {
     /// All that is there already is told: of what was written together no half is looked at.
     fn catch_up(&mut self) -> Result<(), StoreError> {
         while let Some(change) = self.watch.try_next()? {
-            self.tell(&change);
+            self.told.change(&change);
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kodiak_catalog::spec_of;
 use kodiak_model::{
     ResourceKey,
@@ -18,22 +19,33 @@ use kodiak_store::{Change, ChangeKind, Record};
 use kodiak_views::{
     generated_services::is_managed,
     hostnames::{Generator, ServiceKey},
-    service_status::{Content, DataplaneFacts, MeshFacts, Seen, Stored},
+    service_status::{Content, DataplaneFacts, Keeper, MeshFacts, Seen, Settings, Stored},
 };
 use serde::de::DeserializeOwned;
 
-use super::{Services, write};
+use super::write;
 use crate::documents;
 
-impl Services {
-    pub(super) fn tell(&mut self, change: &Change) {
+/// The keeper, and what it was told with.
+pub(super) struct Told {
+    pub(super) keeper: Keeper,
+    /// The version of the record with the positions, which is told with them.
+    pub(super) positions: Option<u64>,
+}
+
+impl Told {
+    pub(super) fn new(settings: Settings, now: Timestamp) -> Self {
+        Self { keeper: Keeper::new(settings, now), positions: None }
+    }
+
+    pub(super) fn change(&mut self, change: &Change) {
         match &change.kind {
-            ChangeKind::Put(record) => self.tell_record(&change.key, Some(record)),
-            ChangeKind::Deleted => self.tell_record(&change.key, None),
+            ChangeKind::Put(record) => self.record(&change.key, Some(record)),
+            ChangeKind::Deleted => self.record(&change.key, None),
         }
     }
 
-    pub(super) fn tell_record(&mut self, key: &ResourceKey, record: Option<&Record>) {
+    pub(super) fn record(&mut self, key: &ResourceKey, record: Option<&Record>) {
         let ResourceKey { kind, mesh, name } = key;
         match &**kind {
             "Mesh" => self.keeper.set_mesh(name, record.and_then(spec_of).map(|mesh| mesh_facts(&mesh))),
@@ -43,13 +55,13 @@ impl Services {
                 self.keeper.set_seen(mesh, name, seen);
             }
             "HostnameGenerator" => self.keeper.set_generator(name, record.and_then(generator)),
-            "MeshService" => self.tell_service(BackendKind::MeshService, key, record.and_then(service)),
+            "MeshService" => self.service(BackendKind::MeshService, key, record.and_then(service)),
             "MeshExternalService" => {
                 let content = record.map(|record| Content::External { status: status_of(record) });
-                self.tell_service(BackendKind::MeshExternalService, key, record.zip(content));
+                self.service(BackendKind::MeshExternalService, key, record.zip(content));
             }
             "MeshMultiZoneService" => {
-                self.tell_service(BackendKind::MeshMultiZoneService, key, record.and_then(multi_zone));
+                self.service(BackendKind::MeshMultiZoneService, key, record.and_then(multi_zone));
             }
             "Config" if *key == write::positions_key() => {
                 self.positions = record.map(|record| record.version);
@@ -61,7 +73,7 @@ impl Services {
         }
     }
 
-    fn tell_service(&mut self, kind: BackendKind, key: &ResourceKey, found: Option<(&Record, Content)>) {
+    fn service(&mut self, kind: BackendKind, key: &ResourceKey, found: Option<(&Record, Content)>) {
         let key = ServiceKey { kind, mesh: key.mesh.clone(), name: key.name.clone() };
         let stored = found.map(|(record, content)| Stored {
             labels: record.labels.clone(),

@@ -26,7 +26,7 @@ impl Services {
     /// to be tried again.
     pub(super) async fn reconcile(&mut self) -> Result<bool, StoreError> {
         while !self.drain.is_cancelled() && leads(&self.store) {
-            let due = self.keeper.due(Timestamp::now());
+            let due = self.told.keeper.due(Timestamp::now());
             due.conflicts.iter().for_each(report_conflict);
             if let Some(first) = due.without_address.first() {
                 report_without_address(first, due.without_address.len());
@@ -39,7 +39,7 @@ impl Services {
                 && !self.claim(positions).await
             {
                 failed = true;
-                self.keeper.again(keys(&due.writes));
+                self.told.keeper.again(keys(&due.writes));
             } else {
                 for batch in due.writes.chunks(BATCH) {
                     failed |= !self.commit(batch).await;
@@ -61,13 +61,13 @@ impl Services {
             spec: language::to_json(positions).into(),
             labels: Labels::new(),
             owner: None,
-            expect: expect(self.positions),
+            expect: expect(self.told.positions),
         };
         match self.store.commit(write.into()).await {
             Ok(_) => true,
             // Somebody else gave out addresses; where to go on comes through the watch.
             Err(StoreError::Conflict(_)) => {
-                self.keeper.lost_positions();
+                self.told.keeper.lost_positions();
                 false
             }
             Err(error) => {
@@ -109,7 +109,7 @@ impl Services {
             }
             error => {
                 tracing::warn!(%error, "Cannot store what follows for services; will try again.");
-                self.keeper.again(keys(batch));
+                self.told.keeper.again(keys(batch));
                 false
             }
         }
@@ -135,7 +135,7 @@ fn expect(version: Option<u64>) -> Expect {
     version.map_or(Expect::Absent, Expect::Version)
 }
 
-fn write(Wanted { key, write }: &Wanted) -> Write {
+pub(super) fn write(Wanted { key, write }: &Wanted) -> Write {
     let ServiceKey { kind, mesh, name } = key;
     let key = ResourceKey::in_mesh(kind.text(), mesh, name);
     match write {
