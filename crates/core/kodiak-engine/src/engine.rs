@@ -148,7 +148,7 @@ impl Engine {
                 self.mesh(&key.mesh, touched).set_dataplane(&key.name, dataplane.as_ref());
             }
             Change::Destination { mesh, kind, name, destination } => {
-                self.mesh(&mesh, touched).set_object(&(kind, name), destination);
+                self.mesh(&mesh, touched).set_object(&(kind, name), destination.as_ref());
             }
             Change::ZoneEgress { name, egress } => {
                 match egress {

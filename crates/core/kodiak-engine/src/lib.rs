@@ -34,6 +34,7 @@ mod rules;
 mod services;
 pub mod shown;
 mod target;
+mod view;
 
 pub use change::Change;
 pub use engine::{Engine, Issued, Outcome, Settings, Stats, Updated};

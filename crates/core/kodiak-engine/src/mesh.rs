@@ -2,17 +2,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
     sync::Arc,
 };
 
-use kodiak_model::{
-    ProxyKey, TargetKind, TargetRef,
-    kinds::mesh::{Mesh as MeshSpec, MeshServicesMode},
-};
-use kodiak_rules::{Book, Policy, Proxy as Member, Resources, Shadow, book::PolicyKey, outbound::Era};
+use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
+use kodiak_rules::{Book, Policy, Proxy as Member, Resources, Shadow, book::PolicyKey};
 use kodiak_views::{destination::Destination, rollout::Rollout, vips::Vips};
-use kodiak_xds::{input::Endpoint, names::Naming, node::NodeMetadata};
+use kodiak_xds::node::NodeMetadata;
 
 use crate::{
     Identities,
@@ -25,6 +21,7 @@ use crate::{
     rules::{self, Lists, Rules},
     services::Services,
     target::{Target, Targets},
+    view::View,
 };
 
 /// The kind that other policies refer to.
@@ -46,47 +43,6 @@ pub(crate) struct Mesh {
     classes: BTreeMap<Arc<ClassKey>, Class>,
     pub(crate) proxies: BTreeMap<Arc<str>, Proxy>,
     dirt: Dirt,
-}
-
-/// What follows from the mesh itself, for all its proxies.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct View {
-    /// Whether the mesh itself is there; its proxies may be known earlier.
-    exists: bool,
-    pub(crate) name: Arc<str>,
-    pub(crate) rollout: Rollout,
-    /// What proxies acknowledge of it.
-    pub(crate) token: Arc<str>,
-    /// The certificates that are believed, or why they cannot be told.
-    pub(crate) roots: Option<Result<Arc<str>, String>>,
-    /// Whether unknown destinations may be called.
-    pub(crate) passthrough: bool,
-    /// The own zone.
-    pub(crate) zone: Arc<str>,
-    /// Whether calls should stay in the own zone.
-    pub(crate) near: bool,
-    pub(crate) mode: MeshServicesMode,
-    pub(crate) naming: Naming,
-    pub(crate) external: Way,
-    /// Who lets calls out of the zone.
-    pub(crate) egresses: Arc<[Endpoint]>,
-}
-
-impl View {
-    /// Nothing is called by `kuma.io/service` any more.
-    pub(crate) fn is_exclusive(&self) -> bool {
-        self.mode == MeshServicesMode::Exclusive
-    }
-}
-
-/// How what is outside of the mesh is called.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Way {
-    #[default]
-    Direct,
-    /// Through a zone egress.
-    Egress,
-    Forbidden,
 }
 
 /// What has to be looked at again.
@@ -183,8 +139,8 @@ impl Mesh {
         }
     }
 
-    pub(crate) fn set_object(&mut self, key: &ObjectKey, destination: Option<Arc<Destination>>) {
-        self.dirt.targets.extend(self.objects.set(key, destination.as_ref()).into_iter().map(Target::Object));
+    pub(crate) fn set_object(&mut self, key: &ObjectKey, destination: Option<&Arc<Destination>>) {
+        self.dirt.targets.extend(self.objects.set(key, destination).into_iter().map(Target::Object));
     }
 
     pub(crate) fn set_policy(&mut self, key: &PolicyKey, policy: Option<&Arc<Policy>>) {
@@ -232,7 +188,7 @@ impl Mesh {
         let mut dirt = std::mem::take(&mut self.dirt);
         let mut all = false;
         if dirt.settings {
-            let view = self.derive(context);
+            let view = View::of(&self.name, self.spec.as_deref(), self.rollout.as_ref(), context);
             all = view != self.view;
             self.view = view;
         }
@@ -304,7 +260,7 @@ impl Mesh {
             }
             // What names mean depends on the mode of the mesh.
             if all || !said.is_empty() {
-                class.rules = Arc::new(rules_of(&key.policies, &self.resources, era(&self.view), &self.policies));
+                class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.era(), &self.policies));
             }
             if !touched.is_empty() && class.update(key, from, touched.touched(), context.cache) {
                 stale.extend(class.members.iter().cloned());
@@ -384,7 +340,7 @@ impl Mesh {
             before.filter(|old| old.reach == key.reach && old.caller == key.caller && old.system_ca == key.system_ca);
         let near = near.and_then(|old| Some((old, self.classes.get(old)?)));
         let mut class = near.map_or_else(Class::default, |(_, class)| class.like());
-        class.rules = Arc::new(rules_of(&key.policies, &self.resources, era(&self.view), &self.policies));
+        class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.era(), &self.policies));
         let touched = near.map_or(Targets::All, |(old, _)| self.difference(&old.policies, &key.policies, changed));
         class.update(key, from, touched.touched(), context.cache);
         class
@@ -428,50 +384,19 @@ impl Mesh {
             class.members.remove(name);
         }
     }
-
-    fn derive(&self, context: &Context<'_>) -> View {
-        let Some(spec) = &self.spec else { return View { name: self.name.clone(), ..View::default() } };
-        // Until somebody has said how far the mesh is, it is where it wants to be.
-        let rollout = self.rollout.clone().unwrap_or_else(|| Rollout::target(spec));
-        let roots = (!rollout.trust.is_empty()).then(|| {
-            let roots = rollout.trust.iter().map(|backend| context.identities.roots(&self.name, backend));
-            let roots: Vec<Arc<str>> = roots.collect::<Result<_, String>>()?;
-            Ok(roots.iter().map(|pem| pem.trim_end()).flat_map(|pem| [pem, "\n"]).collect::<String>().into())
-        });
-        let routing = spec.routing.clone().unwrap_or_default();
-        let egresses = egresses(context);
-        let external = match () {
-            () if routing.zone_egress || (!egresses.is_empty() && rollout.call) => Way::Egress,
-            () if routing.default_forbid_mesh_external_service_access => Way::Forbidden,
-            () => Way::Direct,
-        };
-        View {
-            exists: true,
-            name: self.name.clone(),
-            token: rollout.token().into(),
-            rollout,
-            roots,
-            passthrough: spec.passthrough(),
-            zone: context.settings.zone.clone(),
-            near: routing.locality_aware_load_balancing,
-            mode: spec.mesh_services_mode(),
-            naming: context.settings.naming,
-            external,
-            egresses,
-        }
-    }
 }
 
 fn has(lists: &Lists, (kind, name): &PolicyKey) -> bool {
     lists.iter().any(|(of, names)| of == kind && names.contains(name))
 }
 
-fn rules_of(lists: &Lists, resources: &Arc<Resources>, era: Era, policies: &BTreeMap<PolicyKey, Arc<Policy>>) -> Rules {
+fn rules_of(
+    lists: &Lists,
+    resources: &Arc<Resources>,
+    era: kodiak_rules::outbound::Era,
+    policies: &BTreeMap<PolicyKey, Arc<Policy>>,
+) -> Rules {
     Rules::of(lists, resources, era, |kind, name| policies.get(&(kind, name.clone())))
-}
-
-fn era(view: &View) -> Era {
-    if view.is_exclusive() { Era::Objects } else { Era::Both }
 }
 
 fn sources<'a>(
@@ -482,20 +407,4 @@ fn sources<'a>(
     identities: &'a dyn Identities,
 ) -> Sources<'a> {
     Sources { view, services, vips, objects, identities }
-}
-
-/// Those of the own zone that have an address.
-fn egresses(context: &Context<'_>) -> Arc<[Endpoint]> {
-    let own =
-        context.egresses.values().filter(|egress| egress.zone.is_empty() || *egress.zone == *context.settings.zone);
-    let mut endpoints: Vec<Endpoint> = own
-        .filter_map(|egress| {
-            let networking = egress.networking.as_ref()?;
-            networking.address.parse::<IpAddr>().ok()?;
-            let address = networking.address.as_str().into();
-            Some(Endpoint { address, port: networking.port, weight: 1, ..Endpoint::default() })
-        })
-        .collect();
-    endpoints.sort();
-    endpoints.into()
 }

@@ -99,9 +99,9 @@ impl World {
         let mut without = Vec::new();
         for change in changes {
             if let Change::Destination { kind, name, destination: Some(destination), .. } = change {
-                match destination.vips.is_empty() {
-                    true => without.push((*kind, name.clone(), destination)),
-                    false => destination.vips.iter().for_each(|vip| self.pools.reserve(*kind, *vip)),
+                destination.vips.iter().for_each(|vip| self.pools.reserve(*kind, *vip));
+                if destination.vips.is_empty() {
+                    without.push((*kind, name.clone(), destination));
                 }
             }
         }

@@ -21,11 +21,11 @@ use kodiak_xds::{
 use crate::{
     Identities,
     class_key::{ClassKey, Listed, Reach},
-    mesh::View,
     objects::Objects,
     rules::{Rules, Said},
     services::{Service, Services},
     target::{Goal, Target, Touched},
+    view::View,
 };
 
 /// What classes look at.

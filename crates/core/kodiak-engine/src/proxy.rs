@@ -28,8 +28,8 @@ use crate::{
     engine::Context,
     entries,
     identity::{Leaf, LeafRequest, uris},
-    mesh::View,
     services::is_served,
+    view::View,
 };
 
 /// Where Envoy's admin interface is when nothing else is said.

@@ -20,10 +20,10 @@ use kodiak_xds::{
 use super::{Cluster, Outbound, Routed, Sources, placed};
 use crate::{
     class_key::{ClassKey, Reach},
-    mesh::Way,
     objects::Object,
     rules::{Rules, Said},
     target::{Goal, PortGoal, Target},
+    view::Way,
 };
 
 /// The ports of a resource that are called at its virtual addresses, by the names of their clusters.

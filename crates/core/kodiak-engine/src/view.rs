@@ -1,0 +1,109 @@
+//! What follows from a mesh itself, for all its proxies.
+
+use std::{net::IpAddr, sync::Arc};
+
+use kodiak_model::kinds::mesh::{Mesh as MeshSpec, MeshServicesMode};
+use kodiak_rules::outbound::Era;
+use kodiak_views::rollout::Rollout;
+use kodiak_xds::{input::Endpoint, names::Naming};
+
+use crate::engine::Context;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct View {
+    /// Whether the mesh itself is there; its proxies may be known earlier.
+    exists: bool,
+    pub(crate) name: Arc<str>,
+    pub(crate) rollout: Rollout,
+    /// What proxies acknowledge of it.
+    pub(crate) token: Arc<str>,
+    /// The certificates that are believed, or why they cannot be told.
+    pub(crate) roots: Option<Result<Arc<str>, String>>,
+    /// Whether unknown destinations may be called.
+    pub(crate) passthrough: bool,
+    /// The own zone.
+    pub(crate) zone: Arc<str>,
+    /// Whether calls should stay in the own zone.
+    pub(crate) near: bool,
+    pub(crate) mode: MeshServicesMode,
+    pub(crate) naming: Naming,
+    pub(crate) external: Way,
+    /// Who lets calls out of the zone.
+    pub(crate) egresses: Arc<[Endpoint]>,
+}
+
+impl View {
+    /// Nothing is called by `kuma.io/service` any more.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.mode == MeshServicesMode::Exclusive
+    }
+
+    /// What plain names mean.
+    pub(crate) fn era(&self) -> Era {
+        if self.is_exclusive() { Era::Objects } else { Era::Both }
+    }
+
+    /// A mesh that is not there yet has nothing but its name.
+    pub(crate) fn of(
+        name: &Arc<str>,
+        spec: Option<&MeshSpec>,
+        rollout: Option<&Rollout>,
+        context: &Context<'_>,
+    ) -> Self {
+        let Some(spec) = spec else { return Self { name: name.clone(), ..Self::default() } };
+        // Until somebody has said how far the mesh is, it is where it wants to be.
+        let rollout = rollout.cloned().unwrap_or_else(|| Rollout::target(spec));
+        let roots = (!rollout.trust.is_empty()).then(|| {
+            let roots = rollout.trust.iter().map(|backend| context.identities.roots(name, backend));
+            let roots: Vec<Arc<str>> = roots.collect::<Result<_, String>>()?;
+            Ok(roots.iter().map(|pem| pem.trim_end()).flat_map(|pem| [pem, "\n"]).collect::<String>().into())
+        });
+        let routing = spec.routing.clone().unwrap_or_default();
+        let egresses = egresses(context);
+        let external = match () {
+            () if routing.zone_egress || (!egresses.is_empty() && rollout.call) => Way::Egress,
+            () if routing.default_forbid_mesh_external_service_access => Way::Forbidden,
+            () => Way::Direct,
+        };
+        Self {
+            exists: true,
+            name: name.clone(),
+            token: rollout.token().into(),
+            rollout,
+            roots,
+            passthrough: spec.passthrough(),
+            zone: context.settings.zone.clone(),
+            near: routing.locality_aware_load_balancing,
+            mode: spec.mesh_services_mode(),
+            naming: context.settings.naming,
+            external,
+            egresses,
+        }
+    }
+}
+
+/// How what is outside of the mesh is called.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Way {
+    #[default]
+    Direct,
+    /// Through a zone egress.
+    Egress,
+    Forbidden,
+}
+
+/// Those of the own zone that have an address.
+fn egresses(context: &Context<'_>) -> Arc<[Endpoint]> {
+    let own =
+        context.egresses.values().filter(|egress| egress.zone.is_empty() || *egress.zone == *context.settings.zone);
+    let mut endpoints: Vec<Endpoint> = own
+        .filter_map(|egress| {
+            let networking = egress.networking.as_ref()?;
+            networking.address.parse::<IpAddr>().ok()?;
+            let address = networking.address.as_str().into();
+            Some(Endpoint { address, port: networking.port, weight: 1, ..Endpoint::default() })
+        })
+        .collect();
+    endpoints.sort();
+    endpoints.into()
+}
