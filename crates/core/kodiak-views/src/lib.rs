@@ -13,6 +13,7 @@ pub mod inspect;
 pub mod membership;
 pub mod policy_status;
 pub mod reachable;
+pub mod reference_status;
 pub mod rollout;
 pub mod service_addresses;
 pub mod vips;

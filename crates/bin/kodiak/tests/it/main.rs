@@ -13,6 +13,7 @@ mod generate;
 mod inspect;
 mod policies;
 mod read;
+mod references;
 mod render;
 mod server;
 

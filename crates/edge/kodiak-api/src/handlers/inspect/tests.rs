@@ -5,6 +5,7 @@ mod members;
 mod mesh;
 mod old;
 mod old_names;
+mod references;
 mod rules;
 mod status;
 
