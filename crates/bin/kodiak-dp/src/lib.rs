@@ -14,4 +14,5 @@ mod dns;
 pub mod envoy;
 pub mod run;
 mod socket;
+pub mod system_ca;
 pub mod transparent_proxy;

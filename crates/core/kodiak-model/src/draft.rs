@@ -50,11 +50,11 @@ impl Draft {
         let kind = kind.unwrap_or_default();
         let shape = shape_of(&kind).unwrap_or(Shape::Plugin);
         let mut draft = Self { kind, mesh, name: name.unwrap_or_default(), labels, ..Self::default() };
+        draft.status = map.remove("status").filter(|status| !status.is_null());
         match shape {
             Shape::Legacy => draft.spec = Some(Value::Object(map)),
             Shape::Plugin => {
                 draft.spec = map.remove("spec").filter(|spec| !spec.is_null());
-                draft.status = map.remove("status").filter(|status| !status.is_null());
                 draft.unknown = map.keys().cloned().collect();
             }
         }

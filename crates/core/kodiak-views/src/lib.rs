@@ -14,6 +14,7 @@ pub mod membership;
 pub mod migration;
 pub mod policy_status;
 pub mod reachable;
+pub mod reference_status;
 pub mod rollout;
 pub mod service_addresses;
 pub mod service_status;

@@ -172,6 +172,9 @@ fn add_kind(kind: &Kind, schemas: &mut Map<String, Value>) {
             if let (Some(own), Some(fields)) = (properties.as_object_mut(), spec["properties"].as_object()) {
                 own.extend(fields.clone());
             }
+            if kind.name == "Dataplane" {
+                properties["status"] = json!({ "type": "object", "readOnly": true });
+            }
         }
     }
     let schema = json!({ "type": "object", "required": required, "properties": properties });

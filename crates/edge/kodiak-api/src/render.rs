@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use kodiak_model::{Kind, Kri, Overview, Shape, sni};
 use kodiak_store::Record;
+use serde::Serialize;
 
 /// A resource with its envelope, in the shape of its kind.
 pub fn resource(kind: &Kind, record: &Record) -> String {
@@ -28,6 +29,14 @@ pub fn resource(kind: &Kind, record: &Record) -> String {
     }
     out.push('}');
     out
+}
+
+/// A resource of a kind that has no status of its own, with one.
+pub(crate) fn with_status(mut resource: String, status: &impl Serialize) -> String {
+    resource.pop();
+    let status = serde_json::to_string(status).expect("a status has text keys");
+    let _ = write!(resource, ",\"status\":{status}}}");
+    resource
 }
 
 /// A resource together with what was observed of it.

@@ -40,8 +40,8 @@ fn expected(method: &str, path: &str) -> Option<Least> {
             "{mesh}",
             _,
             "{name}",
-            "_rules" | "_policies" | "_inbounds" | "_outbounds" | "_layout" | "_hostnames" | "_resources"
-            | "_dataplanes" | "dataplanes" | "policies" | "rules",
+            "_rules" | "_policies" | "_inbounds" | "_outbounds" | "_layout" | "_references" | "_hostnames"
+            | "_resources" | "_dataplanes" | "dataplanes" | "policies" | "rules",
             ..,
         ] => return (method == "get").then_some(Least::Anyone),
         ["meshes", "{mesh}", thing, ..] | [thing, ..] => thing,

@@ -29,6 +29,8 @@ pub struct Options {
     pub dns: Option<Dns>,
     pub transparent_proxy: Option<TransparentProxy>,
     pub ipv6: bool,
+    /// The file with the authorities of this machine; see [`crate::system_ca`].
+    pub system_ca: Option<PathBuf>,
     pub discovery: Discovery,
     /// How long to wait before the control plane is asked again.
     pub retry_every: Duration,
@@ -97,6 +99,7 @@ impl Options {
             dns: None,
             transparent_proxy: None,
             ipv6: false,
+            system_ca: None,
             discovery: Discovery::Delta,
             retry_every: Duration::from_secs(3),
         }

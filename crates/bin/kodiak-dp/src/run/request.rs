@@ -1,5 +1,7 @@
 //! What the control plane is asked for: the bootstrap of one Envoy. The words are those of kuma-dp.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::{Discovery, Options};
@@ -35,7 +37,7 @@ pub(super) fn request(options: &Options, found: &Found) -> Value {
         "resources": {"maxHeapSizeBytes": 0},
         "workdir": WORK_DIR,
         "metricsResources": {"certPath": "", "keyPath": ""},
-        "systemCaPath": "",
+        "systemCaPath": options.system_ca.as_deref().map(Path::to_string_lossy).unwrap_or_default(),
         "ipv6Enabled": options.ipv6,
         "spireResources": {"socketPath": ""},
     });
@@ -110,6 +112,7 @@ mod tests {
         );
         assert_eq!(asked["version"]["envoy"]["version"], "1.40.0");
         assert_eq!((&asked["workdir"], &asked["readinessPort"]), (&json!("."), &json!(9902)));
+        assert_eq!(asked["systemCaPath"], "");
     }
 
     #[test]
@@ -120,10 +123,12 @@ mod tests {
         options.dns = Some(Dns { port: 15053, resolv_conf: "/etc/resolv.conf".into() });
         options.transparent_proxy = Some(TransparentProxy { inbound_port: 15006, outbound_port: 15001 });
         options.discovery = Discovery::StateOfTheWorld;
+        options.system_ca = Some("/etc/ca.pem".into());
         assert!(!format!("{options:?}").contains("secret"));
         let asked = asked(&options);
         assert_eq!((&asked["dataplaneToken"], &asked["dataplaneTokenPath"]), (&json!("secret"), &json!("/run/token")));
         assert_eq!((&asked["dataplaneResource"], &asked["dnsPort"]), (&json!("{}"), &json!(15053)));
+        assert_eq!(asked["systemCaPath"], "/etc/ca.pem");
         let features: Vec<_> = asked["features"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         assert!(!features.contains(&"feature-delta-grpc"), "{features:?}");
         for feature in ["feature-embedded-dns", "feature-transparent-proxy-in-dataplane-metadata"] {

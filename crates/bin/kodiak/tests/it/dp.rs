@@ -171,13 +171,15 @@ fn a_proxy_runs_until_it_is_told_to_end() {
     let running = Running::start(
         &kodiak,
         &control_plane,
-        &["--dataplane-token-file", "token", "--work-dir", "work", "--drain-time", "1h"],
+        &["--dataplane-token-file", "token", "--work-dir", "work", "--drain-time", "1h", "--system-ca-path", "ca.pem"],
     );
     let (path, asked) = control_plane.next();
     let dataplane: Value = serde_json::from_str(asked["dataplaneResource"].as_str().unwrap()).unwrap();
     assert_eq!((path.as_str(), &asked["name"], &dataplane["mesh"]), ("/bootstrap", &json!("web-1"), &json!("default")));
     assert_eq!(dataplane["networking"]["address"], "127.0.0.1");
     assert_eq!((&asked["dataplaneToken"], &asked["dnsPort"]), (&json!("the.token"), &Value::Null));
+    let ca = std::path::absolute(fs::canonicalize(kodiak.home.path()).unwrap().join("ca.pem")).unwrap();
+    assert_eq!(asked["systemCaPath"], json!(ca));
     let started = kodiak.home.path().join("started");
     running.wait_until("Envoy is started", || fs::read_to_string(&started).is_ok_and(|text| text.ends_with('\n')));
     let work = fs::canonicalize(kodiak.home.path()).unwrap().join("work");
@@ -277,6 +279,11 @@ fn what_is_wrong_is_said_before_anything_is_started() {
         (&["--name", "x", "--ca-cert-file", "ca.pem", "--dataplane-token-file", "none"], 2, &["cannot read none"]),
         (&["--name", "x", "--ca-cert-file", "ca.pem", "--envoy", "/none"], 2, &["/none", "install-envoy"]),
         (&["--name", "x", "--ca-cert-file", "ca.pem", "--envoy", "/bin/sh"], 2, &["the CA file cannot be used"]),
+        (
+            &["--name", "x", "--ca-cert-file", "ca.pem", "--envoy", "/bin/sh", "--system-ca-path", "none"],
+            2,
+            &["--system-ca-path none is no file"],
+        ),
         (
             &["--name", "x", "--ca-cert-file", "ca.pem", "--cp-address", "http://x", "--envoy", "/bin/sh"],
             2,

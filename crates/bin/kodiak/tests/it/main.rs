@@ -14,6 +14,7 @@ mod inspect;
 mod migrate;
 mod policies;
 mod read;
+mod references;
 mod render;
 mod server;
 

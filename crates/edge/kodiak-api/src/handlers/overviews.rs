@@ -11,7 +11,7 @@ const NOT_FOUND: &str = "Could not retrieve a resource";
 pub(crate) async fn list(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
     let overview = overview_of(kind);
     let snapshot = api.catalog().store().snapshot();
-    resources::list_with(&api, kind, &asked, |record| {
+    resources::list_with(&api, kind, &asked, &snapshot, |record| {
         let insight = snapshot.get(&ResourceKey::in_mesh(overview.insight, &record.key.mesh, &record.key.name));
         render::overview(kind, &overview, record, insight)
     })

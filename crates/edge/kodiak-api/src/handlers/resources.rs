@@ -4,10 +4,14 @@ use axum::{http::StatusCode, response::Response};
 use kodiak_catalog::Target;
 use kodiak_kinds::kinds;
 use kodiak_model::{Access, Kind, Kri, Scope};
-use kodiak_store::Record;
+use kodiak_store::{Record, Snapshot};
 use serde_json::json;
 
-use super::{Asked, json};
+use super::{
+    Asked,
+    inspect::{References, reference_warnings},
+    json,
+};
 use crate::{
     Api, ApiError, body, kubernetes,
     list::{ListQuery, Page, next_query},
@@ -27,8 +31,9 @@ fn target<'a>(kind: &'static Kind, asked: &'a Asked) -> Target<'a> {
 pub(crate) async fn get(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
     let target = target(kind, &asked);
     api.catalog().require_mesh(kind, target.mesh).map_err(|refusal| ApiError::refused(refusal, NOT_FOUND))?;
-    let record = api.catalog().store().get(&target.key()).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
-    shown(kind, &record, &asked)
+    let snapshot = api.catalog().store().snapshot();
+    let record = snapshot.get(&target.key()).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
+    shown(kind, record, &snapshot, &asked)
 }
 
 /// `/_kri/{kri}`
@@ -46,23 +51,25 @@ pub(crate) async fn get_by_kri(api: Api, asked: Asked) -> Result<Response, ApiEr
     let mut records = snapshot.list_in(kind.name, &kri.mesh).filter(names).filter(fits);
     let record = records.next().ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
     crate::access::Need::Read(kind).check(&api.config().access, &asked.user)?;
-    shown(kind, record, &asked)
+    shown(kind, record, &snapshot, &asked)
 }
 
 /// A list in one mesh, over all meshes, or of a global kind.
 pub(crate) async fn list(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
-    list_with(&api, kind, &asked, |record| render::resource(kind, record))
+    let snapshot = api.catalog().store().snapshot();
+    let references = References::new(&snapshot);
+    list_with(&api, kind, &asked, &snapshot, |record| text(kind, record, &references))
 }
 
 pub(crate) fn list_with(
     api: &Api,
     kind: &'static Kind,
     asked: &Asked,
+    snapshot: &Snapshot,
     render: impl Fn(&Record) -> String,
 ) -> Result<Response, ApiError> {
     let query = ListQuery::parse(&asked.query)?;
     query.check(&asked.route)?;
-    let snapshot = api.catalog().store().snapshot();
     let mesh = asked.params.first().filter(|_| kind.scope == Scope::Mesh);
     let page = match mesh {
         Some(mesh) => {
@@ -95,7 +102,15 @@ pub(crate) async fn put(api: Api, kind: &'static Kind, asked: Asked) -> Result<R
     api.catalog().require_mesh(kind, &mesh).map_err(refused)?;
     let bytes = body::read(&asked.headers, asked.body).await?;
     let document = body::document(&bytes, kind.name)?;
-    let put = api.catalog().put(target, document, dry_run).await.map_err(refused)?;
+    // What a dry run would store is not there to be looked at afterwards.
+    let planned = dry_run.then(|| api.catalog().plan(target, document.clone()));
+    let mut put = api.catalog().put(target, document, dry_run).await.map_err(refused)?;
+    let snapshot = api.catalog().store().snapshot();
+    let record = match planned {
+        Some(planned) => planned.ok().map(|planned| planned.record),
+        None => snapshot.get(&target.key()).cloned(),
+    };
+    put.warnings.extend(record.iter().flat_map(|record| reference_warnings(&snapshot, kind, record)));
     if put.changed && !dry_run {
         let action = if put.created { "create" } else { "update" };
         tracing::info!(user = %asked.user.name, kind = kind.name, mesh, name, action, "Resource written.");
@@ -128,10 +143,19 @@ fn refuse_write(api: &Api, kind: &Kind) -> Option<ApiError> {
     })
 }
 
+/// A Dataplane also says which of its references are in trouble.
+fn text(kind: &Kind, record: &Record, references: &References<'_>) -> String {
+    let text = render::resource(kind, record);
+    match references.status(kind, record) {
+        Some(status) => render::with_status(text, &status),
+        None => text,
+    }
+}
+
 /// The resource in the form that was asked for.
-fn shown(kind: &Kind, record: &Record, asked: &Asked) -> Result<Response, ApiError> {
+fn shown(kind: &Kind, record: &Record, snapshot: &Snapshot, asked: &Asked) -> Result<Response, ApiError> {
     match asked.query_value("format").as_deref() {
-        None | Some("universal" | "") => Ok(json(StatusCode::OK, render::resource(kind, record))),
+        None | Some("universal" | "") => Ok(json(StatusCode::OK, text(kind, record, &References::new(snapshot)))),
         Some("k8s" | "kubernetes") => {
             let namespace = asked.query_value("namespace").unwrap_or_else(|| kubernetes::SYSTEM_NAMESPACE.to_owned());
             Ok(json(StatusCode::OK, kubernetes::resource(kind, record, &namespace).to_string()))

@@ -147,6 +147,14 @@ pub(super) fn about_policies() -> Vec<Route> {
         ),
         route(
             Method::GET,
+            &path("_references"),
+            need,
+            "What the reachable lists and outbounds of a Dataplane mean now, and what is wrong with them.",
+            Content::Object,
+            inspect::references,
+        ),
+        route(
+            Method::GET,
             &path("policies"),
             need,
             "The policies of a proxy, in an older form.",

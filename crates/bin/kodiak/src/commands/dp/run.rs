@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use kodiak_dp::envoy::{Environment, find};
 use kodiak_dp::run::{Discovery, Dns, Options, Proxy, RunError, Runner, Token, TransparentProxy};
+use kodiak_dp::system_ca;
 use kodiak_model::GoDuration;
 
 use super::dataplane;
@@ -115,6 +116,11 @@ pub(crate) struct Args {
     #[arg(long)]
     ipv6: bool,
 
+    /// The file with the authorities that vouch for what is outside of the mesh, as PEM, where nothing else is said
+    /// [default: that of SSL_CERT_FILE, or of this machine]
+    #[arg(long, value_name = "FILE", env = "KODIAK_DATAPLANE_RUNTIME_SYSTEM_CA_PATH")]
+    system_ca_path: Option<PathBuf>,
+
     /// Have Envoy told everything at each change, instead of what changed
     #[arg(long)]
     sotw: bool,
@@ -212,6 +218,7 @@ fn options(args: Args, session: &Session) -> anyhow::Result<Option<Options>> {
     options.dns = (dns_port != 0).then(|| Dns { port: dns_port, resolv_conf: RESOLV_CONF.into() });
     options.transparent_proxy = args.transparent_proxy.then_some(ports);
     options.ipv6 = args.ipv6;
+    options.system_ca = system_ca(or_kuma(args.system_ca_path, "KUMA_DATAPLANE_RUNTIME_DYNAMIC_SYSTEM_CA_PATH")?)?;
     options.discovery = if args.sotw { Discovery::StateOfTheWorld } else { Discovery::Delta };
     Ok(Some(options))
 }
@@ -223,6 +230,27 @@ fn or_kuma<T: FromStr>(given: Option<T>, variable: &str) -> anyhow::Result<Optio
     }
     let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) else { return Ok(None) };
     text.parse().map(Some).map_err(|_| usage(format!("{variable} is {text:?}, which cannot be")))
+}
+
+/// What was named, or what this machine has.
+fn system_ca(named: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>> {
+    let Some(file) = named else {
+        let variable = std::env::var_os(system_ca::VARIABLE);
+        let found = system_ca::find(variable.as_deref());
+        if found.is_none() {
+            let place = variable.map_or_else(|| "any usual place".into(), |file| file.to_string_lossy().into_owned());
+            tracing::warn!(
+                place,
+                "The authorities of this machine are not there; name their file with --system-ca-path."
+            );
+        }
+        return Ok(found);
+    };
+    if !file.is_file() {
+        return Err(usage(format!("--system-ca-path {} is no file", file.display())));
+    }
+    let cannot = |error: std::io::Error| usage(format!("cannot use {}: {error}", file.display()));
+    std::path::absolute(&file).map(Some).map_err(cannot)
 }
 
 fn read_token(file: &Path) -> anyhow::Result<Token> {

@@ -6,7 +6,7 @@ use kodiak_kinds::kinds;
 use kodiak_model::yaml;
 use serde_json::{Value, json};
 
-use super::{changes, rules, summary};
+use super::{changes, references, rules, summary};
 use crate::client::{Client, ClientError, Target};
 use crate::commands::get::absent;
 use crate::exit::{Exit, usage};
@@ -19,6 +19,7 @@ Examples:
   kodiak inspect dataplane web-1 --type config              what the control plane has for it
   kodiak inspect dataplane web-1 --type config-dump         what its Envoy runs on
   kodiak inspect dataplane web-1 --type policies -m demo    what is in force there, and who says so
+  kodiak inspect dataplane web-1 --type references          what its reachable lists and outbounds mean
   kodiak inspect dataplane web-1 --type config --shadow --include diff
                                                             what policies that are only tried out would change
   kodiak inspect dataplane web-1 --type stats | grep rbac")]
@@ -64,6 +65,8 @@ enum What {
     Stats,
     /// What policies say in the end: to its callers, about its destinations and to itself
     Policies,
+    /// What its reachable lists and outbounds mean now, and what is wrong with them
+    References,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -103,6 +106,13 @@ pub(crate) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
                 Some(output) => document(output, &found)?,
             }
         }
+        Some(What::References) => {
+            let found = client.inspect(target, "_references").await.map_err(|error| not_there(error, target))?;
+            match args.output {
+                None | Some(Output::Table) => references::text(&found),
+                Some(output) => document(output, &found)?,
+            }
+        }
         Some(What::Config) if args.include == Some(Include::Diff) => {
             let path = "_config?shadow=true&include=diff";
             let found = client.inspect(target, path).await.map_err(|error| not_there(error, target))?;
@@ -135,9 +145,19 @@ async fn standing(client: &Client, target: Target<'_>, output: Option<Output>) -
         Err(ClientError::Refused(refusal)) => (None, Some(refusal.detail)),
         Err(error) => return Err(error.into()),
     };
+    let references = match client.inspect(target, "_references").await {
+        Ok(found) => found["references"].clone(),
+        // Other control planes have none.
+        Err(ClientError::Refused(_)) => Value::Null,
+        Err(error) => return Err(error.into()),
+    };
     match output {
-        None | Some(Output::Table) => Ok(summary::text(&overview, status.as_ref(), why_not.as_deref())),
-        Some(output) => document(output, &json!({ "overview": overview, "status": status })),
+        None | Some(Output::Table) => {
+            let mut text = summary::text(&overview, status.as_ref(), why_not.as_deref());
+            text.push_str(&references::hint(&references));
+            Ok(text)
+        }
+        Some(output) => document(output, &json!({ "overview": overview, "status": status, "references": references })),
     }
 }
 

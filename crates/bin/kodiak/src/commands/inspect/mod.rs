@@ -3,6 +3,7 @@
 mod changes;
 mod dataplane;
 mod policy;
+mod references;
 mod rules;
 mod summary;
 

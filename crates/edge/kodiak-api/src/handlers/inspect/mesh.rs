@@ -166,7 +166,7 @@ fn resource(kind: &'static Kind, record: &Record, ports: Vec<PortSection>) -> Re
     Resource { kind, mesh, name, labels: record.labels.clone(), ports }
 }
 
-fn read(kind: BackendKind, record: &Record) -> Option<Destination> {
+pub(super) fn read(kind: BackendKind, record: &Record) -> Option<Destination> {
     let stored = Stored {
         mesh: &record.key.mesh,
         name: &record.key.name,

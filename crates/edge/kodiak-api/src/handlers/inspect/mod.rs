@@ -8,6 +8,7 @@ mod migration;
 mod old;
 mod policies;
 mod query;
+mod references;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub(crate) use migration::{consumers, converted, standing};
 pub(crate) use old::{affected, old_rules, policies as old_policies};
 pub(crate) use policies::{gateway_rules, layout, of_inbound, of_outbound, of_proxy, of_route, routes, rules};
 pub(crate) use query::flag;
+pub(crate) use references::{References, of_proxy as references, warnings as reference_warnings};
 pub(crate) use status::{of_policies as policy_statuses, of_policy as policy_status};
 
 const NOT_FOUND: &str = "Could not retrieve a resource";

@@ -6,6 +6,7 @@ mod mesh;
 mod migration;
 mod old;
 mod old_names;
+mod references;
 mod rules;
 mod status;
 

@@ -1,0 +1,176 @@
+//! What the references of a Dataplane mean now: those of its reachable lists, and those of its outbounds.
+//!
+//! Nothing is dropped in silence: a reference that means nothing, leads nowhere or makes no difference says so, with
+//! what to do. It is no fault of the Dataplane: what is meant may come later.
+
+mod lists;
+mod redirected;
+#[cfg(test)]
+mod tests;
+mod why;
+
+use std::collections::BTreeSet;
+
+use kodiak_model::{
+    Kri, Labels,
+    kinds::{
+        dataplane::{Dataplane, TransparentProxying},
+        mesh::MeshServicesMode,
+    },
+    labels,
+};
+use kodiak_rules::Proxy;
+use serde::Serialize;
+
+pub use redirected::redirected;
+
+use crate::{
+    destination::Destination,
+    reachable::{Wanted, is_served_in},
+};
+
+/// What is looked at.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    pub mode: MeshServicesMode,
+    /// Those of the mesh that [`could_be_meant`], or all of them.
+    pub destinations: &'a [Destination],
+    /// How many there are in the mesh.
+    pub objects: usize,
+    /// Whether anybody serves this value of `kuma.io/service`.
+    pub is_served: &'a dyn Fn(&str) -> bool,
+    /// Whether connections of the workload are redirected to the proxy; `None` while nobody knows.
+    pub redirected: Option<bool>,
+}
+
+/// One entry of a Dataplane, or a list of entries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reference {
+    /// As it is written in the Dataplane.
+    pub path: String,
+    /// KRIs of ports, or values of `kuma.io/service`.
+    pub means: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<Trouble>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Trouble {
+    pub reason: Why,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Why {
+    /// It means nothing that is there.
+    Unresolved,
+    /// An outbound that means more than one port leads nowhere.
+    Ambiguous,
+    /// Nobody reads it, whatever it means.
+    NoEffect,
+    /// A list of services by their tags keeps all objects out of sight.
+    HidesObjects,
+}
+
+impl Trouble {
+    fn new(reason: Why, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+}
+
+/// All entries. A list comes before its entries, where something is to be said of it as a whole.
+pub fn of(proxy: &Proxy, context: Context<'_>) -> Vec<Reference> {
+    let mut references = Vec::new();
+    if let Some(transparent) = transparent(&proxy.dataplane) {
+        references.extend(lists::backends(transparent, proxy, context));
+        references.extend(lists::services(transparent, proxy, context));
+    }
+    references.extend(outbounds(proxy, context));
+    references
+}
+
+/// Whether there is anything to say of it.
+pub fn has_references(dataplane: &Dataplane) -> bool {
+    let lists = transparent(dataplane)
+        .is_some_and(|lists| lists.reachable_backends.is_some() || !lists.reachable_services.is_empty());
+    lists || dataplane.outbounds().iter().any(|outbound| outbound.backend_ref.is_some())
+}
+
+/// Whether a destination with this name and these labels is of any interest: it may be meant, or help to say why nothing
+/// is. All others need not be read.
+pub fn could_be_meant(dataplane: &Dataplane, name: &str, own: &Labels) -> bool {
+    let name = labels::display_name(own, name);
+    let shares_label =
+        |wanted: &Labels| wanted.iter().any(|(key, value)| own.get(key).is_some_and(|known| known == value));
+    let by_list = transparent(dataplane).is_some_and(|lists| {
+        let mut refs = lists.reachable_backends.iter().flat_map(|backends| &backends.refs);
+        refs.any(|wanted| wanted.name == name || shares_label(&wanted.labels))
+            || lists.reachable_services.iter().any(|service| service == name)
+    });
+    let mut outbounds = dataplane.outbounds().iter().filter_map(|outbound| outbound.backend_ref.as_ref());
+    by_list || outbounds.any(|wanted| wanted.name == name || shares_label(&wanted.labels))
+}
+
+fn transparent(dataplane: &Dataplane) -> Option<&TransparentProxying> {
+    dataplane.networking.as_ref()?.transparent_proxying.as_ref()
+}
+
+fn outbounds(proxy: &Proxy, context: Context<'_>) -> Vec<Reference> {
+    let own: BTreeSet<(&str, u32)> = proxy
+        .dataplane
+        .networking
+        .iter()
+        .flat_map(|networking| {
+            networking.inbound.iter().map(|inbound| (inbound.address_or(&networking.address), inbound.port))
+        })
+        .collect();
+    let mut references = Vec::new();
+    for (n, outbound) in proxy.dataplane.outbounds().iter().enumerate() {
+        let Some(reference) = &outbound.backend_ref else { continue };
+        let port = Some(reference.port).filter(|port| *port != 0);
+        let asked = Asked::new(Wanted::by_outbound(reference, proxy), &reference.namespace, port, proxy);
+        let means = asked.means(context);
+        let trouble = if context.redirected == Some(true) {
+            Some(Trouble::new(Why::NoEffect, why::OUTBOUND_OF_REDIRECTED))
+        } else if own.contains(&(outbound.address(), outbound.port)) {
+            Some(Trouble::new(Why::NoEffect, why::own_address(outbound)))
+        } else {
+            match means.as_slice() {
+                [] => Some(Trouble::new(Why::Unresolved, why::unresolved(&asked, context))),
+                [_] => None,
+                several => Some(Trouble::new(Why::Ambiguous, why::ambiguous(several))),
+            }
+        };
+        references.push(Reference { path: format!("networking.outbound[{n}].backendRef"), means, trouble });
+    }
+    references
+}
+
+/// A reference to a resource, and from where it is asked.
+struct Asked<'a> {
+    wanted: Wanted,
+    namespace: &'a str,
+    zone: &'a str,
+    port: Option<u32>,
+}
+
+impl<'a> Asked<'a> {
+    fn new(wanted: Wanted, namespace: &'a str, port: Option<u32>, proxy: &'a Proxy) -> Self {
+        let own = proxy.meta();
+        let namespace = if namespace.is_empty() { own.namespace().unwrap_or_default() } else { namespace };
+        Self { wanted, namespace, zone: own.zone().unwrap_or_default(), port }
+    }
+
+    /// What proxies make of it. Of two resources with one KRI they see one.
+    fn means(&self, context: Context<'_>) -> Vec<String> {
+        let zone = Some(self.zone).filter(|zone| !zone.is_empty());
+        let served = context.destinations.iter().filter(|destination| is_served_in(destination, zone));
+        let ports = served.flat_map(|destination| destination.ports.iter().map(move |port| (destination, port)));
+        let meant = ports.filter(|(destination, port)| self.wanted.takes(destination, port));
+        let kris: BTreeSet<String> = meant
+            .map(|(destination, port)| Kri { section: port.section.clone(), ..destination.kri.clone() }.to_string())
+            .collect();
+        kris.into_iter().collect()
+    }
+}

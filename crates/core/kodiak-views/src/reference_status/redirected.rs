@@ -1,0 +1,64 @@
+//! Whether connections of a workload are redirected to its proxy.
+
+use kodiak_model::kinds::dataplane::Dataplane;
+use serde_json::Value;
+
+use super::transparent;
+
+/// `metadata` is what the proxy said when it last connected. Its runner knows better than the Dataplane; `None` where
+/// neither has said anything yet.
+pub fn redirected(dataplane: &Dataplane, metadata: Option<&Value>) -> Option<bool> {
+    if let Some(told) = metadata.and_then(|metadata| metadata.get("transparentProxy")).filter(|told| told.is_object()) {
+        let outbound = told.pointer("/redirect/outbound").unwrap_or(&Value::Null);
+        let has_port = is_port(&outbound["port"]);
+        return Some(has_port && is_on(&outbound["enabled"]).unwrap_or(has_port));
+    }
+    let written = transparent(dataplane).is_some_and(|lists| lists.redirect_port_outbound != 0);
+    (written || metadata.is_some()).then_some(written)
+}
+
+/// Runners write ports as numbers or as text.
+fn is_port(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.as_f64().is_some_and(|port| (1.0..=f64::from(u16::MAX)).contains(&port)),
+        Value::String(text) => text.parse::<u16>().is_ok_and(|port| port != 0),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
+fn is_on(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(flag) => Some(*flag),
+        Value::String(text) => text.parse().ok(),
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_runner_knows_better_than_the_dataplane() {
+        let outbound = |told: Value| json!({ "transparentProxy": { "redirect": { "outbound": told } } });
+        for (port, metadata, expected) in [
+            (0, None, None),
+            (15001, None, Some(true)),
+            (0, Some(json!({})), Some(false)),
+            (15001, Some(json!({})), Some(true)),
+            (0, Some(outbound(json!({ "enabled": true, "port": 15001.0 }))), Some(true)),
+            (0, Some(outbound(json!({ "port": "15001" }))), Some(true)),
+            (15001, Some(outbound(json!({ "enabled": false, "port": 15001 }))), Some(false)),
+            (15001, Some(outbound(json!({ "enabled": "false", "port": "15001" }))), Some(false)),
+            (15001, Some(outbound(json!({ "enabled": true }))), Some(false)),
+            (15001, Some(outbound(json!({ "enabled": true, "port": 0 }))), Some(false)),
+            (15001, Some(json!({ "transparentProxy": {} })), Some(false)),
+        ] {
+            let networking = json!({ "transparentProxying": { "redirectPortOutbound": port } });
+            let dataplane = serde_json::from_value(json!({ "networking": networking })).unwrap();
+            assert_eq!(redirected(&dataplane, metadata.as_ref()), expected, "{port} {metadata:?}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What is left out because it could not be meant makes no difference, and proxies follow what is said.
+
+use std::collections::BTreeMap;
+
+use kodiak_model::kinds::mesh::MeshServicesMode;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{backends, destinations, outbound, proxy};
+use crate::{
+    destination::Destination,
+    reachable::reachable,
+    reference_status::{Context, could_be_meant, has_references, of},
+};
+
+fn reference() -> impl Strategy<Value = Value> {
+    let kind = prop::sample::select(vec!["MeshService", "MeshExternalService", "MeshMultiZoneService"]);
+    let name = prop::sample::select(vec!["web", "api", "back", "till", "bank", "far", "all", "gone"]);
+    let label = prop::sample::select(vec![("team", "a"), ("kuma.io/zone", "west"), ("size", "s"), ("x", "y")]);
+    let labels = prop::collection::vec(label, 1..3).prop_map(BTreeMap::from_iter);
+    prop_oneof![
+        (kind.clone(), name, prop::sample::select(vec!["", "shop"]), 80_u32..83).prop_map(
+            |(kind, name, namespace, port)| {
+                json!({ "kind": kind, "name": name, "namespace": namespace, "port": port })
+            }
+        ),
+        (kind, labels).prop_map(|(kind, labels)| json!({ "kind": kind, "labels": labels, "port": 80 })),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn what_could_not_be_meant_need_not_be_read(
+        refs in prop::collection::vec(reference(), 0..3), written in reference(), services in any::<bool>(),
+    ) {
+        let mut networking = backends(&json!(refs));
+        networking["outbound"] = outbound(&written)["outbound"].clone();
+        if services {
+            networking["transparentProxying"]["reachableServices"] = json!(["web", "gone"]);
+        }
+        let proxy = proxy(&networking);
+        prop_assert!(has_references(&proxy.dataplane));
+        let all = destinations();
+        let some: Vec<Destination> = all
+            .iter()
+            .filter(|destination| could_be_meant(&proxy.dataplane, &destination.name, &destination.labels))
+            .cloned()
+            .collect();
+        let context = |destinations| Context {
+            mode: MeshServicesMode::Everywhere, destinations, objects: 9, is_served: &|_| false, redirected: None,
+        };
+        prop_assert_eq!(of(&proxy, context(&all)), of(&proxy, context(&some)));
+    }
+
+    #[test]
+    fn an_outbound_is_without_trouble_if_and_only_if_proxies_call_it(written in reference()) {
+        let networking = outbound(&written);
+        let proxy = proxy(&networking);
+        let all = destinations();
+        let context = Context {
+            mode: MeshServicesMode::ReachableBackends,
+            destinations: &all,
+            objects: 9,
+            is_served: &|_| false,
+            redirected: Some(false),
+        };
+        let found = of(&proxy, context);
+        let called = reachable(&all, MeshServicesMode::ReachableBackends, &proxy);
+        prop_assert_eq!(found[0].trouble.is_none(), called.len() == 1);
+    }
+
+    #[test]
+    fn an_entry_of_a_list_means_what_proxies_call(written in reference()) {
+        let proxy = proxy(&backends(&json!([written])));
+        let all = destinations();
+        let context = Context {
+            mode: MeshServicesMode::Exclusive, destinations: &all, objects: 9, is_served: &|_| false, redirected: None,
+        };
+        let found = of(&proxy, context);
+        let called = reachable(&all, MeshServicesMode::Exclusive, &proxy);
+        prop_assert_eq!(found[0].means.len(), called.len());
+        prop_assert_eq!(found[0].trouble.is_none(), !called.is_empty());
+    }
+}
