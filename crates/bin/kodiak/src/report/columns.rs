@@ -14,6 +14,9 @@ use super::{Table, age, status};
 pub(crate) enum Layout {
     Dataplane,
     Mesh,
+    MeshService,
+    /// MeshExternalService and MeshMultiZoneService.
+    Service,
     InMesh,
     Global,
 }
@@ -30,6 +33,8 @@ impl Layout {
         match (kind.name, kind.scope) {
             ("Dataplane", _) => Self::Dataplane,
             ("Mesh", _) => Self::Mesh,
+            ("MeshService", _) => Self::MeshService,
+            ("MeshExternalService" | "MeshMultiZoneService", _) => Self::Service,
             (_, Scope::Mesh) => Self::InMesh,
             (_, Scope::Global) => Self::Global,
         }
@@ -39,7 +44,7 @@ impl Layout {
     pub(crate) fn needs_overview(self) -> bool {
         match self {
             Self::Dataplane => true,
-            Self::Mesh | Self::InMesh | Self::Global => false,
+            Self::Mesh | Self::MeshService | Self::Service | Self::InMesh | Self::Global => false,
         }
     }
 
@@ -55,6 +60,10 @@ impl Layout {
         let mut headers = match self {
             Self::Dataplane => vec!["MESH", "NAME", "TAGS", "ADDRESS", "STATUS", "XDS", "VERSION", "AGE"],
             Self::Mesh => vec!["NAME", "mTLS", "LOCALITY", "ZONEEGRESS", "AGE"],
+            Self::MeshService => {
+                vec!["MESH", "NAME", "STATE", "HEALTHY", "CONNECTED", "PORTS", "ADDRESS", "HOSTNAMES", "AGE"]
+            }
+            Self::Service => vec!["MESH", "NAME", "PORTS", "ADDRESS", "HOSTNAMES", "AGE"],
             Self::InMesh => vec!["MESH", "NAME", "AGE"],
             Self::Global => vec!["NAME", "AGE"],
         };
@@ -88,6 +97,12 @@ impl Layout {
                 let routing = |field: &str| switch(item.pointer("/routing").and_then(|routing| routing.get(field)));
                 vec![name, mtls(item), routing("localityAwareLoadBalancing"), routing("zoneEgress"), age]
             }
+            Self::MeshService => {
+                let (state, called) = (text(item, "/spec/state"), called(item));
+                let proxies = |count: &str| format!("{}/{}", proxies(item, count), proxies(item, "total"));
+                [vec![mesh, name, state, proxies("healthy"), proxies("connected")], called.into(), vec![age]].concat()
+            }
+            Self::Service => [vec![mesh, name], called(item).into(), vec![age]].concat(),
             Self::InMesh => vec![mesh, name, age],
             Self::Global => vec![name, age],
         };
@@ -103,6 +118,25 @@ impl Layout {
 
 fn text(value: &Value, pointer: &str) -> String {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// The ports, addresses and names under which a service is called.
+fn called(item: &Value) -> [String; 3] {
+    let list = |pointer: &str| item.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+    let all = |cells: Vec<String>| {
+        let cells: Vec<String> = cells.into_iter().filter(|cell| !cell.is_empty()).collect();
+        if cells.is_empty() { "-".to_owned() } else { cells.join(",") }
+    };
+    let number = |port: &Value| port.get("port").map(ToString::to_string).unwrap_or_default();
+    let ports = list("/spec/ports").chain(item.pointer("/spec/match")).map(number).collect();
+    let addresses = list("/status/vips").chain(item.pointer("/status/vip")).map(|vip| text(vip, "/ip")).collect();
+    let hostnames = list("/status/addresses").map(|address| text(address, "/hostname")).collect();
+    [all(ports), all(addresses), all(hostnames)]
+}
+
+fn proxies(item: &Value, count: &str) -> u64 {
+    let counts = item.pointer("/status/dataplaneProxies");
+    counts.and_then(|counts| counts.get(count)).and_then(Value::as_u64).unwrap_or_default()
 }
 
 fn switch(value: Option<&Value>) -> String {
@@ -203,6 +237,36 @@ mod tests {
             NAME      mTLS           LOCALITY   ZONEEGRESS   AGE
             default   off            off        off          1m
             safe      builtin/ca-1   on         on           1y"#]],
+        );
+    }
+
+    #[test]
+    fn services_are_shown_with_how_they_are_and_where_they_are_called() {
+        let status = json!({ "vips": [{ "ip": "241.0.0.1" }], "dataplaneProxies": { "healthy": 1, "connected": 2, "total": 3 },
+                             "addresses": [{ "hostname": "web.svc.mesh.local" }] });
+        let items = [
+            json!({ "mesh": "default", "name": "web", "modificationTime": "2026-11-15T11:59:00Z", "status": status,
+                    "spec": { "state": "Available", "ports": [{ "port": 80 }, { "port": 81 }] } }),
+            json!({ "mesh": "default", "name": "new", "modificationTime": "2026-11-15T11:59:00Z" }),
+        ];
+        check(
+            Layout::MeshService,
+            &items,
+            false,
+            &expect![[r#"
+                MESH      NAME   STATE       HEALTHY   CONNECTED   PORTS   ADDRESS     HOSTNAMES            AGE
+                default   web    Available   1/3       2/3         80,81   241.0.0.1   web.svc.mesh.local   1m
+                default   new                0/0       0/0         -       -           -                    1m"#]],
+        );
+        let external = [json!({ "mesh": "default", "name": "bank", "modificationTime": "2026-11-15T11:59:00Z",
+                                "spec": { "match": { "port": 443 } }, "status": { "vip": { "ip": "242.0.0.1" } } })];
+        check(
+            Layout::Service,
+            &external,
+            false,
+            &expect![[r#"
+                MESH      NAME   PORTS   ADDRESS     HOSTNAMES   AGE
+                default   bank   443     242.0.0.1   -           1m"#]],
         );
     }
 
