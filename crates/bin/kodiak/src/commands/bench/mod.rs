@@ -7,6 +7,7 @@ mod folder;
 mod policies;
 mod results;
 mod server;
+mod services;
 mod store;
 mod xds;
 
@@ -24,6 +25,8 @@ enum Bench {
     Store(store::Args),
     /// Work out which policies are in force where, from the beginning and after a change
     Policies(policies::Args),
+    /// Let one instance come, change its health and go, in meshes of several sizes
+    Services(services::Args),
     /// Connect many simulated proxies to a control plane, and change what they have
     Xds(xds::Args),
 }
@@ -32,6 +35,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
     match args.bench {
         Bench::Store(args) => store::run(args).await,
         Bench::Policies(args) => policies::run(&args, session),
+        Bench::Services(args) => services::run(&args, session),
         Bench::Xds(args) => xds::run(args, session).await,
     }
 }

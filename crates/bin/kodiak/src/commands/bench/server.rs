@@ -108,19 +108,12 @@ impl Server {
 
     /// Resident memory in MiB.
     pub(super) fn memory(&self) -> anyhow::Result<f64> {
-        self.status("VmRSS:")
+        memory_of(self.child.id(), "VmRSS:")
     }
 
     /// The most that it ever was, in MiB.
     pub(super) fn peak_memory(&self) -> anyhow::Result<f64> {
-        self.status("VmHWM:")
-    }
-
-    fn status(&self, key: &str) -> anyhow::Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("no {key}"))?;
-        let kib: f64 = line.trim().trim_end_matches(" kB").parse()?;
-        Ok(kib / 1024.0)
+        memory_of(self.child.id(), "VmHWM:")
     }
 
     /// The time that it took on all cores, in seconds.
@@ -151,6 +144,14 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Of any process, in MiB; the key says what of it.
+pub(super) fn memory_of(process: u32, key: &str) -> anyhow::Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("no {key}"))?;
+    let kib: f64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kib / 1024.0)
 }
 
 /// What was counted until one moment.
