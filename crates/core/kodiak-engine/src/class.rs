@@ -93,6 +93,14 @@ impl Class {
         Self { members: BTreeSet::new(), ..self.clone() }
     }
 
+    /// The targets that concern it: those it calls, and those it would call if they came. `None`: it may be any.
+    pub(crate) fn interest(&self, key: &ClassKey) -> Option<BTreeSet<Target>> {
+        // Where a route leads may come later.
+        let mut targets = key.reach.named().filter(|_| self.asking.is_empty())?;
+        targets.extend(self.by_target.keys().cloned());
+        Some(targets)
+    }
+
     /// Whether anything is different for its proxies.
     pub(crate) fn update(
         &mut self,

@@ -16,7 +16,10 @@ use kodiak_xds::{
     node::NodeMetadata,
 };
 
-use crate::rules::Lists;
+use crate::{
+    rules::Lists,
+    target::{self, Target},
+};
 
 /// Proxies with equal keys have equal calls.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,6 +80,28 @@ impl Reach {
         Self::Listed { shape, outbounds: outbounds.collect() }
     }
 
+    /// All targets that may be seen, where they are listed by their names.
+    pub(crate) fn named(&self) -> Option<BTreeSet<Target>> {
+        match self {
+            Self::Redirected { services, objects, .. } => {
+                let services = services.as_ref()?.iter().map(|name| Target::Service(name.as_str().into()));
+                let objects = match objects {
+                    reachable::Reach::Everything => return None,
+                    reachable::Reach::Nothing => Vec::new(),
+                    reachable::Reach::Listed(refs) => refs.iter().map(objects_of).collect::<Option<Vec<_>>>()?,
+                };
+                Some(services.chain(objects.into_iter().flatten()).collect())
+            }
+            Self::Listed { outbounds, .. } => {
+                let targets = outbounds.iter().map(|(_, _, listed)| match listed {
+                    Listed::Service(tags) => Some(vec![Target::Service(target::service(tags))]),
+                    Listed::Object(wanted) => objects_of(wanted),
+                });
+                Some(targets.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
+            }
+        }
+    }
+
     /// Whether an outbound is written by hand for a resource.
     pub(crate) fn lists_objects(&self) -> bool {
         match self {
@@ -92,6 +117,11 @@ impl Reach {
             Self::Redirected { shape, .. } | Self::Listed { shape, .. } => *shape,
         }
     }
+}
+
+/// What a reference by name can mean. `None` where it is by labels.
+fn objects_of(wanted: &Wanted) -> Option<Vec<Target>> {
+    Some(wanted.named()?.into_iter().map(|kri| Target::Object(Arc::new(kri))).collect())
 }
 
 /// What the Dataplane itself says of redirection.

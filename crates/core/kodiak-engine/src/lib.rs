@@ -20,6 +20,7 @@ mod cache;
 mod change;
 mod class;
 mod class_key;
+mod classes;
 pub mod difference;
 pub mod engine;
 mod entries;

@@ -14,6 +14,7 @@ use crate::{
     Identities,
     class::Class,
     class_key::{ClassKey, Reach},
+    classes::{ClassId, Classes},
     engine::{Context, Issued, Updated},
     objects::{ObjectKey, Objects},
     plan::Sources,
@@ -40,7 +41,7 @@ pub(crate) struct Mesh {
     resources: Arc<Resources>,
     services: Services,
     objects: Objects,
-    classes: BTreeMap<Arc<ClassKey>, Class>,
+    classes: Classes,
     pub(crate) proxies: BTreeMap<Arc<str>, Proxy>,
     dirt: Dirt,
 }
@@ -74,7 +75,7 @@ impl Mesh {
             resources: Arc::default(),
             services: Services::default(),
             objects: Objects::default(),
-            classes: BTreeMap::new(),
+            classes: Classes::default(),
             proxies: BTreeMap::new(),
             dirt: Dirt { settings: true, ..Dirt::default() },
         }
@@ -180,7 +181,6 @@ impl Mesh {
         if let Some(mut proxy) = self.proxies.remove(name) {
             self.leave_class(name, &mut proxy);
         }
-        self.classes.retain(|_, class| !class.members.is_empty());
     }
 
     /// Brings everything up to date. The names of proxies for which something is different.
@@ -205,19 +205,17 @@ impl Mesh {
         if all {
             stale.extend(self.proxies.keys().cloned());
         }
-        let concerned = dirt.moved.iter().chain(&own).filter_map(|name| self.proxies.get(name)?.class.clone());
-        let concerned: BTreeSet<Arc<ClassKey>> = concerned.collect();
+        let concerned = dirt.moved.iter().chain(&own).filter_map(|name| self.proxies.get(name)?.class);
+        let concerned: BTreeSet<ClassId> = concerned.collect();
         stale.extend(self.update_classes(all, &dirt.targets, &dirt.policies, &concerned, context));
         stale.extend(dirt.moved.iter().cloned());
-        let changed: Vec<_> = stale
+        stale
             .into_iter()
             .filter(|name| {
                 let own = all || own.contains(name);
                 self.update_proxy(name, own, own || dirt.moved.contains(name), &dirt.policies, context)
             })
-            .collect();
-        self.classes.retain(|_, class| !class.members.is_empty());
-        changed
+            .collect()
     }
 
     /// Routes are what other policies refer to, wherever these stand.
@@ -240,31 +238,32 @@ impl Mesh {
         all: bool,
         targets: &BTreeSet<Target>,
         policies: &BTreeMap<PolicyKey, Targets>,
-        concerned: &BTreeSet<Arc<ClassKey>>,
+        concerned: &BTreeSet<ClassId>,
         context: &mut Context<'_>,
     ) -> BTreeSet<Arc<str>> {
         let mut stale = BTreeSet::new();
-        let keys: Vec<Arc<ClassKey>> = match all || !targets.is_empty() {
-            true => self.classes.keys().cloned().collect(),
-            false if policies.is_empty() => return stale,
-            false => concerned.iter().cloned().collect(),
-        };
+        let mut ids: BTreeSet<ClassId> =
+            if all { self.classes.ids().collect() } else { self.classes.concerned(targets) };
+        if !policies.is_empty() {
+            ids.extend(concerned);
+        }
         let from = sources(&self.view, &self.services, &self.vips, &self.objects, context.identities);
-        for key in &keys {
-            let Some(class) = self.classes.get_mut(key) else { continue };
-            let changed = policies.iter().filter(|(policy, _)| concerned.contains(key) && has(&key.policies, policy));
-            let said: Vec<_> = changed.collect();
-            let mut touched = if all { Targets::All } else { Targets::Some(targets.clone()) };
-            for (_, targets) in &said {
-                touched.extend((*targets).clone());
-            }
-            // What names mean depends on the mode of the mesh.
-            if all || !said.is_empty() {
-                class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.era(), &self.policies));
-            }
-            if !touched.is_empty() && class.update(key, from, touched.touched(), context.cache) {
-                stale.extend(class.members.iter().cloned());
-            }
+        for id in ids {
+            self.classes.change(id, |key, class| {
+                let is_about = |policy: &PolicyKey| concerned.contains(&id) && has(&key.policies, policy);
+                let said: Vec<_> = policies.iter().filter(|(policy, _)| is_about(policy)).collect();
+                let mut touched = if all { Targets::All } else { Targets::Some(targets.clone()) };
+                for (_, targets) in &said {
+                    touched.extend((*targets).clone());
+                }
+                // What names mean depends on the mode of the mesh.
+                if all || !said.is_empty() {
+                    class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.era(), &self.policies));
+                }
+                if !touched.is_empty() && class.update(key, from, touched.touched(), context.cache) {
+                    stale.extend(class.members.iter().cloned());
+                }
+            });
         }
         stale
     }
@@ -280,22 +279,23 @@ impl Mesh {
         // Without a mesh or a Dataplane there is nothing to say; what was said before stays.
         let (Some(_), Some(dataplane)) = (&self.spec, self.dataplanes.get(name).cloned()) else { return false };
         let Some(mut proxy) = self.proxies.remove(name) else { return false };
-        let key = match &proxy.class {
-            Some(key) if !own && !moved => key.clone(),
-            _ => Arc::new(self.key(name, &proxy, &dataplane, context.settings.shadow)),
+        let id = match proxy.class {
+            Some(id) if !own && !moved => id,
+            before => {
+                let key = self.key(name, &proxy, &dataplane, context.settings.shadow);
+                let known = self.classes.find(&key);
+                known.unwrap_or_else(|| {
+                    let class = self.class(&key, before, policies, context);
+                    self.classes.insert(Arc::new(key), class)
+                })
+            }
         };
-        if proxy.class.as_ref() != Some(&key) {
-            if !self.classes.contains_key(&key) {
-                let class = self.class(&key, proxy.class.as_ref(), policies, context);
-                self.classes.insert(key.clone(), class);
-            }
+        if proxy.class != Some(id) {
+            self.classes.join(id, name);
             self.leave_class(name, &mut proxy);
-            if let Some(class) = self.classes.get_mut(&key) {
-                class.members.insert(name.clone());
-            }
-            proxy.class = Some(key.clone());
+            proxy.class = Some(id);
         }
-        let class = self.classes.get(&key).expect("a proxy is a member of its class");
+        let (_, class) = self.classes.get(id).expect("a proxy is a member of its class");
         let subject = Subject {
             key: ProxyKey { mesh: self.name.clone(), name: name.clone() },
             view: &self.view,
@@ -331,14 +331,14 @@ impl Mesh {
     fn class(
         &self,
         key: &ClassKey,
-        before: Option<&Arc<ClassKey>>,
+        before: Option<ClassId>,
         changed: &BTreeMap<PolicyKey, Targets>,
         context: &mut Context<'_>,
     ) -> Class {
         let from = sources(&self.view, &self.services, &self.vips, &self.objects, context.identities);
-        let near =
-            before.filter(|old| old.reach == key.reach && old.caller == key.caller && old.system_ca == key.system_ca);
-        let near = near.and_then(|old| Some((old, self.classes.get(old)?)));
+        let near = before
+            .and_then(|before| self.classes.get(before))
+            .filter(|(old, _)| old.reach == key.reach && old.caller == key.caller && old.system_ca == key.system_ca);
         let mut class = near.map_or_else(Class::default, |(_, class)| class.like());
         class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.era(), &self.policies));
         let touched = near.map_or(Targets::All, |(old, _)| self.difference(&old.policies, &key.policies, changed));
@@ -380,8 +380,8 @@ impl Mesh {
     }
 
     fn leave_class(&mut self, name: &Arc<str>, proxy: &mut Proxy) {
-        if let Some(class) = proxy.class.take().and_then(|key| self.classes.get_mut(&key)) {
-            class.members.remove(name);
+        if let Some(id) = proxy.class.take() {
+            self.classes.leave(id, name);
         }
     }
 }

@@ -171,9 +171,12 @@ impl Objects {
 
     /// The ports that a Dataplane's own outbound means.
     pub(crate) fn wanted(&self, wanted: &Wanted) -> Vec<PortGoal> {
-        let all: Vec<&Arc<Kri>> = match wanted.labels() {
-            Some(labels) => wanted.kind().into_iter().flat_map(|kind| self.labelled(kind, labels)).collect(),
-            None => self.known.keys().filter(|kri| kri.name == wanted.name()).collect(),
+        let all: Vec<&Arc<Kri>> = match (wanted.labels(), wanted.named()) {
+            (Some(labels), _) => wanted.kind().into_iter().flat_map(|kind| self.labelled(kind, labels)).collect(),
+            (None, Some(named)) => {
+                named.iter().filter_map(|kri| self.known.get_key_value(kri)).map(|(kri, _)| kri).collect()
+            }
+            (None, None) => Vec::new(),
         };
         let ports = all.into_iter().filter_map(|kri| Some((kri, self.known.get(kri)?)));
         let ports = ports.flat_map(|(kri, object)| {

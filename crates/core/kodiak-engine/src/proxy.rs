@@ -24,7 +24,8 @@ use kodiak_xds_stream::{ResourceSet, Snapshot, TypeUrl};
 use crate::{
     cache::{Group, SecretInput},
     class::{Class, clash, same},
-    class_key::{ClassKey, transparent},
+    class_key::transparent,
+    classes::ClassId,
     engine::Context,
     entries,
     identity::{Leaf, LeafRequest, uris},
@@ -40,7 +41,7 @@ const OUTBOUNDS: &str = "outbounds";
 
 pub(crate) struct Proxy {
     pub(crate) metadata: Arc<NodeMetadata>,
-    pub(crate) class: Option<Arc<ClassKey>>,
+    pub(crate) class: Option<ClassId>,
     pub(crate) snapshot: Option<Arc<Snapshot>>,
     pub(crate) faults: Vec<Fault>,
     /// How far its mesh was with mTLS when the snapshot was made.

@@ -1,6 +1,9 @@
 //! The destinations that a proxy may call: all, or those that its Dataplane names.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kodiak_model::{
     Kri, Labels,
@@ -12,7 +15,7 @@ use kodiak_model::{
 };
 use kodiak_rules::{Meta, Proxy};
 
-use crate::destination::{Destination, DestinationPort};
+use crate::destination::{Destination, DestinationPort, KINDS};
 
 /// What a proxy asks for with what is called at virtual addresses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,6 +30,7 @@ pub enum Reach {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wanted {
     kind: Option<BackendKind>,
+    mesh: String,
     name: String,
     namespace: String,
     zone: String,
@@ -107,20 +111,21 @@ impl Wanted {
     pub fn by_backend(reference: &ReachableBackendRef, proxy: &Proxy) -> Self {
         let ReachableBackendRef { kind, name, namespace, port, labels } = reference;
         let kind = kind.as_ref().and_then(kodiak_model::Choice::known);
-        Self { labels: labels.clone(), port: *port, ..Self::named(kind, name, namespace, proxy.meta()) }
+        Self { labels: labels.clone(), port: *port, ..Self::by_name(kind, name, namespace, proxy.meta()) }
     }
 
     pub fn by_outbound(reference: &OutboundBackendRef, proxy: &Proxy) -> Self {
         let OutboundBackendRef { kind, name, namespace, port, labels } = reference;
         let kind = kind.as_ref().and_then(kodiak_model::Choice::known);
         let port = Some(*port).filter(|port| *port != 0);
-        Self { labels: labels.clone(), port, ..Self::named(kind, name, namespace, proxy.meta()) }
+        Self { labels: labels.clone(), port, ..Self::by_name(kind, name, namespace, proxy.meta()) }
     }
 
-    fn named(kind: Option<BackendKind>, name: &str, namespace: &str, asks: Meta<'_>) -> Self {
+    fn by_name(kind: Option<BackendKind>, name: &str, namespace: &str, asks: Meta<'_>) -> Self {
         let namespace = if namespace.is_empty() { asks.namespace().unwrap_or_default() } else { namespace };
         Self {
             kind,
+            mesh: asks.mesh.to_owned(),
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             zone: asks.zone().unwrap_or_default().to_owned(),
@@ -137,6 +142,24 @@ impl Wanted {
         &self.name
     }
 
+    /// The resources that it can mean: in the zone of the proxy, or in none. `None` where it is by labels.
+    pub fn named(&self) -> Option<BTreeSet<Kri>> {
+        let Self { kind, mesh, name, namespace, zone, labels, port: _ } = self;
+        if !labels.is_empty() {
+            return None;
+        }
+        let known = KINDS.iter().filter(|(_, sort)| Some(*sort) == *kind).filter_map(|(kind, _)| kind.short);
+        let kri = |short, zone: &str| Kri {
+            short,
+            mesh: mesh.clone(),
+            zone: zone.to_owned(),
+            namespace: namespace.clone(),
+            name: name.clone(),
+            section: String::new(),
+        };
+        Some(known.flat_map(|short| [kri(short, zone), kri(short, "")]).collect())
+    }
+
     /// `None` where it is by name.
     pub fn labels(&self) -> Option<&Labels> {
         (!self.labels.is_empty()).then_some(&self.labels)
@@ -148,7 +171,7 @@ impl Wanted {
 
     /// Whether it means the resource, whatever the port.
     pub fn means(&self, destination: &Destination) -> bool {
-        let Self { kind, name, namespace, zone, labels, port: _ } = self;
+        let Self { kind, mesh: _, name, namespace, zone, labels, port: _ } = self;
         let is_meant = if labels.is_empty() {
             let Kri { zone: of_zone, namespace: of_namespace, name: known, .. } = &destination.kri;
             known == name && of_namespace == namespace && (of_zone == zone || of_zone.is_empty())
