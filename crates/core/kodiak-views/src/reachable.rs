@@ -62,14 +62,17 @@ impl Reach {
     }
 }
 
-/// What there is for a proxy to call: outbounds that are written by hand say it best.
+/// What there is for a proxy to call: outbounds that are written by hand say it best, unless connections are redirected
+/// to it, which needs none.
 pub(crate) fn reachable<'a>(
     destinations: &'a [Destination],
     mode: MeshServicesMode,
     proxy: &Proxy,
 ) -> Vec<(&'a Destination, &'a DestinationPort)> {
+    let transparent = proxy.dataplane.networking.as_ref().and_then(|all| all.transparent_proxying.as_ref());
+    let is_redirected = transparent.is_some_and(|all| all.redirect_port_outbound != 0);
     let written: Vec<_> = by_outbounds(destinations, proxy);
-    if !written.is_empty() {
+    if !written.is_empty() && !is_redirected {
         return written;
     }
     let reach = Reach::of(mode, proxy);
