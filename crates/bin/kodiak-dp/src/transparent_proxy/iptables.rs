@@ -1,4 +1,4 @@
-//! The rules for iptables: two chains of our own, and a jump to each.
+//! The rules for iptables: chains of our own, and a jump to each.
 //!
 //! `iptables-restore` changes our chains in one step; to name a chain empties it. The jumps are made where they are missing.
 
@@ -17,6 +17,12 @@ for chain in KODIAK_INBOUND KODIAK_OUTBOUND; do
         nat --delete-chain \"$chain\"
     fi
 done
+raw() { iptables --wait --table raw \"$@\"; }
+while raw --delete OUTPUT --jump KODIAK_QUESTIONS 2>/dev/null; do :; done
+if raw --list KODIAK_QUESTIONS --numeric >/dev/null 2>&1; then
+    raw --flush KODIAK_QUESTIONS
+    raw --delete-chain KODIAK_QUESTIONS
+fi
 ";
 
 pub(super) fn install(settings: &Settings) -> String {
@@ -34,9 +40,30 @@ nat --check PREROUTING --protocol tcp --jump KODIAK_INBOUND 2>/dev/null ||
     nat --append PREROUTING --protocol tcp --jump KODIAK_INBOUND
 nat --check OUTPUT --jump KODIAK_OUTBOUND 2>/dev/null ||
     nat --insert OUTPUT 1 --jump KODIAK_OUTBOUND
-",
-        rules(settings)
+{}",
+        rules(settings),
+        questions(settings).unwrap_or_default()
     )
+}
+
+/// What the system remembers of a question that is not redirected would hold for one from the same port that is to be: so
+/// those that the proxy passes on are remembered apart from those of applications.
+fn questions(settings: &Settings) -> Option<String> {
+    settings.dns_port?;
+    let proxy_user = settings.proxy_user;
+    Some(format!(
+        "\
+raw() {{ iptables --wait --table raw \"$@\"; }}
+iptables-restore --wait --noflush <<'END'
+*raw
+:KODIAK_QUESTIONS - [0:0]
+-A KODIAK_QUESTIONS -p udp --dport 53 -m owner --uid-owner {proxy_user} -j CT --zone-orig 1
+COMMIT
+END
+raw --check OUTPUT --jump KODIAK_QUESTIONS 2>/dev/null ||
+    raw --insert OUTPUT 1 --jump KODIAK_QUESTIONS
+"
+    ))
 }
 
 /// The same as for nftables, in the same order.

@@ -18,6 +18,19 @@ pub(super) fn install(settings: &Settings) -> String {
         meta skuid != {proxy_user} tcp dport 53 redirect to :{port}"
         )
     });
+    // What the system remembers of a question that is not redirected would hold for one from the same port that is to be.
+    let questions = dns_port.map(|_| {
+        format!(
+            "
+
+    chain questions {{
+        type filter hook output priority -300; policy accept;
+        # Those that the proxy passes on are remembered apart from those of applications.
+        meta skuid {proxy_user} udp dport 53 ct original zone set 1
+    }}"
+        )
+    });
+    let questions = questions.unwrap_or_default();
     let (dns, exclude_inbound, exclude_outbound) =
         (dns.unwrap_or_default(), exclude(&settings.exclude_inbound_ports), exclude(&settings.exclude_outbound_ports));
     format!(
@@ -38,7 +51,7 @@ pub(super) fn install(settings: &Settings) -> String {
         oifname \"lo\" return
         ip daddr 127.0.0.0/8 return{exclude_outbound}
         meta l4proto tcp redirect to :{outbound_port}
-    }}
+    }}{questions}
 }}
 "
     )

@@ -89,6 +89,12 @@ fn nft_with_everything() {
                     tcp dport { 3306 } return
                     meta l4proto tcp redirect to :15001
                 }
+
+                chain questions {
+                    type filter hook output priority -300; policy accept;
+                    # Those that the proxy passes on are remembered apart from those of applications.
+                    meta skuid 5678 udp dport 53 ct original zone set 1
+                }
             }
         "#]],
     );
@@ -151,6 +157,15 @@ fn iptables_with_everything() {
                 nat --append PREROUTING --protocol tcp --jump KODIAK_INBOUND
             nat --check OUTPUT --jump KODIAK_OUTBOUND 2>/dev/null ||
                 nat --insert OUTPUT 1 --jump KODIAK_OUTBOUND
+            raw() { iptables --wait --table raw "$@"; }
+            iptables-restore --wait --noflush <<'END'
+            *raw
+            :KODIAK_QUESTIONS - [0:0]
+            -A KODIAK_QUESTIONS -p udp --dport 53 -m owner --uid-owner 5678 -j CT --zone-orig 1
+            COMMIT
+            END
+            raw --check OUTPUT --jump KODIAK_QUESTIONS 2>/dev/null ||
+                raw --insert OUTPUT 1 --jump KODIAK_QUESTIONS
         "#]],
     );
 }
@@ -177,6 +192,12 @@ fn nothing_but_our_own_is_removed() {
                     nat --delete-chain "$chain"
                 fi
             done
+            raw() { iptables --wait --table raw "$@"; }
+            while raw --delete OUTPUT --jump KODIAK_QUESTIONS 2>/dev/null; do :; done
+            if raw --list KODIAK_QUESTIONS --numeric >/dev/null 2>&1; then
+                raw --flush KODIAK_QUESTIONS
+                raw --delete-chain KODIAK_QUESTIONS
+            fi
         "#]],
     );
 }

@@ -112,7 +112,7 @@ fn as_other_user(script: &str) {
 fn rules(backend: Backend) -> Vec<String> {
     let text = match backend {
         Backend::Nft => run("nft", &["list", "ruleset"]),
-        Backend::Iptables => run("iptables-save", &["-t", "nat"]),
+        Backend::Iptables => ["nat", "raw"].map(|table| run("iptables-save", &["-t", table])).concat(),
     };
     let rule = |line: &&str| !line.starts_with('#') && !line.starts_with(':') || line.contains("KODIAK");
     text.lines().filter(rule).map(str::to_owned).collect()
@@ -166,12 +166,20 @@ fn redirects(backend: Backend) {
 
     let dns = UdpSocket::bind((Ipv4Addr::LOCALHOST, 15053)).unwrap();
     dns.set_read_timeout(Some(PATIENCE)).unwrap();
-    let proxy = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-    proxy.send_to(b"of the proxy", "240.0.0.1:53").unwrap();
-    as_other_user("echo -n of others >/dev/udp/240.0.0.1/53");
-    let mut buffer = [0; 100];
-    let length = dns.recv(&mut buffer).unwrap();
-    assert_eq!(&buffer[..length], b"of others", "questions of others, and theirs alone, are for the proxy");
+    // All of them come from the same port: where one of the proxy went is nothing to those of others.
+    let ports = "/proc/sys/net/ipv4/ip_local_port_range";
+    let all_ports = std::fs::read_to_string(ports).unwrap();
+    std::fs::write(ports, "40000 40000").unwrap();
+    for _ in 0..2 {
+        let proxy = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        proxy.send_to(b"of the proxy", "240.0.0.1:53").unwrap();
+        drop(proxy);
+        as_other_user("echo -n of others >/dev/udp/240.0.0.1/53");
+        let mut buffer = [0; 100];
+        let length = dns.recv(&mut buffer).unwrap();
+        assert_eq!(&buffer[..length], b"of others", "questions of others, and theirs alone, are for the proxy");
+    }
+    std::fs::write(ports, all_ports).unwrap();
     let dns = listener(15053);
     as_other_user("exec 3<>/dev/tcp/240.0.0.1/53");
     assert!(taken(&dns) && !taken(&outbound), "over TCP too");

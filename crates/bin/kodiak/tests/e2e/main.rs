@@ -13,5 +13,6 @@ mod probes;
 mod rejection;
 mod requests;
 mod restart;
+mod services;
 mod tokens;
 mod transparent;

@@ -1,54 +1,8 @@
 //! Workloads that Envoy itself finds to come and go.
 
-use std::net::SocketAddr;
-
 use serde_json::{Value, json};
-use tokio::{io::copy_bidirectional, net::TcpListener, net::TcpStream, task::JoinSet};
 
-use crate::harness::{Dataplane, MESH, Mesh, Mtls, Service, Sidecar, eventually, expect, workload_address};
-
-/// What stands before a workload, so that the workload can be away and come back at the same address.
-struct Door {
-    address: SocketAddr,
-    workload: SocketAddr,
-    connections: JoinSet<()>,
-}
-
-impl Door {
-    async fn open(workload: SocketAddr) -> Self {
-        let listener = TcpListener::bind((workload_address(), 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut door = Self { address, workload, connections: JoinSet::new() };
-        door.let_in(listener);
-        door
-    }
-
-    /// Nobody listens any more, and all connections are cut.
-    async fn close(&mut self) {
-        self.connections.shutdown().await;
-    }
-
-    async fn open_again(&mut self) {
-        let address = self.address;
-        let bind = async || TcpListener::bind(address).await.map_err(|error| error.to_string());
-        let listener = eventually("the address is free again", bind).await;
-        self.let_in(listener);
-    }
-
-    fn let_in(&mut self, listener: TcpListener) {
-        let workload = self.workload;
-        self.connections.spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((mut outside, _)) = listener.accept().await {
-                connections.spawn(async move {
-                    if let Ok(mut inside) = TcpStream::connect(workload).await {
-                        let _ = copy_bidirectional(&mut outside, &mut inside).await;
-                    }
-                });
-            }
-        });
-    }
-}
+use crate::harness::{Dataplane, Door, MESH, Mesh, Mtls, Service, Sidecar, eventually, expect, workload_address};
 
 /// A workload, its door and its proxy. The one that serves TCP is not probed.
 async fn probed(mesh: &Mesh, name: &str) -> (Service, Door, Sidecar) {

@@ -1,12 +1,16 @@
 //! `kodiak run`, on ports that it has again when it comes back.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr},
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use hyper::{Method, StatusCode};
+use jiff::Timestamp;
+use kodiak_crypto::{ServerCertParams, self_signed_server};
 use serde_json::{Value, json};
 
 use super::{
@@ -14,8 +18,22 @@ use super::{
     http::{self, Answer},
 };
 
-/// What its certificate is for.
+/// Where it is asked by people.
 const HOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+/// What tests want otherwise than most do.
+#[derive(Clone, Copy)]
+pub(crate) struct Setup {
+    /// Where proxies connect.
+    pub(crate) host: Ipv4Addr,
+    pub(crate) settings: &'static [&'static str],
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { host: HOST, settings: &[] }
+    }
+}
 
 pub(crate) struct ControlPlane {
     process: Process,
@@ -26,6 +44,7 @@ pub(crate) struct ControlPlane {
 /// Where it is: it is there again when it comes back.
 #[derive(Clone, Copy)]
 struct Place {
+    setup: Setup,
     zone: &'static str,
     api: u16,
     proxies: u16,
@@ -34,9 +53,12 @@ struct Place {
 
 impl ControlPlane {
     /// With its files in this folder.
-    pub(crate) async fn start(folder: &Path) -> Self {
+    pub(crate) async fn start(folder: &Path, setup: Setup) -> Self {
         let port = || addresses::port(HOST);
-        let place = Place { zone: "default", api: port(), proxies: port(), diagnostics: port() };
+        let place = Place { setup, zone: "default", api: port(), proxies: port(), diagnostics: port() };
+        if setup.host != HOST {
+            certify(folder, setup.host);
+        }
         let folder = folder.to_owned();
         let started = Self { process: run(&folder, place), folder, place };
         started.wait_until_ready().await;
@@ -61,7 +83,7 @@ impl ControlPlane {
 
     /// Where proxies connect.
     pub(crate) fn url(&self) -> String {
-        format!("https://{HOST}:{}", self.place.proxies)
+        format!("https://{}:{}", self.place.setup.host, self.place.proxies)
     }
 
     pub(crate) fn certificate(&self) -> PathBuf {
@@ -96,9 +118,13 @@ impl ControlPlane {
         line.unwrap_or_else(|| panic!("there is no {name} in {text}")).parse().unwrap()
     }
 
+    /// Where people ask.
+    pub(crate) fn api(&self) -> SocketAddr {
+        SocketAddr::from((HOST, self.place.api))
+    }
+
     async fn send(&self, method: Method, path: &str, body: String) -> Answer {
-        let address = SocketAddr::from((HOST, self.place.api));
-        http::send(address, method, path, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
+        http::send(self.api(), method, path, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
 
     fn diagnostics(&self) -> SocketAddr {
@@ -130,12 +156,12 @@ impl Killed {
 fn run(folder: &Path, place: Place) -> Process {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kodiak"));
     command.arg("run").arg("--data-dir").arg(folder).current_dir(folder).env("HOME", folder).env_remove("RUST_LOG");
-    let Place { zone, api, proxies, diagnostics } = place;
+    let Place { setup: Setup { host, settings: more }, zone, api, proxies, diagnostics } = place;
     let settings = [
         format!("multizone.zone.name={zone}"),
         format!("apiServer.http.port={api}"),
         "apiServer.https.enabled=false".to_owned(),
-        format!("dpServer.interface={HOST}"),
+        format!("dpServer.interface={host}"),
         format!("dpServer.port={proxies}"),
         format!("diagnostics.interface={HOST}"),
         format!("diagnostics.serverPort={diagnostics}"),
@@ -143,8 +169,17 @@ fn run(folder: &Path, place: Place) -> Process {
         "xdsServer.dataplaneDeregistrationDelaySeconds=2".to_owned(),
         "xdsServer.dataplaneStatusFlushIntervalSeconds=1".to_owned(),
     ];
-    for setting in settings {
+    for setting in settings.iter().map(String::as_str).chain(more.iter().copied()) {
         command.arg("--set").arg(setting);
     }
     Process::start(&mut command)
+}
+
+/// The certificate that it makes for itself is for this machine only.
+fn certify(folder: &Path, host: Ipv4Addr) {
+    let (hostnames, ips) = (&[], &[IpAddr::V4(host)]);
+    let params = ServerCertParams { hostnames, ips, valid_for: Duration::from_hours(24), now: Timestamp::now() };
+    let pair = self_signed_server(&params).unwrap();
+    fs::write(folder.join("kodiak.crt"), &pair.cert_pem).unwrap();
+    fs::write(folder.join("kodiak.key"), pair.key_pem.expose()).unwrap();
 }

@@ -1,7 +1,6 @@
 //! Constant requests, each of which must be answered by the workload.
 
 use std::{
-    net::SocketAddr,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -17,10 +16,12 @@ use hyper_util::{
 };
 use tokio::task::JoinSet;
 
-use super::{Sidecar, eventually, expect, get};
+use super::{Sidecar, eventually, expect};
 
-/// Of each caller: together about two hundred in a second.
+/// Of each of three callers: together about two hundred in a second.
 const EVERY: Duration = Duration::from_millis(15);
+/// Of each of two callers: together more than two hundred in a second.
+const MORE_OFTEN: Duration = Duration::from_millis(9);
 /// Those after are only counted.
 const SHOWN: usize = 5;
 
@@ -33,7 +34,10 @@ pub(crate) struct Load {
 
 struct Caller {
     how: How,
-    target: SocketAddr,
+    connections: Connections,
+    every: Duration,
+    /// Host and port. As many own it as requests to it are not answered yet, and the caller.
+    target: Mutex<Arc<str>>,
     started: Instant,
     is_over: AtomicBool,
     answered: AtomicU64,
@@ -41,10 +45,10 @@ struct Caller {
     failures: Mutex<Vec<String>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum How {
     /// HTTP, over connections that are kept.
-    Kept(Box<Connections>),
+    Kept,
     /// HTTP, each request over a new connection; between the proxies connections are kept.
     New,
     /// TCP, where also the proxies make a new connection for each request: with mTLS, each is a handshake.
@@ -54,12 +58,41 @@ enum How {
 impl Load {
     /// One caller of each kind calls `backend` through this proxy.
     pub(crate) fn on(client: &Sidecar) -> Self {
-        let kept = How::Kept(Box::new(Client::builder(TokioExecutor::new()).build_http()));
-        let (http, tcp) = (client.outbound(), client.outbound_tcp());
-        let callers = [(kept, http), (How::New, http), (How::NewAllTheWay, tcp)];
-        let callers: Vec<_> = callers.into_iter().map(|(how, target)| Arc::new(Caller::new(how, target))).collect();
+        let (http, tcp) = (client.outbound().to_string(), client.outbound_tcp().to_string());
+        let callers = [(How::Kept, &http), (How::New, &http), (How::NewAllTheWay, &tcp)];
+        Self::start(callers.map(|(how, target)| Caller::new(how, target, EVERY)))
+    }
+
+    /// Calls this host and port, which is looked up for each new connection.
+    pub(crate) fn calling(target: &str) -> Self {
+        Self::start([How::Kept, How::New].map(|how| Caller::new(how, target, MORE_OFTEN)))
+    }
+
+    fn start(callers: impl IntoIterator<Item = Caller>) -> Self {
+        let callers: Vec<_> = callers.into_iter().map(Arc::new).collect();
         let tasks = callers.iter().map(|caller| Arc::clone(caller).call()).collect();
         Self { callers, tasks }
+    }
+
+    /// Calls this host and port from now on. Afterwards all that was sent to the one before is answered.
+    pub(crate) async fn switch(&self, target: &str) {
+        for caller in &self.callers {
+            let before = std::mem::replace(&mut *caller.target.lock().unwrap(), target.into());
+            eventually("what was sent is answered", async || {
+                let waiting = Arc::strong_count(&before) - 1;
+                expect(waiting == 0, waiting)
+            })
+            .await;
+        }
+    }
+
+    /// How many requests were answered, how many were not, and what became of the first of those.
+    pub(crate) fn counted(&self) -> (u64, u64, Vec<String>) {
+        let sum = |count: fn(&Caller) -> &AtomicU64| {
+            self.callers.iter().map(|caller| count(caller).load(Ordering::Relaxed)).sum::<u64>()
+        };
+        let failures = self.callers.iter().filter_map(|caller| caller.failed());
+        (sum(|caller| &caller.answered), sum(|caller| &caller.failed), failures.collect())
     }
 
     /// Lets every caller have so many more answers, so that what was changed before is in use.
@@ -95,10 +128,16 @@ impl Load {
 }
 
 impl Caller {
-    fn new(how: How, target: SocketAddr) -> Self {
+    fn new(how: How, target: &str, every: Duration) -> Self {
+        let mut connections = Client::builder(TokioExecutor::new());
+        if how != How::Kept {
+            connections.pool_max_idle_per_host(0);
+        }
         Self {
             how,
-            target,
+            connections: connections.build_http(),
+            every,
+            target: Mutex::new(target.into()),
             started: Instant::now(),
             is_over: AtomicBool::new(false),
             answered: AtomicU64::new(0),
@@ -109,7 +148,7 @@ impl Caller {
 
     /// Does not wait for an answer before it asks again: while a proxy stands still, requests to it come nevertheless.
     async fn call(self: Arc<Self>) {
-        let mut every = tokio::time::interval(EVERY);
+        let mut every = tokio::time::interval(self.every);
         let mut requests = JoinSet::new();
         while !self.is_over.load(Ordering::Relaxed) {
             every.tick().await;
@@ -121,18 +160,8 @@ impl Caller {
     }
 
     async fn request(&self) -> Result<(), String> {
-        let How::Kept(connections) = &self.how else {
-            let answer = get(self.target, "/").await?;
-            return expect(answer.status.is_success(), answer);
-        };
-        let exchange = async {
-            let request = Request::get(format!("http://{}/", self.target)).body(Empty::new()).unwrap();
-            let response = connections.request(request).await.map_err(|error| format!("{error:?}"))?;
-            let status = response.status();
-            let body = response.into_body().collect().await.map_err(|error| format!("{error:?}"))?.to_bytes();
-            expect(status.is_success(), (status, body))
-        };
-        tokio::time::timeout(super::PATIENCE, exchange).await.unwrap_or_else(|_| Err("no answer".to_owned()))
+        let target = Arc::clone(&self.target.lock().unwrap());
+        call(&self.connections, &target).await.map(drop)
     }
 
     fn note(&self, outcome: Result<(), String>) {
@@ -153,4 +182,22 @@ impl Caller {
         let tried = answered + failed;
         (failed > 0).then(|| format!("{:?}: of {tried} requests {failed} failed:\n  {failures}", self.how))
     }
+}
+
+/// The answer, where it is a good one.
+async fn call(connections: &Connections, target: &str) -> Result<Bytes, String> {
+    let exchange = async {
+        let request = Request::get(format!("http://{target}/")).body(Empty::new()).unwrap();
+        let response = connections.request(request).await.map_err(|error| format!("{error:?}"))?;
+        let status = response.status();
+        let body = response.into_body().collect().await.map_err(|error| format!("{error:?}"))?.to_bytes();
+        expect(status.is_success(), (status, &body)).map(|()| body)
+    };
+    tokio::time::timeout(super::PATIENCE, exchange).await.unwrap_or_else(|_| Err("no answer".to_owned()))
+}
+
+/// Calls this host and port once, over a connection of its own.
+pub(crate) async fn try_once(target: &str) -> Result<String, String> {
+    let body = call(&Client::builder(TokioExecutor::new()).build_http(), target).await?;
+    Ok(String::from_utf8_lossy(&body).into_owned())
 }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Answer, ControlPlane, Dataplane, MESH, Service, Sidecar, User, eventually, expect, get, sidecar};
+use super::{Answer, ControlPlane, Dataplane, MESH, Service, Setup, Sidecar, User, eventually, expect, get, sidecar};
 
 pub(crate) struct Mesh {
     // In the order in which they go.
@@ -36,22 +36,26 @@ impl Mtls {
 impl Mesh {
     /// `None`, and loudly so, where there is no Envoy.
     pub(crate) async fn start(mtls: Mtls) -> Option<Self> {
-        let mesh = Self::without_mesh().await?;
+        Self::start_with(mtls, Setup::default()).await
+    }
+
+    pub(crate) async fn start_with(mtls: Mtls, setup: Setup) -> Option<Self> {
+        let mesh = Self::without_mesh(setup).await?;
         mesh.set(mtls).await;
         Some(mesh)
     }
 
     /// With the policies that every new mesh has unless somebody objects.
     pub(crate) async fn start_with_defaults() -> Option<Self> {
-        let mesh = Self::without_mesh().await?;
+        let mesh = Self::without_mesh(Setup::default()).await?;
         mesh.control_plane.put(&format!("/meshes/{MESH}"), &json!({ "type": "Mesh", "name": MESH })).await;
         Some(mesh)
     }
 
-    async fn without_mesh() -> Option<Self> {
+    async fn without_mesh(setup: Setup) -> Option<Self> {
         kodiak_testkit::envoy::envoy()?;
         let folder = tempfile::Builder::new().prefix("kodiak-e2e-").tempdir().unwrap();
-        let control_plane = ControlPlane::start(folder.path()).await;
+        let control_plane = ControlPlane::start(folder.path(), setup).await;
         Some(Self { control_plane, folder })
     }
 
@@ -79,6 +83,20 @@ impl Mesh {
             document["mtls"] = mtls;
         }
         self.control_plane.put(&format!("/meshes/{MESH}"), &document).await;
+    }
+
+    /// Changes what services are, and nothing else of the mesh.
+    pub(crate) async fn set_services(&self, mode: &str) {
+        let path = format!("/meshes/{MESH}");
+        let mut document = self.control_plane.get(&path).await.fine().json();
+        document["meshServices"] = json!({ "mode": mode });
+        self.control_plane.put(&path, &document).await;
+    }
+
+    /// Of the services, this one as it is stored; nothing where there is none.
+    pub(crate) async fn mesh_service(&self, name: &str) -> Option<Value> {
+        let answer = self.control_plane.get(&path("MeshService", name)).await;
+        answer.status.is_success().then(|| answer.json())
     }
 
     /// Lets everybody call everybody.
@@ -121,6 +139,7 @@ impl Mesh {
 
     /// The same, with another user.
     pub(crate) async fn sidecar_of(&self, user: &User, dataplane: Dataplane, more: &[&str]) -> Sidecar {
+        self.store(&dataplane).await;
         let token = self.control_plane.token(MESH, &dataplane.name, "1h").await;
         let sidecar = Sidecar::run_as(Some(user), &self.control_plane, self.folder(), dataplane, &token, more);
         sidecar.wait_until_ready().await;
@@ -128,8 +147,16 @@ impl Mesh {
     }
 
     pub(crate) async fn start_sidecar(&self, dataplane: Dataplane, more: &[&str]) -> Sidecar {
+        self.store(&dataplane).await;
         let token = self.control_plane.token(MESH, &dataplane.name, "1h").await;
         Sidecar::run(&self.control_plane, self.folder(), dataplane, &token, more)
+    }
+
+    /// Those that their proxies bring are left to them.
+    pub(crate) async fn store(&self, dataplane: &Dataplane) {
+        if dataplane.is_stored {
+            self.control_plane.put(&path("Dataplane", &dataplane.name), &dataplane.document()).await;
+        }
     }
 
     /// One that serves `backend`.

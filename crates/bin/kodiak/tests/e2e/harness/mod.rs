@@ -2,22 +2,32 @@
 
 mod addresses;
 mod control_plane;
+mod dataplane;
+mod door;
+mod generator;
 mod http;
 mod load;
 mod mesh;
+pub(crate) mod network;
 mod process;
 mod service;
 mod sidecar;
+mod tls;
 
 use std::time::{Duration, Instant};
 
-pub(crate) use control_plane::ControlPlane;
+pub(crate) use control_plane::{ControlPlane, Setup};
+pub(crate) use dataplane::Dataplane;
+pub(crate) use door::Door;
+pub(crate) use generator::{Counts, Generator};
 pub(crate) use http::{Answer, get, get_with};
 pub(crate) use load::Load;
 pub(crate) use mesh::{Mesh, Mtls, until_answered};
+pub(crate) use network::Network;
 pub(crate) use process::Process;
 pub(crate) use service::{Manner, Service};
-pub(crate) use sidecar::{Dataplane, Sidecar, User, workload_address};
+pub(crate) use sidecar::{Sidecar, User, workload_address};
+pub(crate) use tls::Tls;
 
 /// Its name is part of what certificates say, so it is not the one that exists anyway.
 pub(crate) const MESH: &str = "shop";

@@ -48,6 +48,10 @@ impl Process {
         self.child.try_wait().unwrap().is_none()
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// As `kill` does it: to this process alone.
     pub(crate) fn signal(&self, signal: &str) {
         self::signal(signal, &self.child.id().to_string());

@@ -1,6 +1,7 @@
 //! `kodiak dp run` with a real Envoy.
 
 use std::{
+    collections::BTreeSet,
     fs,
     net::{Ipv4Addr, SocketAddr},
     os::unix::fs::OpenOptionsExt as _,
@@ -9,10 +10,9 @@ use std::{
 };
 
 use hyper::{Method, StatusCode};
-use serde_json::{Value, json};
 
 use super::{
-    Answer, ControlPlane, MESH, Process, Service, addresses, eventually, expect, get, get_with,
+    Answer, ControlPlane, Dataplane, MESH, Network, Process, addresses, eventually, expect, get, get_with,
     http::{self},
     process::signal,
 };
@@ -20,129 +20,24 @@ use super::{
 /// How long connections have to end; requests here are short.
 const DRAIN: &str = "3s";
 
-/// One proxy, as the user would write it down.
-#[derive(Clone)]
-pub(crate) struct Dataplane {
-    pub(crate) name: String,
-    pub(crate) address: Ipv4Addr,
-    inbounds: Vec<Value>,
-    /// Where `backend` is called.
-    pub(crate) outbound: Option<SocketAddr>,
-    /// Where `backend-tcp` is called.
-    outbound_tcp: Option<SocketAddr>,
-    /// Other services that are called.
-    others: Vec<Value>,
-}
-
-impl Dataplane {
-    /// Serves what this workload serves: as `backend` over HTTP, and as `backend-tcp` for those who see only bytes.
-    pub(crate) fn serving(name: &str, workload: &Service) -> Self {
-        Self::serving_as("backend", name, workload)
-    }
-
-    /// The same, as another service.
-    pub(crate) fn serving_as(service: &str, name: &str, workload: &Service) -> Self {
-        let address = addresses::loopback();
-        let tcp = format!("{service}-tcp");
-        let served = [(service, "http", workload.address), (&tcp, "tcp", workload.address_tcp)];
-        let inbounds = served.map(|(service, protocol, served)| {
-            json!({
-                "port": addresses::port(address),
-                "serviceAddress": served.ip(),
-                "servicePort": served.port(),
-                "tags": { "kuma.io/service": service, "kuma.io/protocol": protocol },
-            })
-        });
-        Self { name: name.to_owned(), address, inbounds: inbounds.into(), ..Self::at(name, address) }
-    }
-
-    /// Calls `backend` and `backend-tcp`, and serves nothing that anybody calls.
-    pub(crate) fn calling(name: &str) -> Self {
-        let address = addresses::loopback();
-        let outbound = || Some(SocketAddr::from((address, addresses::port(address))));
-        Self { outbound: outbound(), outbound_tcp: outbound(), ..Self::at(name, address) }
-    }
-
-    /// At this address, and calling others by their names.
-    pub(crate) fn at(name: &str, address: Ipv4Addr) -> Self {
-        let inbound = json!({ "port": addresses::port(address), "tags": { "kuma.io/service": name } });
-        Self {
-            name: name.to_owned(),
-            address,
-            inbounds: vec![inbound],
-            outbound: None,
-            outbound_tcp: None,
-            others: Vec::new(),
-        }
-    }
-
-    /// Calls this service too.
-    pub(crate) fn also_calling(mut self, service: &str) -> Self {
-        let port = addresses::port(self.address);
-        let tags = json!({ "kuma.io/service": service });
-        self.others.push(json!({ "address": self.address, "port": port, "tags": tags }));
-        self
-    }
-
-    /// With one more tag, wherever it has tags.
-    pub(crate) fn tagged(mut self, key: &str, value: &str) -> Self {
-        for inbound in &mut self.inbounds {
-            inbound["tags"][key] = value.into();
-        }
-        self
-    }
-
-    /// With the workload of `backend` here, and a probe of it.
-    pub(crate) fn probed(mut self, workload: SocketAddr) -> Self {
-        let inbound = &mut self.inbounds[0];
-        inbound["serviceAddress"] = json!(workload.ip());
-        inbound["servicePort"] = json!(workload.port());
-        inbound["serviceProbe"] = json!({ "tcp": {} });
-        self
-    }
-
-    /// Where Envoy takes requests for the workload.
-    pub(crate) fn inbound(&self) -> SocketAddr {
-        self.address_of(&self.inbounds[0])
-    }
-
-    /// Where Envoy takes connections for the workload, and does not know what they carry.
-    pub(crate) fn inbound_tcp(&self) -> SocketAddr {
-        self.address_of(&self.inbounds[1])
-    }
-
-    fn address_of(&self, inbound: &Value) -> SocketAddr {
-        SocketAddr::from((self.address, u16::try_from(inbound["port"].as_u64().unwrap()).unwrap()))
-    }
-
-    pub(crate) fn document(&self) -> Value {
-        let outbounds = [("backend", self.outbound), ("backend-tcp", self.outbound_tcp)];
-        let outbounds = outbounds.into_iter().filter_map(|(service, outbound)| {
-            let (outbound, tags) = (outbound?, json!({ "kuma.io/service": service }));
-            Some(json!({ "address": outbound.ip(), "port": outbound.port(), "tags": tags }))
-        });
-        let outbounds: Vec<_> = outbounds.chain(self.others.iter().cloned()).collect();
-        json!({
-            "type": "Dataplane", "mesh": MESH, "name": self.name,
-            "networking": { "address": self.address, "inbound": self.inbounds, "outbound": outbounds },
-        })
-    }
-}
-
 /// Who runs a proxy, and where the programs are for them.
+#[derive(Clone)]
 pub(crate) struct User {
     pub(crate) number: &'static str,
     pub(crate) kodiak: PathBuf,
     pub(crate) envoy: PathBuf,
+    /// Where it runs, if not here.
+    pub(crate) machine: Option<Network>,
 }
 
 impl User {
     /// The folder is theirs from now on.
     fn start(&self, folder: &Path) -> Command {
-        let Self { number, kodiak, .. } = self;
+        let Self { number, kodiak, machine, .. } = self;
         let status = Command::new("chown").args(["-R", number]).arg(folder).status().unwrap();
         assert!(status.success(), "chown {number}");
-        let mut command = Command::new("setpriv");
+        let mut command =
+            machine.as_ref().map_or_else(|| Command::new("setpriv"), |machine| machine.command("setpriv"));
         command.args([format!("--reuid={number}"), format!("--regid={number}")]);
         command.args(["--clear-groups", "--"]).arg(kodiak);
         command
@@ -187,7 +82,12 @@ impl Sidecar {
         let mut command = user.map_or_else(|| Command::new(env!("CARGO_BIN_EXE_kodiak")), |user| user.start(&work_dir));
         command.args(["dp", "run", "--no-color", "--cp-address", &control_plane.url()]);
         command.arg("--ca-cert-file").arg(control_plane.certificate());
-        command.arg("--dataplane-file").arg(&file).arg("--dataplane-token-file").arg(&token_file);
+        command.arg("--dataplane-token-file").arg(&token_file);
+        if dataplane.is_stored {
+            command.args(["--mesh", MESH, "--name", &dataplane.name]);
+        } else {
+            command.arg("--dataplane-file").arg(&file);
+        }
         command.arg("--envoy").arg(envoy).arg("--work-dir").arg(work_dir.join("w"));
         command.args(["--concurrency", "1", "--readiness-port", "0", "--drain-time", DRAIN]);
         command.args(["--envoy-log-level", "warning"]).args(more);
@@ -248,6 +148,26 @@ impl Sidecar {
 
     pub(crate) fn process(&mut self) -> &mut Process {
         &mut self.process
+    }
+
+    /// The clusters that Envoy has.
+    pub(crate) async fn clusters(&self) -> BTreeSet<String> {
+        let clusters = self.admin("/clusters?format=json").await.unwrap().fine().json();
+        let clusters = clusters["cluster_statuses"].as_array().cloned().unwrap_or_default();
+        clusters.iter().map(|cluster| cluster["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The listeners that Envoy has.
+    pub(crate) async fn listeners(&self) -> BTreeSet<String> {
+        let listeners = self.admin("/listeners?format=json").await.unwrap().fine().json();
+        let listeners = listeners["listener_statuses"].as_array().cloned().unwrap_or_default();
+        listeners.iter().map(|listener| listener["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// How many requests went to this cluster; none where there is no such cluster.
+    pub(crate) async fn requests_to(&self, cluster: &str) -> Option<u64> {
+        let lines = self.stats(&format!("^cluster.{cluster}.upstream_rq_total$")).await;
+        lines.first().map(|line| line.rsplit_once(": ").unwrap().1.parse().unwrap())
     }
 
     /// Tells it to end, as whoever supervises it does. It drains first.
