@@ -41,7 +41,15 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-tokens", Only(&["kodiak-crypto"])),
     (
         "kodiak-catalog",
-        Only(&["kodiak-model", "kodiak-kinds", "kodiak-rules", "kodiak-store", "kodiak-crypto", "kodiak-tokens"]),
+        Only(&[
+            "kodiak-model",
+            "kodiak-kinds",
+            "kodiak-rules",
+            "kodiak-views",
+            "kodiak-store",
+            "kodiak-crypto",
+            "kodiak-tokens",
+        ]),
     ),
     ("kodiak-ads", Only(&["kodiak-envoy", "kodiak-xds-stream"])),
     (

@@ -2,22 +2,18 @@
 
 use std::sync::Arc;
 
-use kodiak_catalog::spec_of;
+use kodiak_catalog::{destination_of, spec_of};
 use kodiak_engine::Change;
 use kodiak_kinds::kinds;
 use kodiak_model::{
     Kind, ProxyKey, ResourceKey,
-    kinds::{
-        dataplane::{BackendKind, Dataplane},
-        mesh::Mesh,
-        zone_egress::ZoneEgress,
-    },
+    kinds::{dataplane::Dataplane, mesh::Mesh, zone_egress::ZoneEgress},
     policy::Body,
 };
 use kodiak_reconcilers::{ROLLOUT, VIPS};
 use kodiak_rules::{Policy, Proxy};
 use kodiak_store::{Record, Snapshot};
-use kodiak_views::destination::{self, Destination, Stored};
+use kodiak_views::destination;
 
 /// The kinds in a mesh that proxies depend on, policies and destinations apart.
 const IN_MESH: [&str; 2] = ["Dataplane", "Config"];
@@ -35,7 +31,7 @@ pub fn of(key: &ResourceKey, record: Option<&Record>) -> Option<Change> {
         }
         "Config" if &*name == ROLLOUT => Change::Rollout { mesh, rollout: record.and_then(kodiak_reconcilers::read) },
         kind if let Some((_, kind)) = destination::KINDS.iter().find(|(known, _)| known.name == kind) => {
-            let destination = record.and_then(|record| destination(*kind, record)).map(Arc::new);
+            let destination = record.and_then(destination_of).map(Arc::new);
             Change::Destination { mesh, kind: *kind, name, destination }
         }
         kind => {
@@ -66,18 +62,6 @@ fn proxy(record: &Record) -> Option<Arc<Proxy>> {
     let dataplane = Arc::new(spec_of::<Dataplane>(record)?);
     let ResourceKey { mesh, name, .. } = record.key.clone();
     Some(Arc::new(Proxy { mesh, name, labels: record.labels.clone(), dataplane }))
-}
-
-fn destination(kind: BackendKind, record: &Record) -> Option<Destination> {
-    let stored = Stored {
-        mesh: &record.key.mesh,
-        name: &record.key.name,
-        labels: &record.labels,
-        created: record.created,
-        spec: &record.spec,
-        status: record.status.as_deref().unwrap_or_default(),
-    };
-    Destination::read(kind, stored)
 }
 
 fn policy(kind: &'static Kind, record: &Record) -> Option<Arc<Policy>> {

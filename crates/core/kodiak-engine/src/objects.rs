@@ -10,7 +10,7 @@ use std::{
 use kodiak_model::{
     Kri, Labels, PortSection,
     kinds::{
-        dataplane::{BackendKind, Inbound, Networking},
+        dataplane::BackendKind,
         mesh_service::{Identity, IdentityType},
     },
     labels, tags,
@@ -24,7 +24,10 @@ use kodiak_views::{
 };
 use kodiak_xds::{input::Endpoint, names};
 
-use crate::{services::is_served, target::PortGoal};
+use crate::{
+    services::{endpoint, is_served},
+    target::PortGoal,
+};
 
 /// How a resource is stored.
 pub(crate) type ObjectKey = (BackendKind, Arc<str>);
@@ -302,9 +305,14 @@ impl Objects {
             identities.extend(known_by(mesh, proxy));
             let Some(networking) = &proxy.dataplane.networking else { continue };
             for inbound in networking.inbound.iter().filter(|inbound| is_served(inbound) && inbound.is_ready()) {
+                let endpoint = endpoint(networking, inbound);
+                // Envoy takes addresses only, and would refuse all endpoints for one name.
+                if endpoint.address.parse::<IpAddr>().is_err() {
+                    continue;
+                }
                 let ports = service.ports.iter().zip(&destination.ports);
                 for (_, port) in ports.filter(|(port, _)| port.leads_to(inbound)) {
-                    endpoints.entry(port.section.clone()).or_default().extend(endpoint(networking, inbound));
+                    endpoints.entry(port.section.clone()).or_default().push(endpoint.clone());
                 }
             }
         }
@@ -409,25 +417,6 @@ fn known_by(mesh: &str, proxy: &Proxy) -> Vec<String> {
     let services: BTreeSet<&String> = proxy.dataplane.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).collect();
     let workload = proxy.labels.get(labels::WORKLOAD).filter(|_| services.is_empty());
     services.into_iter().chain(workload).map(|name| names::service_identity(mesh, name)).collect()
-}
-
-/// `None` where the address is a name: Envoy takes addresses only, and would refuse all endpoints.
-fn endpoint(networking: &Networking, inbound: &Inbound) -> Option<Endpoint> {
-    let address = match networking.advertised_address.as_str() {
-        "" => inbound.address_or(&networking.address),
-        advertised => advertised,
-    };
-    address.parse::<IpAddr>().ok()?;
-    let mut tags = inbound.tags.clone();
-    tags.remove(tags::SERVICE);
-    Some(Endpoint {
-        zone: tags.get(tags::ZONE).map(String::as_str).unwrap_or_default().into(),
-        address: address.into(),
-        port: inbound.port,
-        weight: 1,
-        tags: Arc::new(tags),
-        ..Endpoint::default()
-    })
 }
 
 /// Two Dataplanes for one address are one endpoint: Envoy refuses it twice.

@@ -8,7 +8,7 @@ use std::{
 
 use kodiak_model::{
     Protocol,
-    kinds::dataplane::{Dataplane, Inbound, InboundState},
+    kinds::dataplane::{Dataplane, Inbound, InboundState, Networking},
     tags,
 };
 use kodiak_xds::input::{Endpoint, Tags};
@@ -140,26 +140,30 @@ fn instances(dataplane: Option<&Dataplane>) -> BTreeMap<(Arc<str>, usize), Insta
     inbounds
         .filter_map(|(position, inbound)| {
             let service: Arc<str> = inbound.service()?.into();
-            let address = match networking.advertised_address.as_str() {
-                "" => inbound.address_or(&networking.address),
-                advertised => advertised,
-            };
-            let mut tags = inbound.tags.clone();
-            tags.remove(tags::SERVICE);
-            let endpoint = Endpoint {
-                priority: 0,
-                zone: tags.get(tags::ZONE).map(String::as_str).unwrap_or_default().into(),
-                address: address.into(),
-                port: inbound.port,
-                weight: 1,
-                tags: Arc::new(tags),
-                ..Endpoint::default()
-            };
+            let endpoint = endpoint(networking, inbound);
             // Envoy takes addresses only here; a name would make it refuse all endpoints of the service.
-            let ready = inbound.is_ready() && address.parse::<IpAddr>().is_ok();
+            let ready = inbound.is_ready() && endpoint.address.parse::<IpAddr>().is_ok();
             Some(((service, position), Instance { endpoint, ready, protocol: inbound.protocol() }))
         })
         .collect()
+}
+
+/// Where callers reach an inbound. The address may still be a name.
+pub(crate) fn endpoint(networking: &Networking, inbound: &Inbound) -> Endpoint {
+    let address = match networking.advertised_address.as_str() {
+        "" => inbound.address_or(&networking.address),
+        advertised => advertised,
+    };
+    let mut tags = inbound.tags.clone();
+    tags.remove(tags::SERVICE);
+    Endpoint {
+        zone: tags.get(tags::ZONE).map(String::as_str).unwrap_or_default().into(),
+        address: address.into(),
+        port: inbound.port,
+        weight: 1,
+        tags: Arc::new(tags),
+        ..Endpoint::default()
+    }
 }
 
 /// What all of these can be spoken to with; TCP when they have nothing else in common.

@@ -28,7 +28,7 @@ pub use put::{Planned, Put};
 pub use refusal::{Refusal, Stage};
 pub use signing::{TokenKeys, secret_data};
 pub use source::load_source;
-pub use stored::{owner_of, spec_of};
+pub use stored::{destination_of, owner_of, spec_of};
 
 /// Cheap to clone; all clones speak of the same store.
 #[derive(Clone)]

@@ -2,6 +2,7 @@
 
 use kodiak_model::{Kind, ResourceKey, Scope, Spec, language};
 use kodiak_store::Record;
+use kodiak_views::destination::{self, Destination, Stored};
 
 /// The spec of a stored record. `None` when it was stored by a version that wrote it differently; such a resource
 /// hurts only itself.
@@ -13,6 +14,25 @@ pub fn spec_of<S: Spec>(record: &Record) -> Option<S> {
             None
         }
     }
+}
+
+/// A MeshService, MeshExternalService or MeshMultiZoneService as callers see it. `None`, as above, for what this version
+/// cannot read, and for other kinds.
+pub fn destination_of(record: &Record) -> Option<Destination> {
+    let (_, kind) = destination::KINDS.iter().find(|(kind, _)| kind.name == &*record.key.kind)?;
+    let stored = Stored {
+        mesh: &record.key.mesh,
+        name: &record.key.name,
+        labels: &record.labels,
+        created: record.created,
+        spec: &record.spec,
+        status: record.status.as_deref().unwrap_or_default(),
+    };
+    let destination = Destination::read(*kind, stored);
+    if destination.is_none() {
+        tracing::warn!(resource = %record.key, "Ignoring a stored service that cannot be read.");
+    }
+    destination
 }
 
 /// What a resource is deleted with: an insight with its subject, everything in a mesh with the mesh.

@@ -71,10 +71,10 @@ mod tests {
             { "path": "outbound[0]", "means": ["a", "b"], "trouble": { "reason": "Ambiguous", "message": "two" } },
         ] });
         expect![[r#"
-            PATH          MEANS                  TROUBLE
-            refs[0]       a, b, c and 2 more     -
-            refs[1]       -                      there is no x (Unresolved)
-            outbound[0]   a, b                   two (Ambiguous)"#]]
+            PATH          MEANS                TROUBLE
+            refs[0]       a, b, c and 2 more   -
+            refs[1]       -                    there is no x (Unresolved)
+            outbound[0]   a, b                 two (Ambiguous)"#]]
         .assert_eq(&text(&found));
         let hinted = hint(&found["references"]);
         assert_eq!(hinted, "\nOf 3 references, 2 mean nothing or make no difference: see --type references\n");

@@ -5,12 +5,12 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use kodiak_catalog::spec_of;
+use kodiak_catalog::{destination_of, spec_of};
 use kodiak_kinds::kinds;
 use kodiak_model::{
     Kind, PortSection, ResourceKey,
     kinds::{
-        dataplane::{self, BackendKind, Dataplane},
+        dataplane::{self, Dataplane},
         mesh::{self, Mesh},
         mesh_gateway::{self, MeshGateway},
         mesh_identity::{MeshIdentity, MeshIdentityStatus},
@@ -20,7 +20,7 @@ use kodiak_model::{
 use kodiak_rules::{Book, Gateway, Policy, Proxy, Resource, Resources};
 use kodiak_store::{Record, Snapshot};
 use kodiak_views::{
-    destination::{self, Destination, Stored},
+    destination,
     inspect::{MeshView, spiffe_id::Identity},
 };
 
@@ -127,9 +127,9 @@ fn load(snapshot: &Snapshot, name: &str) -> MeshView {
         view.book.set_proxy(&proxy.name, Some(proxy.clone()));
         view.proxies.insert(proxy.name.clone(), proxy);
     }
-    for (kind, sort) in destination::KINDS {
+    for (kind, _) in destination::KINDS {
         for record in snapshot.list_in(kind.name, name) {
-            let Some(destination) = read(sort, record) else { continue };
+            let Some(destination) = destination_of(record) else { continue };
             let ports = destination.ports.iter();
             let ports = ports.map(|port| PortSection { port: port.port, section: port.section.clone() });
             view.resources.insert(resource(kind, record, ports.collect()));
@@ -164,18 +164,6 @@ pub(super) fn gateway(record: &Record) -> Option<Gateway> {
 fn resource(kind: &'static Kind, record: &Record, ports: Vec<PortSection>) -> Resource {
     let ResourceKey { mesh, name, .. } = record.key.clone();
     Resource { kind, mesh, name, labels: record.labels.clone(), ports }
-}
-
-pub(super) fn read(kind: BackendKind, record: &Record) -> Option<Destination> {
-    let stored = Stored {
-        mesh: &record.key.mesh,
-        name: &record.key.name,
-        labels: &record.labels,
-        created: record.created,
-        spec: &record.spec,
-        status: record.status.as_deref().unwrap_or_default(),
-    };
-    Destination::read(kind, stored)
 }
 
 fn identity(record: &Record) -> Option<Identity> {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use axum::response::Response;
-use kodiak_catalog::spec_of;
+use kodiak_catalog::{destination_of, spec_of};
 use kodiak_model::{
     Kind, ResourceKey,
     kinds::{
@@ -24,7 +24,7 @@ use kodiak_views::{
 };
 use serde::Serialize;
 
-use super::{Asked, answer, find, mesh};
+use super::{Asked, answer, find};
 use crate::{Api, ApiError};
 
 /// What a Dataplane without any of these texts need not be read for.
@@ -108,11 +108,11 @@ fn of(snapshot: &Snapshot, record: &Record, is_served: &dyn Fn(&str) -> bool) ->
 /// Those that may be meant, and how many there are.
 fn destinations(snapshot: &Snapshot, mesh: &str, spec: &Dataplane) -> (Vec<Destination>, usize) {
     let (mut found, mut objects) = (Vec::new(), 0);
-    for (kind, sort) in destination::KINDS {
+    for (kind, _) in destination::KINDS {
         for record in snapshot.list_in(kind.name, mesh) {
             objects += 1;
             if reference_status::could_be_meant(spec, &record.key.name, &record.labels) {
-                found.extend(mesh::read(sort, record));
+                found.extend(destination_of(record));
             }
         }
     }
