@@ -73,8 +73,7 @@ async fn counts_and_state_follow_the_proxies() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_flaps_over_reconnects_and_a_restart_of_the_control_plane() {
-    let setup = Setup { settings: &["meshService.connectionGracePeriod=10s"], ..Setup::default() };
-    let Some(mesh) = Mesh::start_with(Mtls::Off, setup).await else { return };
+    let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     mesh.set_services("Everywhere").await;
     let (_one, first) = mesh.serving("one", |service| Dataplane::serving("one", service).stored()).await;
     let beside = |name, service: &Service| Dataplane::serving(name, service).stored().beside(&first.dataplane);
