@@ -39,10 +39,19 @@ impl Classes {
         self.all.keys().copied()
     }
 
-    /// Those that call one of these, or may from now on.
-    pub(crate) fn concerned(&self, targets: &BTreeSet<Target>) -> BTreeSet<ClassId> {
-        let interested = targets.iter().filter_map(|target| self.by_target.get(target)).flatten();
-        self.open.iter().chain(interested).copied().collect()
+    /// Those that call one of these, or may from now on, each with what concerns it.
+    pub(crate) fn concerned(&self, targets: &BTreeSet<Target>) -> BTreeMap<ClassId, BTreeSet<Target>> {
+        if targets.is_empty() {
+            return BTreeMap::new();
+        }
+        let mut concerned: BTreeMap<ClassId, BTreeSet<Target>> =
+            self.open.iter().map(|id| (*id, targets.clone())).collect();
+        for target in targets {
+            for id in self.by_target.get(target).into_iter().flatten() {
+                concerned.entry(*id).or_default().insert(target.clone());
+            }
+        }
+        concerned
     }
 
     /// Without members it stays until one comes and goes.

@@ -242,17 +242,22 @@ impl Mesh {
         context: &mut Context<'_>,
     ) -> BTreeSet<Arc<str>> {
         let mut stale = BTreeSet::new();
-        let mut ids: BTreeSet<ClassId> =
-            if all { self.classes.ids().collect() } else { self.classes.concerned(targets) };
+        let mut visited: BTreeMap<ClassId, BTreeSet<Target>> = if all {
+            self.classes.ids().map(|id| (id, BTreeSet::new())).collect()
+        } else {
+            self.classes.concerned(targets)
+        };
         if !policies.is_empty() {
-            ids.extend(concerned);
+            for id in concerned {
+                visited.entry(*id).or_default();
+            }
         }
         let from = sources(&self.view, &self.services, &self.vips, &self.objects, context.identities);
-        for id in ids {
+        for (id, targets) in visited {
             self.classes.change(id, |key, class| {
                 let is_about = |policy: &PolicyKey| concerned.contains(&id) && has(&key.policies, policy);
                 let said: Vec<_> = policies.iter().filter(|(policy, _)| is_about(policy)).collect();
-                let mut touched = if all { Targets::All } else { Targets::Some(targets.clone()) };
+                let mut touched = if all { Targets::All } else { Targets::Some(targets) };
                 for (_, targets) in &said {
                     touched.extend((*targets).clone());
                 }
