@@ -64,6 +64,12 @@ pub(crate) fn outbounds(
     let mut plans = BTreeMap::new();
     match &key.reach {
         Reach::Redirected { services, .. } => {
+            let listed = key.reach.named();
+            // Of a list, only what is in it has to be looked at.
+            let touched = match (touched, &listed) {
+                (Touched::All, Some(listed)) => Touched::Some(listed),
+                _ => touched,
+            };
             let (names, objects): (Vec<_>, Vec<_>) = match touched {
                 Touched::All => (from.services.names().collect(), from.objects.names().collect()),
                 Touched::Some(targets) => (
