@@ -197,7 +197,9 @@ pub(crate) fn proxy_of(id: &str, proxy_type: ProxyType) -> Result<ProxyKey, Clos
 fn not_registered(refusal: &Refusal) -> Closing {
     let reason = format!("{NOT_REGISTERED}: {refusal}");
     match refusal {
-        Refusal::Malformed(_) | Refusal::Invalid { .. } => closing(Closing::INVALID_ARGUMENT, reason),
+        Refusal::Malformed(_) | Refusal::Invalid { .. } | Refusal::Denied { .. } => {
+            closing(Closing::INVALID_ARGUMENT, reason)
+        }
         Refusal::NoMesh | Refusal::NotFound | Refusal::Conflict(_) | Refusal::Store(_) | Refusal::Make(_) => {
             closing(Closing::UNAVAILABLE, reason)
         }

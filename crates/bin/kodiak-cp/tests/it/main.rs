@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod access;
+mod ads;
 mod bounds;
 mod defaults;
 mod diagnostics;
@@ -12,6 +13,7 @@ mod insights;
 mod inspect;
 mod resources;
 mod restart;
+mod secrets;
 mod services;
 mod several;
 mod tokens;
