@@ -8,6 +8,7 @@ mod defaults;
 mod diagnostics;
 mod diff;
 mod harness;
+mod history;
 mod insights;
 mod inspect;
 mod resources;
