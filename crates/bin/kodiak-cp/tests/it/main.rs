@@ -10,6 +10,7 @@ mod diff;
 mod harness;
 mod insights;
 mod inspect;
+mod proxies;
 mod resources;
 mod restart;
 mod services;
