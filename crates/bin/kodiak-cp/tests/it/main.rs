@@ -11,6 +11,7 @@ mod harness;
 mod history;
 mod insights;
 mod inspect;
+mod proxies;
 mod resources;
 mod restart;
 mod services;
