@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use anyhow::{Context, Result};
+
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -17,17 +19,11 @@ pub(crate) struct Envoy {
 }
 
 impl Envoy {
-    /// `None`, and the reason is on the terminal, where it cannot be had: without a network there is still much to test.
-    pub(crate) fn find_or_install(workspace: &Workspace) -> Option<Self> {
+    pub(crate) fn find_or_install(workspace: &Workspace) -> Result<Self> {
         let mut command = process::cargo(workspace);
-        let installed = process::output(command.args(["run", "-q", "-p", "kodiak", "--", "dp", "install-envoy"]));
-        match installed {
-            Ok(path) => Some(Self { program: PathBuf::from(path.trim_end()) }),
-            Err(error) => {
-                println!("Envoy is not there: its tests are skipped: {error:#}");
-                None
-            }
-        }
+        let path = process::output(command.args(["run", "-q", "-p", "kodiak", "--", "dp", "install-envoy"]))
+            .context("Envoy cannot be installed, and tests need it")?;
+        Ok(Self { program: PathBuf::from(path.trim_end()) })
     }
 
     /// Lets the tests that `command` starts find it, and forbids them to do without.

@@ -15,6 +15,7 @@ mod fuzz;
 mod new;
 mod postgres;
 mod process;
+mod programs;
 mod test;
 mod tidy;
 mod workspace;

@@ -1,4 +1,4 @@
-//! Finding PostgreSQL for the tests that start one, and installing it where that is possible.
+//! Finding PostgreSQL for the tests that start one.
 
 use std::env;
 use std::ffi::OsString;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::process;
 
@@ -29,23 +29,9 @@ impl Postgres {
         on_path.or_else(|| newest_version(Path::new(DEBIAN))).map(|folder| Self { folder })
     }
 
-    /// Finds it, or installs it when we may.
-    pub(crate) fn find_or_install() -> Result<Self> {
-        if let Some(found) = Self::find() {
-            return Ok(found);
-        }
-        if process::folder_on_path("apt-get").is_none() {
-            bail!("PostgreSQL is not installed: put `initdb` and `postgres` on PATH (tests start their own server)");
-        }
-        if !is_root()? {
-            bail!("PostgreSQL is not installed: run `sudo apt-get install postgresql` (tests start their own server)");
-        }
-        println!("PostgreSQL is not installed; installing it.");
-        process::run(Command::new("apt-get").arg("update"))?;
-        process::run(
-            Command::new("apt-get").args(["install", "-y", "postgresql"]).env("DEBIAN_FRONTEND", "noninteractive"),
-        )?;
-        Self::find().context("PostgreSQL was installed, but `initdb` and `postgres` are still not found")
+    /// For CI, which has installed it.
+    pub(crate) fn installed() -> Result<Self> {
+        Self::find().context("PostgreSQL is not installed: put `initdb` and `postgres` on PATH")
     }
 
     /// Lets the tests that `command` starts find it, and forbids them to do without.
@@ -78,10 +64,6 @@ fn newest_version(root: &Path) -> Option<PathBuf> {
         Some((version, path.join("bin")))
     });
     versions.filter(|(_, folder)| has_programs(folder)).max_by_key(|(version, _)| *version).map(|(_, folder)| folder)
-}
-
-fn is_root() -> Result<bool> {
-    Ok(process::output(Command::new("id").arg("-u"))?.trim() == "0")
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! `cargo xtask test`: the tests of the workspace, with what they need prepared.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::envoy::Envoy;
 use crate::postgres::Postgres;
 use crate::process;
+use crate::programs;
 use crate::workspace::Workspace;
 
 /// Runs the tests of the whole workspace.
@@ -23,29 +26,31 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if postgres.is_none() {
         println!("PostgreSQL is not installed: its tests are skipped.");
     }
-    cargo_test(workspace, postgres.as_ref(), None, &args.args)
+    let mut command = cargo_test(workspace, &args.args);
+    if let Some(postgres) = postgres {
+        postgres.prepare(&mut command)?;
+    }
+    process::run(&mut command)
+}
+
+/// Runs all tests; none may be skipped.
+pub(crate) fn everything(workspace: &Workspace) -> Result<()> {
+    let mut command = cargo_test(workspace, &[]);
+    Postgres::installed()?.prepare(&mut command)?;
+    Envoy::find_or_install(workspace)?.prepare(&mut command);
+    programs::require(&mut command);
+    process::run(&mut command)
 }
 
 /// All tests when `args` names no crate.
-pub(crate) fn cargo_test(
-    workspace: &Workspace,
-    postgres: Option<&Postgres>,
-    envoy: Option<&Envoy>,
-    args: &[String],
-) -> Result<()> {
+fn cargo_test(workspace: &Workspace, args: &[String]) -> Command {
     let mut command = process::cargo(workspace);
     command.arg("test");
     if !names_a_crate(args) {
         command.arg("--workspace");
     }
     command.args(args);
-    if let Some(postgres) = postgres {
-        postgres.prepare(&mut command)?;
-    }
-    if let Some(envoy) = envoy {
-        envoy.prepare(&mut command);
-    }
-    process::run(&mut command)
+    command
 }
 
 /// `--workspace` would win over a crate that is named.

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::envoy::Envoy;
 use crate::postgres::Postgres;
 use crate::workspace::Workspace;
-use crate::{codegen, conformance, fuzz, new, process, test, tidy};
+use crate::{codegen, conformance, fuzz, new, process, programs, test, tidy};
 use summary::{Outcome, Row};
 
 /// Runs all checks and stops at the first that fails.
@@ -18,6 +18,9 @@ pub(crate) struct Args {
     /// Leave out what takes minutes: the skeleton of a policy, fuzzing and conformance.
     #[arg(long)]
     fast: bool,
+    /// Run this step alone: `--only setup` prepares a machine for tests.
+    #[arg(long, value_name = "STEP", value_parser = STEPS.iter().map(|step| step.name).collect::<Vec<_>>())]
+    only: Option<String>,
 }
 
 struct Step {
@@ -61,6 +64,8 @@ fn run_steps(workspace: &Workspace, steps: &[Step], args: &Args) -> Vec<Row> {
             Outcome::NotReached
         } else if args.fast && step.slow {
             Outcome::Skipped("--fast".to_owned())
+        } else if args.only.as_ref().is_some_and(|only| only != step.name) {
+            Outcome::Skipped("--only".to_owned())
         } else {
             println!("\n==> {}: {}", step.name, step.what);
             (step.run)(workspace).unwrap_or_else(|error| {
@@ -94,17 +99,13 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
 }
 
 fn setup(workspace: &Workspace) -> Result<Outcome> {
-    let postgres = Postgres::find_or_install()?.version()?;
-    let envoy = Envoy::find_or_install(workspace).map_or_else(
-        || "Envoy could not be installed: its tests are skipped".to_owned(),
-        |envoy| format!("Envoy at {}", envoy.program.display()),
-    );
-    Ok(Outcome::Passed(Some(format!("{postgres}; {envoy}"))))
+    programs::install_missing()?;
+    let (postgres, envoy) = (Postgres::installed()?.version()?, Envoy::find_or_install(workspace)?);
+    Ok(Outcome::Passed(Some(format!("{postgres}; Envoy at {}", envoy.program.display()))))
 }
 
 fn tests(workspace: &Workspace) -> Result<Outcome> {
-    let envoy = Envoy::find_or_install(workspace);
-    test::cargo_test(workspace, Some(&Postgres::find_or_install()?), envoy.as_ref(), &[])?;
+    test::everything(workspace)?;
     Ok(Outcome::Passed(None))
 }
 
@@ -142,7 +143,7 @@ mod tests {
             Step { name: "after", what: "", slow: false, run: |_| panic!("nothing runs after a failure") },
         ];
         let workspace = Workspace { root: "/nowhere".into() };
-        let rows = run_steps(&workspace, &steps, &Args { fast });
+        let rows = run_steps(&workspace, &steps, &Args { fast, only: None });
         rows.iter().map(|row| (row.step, row.outcome.to_string())).collect()
     }
 

@@ -17,6 +17,7 @@ const BANNED: &[Banned] = &[
     Banned { text: "println!(", is_in: as_text, applies_to: library, instead: LOG },
     Banned { text: "print!(", is_in: as_text, applies_to: library, instead: LOG },
     Banned { text: "#[ignore", is_in: as_text, applies_to: rust, instead: "mend the test, or delete it" },
+    Banned { text: "NOT TESTED", is_in: as_text, applies_to: outside_the_testkit, instead: SKIP },
     Banned { text: "todo!(", is_in: as_text, applies_to: rust, instead: "write it, or leave the function out" },
     Banned { text: "TODO", is_in: as_word, applies_to: everything, instead: DO },
     Banned { text: "FIXME", is_in: as_word, applies_to: everything, instead: DO },
@@ -27,6 +28,7 @@ const BANNED: &[Banned] = &[
 ];
 
 const LOG: &str = "log with `tracing`; only commands print";
+const SKIP: &str = "skip a test with `kodiak_testkit::skip`, which fails in CI";
 const DO: &str = "do it now, or file an issue";
 const SPEAK: &str = "the project speaks of itself alone; say what it does and why";
 
@@ -58,6 +60,10 @@ fn everything(_: &File<'_>) -> bool {
 
 fn rust(file: &File<'_>) -> bool {
     file.extension() == "rs"
+}
+
+fn outside_the_testkit(file: &File<'_>) -> bool {
+    rust(file) && file.path != "crates/dev/kodiak-testkit/src/skip.rs"
 }
 
 fn library(file: &File<'_>) -> bool {

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use kodiak_api::Metrics;
 use kodiak_ca::Authorities;
 use kodiak_engine::{Change, Engine, Issued, Outcome, Settings, Updated};
-use kodiak_model::{ProxyKey, kinds::dataplane_insight::MtlsInsight};
-use kodiak_proxies::{ProxyEvent, Registry};
+use kodiak_model::kinds::dataplane_insight::MtlsInsight;
+use kodiak_proxies::{ProxyEvent, Recheck, Registry};
 use kodiak_reconcilers::Services;
 use kodiak_store::{self as store, ChangeKind, Store, StoreError, Watch};
 use tokio::{
@@ -77,30 +77,27 @@ impl Writer {
                 _ = tick.tick() => batch.changes.push(Change::Tick),
             }
             self.gather(&mut watch, &mut batch).await?;
-            let Batch { changes, recheck, recheck_proxies } = batch;
+            let Batch { changes, recheck } = batch;
             if !changes.is_empty() {
                 let outcome = engine.apply(changes, &self.authorities, Timestamp::now());
                 self.publish(outcome);
             }
-            self.recheck(recheck, recheck_proxies);
+            self.recheck(recheck);
         }
     }
 
     /// Beside everything else: signatures take their time.
-    fn recheck(&self, meshes: BTreeSet<Arc<str>>, proxies: Vec<ProxyKey>) {
-        if meshes.is_empty() && proxies.is_empty() {
+    fn recheck(&self, recheck: BTreeSet<Recheck>) {
+        if recheck.is_empty() {
             return;
         }
         let registry = self.registry.clone();
         tokio::task::spawn_blocking(move || {
-            for mesh in &meshes {
-                registry.recheck(mesh);
-            }
-            for proxy in &proxies {
-                if !meshes.contains(&proxy.mesh) {
-                    registry.recheck_proxy(proxy);
+            registry.recheck(&recheck);
+            for each in &recheck {
+                if let Recheck::Proxy(proxy) = each {
+                    registry.refresh_checks(proxy);
                 }
-                registry.refresh_checks(proxy);
             }
         });
     }
@@ -167,10 +164,8 @@ impl Writer {
 #[derive(Default)]
 struct Batch {
     changes: Vec<Change>,
-    /// The meshes in which tokens may no longer be good.
-    recheck: BTreeSet<Arc<str>>,
-    /// The proxies whose Dataplane has changed: their token may no longer fit, and there may be other things to check.
-    recheck_proxies: Vec<ProxyKey>,
+    /// Streams whose token may no longer be good. Proxies whose Dataplane has changed may have other things to check, too.
+    recheck: BTreeSet<Recheck>,
 }
 
 impl Batch {
@@ -187,12 +182,7 @@ impl Batch {
             ChangeKind::Put(record) => Some(record),
             ChangeKind::Deleted => None,
         };
-        match &*key.kind {
-            "Mesh" => drop(self.recheck.insert(key.name.clone())),
-            "Secret" => drop(self.recheck.insert(key.mesh.clone())),
-            "Dataplane" => self.recheck_proxies.push(ProxyKey { mesh: key.mesh.clone(), name: key.name.clone() }),
-            _ => (),
-        }
+        self.recheck.extend(Recheck::after(&key));
         self.changes.extend(changes::of(&key, record).map(|change| located(change, addresses)));
     }
 }

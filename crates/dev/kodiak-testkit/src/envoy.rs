@@ -1,13 +1,13 @@
 //! A real Envoy for tests: the version that we pin, so that tests mean the same everywhere, found or installed once.
 
-use std::env;
 use std::ffi::OsStr;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result};
 use kodiak_dp::envoy::{Environment, PINNED, PYTHON, Version, cache_folder, find, install};
+
+use crate::skip::{Need, skip};
 
 /// The program for all tests of this process; `None`, and loudly so, where it cannot be had.
 pub fn envoy() -> Option<&'static Path> {
@@ -19,11 +19,7 @@ fn find_or_skip() -> Option<PathBuf> {
     match find_or_install(&Environment::of_this_process()) {
         Ok(program) => Some(program),
         Err(error) => {
-            let required = env::var("KODIAK_REQUIRE_ENVOY").is_ok_and(|value| value == "1");
-            assert!(!required, "KODIAK_REQUIRE_ENVOY=1, but there is no Envoy {PINNED}: {error:#}");
-            // Past the test harness, which hides what a test prints that passes.
-            let message = format!("SKIPPED, NOT TESTED: there is no Envoy {PINNED}: {error:#}");
-            writeln!(io::stderr(), "{message}").expect("standard error is open");
+            skip(Need::Envoy, &format!("there is no Envoy {PINNED}: {error:#}"));
             None
         }
     }

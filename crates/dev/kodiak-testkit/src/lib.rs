@@ -3,3 +3,4 @@
 pub mod envoy;
 pub mod postgres;
 pub mod simulate;
+pub mod skip;

@@ -38,6 +38,7 @@ mod settings;
 mod status;
 mod stream;
 
+pub use recheck::Recheck;
 pub use registry::{ProxyEvent, Registry};
 pub use settings::{Authn, CheckAuthority, Clock, Observer, Settings};
 pub use status::{ProxyStatus, TypeStatus};

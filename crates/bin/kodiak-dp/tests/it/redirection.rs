@@ -3,13 +3,14 @@
 //! The test starts itself once more in a new network namespace, which goes with that process.
 
 use std::env;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use kodiak_dp::transparent_proxy::{Backend, Settings, install, uninstall};
+use kodiak_testkit::skip::{Need, skip};
 
 const INSIDE: &str = "KODIAK_TEST_INSIDE_A_NETWORK";
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -31,10 +32,7 @@ fn in_a_network_of_its_own(test: &str, backend: Backend) {
         return redirects(backend);
     }
     if let Some(missing) = missing(backend) {
-        // Past the test harness, which hides what a test prints that passes.
-        let message = format!("SKIPPED, NOT TESTED: {test}: {missing}");
-        writeln!(io::stderr(), "{message}").expect("standard error is open");
-        return;
+        return skip(Need::Root, &format!("{test}: {missing}"));
     }
     let mut command = Command::new("unshare");
     command.arg("--net").arg(env::current_exe().unwrap()).args(["--exact", test, "--nocapture"]).env(INSIDE, "1");

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use kodiak_crypto::{ServerCertParams, self_signed_server, server_config};
+use kodiak_testkit::skip::{Need, skip};
 use serde_json::{Value, json};
 
 use super::Kodiak;
@@ -217,7 +218,7 @@ fn an_envoy_that_ends_ends_the_runner_with_its_code() {
 #[test]
 fn a_runner_that_is_killed_takes_envoy_with_it() {
     if Command::new("setpriv").args(["--pdeathsig", "KILL", "true"]).status().is_err() {
-        return skipped("setpriv is not there");
+        return skip(Need::Program, "setpriv is not there");
     }
     let kodiak = Kodiak::new();
     let control_plane = ControlPlane::with_bootstrap(&kodiak);
@@ -329,12 +330,6 @@ fn refused_without_the_right(arguments: &[&str]) {
             let may_not = text.starts_with("setpriv:");
             assert!(may_not || output.status.code() == Some(1) && text.contains("CAP_NET_ADMIN"), "{text}");
         }
-        Err(error) => skipped(&format!("setpriv: {error}")),
+        Err(error) => skip(Need::Program, &format!("setpriv: {error}")),
     }
-}
-
-/// Past the test harness, which hides what a test prints that passes.
-fn skipped(why: &str) {
-    let message = format!("SKIPPED, NOT TESTED: {why}");
-    writeln!(std::io::stderr(), "{message}").expect("standard error is open");
 }

@@ -10,4 +10,5 @@ mod health;
 mod insights;
 mod leaving;
 mod recheck;
+mod unauthenticated;
 mod upkeep;

@@ -12,7 +12,10 @@ use std::{
     process::{Command, Output},
 };
 
-use kodiak_testkit::envoy::envoy;
+use kodiak_testkit::{
+    envoy::envoy,
+    skip::{Need, skip},
+};
 
 use super::{Mesh, Process, User, eventually, expect};
 
@@ -33,8 +36,7 @@ pub(crate) async fn is_inside(test: &str) -> bool {
         return false;
     }
     if let Some(missing) = missing() {
-        // Past the test harness, which hides what a test prints that passes.
-        writeln!(io::stderr(), "SKIPPED, NOT TESTED: {test}: {missing}").expect("standard error is open");
+        skip(Need::Root, &format!("{test}: {missing}"));
         return false;
     }
     // What is mounted in there goes with the namespaces; before, the folder could not be removed.

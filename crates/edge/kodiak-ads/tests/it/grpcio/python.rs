@@ -2,9 +2,10 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use kodiak_testkit::skip::{Need, skip};
 
 const PYTHON: &str = "python3";
 const PACKAGE: &str = "grpcio==1.76.0";
@@ -12,9 +13,7 @@ const PACKAGE: &str = "grpcio==1.76.0";
 /// `None`, and loudly so, where there is no Python.
 pub(crate) fn python() -> Option<PathBuf> {
     if let Err(error) = Command::new(PYTHON).arg("--version").stdout(Stdio::null()).status() {
-        // Past the test harness, which hides what a test prints that passes.
-        let message = format!("SKIPPED, NOT TESTED: the xDS client of gRPC, because {PYTHON} does not run: {error}");
-        writeln!(io::stderr(), "{message}").expect("standard error is open");
+        skip(Need::Program, &format!("the xDS client of gRPC needs {PYTHON}, which does not run: {error}"));
         return None;
     }
     let folder = cache().join("kodiak").join(PACKAGE.replace("==", "-"));
