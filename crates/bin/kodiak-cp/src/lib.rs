@@ -8,6 +8,7 @@ mod admin;
 mod certificate;
 pub mod changes;
 pub mod config;
+mod data_sources;
 mod defaults;
 mod diagnostics;
 mod diff;

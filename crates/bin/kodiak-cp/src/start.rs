@@ -33,7 +33,7 @@ use crate::{
     addresses::Addresses,
     certificate,
     config::{self, Config, PostgresTlsMode, ResourceNames, StoreType},
-    defaults,
+    data_sources, defaults,
     diagnostics::{self, Diagnostics},
     identity,
     inspect::Inspector,
@@ -84,6 +84,8 @@ impl ControlPlane {
         let store = Store::open(store_config(&config, &work_dir, &instance_id, &metrics)?).await?;
         let place = Place::Zone { name: config.multizone.zone.name.clone() };
         let catalog = Catalog::new(store.clone(), Settings { place, unsafe_delete: config.store.unsafe_delete });
+        let files = data_sources::files(&config.general, &work_dir)?;
+        let catalog = catalog.with_files(files.clone());
         let info = Info {
             cluster_id: identity::cluster_id(&catalog).await?,
             hostname: hostname.clone(),
@@ -97,7 +99,7 @@ impl ControlPlane {
         let settings = proxies::settings(&config, &instance_id, &certificate, proxies.port(), &metrics);
         let (events, connections) = mpsc::unbounded_channel();
         let registry = Registry::new(catalog.clone(), settings, events);
-        let authorities = Authorities::new(store.clone());
+        let authorities = Authorities::new(store.clone()).with_files(files);
         let engine = kodiak_engine::Settings {
             zone: config.multizone.zone.name.as_str().into(),
             shadow: Shadow::Ignored,

@@ -21,6 +21,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use kodiak_catalog::FileSources;
 use kodiak_engine::{Identities, Leaf, LeafRequest};
 use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source};
 use kodiak_store::Store;
@@ -33,6 +34,7 @@ pub use kodiak_engine::ADMIN_CLIENT_NAME;
 #[derive(Clone)]
 pub struct Authorities {
     store: Store,
+    files: FileSources,
     made: Arc<Mutex<Made>>,
 }
 
@@ -46,7 +48,12 @@ struct Made {
 
 impl Authorities {
     pub fn new(store: Store) -> Self {
-        Self { store, made: Arc::default() }
+        Self { store, files: FileSources::default(), made: Arc::default() }
+    }
+
+    /// Lets backends of meshes name files.
+    pub fn with_files(self, files: FileSources) -> Self {
+        Self { files, ..self }
     }
 
     /// What the control plane shows when it asks a proxy for its admin interface, and whom it believes there.

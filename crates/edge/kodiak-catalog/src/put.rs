@@ -152,7 +152,7 @@ impl Catalog {
             }
         }
         // Before anything is read that a reference names: a refusal must not tell what is there.
-        references::check(snapshot, &checked, old, rights)?;
+        references::check(snapshot, &self.files, &checked, old, rights)?;
         let mut secrets = rules::before_put(self, snapshot, &mut checked, left_out, old)?;
         secrets.extend(inline_secret::move_to_secrets(self, snapshot, &mut checked, old)?);
         let warnings = std::mem::take(&mut checked.warnings);

@@ -33,6 +33,8 @@ pub struct General {
     /// The certificate of all its servers. Self-made in the working directory when empty.
     pub tls_cert_file: PathBuf,
     pub tls_key_file: PathBuf,
+    /// The folder of files that data sources of resources may name. None when empty.
+    pub data_source_folder: PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
