@@ -4,6 +4,7 @@
 
 mod access;
 mod bounds;
+mod connections;
 mod defaults;
 mod diagnostics;
 mod diff;
