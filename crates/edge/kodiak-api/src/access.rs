@@ -4,6 +4,11 @@ use kodiak_model::{Access, Kind};
 
 use crate::{ApiError, User, config::AccessConfig};
 
+/// The rights of a user that depend on what a document refers to.
+pub(crate) fn rights(access: &AccessConfig, user: &User) -> kodiak_catalog::Rights {
+    kodiak_catalog::Rights { secrets: access.admin_resources.allows(user) }
+}
+
 /// What one route is about. Every route has one; there is no default.
 #[derive(Debug, Clone, Copy)]
 pub enum Need {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod access;
+mod ads;
 mod bounds;
 mod connections;
 mod defaults;
@@ -15,6 +16,7 @@ mod inspect;
 mod proxies;
 mod resources;
 mod restart;
+mod secrets;
 mod services;
 mod several;
 mod tokens;
