@@ -4,6 +4,10 @@ use kodiak_model::{Access, Kind};
 
 use crate::{ApiError, User, config::AccessConfig};
 
+/// Said to those who write without a token.
+const ANONYMOUS_WRITE: &str = ": send a user token in `Authorization: Bearer TOKEN`, write from the machine of the \
+    control plane, or let everyone write with access.anonymousWrites=true";
+
 /// What one route is about. Every route has one; there is no default.
 #[derive(Debug, Clone, Copy)]
 pub enum Need {
@@ -41,7 +45,12 @@ impl Need {
             Self::Stats => (&access.view_stats, "stats".to_owned()),
             Self::Clusters => (&access.view_clusters, "clusters".to_owned()),
         };
-        if allowed.allows(user) { Ok(()) } else { Err(ApiError::denied(&user.to_string(), &action)) }
+        if allowed.allows(user) {
+            return Ok(());
+        }
+        let is_write = matches!(self, Self::Modify(kind) if kind.access != Access::Admin);
+        let advice = if is_write && user.is_anonymous() { ANONYMOUS_WRITE } else { "" };
+        Err(ApiError::denied(&user.to_string(), &format!("{action}{advice}")))
     }
 
     /// As the OpenAPI document says it.
