@@ -110,7 +110,9 @@ impl ControlPlane {
         let keeping = config::services(&config, &config.multizone.zone.name)?;
         let offline = Offline::new(store.clone(), engine.clone(), keeping.clone());
         let inspector = Inspector::new(&instance_id, store.clone(), registry.clone(), authorities.clone(), offline);
-        let api = Api::new(catalog.clone(), api_config(&config), info, metrics.clone(), Arc::new(inspector));
+        let api_config = api_config(&config);
+        log_write_access(&api_config);
+        let api = Api::new(catalog.clone(), api_config, info, metrics.clone(), Arc::new(inspector));
         let router = kodiak_api::router(&api);
 
         let drain = CancellationToken::new();
@@ -260,16 +262,36 @@ fn postgres_config(config: &config::Postgres, instance_id: &str) -> PostgresConf
     }
 }
 
+/// Operators read in the log whether strangers may change the mesh.
+fn log_write_access(config: &ApiConfig) {
+    let allowed = &config.access.modify_resources;
+    let (users, groups) = (allowed.users.join(","), allowed.groups.join(","));
+    if config.read_only {
+        tracing::info!("write access: none, the API is read-only");
+    } else if allowed.includes_anonymous() {
+        tracing::warn!(
+            groups,
+            "write access: everyone who reaches the API; set access.anonymousWrites=false to close it"
+        );
+    } else {
+        tracing::info!(users, groups, "write access: authenticated users and this machine");
+    }
+}
+
 fn api_config(config: &Config) -> ApiConfig {
     let allowed = |list: &config::Allowed| Allowed { users: list.users.clone(), groups: list.groups.clone() };
     let lists = &config.access.lists;
     let tokens = &config.api_server.authn.tokens;
+    let mut modify_resources = allowed(&lists.modify_resources);
+    if config.access.anonymous_writes {
+        modify_resources.add_anonymous();
+    }
     ApiConfig {
         read_only: config.api_server.read_only,
         authn: AuthnConfig { tokens: tokens.enabled, localhost_is_admin: config.api_server.authn.localhost_is_admin },
         access: AccessConfig {
             admin_resources: allowed(&lists.admin_resources),
-            modify_resources: allowed(&lists.modify_resources),
+            modify_resources,
             generate_dataplane_token: allowed(&lists.generate_dp_token),
             generate_user_token: allowed(&lists.generate_user_token),
             generate_zone_token: allowed(&lists.generate_zone_token),

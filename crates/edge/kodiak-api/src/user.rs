@@ -50,6 +50,10 @@ impl User {
         Self { name: "mesh-system:anonymous".to_owned(), groups: vec![UNAUTHENTICATED.to_owned()] }
     }
 
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.groups.iter().any(|group| group == UNAUTHENTICATED)
+    }
+
     pub fn admin() -> Self {
         Self { name: ADMIN_USER.to_owned(), groups: vec![ADMIN_GROUP.to_owned()] }
     }

@@ -359,6 +359,8 @@ pub struct BootstrapParams {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Access {
+    /// Lets everyone write what is no secret, as Kuma does. Whoever reaches the API then controls the mesh.
+    pub anonymous_writes: bool,
     #[serde(rename = "static")]
     pub lists: AccessLists,
 }
@@ -389,9 +391,11 @@ impl Default for AccessLists {
             users: Vec::new(),
             groups: vec!["mesh-system:unauthenticated".to_owned(), "mesh-system:authenticated".to_owned()],
         };
+        let mut authenticated = admins.clone();
+        authenticated.groups.push("mesh-system:authenticated".to_owned());
         Self {
             admin_resources: admins.clone(),
-            modify_resources: everyone.clone(),
+            modify_resources: authenticated,
             generate_dp_token: admins.clone(),
             generate_user_token: admins.clone(),
             generate_zone_token: admins.clone(),
