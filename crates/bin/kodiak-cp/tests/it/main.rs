@@ -10,6 +10,7 @@ mod diff;
 mod harness;
 mod insights;
 mod inspect;
+mod quarantine;
 mod resources;
 mod restart;
 mod services;
