@@ -1,7 +1,7 @@
 //! From a configuration to a running control plane.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
@@ -11,11 +11,12 @@ use anyhow::Context as _;
 use kodiak_api::{
     Api, ApiConfig, Info, Metrics,
     config::{AccessConfig, Allowed, AuthnConfig, IssueConfig},
-    server,
+    server::Routed,
 };
 use kodiak_ca::Authorities;
 use kodiak_catalog::{Catalog, Settings};
 use kodiak_kinds::kinds;
+use kodiak_listen::{ConnectionLimits, Listener};
 use kodiak_model::{Access, Place};
 use kodiak_proxies::Registry;
 use kodiak_reconcilers::{Services, quarantine::Quarantine, run_mtls, run_services, run_vips};
@@ -23,7 +24,6 @@ use kodiak_rules::Shadow;
 use kodiak_store::{Backend, PostgresConfig, Seal, Secret, Store, StoreConfig, Tls};
 use kodiak_xds::names::Naming;
 use tokio::{
-    net::TcpListener,
     signal::unix::{SignalKind, signal},
     sync::{mpsc, watch},
 };
@@ -38,20 +38,20 @@ use crate::{
     faults::Faults,
     identity,
     inspect::Inspector,
+    listeners::{GRACE, Ports, bind},
     offline::Offline,
     panics, proxies,
     tasks::Tasks,
     writer::{self, Writer},
 };
 
-/// How long open requests may take to end.
-const GRACE: Duration = Duration::from_secs(10);
-
 /// A control plane that runs. Dropping it ends its tasks.
 pub struct ControlPlane {
     pub http: Option<SocketAddr>,
     pub https: Option<SocketAddr>,
     pub diagnostics: SocketAddr,
+    /// Health alone.
+    pub health: SocketAddr,
     /// Where proxies connect.
     pub proxies: SocketAddr,
     pub catalog: Catalog,
@@ -108,7 +108,7 @@ impl ControlPlane {
             config: serde_json::to_value(&config)?,
         };
         let certificate = certificate::load(&config.general, &work_dir, &hostname)?;
-        let proxy_listener = bind("dpServer", config.dp_server.interface, config.dp_server.port).await?;
+        let proxy_listener = bind("dpServer.port", config.dp_server.interface, config.dp_server.port).await?;
         let proxies = proxy_listener.local_addr()?;
         let settings = proxies::settings(&config, &instance_id, &certificate, proxies.port(), &metrics);
         let (events, connections) = mpsc::unbounded_channel();
@@ -135,22 +135,23 @@ impl ControlPlane {
         let router = kodiak_api::router(&api);
 
         let drain = CancellationToken::new();
+        let ports = Ports::new(&config, &metrics, &drain);
         let mut tasks = Tasks::new(drain.clone(), faults.clone());
         tasks.spawn("store", watch_store(store.clone(), drain.clone()));
         let (mut http, mut https) = (None, None);
         let listeners = &config.api_server;
         if listeners.http.enabled {
-            let listener = bind("apiServer.http", listeners.http.interface, listeners.http.port).await?;
+            let listener = bind("apiServer.http.port", listeners.http.interface, listeners.http.port).await?;
             http = Some(listener.local_addr()?);
-            let served = server::serve(listener, None, router.clone(), drain.clone(), GRACE);
+            let served = ports.plain("api-http", listener, ports.http, router.clone());
             tasks.spawn("api over http", ending(served));
         }
         if listeners.https.enabled {
             let tls = certificate.config.clone();
-            let listener = bind("apiServer.https", listeners.https.interface, listeners.https.port).await?;
+            let listener = bind("apiServer.https.port", listeners.https.interface, listeners.https.port).await?;
             https = Some(listener.local_addr()?);
-            let served = server::serve(listener, Some(tls), router, drain.clone(), GRACE);
-            tasks.spawn("api over https", ending(served));
+            let server = ports.server("api-https", Listener::Tcp(listener), Some(tls), ports.https);
+            tasks.spawn("api over https", ending(server.serve(Routed(router))));
         }
         let (services, seen) = watch::channel(Services::new());
         let (addresses, look_ups, found) = Addresses::new();
@@ -170,13 +171,11 @@ impl ControlPlane {
         };
         tasks.spawn("writer", writer::run(writer));
         tasks.spawn("addresses of proxies", look_ups.run(drain.clone()));
+        let tls = Some(certificate.config);
         let port = kodiak_ads::serve(
-            proxy_listener,
-            certificate.config,
+            ports.server("proxies", Listener::Tcp(proxy_listener), tls, ports.proxies),
             Arc::new(registry.clone()),
             kodiak_ads::Limits::default(),
-            drain.clone(),
-            GRACE,
         );
         tasks.spawn("proxy port", ending(port));
         tasks.spawn("proxies", {
@@ -196,11 +195,17 @@ impl ControlPlane {
         });
 
         let started = Arc::new(AtomicBool::new(false));
-        let listener = bind("diagnostics", config.diagnostics.interface, config.diagnostics.server_port).await?;
+        let listener =
+            bind("diagnostics.serverPort", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
-        let router = diagnostics::router(Diagnostics { store, metrics, started: started.clone() });
-        let served = server::serve(listener, None, router, drain.clone(), GRACE);
-        tasks.spawn("diagnostics", ending(served));
+        let state = Diagnostics { store, metrics, started: started.clone() };
+        let router = diagnostics::router(state.clone());
+        tasks.spawn("diagnostics", ending(ports.plain("diagnostics", listener, ports.diagnostics, router)));
+        let listener =
+            bind("diagnostics.healthPort", config.diagnostics.interface, config.diagnostics.health_port).await?;
+        let health = listener.local_addr()?;
+        let router = diagnostics::health_router(state);
+        tasks.spawn("health", ending(ports.plain("health", listener, ConnectionLimits::health(), router)));
         let defaults = kodiak_catalog::Defaults {
             skip_mesh: config.defaults.skip_mesh_creation,
             skip_hostname_generators: config.defaults.skip_hostname_generators,
@@ -209,8 +214,8 @@ impl ControlPlane {
         tasks.spawn("defaults", defaults::run(catalog.clone(), defaults, started, drain.clone()));
         let shown =
             |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |address| address.to_string());
-        tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, "Listening.");
-        Ok(Self { http, https, diagnostics, proxies, catalog, registry, tasks })
+        tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, %health, "listening");
+        Ok(Self { http, https, diagnostics, health, proxies, catalog, registry, tasks })
     }
 
     /// Ends after a failure, in a bounded time: some tasks may wait for one that is gone. The lease goes first, so that
@@ -245,13 +250,6 @@ async fn watch_store(store: Store, drain: CancellationToken) -> anyhow::Result<(
 async fn ending(task: impl Future<Output = ()>) -> anyhow::Result<()> {
     task.await;
     Ok(())
-}
-
-async fn bind(what: &str, interface: IpAddr, port: u16) -> anyhow::Result<TcpListener> {
-    let address = SocketAddr::new(interface, port);
-    TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address} for {what}: is another control plane running? Choose another port with {what}.port")
-    })
 }
 
 fn work_dir(config: &Config) -> anyhow::Result<PathBuf> {

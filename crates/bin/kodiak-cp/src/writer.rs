@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use kodiak_api::Metrics;
 use kodiak_ca::Authorities;
 use kodiak_engine::{Change, Issued, Outcome, Settings, Updated};
-use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane_insight::MtlsInsight};
-use kodiak_proxies::{ProxyEvent, Registry};
+use kodiak_model::{ResourceKey, kinds::dataplane_insight::MtlsInsight};
+use kodiak_proxies::{ProxyEvent, Recheck, Registry};
 use kodiak_reconcilers::{
     Services,
     quarantine::{Panicked, Quarantine, caught},
@@ -88,7 +88,7 @@ impl Writer {
                 Some(rechecked) = rechecks.join_next() => rechecked.context("checking tokens again panicked")?,
             }
             self.gather(&mut watch, &mut batch).await?;
-            let Batch { inputs, others, faulty, recheck, recheck_proxies } = batch;
+            let Batch { inputs, others, faulty, recheck } = batch;
             for (key, revision, panicked) in faulty {
                 engine.quarantine(&key, revision, panicked);
             }
@@ -96,25 +96,22 @@ impl Writer {
                 let outcome = engine.apply(inputs, others, &self.authorities, Timestamp::now());
                 self.publish(outcome);
             }
-            self.recheck(&mut rechecks, recheck, recheck_proxies);
+            self.recheck(&mut rechecks, recheck);
         }
     }
 
     /// Beside everything else: signatures take their time.
-    fn recheck(&self, rechecks: &mut JoinSet<()>, meshes: BTreeSet<Arc<str>>, proxies: Vec<ProxyKey>) {
-        if meshes.is_empty() && proxies.is_empty() {
+    fn recheck(&self, rechecks: &mut JoinSet<()>, recheck: BTreeSet<Recheck>) {
+        if recheck.is_empty() {
             return;
         }
         let registry = self.registry.clone();
         rechecks.spawn_blocking(move || {
-            for mesh in &meshes {
-                registry.recheck(mesh);
-            }
-            for proxy in &proxies {
-                if !meshes.contains(&proxy.mesh) {
-                    registry.recheck_proxy(proxy);
+            registry.recheck(&recheck);
+            for each in &recheck {
+                if let Recheck::Proxy(proxy) = each {
+                    registry.refresh_checks(proxy);
                 }
-                registry.refresh_checks(proxy);
             }
         });
     }
@@ -186,10 +183,8 @@ struct Batch {
     others: Vec<Change>,
     /// Resources that cannot be decoded without a panic.
     faulty: Vec<(ResourceKey, u64, Panicked)>,
-    /// The meshes in which tokens may no longer be good.
-    recheck: BTreeSet<Arc<str>>,
-    /// The proxies whose Dataplane has changed: their token may no longer fit, and there may be other things to check.
-    recheck_proxies: Vec<ProxyKey>,
+    /// Streams whose token may no longer be good. Proxies whose Dataplane has changed may have other things to check, too.
+    recheck: BTreeSet<Recheck>,
 }
 
 impl Batch {
@@ -209,12 +204,7 @@ impl Batch {
             ChangeKind::Put(record) => Some(record),
             ChangeKind::Deleted => None,
         };
-        match &*key.kind {
-            "Mesh" => drop(self.recheck.insert(key.name.clone())),
-            "Secret" => drop(self.recheck.insert(key.mesh.clone())),
-            "Dataplane" => self.recheck_proxies.push(ProxyKey { mesh: key.mesh.clone(), name: key.name.clone() }),
-            _ => (),
-        }
+        self.recheck.extend(Recheck::after(&key));
         self.resource(key, revision, record, addresses);
     }
 

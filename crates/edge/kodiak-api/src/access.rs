@@ -20,6 +20,8 @@ pub enum Need {
     ConfigDump,
     Stats,
     Clusters,
+    /// Everything that is stored, secrets included.
+    Backup,
 }
 
 impl Need {
@@ -40,6 +42,7 @@ impl Need {
             Self::ConfigDump => (&access.view_config_dump, "config dump".to_owned()),
             Self::Stats => (&access.view_stats, "stats".to_owned()),
             Self::Clusters => (&access.view_clusters, "clusters".to_owned()),
+            Self::Backup => (&access.admin_resources, "a backup of the store".to_owned()),
         };
         if allowed.allows(user) { Ok(()) } else { Err(ApiError::denied(&user.to_string(), &action)) }
     }
@@ -58,6 +61,7 @@ impl Need {
             Self::ConfigDump => "viewConfigDump",
             Self::Stats => "viewStats",
             Self::Clusters => "viewClusters",
+            Self::Backup => "adminResources",
         }
     }
 }

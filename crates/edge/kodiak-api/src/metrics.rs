@@ -6,12 +6,15 @@ use std::{
 };
 
 use axum::http::{Method, StatusCode};
+use kodiak_listen::ConnectionObserver;
 use kodiak_store::{Observer, Snapshot};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
+
+use crate::listeners::Listeners;
 
 /// Made once and handed to whoever counts. Cheap to clone.
 #[derive(Clone)]
@@ -33,6 +36,7 @@ pub struct Metrics {
     refused: Counter,
     rejected: Counter,
     bytes: Counter,
+    listeners: Listeners,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -83,6 +87,7 @@ impl Metrics {
             refused: Counter::default(),
             rejected: Counter::default(),
             bytes: Counter::default(),
+            listeners: Listeners::default(),
         };
         let mut registry = Registry::with_prefix("kodiak");
         registry.register("api_requests", "Requests answered by the API", metrics.requests.clone());
@@ -109,6 +114,7 @@ impl Metrics {
         registry.register("xds_streams_refused", "Streams that were not let in", metrics.refused.clone());
         registry.register("xds_responses_rejected", "Responses that a proxy rejected", metrics.rejected.clone());
         registry.register("xds_sent_bytes", "Bytes put on the wire to proxies", metrics.bytes.clone());
+        metrics.listeners.register(&mut registry);
         *metrics.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
         metrics
     }
@@ -118,6 +124,11 @@ impl Metrics {
         let labels = RequestLabels { method: method.clone(), route: route.clone(), code: status.as_u16() };
         self.requests.get_or_create(&labels).inc();
         self.request_seconds.get_or_create(&RouteLabels { method, route }).observe(took.as_secs_f64());
+    }
+
+    /// Counts the connections of a port.
+    pub fn listener(&self, listener: &'static str) -> Arc<dyn ConnectionObserver> {
+        self.listeners.observer(listener)
     }
 
     /// A batch of changes was worked out for all proxies.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kodiak_ads::{Closing, Credential, Hello, Session};
 use kodiak_catalog::{Refusal, Target};
+use kodiak_envoy::{envoy::config::core::v3::Node, google::protobuf::value::Kind};
 use kodiak_model::{ProxyKey, labels, subscription::Subscription};
 use kodiak_xds::node::{NodeMetadata, ProxyType};
 use kodiak_xds_stream::TypeUrl;
@@ -23,6 +24,8 @@ use crate::{
 
 /// What is said of every fault in the Dataplane that a proxy brings.
 const NOT_REGISTERED: &str = "could not register proxy passed in kuma-dp run";
+
+const PROXY_TYPE: &str = "dataplane.proxyType";
 
 impl Registry {
     pub(crate) async fn admit(&self, hello: Hello) -> Result<Session, Closing> {
@@ -44,10 +47,11 @@ impl Registry {
         if self.is_stopping() {
             return Err(closing(Closing::UNAVAILABLE, "this control plane is stopping"));
         }
-        let metadata = hello.node.metadata.as_ref().map(NodeMetadata::read).unwrap_or_default();
-        let key = proxy_of(&hello.node.id, metadata.proxy_type)?;
+        let key = proxy_of(&hello.node)?;
+        let proof = self.identify(&key, &hello.credential)?;
+        let metadata = metadata_of(&hello.node)?;
         let _registering = self.0.registering.read().await;
-        let (proof, brought) = self.authenticate(&key, metadata.resource.as_deref(), &hello.credential)?;
+        let brought = self.check(&key, &proof, metadata.resource.as_deref())?;
         let from_metadata = brought.is_some();
         if let Some(brought) = brought {
             self.register(&key, brought).await.map_err(|refusal| not_registered(&refusal))?;
@@ -83,19 +87,25 @@ impl Registry {
         outcome
     }
 
+    /// Verifies the token for the name that the proxy gives, before anything else of what it sent is read.
+    pub(crate) fn identify(&self, key: &ProxyKey, credential: &Credential) -> Result<Proof, Closing> {
+        if dataplane::mesh(&self.0.catalog.store().snapshot(), &key.mesh).is_none() {
+            return Err(closing(Closing::UNAUTHENTICATED, format!("mesh: mesh {:?} does not exist", key.mesh)));
+        }
+        let proof = credential::verify(&self.0.catalog, &self.0.settings, key, credential);
+        proof.map_err(|reason| closing(Closing::UNAUTHENTICATED, reason))
+    }
+
     /// The token must be good for the Dataplane that will be in force.
-    pub(crate) fn authenticate(
+    pub(crate) fn check(
         &self,
         key: &ProxyKey,
+        proof: &Proof,
         resource: Option<&str>,
-        credential: &Credential,
-    ) -> Result<(Proof, Option<Brought>), Closing> {
+    ) -> Result<Option<Brought>, Closing> {
         let denied = |reason: String| closing(Closing::UNAUTHENTICATED, reason);
         let snapshot = self.0.catalog.store().snapshot();
-        let Some(mesh) = dataplane::mesh(&snapshot, &key.mesh) else {
-            return Err(denied(format!("mesh: mesh {:?} does not exist", key.mesh)));
-        };
-        let proof = credential::verify(&self.0.catalog, &self.0.settings, &key.mesh, credential).map_err(denied)?;
+        let mesh = dataplane::mesh(&snapshot, &key.mesh).unwrap_or_default();
         let stored = dataplane::stored(&snapshot, key);
         let Some(text) = resource else {
             let stored = stored.ok_or_else(|| {
@@ -105,7 +115,7 @@ impl Registry {
                 ))
             })?;
             proof.check(&snapshot, key, &stored).map_err(denied)?;
-            return Ok((proof, None));
+            return Ok(None);
         };
         let invalid = |reason: String| closing(Closing::INVALID_ARGUMENT, format!("{NOT_REGISTERED}: {reason}"));
         let brought = dataplane::brought(&self.0.catalog, &mesh, key, text).map_err(invalid)?;
@@ -121,7 +131,7 @@ impl Registry {
             let reason = format!("the identity of this proxy is made from its label {:?}; add it", labels::WORKLOAD);
             return Err(invalid(reason));
         }
-        Ok((proof, Some(brought)))
+        Ok(Some(brought))
     }
 
     /// A proxy that brought its Dataplane and left may come back as something else.
@@ -185,13 +195,30 @@ impl Registry {
     }
 }
 
-pub(crate) fn proxy_of(id: &str, proxy_type: ProxyType) -> Result<ProxyKey, Closing> {
-    let invalid = |reason: String| closing(Closing::INVALID_ARGUMENT, reason);
-    if proxy_type != ProxyType::Dataplane {
-        let proxy_type = proxy_type.as_str();
-        return Err(invalid(format!("a proxy of type {proxy_type:?} is not served here, only \"dataplane\" is")));
-    }
-    ProxyKey::from_node_id(id).ok_or_else(|| invalid(format!("node.id must be <mesh>.<name>, and is {id:?}")))
+pub(crate) fn proxy_of(node: &Node) -> Result<ProxyKey, Closing> {
+    let Node { id, metadata, .. } = node;
+    ProxyKey::from_node_id(id).ok_or_else(|| {
+        // Proxies of other types are not of a mesh. One field is looked at, nothing is copied.
+        let proxy_type = metadata.as_ref().and_then(|metadata| metadata.fields.get(PROXY_TYPE)?.kind.as_ref());
+        match proxy_type {
+            Some(Kind::StringValue(text)) if ProxyType::read(text) != ProxyType::Dataplane => {
+                not_served(ProxyType::read(text))
+            }
+            _ => closing(Closing::INVALID_ARGUMENT, format!("node.id must be <mesh>.<name>, and is {id:?}")),
+        }
+    })
+}
+
+/// To be called when the token is verified.
+pub(crate) fn metadata_of(node: &Node) -> Result<NodeMetadata, Closing> {
+    let metadata = node.metadata.as_ref().map(NodeMetadata::read).unwrap_or_default();
+    if metadata.proxy_type == ProxyType::Dataplane { Ok(metadata) } else { Err(not_served(metadata.proxy_type)) }
+}
+
+fn not_served(proxy_type: ProxyType) -> Closing {
+    let proxy_type = proxy_type.as_str();
+    let reason = format!("a proxy of type {proxy_type:?} is not served here, only \"dataplane\" is");
+    closing(Closing::INVALID_ARGUMENT, reason)
 }
 
 fn not_registered(refusal: &Refusal) -> Closing {

@@ -12,7 +12,9 @@ use kodiak_model::{
     labels,
 };
 use kodiak_store::Snapshot;
-use kodiak_tokens::{DataplaneClaims, ProxyFacts, Verified, check_dataplane, names::TokenKind, verify_dataplane};
+use kodiak_tokens::{
+    DataplaneClaims, ProxyFacts, Verified, check_dataplane, check_dataplane_name, names::TokenKind, verify_dataplane,
+};
 
 use crate::{
     dataplane::InForce,
@@ -22,21 +24,35 @@ use crate::{
 /// What a token says, once it is verified. Nothing when nobody asks for tokens.
 pub(crate) struct Proof(Option<Verified<DataplaneClaims>>);
 
-/// Verifies the token by itself: its signature, its times, and that it was not revoked.
+/// Verifies the token by itself: its signature, its times, that it was not revoked, and that it is for this name. To be
+/// called before anything else that the proxy sent is read: whoever has no token must not cause work.
 pub(crate) fn verify(
+    catalog: &Catalog,
+    settings: &Settings,
+    key: &ProxyKey,
+    credential: &Credential,
+) -> Result<Proof, String> {
+    let verified = verify_alone(catalog, settings, &key.mesh, credential)?;
+    if let Some(verified) = &verified {
+        check_dataplane_name(&verified.claims, &key.mesh, &key.name).map_err(failed)?;
+    }
+    Ok(Proof(verified))
+}
+
+/// The same without a name: nothing but the token and the mesh whose keys are to verify it.
+pub(crate) fn verify_alone(
     catalog: &Catalog,
     settings: &Settings,
     mesh: &str,
     credential: &Credential,
-) -> Result<Proof, String> {
+) -> Result<Option<Verified<DataplaneClaims>>, String> {
     match settings.authn {
-        Authn::None => Ok(Proof(None)),
+        Authn::None => Ok(None),
         Authn::DataplaneToken => {
             let missing = "authentication failed: there is no token; send one dataplane token in `authorization`";
             let token = credential.0.as_deref().filter(|token| !token.is_empty()).ok_or(missing)?;
             let keys = catalog.token_keys(TokenKind::Dataplane { mesh });
-            let verified = verify_dataplane(token, &keys, (settings.now)());
-            verified.map(|verified| Proof(Some(verified))).map_err(failed)
+            verify_dataplane(token, &keys, (settings.now)()).map(Some).map_err(failed)
         }
     }
 }

@@ -30,7 +30,7 @@ impl Registry {
         };
         let key = ProxyKey::new(&mesh, &name);
         let denied = |reason: String| text(StatusCode::UNAUTHORIZED, reason);
-        let proof = match credential::verify(&self.0.catalog, &self.0.settings, &mesh, &credential_of(headers)) {
+        let proof = match credential::verify(&self.0.catalog, &self.0.settings, &key, &credential_of(headers)) {
             Ok(proof) => proof,
             Err(reason) => return denied(reason),
         };

@@ -17,7 +17,7 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     Registry,
-    admission::{closing, proxy_of},
+    admission::{closing, metadata_of, proxy_of},
     credential::Proof,
     dataplane::{self, InForce},
     stream,
@@ -58,9 +58,10 @@ impl Registry {
         if self.is_stopping() {
             return Err(closing(Closing::UNAVAILABLE, "this control plane is stopping"));
         }
-        let metadata = hello.node.metadata.as_ref().map(NodeMetadata::read).unwrap_or_default();
-        let key = proxy_of(&hello.node.id, metadata.proxy_type)?;
-        let (proof, _) = self.authenticate(&key, metadata.resource.as_deref(), &hello.credential)?;
+        let key = proxy_of(&hello.node)?;
+        let proof = self.identify(&key, &hello.credential)?;
+        let metadata = metadata_of(&hello.node)?;
+        self.check(&key, &proof, metadata.resource.as_deref())?;
         let session = self.open_health(&key, hello, metadata, &proof);
         self.refresh_checks(&key);
         if self.0.catalog.store().get(&key.dataplane()).is_some() {

@@ -26,6 +26,7 @@ mod departure;
 mod drain;
 mod finalize;
 mod flush;
+mod headers;
 mod health;
 mod health_write;
 mod insight;
@@ -38,6 +39,7 @@ mod settings;
 mod status;
 mod stream;
 
+pub use recheck::Recheck;
 pub use registry::{ProxyEvent, Registry};
 pub use settings::{Authn, CheckAuthority, Clock, Observer, Settings};
 pub use status::{ProxyStatus, TypeStatus};

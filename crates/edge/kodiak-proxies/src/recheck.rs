@@ -1,8 +1,10 @@
 //! Closing streams that would not be let in any more.
 
+use std::{collections::BTreeSet, ops::Bound, sync::Arc};
+
 use jiff::Timestamp;
 use kodiak_ads::{Closing, Credential};
-use kodiak_model::ProxyKey;
+use kodiak_model::{ProxyKey, ResourceKey};
 use tokio::sync::watch;
 
 use crate::{
@@ -12,6 +14,33 @@ use crate::{
     stream::{self, Stream},
 };
 
+/// Every stream is checked once in so many calls of [`Registry::recheck_next`], which are a second apart.
+const ROUND: usize = 60;
+
+/// Streams whose token may not be good any more.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Recheck {
+    All,
+    Mesh(Arc<str>),
+    Proxy(ProxyKey),
+}
+
+impl Recheck {
+    /// The streams that depend on a resource, which was changed or deleted. All that admission reads must be here: see
+    /// [`crate::admission`] and `credential`.
+    pub fn after(key: &ResourceKey) -> Option<Self> {
+        match &*key.kind {
+            // Revocations, also of the tokens of one mesh. It is the name that tells whose, and names are many.
+            "GlobalSecret" => Some(Self::All),
+            "Mesh" => Some(Self::Mesh(key.name.clone())),
+            // Signing keys and revocations; and whether an identity is made from a label that tokens must bind.
+            "Secret" | "MeshIdentity" => Some(Self::Mesh(key.mesh.clone())),
+            "Dataplane" => Some(Self::Proxy(ProxyKey { mesh: key.mesh.clone(), name: key.name.clone() })),
+            _ => None,
+        }
+    }
+}
+
 /// What was shown on streams of a proxy.
 struct Shown {
     key: ProxyKey,
@@ -20,19 +49,42 @@ struct Shown {
 }
 
 impl Registry {
-    /// To be called when a Secret of the mesh, or the mesh, was changed or deleted. Verifies the token of every stream
-    /// of the mesh, so it takes its time.
-    pub fn recheck(&self, mesh: &str) {
-        self.recheck_where(|key| *key.mesh == *mesh);
+    /// To be called with what [`Recheck::after`] says of every change. Verifies the token of each of these streams, so it
+    /// takes its time.
+    pub fn recheck(&self, concerned: &BTreeSet<Recheck>) {
+        if concerned.contains(&Recheck::All) {
+            return self.recheck_where(|_| true);
+        }
+        for each in concerned {
+            match each {
+                Recheck::All => (),
+                Recheck::Mesh(mesh) => self.recheck_where(|key| key.mesh == *mesh),
+                Recheck::Proxy(key) if concerned.contains(&Recheck::Mesh(key.mesh.clone())) => (),
+                Recheck::Proxy(key) => self.recheck_proxy(key),
+            }
+        }
     }
 
-    /// To be called when a GlobalSecret was changed or deleted, and now and then.
-    pub fn recheck_all(&self) {
-        self.recheck_where(|_| true);
+    /// Checks the next few streams, so that each has its turn once in [`ROUND`] calls: whatever was missed, no stream
+    /// outlives its token by more than that.
+    pub(crate) fn recheck_next(&self) {
+        let keys: Vec<ProxyKey> = {
+            let mut state = self.state();
+            let count = state.streams.len().max(state.health.len()).div_ceil(ROUND);
+            let mut keys = state.keys_after(state.rechecked.as_ref(), count);
+            if keys.len() < count {
+                keys.extend(state.keys_after(None, count - keys.len()));
+            }
+            state.rechecked = keys.last().cloned();
+            keys
+        };
+        for key in &keys {
+            self.recheck_proxy(key);
+        }
     }
 
-    /// To be called when a Dataplane was changed or deleted. A proxy that brought it brings it again.
-    pub fn recheck_proxy(&self, key: &ProxyKey) {
+    /// A proxy that brought its Dataplane brings it again.
+    pub(crate) fn recheck_proxy(&self, key: &ProxyKey) {
         let shown = self.state().shown_by(key);
         for shown in &shown {
             self.recheck_streams(shown);
@@ -69,7 +121,7 @@ impl Registry {
         if dataplane::mesh(&snapshot, &key.mesh).is_none() {
             return Err(denied(format!("the mesh {:?} was deleted", key.mesh)));
         }
-        let proof = credential::verify(&self.0.catalog, &self.0.settings, &key.mesh, credential).map_err(denied)?;
+        let proof = credential::verify(&self.0.catalog, &self.0.settings, key, credential).map_err(denied)?;
         let Some(stored) = dataplane::stored(&snapshot, key) else {
             // Who makes it again, makes it anew.
             let mut state = self.state();
@@ -115,6 +167,15 @@ impl<'a> Open<'a> {
 }
 
 impl State {
+    /// The next proxies with streams, in the order of their names.
+    fn keys_after(&self, last: Option<&ProxyKey>, count: usize) -> Vec<ProxyKey> {
+        let from = (last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
+        let streams = self.streams.range::<ProxyKey, _>(from).map(|(key, _)| key).take(count);
+        let health = self.health.range::<ProxyKey, _>(from).map(|(key, _)| key).take(count);
+        let both: BTreeSet<&ProxyKey> = streams.chain(health).collect();
+        both.into_iter().take(count).cloned().collect()
+    }
+
     fn open_streams(&self) -> impl Iterator<Item = (&ProxyKey, Open<'_>)> {
         let streams = self.streams.iter().map(|(key, stream)| (key, Open::stream(stream)));
         streams.chain(self.health.iter().map(|(key, stream)| (key, Open::health(stream))))
@@ -134,5 +195,45 @@ impl State {
             }
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kodiak_tokens::{
+        KeyId,
+        names::{ADMIN_USER_TOKEN, SecretName, TokenKind, zone_signing_public_key},
+    };
+
+    use super::*;
+
+    fn after(name: &SecretName) -> Option<Recheck> {
+        Recheck::after(&match name {
+            SecretName::Mesh { mesh, name } => ResourceKey::in_mesh("Secret", mesh, name),
+            SecretName::Global { name } => ResourceKey::global("GlobalSecret", name),
+        })
+    }
+
+    #[test]
+    fn every_secret_that_a_token_depends_on_leads_to_its_streams() {
+        let mesh = Recheck::Mesh("demo".into());
+        for kind in TokenKind::all("demo") {
+            for kid in [KeyId::serial(0), KeyId::serial(7), KeyId::parse("from-configuration").unwrap()] {
+                for secret in kind.secrets(&kid) {
+                    let found = after(&secret);
+                    assert!(found == Some(Recheck::All) || found.as_ref() == Some(&mesh), "{secret}: {found:?}");
+                }
+            }
+        }
+        for global in [zone_signing_public_key(1), SecretName::Global { name: ADMIN_USER_TOKEN.to_owned() }] {
+            assert_eq!(after(&global), Some(Recheck::All), "{global}");
+        }
+    }
+
+    #[test]
+    fn what_no_token_depends_on_costs_nothing() {
+        for kind in ["MeshTimeout", "MeshService", "DataplaneInsight", "Config"] {
+            assert_eq!(Recheck::after(&ResourceKey::in_mesh(kind, "demo", "a")), None, "{kind}");
+        }
     }
 }

@@ -77,6 +77,8 @@ pub(crate) struct State {
     pub(crate) drained: BTreeMap<ProxyKey, Vec<Inbound>>,
     /// Those that have what they need to serve their inbounds.
     pub(crate) welcome: BTreeSet<ProxyKey>,
+    /// The last one whose token was verified again by the timer.
+    pub(crate) rechecked: Option<ProxyKey>,
     last_id: u64,
 }
 

@@ -14,7 +14,7 @@ const GATHER: Duration = Duration::from_millis(100);
 
 impl Registry {
     /// Writes insights, lets proxies that have arrived be called, and those whose workloads are well, deletes Dataplanes
-    /// that were left behind and closes streams whose tokens end, until the drain.
+    /// that were left behind and closes streams whose tokens end or are good no more, until the drain.
     pub async fn run(&self, drain: CancellationToken) {
         let drain = self.0.drain.get_or_init(|| drain);
         let mut tick = interval(TICK);
@@ -24,14 +24,18 @@ impl Registry {
         let mut beat = interval_at(Instant::now() + beat, beat);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let mut ticked = false;
             tokio::select! {
                 biased;
                 () = drain.cancelled() => break,
                 _ = beat.tick() => self.beat(),
                 () = self.0.nudge.notified() => sleep(GATHER).await,
-                _ = tick.tick() => (),
+                _ = tick.tick() => ticked = true,
             }
             self.close_expired();
+            if ticked {
+                self.recheck_next();
+            }
             self.flush().await;
             self.welcome().await;
             self.heal().await;

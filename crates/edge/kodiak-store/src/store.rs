@@ -11,9 +11,11 @@ use tokio_util::{
 };
 
 use crate::{
+    backup::Backup,
     config::{Backend, StoreConfig},
     engine::{self, Engine},
     error::StoreError,
+    event::Head,
     history::Published,
     names::Names,
     record::{Record, Transaction, Written},
@@ -33,6 +35,7 @@ struct Inner {
     wake: watch::Receiver<()>,
     queue: mpsc::Sender<Request>,
     leadership: watch::Receiver<bool>,
+    sealer: Arc<Sealer>,
     /// Kept so that those who wait for a change of leadership wait, where there is none.
     _always_leads: Option<watch::Sender<bool>>,
     closing: DropGuard,
@@ -44,17 +47,19 @@ impl Store {
     /// Opens the back end and reads all of it. Fails if that is not possible, and has then changed nothing.
     pub async fn open(config: StoreConfig) -> Result<Self, StoreError> {
         let StoreConfig { backend, seal, log_capacity, tombstone_capacity, observer } = config;
-        let sealer = Sealer::new(seal);
+        let sealer = Arc::new(Sealer::new(seal));
         let mut postgres = None;
         let mut engine: Box<dyn Engine> = match backend {
             Backend::Memory => Box::new(engine::Memory),
-            Backend::File { path } => Box::new(engine::File::new(path, sealer)),
-            Backend::Postgres(config) => Box::new(engine::Postgres::open(postgres.insert(config), sealer).await?),
+            Backend::File { path } => Box::new(engine::File::new(path, sealer.clone())),
+            Backend::Postgres(config) => {
+                Box::new(engine::Postgres::open(postgres.insert(config), sealer.clone()).await?)
+            }
         };
-        let mut published = Published::new(log_capacity);
-        if let Some(changes) = engine.changes(0).await? {
-            published = published.with_changes(changes);
-        }
+        let published = match engine.changes(Head::default()).await? {
+            Some(changes) => Published::open(log_capacity, &changes),
+            None => Published::new(log_capacity),
+        };
 
         let published = Arc::new(ArcSwap::from_pointee(published));
         let (wake, woken) = watch::channel(());
@@ -100,6 +105,7 @@ impl Store {
             wake: woken,
             queue: requests,
             leadership,
+            sealer,
             _always_leads: always_leads,
             closing: closing.drop_guard(),
             tasks,
@@ -122,6 +128,11 @@ impl Store {
 
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(self.0.published.load().state.clone())
+    }
+
+    /// Everything there is at one revision, to be written to a file. Taken without holding anybody up.
+    pub fn backup(&self) -> Backup {
+        Backup::of_state(&self.0.published.load().state, self.0.sealer.clone())
     }
 
     /// Every change with a revision above `after`, from `0` for all there is.

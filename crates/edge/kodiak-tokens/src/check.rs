@@ -21,11 +21,16 @@ pub struct ProxyFacts<'a> {
 /// Every claim is optional; what the token does not say is not checked.
 pub fn check_dataplane(claims: &DataplaneClaims, proxy: &ProxyFacts<'_>) -> Result<(), String> {
     // `kind` is not decided upon: Kuma never did, so tokens in use have anything there.
-    let DataplaneClaims { name, mesh, tags, kind: _, workload } = claims;
-    check_equal("proxy name", proxy.name, name)?;
-    check_equal("proxy mesh", proxy.mesh, mesh)?;
+    let DataplaneClaims { name: _, mesh: _, tags, kind: _, workload } = claims;
+    check_dataplane_name(claims, proxy.mesh, proxy.name)?;
     check_tags(tags, proxy.tags)?;
     check_workload(workload, proxy)
+}
+
+/// The part of [`check_dataplane`] that needs no Dataplane.
+pub fn check_dataplane_name(claims: &DataplaneClaims, mesh: &str, name: &str) -> Result<(), String> {
+    check_equal("proxy name", name, &claims.name)?;
+    check_equal("proxy mesh", mesh, &claims.mesh)
 }
 
 fn check_equal(what: &str, of_proxy: &str, of_token: &str) -> Result<(), String> {

@@ -19,7 +19,7 @@ mod testing;
 mod valid_for;
 mod verify;
 
-pub use check::{ProxyFacts, ZoneFacts, ZoneScope, check_dataplane, check_zone};
+pub use check::{ProxyFacts, ZoneFacts, ZoneScope, check_dataplane, check_dataplane_name, check_zone};
 pub use claims::{DataplaneClaims, UserClaims, ZoneClaims};
 pub use error::TokenError;
 pub use issue::{issue_dataplane, issue_user, issue_zone};

@@ -47,7 +47,22 @@ pub enum TokenKind<'a> {
     User,
 }
 
-impl TokenKind<'_> {
+impl<'a> TokenKind<'a> {
+    /// Every kind, with those of one mesh.
+    pub fn all(mesh: &'a str) -> [Self; 3] {
+        // A new kind belongs into the list, and does not compile before it is here.
+        match Self::User {
+            Self::Dataplane { .. } | Self::Zone | Self::User => [Self::Dataplane { mesh }, Self::Zone, Self::User],
+        }
+    }
+
+    /// Every secret that decides whether a token with this key id is good.
+    pub fn secrets(self, kid: &KeyId) -> Vec<SecretName> {
+        let mut secrets = self.revocations();
+        secrets.push(self.signing_key(kid));
+        secrets
+    }
+
     /// Where the key with this id is kept.
     pub fn signing_key(self, kid: &KeyId) -> SecretName {
         let prefix = self.key_prefix();

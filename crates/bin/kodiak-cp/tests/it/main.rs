@@ -4,12 +4,15 @@
 
 mod access;
 mod bounds;
+mod connections;
 mod defaults;
 mod diagnostics;
 mod diff;
 mod harness;
+mod history;
 mod insights;
 mod inspect;
+mod proxies;
 mod quarantine;
 mod resources;
 mod restart;

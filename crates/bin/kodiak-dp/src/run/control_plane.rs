@@ -76,6 +76,11 @@ impl ControlPlane {
                 Ok((StatusCode::NOT_FOUND, body)) if body.is_empty() => {
                     "the control plane does not have this Dataplane yet; create it, or pass --dataplane-file".to_owned()
                 }
+                // A token may be good later: when its time begins, or when the control plane has its key.
+                Ok((StatusCode::UNAUTHORIZED, body)) => {
+                    let body: String = String::from_utf8_lossy(&body).trim().chars().take(LONGEST_REFUSAL).collect();
+                    format!("the control plane refused the dataplane token: {body}")
+                }
                 Ok((status, body)) if status.is_client_error() => {
                     let body = String::from_utf8_lossy(&body).trim().chars().take(LONGEST_REFUSAL).collect();
                     return Err(RunError::Refused { status, body });

@@ -5,8 +5,18 @@ use std::collections::BTreeMap;
 use super::Mark;
 
 /// From path to place. Paths are taken as problems print them: `spec.to[0].tags["kuma.io/service"]`.
-#[derive(Debug, Clone, Default)]
-pub struct Places(BTreeMap<Vec<Step>, Mark>);
+///
+/// A tree in which every step is stored once: with whole paths as keys, one long field name would be copied for every
+/// value below it.
+#[derive(Debug, Clone)]
+pub struct Places {
+    children: BTreeMap<(usize, Step), usize>,
+    /// By node; the first is the document itself.
+    marks: Vec<Option<Mark>>,
+}
+
+/// The node of the document itself.
+pub(super) const ROOT: usize = 0;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
@@ -21,20 +31,47 @@ pub struct Found {
     pub exact: bool,
 }
 
+impl Default for Places {
+    fn default() -> Self {
+        Self { children: BTreeMap::new(), marks: vec![None] }
+    }
+}
+
 impl Places {
-    pub(super) fn insert(&mut self, path: Vec<Step>, mark: Mark) {
-        self.0.insert(path, mark);
+    /// The node one step below another; it is added if it does not exist.
+    pub(super) fn child(&mut self, parent: usize, step: Step) -> usize {
+        let Self { children, marks } = self;
+        *children.entry((parent, step)).or_insert_with(|| {
+            marks.push(None);
+            marks.len() - 1
+        })
+    }
+
+    pub(super) fn mark(&mut self, node: usize, mark: Mark) {
+        if let Some(known) = self.marks.get_mut(node) {
+            *known = Some(mark);
+        }
     }
 
     pub fn find(&self, path: &str) -> Option<Found> {
-        let mut steps = steps(path);
-        let whole = steps.len();
-        loop {
-            if let Some(mark) = self.0.get(&steps) {
-                return Some(Found { mark: *mark, exact: steps.len() == whole });
+        let of = |node: usize| self.marks.get(node).copied().flatten();
+        let mut node = Some(ROOT);
+        let mut found = of(ROOT).map(|mark| Found { mark, exact: true });
+        for step in steps(path) {
+            node = node.and_then(|node| self.children.get(&(node, step)).copied());
+            match node.and_then(of) {
+                Some(mark) => found = Some(Found { mark, exact: true }),
+                None => found = found.map(|found| Found { exact: false, ..found }),
             }
-            steps.pop()?;
         }
+        found
+    }
+
+    /// Bytes of text that are held.
+    #[cfg(test)]
+    pub(super) fn text_bytes(&self) -> usize {
+        let length = |step: &Step| if let Step::Key(key) = step { key.len() } else { 0 };
+        self.children.keys().map(|(_, step)| length(step)).sum()
     }
 }
 

@@ -5,26 +5,32 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 use serde_json::{Map, Value};
 
-use super::{Document, Mark, Places, YamlError, places::Step, scalar};
+use super::{
+    Document, Mark, Places, YamlError,
+    places::{ROOT, Step},
+    scalar,
+};
 
 const MAX_DEPTH: usize = 64;
-/// Text grows by what it holds, but aliases multiply: the values they stand for are counted.
-const MAX_ALIASED: usize = 100_000;
+/// Values take memory in proportion to the text, but aliases multiply it. Copies made for anchors and aliases may have
+/// this many bytes, or [`MAX_COPIED_PER_BYTE`] for each byte of a longer text.
+const MAX_COPIED: usize = 1024 * 1024;
+const MAX_COPIED_PER_BYTE: usize = 4;
 
 /// Reads all documents of a stream. Empty ones are left out.
 pub fn parse(text: &str) -> Result<Vec<Document>, YamlError> {
     let mut documents = Vec::new();
-    let mut reader = Reader::default();
+    let mut reader = Reader::new(text.len().saturating_mul(MAX_COPIED_PER_BYTE).max(MAX_COPIED));
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| YamlError {
             message: error.info().to_owned(),
             mark: Mark { line: error.marker().line(), column: error.marker().col() + 1, length: 1 },
         })?;
         match event {
-            Event::DocumentStart(_) => reader = Reader { aliased: reader.aliased, ..Reader::default() },
+            Event::DocumentStart(_) => reader = reader.budget.reader(),
             Event::DocumentEnd => {
-                let Reader { root, places, line, aliased, .. } = std::mem::take(&mut reader);
-                reader.aliased = aliased;
+                let next = reader.budget.reader();
+                let Reader { root, places, line, .. } = std::mem::replace(&mut reader, next);
                 if let Some(value) = root.filter(|value| !value.is_null()) {
                     documents.push(Document { value, places, line });
                 }
@@ -34,7 +40,7 @@ pub fn parse(text: &str) -> Result<Vec<Document>, YamlError> {
             }
             Event::SequenceStart(anchor, _) => reader.open(Open::List(Vec::new()), anchor, &span)?,
             Event::MappingStart(anchor, _) => reader.open(Open::Map(OpenMap::default()), anchor, &span)?,
-            Event::SequenceEnd | Event::MappingEnd => reader.close(&span),
+            Event::SequenceEnd | Event::MappingEnd => reader.close(&span)?,
             Event::Alias(anchor) => reader.alias(anchor, &span)?,
             Event::Nothing | Event::StreamStart | Event::StreamEnd => (),
         }
@@ -42,24 +48,65 @@ pub fn parse(text: &str) -> Result<Vec<Document>, YamlError> {
     Ok(documents)
 }
 
-#[derive(Default)]
+/// How much may still be copied. It holds for all documents of a text together.
+#[derive(Clone, Copy)]
+struct Budget {
+    limit: usize,
+    copied: usize,
+}
+
+impl Budget {
+    fn reader(self) -> Reader {
+        Reader {
+            stack: Vec::new(),
+            root: None,
+            anchors: HashMap::new(),
+            places: Places::default(),
+            path: Vec::new(),
+            line: 0,
+            bytes: 0,
+            budget: self,
+        }
+    }
+
+    /// To be called before the copy is made.
+    fn spend(&mut self, bytes: usize, span: &Span) -> Result<(), YamlError> {
+        self.copied = self.copied.saturating_add(bytes);
+        if self.copied > self.limit {
+            return Err(error(format!("YAML aliases expand to more than {} bytes", self.limit), span));
+        }
+        Ok(())
+    }
+}
+
 struct Reader {
     stack: Vec<Frame>,
     root: Option<Value>,
-    anchors: HashMap<usize, (Value, usize)>,
+    anchors: HashMap<usize, Anchored>,
     places: Places,
-    path: Vec<Step>,
+    /// The nodes of the open containers and of the value that is about to be put, without the document itself.
+    path: Vec<usize>,
     line: usize,
-    /// Values so far, to know how many an anchor stands for.
-    nodes: usize,
-    aliased: usize,
+    /// Size of all values so far, expanded.
+    bytes: usize,
+    budget: Budget,
+}
+
+/// A value that aliases stand for.
+struct Anchored {
+    value: Value,
+    bytes: usize,
+    /// Levels of containers in it.
+    height: usize,
 }
 
 struct Frame {
     open: Open,
     anchor: usize,
-    /// Nodes seen when it was opened; what it holds is counted from there.
-    nodes_before: usize,
+    /// Size of the values before it; its own size is counted from there.
+    bytes_before: usize,
+    /// Of the highest value in it.
+    height: usize,
 }
 
 enum Open {
@@ -87,6 +134,10 @@ impl OpenMap {
 }
 
 impl Reader {
+    fn new(limit: usize) -> Self {
+        Budget { limit, copied: 0 }.reader()
+    }
+
     fn scalar(
         &mut self,
         text: &str,
@@ -100,13 +151,15 @@ impl Reader {
         }
         let quoted = style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.suffix == "str");
         let value = if quoted { Value::String(text.to_owned()) } else { scalar::resolve(text) };
-        self.nodes += 1;
+        let bytes = size_of::<Value>() + text.len();
+        self.bytes += bytes;
         if anchor > 0 {
-            self.anchors.insert(anchor, (value.clone(), 1));
+            self.budget.spend(bytes, span)?;
+            self.anchors.insert(anchor, Anchored { value: value.clone(), bytes, height: 0 });
         }
         self.step_in();
-        self.places.insert(self.path.clone(), mark(span));
-        self.put(value, span);
+        self.mark_here(mark(span));
+        self.put(value, 0, span);
         Ok(())
     }
 
@@ -122,9 +175,9 @@ impl Reader {
             return Err(error(format!("{text:?} is written twice"), span));
         }
         *key = Some(text.to_owned());
-        let mut path = self.path.clone();
-        path.push(Step::Key(text.to_owned()));
-        self.places.insert(path, mark(span));
+        self.bytes += size_of::<String>() + text.len();
+        let node = self.places.child(self.here(), Step::Key(text.to_owned()));
+        self.places.mark(node, mark(span));
         Ok(())
     }
 
@@ -132,76 +185,97 @@ impl Reader {
         if self.expects_key() {
             return Err(error("a key must be plain text, not a list or a map".to_owned(), span));
         }
-        if self.stack.len() >= MAX_DEPTH {
-            return Err(error(format!("nested deeper than {MAX_DEPTH} levels"), span));
-        }
-        let nodes_before = self.nodes;
-        self.nodes += 1;
+        self.check_depth(1, span)?;
+        let bytes_before = self.bytes;
+        self.bytes += size_of::<Value>();
         if self.stack.is_empty() {
             self.line = span.start.line();
-            self.places.insert(Vec::new(), mark(&Span::empty(span.start)));
+            self.places.mark(ROOT, mark(&Span::empty(span.start)));
         } else {
             self.step_in();
             // A list's item has no key to point at.
-            if matches!(self.path.last(), Some(Step::Index(_))) {
-                self.places.insert(self.path.clone(), mark(span));
+            if matches!(self.stack.last(), Some(Frame { open: Open::List(_), .. })) {
+                self.mark_here(mark(span));
             }
         }
-        self.stack.push(Frame { open, anchor, nodes_before });
+        self.stack.push(Frame { open, anchor, bytes_before, height: 0 });
         Ok(())
     }
 
-    fn close(&mut self, span: &Span) {
-        let Some(Frame { open, anchor, nodes_before }) = self.stack.pop() else { return };
+    fn close(&mut self, span: &Span) -> Result<(), YamlError> {
+        let Some(Frame { open, anchor, bytes_before, height }) = self.stack.pop() else { return Ok(()) };
         let value = match open {
             Open::List(list) => Value::Array(list),
             Open::Map(map) => map.close(),
         };
+        let height = height + 1;
         if anchor > 0 {
-            self.anchors.insert(anchor, (value.clone(), self.nodes - nodes_before));
+            let bytes = self.bytes - bytes_before;
+            self.budget.spend(bytes, span)?;
+            self.anchors.insert(anchor, Anchored { value: value.clone(), bytes, height });
         }
-        self.put(value, span);
+        self.put(value, height, span);
+        Ok(())
     }
 
     fn alias(&mut self, anchor: usize, span: &Span) -> Result<(), YamlError> {
-        let Some((value, nodes)) = self.anchors.get(&anchor).cloned() else {
+        let Some(&Anchored { ref value, bytes, height }) = self.anchors.get(&anchor) else {
             return Err(error("an alias must come after what it stands for".to_owned(), span));
         };
-        self.nodes += nodes;
-        self.aliased += nodes;
-        if self.aliased > MAX_ALIASED {
-            return Err(error(format!("aliases stand for more than {MAX_ALIASED} values"), span));
-        }
         if self.expects_key() {
             return Err(error("an alias cannot be a key".to_owned(), span));
         }
-        if let Some(Frame { open: Open::Map(OpenMap { key, merged, .. }), .. }) = self.stack.last_mut()
+        self.budget.spend(bytes, span)?;
+        let value = value.clone();
+        // What is nested too deep would exhaust the stack of whoever walks through it.
+        self.check_depth(height, span)?;
+        self.bytes += bytes;
+        if let Some(Frame { open: Open::Map(OpenMap { key, merged, .. }), height: highest, .. }) = self.stack.last_mut()
             && key.as_deref() == Some("<<")
             && let Value::Object(map) = value
         {
             *key = None;
+            *highest = (*highest).max(height.saturating_sub(1));
             merged.extend(map);
             return Ok(());
         }
         self.step_in();
-        self.places.insert(self.path.clone(), mark(span));
-        self.put(value, span);
+        self.mark_here(mark(span));
+        self.put(value, height, span);
         Ok(())
+    }
+
+    fn check_depth(&self, height: usize, span: &Span) -> Result<(), YamlError> {
+        if self.stack.len() + height > MAX_DEPTH {
+            return Err(error(format!("nested deeper than {MAX_DEPTH} levels"), span));
+        }
+        Ok(())
+    }
+
+    fn here(&self) -> usize {
+        self.path.last().copied().unwrap_or(ROOT)
+    }
+
+    fn mark_here(&mut self, mark: Mark) {
+        self.places.mark(self.here(), mark);
     }
 
     /// Appends the step from the innermost open container to the value that is about to be put.
     fn step_in(&mut self) {
-        match self.stack.last() {
-            Some(Frame { open: Open::List(list), .. }) => self.path.push(Step::Index(list.len())),
-            Some(Frame { open: Open::Map(OpenMap { key: Some(key), .. }), .. }) => {
-                self.path.push(Step::Key(key.clone()));
-            }
-            Some(Frame { open: Open::Map(OpenMap { key: None, .. }), .. }) | None => (),
-        }
+        let step = match self.stack.last() {
+            Some(Frame { open: Open::List(list), .. }) => Step::Index(list.len()),
+            Some(Frame { open: Open::Map(OpenMap { key: Some(key), .. }), .. }) => Step::Key(key.clone()),
+            Some(Frame { open: Open::Map(OpenMap { key: None, .. }), .. }) | None => return,
+        };
+        let node = self.places.child(self.here(), step);
+        self.path.push(node);
     }
 
-    fn put(&mut self, value: Value, span: &Span) {
+    fn put(&mut self, value: Value, height: usize, span: &Span) {
         self.path.pop();
+        if let Some(frame) = self.stack.last_mut() {
+            frame.height = frame.height.max(height);
+        }
         match self.stack.last_mut() {
             None => {
                 if self.line == 0 {

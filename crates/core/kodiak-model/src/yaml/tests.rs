@@ -56,7 +56,58 @@ fn aliases_do_not_explode() {
     for n in 1..9 {
         let _ = writeln!(text, "a{n}: &a{n} [{}]", vec![format!("*a{}", n - 1); 10].join(","));
     }
-    refuses(&text, "aliases stand for more than");
+    refuses(&text, "YAML aliases expand to more than 1048576 bytes at line");
+}
+
+/// 131 KB of it became 2.85 GB.
+#[test]
+fn long_text_behind_aliases_is_counted_by_its_bytes() {
+    let aliases = vec!["*a"; 30_000].join(",");
+    refuses(
+        &format!("a: &a {}\nb: [{aliases}]\n", "x".repeat(40_000)),
+        "YAML aliases expand to more than 1048576 bytes at line 2",
+    );
+    refuses(
+        &format!("a: &a {{{}: 1}}\nb: [{aliases}]\n", "k".repeat(40_000)),
+        "YAML aliases expand to more than 1048576 bytes at line 2",
+    );
+}
+
+#[test]
+fn copies_for_nested_anchors_are_counted() {
+    let opened: String = (0..60).map(|n| format!("&a{n} [")).collect();
+    let text = format!("{opened}{}{}", "x".repeat(60_000), "]".repeat(60));
+    refuses(&text, "YAML aliases expand to more than");
+}
+
+#[test]
+fn the_documents_of_a_text_share_what_aliases_may_expand_to() {
+    let document = format!("a: &a {}\nb: [*a, *a]\n---\n", "x".repeat(30_000));
+    assert_eq!(parse(&document.repeat(10)).unwrap().len(), 10, "four copies for each byte of a long text");
+    let document = format!("a: &a {}\nb: [{}]\n---\n", "x".repeat(30_000), vec!["*a"; 6].join(","));
+    refuses(&document.repeat(10), "YAML aliases expand to more than");
+}
+
+#[test]
+fn nesting_through_aliases_counts_as_depth() {
+    let (open, close) = ("[".repeat(20), "]".repeat(20));
+    let mut text = format!("a0: &a0 {open}x{close}\n");
+    for n in 1..3 {
+        let _ = writeln!(text, "a{n}: &a{n} {open}*a{}{close}", n - 1);
+    }
+    assert!(parse(&text).is_ok(), "61 levels");
+    refuses(&format!("{text}a3: {open}*a2{close}\n"), "nested deeper than 64 levels");
+    let (open, close) = ("{x: ".repeat(40), "}".repeat(40));
+    refuses(&format!("a: &a {open}1{close}\nb: {open}{{<<: *a}}{close}"), "nested deeper than 64 levels");
+}
+
+#[test]
+fn a_long_key_is_not_copied_for_every_value_below_it() {
+    let key = "k".repeat(1000);
+    let text = format!("? {key}\n: [{}]\n", vec!["x"; 1000].join(","));
+    let document = parse(&text).unwrap().remove(0);
+    assert_eq!(document.places.find(&format!("{key}[999]")).map(|found| found.exact), Some(true));
+    assert_eq!(document.places.text_bytes(), 1000);
 }
 
 #[test]

@@ -184,7 +184,7 @@ impl NodeMetadata {
 }
 
 impl ProxyType {
-    fn read(text: &str) -> Self {
+    pub fn read(text: &str) -> Self {
         match text {
             "ingress" => Self::Ingress,
             "egress" => Self::Egress,

@@ -1,6 +1,7 @@
 //! `POST /bootstrap`: what an Envoy needs to start.
 //!
-//! The token is only asked for here. It is verified on every stream, where it counts.
+//! The token is verified before anything but the name of the proxy is read. Whether it fits the Dataplane is checked on
+//! every stream, where it counts.
 
 mod host;
 mod metadata;
@@ -9,8 +10,12 @@ mod request;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
-use kodiak_ads::Reply;
-use kodiak_model::{ProxyKey, kinds::dataplane::Dataplane, labels, tags};
+use kodiak_ads::{Closing, Reply};
+use kodiak_model::{
+    ProxyKey,
+    kinds::{dataplane::Dataplane, mesh::Mesh},
+    labels, tags,
+};
 use kodiak_xds::{
     bootstrap::{Bootstrap, ControlPlane, XdsProtocol, to_yaml},
     names,
@@ -20,11 +25,13 @@ use serde_json::json;
 
 use crate::{
     Registry,
+    admission::closing,
     answer::{empty, json_reply, reply, text},
+    credential,
     dataplane::{self, InForce},
     settings::Authn,
 };
-use request::BootstrapRequest;
+use request::{BootstrapRequest, Introduction};
 
 const TOKEN_REQUIRED: &str = "Dataplane Token is required. Generate token using 'kumactl generate dataplane-token > /path/file' \
      and provide it via --dataplane-token-file=/path/file argument to Kuma DP";
@@ -38,21 +45,44 @@ enum Fault {
     Invalid(String),
     /// It does not fit how the control plane is set up.
     Setup(String),
+    /// The token is not good for this proxy.
+    Denied(String),
     /// There is no Dataplane yet. The runner asks again.
     NotFound,
 }
 
+impl Fault {
+    fn reply(self) -> Reply {
+        match self {
+            Self::Invalid(reason) => text(StatusCode::UNPROCESSABLE_ENTITY, reason),
+            Self::Setup(reason) => text(StatusCode::BAD_REQUEST, reason),
+            Self::Denied(reason) => text(StatusCode::UNAUTHORIZED, reason),
+            Self::NotFound => empty(StatusCode::NOT_FOUND),
+        }
+    }
+}
+
 impl Registry {
     pub(crate) fn bootstrap(&self, request: &Request<Bytes>) -> Reply {
+        let unreadable =
+            |error: &serde_json::Error| text(StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}"));
+        let introduction: Introduction = match serde_json::from_slice(request.body()) {
+            Ok(introduction) => introduction,
+            Err(error) => return unreadable(&error),
+        };
+        if let Err(fault) = self.verify(&introduction) {
+            if let Fault::Denied(reason) = &fault {
+                self.refused(&closing(Closing::UNAUTHENTICATED, reason.as_str()));
+            }
+            return fault.reply();
+        }
         let parsed: BootstrapRequest = match serde_json::from_slice(request.body()) {
             Ok(parsed) => parsed,
-            Err(error) => return text(StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}")),
+            Err(error) => return unreadable(&error),
         };
         let (bootstrap, address) = match self.make_bootstrap(request, &parsed) {
             Ok(found) => found,
-            Err(Fault::Invalid(reason)) => return text(StatusCode::UNPROCESSABLE_ENTITY, reason),
-            Err(Fault::Setup(reason)) => return text(StatusCode::BAD_REQUEST, reason),
-            Err(Fault::NotFound) => return empty(StatusCode::NOT_FOUND),
+            Err(fault) => return fault.reply(),
         };
         let yaml = to_yaml(&bootstrap.message());
         let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
@@ -68,6 +98,21 @@ impl Registry {
         }))
     }
 
+    fn verify(&self, introduction: &Introduction) -> Result<(), Fault> {
+        let Introduction { mesh, name, dataplane_token } = introduction;
+        if self.0.settings.authn != Authn::None && dataplane_token.0.is_none() {
+            return Err(Fault::Invalid(TOKEN_REQUIRED.to_owned()));
+        }
+        let key = ProxyKey::new(mesh, name);
+        self.mesh(&key)?;
+        credential::verify(&self.0.catalog, &self.0.settings, &key, dataplane_token).map(drop).map_err(Fault::Denied)
+    }
+
+    fn mesh(&self, key: &ProxyKey) -> Result<Mesh, Fault> {
+        let missing = || Fault::Invalid(format!("mesh: mesh {:?} does not exist", key.mesh));
+        dataplane::mesh(&self.0.catalog.store().snapshot(), &key.mesh).ok_or_else(missing)
+    }
+
     /// The configuration, and the address of the proxy.
     fn make_bootstrap(
         &self,
@@ -75,10 +120,6 @@ impl Registry {
         parsed: &BootstrapRequest,
     ) -> Result<(Bootstrap, String), Fault> {
         let settings = &self.0.settings;
-        let has_token = parsed.dataplane_token.0.is_some() || !parsed.dataplane_token_path.is_empty();
-        if settings.authn != Authn::None && !has_token {
-            return Err(Fault::Invalid(TOKEN_REQUIRED.to_owned()));
-        }
         if !matches!(parsed.proxy_type.as_str(), "" | "dataplane") {
             let reason = format!("proxyType: {:?} is not served here, only \"dataplane\" is", parsed.proxy_type);
             return Err(Fault::Invalid(reason));
@@ -123,8 +164,7 @@ impl Registry {
 
     fn dataplane(&self, key: &ProxyKey, parsed: &BootstrapRequest) -> Result<InForce, Fault> {
         let snapshot = self.0.catalog.store().snapshot();
-        let missing = || Fault::Invalid(format!("mesh: mesh {:?} does not exist", key.mesh));
-        let mesh = dataplane::mesh(&snapshot, &key.mesh).ok_or_else(missing)?;
+        let mesh = self.mesh(key)?;
         let dataplane = if parsed.dataplane_resource.is_empty() {
             dataplane::stored(&snapshot, key).ok_or(Fault::NotFound)?
         } else {

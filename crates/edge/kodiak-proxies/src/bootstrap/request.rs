@@ -7,6 +7,18 @@ use kodiak_model::subscription::Version;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+/// Who asks. All that is read of a request before its token is verified; the rest is skipped without being stored.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Introduction {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) mesh: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) name: String,
+    #[serde(deserialize_with = "credential")]
+    pub(super) dataplane_token: Credential,
+}
+
 /// Unknown keys are left alone: newer runners say more.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -19,8 +31,6 @@ pub(super) struct BootstrapRequest {
     pub(super) proxy_type: String,
     #[serde(deserialize_with = "credential")]
     pub(super) dataplane_token: Credential,
-    #[serde(deserialize_with = "or_default")]
-    pub(super) dataplane_token_path: String,
     #[serde(deserialize_with = "or_default")]
     pub(super) dataplane_resource: String,
     pub(super) version: Option<Version>,

@@ -16,7 +16,7 @@ use kodiak_model::{
     Place, ProxyKey, ResourceKey,
     kinds::{dataplane::Dataplane, dataplane_insight::DataplaneInsight},
 };
-use kodiak_proxies::{ProxyEvent, Registry, Settings};
+use kodiak_proxies::{ProxyEvent, Recheck, Registry, Settings};
 use kodiak_store::{Backend, Record, Store, StoreConfig};
 use kodiak_tokens::{DataplaneClaims, issue_dataplane, names::TokenKind};
 use kodiak_xds_stream::{Counters, Snapshot, TypeUrl};
@@ -130,6 +130,10 @@ impl Bed {
 
     pub(crate) async fn refused(&self, hello: Hello) -> Closing {
         self.registry.connect(hello).await.err().expect("the proxy is refused")
+    }
+
+    pub(crate) fn recheck(&self, concerned: Recheck) {
+        self.registry.recheck(&[concerned].into());
     }
 
     pub(crate) fn event(&self) -> Option<ProxyEvent> {

@@ -13,6 +13,7 @@ use kodiak_envoy::{
 };
 use kodiak_model::yaml;
 use kodiak_proxies::{Authn, Settings};
+use kodiak_tokens::DataplaneClaims;
 use serde_json::{Value, json};
 
 use crate::bed::{Bed, dataplane};
@@ -28,9 +29,10 @@ const CA: &str = "/staticResources/secrets/0/validationContext/trustedCa/inlineB
 const CONTROL_PLANE: &str =
     "/staticResources/clusters/0/loadAssignment/endpoints/0/lbEndpoints/0/endpoint/address/socketAddress";
 
-fn request(change: &Value) -> String {
+fn request(bed: &Bed, change: &Value) -> String {
     let mut request = json!({
-        "mesh": "default", "name": "web-1", "dataplaneToken": "secret-token", "dataplaneResource": dataplane("web-1").to_string(),
+        "mesh": "default", "name": "web-1", "dataplaneToken": bed.token(&DataplaneClaims::default()),
+        "dataplaneResource": dataplane("web-1").to_string(),
     });
     for (field, value) in change.as_object().unwrap() {
         request[field] = value.clone();
@@ -40,7 +42,7 @@ fn request(change: &Value) -> String {
 
 async fn bootstrap_of(change: &Value, settings: impl FnOnce(&mut Settings)) -> Value {
     let bed = Bed::start_with(settings).await;
-    let (status, text) = bed.post("/bootstrap", &[], &request(change)).await;
+    let (status, text) = bed.post("/bootstrap", &[], &request(&bed, change)).await;
     assert_eq!(status, StatusCode::OK, "{text}");
     read(&text)
 }
@@ -102,10 +104,13 @@ async fn what_is_wrong_is_said() {
         (json!({ "dataplaneResource": null }), StatusCode::NOT_FOUND, ""),
     ];
     for (change, status, text) in cases {
-        assert_eq!(bed.post("/bootstrap", &[], &request(&change)).await, (status, text.to_owned()), "{change}");
+        assert_eq!(bed.post("/bootstrap", &[], &request(&bed, &change)).await, (status, text.to_owned()), "{change}");
     }
-    for body in ["", "{", "null", "7", r#"{"mesh":1}"#, r#"{"dnsPort":99999}"#, r#"{"features":"all"}"#] {
-        let (status, text) = bed.post("/bootstrap", &[], body).await;
+    let authenticated =
+        [json!({ "dnsPort": 99999 }), json!({ "features": "all" })].map(|change| request(&bed, &change));
+    let bodies = ["", "{", "null", "7", r#"{"mesh":1}"#].map(str::to_owned);
+    for body in bodies.into_iter().chain(authenticated) {
+        let (status, text) = bed.post("/bootstrap", &[], &body).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body}");
         assert!(text.starts_with("the request cannot be read: "), "{text}");
     }
@@ -125,7 +130,7 @@ async fn other_methods_are_refused() {
 async fn the_control_plane_must_be_reached_by_its_name() {
     let foreign = |settings: &mut Settings| settings.server_names = vec!["cp.example".to_owned()];
     let bed = Bed::start_with(foreign).await;
-    let (status, text) = bed.post("/bootstrap", &[], &request(&json!({}))).await;
+    let (status, text) = bed.post("/bootstrap", &[], &request(&bed, &json!({}))).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert!(
         text.starts_with(r#"the certificate of the control plane is not for "localhost", only for ["cp.example"];"#),
@@ -146,7 +151,7 @@ async fn only_an_authority_can_be_believed() {
         settings.check_authority = Arc::new(|pem| if pem == "CA" { Ok(()) } else { Err("CA is false".to_owned()) });
     };
     let bed = Bed::start_with(no_authority).await;
-    let (status, text) = bed.post("/bootstrap", &[], &request(&json!({ "caCert": "LEAF" }))).await;
+    let (status, text) = bed.post("/bootstrap", &[], &request(&bed, &json!({ "caCert": "LEAF" }))).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     let expected = "the certificate that the proxy gives to verify the control plane is not one of an authority: CA is false; give the authority's with --ca-cert-file";
     assert_eq!(text, expected);
@@ -160,7 +165,7 @@ async fn only_an_authority_can_be_believed() {
     let bed = Bed::start_with(|settings| settings.ca = None).await;
     let expected = "neither the proxy nor the control plane gives a certificate to verify the control plane; give the authority's with --ca-cert-file";
     for nothing in [json!({}), json!({ "caCert": "" }), json!({ "caCert": null })] {
-        let (status, text) = bed.post("/bootstrap", &[], &request(&nothing)).await;
+        let (status, text) = bed.post("/bootstrap", &[], &request(&bed, &nothing)).await;
         assert_eq!((status, text.as_str()), (StatusCode::BAD_REQUEST, expected), "{nothing}");
     }
 }
@@ -277,7 +282,7 @@ async fn what_is_too_deep_is_refused() {
         let mut answers = Vec::new();
         for _ in 0..110 {
             inner = wrap(inner);
-            let otel_env = request(&json!({ "otelEnv": { "a": inner } }));
+            let otel_env = request(&bed, &json!({ "otelEnv": { "a": inner } }));
             let (status, text) = bed.post("/bootstrap", &[], &otel_env).await;
             if status == StatusCode::OK {
                 check(&read(&text), &[("/node/metadata/otelEnvInventory/a", inner.clone())]);
@@ -299,14 +304,15 @@ async fn a_stored_dataplane_is_enough_and_tokens_may_be_off() {
     let bed = Bed::start_with(|settings| settings.authn = Authn::None).await;
     bed.put(dataplane("web-1")).await;
     let stored = json!({ "dataplaneToken": "", "dataplaneResource": "" });
-    assert_eq!(bed.post("/bootstrap", &[], &request(&stored)).await.0, StatusCode::OK);
+    assert_eq!(bed.post("/bootstrap", &[], &request(&bed, &stored)).await.0, StatusCode::OK);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_answer_is_json_for_those_who_ask_for_it() {
     let bed = Bed::start().await;
-    let (_, yaml) = bed.post("/bootstrap", &[], &request(&json!({}))).await;
-    let (status, text) = bed.post("/bootstrap", &[("accept", "application/json")], &request(&json!({}))).await;
+    let request = request(&bed, &json!({}));
+    let (_, yaml) = bed.post("/bootstrap", &[], &request).await;
+    let (status, text) = bed.post("/bootstrap", &[("accept", "application/json")], &request).await;
     assert_eq!(status, StatusCode::OK);
     let expected = json!({
         "bootstrap": BASE64_STANDARD.encode(yaml),
@@ -321,20 +327,21 @@ async fn the_answer_is_json_for_those_who_ask_for_it() {
 #[tokio::test(start_paused = true)]
 async fn the_token_stands_only_where_envoy_shows_it_to_us() {
     let bed = Bed::start().await;
-    let (status, text) = bed.post("/bootstrap", &[], &request(&json!({}))).await;
+    let secret = bed.token(&DataplaneClaims::default());
+    let (status, text) = bed.post("/bootstrap", &[], &request(&bed, &json!({ "dataplaneToken": secret }))).await;
     assert_eq!(status, StatusCode::OK);
-    let token = json!([{ "key": "authorization", "value": "secret-token" }]);
+    let token = json!([{ "key": "authorization", "value": secret }]);
     let in_checks = INITIAL_METADATA.replace("/dynamicResources/adsConfig", "/hdsConfig");
     check(&read(&text), &[(INITIAL_METADATA, token.clone()), (&in_checks, token)]);
-    assert_eq!(text.matches("secret-token").count(), 2, "{text}");
+    assert_eq!(text.matches(&secret).count(), 2, "{text}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn proxies_ask_what_to_check_unless_that_is_off() {
     let bed = Bed::start().await;
-    let (_, text) = bed.post("/bootstrap", &[], &request(&json!({}))).await;
+    let (_, text) = bed.post("/bootstrap", &[], &request(&bed, &json!({}))).await;
     check(&read(&text), &[("/hdsConfig/apiType", json!("GRPC"))]);
     let bed = Bed::start_with(|settings| settings.health = None).await;
-    let (_, text) = bed.post("/bootstrap", &[], &request(&json!({}))).await;
+    let (_, text) = bed.post("/bootstrap", &[], &request(&bed, &json!({}))).await;
     check(&read(&text), &[("/hdsConfig", json!(null))]);
 }

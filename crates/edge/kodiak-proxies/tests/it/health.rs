@@ -7,6 +7,7 @@ use kodiak_envoy::envoy::{
     config::core::v3::HealthStatus,
     service::health::v3::{ClusterEndpointsHealth, EndpointHealth, EndpointHealthResponse, LocalityEndpointsHealth},
 };
+use kodiak_proxies::Recheck;
 use kodiak_tokens::DataplaneClaims;
 use kodiak_xds_stream::Counters;
 use serde_json::{Value, json};
@@ -258,7 +259,8 @@ async fn only_who_may_connect_as_the_proxy_may_report_for_it() {
     assert_eq!(refused(&bed, hello("default.web-1", &metadata, Some(foreign))).await, Closing::UNAUTHENTICATED);
     let unknown = hello("default.web-1", &json!({}), Some(bed.token(&DataplaneClaims::default())));
     assert_eq!(refused(&bed, unknown).await, Closing::UNAUTHENTICATED);
-    let ingress = hello("default.web-1", &json!({ "dataplane.proxyType": "ingress" }), None);
+    let token = Some(bed.token(&DataplaneClaims::default()));
+    let ingress = hello("default.web-1", &json!({ "dataplane.proxyType": "ingress" }), token);
     assert_eq!(refused(&bed, ingress).await, Closing::INVALID_ARGUMENT);
     assert!(bed.record("Dataplane", "web-1").is_none(), "nothing is registered here");
     let off = Bed::start_with(|settings| settings.health = None).await;
@@ -284,10 +286,10 @@ async fn the_newest_stream_is_the_proxys() {
 async fn a_token_that_is_worth_nothing_closes_both_streams() {
     let bed = Bed::start().await;
     let (session, health) = arrived(&bed).await;
-    bed.registry.recheck_all();
+    bed.recheck(Recheck::All);
     assert_eq!((session.closing.borrow().is_none(), health.closing.borrow().is_none()), (true, true));
     bed.delete("Secret", "default", "dataplane-token-signing-key-default-1").await;
-    bed.registry.recheck("default");
+    bed.recheck(Recheck::Mesh("default".into()));
     for closing in [&session.closing, &health.closing] {
         assert_eq!(closing.borrow().as_ref().unwrap().code, Closing::UNAUTHENTICATED);
     }

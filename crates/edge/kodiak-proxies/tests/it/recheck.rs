@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kodiak_ads::{Closing, Proxies as _};
+use kodiak_ads::{Closing, HealthHello, Proxies as _};
+use kodiak_proxies::Recheck;
 use kodiak_tokens::DataplaneClaims;
 use serde_json::json;
 
@@ -28,12 +29,12 @@ async fn a_revoked_token_closes_its_streams_and_no_others() {
     let id = token_id(revoked.credential.0.as_deref().unwrap());
     let first = bed.registry.connect(revoked.clone()).await.ok().unwrap();
     let second = bed.connect("web-2").await;
-    bed.registry.recheck("default");
+    bed.recheck(Recheck::Mesh("default".into()));
     assert_eq!((closing(&first), closing(&second)), (None, None));
     revoke(&bed, &id).await;
-    bed.registry.recheck("other");
+    bed.recheck(Recheck::Mesh("other".into()));
     assert_eq!(closing(&first), None);
-    bed.registry.recheck("default");
+    bed.recheck(Recheck::Mesh("default".into()));
     let (code, reason) = closing(&first).unwrap();
     assert_eq!(code, Closing::UNAUTHENTICATED);
     assert!(reason.starts_with("authentication failed: ") && reason.contains("revoked"), "{reason}");
@@ -51,9 +52,32 @@ async fn a_token_that_is_revoked_while_its_proxy_is_let_in_closes_the_stream() {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     assert!(connecting.as_mut().poll(&mut context).is_pending(), "its token was good");
     revoke(&bed, &id).await;
-    bed.registry.recheck("default");
+    bed.recheck(Recheck::Mesh("default".into()));
     let session = connecting.await.ok().unwrap();
     assert_eq!(closing(&session).unwrap().0, Closing::UNAUTHENTICATED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_timer_closes_streams_of_revoked_tokens_that_nobody_reported() {
+    let bed = Bed::start().await;
+    let revoked = bed.hello("web-1");
+    let id = token_id(revoked.credential.0.as_deref().unwrap());
+    let node = revoked.node.clone();
+    let hello = HealthHello { node, credential: revoked.credential.clone(), peer: revoked.peer };
+    let first = bed.registry.connect(revoked).await.ok().unwrap();
+    let health = bed.registry.connect_health(hello).await.ok().unwrap();
+    let mut others = Vec::new();
+    for number in 0..100 {
+        others.push(bed.connect(&format!("other-{number}")).await);
+    }
+    let name = "dataplane-token-revocations-default";
+    bed.put(json!({ "type": "GlobalSecret", "name": name, "data": BASE64_STANDARD.encode(id) })).await;
+    bed.pass(Duration::from_secs(61)).await;
+    for closing in [&first.closing, &health.closing] {
+        let closing = closing.borrow().clone().unwrap();
+        assert!(closing.code == Closing::UNAUTHENTICATED && closing.message.contains("revoked"), "{closing:?}");
+    }
+    assert!(others.iter().all(|session| closing(session).is_none()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,7 +99,7 @@ async fn a_lost_key_closes_streams() {
     let bed = Bed::start().await;
     let session = bed.connect("web-1").await;
     bed.delete("Secret", "default", "dataplane-token-signing-key-default-1").await;
-    bed.registry.recheck_all();
+    bed.recheck(Recheck::All);
     let (code, reason) = closing(&session).unwrap();
     assert_eq!(code, Closing::UNAUTHENTICATED);
     assert!(reason.contains("there is no signing key with KID 1"), "{reason}");
@@ -86,7 +110,7 @@ async fn a_deleted_mesh_closes_streams() {
     let bed = Bed::start().await;
     let session = bed.connect("web-1").await;
     bed.delete("Mesh", "", "default").await;
-    bed.registry.recheck("default");
+    bed.recheck(Recheck::Mesh("default".into()));
     assert_eq!(closing(&session), Some((Closing::UNAUTHENTICATED, "the mesh \"default\" was deleted".to_owned())));
 }
 
@@ -95,9 +119,9 @@ async fn a_deleted_dataplane_closes_its_stream_and_is_brought_again() {
     let bed = Bed::start().await;
     let session = bed.connect("web-1").await;
     bed.delete("Dataplane", "default", "web-1").await;
-    bed.registry.recheck_proxy(&key("web-2"));
+    bed.recheck(Recheck::Proxy(key("web-2")));
     assert_eq!(closing(&session), None);
-    bed.registry.recheck_proxy(&key("web-1"));
+    bed.recheck(Recheck::Proxy(key("web-1")));
     let deleted = "the Dataplane default/web-1 was deleted".to_owned();
     assert_eq!(closing(&session), Some((Closing::UNAVAILABLE, deleted)));
     drop(session);
@@ -118,6 +142,6 @@ async fn a_dataplane_that_outgrows_its_token_closes_its_stream() {
     let mut changed = dataplane("web-1");
     changed["networking"]["inbound"][0]["tags"]["kuma.io/service"] = json!("bank");
     bed.put(changed).await;
-    bed.registry.recheck_proxy(&key("web-1"));
+    bed.recheck(Recheck::Proxy(key("web-1")));
     assert_eq!(closing(&session).unwrap().0, Closing::UNAUTHENTICATED);
 }

@@ -1,0 +1,107 @@
+//! Proxies of a whole control plane: what an unknown caller can cause, and what ends an open stream.
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{Method, Request, StatusCode, body::Bytes};
+use hyper_util::{client::legacy::Client, client::legacy::connect::HttpConnector, rt::TokioExecutor};
+use kodiak_ads::{Closing, Credential, HealthHello, Hello, Protocol, Proxies as _};
+use kodiak_envoy::{envoy::config::core::v3::Node, json::from_json};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::harness::{Answer, TestControlPlane};
+
+const NOT_A_TOKEN: &str = "authentication failed: the token is not a JWT; generate a new one";
+
+/// Posts to the port for proxies, over TLS.
+async fn post(cp: &TestControlPlane, path: &str, body: &Value) -> Answer {
+    let ca = std::fs::read(cp.folder().join("kodiak.crt")).unwrap();
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    let connector = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_tls_config(kodiak_crypto::client_config(&ca).unwrap())
+        .https_only()
+        .enable_http1()
+        .wrap_connector(http);
+    let client = Client::builder(TokioExecutor::new()).build(connector);
+    let uri = format!("https://localhost:{}{path}", cp.control_plane.proxies.port());
+    let request = Request::post(uri).body(Full::new(Bytes::from(body.to_string()))).unwrap();
+    let response = client.request(request).await.unwrap();
+    let status = response.status();
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    Answer { status, text: String::from_utf8(bytes.to_vec()).unwrap() }
+}
+
+async fn token(cp: &TestControlPlane, body: &Value) -> String {
+    let answer = cp.send(Method::POST, "/tokens/dataplane", &[], body.to_string()).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    answer.text
+}
+
+fn token_id(token: &str) -> String {
+    let payload = base64::prelude::BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
+    serde_json::from_slice::<Value>(&payload).unwrap()["jti"].as_str().unwrap().to_owned()
+}
+
+fn dataplane(name: &str) -> Value {
+    json!({
+        "type": "Dataplane", "mesh": "default", "name": name,
+        "networking": { "address": "10.0.0.1", "inbound": [{ "port": 8080, "tags": { "kuma.io/service": "web" } }] },
+    })
+}
+
+fn hello(name: &str, token: &str) -> Hello {
+    let metadata = json!({ "dataplane.resource": dataplane(name).to_string() });
+    let metadata = Some(from_json(&metadata).unwrap());
+    let node = Node { id: format!("default.{name}"), metadata, ..Node::default() };
+    let credential = Credential(Some(token.to_owned()));
+    Hello { node, credential, protocol: Protocol::Delta, peer: "127.0.0.1:1".parse().unwrap() }
+}
+
+#[tokio::test]
+async fn a_token_is_verified_before_anything_that_a_caller_sends_is_read() {
+    let cp = TestControlPlane::start().await;
+    // 131 KB that would be more than a gigabyte.
+    let bomb = format!("a: &a {}\nb: [{}]\n", "x".repeat(41_000), vec!["*a"; 30_000].join(","));
+    for resource in ["{{[", &bomb] {
+        let mut request = json!({
+            "mesh": "default", "name": "web-1", "dataplaneToken": "nonsense", "dataplaneResource": resource,
+        });
+        let answer = post(&cp, "/bootstrap", &request).await;
+        assert_eq!((answer.status, answer.text.as_str()), (StatusCode::UNAUTHORIZED, NOT_A_TOKEN));
+        request["dataplaneToken"] = json!(token(&cp, &json!({ "mesh": "default", "validFor": "1h" })).await);
+        let answer = post(&cp, "/bootstrap", &request).await;
+        assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", answer.text);
+        assert!(answer.text.starts_with("the Dataplane is not YAML: "), "{}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn streams_end_when_their_token_is_revoked_in_a_global_secret() {
+    let cp = TestControlPlane::start().await;
+    let asked = json!({ "mesh": "default", "validFor": "1h" });
+    let (revoked, good) = (token(&cp, &asked).await, token(&cp, &asked).await);
+    let registry = &cp.control_plane.registry;
+    let hello_of_revoked = hello("web-1", &revoked);
+    let Hello { node, credential, peer, .. } = hello_of_revoked.clone();
+    let mut session = registry.connect(hello_of_revoked).await.ok().unwrap();
+    let mut health = registry.connect_health(HealthHello { node, credential, peer }).await.ok().unwrap();
+    let other = registry.connect(hello("web-2", &good)).await.ok().unwrap();
+    let secret = json!({
+        "type": "GlobalSecret", "name": "dataplane-token-revocations-default",
+        "data": BASE64_STANDARD.encode(token_id(&revoked)),
+    });
+    let put = cp.put("/globalsecrets/dataplane-token-revocations-default", &secret).await;
+    assert_eq!(put.status, StatusCode::CREATED, "{}", put.text);
+    // Long before the timer would find it.
+    let end = std::time::Duration::from_secs(30);
+    for closing in [&mut session.closing, &mut health.closing] {
+        let closed = tokio::time::timeout(end, ended(closing)).await.expect("the stream is closed");
+        assert!(closed.code == Closing::UNAUTHENTICATED && closed.message.contains("revoked"), "{closed:?}");
+    }
+    assert!(other.closing.borrow().is_none());
+}
+
+async fn ended(closing: &mut watch::Receiver<Option<Closing>>) -> Closing {
+    closing.wait_for(Option::is_some).await.unwrap().clone().unwrap()
+}
