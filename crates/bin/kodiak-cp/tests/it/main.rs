@@ -14,6 +14,7 @@ mod history;
 mod insights;
 mod inspect;
 mod proxies;
+mod quarantine;
 mod resources;
 mod restart;
 mod secrets;
