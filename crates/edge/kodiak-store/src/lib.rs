@@ -34,6 +34,7 @@ mod seal;
 mod snapshot;
 mod state;
 mod store;
+mod supervisor;
 mod watch;
 mod writer;
 

@@ -56,6 +56,10 @@ async fn connected_proxy_gets_what_the_database_has_after_it_lost_commits() {
         config.dp_server.authn.dp_proxy.authn_type = DpProxyAuthnType::None;
     })
     .await;
+    // The leader makes it, and there is none at first.
+    while cp.get("/meshes/default").await.status != StatusCode::OK {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let mut session = connect(&cp).await;
     let before = until(&mut session, "the first snapshot", |_| true).await;
     let path = "/meshes/default/meshtimeouts/lost";

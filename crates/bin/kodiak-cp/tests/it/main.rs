@@ -5,6 +5,7 @@
 mod access;
 mod ads;
 mod bounds;
+mod connections;
 mod defaults;
 mod diagnostics;
 mod diff;
@@ -13,6 +14,7 @@ mod history;
 mod insights;
 mod inspect;
 mod proxies;
+mod quarantine;
 mod resources;
 mod restart;
 mod secrets;

@@ -29,7 +29,7 @@ fn running_control_plane_is_backed_up_and_restored() {
     let put = || kodiak.run(&["--cp", &url, "apply", "-f", &secret.to_string_lossy()]);
     let mut applied = put();
     // The mesh is made while it starts.
-    while applied.code != 0 && applied.err.contains("Mesh") {
+    while applied.code != 0 && applied.err.contains("no mesh") {
         applied = put();
     }
     assert_eq!(applied.code, 0, "{applied:?}");
@@ -48,9 +48,11 @@ fn running_control_plane_is_backed_up_and_restored() {
 
     assert_eq!(kodiak.run(&["store", "check", "--path", &store]).code, 0);
     let mut bytes = fs::read(&path).unwrap();
-    let found: Vec<_> = (0..bytes.len() - 20).filter(|at| bytes[*at..].starts_with(b"Secret\0default\0s")).collect();
+    // Labels of the policies that a mesh is made with.
+    let found: Vec<_> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"\"kuma.io/mesh\"")).collect();
+    assert!(!found.is_empty());
     for at in found {
-        bytes[at + 70] ^= 1;
+        bytes[at + 3] ^= 1;
     }
     fs::write(&path, bytes).unwrap();
     let damaged = kodiak.run(&["store", "check", "--path", &store, "-o", "json"]);
