@@ -17,6 +17,7 @@ mod inspect;
 mod listeners;
 mod offline;
 mod proxies;
+mod socket;
 mod start;
 mod tasks;
 mod writer;

@@ -42,7 +42,8 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn run(command: cli::Command, session: &session::Session) -> anyhow::Result<exit::Exit> {
-    commands::run(command, session).await
+    // The state of the largest command is too large for the stack.
+    Box::pin(commands::run(command, session)).await
 }
 
 /// Most commands speak for themselves and log nothing by default. `RUST_LOG=debug` shows their requests.

@@ -16,4 +16,5 @@ mod resources;
 mod restart;
 mod services;
 mod several;
+mod socket;
 mod tokens;
