@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{config::Config, descriptors};
 
 /// How long open requests may take to end.
-const GRACE: Duration = Duration::from_secs(10);
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
 /// The limits of all ports, and what their servers share.
 pub(crate) struct Ports {

@@ -19,7 +19,7 @@ use kodiak_kinds::kinds;
 use kodiak_listen::{ConnectionLimits, Listener};
 use kodiak_model::{Access, Place};
 use kodiak_proxies::Registry;
-use kodiak_reconcilers::{Services, run_mtls, run_services, run_vips};
+use kodiak_reconcilers::{Services, quarantine::Quarantine, run_mtls, run_services, run_vips};
 use kodiak_rules::Shadow;
 use kodiak_store::{Backend, PostgresConfig, Seal, Secret, Store, StoreConfig, Tls};
 use kodiak_xds::names::Naming;
@@ -35,11 +35,12 @@ use crate::{
     config::{self, Config, PostgresTlsMode, ResourceNames, StoreType},
     defaults,
     diagnostics::{self, Diagnostics},
+    faults::Faults,
     identity,
     inspect::Inspector,
-    listeners::{Ports, bind},
+    listeners::{GRACE, Ports, bind},
     offline::Offline,
-    proxies, socket,
+    panics, proxies, socket,
     tasks::Tasks,
     writer::{self, Writer},
 };
@@ -66,22 +67,37 @@ pub struct ControlPlane {
 
 /// Runs until SIGTERM or SIGINT, then lets requests finish. Ends early when one of its tasks does.
 pub async fn run(config: Config) -> anyhow::Result<()> {
+    run_with(config, Faults::default()).await
+}
+
+/// The same, with faults for tests.
+pub async fn run_with(config: Config, faults: Faults) -> anyhow::Result<()> {
+    panics::log_panics();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut control_plane = ControlPlane::start(config).await?;
+    let mut control_plane = ControlPlane::start_with(config, faults).await?;
     tracing::info!("Started.");
     let early = tokio::select! {
         _ = terminate.recv() => None,
         _ = interrupt.recv() => None,
         error = control_plane.tasks.first_end() => Some(error),
     };
+    if let Some(error) = early {
+        tracing::error!(error = format!("{error:#}"), "task failed, ending the control plane");
+        control_plane.abandon().await;
+        return Err(error);
+    }
     tracing::info!("Stopping: no new requests are taken, open ones may finish.");
-    let stopped = control_plane.stop().await;
-    early.map_or(stopped, Err)
+    control_plane.stop().await
 }
 
 impl ControlPlane {
     pub async fn start(config: Config) -> anyhow::Result<Self> {
+        Self::start_with(config, Faults::default()).await
+    }
+
+    /// The same, with faults for tests.
+    pub async fn start_with(config: Config, faults: Faults) -> anyhow::Result<Self> {
         let work_dir = work_dir(&config)?;
         let hostname = identity::hostname();
         let instance_id = identity::instance_id(&hostname)?;
@@ -114,7 +130,12 @@ impl ControlPlane {
         };
         let keeping = config::services(&config, &config.multizone.zone.name)?;
         let offline = Offline::new(store.clone(), engine.clone(), keeping.clone());
-        let inspector = Inspector::new(&instance_id, store.clone(), registry.clone(), authorities.clone(), offline);
+        let quarantine = Quarantine::new({
+            let metrics = metrics.clone();
+            Box::new(move |count| metrics.resources_quarantined(count))
+        });
+        let (of_proxies, held) = (registry.clone(), quarantine.clone());
+        let inspector = Inspector::new(&instance_id, store.clone(), of_proxies, authorities.clone(), offline, held);
         let api_config = api_config(&config);
         log_write_access(&api_config);
         let api = Api::new(catalog.clone(), api_config, info, metrics.clone(), Arc::new(inspector));
@@ -122,7 +143,8 @@ impl ControlPlane {
 
         let drain = CancellationToken::new();
         let ports = Ports::new(&config, &metrics, &drain);
-        let mut tasks = Tasks::new(drain.clone());
+        let mut tasks = Tasks::new(drain.clone(), faults.clone());
+        tasks.spawn("store", watch_store(store.clone(), drain.clone()));
         let (mut http, mut https) = (None, None);
         let listeners = &config.api_server;
         if listeners.http.enabled {
@@ -161,6 +183,8 @@ impl ControlPlane {
             addresses,
             found,
             services,
+            quarantine: quarantine.clone(),
+            faults,
             drain: drain.clone(),
         };
         tasks.spawn("writer", writer::run(writer));
@@ -181,10 +205,10 @@ impl ControlPlane {
         });
         tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), drain.clone()));
         tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
-        let services = run_services(store.clone(), keeping, drain.clone());
+        let services = run_services(store.clone(), keeping, quarantine.clone(), drain.clone());
         tasks.spawn("services", async { Ok(services.await?) });
         tasks.spawn("steps of mTLS", {
-            let steps = run_mtls(store.clone(), drain.clone());
+            let steps = run_mtls(store.clone(), quarantine, drain.clone());
             async { Ok(steps.await?) }
         });
 
@@ -213,11 +237,31 @@ impl ControlPlane {
         Ok(Self { http, https, socket, diagnostics, health, proxies, catalog, registry, tasks })
     }
 
+    /// Ends after a failure, in a bounded time: some tasks may wait for one that is gone. The lease goes first, so that
+    /// another control plane leads at once.
+    async fn abandon(self) {
+        self.tasks.drain();
+        if tokio::time::timeout(GRACE, self.catalog.store().close()).await.is_err() {
+            tracing::warn!("store does not close in time; another control plane leads when the lease has expired");
+        }
+        if tokio::time::timeout(GRACE, self.tasks.end()).await.is_err() {
+            tracing::warn!("tasks do not end in time, leaving them");
+        }
+    }
+
     /// Lets open requests finish, then closes the store.
     pub async fn stop(self) -> anyhow::Result<()> {
         let outcome = self.tasks.end().await;
         self.catalog.store().close().await;
         outcome
+    }
+}
+
+/// Ends when a task of the store did, which then answers nobody.
+async fn watch_store(store: Store, drain: CancellationToken) -> anyhow::Result<()> {
+    match drain.run_until_cancelled(store.failed()).await {
+        Some(task) => anyhow::bail!("the store's task {task} panicked"),
+        None => Ok(()),
     }
 }
 

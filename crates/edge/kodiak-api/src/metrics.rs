@@ -32,6 +32,7 @@ pub struct Metrics {
     encoded: Counter,
     woken: Counter,
     proxies: Gauge,
+    quarantined: Gauge,
     refused: Counter,
     rejected: Counter,
     bytes: Counter,
@@ -82,6 +83,7 @@ impl Metrics {
             encoded: Counter::default(),
             woken: Counter::default(),
             proxies: Gauge::default(),
+            quarantined: Gauge::default(),
             refused: Counter::default(),
             rejected: Counter::default(),
             bytes: Counter::default(),
@@ -104,6 +106,11 @@ impl Metrics {
         registry.register("xds_resources_encoded", "Envoy resources built and encoded", metrics.encoded.clone());
         registry.register("xds_proxies_woken", "Times that a proxy was given another set", metrics.woken.clone());
         registry.register("xds_proxies", "Proxies that are connected", metrics.proxies.clone());
+        registry.register(
+            "quarantined_resources",
+            "Stored resources that are ignored because they made the control plane panic",
+            metrics.quarantined.clone(),
+        );
         registry.register("xds_streams_refused", "Streams that were not let in", metrics.refused.clone());
         registry.register("xds_responses_rejected", "Responses that a proxy rejected", metrics.rejected.clone());
         registry.register("xds_sent_bytes", "Bytes put on the wire to proxies", metrics.bytes.clone());
@@ -132,6 +139,10 @@ impl Metrics {
 
     pub fn proxies_connected(&self, count: usize) {
         self.proxies.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    pub fn resources_quarantined(&self, count: usize) {
+        self.quarantined.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     pub fn stream_refused(&self) {

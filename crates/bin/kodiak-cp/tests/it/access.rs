@@ -26,6 +26,7 @@ fn expected(method: &str, path: &str) -> Option<Least> {
         ["meshes", "{mesh}", "dataplanes", "{name}", "_config" | "_status" | "xds"] => {
             return (method == "get").then_some(Least::Admin);
         }
+        ["store", "backup"] => return (method == "get").then_some(Least::Admin),
         ["meshes", "{mesh}", "_diff"] => return (method == "post").then_some(Least::Admin),
         // What is converted is answered, and not stored.
         ["meshes", "{mesh}", "_migration", "convert"] => return (method == "post").then_some(Least::Anyone),

@@ -18,6 +18,7 @@ mod references;
 mod render;
 mod server;
 mod socket;
+mod store;
 
 use std::io::Write as _;
 use std::path::PathBuf;
