@@ -21,6 +21,7 @@ mod listeners;
 mod offline;
 mod panics;
 mod proxies;
+mod socket;
 mod start;
 mod tasks;
 mod writer;

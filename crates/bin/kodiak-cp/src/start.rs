@@ -40,15 +40,20 @@ use crate::{
     inspect::Inspector,
     listeners::{GRACE, Ports, bind},
     offline::Offline,
-    panics, proxies,
+    panics, proxies, socket,
     tasks::Tasks,
     writer::{self, Writer},
 };
+
+/// People and scripts of this machine need few connections.
+const SOCKET_LIMITS: ConnectionLimits = ConnectionLimits { connections: 256, ..ConnectionLimits::api() };
 
 /// A control plane that runs. Dropping it ends its tasks.
 pub struct ControlPlane {
     pub http: Option<SocketAddr>,
     pub https: Option<SocketAddr>,
+    /// For local administration.
+    pub socket: Option<PathBuf>,
     pub diagnostics: SocketAddr,
     /// Health alone.
     pub health: SocketAddr,
@@ -157,6 +162,17 @@ impl ControlPlane {
             let server = ports.server("api-https", Listener::Tcp(listener), Some(tls), ports.https);
             tasks.spawn("api over https", ending(server.serve(Routed(router))));
         }
+        let mut socket = None;
+        if let Some((file, listener)) = socket::open(&listeners.socket, &work_dir)? {
+            socket = Some(file.path.clone());
+            let served = ports.server("api-socket", listener, None, SOCKET_LIMITS);
+            let router = kodiak_api::local_router(&api);
+            tasks.spawn("api over its socket", async move {
+                served.serve(Routed(router)).await;
+                drop(file);
+                Ok(())
+            });
+        }
         let (services, seen) = watch::channel(Services::new());
         let (addresses, look_ups, found) = Addresses::new();
         let writer = Writer {
@@ -218,8 +234,9 @@ impl ControlPlane {
         tasks.spawn("defaults", defaults::run(catalog.clone(), defaults, started, drain.clone()));
         let shown =
             |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |address| address.to_string());
-        tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, %health, "listening");
-        Ok(Self { http, https, diagnostics, health, proxies, catalog, registry, tasks })
+        let shown_socket = socket.as_ref().map_or_else(|| "off".to_owned(), |path| path.display().to_string());
+        tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, %health, socket = shown_socket, "listening");
+        Ok(Self { http, https, socket, diagnostics, health, proxies, catalog, registry, tasks })
     }
 
     /// Ends after a failure, in a bounded time: some tasks may wait for one that is gone. The lease goes first, so that

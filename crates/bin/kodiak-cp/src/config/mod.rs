@@ -8,7 +8,7 @@ mod services;
 mod tests;
 mod types;
 
-pub use listeners::ListenerLimits;
+pub use listeners::{ApiSocket, ListenerLimits};
 pub use load::{LoadError, Sources, load};
 pub use secret::Masked;
 pub use services::{GenerateFrom, Ipam, LabelPropagation, MeshService, Range, services};
