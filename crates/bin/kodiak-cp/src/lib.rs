@@ -15,6 +15,7 @@ mod identity;
 mod inspect;
 mod offline;
 mod proxies;
+mod readiness;
 mod start;
 mod tasks;
 mod writer;

@@ -162,7 +162,8 @@ impl ControlPlane {
                 Ok(())
             }
         });
-        tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), drain.clone()));
+        let grace = config.mesh_service.connection_grace_period.to_std().unwrap_or_default();
+        tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), grace, drain.clone()));
         tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
         let services = run_services(store.clone(), keeping, drain.clone());
         tasks.spawn("services", async { Ok(services.await?) });
@@ -174,7 +175,8 @@ impl ControlPlane {
         let started = Arc::new(AtomicBool::new(false));
         let listener = bind("diagnostics", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
-        let router = diagnostics::router(Diagnostics { store, metrics, started: started.clone() });
+        let router =
+            diagnostics::router(Diagnostics { store, metrics, started: started.clone(), readiness: Arc::default() });
         let served = server::serve(listener, None, router, drain.clone(), GRACE);
         tasks.spawn("diagnostics", ending(served));
         let defaults = kodiak_catalog::Defaults {

@@ -66,10 +66,16 @@ impl TestControlPlane {
 
     /// Stops, and starts again on the same folder.
     pub(crate) async fn restart(self) -> Self {
+        self.restart_with(|_| ()).await
+    }
+
+    pub(crate) async fn restart_with(self, change: impl FnOnce(&mut Config)) -> Self {
         let Self { control_plane, folder } = self;
         control_plane.stop().await.unwrap();
         let folder = folder.unwrap();
-        let control_plane = ControlPlane::start(config(folder.path())).await.unwrap();
+        let mut config = config(folder.path());
+        change(&mut config);
+        let control_plane = ControlPlane::start(config).await.unwrap();
         let test = Self { control_plane, folder: Some(folder) };
         test.wait_until_ready().await;
         test

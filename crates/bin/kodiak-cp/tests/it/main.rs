@@ -7,6 +7,7 @@ mod bounds;
 mod defaults;
 mod diagnostics;
 mod diff;
+mod full_disk;
 mod harness;
 mod history;
 mod insights;

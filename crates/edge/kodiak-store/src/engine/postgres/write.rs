@@ -29,7 +29,7 @@ pub(super) async fn write(
         bury(&mut connection, batch).await?;
     }
     // Nobody needs to hear of a batch that was only to show that one can write.
-    let notify = !puts.is_empty() || !gone.is_empty() || !tombstones.is_empty();
+    let notify = !batch.is_empty();
     sqlx::query(
         "WITH moved AS (UPDATE kodiak_head SET revision = $1, floor = $2, commit = $5),
               noted AS (INSERT INTO kodiak_commit (revision, commit) SELECT $1, $5 WHERE $4),
