@@ -84,6 +84,14 @@ fn about_itself() -> Vec<Route> {
             Content::Object,
             resources::get_by_kri,
         ),
+        route(
+            Method::GET,
+            "/_quarantine",
+            Need::ReadAny,
+            "Stored resources that this control plane ignores because they made it panic.",
+            Content::Object,
+            base::quarantine,
+        ),
         route(Method::GET, "/openapi.json", Need::Nothing, "This document.", Content::Object, base::openapi),
         route(
             Method::GET,

@@ -224,7 +224,9 @@ fn not_served(proxy_type: ProxyType) -> Closing {
 fn not_registered(refusal: &Refusal) -> Closing {
     let reason = format!("{NOT_REGISTERED}: {refusal}");
     match refusal {
-        Refusal::Malformed(_) | Refusal::Invalid { .. } => closing(Closing::INVALID_ARGUMENT, reason),
+        Refusal::Malformed(_) | Refusal::Invalid { .. } | Refusal::Denied { .. } => {
+            closing(Closing::INVALID_ARGUMENT, reason)
+        }
         Refusal::NoMesh | Refusal::NotFound | Refusal::Conflict(_) | Refusal::Store(_) | Refusal::Make(_) => {
             closing(Closing::UNAVAILABLE, reason)
         }

@@ -6,7 +6,10 @@ use std::{
 };
 
 use kodiak_catalog::spec_of;
-use kodiak_model::kinds::{dataplane::Dataplane, dataplane_insight::DataplaneInsight, mesh::Mesh};
+use kodiak_model::{
+    ResourceKey,
+    kinds::{dataplane::Dataplane, dataplane_insight::DataplaneInsight, mesh::Mesh},
+};
 use kodiak_store::{Change, ChangeKind, Record};
 use kodiak_views::rollout::Rollout;
 
@@ -40,10 +43,17 @@ impl Meshes {
     /// The mesh for which something changed.
     pub(crate) fn apply(&mut self, change: &Change) -> Option<Arc<str>> {
         let Change { key, kind, .. } = change;
-        let record = match kind {
-            ChangeKind::Put(record) => Some(record),
-            ChangeKind::Deleted => None,
-        };
+        self.apply_record(
+            key,
+            match kind {
+                ChangeKind::Put(record) => Some(record),
+                ChangeKind::Deleted => None,
+            },
+        )
+    }
+
+    /// `None`: it is gone.
+    pub(crate) fn apply_record(&mut self, key: &ResourceKey, record: Option<&Record>) -> Option<Arc<str>> {
         let mesh = match &*key.kind {
             "Mesh" => &key.name,
             "Dataplane" | "DataplaneInsight" => &key.mesh,

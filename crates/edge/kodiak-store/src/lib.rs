@@ -36,6 +36,7 @@ mod seal;
 mod snapshot;
 mod state;
 mod store;
+mod supervisor;
 mod watch;
 mod writer;
 

@@ -23,6 +23,7 @@ use crate::{
     record::{Record, Transaction, Written},
     seal::Sealer,
     snapshot::Snapshot,
+    supervisor::Supervisor,
     watch::Watch,
     writer::{MAX_BATCH, Request, Writer},
 };
@@ -43,6 +44,7 @@ struct Inner {
     _always_leads: Option<watch::Sender<bool>>,
     closing: DropGuard,
     tasks: TaskTracker,
+    failure: watch::Receiver<Option<&'static str>>,
 }
 
 impl Store {
@@ -90,14 +92,17 @@ impl Store {
         // The lease is held until the last queued write is done, so that the next leader starts after it.
         let drained = CancellationToken::new();
         let done = drained.clone().drop_guard();
-        tasks.spawn(async move {
+        let supervisor = Supervisor::new(closing.clone());
+        let failure = supervisor.failure();
+        tasks.spawn(supervisor.watch("writer", async move {
             writer.run().await;
             drop(done);
-        });
+        }));
         let always_leads = match postgres {
             Some(config) => {
-                tasks.spawn(engine::postgres::listen(config.clone(), published.clone(), nudge, drained.clone()));
-                tasks.spawn(engine::postgres::hold_lease(config, lead, presence, drained));
+                let listen = engine::postgres::listen(config.clone(), published.clone(), nudge, drained.clone());
+                tasks.spawn(supervisor.watch("change feed", listen));
+                tasks.spawn(supervisor.watch("lease", engine::postgres::hold_lease(config, lead, presence, drained)));
                 None
             }
             None => Some(lead),
@@ -114,6 +119,7 @@ impl Store {
             _always_leads: always_leads,
             closing: closing.drop_guard(),
             tasks,
+            failure,
         })))
     }
 
@@ -162,6 +168,16 @@ impl Store {
     /// Whether a write would be made durable right now. Makes a durable write: [`Self::health`] is for many callers.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.commit(Transaction::default()).await.map(drop)
+    }
+
+    /// Waits until a task of the store panicked, and names it. The store closes itself then.
+    pub async fn failed(&self) -> &'static str {
+        let mut failure = self.0.failure.clone();
+        match failure.wait_for(Option::is_some).await.map(|name| *name) {
+            Ok(Some(name)) => name,
+            // All tasks have ended as they should.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
     }
 
     /// Answers what is queued, gives up the lease and ends all tasks. Later writes fail; reads go on.
