@@ -141,9 +141,12 @@ async fn writes_fail_with_the_reason_and_recover_when_the_database_is_full() {
     }
     let refused = refused.expect("a full database refuses writes");
     assert!(refused.contains("No space left on device"), "{refused}");
+    let probe = store.ping().await.unwrap_err().with_causes();
+    assert!(probe.contains("No space left on device"), "{probe}");
     assert!(store.health().read_only.is_some() && store.get(&key("before")).is_some(), "reads go on");
 
     disk.empty().unwrap();
+    store.ping().await.unwrap();
     write(&store, put("after", &format!(r#"{{"text":"{}"}}"#, noise(0)))).await;
     assert!(store.health().read_only.is_none());
     agree(&store, &bed.open().await).await;
