@@ -21,6 +21,7 @@ mod listeners;
 mod offline;
 mod panics;
 mod proxies;
+mod readiness;
 mod socket;
 mod start;
 mod tasks;

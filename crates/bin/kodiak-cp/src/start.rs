@@ -205,7 +205,8 @@ impl ControlPlane {
                 Ok(())
             }
         });
-        tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), drain.clone()));
+        let grace = config.mesh_service.connection_grace_period.to_std().unwrap_or_default();
+        tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), grace, drain.clone()));
         tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
         let services = run_services(store.clone(), keeping, quarantine.clone(), drain.clone());
         tasks.spawn("services", async { Ok(services.await?) });
@@ -218,7 +219,7 @@ impl ControlPlane {
         let listener =
             bind("diagnostics.serverPort", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
-        let state = Diagnostics { store, metrics, started: started.clone() };
+        let state = Diagnostics { store, metrics, started: started.clone(), readiness: Arc::default() };
         let router = diagnostics::router(state.clone());
         tasks.spawn("diagnostics", ending(ports.plain("diagnostics", listener, ports.diagnostics, router)));
         let listener =
