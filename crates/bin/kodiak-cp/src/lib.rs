@@ -22,6 +22,8 @@ mod listeners;
 mod offline;
 mod panics;
 mod proxies;
+mod readiness;
+mod socket;
 mod start;
 mod tasks;
 mod writer;

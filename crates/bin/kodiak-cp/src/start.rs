@@ -41,15 +41,20 @@ use crate::{
     inspect::Inspector,
     listeners::{GRACE, Ports, bind},
     offline::Offline,
-    panics, proxies,
+    panics, proxies, socket,
     tasks::Tasks,
     writer::{self, Writer},
 };
+
+/// People and scripts of this machine need few connections.
+const SOCKET_LIMITS: ConnectionLimits = ConnectionLimits { connections: 256, ..ConnectionLimits::api() };
 
 /// A control plane that runs. Dropping it ends its tasks.
 pub struct ControlPlane {
     pub http: Option<SocketAddr>,
     pub https: Option<SocketAddr>,
+    /// For local administration.
+    pub socket: Option<PathBuf>,
     pub diagnostics: SocketAddr,
     /// Health alone.
     pub health: SocketAddr,
@@ -161,6 +166,17 @@ impl ControlPlane {
             let server = ports.server("api-https", Listener::Tcp(listener), Some(tls), ports.https);
             tasks.spawn("api over https", ending(server.serve(Routed(router))));
         }
+        let mut socket = None;
+        if let Some((file, listener)) = socket::open(&listeners.socket, &work_dir)? {
+            socket = Some(file.path.clone());
+            let served = ports.server("api-socket", listener, None, SOCKET_LIMITS);
+            let router = kodiak_api::local_router(&api);
+            tasks.spawn("api over its socket", async move {
+                served.serve(Routed(router)).await;
+                drop(file);
+                Ok(())
+            });
+        }
         let (services, seen) = watch::channel(Services::new());
         let (addresses, look_ups, found) = Addresses::new();
         let watched = expiry::watch(
@@ -202,7 +218,8 @@ impl ControlPlane {
                 Ok(())
             }
         });
-        tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), drain.clone()));
+        let grace = config.mesh_service.connection_grace_period.to_std().unwrap_or_default();
+        tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), grace, drain.clone()));
         tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
         let services = run_services(store.clone(), keeping, quarantine.clone(), drain.clone());
         tasks.spawn("services", async { Ok(services.await?) });
@@ -215,7 +232,7 @@ impl ControlPlane {
         let listener =
             bind("diagnostics.serverPort", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
-        let state = Diagnostics { store, metrics, started: started.clone() };
+        let state = Diagnostics { store, metrics, started: started.clone(), readiness: Arc::default() };
         let router = diagnostics::router(state.clone());
         tasks.spawn("diagnostics", ending(ports.plain("diagnostics", listener, ports.diagnostics, router)));
         let listener =
@@ -231,8 +248,9 @@ impl ControlPlane {
         tasks.spawn("defaults", defaults::run(catalog.clone(), defaults, started, drain.clone()));
         let shown =
             |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |address| address.to_string());
-        tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, %health, "listening");
-        Ok(Self { http, https, diagnostics, health, proxies, catalog, registry, tasks })
+        let shown_socket = socket.as_ref().map_or_else(|| "off".to_owned(), |path| path.display().to_string());
+        tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, %health, socket = shown_socket, "listening");
+        Ok(Self { http, https, socket, diagnostics, health, proxies, catalog, registry, tasks })
     }
 
     /// Ends after a failure, in a bounded time: some tasks may wait for one that is gone. The lease goes first, so that

@@ -10,7 +10,7 @@ mod tests;
 mod types;
 
 pub use certificates::Certificates;
-pub use listeners::ListenerLimits;
+pub use listeners::{ApiSocket, ListenerLimits};
 pub use load::{LoadError, Sources, load};
 pub use secret::Masked;
 pub use services::{GenerateFrom, Ipam, LabelPropagation, MeshService, Range, services};
