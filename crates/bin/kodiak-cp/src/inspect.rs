@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use jiff::Timestamp;
 use kodiak_api::inspect::{
     Asking, Config, ConfigAsked, MtlsStep, Proxies, Quarantined, Question, Status, Trouble, TypeStatus,
 };
@@ -26,6 +27,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     admin,
+    expiry::Expiries,
     offline::{Offline, metadata},
 };
 
@@ -41,6 +43,7 @@ pub(crate) struct Inspector {
     authorities: Authorities,
     offline: Offline,
     quarantine: Quarantine,
+    expiries: Expiries,
     turns: Arc<Semaphore>,
 }
 
@@ -53,8 +56,13 @@ impl Inspector {
         offline: Offline,
         quarantine: Quarantine,
     ) -> Self {
-        let turns = Arc::new(Semaphore::new(AT_A_TIME));
-        Self { instance_id: instance_id.into(), store, registry, authorities, offline, quarantine, turns }
+        let (turns, expiries) = (Arc::new(Semaphore::new(AT_A_TIME)), Expiries::default());
+        Self { instance_id: instance_id.into(), store, registry, authorities, offline, quarantine, expiries, turns }
+    }
+
+    /// Knows the certificates of proxies.
+    pub(crate) fn with_expiries(self, expiries: Expiries) -> Self {
+        Self { expiries, ..self }
     }
 
     /// Beside everything else: a whole mesh may have to be looked at.
@@ -154,6 +162,7 @@ impl Proxies for Inspector {
             bytes_sent,
             faults,
             mtls: self.mtls_step(&proxy.mesh),
+            certificate: self.expiries.status(proxy, Timestamp::now()),
         })
     }
 }

@@ -13,6 +13,7 @@ mod defaults;
 mod descriptors;
 mod diagnostics;
 mod diff;
+mod expiry;
 mod faults;
 mod guarded_engine;
 mod identity;

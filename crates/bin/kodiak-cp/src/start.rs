@@ -35,6 +35,7 @@ use crate::{
     config::{self, Config, PostgresTlsMode, ResourceNames, StoreType},
     data_sources, defaults,
     diagnostics::{self, Diagnostics},
+    expiry::{self, Expiries},
     faults::Faults,
     identity,
     inspect::Inspector,
@@ -120,7 +121,9 @@ impl ControlPlane {
         let settings = proxies::settings(&config, &instance_id, &certificate, proxies.port(), &metrics);
         let (events, connections) = mpsc::unbounded_channel();
         let registry = Registry::new(catalog.clone(), settings, events);
-        let authorities = Authorities::new(store.clone()).with_files(files);
+        let authorities =
+            Authorities::new(store.clone()).with_files(files).with_renewal(config.certificates.renewal()?);
+        let expiries = Expiries::default();
         let engine = kodiak_engine::Settings {
             zone: config.multizone.zone.name.as_str().into(),
             shadow: Shadow::Ignored,
@@ -138,6 +141,7 @@ impl ControlPlane {
         });
         let (of_proxies, held) = (registry.clone(), quarantine.clone());
         let inspector = Inspector::new(&instance_id, store.clone(), of_proxies, authorities.clone(), offline, held);
+        let inspector = inspector.with_expiries(expiries.clone());
         let api_config = api_config(&config);
         log_write_access(&api_config);
         let api = Api::new(catalog.clone(), api_config, info, metrics.clone(), Arc::new(inspector));
@@ -175,6 +179,14 @@ impl ControlPlane {
         }
         let (services, seen) = watch::channel(Services::new());
         let (addresses, look_ups, found) = Addresses::new();
+        let watched = expiry::watch(
+            expiries.clone(),
+            authorities.clone(),
+            metrics.clone(),
+            config.certificates.ca_warning(),
+            drain.clone(),
+        );
+        tasks.spawn("expiry of certificates", ending(watched));
         let writer = Writer {
             store: store.clone(),
             settings: engine,
@@ -187,6 +199,7 @@ impl ControlPlane {
             services,
             quarantine: quarantine.clone(),
             faults,
+            expiries,
             drain: drain.clone(),
         };
         tasks.spawn("writer", writer::run(writer));

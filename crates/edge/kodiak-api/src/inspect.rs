@@ -123,6 +123,21 @@ pub struct Status {
     pub faults: Vec<String>,
     #[serde(rename = "mTLS")]
     pub mtls: MtlsStep,
+    /// The certificate that it has, under mTLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<CertificateStatus>,
+}
+
+/// How long a certificate lives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CertificateStatus {
+    pub expiration_time: String,
+    /// For people: `4h 12m`.
+    pub expires_in: String,
+    /// There when it should have been renewed by now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// What became of the responses of one type.

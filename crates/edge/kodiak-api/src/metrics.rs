@@ -36,6 +36,7 @@ pub struct Metrics {
     refused: Counter,
     rejected: Counter,
     bytes: Counter,
+    certificates: Family<CertificateLabels, Gauge>,
     listeners: Listeners,
 }
 
@@ -50,6 +51,12 @@ struct RequestLabels {
 struct RouteLabels {
     method: String,
     route: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CertificateLabels {
+    mesh: String,
+    kind: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -87,6 +94,7 @@ impl Metrics {
             refused: Counter::default(),
             rejected: Counter::default(),
             bytes: Counter::default(),
+            certificates: Family::default(),
             listeners: Listeners::default(),
         };
         let mut registry = Registry::with_prefix("kodiak");
@@ -114,6 +122,11 @@ impl Metrics {
         registry.register("xds_streams_refused", "Streams that were not let in", metrics.refused.clone());
         registry.register("xds_responses_rejected", "Responses that a proxy rejected", metrics.rejected.clone());
         registry.register("xds_sent_bytes", "Bytes put on the wire to proxies", metrics.bytes.clone());
+        registry.register(
+            "certificate_expiry_seconds",
+            "Time until the first certificate in use expires",
+            metrics.certificates.clone(),
+        );
         metrics.listeners.register(&mut registry);
         *metrics.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
         metrics
@@ -143,6 +156,15 @@ impl Metrics {
 
     pub fn resources_quarantined(&self, count: usize) {
         self.quarantined.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Certificates in use: the mesh, `leaf` or `ca`, and the seconds until the first of them expires.
+    pub fn certificates<'a>(&self, first: impl Iterator<Item = (&'a str, &'static str, i64)>) {
+        self.certificates.clear();
+        for (mesh, kind, seconds) in first {
+            let labels = CertificateLabels { mesh: mesh.to_owned(), kind: kind.to_owned() };
+            self.certificates.get_or_create(&labels).set(seconds);
+        }
     }
 
     pub fn stream_refused(&self) {

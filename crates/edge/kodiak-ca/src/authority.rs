@@ -53,7 +53,26 @@ enum Stamp {
     Inline,
 }
 
+/// How long the CA of a backend lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaLife {
+    pub mesh: Arc<str>,
+    pub backend: Arc<str>,
+    pub not_before: Timestamp,
+    pub not_after: Timestamp,
+}
+
 impl Cache {
+    pub(crate) fn lives(&self) -> Vec<CaLife> {
+        let lives = self.0.iter().map(|((mesh, backend), cached)| CaLife {
+            mesh: mesh.clone(),
+            backend: backend.clone(),
+            not_before: cached.authority.ca.not_before(),
+            not_after: cached.authority.ca.not_after(),
+        });
+        lives.collect()
+    }
+
     /// Lets go of the keys of meshes that are gone.
     pub(crate) fn forget_missing(&mut self, snapshot: &Snapshot) {
         self.0.retain(|(mesh, _), _| snapshot.get(&ResourceKey::global("Mesh", mesh)).is_some());
