@@ -16,8 +16,9 @@ pub(crate) const DEFAULT_LIFETIME: Duration = Duration::from_hours(24);
 /// Certificates count whole seconds, and half of it must be one.
 const SHORTEST: Duration = Duration::from_secs(2);
 
-/// For machines whose clock is a little behind.
-const CLOCK_SKEW: i64 = 10;
+/// For machines whose clock is behind that of the control plane: when that jumps ahead by an hour, the certificates that it
+/// issues are still valid everywhere.
+const CLOCK_SKEW: i64 = 2 * 60 * 60;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Period {
