@@ -68,7 +68,7 @@ pub struct ControlPlane {
 
 /// Runs until SIGTERM or SIGINT, then lets requests finish. Ends early when one of its tasks does.
 pub async fn run(config: Config) -> anyhow::Result<()> {
-    run_with(config, Faults::default()).await
+    Box::pin(run_with(config, Faults::default())).await
 }
 
 /// The same, with faults for tests.
@@ -76,7 +76,7 @@ pub async fn run_with(config: Config, faults: Faults) -> anyhow::Result<()> {
     panics::log_panics();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut control_plane = ControlPlane::start_with(config, faults).await?;
+    let mut control_plane = Box::pin(ControlPlane::start_with(config, faults)).await?;
     tracing::info!("Started.");
     let early = tokio::select! {
         _ = terminate.recv() => None,
@@ -94,7 +94,7 @@ pub async fn run_with(config: Config, faults: Faults) -> anyhow::Result<()> {
 
 impl ControlPlane {
     pub async fn start(config: Config) -> anyhow::Result<Self> {
-        Self::start_with(config, Faults::default()).await
+        Box::pin(Self::start_with(config, Faults::default())).await
     }
 
     /// The same, with faults for tests.

@@ -91,9 +91,6 @@ impl Writer {
             }
             self.gather(&mut watch, &mut batch).await?;
             let Batch { inputs, others, faulty, recheck } = batch;
-            for (key, revision, panicked) in faulty {
-                engine.quarantine(&key, revision, panicked);
-            }
             for input in &inputs {
                 if let Change::Disconnected { key } = &input.change {
                     self.expiries.gone(key);
@@ -102,6 +99,10 @@ impl Writer {
             if !inputs.is_empty() || !others.is_empty() {
                 let outcome = engine.apply(inputs, others, &self.authorities, Timestamp::now());
                 self.publish(outcome);
+            }
+            // To the engine they are gone.
+            for (key, revision, panicked) in faulty {
+                engine.quarantine(&key, revision, panicked);
             }
             self.recheck(&mut rechecks, recheck);
         }
@@ -217,6 +218,7 @@ impl Batch {
     }
 
     fn resource(&mut self, key: ResourceKey, revision: u64, record: Option<&Record>, addresses: &mut Addresses) {
+        self.faulty.retain(|(faulty, ..)| *faulty != key);
         let change = caught(|| changes::of(&key, record)).unwrap_or_else(|panicked| {
             self.faulty.push((key.clone(), revision, panicked));
             changes::of(&key, None)

@@ -17,8 +17,9 @@ pub(crate) const DEFAULT_LIFETIME: Duration = Duration::from_hours(24);
 /// Certificates count whole seconds, and both parts of a life must be one.
 const SHORTEST: Duration = Duration::from_secs(2);
 
-/// For machines whose clock is a little behind.
-const CLOCK_SKEW: i64 = 10;
+/// For machines whose clock is behind that of the control plane: when that jumps ahead by an hour, the certificates that it
+/// issues are still valid everywhere.
+const CLOCK_SKEW: i64 = 2 * 60 * 60;
 
 /// When certificates are replaced, as a share of their life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

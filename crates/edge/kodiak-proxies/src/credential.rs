@@ -13,7 +13,8 @@ use kodiak_model::{
 };
 use kodiak_store::Snapshot;
 use kodiak_tokens::{
-    DataplaneClaims, ProxyFacts, Verified, check_dataplane, check_dataplane_name, names::TokenKind, verify_dataplane,
+    DataplaneClaims, ProxyFacts, TokenError, Verified, check_dataplane, check_dataplane_name, names::TokenKind,
+    verify_dataplane,
 };
 
 use crate::{
@@ -39,6 +40,26 @@ pub(crate) fn verify(
     Ok(Proof(verified))
 }
 
+/// The same for a stream that is open. A clock that was put back since it was let in revokes nothing.
+pub(crate) fn verify_again(
+    catalog: &Catalog,
+    settings: &Settings,
+    key: &ProxyKey,
+    credential: &Credential,
+) -> Result<Proof, String> {
+    let now = (settings.now)();
+    let verify = |now| verify_at(catalog, settings, &key.mesh, credential, now);
+    let verified = match verify(now) {
+        Err(Denied::Token(TokenError::NotYetValid(from))) => verify(from),
+        verified => verified,
+    };
+    let verified = verified.map_err(String::from)?;
+    if let Some(verified) = &verified {
+        check_dataplane_name(&verified.claims, &key.mesh, &key.name).map_err(failed)?;
+    }
+    Ok(Proof(verified))
+}
+
 /// The same without a name: nothing but the token and the mesh whose keys are to verify it.
 pub(crate) fn verify_alone(
     catalog: &Catalog,
@@ -46,13 +67,36 @@ pub(crate) fn verify_alone(
     mesh: &str,
     credential: &Credential,
 ) -> Result<Option<Verified<DataplaneClaims>>, String> {
+    verify_at(catalog, settings, mesh, credential, (settings.now)()).map_err(String::from)
+}
+
+enum Denied {
+    NoToken,
+    Token(TokenError),
+}
+
+impl From<Denied> for String {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::NoToken => failed("there is no token; send one dataplane token in `authorization`"),
+            Denied::Token(error) => failed(error),
+        }
+    }
+}
+
+fn verify_at(
+    catalog: &Catalog,
+    settings: &Settings,
+    mesh: &str,
+    credential: &Credential,
+    now: Timestamp,
+) -> Result<Option<Verified<DataplaneClaims>>, Denied> {
     match settings.authn {
         Authn::None => Ok(None),
         Authn::DataplaneToken => {
-            let missing = "authentication failed: there is no token; send one dataplane token in `authorization`";
-            let token = credential.0.as_deref().filter(|token| !token.is_empty()).ok_or(missing)?;
+            let token = credential.0.as_deref().filter(|token| !token.is_empty()).ok_or(Denied::NoToken)?;
             let keys = catalog.token_keys(TokenKind::Dataplane { mesh });
-            verify_dataplane(token, &keys, (settings.now)()).map(Some).map_err(failed)
+            verify_dataplane(token, &keys, now).map(Some).map_err(Denied::Token)
         }
     }
 }
