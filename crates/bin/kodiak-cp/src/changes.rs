@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kodiak_catalog::{destination_of, spec_of};
+use kodiak_catalog::{admission_of, destination_of, spec_of};
 use kodiak_engine::Change;
 use kodiak_kinds::kinds;
 use kodiak_model::{
@@ -61,7 +61,8 @@ pub(crate) fn of_mesh(snapshot: &Snapshot, mesh: &str) -> Vec<Change> {
 fn proxy(record: &Record) -> Option<Arc<Proxy>> {
     let dataplane = Arc::new(spec_of::<Dataplane>(record)?);
     let ResourceKey { mesh, name, .. } = record.key.clone();
-    Some(Arc::new(Proxy { mesh, name, labels: record.labels.clone(), dataplane }))
+    let admission = admission_of(record).map(Arc::new);
+    Some(Arc::new(Proxy { mesh, name, labels: record.labels.clone(), dataplane, admission }))
 }
 
 fn policy(kind: &'static Kind, record: &Record) -> Option<Arc<Policy>> {

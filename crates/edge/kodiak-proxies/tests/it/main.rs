@@ -12,3 +12,4 @@ mod leaving;
 mod recheck;
 mod unauthenticated;
 mod upkeep;
+mod vouching;
