@@ -9,6 +9,7 @@ use kodiak_model::{
     Kind, ProxyKey, ResourceKey,
     kinds::{dataplane::Dataplane, mesh::Mesh, zone_egress::ZoneEgress},
     policy::Body,
+    re2,
 };
 use kodiak_reconcilers::{ROLLOUT, VIPS};
 use kodiak_rules::{Policy, Proxy};
@@ -66,7 +67,16 @@ fn proxy(record: &Record) -> Option<Arc<Proxy>> {
 }
 
 fn policy(kind: &'static Kind, record: &Record) -> Option<Arc<Policy>> {
-    let body = Body::read(kind.policy.as_ref()?, &serde_json::from_str(&record.spec).ok()?).ok()?;
+    let spec = serde_json::from_str(&record.spec).ok()?;
+    // Most policies have none, and need not be searched.
+    let searched = if record.spec.contains("RegularExpression") { re2::invalid_in(&spec) } else { Vec::new() };
+    for (path, reason) in searched {
+        tracing::warn!(
+            policy = %record.key, path, reason,
+            "stored policy has a regular expression that Envoy cannot compile, it matches nothing"
+        );
+    }
+    let body = Body::read(kind.policy.as_ref()?, &spec).ok()?;
     let ResourceKey { mesh, name, .. } = record.key.clone();
     Some(Arc::new(Policy { kind, mesh, name, labels: record.labels.clone(), body }))
 }

@@ -32,6 +32,7 @@ pub struct Metrics {
     refused: Counter,
     rejected: Counter,
     bytes: Counter,
+    mtls_waiting: Family<MeshLabels, Gauge>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -50,6 +51,11 @@ struct RouteLabels {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct KindLabels {
     kind: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct MeshLabels {
+    mesh: String,
 }
 
 fn seconds() -> Histogram {
@@ -81,6 +87,7 @@ impl Metrics {
             refused: Counter::default(),
             rejected: Counter::default(),
             bytes: Counter::default(),
+            mtls_waiting: Family::default(),
         };
         let mut registry = Registry::with_prefix("kodiak");
         registry.register("api_requests", "Requests answered by the API", metrics.requests.clone());
@@ -102,6 +109,11 @@ impl Metrics {
         registry.register("xds_streams_refused", "Streams that were not let in", metrics.refused.clone());
         registry.register("xds_responses_rejected", "Responses that a proxy rejected", metrics.rejected.clone());
         registry.register("xds_sent_bytes", "Bytes put on the wire to proxies", metrics.bytes.clone());
+        registry.register(
+            "mtls_step_waiting_proxies",
+            "Proxies that the next step of mTLS waits for, by mesh",
+            metrics.mtls_waiting.clone(),
+        );
         *metrics.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
         metrics
     }
@@ -133,6 +145,14 @@ impl Metrics {
 
     pub fn bytes_sent(&self, bytes: u64) {
         self.bytes.inc_by(bytes);
+    }
+
+    /// For how many proxies the next step of mTLS waits, by mesh. Meshes that wait for nobody are not there.
+    pub fn mtls_waiting(&self, meshes: impl IntoIterator<Item = (String, usize)>) {
+        self.mtls_waiting.clear();
+        for (mesh, count) in meshes {
+            self.mtls_waiting.get_or_create(&MeshLabels { mesh }).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     /// The text that Prometheus reads.

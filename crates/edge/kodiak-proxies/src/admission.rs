@@ -166,6 +166,7 @@ impl Registry {
             metadata: hello.node.metadata.as_ref().and_then(metadata::for_insight),
             certificate: None,
             acknowledged: None,
+            rejecting: String::new(),
             due: Due::Now,
             changes: 0,
             written: None,
