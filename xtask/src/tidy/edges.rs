@@ -51,7 +51,8 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-tokens",
         ]),
     ),
-    ("kodiak-ads", Only(&["kodiak-envoy", "kodiak-xds-stream"])),
+    ("kodiak-listen", Only(&[])),
+    ("kodiak-ads", Only(&["kodiak-envoy", "kodiak-xds-stream", "kodiak-listen"])),
     (
         "kodiak-ca",
         Only(&[
@@ -90,6 +91,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-catalog",
             "kodiak-tokens",
             "kodiak-crypto",
+            "kodiak-listen",
         ]),
     ),
     ("kodiak-cp", Groups(&["core", "edge"])),

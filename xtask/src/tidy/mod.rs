@@ -10,6 +10,7 @@ mod length;
 mod links;
 mod opening;
 mod orphans;
+mod spawns;
 #[cfg(test)]
 pub(crate) mod testing;
 mod tree;
@@ -26,7 +27,7 @@ use tree::Tree;
 
 /// Checks the rules of the repository that no compiler knows.
 ///
-/// Dependencies between crates, purity of the core, file length, module docs, files that nobody compiles, white space,
+/// Dependencies between crates, purity of the core, tasks that nobody watches, file length, module docs, files that nobody compiles, white space,
 /// words that do not belong here, links in Markdown, and complete folders of policies and kinds.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
@@ -51,6 +52,7 @@ const RULES: &[Rule] = &[
     orphans::check,
     whitespace::check,
     words::check,
+    spawns::check,
     links::check,
     folders::check,
 ];

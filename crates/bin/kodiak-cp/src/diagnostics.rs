@@ -29,11 +29,16 @@ pub(crate) struct Diagnostics {
 }
 
 pub(crate) fn router(diagnostics: Diagnostics) -> Router {
-    Router::new()
-        .route("/healthy", get(|| async { "OK\n" }))
-        .route("/ready", get(ready))
-        .route("/metrics", get(metrics))
-        .with_state(diagnostics)
+    health_routes().route("/metrics", get(metrics)).with_state(diagnostics)
+}
+
+/// Health alone, for the port that only probes use.
+pub(crate) fn health_router(diagnostics: Diagnostics) -> Router {
+    health_routes().with_state(diagnostics)
+}
+
+fn health_routes() -> Router<Diagnostics> {
+    Router::new().route("/healthy", get(|| async { "OK\n" })).route("/ready", get(ready))
 }
 
 /// Ready means: requests would be answered, writes included.

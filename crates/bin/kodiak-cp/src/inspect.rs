@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use kodiak_api::inspect::{Asking, Config, ConfigAsked, MtlsStep, Proxies, Question, Status, Trouble, TypeStatus};
+use kodiak_api::inspect::{
+    Asking, Config, ConfigAsked, MtlsStep, Proxies, Quarantined, Question, Status, Trouble, TypeStatus,
+};
 use kodiak_ca::Authorities;
 use kodiak_catalog::spec_of;
 use kodiak_engine::{admin_port, shown};
@@ -12,7 +14,10 @@ use kodiak_model::{
     kinds::{dataplane::Dataplane, mesh::Mesh},
 };
 use kodiak_proxies::{ProxyStatus, Registry};
-use kodiak_reconcilers::ROLLOUT;
+use kodiak_reconcilers::{
+    ROLLOUT,
+    quarantine::{Entry, Quarantine},
+};
 use kodiak_store::{Record, Store};
 use kodiak_views::rollout::Rollout;
 use kodiak_xds_stream::TypeUrl;
@@ -37,6 +42,7 @@ pub(crate) struct Inspector {
     registry: Registry,
     authorities: Authorities,
     offline: Offline,
+    quarantine: Quarantine,
     turns: Arc<Semaphore>,
 }
 
@@ -47,9 +53,10 @@ impl Inspector {
         registry: Registry,
         authorities: Authorities,
         offline: Offline,
+        quarantine: Quarantine,
     ) -> Self {
         let turns = Arc::new(Semaphore::new(AT_A_TIME));
-        Self { instance_id: instance_id.into(), store, registry, authorities, offline, turns }
+        Self { instance_id: instance_id.into(), store, registry, authorities, offline, quarantine, turns }
     }
 
     /// Beside everything else: a whole mesh may have to be looked at.
@@ -112,6 +119,17 @@ impl Proxies for Inspector {
     fn ask(&self, proxy: ProxyKey, question: Question) -> Asking<Bytes> {
         let inspector = self.clone();
         Box::pin(async move { inspector.ask_envoy(&proxy, question).await })
+    }
+
+    fn quarantined(&self) -> Vec<Quarantined> {
+        let held = self.quarantine.list().into_iter();
+        held.map(|(key, task, Entry { revision, panicked })| Quarantined {
+            key,
+            revision,
+            task,
+            error: panicked.to_string(),
+        })
+        .collect()
     }
 
     fn status(&self, proxy: &ProxyKey) -> Option<Status> {

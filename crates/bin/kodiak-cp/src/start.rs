@@ -1,7 +1,7 @@
 //! From a configuration to a running control plane.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicBool},
     time::Duration,
@@ -11,19 +11,19 @@ use anyhow::Context as _;
 use kodiak_api::{
     Api, ApiConfig, Info, Metrics,
     config::{AccessConfig, Allowed, AuthnConfig, IssueConfig},
-    server,
+    server::Routed,
 };
 use kodiak_ca::Authorities;
 use kodiak_catalog::{Catalog, Settings};
 use kodiak_kinds::kinds;
+use kodiak_listen::{ConnectionLimits, Listener};
 use kodiak_model::{Access, Place};
 use kodiak_proxies::Registry;
-use kodiak_reconcilers::{Services, run_mtls, run_services, run_vips};
+use kodiak_reconcilers::{Services, quarantine::Quarantine, run_mtls, run_services, run_vips};
 use kodiak_rules::Shadow;
 use kodiak_store::{Backend, PostgresConfig, Seal, Secret, Store, StoreConfig, Tls};
 use kodiak_xds::names::Naming;
 use tokio::{
-    net::TcpListener,
     signal::unix::{SignalKind, signal},
     sync::{mpsc, watch},
 };
@@ -35,22 +35,23 @@ use crate::{
     config::{self, Config, PostgresTlsMode, ResourceNames, StoreType},
     defaults,
     diagnostics::{self, Diagnostics},
+    faults::Faults,
     identity,
     inspect::Inspector,
+    listeners::{GRACE, Ports, bind},
     offline::Offline,
-    proxies,
+    panics, proxies,
     tasks::Tasks,
     writer::{self, Writer},
 };
-
-/// How long open requests may take to end.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// A control plane that runs. Dropping it ends its tasks.
 pub struct ControlPlane {
     pub http: Option<SocketAddr>,
     pub https: Option<SocketAddr>,
     pub diagnostics: SocketAddr,
+    /// Health alone.
+    pub health: SocketAddr,
     /// Where proxies connect.
     pub proxies: SocketAddr,
     pub catalog: Catalog,
@@ -61,22 +62,37 @@ pub struct ControlPlane {
 
 /// Runs until SIGTERM or SIGINT, then lets requests finish. Ends early when one of its tasks does.
 pub async fn run(config: Config) -> anyhow::Result<()> {
+    run_with(config, Faults::default()).await
+}
+
+/// The same, with faults for tests.
+pub async fn run_with(config: Config, faults: Faults) -> anyhow::Result<()> {
+    panics::log_panics();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut control_plane = ControlPlane::start(config).await?;
+    let mut control_plane = ControlPlane::start_with(config, faults).await?;
     tracing::info!("Started.");
     let early = tokio::select! {
         _ = terminate.recv() => None,
         _ = interrupt.recv() => None,
         error = control_plane.tasks.first_end() => Some(error),
     };
+    if let Some(error) = early {
+        tracing::error!(error = format!("{error:#}"), "task failed, ending the control plane");
+        control_plane.abandon().await;
+        return Err(error);
+    }
     tracing::info!("Stopping: no new requests are taken, open ones may finish.");
-    let stopped = control_plane.stop().await;
-    early.map_or(stopped, Err)
+    control_plane.stop().await
 }
 
 impl ControlPlane {
     pub async fn start(config: Config) -> anyhow::Result<Self> {
+        Self::start_with(config, Faults::default()).await
+    }
+
+    /// The same, with faults for tests.
+    pub async fn start_with(config: Config, faults: Faults) -> anyhow::Result<Self> {
         let work_dir = work_dir(&config)?;
         let hostname = identity::hostname();
         let instance_id = identity::instance_id(&hostname)?;
@@ -92,7 +108,7 @@ impl ControlPlane {
             config: serde_json::to_value(&config)?,
         };
         let certificate = certificate::load(&config.general, &work_dir, &hostname)?;
-        let proxy_listener = bind("dpServer", config.dp_server.interface, config.dp_server.port).await?;
+        let proxy_listener = bind("dpServer.port", config.dp_server.interface, config.dp_server.port).await?;
         let proxies = proxy_listener.local_addr()?;
         let settings = proxies::settings(&config, &instance_id, &certificate, proxies.port(), &metrics);
         let (events, connections) = mpsc::unbounded_channel();
@@ -109,26 +125,35 @@ impl ControlPlane {
         };
         let keeping = config::services(&config, &config.multizone.zone.name)?;
         let offline = Offline::new(store.clone(), engine.clone(), keeping.clone());
-        let inspector = Inspector::new(&instance_id, store.clone(), registry.clone(), authorities.clone(), offline);
-        let api = Api::new(catalog.clone(), api_config(&config), info, metrics.clone(), Arc::new(inspector));
+        let quarantine = Quarantine::new({
+            let metrics = metrics.clone();
+            Box::new(move |count| metrics.resources_quarantined(count))
+        });
+        let (of_proxies, held) = (registry.clone(), quarantine.clone());
+        let inspector = Inspector::new(&instance_id, store.clone(), of_proxies, authorities.clone(), offline, held);
+        let api_config = api_config(&config);
+        log_write_access(&api_config);
+        let api = Api::new(catalog.clone(), api_config, info, metrics.clone(), Arc::new(inspector));
         let router = kodiak_api::router(&api);
 
         let drain = CancellationToken::new();
-        let mut tasks = Tasks::new(drain.clone());
+        let ports = Ports::new(&config, &metrics, &drain);
+        let mut tasks = Tasks::new(drain.clone(), faults.clone());
+        tasks.spawn("store", watch_store(store.clone(), drain.clone()));
         let (mut http, mut https) = (None, None);
         let listeners = &config.api_server;
         if listeners.http.enabled {
-            let listener = bind("apiServer.http", listeners.http.interface, listeners.http.port).await?;
+            let listener = bind("apiServer.http.port", listeners.http.interface, listeners.http.port).await?;
             http = Some(listener.local_addr()?);
-            let served = server::serve(listener, None, router.clone(), drain.clone(), GRACE);
+            let served = ports.plain("api-http", listener, ports.http, router.clone());
             tasks.spawn("api over http", ending(served));
         }
         if listeners.https.enabled {
             let tls = certificate.config.clone();
-            let listener = bind("apiServer.https", listeners.https.interface, listeners.https.port).await?;
+            let listener = bind("apiServer.https.port", listeners.https.interface, listeners.https.port).await?;
             https = Some(listener.local_addr()?);
-            let served = server::serve(listener, Some(tls), router, drain.clone(), GRACE);
-            tasks.spawn("api over https", ending(served));
+            let server = ports.server("api-https", Listener::Tcp(listener), Some(tls), ports.https);
+            tasks.spawn("api over https", ending(server.serve(Routed(router))));
         }
         let (services, seen) = watch::channel(Services::new());
         let (addresses, look_ups, found) = Addresses::new();
@@ -142,17 +167,17 @@ impl ControlPlane {
             addresses,
             found,
             services,
+            quarantine: quarantine.clone(),
+            faults,
             drain: drain.clone(),
         };
         tasks.spawn("writer", writer::run(writer));
         tasks.spawn("addresses of proxies", look_ups.run(drain.clone()));
+        let tls = Some(certificate.config);
         let port = kodiak_ads::serve(
-            proxy_listener,
-            certificate.config,
+            ports.server("proxies", Listener::Tcp(proxy_listener), tls, ports.proxies),
             Arc::new(registry.clone()),
             kodiak_ads::Limits::default(),
-            drain.clone(),
-            GRACE,
         );
         tasks.spawn("proxy port", ending(port));
         tasks.spawn("proxies", {
@@ -164,19 +189,25 @@ impl ControlPlane {
         });
         tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), drain.clone()));
         tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
-        let services = run_services(store.clone(), keeping, drain.clone());
+        let services = run_services(store.clone(), keeping, quarantine.clone(), drain.clone());
         tasks.spawn("services", async { Ok(services.await?) });
         tasks.spawn("steps of mTLS", {
-            let steps = run_mtls(store.clone(), drain.clone());
+            let steps = run_mtls(store.clone(), quarantine, drain.clone());
             async { Ok(steps.await?) }
         });
 
         let started = Arc::new(AtomicBool::new(false));
-        let listener = bind("diagnostics", config.diagnostics.interface, config.diagnostics.server_port).await?;
+        let listener =
+            bind("diagnostics.serverPort", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
-        let router = diagnostics::router(Diagnostics { store, metrics, started: started.clone() });
-        let served = server::serve(listener, None, router, drain.clone(), GRACE);
-        tasks.spawn("diagnostics", ending(served));
+        let state = Diagnostics { store, metrics, started: started.clone() };
+        let router = diagnostics::router(state.clone());
+        tasks.spawn("diagnostics", ending(ports.plain("diagnostics", listener, ports.diagnostics, router)));
+        let listener =
+            bind("diagnostics.healthPort", config.diagnostics.interface, config.diagnostics.health_port).await?;
+        let health = listener.local_addr()?;
+        let router = diagnostics::health_router(state);
+        tasks.spawn("health", ending(ports.plain("health", listener, ConnectionLimits::health(), router)));
         let defaults = kodiak_catalog::Defaults {
             skip_mesh: config.defaults.skip_mesh_creation,
             skip_hostname_generators: config.defaults.skip_hostname_generators,
@@ -185,8 +216,20 @@ impl ControlPlane {
         tasks.spawn("defaults", defaults::run(catalog.clone(), defaults, started, drain.clone()));
         let shown =
             |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |address| address.to_string());
-        tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, "Listening.");
-        Ok(Self { http, https, diagnostics, proxies, catalog, registry, tasks })
+        tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, %health, "listening");
+        Ok(Self { http, https, diagnostics, health, proxies, catalog, registry, tasks })
+    }
+
+    /// Ends after a failure, in a bounded time: some tasks may wait for one that is gone. The lease goes first, so that
+    /// another control plane leads at once.
+    async fn abandon(self) {
+        self.tasks.drain();
+        if tokio::time::timeout(GRACE, self.catalog.store().close()).await.is_err() {
+            tracing::warn!("store does not close in time; another control plane leads when the lease has expired");
+        }
+        if tokio::time::timeout(GRACE, self.tasks.end()).await.is_err() {
+            tracing::warn!("tasks do not end in time, leaving them");
+        }
     }
 
     /// Lets open requests finish, then closes the store.
@@ -197,17 +240,18 @@ impl ControlPlane {
     }
 }
 
+/// Ends when a task of the store did, which then answers nobody.
+async fn watch_store(store: Store, drain: CancellationToken) -> anyhow::Result<()> {
+    match drain.run_until_cancelled(store.failed()).await {
+        Some(task) => anyhow::bail!("the store's task {task} panicked"),
+        None => Ok(()),
+    }
+}
+
 /// A task that only ends when it is told to.
 async fn ending(task: impl Future<Output = ()>) -> anyhow::Result<()> {
     task.await;
     Ok(())
-}
-
-async fn bind(what: &str, interface: IpAddr, port: u16) -> anyhow::Result<TcpListener> {
-    let address = SocketAddr::new(interface, port);
-    TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address} for {what}: is another control plane running? Choose another port with {what}.port")
-    })
 }
 
 fn work_dir(config: &Config) -> anyhow::Result<PathBuf> {
@@ -262,16 +306,36 @@ fn postgres_config(config: &config::Postgres, instance_id: &str) -> PostgresConf
     }
 }
 
+/// Operators read in the log whether strangers may change the mesh.
+fn log_write_access(config: &ApiConfig) {
+    let allowed = &config.access.modify_resources;
+    let (users, groups) = (allowed.users.join(","), allowed.groups.join(","));
+    if config.read_only {
+        tracing::info!("write access: none, the API is read-only");
+    } else if allowed.includes_anonymous() {
+        tracing::warn!(
+            groups,
+            "write access: everyone who reaches the API; set access.anonymousWrites=false to close it"
+        );
+    } else {
+        tracing::info!(users, groups, "write access: authenticated users and this machine");
+    }
+}
+
 fn api_config(config: &Config) -> ApiConfig {
     let allowed = |list: &config::Allowed| Allowed { users: list.users.clone(), groups: list.groups.clone() };
     let lists = &config.access.lists;
     let tokens = &config.api_server.authn.tokens;
+    let mut modify_resources = allowed(&lists.modify_resources);
+    if config.access.anonymous_writes {
+        modify_resources.add_anonymous();
+    }
     ApiConfig {
         read_only: config.api_server.read_only,
         authn: AuthnConfig { tokens: tokens.enabled, localhost_is_admin: config.api_server.authn.localhost_is_admin },
         access: AccessConfig {
             admin_resources: allowed(&lists.admin_resources),
-            modify_resources: allowed(&lists.modify_resources),
+            modify_resources,
             generate_dataplane_token: allowed(&lists.generate_dp_token),
             generate_user_token: allowed(&lists.generate_user_token),
             generate_zone_token: allowed(&lists.generate_zone_token),

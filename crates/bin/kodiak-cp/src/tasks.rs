@@ -1,21 +1,28 @@
 //! The tasks of the process. If one that it needs ends early, the process ends, with its name.
 
+use std::collections::HashMap;
+
 use anyhow::Context as _;
-use tokio::task::{JoinError, JoinSet};
+use kodiak_reconcilers::quarantine;
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
+use crate::faults::Faults;
+
 type Ended = (&'static str, anyhow::Result<()>);
-type Joined = Result<Ended, JoinError>;
+type Joined = Result<(Id, anyhow::Result<()>), JoinError>;
 
 pub(crate) struct Tasks {
-    set: JoinSet<Ended>,
+    set: JoinSet<anyhow::Result<()>>,
+    names: HashMap<Id, &'static str>,
     drain: CancellationToken,
+    faults: Faults,
 }
 
 impl Tasks {
-    pub(crate) fn new(drain: CancellationToken) -> Self {
-        Self { set: JoinSet::new(), drain }
+    pub(crate) fn new(drain: CancellationToken, faults: Faults) -> Self {
+        Self { set: JoinSet::new(), names: HashMap::new(), drain, faults }
     }
 
     pub(crate) fn spawn(
@@ -24,16 +31,23 @@ impl Tasks {
         task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
     ) {
         let span = tracing::info_span!("task", name);
-        self.set.spawn(async move { (name, task.await) }.instrument(span));
+        let fault = self.faults.clone().at_task(name);
+        let task = async move {
+            tokio::select! {
+                ended = task => ended,
+                () = fault => Ok(()),
+            }
+        };
+        let id = self.set.spawn(task.instrument(span)).id();
+        self.names.insert(id, name);
     }
 
     /// Waits until one ends, which none should before the drain, and says why it did.
     pub(crate) async fn first_end(&mut self) -> anyhow::Error {
-        match self.set.join_next().await {
-            Some(joined) => match name_and_result(joined) {
-                Ok((name, Ok(()))) => anyhow::anyhow!("task {name} ended by itself"),
-                Ok((name, Err(error))) => error.context(format!("task {name} failed")),
-                Err(error) => error,
+        match self.set.join_next_with_id().await {
+            Some(joined) => match self.named(joined) {
+                (name, Ok(())) => anyhow::anyhow!("task {name} ended by itself"),
+                (name, Err(error)) => error.context(format!("task {name} failed")),
             },
             None => anyhow::anyhow!("there are no tasks"),
         }
@@ -43,18 +57,33 @@ impl Tasks {
     pub(crate) async fn end(mut self) -> anyhow::Result<()> {
         self.drain.cancel();
         let mut outcome = Ok(());
-        while let Some(joined) = self.set.join_next().await {
-            let ended = name_and_result(joined)
-                .and_then(|(name, result)| result.with_context(|| format!("task {name} failed")));
-            outcome = outcome.and(ended);
+        while let Some(joined) = self.set.join_next_with_id().await {
+            let (name, ended) = self.named(joined);
+            outcome = outcome.and(ended.with_context(|| format!("task {name} failed")));
         }
         outcome
     }
-}
 
-/// A panic in a task is its failure.
-fn name_and_result(joined: Joined) -> anyhow::Result<Ended> {
-    joined.context("a task panicked")
+    /// Tells all to end, and does not wait.
+    pub(crate) fn drain(&self) {
+        self.drain.cancel();
+    }
+
+    /// A panic in a task is its failure.
+    fn named(&mut self, joined: Joined) -> Ended {
+        let (id, ended) = match joined {
+            Ok((id, ended)) => (id, ended),
+            Err(error) => {
+                let id = error.id();
+                let failure = match error.try_into_panic() {
+                    Ok(payload) => anyhow::anyhow!("panicked: {}", quarantine::message(&*payload)),
+                    Err(error) => error.into(),
+                };
+                (id, Err(failure))
+            }
+        };
+        (self.names.remove(&id).unwrap_or("without a name"), ended)
+    }
 }
 
 #[cfg(test)]
@@ -63,19 +92,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_task_that_ends_early_is_named() {
-        let mut tasks = Tasks::new(CancellationToken::new());
+        let mut tasks = Tasks::new(CancellationToken::new(), Faults::default());
         tasks.spawn("brief", async { Ok(()) });
         assert_eq!(tasks.first_end().await.to_string(), "task brief ended by itself");
         tasks.spawn("broken", async { anyhow::bail!("no disk") });
         assert_eq!(format!("{:#}", tasks.first_end().await), "task broken failed: no disk");
         tasks.spawn("careless", async { panic!("oh") });
-        assert!(format!("{:#}", tasks.first_end().await).starts_with("a task panicked"));
+        assert_eq!(format!("{:#}", tasks.first_end().await), "task careless failed: panicked: oh");
     }
 
     #[tokio::test]
     async fn all_are_told_to_end_and_waited_for() {
         let drain = CancellationToken::new();
-        let mut tasks = Tasks::new(drain.clone());
+        let mut tasks = Tasks::new(drain.clone(), Faults::default());
         tasks.spawn("patient", async move {
             drain.cancelled().await;
             Ok(())

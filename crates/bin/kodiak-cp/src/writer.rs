@@ -8,13 +8,17 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use kodiak_api::Metrics;
 use kodiak_ca::Authorities;
-use kodiak_engine::{Change, Engine, Issued, Outcome, Settings, Updated};
-use kodiak_model::kinds::dataplane_insight::MtlsInsight;
+use kodiak_engine::{Change, Issued, Outcome, Settings, Updated};
+use kodiak_model::{ResourceKey, kinds::dataplane_insight::MtlsInsight};
 use kodiak_proxies::{ProxyEvent, Recheck, Registry};
-use kodiak_reconcilers::Services;
-use kodiak_store::{self as store, ChangeKind, Store, StoreError, Watch};
+use kodiak_reconcilers::{
+    Services,
+    quarantine::{Panicked, Quarantine, caught},
+};
+use kodiak_store::{self as store, ChangeKind, Record, Store, StoreError, Watch};
 use tokio::{
     sync::{mpsc, oneshot, watch},
+    task::JoinSet,
     time::{Instant, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
@@ -22,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     addresses::{Addresses, Found},
     changes,
+    faults::Faults,
+    guarded_engine::{GuardedEngine, Input},
 };
 
 /// Changes are gathered until none came for so long,
@@ -41,6 +47,8 @@ pub(crate) struct Writer {
     pub(crate) addresses: Addresses,
     pub(crate) found: mpsc::UnboundedReceiver<Found>,
     pub(crate) services: watch::Sender<Services>,
+    pub(crate) quarantine: Quarantine,
+    pub(crate) faults: Faults,
     pub(crate) drain: CancellationToken,
 }
 
@@ -59,7 +67,8 @@ pub(crate) async fn run(mut writer: Writer) -> anyhow::Result<()> {
 
 impl Writer {
     async fn write(mut self) -> anyhow::Result<()> {
-        let mut engine = Engine::new(self.settings.clone());
+        let mut engine = GuardedEngine::new(self.settings.clone(), self.quarantine.clone(), self.faults.clone());
+        let mut rechecks = JoinSet::new();
         let mut watch = self.store.watch(0)?;
         let mut tick = tokio::time::interval(TICK);
         loop {
@@ -74,25 +83,30 @@ impl Writer {
                 },
                 Some(event) = self.events.recv() => batch.event(event),
                 Some(found) = self.found.recv() => self.moved(found, &mut batch),
-                _ = tick.tick() => batch.changes.push(Change::Tick),
+                _ = tick.tick() => batch.others.push(Change::Tick),
+                // A token that should have been refused may still be in use.
+                Some(rechecked) = rechecks.join_next() => rechecked.context("checking tokens again panicked")?,
             }
             self.gather(&mut watch, &mut batch).await?;
-            let Batch { changes, recheck } = batch;
-            if !changes.is_empty() {
-                let outcome = engine.apply(changes, &self.authorities, Timestamp::now());
+            let Batch { inputs, others, faulty, recheck } = batch;
+            for (key, revision, panicked) in faulty {
+                engine.quarantine(&key, revision, panicked);
+            }
+            if !inputs.is_empty() || !others.is_empty() {
+                let outcome = engine.apply(inputs, others, &self.authorities, Timestamp::now());
                 self.publish(outcome);
             }
-            self.recheck(recheck);
+            self.recheck(&mut rechecks, recheck);
         }
     }
 
     /// Beside everything else: signatures take their time.
-    fn recheck(&self, recheck: BTreeSet<Recheck>) {
+    fn recheck(&self, rechecks: &mut JoinSet<()>, recheck: BTreeSet<Recheck>) {
         if recheck.is_empty() {
             return;
         }
         let registry = self.registry.clone();
-        tokio::task::spawn_blocking(move || {
+        rechecks.spawn_blocking(move || {
             registry.recheck(&recheck);
             for each in &recheck {
                 if let Recheck::Proxy(proxy) = each {
@@ -130,8 +144,9 @@ impl Writer {
     fn moved(&mut self, found: Found, batch: &mut Batch) {
         for key in self.addresses.take(found) {
             let key = key.dataplane();
-            let change = changes::of(&key, self.store.get(&key).as_ref());
-            batch.changes.extend(change.map(|change| located(change, &mut self.addresses)));
+            let record = self.store.get(&key);
+            let revision = record.as_ref().map_or(0, |record| record.revision);
+            batch.resource(key, revision, record.as_ref(), &mut self.addresses);
         }
     }
 
@@ -163,27 +178,46 @@ impl Writer {
 /// What came in since the last time.
 #[derive(Default)]
 struct Batch {
-    changes: Vec<Change>,
+    inputs: Vec<Input>,
+    /// Changes that come from no resource alone.
+    others: Vec<Change>,
+    /// Resources that cannot be decoded without a panic.
+    faulty: Vec<(ResourceKey, u64, Panicked)>,
     /// Streams whose token may no longer be good. Proxies whose Dataplane has changed may have other things to check, too.
     recheck: BTreeSet<Recheck>,
 }
 
 impl Batch {
     fn event(&mut self, event: ProxyEvent) {
-        self.changes.push(match event {
+        let (ProxyEvent::Connected { key, .. } | ProxyEvent::Disconnected { key }) = &event;
+        let key = ResourceKey::in_mesh("DataplaneInsight", &key.mesh, &key.name);
+        let change = match event {
             ProxyEvent::Connected { key, metadata } => Change::Connected { key, metadata },
             ProxyEvent::Disconnected { key } => Change::Disconnected { key },
-        });
+        };
+        self.inputs.push(Input { key, revision: 0, change });
     }
 
     fn stored(&mut self, change: store::Change, addresses: &mut Addresses) {
-        let store::Change { key, kind, revision: _ } = change;
+        let store::Change { key, kind, revision } = change;
         let record = match &kind {
             ChangeKind::Put(record) => Some(record),
             ChangeKind::Deleted => None,
         };
         self.recheck.extend(Recheck::after(&key));
-        self.changes.extend(changes::of(&key, record).map(|change| located(change, addresses)));
+        self.resource(key, revision, record, addresses);
+    }
+
+    fn resource(&mut self, key: ResourceKey, revision: u64, record: Option<&Record>, addresses: &mut Addresses) {
+        let change = caught(|| changes::of(&key, record)).unwrap_or_else(|panicked| {
+            self.faulty.push((key.clone(), revision, panicked));
+            changes::of(&key, None)
+        });
+        match change.map(|change| located(change, addresses)) {
+            Some(change @ (Change::Authority { .. } | Change::Tick)) => self.others.push(change),
+            Some(change) => self.inputs.push(Input { key, revision, change }),
+            None => (),
+        }
     }
 }
 

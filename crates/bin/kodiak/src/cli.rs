@@ -7,7 +7,7 @@ use kodiak_model::GoDuration;
 
 use crate::commands::{
     apply, bench, completion, config, delete, demo, diff, dp, export, generate, get, inspect, install, migrate, render,
-    run, validate,
+    run, store, validate,
 };
 
 #[derive(Parser)]
@@ -67,6 +67,8 @@ pub(crate) struct GlobalArgs {
 pub(crate) enum Command {
     /// Run the control plane
     Run(run::Args),
+    /// Check, back up and restore the store of a control plane
+    Store(store::Args),
     /// Create or change resources from files
     Apply(apply::Args),
     /// Show which proxies would change, and how, before anything is applied

@@ -16,9 +16,13 @@ mod terminal;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser as _;
 use tracing_subscriber::filter::LevelFilter;
+
+/// How long work beside the command may take to end.
+const LAST_WORK: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
@@ -40,9 +44,12 @@ fn main() -> ExitCode {
     }
 }
 
-#[tokio::main]
-async fn run(command: cli::Command, session: &session::Session) -> anyhow::Result<exit::Exit> {
-    commands::run(command, session).await
+fn run(command: cli::Command, session: &session::Session) -> anyhow::Result<exit::Exit> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let exit = runtime.block_on(commands::run(command, session));
+    // A thread that hangs must not keep a process that is over.
+    runtime.shutdown_timeout(LAST_WORK);
+    exit
 }
 
 /// Most commands speak for themselves and log nothing by default. `RUST_LOG=debug` shows their requests.

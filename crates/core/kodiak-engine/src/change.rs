@@ -61,3 +61,20 @@ pub enum Change {
     /// Time went on: certificates may be due.
     Tick,
 }
+
+impl Change {
+    /// Whether a resource or a connection is gone.
+    pub fn is_removal(&self) -> bool {
+        match self {
+            Self::Mesh { mesh, .. } => mesh.is_none(),
+            Self::Rollout { rollout, .. } => rollout.is_none(),
+            Self::Vips { vips, .. } => vips.is_none(),
+            Self::Dataplane { dataplane, .. } => dataplane.is_none(),
+            Self::Destination { destination, .. } => destination.is_none(),
+            Self::ZoneEgress { egress, .. } => egress.is_none(),
+            Self::Policy { policy, .. } => policy.is_none(),
+            Self::Disconnected { .. } => true,
+            Self::Authority { .. } | Self::Connected { .. } | Self::Tick => false,
+        }
+    }
+}

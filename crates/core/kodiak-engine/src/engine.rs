@@ -90,6 +90,11 @@ impl Engine {
         Self { settings, ..Self::default() }
     }
 
+    /// An engine that knows nothing yet. Its revisions follow those of this one, which may have panicked.
+    pub fn anew(&self) -> Self {
+        Self { settings: self.settings.clone(), revision: self.revision, ..Self::default() }
+    }
+
     /// Applies all changes, then works out what follows, once.
     pub fn apply(
         &mut self,

@@ -40,6 +40,7 @@ mod route_hash;
 pub mod schema;
 pub mod sni;
 pub mod source_match;
+pub mod source_walk;
 pub mod spiffe;
 pub mod subscription;
 pub mod tags;

@@ -4,6 +4,8 @@
 //! the test process ends, by return, panic or kill, the pipe closes, and the keeper stops the server and removes its
 //! folder. PostgreSQL refuses to run as root; then it runs as `nobody`.
 
+mod data;
+
 use std::{
     env, fs,
     io::Write as _,

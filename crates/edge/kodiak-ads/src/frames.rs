@@ -67,6 +67,12 @@ impl Frames {
         Ok(Some(message))
     }
 
+    /// The length of the message that has begun, once its header is there.
+    pub(crate) fn announced(&self) -> Option<usize> {
+        let length = self.buffer.get(1..HEADER).and_then(|bytes| bytes.try_into().ok())?;
+        usize::try_from(u32::from_be_bytes(length)).ok()
+    }
+
     /// Whether the stream may end here.
     pub(crate) fn finish(&self) -> Result<(), FrameError> {
         if self.buffer.is_empty() { Ok(()) } else { Err(FrameError::Partial) }

@@ -11,8 +11,11 @@
 //! references, and one frame.
 //! **Invariant:** a client that does not read gets no further snapshot, and after some unread answers is not read either.
 //! **Invariant:** nothing taken from outside is without a bound, and none of it panics.
+//! **Invariant:** nothing of a stream is buffered before its credential was verified, and all streams that are not
+//! admitted yet share one budget of bytes.
 
 mod body;
+mod budget;
 mod frames;
 mod grpc;
 mod health;

@@ -12,6 +12,10 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Who knows the proxies.
 pub trait Proxies: Send + Sync + 'static {
+    /// The headers of a stream are there, and nothing else yet. `Err` ends it, with this reason, before anything that its
+    /// client sends is buffered. [`Self::connect`] checks the credential against the proxy.
+    fn admit_headers(&self, credential: &Credential) -> Result<(), Closing>;
+
     /// A stream has introduced itself. `Err` ends it, with this reason.
     fn connect(&self, hello: Hello) -> Answer<'_, Result<Session, Closing>>;
 

@@ -6,6 +6,7 @@ use kodiak_envoy::envoy::config::core::v3::Node;
 use kodiak_xds_stream::Requested;
 use prost::Message;
 
+use crate::budget::{Budget, Reserved};
 use crate::frames::{FrameError, Frames};
 use crate::proxies::Closing;
 use crate::wire::Wire;
@@ -20,6 +21,9 @@ const LONGEST_NAME: usize = 4096;
 pub(crate) struct Requests {
     body: Incoming,
     frames: Frames,
+    /// Until the client is admitted.
+    budget: Option<Budget>,
+    reserved: Reserved,
 }
 
 pub(crate) struct Received<R> {
@@ -30,8 +34,8 @@ pub(crate) struct Received<R> {
 }
 
 impl Requests {
-    pub(crate) fn new(body: Incoming) -> Self {
-        Self { body, frames: Frames::new(LONGEST_HELLO) }
+    pub(crate) fn new(body: Incoming, budget: Budget) -> Self {
+        Self { body, frames: Frames::new(LONGEST_HELLO), budget: Some(budget), reserved: None }
     }
 
     /// From now on the client is known.
@@ -39,8 +43,9 @@ impl Requests {
         self.bound(LONGEST);
     }
 
-    /// From now on requests may have this length.
+    /// From now on the client is admitted, and requests may have this length.
     pub(crate) fn bound(&mut self, longest: u32) {
+        (self.budget, self.reserved) = (None, None);
         self.frames.set_limit(longest);
     }
 
@@ -54,6 +59,10 @@ impl Requests {
         loop {
             if let Some(message) = self.frames.next()? {
                 return M::decode(message).map(Some).map_err(|error| invalid(&format!("no request: {error}")));
+            }
+            // `next` has refused lengths above the limit. While this waits, nothing more is read.
+            if let (Some(budget), None, Some(length)) = (&self.budget, &self.reserved, self.frames.announced()) {
+                self.reserved = budget.reserve(length).await;
             }
             match self.body.frame().await {
                 None => {

@@ -46,6 +46,7 @@ pub(crate) async fn until_end(
     outbox: &Outbox,
     carried: impl Future<Output = Result<(), Closing>> + Send,
 ) {
+    let _guard = EndOnPanic(outbox);
     let ended = tokio::select! {
         biased;
         () = context.drain.cancelled() => Err(unavailable("the control plane is stopping; connect again")),
@@ -63,6 +64,21 @@ pub(crate) async fn until_end(
     tokio::time::sleep(context.limits.farewell).await;
     tracing::debug!(peer = %context.peer, "Cutting a connection whose client does not take the end of a stream.");
     context.cut.cancel();
+}
+
+/// A stream whose task panicked is ended, so that the proxy connects again instead of waiting for ever.
+struct EndOnPanic<'a>(&'a Outbox);
+
+impl Drop for EndOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.clear();
+            self.0.end(Closing {
+                code: Closing::INTERNAL,
+                message: "the control plane failed; connect again".to_owned(),
+            });
+        }
+    }
 }
 
 /// `Ok` when the client ends the stream. It still gets the answers to what it asked.

@@ -4,6 +4,15 @@ use kodiak_model::{Access, Kind};
 
 use crate::{ApiError, User, config::AccessConfig};
 
+/// Said to those who write without a token.
+const ANONYMOUS_WRITE: &str = ": send a user token in `Authorization: Bearer TOKEN`, write from the machine of the \
+    control plane, or let everyone write with access.anonymousWrites=true";
+
+/// The rights of a user that depend on what a document refers to.
+pub(crate) fn rights(access: &AccessConfig, user: &User) -> kodiak_catalog::Rights {
+    kodiak_catalog::Rights { secrets: access.admin_resources.allows(user) }
+}
+
 /// What one route is about. Every route has one; there is no default.
 #[derive(Debug, Clone, Copy)]
 pub enum Need {
@@ -20,6 +29,8 @@ pub enum Need {
     ConfigDump,
     Stats,
     Clusters,
+    /// Everything that is stored, secrets included.
+    Backup,
 }
 
 impl Need {
@@ -40,8 +51,14 @@ impl Need {
             Self::ConfigDump => (&access.view_config_dump, "config dump".to_owned()),
             Self::Stats => (&access.view_stats, "stats".to_owned()),
             Self::Clusters => (&access.view_clusters, "clusters".to_owned()),
+            Self::Backup => (&access.admin_resources, "a backup of the store".to_owned()),
         };
-        if allowed.allows(user) { Ok(()) } else { Err(ApiError::denied(&user.to_string(), &action)) }
+        if allowed.allows(user) {
+            return Ok(());
+        }
+        let is_write = matches!(self, Self::Modify(kind) if kind.access != Access::Admin);
+        let advice = if is_write && user.is_anonymous() { ANONYMOUS_WRITE } else { "" };
+        Err(ApiError::denied(&user.to_string(), &format!("{action}{advice}")))
     }
 
     /// As the OpenAPI document says it.
@@ -58,6 +75,7 @@ impl Need {
             Self::ConfigDump => "viewConfigDump",
             Self::Stats => "viewStats",
             Self::Clusters => "viewClusters",
+            Self::Backup => "adminResources",
         }
     }
 }

@@ -63,6 +63,23 @@ impl Allowed {
         Self { users: Vec::new(), groups: vec![UNAUTHENTICATED.to_owned(), AUTHENTICATED.to_owned()] }
     }
 
+    /// Whoever has shown a token, and administrators.
+    pub fn authenticated() -> Self {
+        let mut allowed = Self::admins();
+        allowed.groups.push(AUTHENTICATED.to_owned());
+        allowed
+    }
+
+    /// Whether nobody is kept out.
+    pub fn includes_anonymous(&self) -> bool {
+        self.allows(&User::anonymous())
+    }
+
+    /// Lets in those who have shown no token too.
+    pub fn add_anonymous(&mut self) {
+        self.groups.extend(Self::everyone().groups);
+    }
+
     /// Administrators may do everything that somebody may.
     pub(crate) fn allows(&self, user: &User) -> bool {
         let admin = user.groups.iter().any(|group| group == kodiak_catalog::ADMIN_GROUP);
@@ -74,7 +91,7 @@ impl Default for AccessConfig {
     fn default() -> Self {
         Self {
             admin_resources: Allowed::admins(),
-            modify_resources: Allowed::everyone(),
+            modify_resources: Allowed::authenticated(),
             generate_dataplane_token: Allowed::admins(),
             generate_user_token: Allowed::admins(),
             generate_zone_token: Allowed::admins(),

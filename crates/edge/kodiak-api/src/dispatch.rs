@@ -96,7 +96,7 @@ async fn run(route: &Route, api: &Api, request: Request) -> Result<Response, Api
 
 /// The URL as the client sees it, without its query.
 fn url(parts: &Parts, connection: Option<Connection>) -> String {
-    let scheme = if connection.is_some_and(|connection| connection.tls) { "https" } else { "http" };
+    let scheme = if connection.is_some_and(Connection::is_tls) { "https" } else { "http" };
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let host = host.or(parts.uri.authority().map(Authority::as_str)).unwrap_or_default();
     let original = parts.extensions.get::<axum::extract::OriginalUri>();

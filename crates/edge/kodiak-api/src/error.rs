@@ -111,6 +111,10 @@ impl ApiError {
             Refusal::NotFound => Self::not_found(not_found),
             Refusal::Malformed(detail) => Self::new(StatusCode::BAD_REQUEST, "Bad Request", detail),
             Refusal::Invalid { stage, problems } => Self::invalid(title_of(stage), "Resource is not valid", problems),
+            Refusal::Denied { problems } => {
+                let detail = "the resource refers to what its author may not read";
+                Self { problems, ..Self::new(StatusCode::FORBIDDEN, "Access Denied", detail) }
+            }
             Refusal::Conflict(key) => {
                 let (kind, name, mesh) = (&key.kind, &key.name, &key.mesh);
                 let detail = format!("resource conflict: type={kind:?} name={name:?} mesh={mesh:?}");

@@ -23,6 +23,22 @@ pub trait Proxies: Send + Sync {
 
     /// `None` when it is not connected to this control plane.
     fn status(&self, proxy: &ProxyKey) -> Option<Status>;
+
+    /// Stored resources that this control plane ignores, because they made it panic.
+    fn quarantined(&self) -> Vec<Quarantined> {
+        Vec::new()
+    }
+}
+
+/// A stored resource that is ignored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quarantined {
+    pub key: ResourceKey,
+    /// A newer one is tried again.
+    pub revision: u64,
+    /// The part of the control plane that ignores it.
+    pub task: &'static str,
+    pub error: String,
 }
 
 /// How a configuration is asked for.

@@ -17,6 +17,7 @@ mod handlers;
 pub mod inspect;
 mod kubernetes;
 mod list;
+mod listeners;
 pub mod metrics;
 mod openapi;
 mod origin;

@@ -6,12 +6,15 @@ use std::{
 };
 
 use axum::http::{Method, StatusCode};
+use kodiak_listen::ConnectionObserver;
 use kodiak_store::{Observer, Snapshot};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
+
+use crate::listeners::Listeners;
 
 /// Made once and handed to whoever counts. Cheap to clone.
 #[derive(Clone)]
@@ -29,10 +32,12 @@ pub struct Metrics {
     encoded: Counter,
     woken: Counter,
     proxies: Gauge,
+    quarantined: Gauge,
     refused: Counter,
     rejected: Counter,
     bytes: Counter,
     mtls_waiting: Family<MeshLabels, Gauge>,
+    listeners: Listeners,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -84,10 +89,12 @@ impl Metrics {
             encoded: Counter::default(),
             woken: Counter::default(),
             proxies: Gauge::default(),
+            quarantined: Gauge::default(),
             refused: Counter::default(),
             rejected: Counter::default(),
             bytes: Counter::default(),
             mtls_waiting: Family::default(),
+            listeners: Listeners::default(),
         };
         let mut registry = Registry::with_prefix("kodiak");
         registry.register("api_requests", "Requests answered by the API", metrics.requests.clone());
@@ -106,6 +113,11 @@ impl Metrics {
         registry.register("xds_resources_encoded", "Envoy resources built and encoded", metrics.encoded.clone());
         registry.register("xds_proxies_woken", "Times that a proxy was given another set", metrics.woken.clone());
         registry.register("xds_proxies", "Proxies that are connected", metrics.proxies.clone());
+        registry.register(
+            "quarantined_resources",
+            "Stored resources that are ignored because they made the control plane panic",
+            metrics.quarantined.clone(),
+        );
         registry.register("xds_streams_refused", "Streams that were not let in", metrics.refused.clone());
         registry.register("xds_responses_rejected", "Responses that a proxy rejected", metrics.rejected.clone());
         registry.register("xds_sent_bytes", "Bytes put on the wire to proxies", metrics.bytes.clone());
@@ -114,6 +126,7 @@ impl Metrics {
             "Proxies that the next step of mTLS waits for, by mesh",
             metrics.mtls_waiting.clone(),
         );
+        metrics.listeners.register(&mut registry);
         *metrics.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
         metrics
     }
@@ -125,6 +138,11 @@ impl Metrics {
         self.request_seconds.get_or_create(&RouteLabels { method, route }).observe(took.as_secs_f64());
     }
 
+    /// Counts the connections of a port.
+    pub fn listener(&self, listener: &'static str) -> Arc<dyn ConnectionObserver> {
+        self.listeners.observer(listener)
+    }
+
     /// A batch of changes was worked out for all proxies.
     pub fn generated(&self, encoded: u64, woken: u64) {
         self.encoded.inc_by(encoded);
@@ -133,6 +151,10 @@ impl Metrics {
 
     pub fn proxies_connected(&self, count: usize) {
         self.proxies.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    pub fn resources_quarantined(&self, count: usize) {
+        self.quarantined.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     pub fn stream_refused(&self) {

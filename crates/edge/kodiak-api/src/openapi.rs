@@ -93,6 +93,10 @@ fn operation(route: &Route) -> Value {
                 json!({ "description": "The token", "content": { "text/plain": { "schema": { "type": "string" } } } });
         }
         Content::Object => operation["responses"]["200"] = answer("The answer", &json!({ "type": "object" })),
+        Content::Lines => {
+            let content = json!({ "application/jsonl": { "schema": { "type": "string" } } });
+            operation["responses"]["200"] = json!({ "description": "One JSON document a line", "content": content });
+        }
         Content::Told => {
             let mut content = media(&json!({ "type": "object" }));
             content["text/plain"] = json!({ "schema": { "type": "string" } });
@@ -123,7 +127,12 @@ fn parameters(route: &Route) -> Vec<Value> {
         }
         Content::Written(_) => parameters.push(query("dryRun", "boolean", "Check everything and change nothing")),
         Content::Told => parameters.push(query("format", "string", "json; text when missing")),
-        Content::Resource(_) | Content::Names | Content::Deleted | Content::Token | Content::Object => (),
+        Content::Resource(_)
+        | Content::Names
+        | Content::Deleted
+        | Content::Token
+        | Content::Object
+        | Content::Lines => (),
     }
     match route.path.rsplit('/').next() {
         Some("_config") => {

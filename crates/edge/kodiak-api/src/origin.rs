@@ -3,20 +3,17 @@
 //! An address alone proves nothing: a browser on this machine sends what any web page asks it to, and a proxy on this
 //! machine passes on requests of strangers. So every sign of either makes the answer no.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{HeaderMap, Uri, header, uri::Authority};
 
-use crate::user::Connection;
-
-pub(crate) fn is_local_person(connection: Connection, uri: &Uri, headers: &HeaderMap) -> bool {
+pub(crate) fn is_local_person(peer: SocketAddr, tls: bool, uri: &Uri, headers: &HeaderMap) -> bool {
     let forwarded = ["forwarded", "x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name));
-    connection.peer.ip().to_canonical().is_loopback()
+    peer.ip().to_canonical().is_loopback()
         && !forwarded
         && is_same_site(headers)
-        && asked_host(uri, headers).is_some_and(|host| {
-            is_loopback_host(host) && origin_is(host, if connection.tls { "https" } else { "http" }, headers)
-        })
+        && asked_host(uri, headers)
+            .is_some_and(|host| is_loopback_host(host) && origin_is(host, if tls { "https" } else { "http" }, headers))
 }
 
 /// The one host a request names. HTTP/2 has it in the URI.
@@ -79,12 +76,11 @@ mod tests {
 
     #[track_caller]
     fn check(peer: &str, headers: &[(&'static str, &str)], expected: bool) {
-        let connection = Connection { peer: peer.parse().unwrap(), tls: false };
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        let found = is_local_person(connection, &Uri::from_static("/"), &map);
+        let found = is_local_person(peer.parse().unwrap(), false, &Uri::from_static("/"), &map);
         assert_eq!(found, expected, "{peer} {headers:?}");
     }
 

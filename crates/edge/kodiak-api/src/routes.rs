@@ -12,7 +12,7 @@ use kodiak_model::{Access, Kind, Overview, Scope};
 use crate::{
     Api, ApiError,
     access::Need,
-    handlers::{Asked, base, insights, inspect, overviews, resources, tokens},
+    handlers::{Asked, backup, base, insights, inspect, overviews, resources, tokens},
 };
 
 type Answer = Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send>>;
@@ -39,6 +39,8 @@ pub(crate) enum Content {
     Object,
     /// As the proxy says it: text or JSON.
     Told,
+    /// JSON, one document a line.
+    Lines,
 }
 
 pub(crate) fn all() -> Vec<Route> {
@@ -82,6 +84,14 @@ fn about_itself() -> Vec<Route> {
             Content::Object,
             resources::get_by_kri,
         ),
+        route(
+            Method::GET,
+            "/_quarantine",
+            Need::ReadAny,
+            "Stored resources that this control plane ignores because they made it panic.",
+            Content::Object,
+            base::quarantine,
+        ),
         route(Method::GET, "/openapi.json", Need::Nothing, "This document.", Content::Object, base::openapi),
         route(
             Method::GET,
@@ -106,6 +116,14 @@ fn about_itself() -> Vec<Route> {
             "Numbers of global resources.",
             Content::Object,
             insights::global_resources,
+        ),
+        route(
+            Method::GET,
+            "/store/backup",
+            Need::Backup,
+            "A backup of the store at one revision, for `kodiak store restore`.",
+            Content::Lines,
+            backup::backup,
         ),
         route(
             Method::POST,

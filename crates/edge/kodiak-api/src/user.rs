@@ -5,6 +5,7 @@ use std::{fmt, net::SocketAddr};
 use axum::http::{HeaderMap, Uri, header};
 use jiff::Timestamp;
 use kodiak_catalog::{ADMIN_GROUP, ADMIN_USER, Catalog};
+use kodiak_listen::{Client, Peer};
 use kodiak_tokens::{names::TokenKind, verify_user};
 
 use crate::{ApiError, config::AuthnConfig, origin};
@@ -20,14 +21,37 @@ pub struct User {
 
 /// The connection that a request came over.
 #[derive(Debug, Clone, Copy)]
-pub struct Connection {
-    pub peer: SocketAddr,
-    pub tls: bool,
+pub enum Connection {
+    Tcp {
+        peer: SocketAddr,
+        tls: bool,
+    },
+    /// The socket for local administration. The accept loop lets only the control plane's user and root connect to it.
+    Socket,
+}
+
+impl Connection {
+    pub(crate) fn is_tls(self) -> bool {
+        matches!(self, Self::Tcp { tls: true, .. })
+    }
+}
+
+impl From<&Client> for Connection {
+    fn from(client: &Client) -> Self {
+        match client.peer {
+            Peer::Tcp(peer) => Self::Tcp { peer, tls: client.tls },
+            Peer::Unix { .. } => Self::Socket,
+        }
+    }
 }
 
 impl User {
     pub fn anonymous() -> Self {
         Self { name: "mesh-system:anonymous".to_owned(), groups: vec![UNAUTHENTICATED.to_owned()] }
+    }
+
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.groups.iter().any(|group| group == UNAUTHENTICATED)
     }
 
     pub fn admin() -> Self {
@@ -49,8 +73,14 @@ pub(crate) fn identify(
     uri: &Uri,
     headers: &HeaderMap,
 ) -> Result<User, ApiError> {
-    let local = connection.is_some_and(|connection| origin::is_local_person(connection, uri, headers));
-    if config.localhost_is_admin && local {
+    let local = match connection {
+        None => false,
+        Some(Connection::Socket) => true,
+        Some(Connection::Tcp { peer, tls }) => {
+            config.localhost_is_admin && origin::is_local_person(peer, tls, uri, headers)
+        }
+    };
+    if local {
         return Ok(User::admin());
     }
     let Some(credential) = headers.get(header::AUTHORIZATION) else { return Ok(User::anonymous()) };

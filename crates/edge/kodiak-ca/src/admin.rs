@@ -5,7 +5,7 @@
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use kodiak_catalog::{ADMIN_CA, secret_data, spec_of};
-use kodiak_crypto::{CaPair, CryptoError, IssuedLeaf, LeafSpec, LeafUsage, PrivatePem};
+use kodiak_crypto::{CaPair, LeafSpec, LeafUsage, PrivatePem};
 use kodiak_engine::ADMIN_CLIENT_NAME;
 use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane::Dataplane};
 use kodiak_store::{Record, Snapshot};
@@ -51,6 +51,7 @@ struct AdminAuthority {
 
 struct Cached {
     authority: Arc<AdminAuthority>,
+    incarnation: i64,
     addresses: Vec<String>,
     /// `None` when none can be made, which is said once.
     certificate: Option<Arc<AdminCertificate>>,
@@ -65,7 +66,9 @@ pub(crate) fn of_proxy(
     snapshot: &Snapshot,
     proxy: &ProxyKey,
 ) -> Option<Arc<AdminCertificate>> {
-    let addresses = snapshot.get(&proxy.dataplane()).and_then(addresses);
+    let dataplane = snapshot.get(&proxy.dataplane());
+    let incarnation = dataplane.map_or(0, |dataplane| dataplane.created.as_microsecond());
+    let addresses = dataplane.and_then(addresses);
     let authority = authority(authorities, snapshot).inspect_err(|error| tracing::debug!(%proxy, error));
     let (Some(addresses), Ok(authority)) = (addresses, authority) else {
         authorities.made().admin.proxies.remove(proxy);
@@ -73,18 +76,19 @@ pub(crate) fn of_proxy(
     };
     if let Some(cached) = authorities.made().admin.proxies.get(proxy)
         && Arc::ptr_eq(&cached.authority, &authority)
+        && cached.incarnation == incarnation
         && cached.addresses == addresses
     {
         return cached.certificate.clone();
     }
-    let certificate = match make(&authority, proxy, &addresses) {
+    let certificate = match make(&authority, proxy, incarnation, &addresses) {
         Ok(certificate) => Some(Arc::new(certificate)),
         Err(error) => {
             tracing::warn!(%proxy, error, "The admin interface of a proxy cannot be asked.");
             None
         }
     };
-    let cached = Cached { authority, addresses, certificate: certificate.clone() };
+    let cached = Cached { authority, incarnation, addresses, certificate: certificate.clone() };
     authorities.made().admin.keep(snapshot, proxy.clone(), cached);
     certificate
 }
@@ -97,7 +101,12 @@ fn addresses(dataplane: &Record) -> Option<Vec<String>> {
     (!addresses.is_empty()).then_some(addresses)
 }
 
-fn make(authority: &AdminAuthority, proxy: &ProxyKey, addresses: &[String]) -> Result<AdminCertificate, String> {
+fn make(
+    authority: &AdminAuthority,
+    proxy: &ProxyKey,
+    incarnation: i64,
+    addresses: &[String],
+) -> Result<AdminCertificate, String> {
     if let Some(taken) = addresses.iter().find(|address| address.eq_ignore_ascii_case(ADMIN_CLIENT_NAME)) {
         return Err(format!("its address {taken:?} is the name of the control plane; use another address"));
     }
@@ -109,7 +118,8 @@ fn make(authority: &AdminAuthority, proxy: &ProxyKey, addresses: &[String]) -> R
         }
     }
     let subject = format!("{}/{}", proxy.mesh, proxy.name);
-    let issued = issue(&authority.ca, SERVER, LeafUsage::Server, &subject, &dns_names, &ips).map_err(|e| told(&e))?;
+    let spec = LeafSpec { incarnation, dns_names: &dns_names, ips: &ips, ..nameless(&authority.ca, SERVER, &subject) };
+    let issued = authority.ca.issue(&spec).map_err(|error| told(&error))?;
     Ok(AdminCertificate {
         certificate: issued.cert_pem,
         key: issued.key_pem.expose().to_owned(),
@@ -139,19 +149,24 @@ fn read(record: &Record) -> Result<AdminAuthority, String> {
     let bundle = secret_data(record).ok_or("its data is not base64")?;
     let ca = CaPair::from_pem(&bundle, &bundle).map_err(|error| told(&error))?;
     let names = [ADMIN_CLIENT_NAME.to_owned()];
-    let issued = issue(&ca, CLIENT, LeafUsage::Client, ADMIN_CLIENT_NAME, &names, &[]).map_err(|error| told(&error))?;
+    let spec = LeafSpec { usage: LeafUsage::Client, dns_names: &names, ..nameless(&ca, CLIENT, ADMIN_CLIENT_NAME) };
+    let issued = ca.issue(&spec).map_err(|error| told(&error))?;
     let client = AdminClient { certificate: issued.cert_pem, key: issued.key_pem, ca: ca.roots_pem() };
     Ok(AdminAuthority { ca, client: Arc::new(client) })
 }
 
-fn issue(
-    ca: &CaPair,
-    purpose: &str,
-    usage: LeafUsage,
-    subject: &str,
-    dns_names: &[String],
-    ips: &[IpAddr],
-) -> Result<IssuedLeaf, CryptoError> {
-    let (not_before, not_after) = (ca.not_before(), ca.not_after());
-    ca.issue(&LeafSpec { purpose, subject, epoch: 0, usage, not_before, not_after, uris: &[], dns_names, ips })
+/// A server that lives as long as the CA.
+fn nameless<'a>(ca: &CaPair, purpose: &'a str, subject: &'a str) -> LeafSpec<'a> {
+    LeafSpec {
+        purpose,
+        subject,
+        incarnation: 0,
+        epoch: 0,
+        usage: LeafUsage::Server,
+        not_before: ca.not_before(),
+        not_after: ca.not_after(),
+        uris: &[],
+        dns_names: &[],
+        ips: &[],
+    }
 }

@@ -5,17 +5,21 @@
 //!
 //! **Invariant:** what is in the store was checked, and belongs to a mesh that exists.
 //! **Invariant:** a refused write changes nothing: what belongs together is one transaction.
+//! **Invariant:** a resource never refers to a Secret of the control plane, whoever writes it.
 //! **Invariant:** this crate knows nothing of HTTP, and does not decide who may write.
 
 mod authority;
 mod delete;
 mod initial;
+mod inline_secret;
 mod put;
+mod references;
 mod refusal;
 mod rules;
 mod signing;
 mod source;
 mod stored;
+mod system_secret;
 
 use std::sync::Arc;
 
@@ -25,10 +29,12 @@ use kodiak_store::Store;
 pub use authority::{ADMIN_CA, AuthoritySources, authority_sources};
 pub use initial::{ADMIN_GROUP, ADMIN_USER, Defaults, Ensured};
 pub use put::{Author, Planned, Put};
+pub use references::{Rights, may_be_sent};
 pub use refusal::{Refusal, Stage};
 pub use signing::{TokenKeys, secret_data};
 pub use source::load_source;
 pub use stored::{admission_of, destination_of, owner_of, spec_of};
+pub use system_secret::SystemSecret;
 
 /// Cheap to clone; all clones speak of the same store.
 #[derive(Clone)]

@@ -11,7 +11,8 @@ use kodiak_store::{Expect, Record, Snapshot, StoreError, Transaction, Write};
 use serde_json::Value;
 
 use crate::{
-    Catalog, Refusal, Stage, Target, initial, owner_of,
+    Catalog, Refusal, Stage, Target, initial, inline_secret, owner_of,
+    references::{self, Rights},
     rules::{self, LeftOut},
 };
 
@@ -47,29 +48,45 @@ pub enum Author {
 }
 
 impl Catalog {
-    /// Creates the resource, or replaces its spec and labels. A dry run stops before the store.
+    /// As [`put_with`](Self::put_with), for authors without any further right: proxies, and the control plane itself.
     pub async fn put(&self, target: Target<'_>, body: Value, dry_run: bool) -> Result<Put, Refusal> {
-        self.put_by(target, body, &Author::User, dry_run).await
+        self.put_with(target, body, dry_run, Rights::default()).await
     }
 
-    /// As [`put`](Self::put), for a Dataplane that may not be a user's.
-    pub async fn put_by(
+    /// Creates the resource, or replaces its spec and labels. A dry run stops before the store.
+    pub async fn put_with(
         &self,
         target: Target<'_>,
         body: Value,
-        author: &Author,
         dry_run: bool,
+        rights: Rights,
+    ) -> Result<Put, Refusal> {
+        self.put_as(target, body, dry_run, rights, &Author::User).await
+    }
+
+    /// As [`put`](Self::put), for a Dataplane that may not be a user's.
+    pub async fn put_by(&self, target: Target<'_>, body: Value, author: &Author) -> Result<Put, Refusal> {
+        self.put_as(target, body, false, Rights::default(), author).await
+    }
+
+    async fn put_as(
+        &self,
+        target: Target<'_>,
+        body: Value,
+        dry_run: bool,
+        rights: Rights,
+        author: &Author,
     ) -> Result<Put, Refusal> {
         self.require_mesh(target.kind, target.mesh)?;
         let (meta, spec, left_out) = self.read(target, body)?;
         let checked = meta.with(spec, self.place());
         for _ in 1..TRIES {
-            match self.try_put(checked.clone(), left_out, author, dry_run).await {
+            match self.try_put(checked.clone(), left_out, dry_run, rights, author).await {
                 Err(Refusal::Conflict(_)) => (),
                 other => return other,
             }
         }
-        self.try_put(checked, left_out, author, dry_run).await
+        self.try_put(checked, left_out, dry_run, rights, author).await
     }
 
     /// Checks the document by itself: first what it says, then how it is named.
@@ -98,11 +115,11 @@ impl Catalog {
     }
 
     /// What writing the document would store, for those who want to know before. Nothing is stored.
-    pub fn plan(&self, target: Target<'_>, body: Value) -> Result<Planned, Refusal> {
+    pub fn plan(&self, target: Target<'_>, body: Value, rights: Rights) -> Result<Planned, Refusal> {
         self.require_mesh(target.kind, target.mesh)?;
         let (meta, spec, left_out) = self.read(target, body)?;
         let snapshot = self.store().snapshot();
-        let (checked, _, put) = self.prepare(&snapshot, meta.with(spec, self.place()), left_out)?;
+        let (checked, _, put) = self.prepare(&snapshot, meta.with(spec, self.place()), left_out, rights)?;
         let key = key_of(&checked);
         let old = snapshot.get(&key);
         let record = Record {
@@ -125,11 +142,12 @@ impl Catalog {
         &self,
         checked: Checked,
         left_out: LeftOut,
-        author: &Author,
         dry_run: bool,
+        rights: Rights,
+        author: &Author,
     ) -> Result<Put, Refusal> {
         let snapshot = self.store().snapshot();
-        let (checked, secrets, put) = self.prepare(&snapshot, checked, left_out)?;
+        let (checked, secrets, put) = self.prepare(&snapshot, checked, left_out, rights)?;
         let authored = authored(&checked, snapshot.get(&key_of(&checked)), author);
         if dry_run || !(put.changed || authored.is_some()) {
             return Ok(put);
@@ -156,6 +174,7 @@ impl Catalog {
         snapshot: &Snapshot,
         mut checked: Checked,
         left_out: LeftOut,
+        rights: Rights,
     ) -> Result<(Checked, Vec<Write>, Put), Refusal> {
         let old = snapshot.get(&key_of(&checked));
         if let Some(old) = old {
@@ -165,7 +184,10 @@ impl Catalog {
                 return Err(Refusal::invalid(Stage::Labels, problems));
             }
         }
-        let secrets = rules::before_put(self, snapshot, &mut checked, left_out, old)?;
+        // Before anything is read that a reference names: a refusal must not tell what is there.
+        references::check(snapshot, &checked, old, rights)?;
+        let mut secrets = rules::before_put(self, snapshot, &mut checked, left_out, old)?;
+        secrets.extend(inline_secret::move_to_secrets(self, snapshot, &mut checked, old)?);
         let warnings = std::mem::take(&mut checked.warnings);
         let changed =
             !secrets.is_empty() || old.is_none_or(|old| *old.spec != *checked.spec || *old.labels != checked.labels);
@@ -174,11 +196,11 @@ impl Catalog {
     }
 }
 
-fn key_of(checked: &Checked) -> ResourceKey {
+pub(crate) fn key_of(checked: &Checked) -> ResourceKey {
     ResourceKey::in_mesh(checked.kind.name, &checked.mesh, &checked.name)
 }
 
-fn write(checked: &Checked, old: Option<&Record>) -> Write {
+pub(crate) fn write(checked: &Checked, old: Option<&Record>) -> Write {
     Write::Put {
         key: key_of(checked),
         spec: checked.spec.as_str().into(),

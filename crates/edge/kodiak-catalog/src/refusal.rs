@@ -26,6 +26,9 @@ pub enum Refusal {
     Malformed(String),
     #[error("the resource is not valid: {problems}")]
     Invalid { stage: Stage, problems: Problems },
+    /// The author of the write lacks a right that some fields need.
+    #[error("access denied: {problems}")]
+    Denied { problems: Problems },
     /// Somebody else was faster, again and again.
     #[error("{0} changed while it was being written")]
     Conflict(ResourceKey),

@@ -6,16 +6,23 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use kodiak_model::{ResourceKey, data_source::DataSource};
 use kodiak_store::Snapshot;
 
-use crate::signing::secret_data;
+use crate::{SystemSecret, signing::secret_data};
 
 /// Certificates and keys are far smaller.
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// Reads what a data source of this mesh names, or says why that cannot be done.
+/// Reads what a data source of a CA of this mesh names, or says why that cannot be done.
 pub fn load_source(snapshot: &Snapshot, mesh: &str, source: &DataSource) -> Result<Vec<u8>, String> {
     let DataSource { secret, file, inline, inline_string } = source;
     if let Some(name) = secret {
-        let record = snapshot.get(&ResourceKey::in_mesh("Secret", mesh, name));
+        let key = ResourceKey::in_mesh("Secret", mesh, name);
+        // Asked again here: what is stored may be older than the rule.
+        if SystemSecret::of(&key).is_some_and(|system| system != SystemSecret::MeshCa) {
+            return Err(format!(
+                "could not load data: the secret {name:?} belongs to the control plane; use another one"
+            ));
+        }
+        let record = snapshot.get(&key);
         record
             .and_then(secret_data)
             .ok_or_else(|| format!("could not load data: there is no secret {name:?} in mesh {mesh:?}; apply it first"))

@@ -28,13 +28,16 @@ pub struct CaPair {
     not_after: Timestamp,
 }
 
-/// What a leaf is to say. All of it shapes the serial number; only the first three shape the key.
+/// The content of a leaf. All of it shapes the serial number, and all but the validity shapes the key: another identity
+/// never gets the same key. See [ADR 008](../../../../docs/adr/008-leaf-keys-are-bound-to-the-identity.md).
 #[derive(Clone, Copy, Debug)]
 pub struct LeafSpec<'a> {
     /// Keeps keys for one end apart from those for another.
     pub purpose: &'a str,
     /// Who it is for.
     pub subject: &'a str,
+    /// Tells subjects apart that had the same name one after the other: microseconds of the creation.
+    pub incarnation: i64,
     /// A new number is a new key.
     pub epoch: u64,
     pub usage: LeafUsage,
@@ -58,6 +61,31 @@ pub struct IssuedLeaf {
     /// The leaf alone: whoever verifies it has the authority already.
     pub cert_pem: String,
     pub key_pem: PrivatePem,
+}
+
+impl LeafSpec<'_> {
+    /// Everything that makes the holder of a leaf this one and no other.
+    fn identity(&self) -> [Vec<u8>; 8] {
+        let Self { purpose, subject, incarnation, epoch, usage, not_before: _, not_after: _, uris, dns_names, ips } =
+            self;
+        let names = |names: &[String]| joined(&names.iter().map(String::as_bytes).collect::<Vec<_>>());
+        let ips: Vec<String> = ips.iter().map(ToString::to_string).collect();
+        let usage = match usage {
+            LeafUsage::Server => 1,
+            LeafUsage::Client => 2,
+            LeafUsage::Both => 3,
+        };
+        [
+            purpose.as_bytes().to_vec(),
+            subject.as_bytes().to_vec(),
+            incarnation.to_be_bytes().to_vec(),
+            epoch.to_be_bytes().to_vec(),
+            vec![usage],
+            names(uris),
+            names(dns_names),
+            names(&ips),
+        ]
+    }
 }
 
 impl CaPair {
@@ -96,11 +124,10 @@ impl CaPair {
     }
 
     pub fn issue(&self, spec: &LeafSpec<'_>) -> Result<IssuedLeaf, CryptoError> {
-        let LeafSpec { purpose, subject, epoch, usage, not_before, not_after, uris, dns_names, ips } = spec;
-        let key = derived_key(
-            self.issuer.key().serialized_der(),
-            &[purpose.as_bytes(), subject.as_bytes(), &epoch.to_be_bytes()],
-        )?;
+        let LeafSpec { not_before, not_after, uris, dns_names, ips, usage, .. } = spec;
+        let identity = spec.identity();
+        let identity: Vec<&[u8]> = identity.iter().map(Vec::as_slice).collect();
+        let key = derived_key(self.issuer.key().serialized_der(), &identity)?;
 
         let mut params = between(*not_before, *not_after)?;
         params.distinguished_name = DistinguishedName::new();
@@ -134,25 +161,11 @@ impl CaPair {
 
     /// A hash of all that the leaf says, and of who says it.
     fn serial(&self, spec: &LeafSpec<'_>) -> SerialNumber {
-        let LeafSpec { purpose, subject, epoch, usage, not_before, not_after, uris, dns_names, ips } = spec;
-        let names = |names: &[String]| joined(&names.iter().map(String::as_bytes).collect::<Vec<_>>());
-        let ips: Vec<String> = ips.iter().map(ToString::to_string).collect();
-        let words = joined(&[
-            self.certificate(),
-            purpose.as_bytes(),
-            subject.as_bytes(),
-            &epoch.to_be_bytes(),
-            &[match usage {
-                LeafUsage::Server => 1,
-                LeafUsage::Client => 2,
-                LeafUsage::Both => 3,
-            }],
-            &not_before.as_second().to_be_bytes(),
-            &not_after.as_second().to_be_bytes(),
-            &names(uris),
-            &names(dns_names),
-            &names(&ips),
-        ]);
+        let (from, until) = (spec.not_before.as_second().to_be_bytes(), spec.not_after.as_second().to_be_bytes());
+        let identity = spec.identity();
+        let identity = identity.iter().map(Vec::as_slice);
+        let words: Vec<&[u8]> = [self.certificate(), &from, &until].into_iter().chain(identity).collect();
+        let words = joined(&words);
         let hash = digest::digest(&digest::SHA256, &words);
         let mut serial = [0; SERIAL_BYTES];
         serial.copy_from_slice(&hash.as_ref()[..SERIAL_BYTES]);

@@ -75,7 +75,7 @@ impl Registry {
         let held_back = arrival::hold_back(&mut in_force.spec, stored, self.0.settings.health.is_some());
         let outcome = if in_force.spec == written {
             let target = Target { kind: dataplane::kind(), mesh: &key.mesh, name: &key.name };
-            self.0.catalog.put_by(target, document, &author, false).await.map(drop)
+            self.0.catalog.put_by(target, document, &author).await.map(drop)
         } else {
             self.replace_by(key, &in_force, &author).await
         };
@@ -226,7 +226,9 @@ fn not_served(proxy_type: ProxyType) -> Closing {
 fn not_registered(refusal: &Refusal) -> Closing {
     let reason = format!("{NOT_REGISTERED}: {refusal}");
     match refusal {
-        Refusal::Malformed(_) | Refusal::Invalid { .. } => closing(Closing::INVALID_ARGUMENT, reason),
+        Refusal::Malformed(_) | Refusal::Invalid { .. } | Refusal::Denied { .. } => {
+            closing(Closing::INVALID_ARGUMENT, reason)
+        }
         Refusal::NoMesh | Refusal::NotFound | Refusal::Conflict(_) | Refusal::Store(_) | Refusal::Make(_) => {
             closing(Closing::UNAVAILABLE, reason)
         }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
-use kodiak_ads::{Closing, HealthHello, HealthSession, Hello, Proxies, Reply, Session, proxies::Answer};
+use kodiak_ads::{Closing, Credential, HealthHello, HealthSession, Hello, Proxies, Reply, Session, proxies::Answer};
 use serde_json::Value;
 
 use crate::Registry;
@@ -13,6 +13,10 @@ use crate::Registry;
 const LONGEST_BODY: usize = 1024 * 1024;
 
 impl Proxies for Registry {
+    fn admit_headers(&self, credential: &Credential) -> Result<(), Closing> {
+        self.verify_headers(credential)
+    }
+
     fn connect(&self, hello: Hello) -> Answer<'_, Result<Session, Closing>> {
         Box::pin(self.admit(hello))
     }

@@ -33,15 +33,27 @@ pub(crate) fn verify(
     key: &ProxyKey,
     credential: &Credential,
 ) -> Result<Proof, String> {
+    let verified = verify_alone(catalog, settings, &key.mesh, credential)?;
+    if let Some(verified) = &verified {
+        check_dataplane_name(&verified.claims, &key.mesh, &key.name).map_err(failed)?;
+    }
+    Ok(Proof(verified))
+}
+
+/// The same without a name: nothing but the token and the mesh whose keys are to verify it.
+pub(crate) fn verify_alone(
+    catalog: &Catalog,
+    settings: &Settings,
+    mesh: &str,
+    credential: &Credential,
+) -> Result<Option<Verified<DataplaneClaims>>, String> {
     match settings.authn {
-        Authn::None => Ok(Proof(None)),
+        Authn::None => Ok(None),
         Authn::DataplaneToken => {
             let missing = "authentication failed: there is no token; send one dataplane token in `authorization`";
             let token = credential.0.as_deref().filter(|token| !token.is_empty()).ok_or(missing)?;
-            let keys = catalog.token_keys(TokenKind::Dataplane { mesh: &key.mesh });
-            let verified = verify_dataplane(token, &keys, (settings.now)()).map_err(failed)?;
-            check_dataplane_name(&verified.claims, &key.mesh, &key.name).map_err(failed)?;
-            Ok(Proof(Some(verified)))
+            let keys = catalog.token_keys(TokenKind::Dataplane { mesh });
+            verify_dataplane(token, &keys, (settings.now)()).map(Some).map_err(failed)
         }
     }
 }

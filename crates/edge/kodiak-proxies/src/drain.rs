@@ -100,7 +100,7 @@ impl Registry {
         {
             document.extend(spec);
         }
-        self.0.catalog.put_by(Target { kind, mesh, name }, document, author, false).await.map(drop)
+        self.0.catalog.put_by(Target { kind, mesh, name }, document, author).await.map(drop)
     }
 }
 

@@ -26,6 +26,7 @@ mod departure;
 mod drain;
 mod finalize;
 mod flush;
+mod headers;
 mod health;
 mod health_write;
 mod insight;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use kodiak_store::{Change, Store, StoreError, Watch};
+use kodiak_store::{Change, Record, Store, StoreError, Watch};
 use kodiak_views::rollout::Waiting;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -15,8 +15,10 @@ use crate::{
     documents::{self, ROLLOUT},
     leader::{PAUSE, leads},
     progress::{Meshes, Progress, Step},
+    quarantine::{Built, Entry, Panicked, Quarantine, build, caught},
 };
 
+const TASK: &str = "mtls";
 /// How often the log says for whom a step waits.
 const REMIND: Duration = Duration::from_secs(30);
 /// A step that waits longer than this is a warning. It is never forced: a proxy that has not taken a step would lose its
@@ -26,10 +28,9 @@ const ALERT: Duration = Duration::from_mins(5);
 const MOST_NAMED: usize = 10;
 
 /// Runs until `drain`, or until the store is closed.
-pub async fn run(store: Store, drain: CancellationToken) -> Result<(), StoreError> {
-    let mut watch = store.watch(0)?;
+pub async fn run(store: Store, quarantine: Quarantine, drain: CancellationToken) -> Result<(), StoreError> {
     let mut leadership = store.leadership();
-    let mut meshes = Meshes::default();
+    let mut known = Known { watch: store.watch(0)?, meshes: Meshes::default(), quarantine };
     let mut unfinished: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut remind = tokio::time::interval(REMIND);
     let mut since: BTreeMap<Arc<str>, Instant> = BTreeMap::new();
@@ -37,23 +38,71 @@ pub async fn run(store: Store, drain: CancellationToken) -> Result<(), StoreErro
         tokio::select! {
             biased;
             () = drain.cancelled() => return Ok(()),
-            change = watch.next() => unfinished.extend(gather(&change?, &mut watch, &mut meshes)?),
+            change = known.watch.next() => {
+                let change = change?;
+                unfinished.extend(known.gather(&store, &change)?);
+            }
             _ = leadership.changed() => (),
-            _ = remind.tick() => report(&meshes, &unfinished, &mut since),
+            _ = remind.tick() => report(&known.meshes, &unfinished, &mut since),
             () = tokio::time::sleep(PAUSE), if !unfinished.is_empty() => (),
         }
         if leads(&store) {
-            advance(&store, &meshes, &mut unfinished).await;
+            advance(&store, &known.meshes, &mut unfinished).await;
         }
     }
 }
 
-fn gather(first: &Change, watch: &mut Watch, meshes: &mut Meshes) -> Result<BTreeSet<Arc<str>>, StoreError> {
-    let mut changed: BTreeSet<Arc<str>> = meshes.apply(first).into_iter().collect();
-    while let Some(change) = watch.try_next()? {
-        changed.extend(meshes.apply(&change));
+/// How far meshes are, from all resources but those that panic it.
+struct Known {
+    watch: Watch,
+    meshes: Meshes,
+    quarantine: Quarantine,
+}
+
+impl Known {
+    /// The meshes for which something changed.
+    fn gather(&mut self, store: &Store, first: &Change) -> Result<BTreeSet<Arc<str>>, StoreError> {
+        let (mut changed, mut next) = (BTreeSet::new(), Some(first.clone()));
+        while let Some(change) = next {
+            self.quarantine.release(TASK, &change.key);
+            let applied = caught(|| {
+                let mesh = self.meshes.apply(&change);
+                // Where it panics later, it does so now, and the change that caused it is known.
+                drop(mesh.as_ref().and_then(|mesh| self.meshes.get(mesh)).map(Progress::step));
+                mesh
+            });
+            match applied {
+                Ok(mesh) => changed.extend(mesh),
+                Err(panicked) => changed.extend(self.make_anew(store, &panicked)?),
+            }
+            next = self.watch.try_next()?;
+        }
+        Ok(changed)
     }
-    Ok(changed)
+
+    /// From all that is stored. All meshes may have changed.
+    fn make_anew(&mut self, store: &Store, panicked: &Panicked) -> Result<BTreeSet<Arc<str>>, StoreError> {
+        tracing::error!(task = TASK, %panicked, "reconciler panicked, starting it again without the resource that caused it");
+        let snapshot = store.snapshot();
+        self.watch = store.watch(snapshot.revision())?;
+        let mut records: Vec<_> = snapshot.iter().collect();
+        // The newest is the most likely to be at fault.
+        records.sort_by_key(|record| record.revision);
+        let Built { value: (meshes, changed), faulty } = build(&records, |records| {
+            let (mut meshes, mut changed) = (Meshes::default(), BTreeSet::new());
+            for record in records {
+                changed.extend(meshes.apply_record(&record.key, Some(record)));
+            }
+            changed.iter().filter_map(|mesh| meshes.get(mesh)).for_each(|progress| drop(progress.step()));
+            (meshes, changed)
+        });
+        for (position, panicked) in faulty {
+            let Record { key, revision, .. } = records[position];
+            self.quarantine.add(TASK, key, Entry { revision: *revision, panicked });
+        }
+        self.meshes = meshes;
+        Ok(changed)
+    }
 }
 
 async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<str>>) {

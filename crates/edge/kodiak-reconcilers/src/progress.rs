@@ -49,10 +49,17 @@ impl Meshes {
     /// The mesh for which something changed.
     pub(crate) fn apply(&mut self, change: &Change) -> Option<Arc<str>> {
         let Change { key, kind, .. } = change;
-        let record = match kind {
-            ChangeKind::Put(record) => Some(record),
-            ChangeKind::Deleted => None,
-        };
+        self.apply_record(
+            key,
+            match kind {
+                ChangeKind::Put(record) => Some(record),
+                ChangeKind::Deleted => None,
+            },
+        )
+    }
+
+    /// `None`: it is gone.
+    pub(crate) fn apply_record(&mut self, key: &ResourceKey, record: Option<&Record>) -> Option<Arc<str>> {
         let mesh = match &*key.kind {
             "Mesh" => &key.name,
             "Dataplane" | "DataplaneInsight" => &key.mesh,

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     documents::{self, VIPS},
     leader::{PAUSE, lead, leads},
+    quarantine::caught,
 };
 
 /// An address stays with its service for so long after nobody serves it any more.
@@ -52,9 +53,17 @@ async fn assign(store: &Store, mesh: &str, services: &BTreeSet<Arc<str>>) -> Res
     loop {
         let old = store.get(&documents::key(mesh, VIPS));
         let known: Vips = old.as_ref().and_then(documents::read).unwrap_or_default();
-        let Ok(next) = known.assign(services, Timestamp::now(), KEEP) else {
-            tracing::error!(mesh, "No virtual address is left; new services of this mesh have none.");
-            return Ok(());
+        let next = match caught(|| known.assign(services, Timestamp::now(), KEEP)) {
+            Ok(Ok(next)) => next,
+            Ok(Err(_)) => {
+                tracing::error!(mesh, "No virtual address is left; new services of this mesh have none.");
+                return Ok(());
+            }
+            // What is stored stays as it is: it is all that is known of the addresses that are in use.
+            Err(panicked) => {
+                tracing::error!(mesh, %panicked, "failed to assign virtual addresses; new services of this mesh have none");
+                return Ok(());
+            }
         };
         if next == known || store.get(&kodiak_model::ResourceKey::global("Mesh", mesh)).is_none() {
             return Ok(());

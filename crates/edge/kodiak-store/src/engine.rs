@@ -2,16 +2,20 @@
 
 #[cfg(test)]
 pub(crate) mod fake;
-mod file;
+pub(crate) mod file;
 mod memory;
 pub(crate) mod postgres;
 
 use async_trait::async_trait;
 
-pub(crate) use self::{file::File, memory::Memory, postgres::Postgres};
+pub(crate) use self::{
+    file::{EntryDamage, File},
+    memory::Memory,
+    postgres::Postgres,
+};
 use crate::{
     error::StoreError,
-    event::{Batch, Changes},
+    event::{Batch, Changes, Head},
 };
 
 /// A back end, as the writer uses it: `begin`, then `persist` or `release`, one commit after the other.
@@ -20,11 +24,11 @@ use crate::{
 /// failed, and the next `begin` or `changes` tells.
 #[async_trait]
 pub(crate) trait Engine: Send {
-    /// What is stored beyond a revision; `None` when that is the last.
-    async fn changes(&mut self, after: u64) -> Result<Option<Changes>, StoreError>;
+    /// What is stored beyond `known`; `None` when that is the last commit. Complete when `known` is of another history.
+    async fn changes(&mut self, known: Head) -> Result<Option<Changes>, StoreError>;
 
     /// The same, and from then on nobody else can store anything.
-    async fn begin(&mut self, after: u64) -> Result<Option<Changes>, StoreError>;
+    async fn begin(&mut self, known: Head) -> Result<Option<Changes>, StoreError>;
 
     /// Makes the batch durable as a whole, or fails, and lets others go on.
     async fn persist(&mut self, batch: Batch) -> Result<(), StoreError>;

@@ -1,8 +1,16 @@
 //! What can go wrong, said so that the caller knows what to do next.
 
-use std::{error::Error, fmt::Display, path::PathBuf, sync::Arc};
+use std::{
+    error::Error,
+    fmt::Display,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use kodiak_model::ResourceKey;
+
+use crate::damage::Damaged;
 
 /// The cause of an error. Shared, because one failed write answers every caller it was gathered from.
 pub(crate) type Cause = Arc<dyn Error + Send + Sync>;
@@ -36,6 +44,27 @@ pub enum StoreError {
 
     #[error("cannot use {}", .path.display())]
     File { path: PathBuf, source: Cause },
+
+    /// Nothing of the file is used: what is missing or wrong could be anything.
+    #[error(
+        "{} is damaged: {first}{}. List all damaged records with `kodiak store check --path {0}`. Go back to a backup \
+         with `kodiak store restore BACKUP --path {0}`; without one, save what is not damaged with \
+         `kodiak store backup BACKUP --path {0} --skip-damaged` and restore that",
+        .path.display(), and_more(*.more)
+    )]
+    Damaged { path: PathBuf, first: Damaged, more: usize },
+
+    #[error(
+        "{} is damaged so that it cannot be read: go back to a backup with `kodiak store restore BACKUP --path {0}`",
+        .path.display()
+    )]
+    DamagedFile { path: PathBuf, source: Cause },
+
+    #[error("line {line} of the backup cannot be used: {problem}")]
+    Backup { line: u64, problem: String },
+
+    #[error("{} exists: give --force to replace it; it is then kept under another name", .path.display())]
+    Exists { path: PathBuf },
 
     #[error("the stored data is damaged: {what}")]
     Corrupt { what: String, source: Cause },
@@ -72,8 +101,45 @@ impl StoreError {
         Self::File { path: path.into(), source: Arc::new(source) }
     }
 
+    /// A write to a file failed.
+    pub(crate) fn cannot_write(path: &Path, error: io::Error) -> Self {
+        let what_to_do = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "free space on its file system; writes go on by themselves when there is room"
+            }
+            io::ErrorKind::ReadOnlyFilesystem => {
+                "mount its file system read-write; writes go on by themselves after that"
+            }
+            _ => "check the disk and its file system; writes go on by themselves when it works again",
+        };
+        Self::Unavailable { source: Arc::new(Away::Disk { path: path.into(), what_to_do, error }) }
+    }
+
+    pub(crate) fn damaged_file(path: impl Into<PathBuf>, source: impl Error + Send + Sync + 'static) -> Self {
+        Self::DamagedFile { path: path.into(), source: Arc::new(source) }
+    }
+
+    /// The error with its causes.
+    pub fn with_causes(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        text
+    }
+
     pub(crate) fn corrupt(what: impl Display, source: impl Error + Send + Sync + 'static) -> Self {
         Self::Corrupt { what: format!("{what}"), source: Arc::new(source) }
+    }
+}
+
+fn and_more(more: usize) -> String {
+    match more {
+        0 => String::new(),
+        1 => ", and 1 more entry".to_owned(),
+        more => format!(", and {more} more entries"),
     }
 }
 
@@ -82,6 +148,8 @@ impl StoreError {
 enum Away {
     #[error("it is closed")]
     Closed,
+    #[error("cannot write {}: {error}: {what_to_do}", .path.display())]
+    Disk { path: PathBuf, what_to_do: &'static str, error: io::Error },
     #[error("{place} failed")]
     Failed { place: Box<str>, source: Box<dyn Error + Send + Sync> },
 }

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::ResourceKey;
 
-use crate::record::{Change, ChangeKind, Record};
+use crate::{
+    id::Id,
+    record::{Change, ChangeKind, Record},
+};
 
 /// One step of history. Unlike the public [`Change`] it shares the record with the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +24,7 @@ impl Event {
         }
     }
 
-    fn key(&self) -> &ResourceKey {
+    pub(crate) fn key(&self) -> &ResourceKey {
         match self {
             Self::Put(record) => &record.key,
             Self::Deleted { key, .. } => key,
@@ -71,19 +74,38 @@ impl Batch {
     }
 }
 
-/// How far a back end has come.
+/// How far a back end has come, and in which history.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) revision: u64,
     /// Tombstones up to this revision are forgotten.
     pub(crate) floor: u64,
+    /// Names the data set. A restore makes a new one.
+    pub(crate) history: Id,
+    /// Names the last commit. A revision alone does not tell two histories apart that share their beginning, as after
+    /// a failover that lost commits.
+    pub(crate) commit: Id,
 }
 
 impl Head {
-    /// Whether who is at `revision` can be brought here by single changes. If not, a deletion that it has not seen may
-    /// be forgotten, or it comes from a history that is no longer this one.
+    /// Whether a reader at `revision` of this history can be brought here by single changes. If not, a deletion that
+    /// it has not seen may be forgotten.
     pub(crate) fn continues(self, revision: u64) -> bool {
         (self.floor..=self.revision).contains(&revision)
+    }
+
+    /// Whether both are the same commit of the same history.
+    pub(crate) fn is_at(self, other: Self) -> bool {
+        (self.history, self.revision, self.commit) == (other.history, other.revision, other.commit)
+    }
+
+    /// Whether the changes beyond `known` are enough, for a back end that remembers only its last commit: an earlier
+    /// revision, or the same one made by another commit, is another history.
+    pub(crate) fn extends(self, known: Self) -> bool {
+        known.revision > 0
+            && self.history == known.history
+            && self.continues(known.revision)
+            && (self.revision > known.revision || self.commit == known.commit)
     }
 }
 
@@ -92,6 +114,6 @@ impl Head {
 pub(crate) struct Changes {
     pub(crate) events: Vec<Event>,
     pub(crate) head: Head,
-    /// The events are all there is: what was in memory before is not to be kept.
+    /// The events are all records and tombstones of the back end: memory drops what is not among them.
     pub(crate) complete: bool,
 }

@@ -18,12 +18,15 @@
 //! **Invariant:** every change has a revision of its own, so a watch can resume after any of them.
 //! **Invariant:** this crate does not know what a spec means; it only keeps the text.
 
+mod backup;
 mod config;
+mod damage;
 mod decide;
 mod engine;
 mod error;
 mod event;
 mod history;
+mod id;
 mod names;
 mod record;
 mod row;
@@ -31,10 +34,14 @@ mod seal;
 mod snapshot;
 mod state;
 mod store;
+mod supervisor;
 mod watch;
 mod writer;
 
+pub use backup::{Backup, Totals};
 pub use config::{Backend, Observer, PostgresConfig, Secret, StoreConfig, Tls};
+pub use damage::Damaged;
+pub use engine::file::offline;
 pub use error::StoreError;
 pub use record::{Change, ChangeKind, Expect, Record, Transaction, Write, Written};
 pub use seal::Seal;

@@ -27,6 +27,11 @@ impl Seal {
     pub fn load_or_create(path: &Path, kinds: Vec<String>) -> Result<Self, StoreError> {
         Ok(Self { key: key_file::load_or_create(path)?, kinds })
     }
+
+    /// Reads the key from a file that must exist.
+    pub fn load(path: &Path, kinds: Vec<String>) -> Result<Self, StoreError> {
+        Ok(Self { key: key_file::load(path).map_err(|error| StoreError::file(path, error))?, kinds })
+    }
 }
 
 impl fmt::Debug for Seal {

@@ -10,6 +10,7 @@ use kodiak_model::ResourceKey;
 
 use crate::{
     event::{Changes, Event, Head},
+    id::Id,
     record::Record,
 };
 
@@ -45,8 +46,18 @@ impl State {
         self.records.get(key)
     }
 
+    /// In the order of their keys.
+    pub(crate) fn records(&self) -> impl Iterator<Item = &Arc<Record>> + use<'_> {
+        self.records.values()
+    }
+
     pub(crate) fn counts(&self) -> &OrdMap<Arc<str>, usize> {
         &self.counts
+    }
+
+    /// Tombstones, in the order of their revisions.
+    pub(crate) fn tombstones(&self) -> impl Iterator<Item = (u64, &ResourceKey)> + use<'_> {
+        self.deleted.iter().map(|(revision, key)| (*revision, key))
     }
 
     /// The records from `start` on, in the order of their keys.
@@ -73,6 +84,27 @@ impl State {
     }
 }
 
+/// Between two histories.
+impl State {
+    /// The changes that lead from this value to another one: deletions, what is owned before its owner, then puts in
+    /// the order of their revisions.
+    pub(crate) fn difference(&self, next: &Self) -> Vec<Event> {
+        let mut gone: Vec<_> = self.records.values().filter(|record| !next.records.contains_key(&record.key)).collect();
+        gone.sort_by_cached_key(|record| std::cmp::Reverse(self.depth(record)));
+        let revision = next.revision();
+        let deleted = gone.into_iter().map(|record| deleted_at(revision, &record.key));
+        let put = next.changed.values().filter(|record| self.records.get(&record.key) != Some(record));
+        deleted.chain(put.map(|record| Event::Put(record.clone()))).collect()
+    }
+
+    /// How many owners a record has above it. Owners may form a circle.
+    fn depth(&self, record: &Record) -> usize {
+        const DEEPEST: usize = 16;
+        let owner = |record: &Record| record.owner.as_ref().and_then(|owner| self.records.get(owner));
+        std::iter::successors(owner(record), |record| owner(record)).take(DEEPEST).count()
+    }
+}
+
 /// Moving on. Nothing here checks anything: that is up to `decide`, or was up to whoever stored it.
 impl State {
     pub(crate) fn apply(&mut self, event: &Event) {
@@ -91,8 +123,13 @@ impl State {
         for event in &changes.events {
             self.apply(event);
         }
-        self.head.revision = changes.head.revision;
         self.forget_up_to(changes.head.floor);
+        self.head = Head { floor: self.head.floor, ..changes.head };
+    }
+
+    /// Names the commit that makes this value durable.
+    pub(crate) fn stamp(&mut self, commit: Id) {
+        self.head.commit = commit;
     }
 
     /// Keeps the newest `capacity` tombstones.

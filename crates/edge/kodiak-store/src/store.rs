@@ -11,14 +11,17 @@ use tokio_util::{
 };
 
 use crate::{
+    backup::Backup,
     config::{Backend, StoreConfig},
     engine::{self, Engine},
     error::StoreError,
+    event::Head,
     history::Published,
     names::Names,
     record::{Record, Transaction, Written},
     seal::Sealer,
     snapshot::Snapshot,
+    supervisor::Supervisor,
     watch::Watch,
     writer::{MAX_BATCH, Request, Writer},
 };
@@ -32,27 +35,31 @@ struct Inner {
     wake: watch::Receiver<()>,
     queue: mpsc::Sender<Request>,
     leadership: watch::Receiver<bool>,
+    sealer: Arc<Sealer>,
     /// Kept so that those who wait for a change of leadership wait, where there is none.
     _always_leads: Option<watch::Sender<bool>>,
     closing: DropGuard,
     tasks: TaskTracker,
+    failure: watch::Receiver<Option<&'static str>>,
 }
 
 impl Store {
     /// Opens the back end and reads all of it. Fails if that is not possible, and has then changed nothing.
     pub async fn open(config: StoreConfig) -> Result<Self, StoreError> {
         let StoreConfig { backend, seal, log_capacity, tombstone_capacity, observer } = config;
-        let sealer = Sealer::new(seal);
+        let sealer = Arc::new(Sealer::new(seal));
         let mut postgres = None;
         let mut engine: Box<dyn Engine> = match backend {
             Backend::Memory => Box::new(engine::Memory),
-            Backend::File { path } => Box::new(engine::File::new(path, sealer)),
-            Backend::Postgres(config) => Box::new(engine::Postgres::open(postgres.insert(config), sealer).await?),
+            Backend::File { path } => Box::new(engine::File::new(path, sealer.clone())),
+            Backend::Postgres(config) => {
+                Box::new(engine::Postgres::open(postgres.insert(config), sealer.clone()).await?)
+            }
         };
-        let mut published = Published::new(log_capacity);
-        if let Some(changes) = engine.changes(0).await? {
-            published = published.with_changes(changes);
-        }
+        let published = match engine.changes(Head::default()).await? {
+            Some(changes) => Published::open(log_capacity, &changes),
+            None => Published::new(log_capacity),
+        };
 
         let published = Arc::new(ArcSwap::from_pointee(published));
         let (wake, woken) = watch::channel(());
@@ -77,14 +84,17 @@ impl Store {
         // The lease is held until the last queued write is done, so that the next leader starts after it.
         let drained = CancellationToken::new();
         let done = drained.clone().drop_guard();
-        tasks.spawn(async move {
+        let supervisor = Supervisor::new(closing.clone());
+        let failure = supervisor.failure();
+        tasks.spawn(supervisor.watch("writer", async move {
             writer.run().await;
             drop(done);
-        });
+        }));
         let always_leads = match postgres {
             Some(config) => {
-                tasks.spawn(engine::postgres::listen(config.clone(), published.clone(), nudge, drained.clone()));
-                tasks.spawn(engine::postgres::hold_lease(config, lead, drained));
+                let listen = engine::postgres::listen(config.clone(), published.clone(), nudge, drained.clone());
+                tasks.spawn(supervisor.watch("change feed", listen));
+                tasks.spawn(supervisor.watch("lease", engine::postgres::hold_lease(config, lead, drained)));
                 None
             }
             None => Some(lead),
@@ -95,9 +105,11 @@ impl Store {
             wake: woken,
             queue: requests,
             leadership,
+            sealer,
             _always_leads: always_leads,
             closing: closing.drop_guard(),
             tasks,
+            failure,
         })))
     }
 
@@ -118,6 +130,11 @@ impl Store {
         Snapshot::new(self.0.published.load().state.clone())
     }
 
+    /// Everything there is at one revision, to be written to a file. Taken without holding anybody up.
+    pub fn backup(&self) -> Backup {
+        Backup::of_state(&self.0.published.load().state, self.0.sealer.clone())
+    }
+
     /// Every change with a revision above `after`, from `0` for all there is.
     pub fn watch(&self, after: u64) -> Result<Watch, StoreError> {
         Watch::new(self.0.published.clone(), self.0.wake.clone(), after)
@@ -131,6 +148,16 @@ impl Store {
     /// Whether a write would be made durable right now.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.commit(Transaction::default()).await.map(drop)
+    }
+
+    /// Waits until a task of the store panicked, and names it. The store closes itself then.
+    pub async fn failed(&self) -> &'static str {
+        let mut failure = self.0.failure.clone();
+        match failure.wait_for(Option::is_some).await.map(|name| *name) {
+            Ok(Some(name)) => name,
+            // All tasks have ended as they should.
+            Ok(None) | Err(_) => std::future::pending().await,
+        }
     }
 
     /// Answers what is queued, gives up the lease and ends all tasks. Later writes fail; reads go on.

@@ -15,6 +15,9 @@ use crate::{
 ///
 /// It reads from what the store publishes, so a slow watcher costs nothing and blocks nobody. One that falls too far
 /// behind sees several changes of a key as the last of them, and may be told that a key is gone which it never saw.
+///
+/// When the back end comes back with another history, it gives the changes that lead there and goes on in that one.
+/// Revisions grow within a history only.
 pub struct Watch {
     published: Arc<ArcSwap<Published>>,
     wake: watch::Receiver<()>,

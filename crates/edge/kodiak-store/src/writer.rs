@@ -21,6 +21,7 @@ use crate::{
     error::StoreError,
     event::{Batch, Event},
     history::Published,
+    id::Id,
     names::Names,
     record::{Transaction, Write, Written},
     row,
@@ -77,7 +78,7 @@ impl Writer {
     /// Brings in what others stored. When the back end is away, the next nudge tries again.
     async fn catch_up(&mut self) {
         let before = self.published.load_full();
-        let changes = self.engine.changes(before.state.revision()).await;
+        let changes = self.engine.changes(before.state.head()).await;
         let was_in_touch = mem::replace(&mut self.in_touch, changes.is_ok());
         match changes {
             Ok(changes) => {
@@ -89,7 +90,7 @@ impl Writer {
                 }
             }
             Err(error) if was_in_touch => {
-                tracing::warn!(error = chain(&error), "Cannot look for changes of others; will go on trying.");
+                tracing::warn!(error = error.with_causes(), "Cannot look for changes of others; will go on trying.");
             }
             Err(_) => (), // said already
         }
@@ -109,7 +110,7 @@ impl Writer {
             Err(error) => {
                 let error = error.into_unavailable();
                 tracing::error!(
-                    error = chain(&error),
+                    error = error.with_causes(),
                     requests = callers.len(),
                     "Cannot persist; the writes are refused."
                 );
@@ -127,7 +128,7 @@ impl Writer {
     /// The answers, and how much changed.
     async fn try_commit(&mut self, transactions: Vec<Transaction>) -> Result<(Vec<Answer>, usize), StoreError> {
         let before = self.published.load_full();
-        let base = match self.engine.begin(before.state.revision()).await? {
+        let base = match self.engine.begin(before.state.head()).await? {
             Some(changes) => Arc::new(before.with_changes(changes)),
             None => before.clone(),
         };
@@ -138,6 +139,9 @@ impl Writer {
 
         let Work { mut state, events } = work;
         state.trim(self.tombstone_capacity);
+        if !events.is_empty() {
+            state.stamp(Id::random());
+        }
         if events.is_empty() && !asked_to_persist {
             self.engine.release().await;
         } else {
@@ -151,6 +155,18 @@ impl Writer {
     }
 
     fn publish(&self, next: Published) {
+        let before = self.published.load();
+        if let Some(changes) = next.forked_from(&before) {
+            let (was, is) = (before.state.head(), next.state.head());
+            tracing::warn!(
+                history = %is.history,
+                history_before = %was.history,
+                revision = is.revision,
+                revision_before = was.revision,
+                changes,
+                "the store holds another history than before: reloaded it"
+            );
+        }
         self.published.store(Arc::new(next));
         self.wake.send_replace(());
     }
@@ -185,15 +201,4 @@ impl Work {
         self.events.extend(decision.events);
         Ok(Written { revision: self.state.revision(), records: decision.records })
     }
-}
-
-/// The error with its causes.
-fn chain(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -2,10 +2,11 @@
 
 use std::{net::IpAddr, path::PathBuf};
 
+use kodiak_listen::ConnectionLimits;
 use kodiak_model::GoDuration;
 use serde::{Deserialize, Serialize};
 
-use super::{Ipam, Masked, MeshService};
+use super::{Ipam, ListenerLimits, Masked, MeshService};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
@@ -150,6 +151,8 @@ pub struct ApiServer {
     /// Origins whose pages may call the API from a browser, such as `https://gui.example`.
     pub cors_allowed_domains: Vec<String>,
     pub base_path: String,
+    /// Of each of its listeners.
+    pub limits: ListenerLimits,
 }
 
 impl Default for ApiServer {
@@ -162,6 +165,7 @@ impl Default for ApiServer {
             read_only: false,
             cors_allowed_domains: Vec::new(),
             base_path: "/".to_owned(),
+            limits: ListenerLimits::of(&ConnectionLimits::api()),
         }
     }
 }
@@ -213,11 +217,18 @@ pub struct DpServer {
     pub port: u16,
     pub authn: DpAuthn,
     pub hds: Hds,
+    pub limits: ListenerLimits,
 }
 
 impl Default for DpServer {
     fn default() -> Self {
-        Self { interface: IpAddr::from([0, 0, 0, 0]), port: 5678, authn: DpAuthn::default(), hds: Hds::default() }
+        Self {
+            interface: IpAddr::from([0, 0, 0, 0]),
+            port: 5678,
+            authn: DpAuthn::default(),
+            hds: Hds::default(),
+            limits: ListenerLimits::of(&ConnectionLimits::proxies()),
+        }
     }
 }
 
@@ -348,6 +359,8 @@ pub struct BootstrapParams {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Access {
+    /// Lets everyone write what is no secret, as Kuma does. Whoever reaches the API then controls the mesh.
+    pub anonymous_writes: bool,
     #[serde(rename = "static")]
     pub lists: AccessLists,
 }
@@ -378,9 +391,11 @@ impl Default for AccessLists {
             users: Vec::new(),
             groups: vec!["mesh-system:unauthenticated".to_owned(), "mesh-system:authenticated".to_owned()],
         };
+        let mut authenticated = admins.clone();
+        authenticated.groups.push("mesh-system:authenticated".to_owned());
         Self {
             admin_resources: admins.clone(),
-            modify_resources: everyone.clone(),
+            modify_resources: authenticated,
             generate_dp_token: admins.clone(),
             generate_user_token: admins.clone(),
             generate_zone_token: admins.clone(),
@@ -411,11 +426,20 @@ pub struct Defaults {
 pub struct Diagnostics {
     pub interface: IpAddr,
     pub server_port: u16,
+    /// `/healthy` and `/ready` alone, for probes: what floods the other ports does not reach this one.
+    pub health_port: u16,
+    /// Of `server_port`.
+    pub limits: ListenerLimits,
 }
 
 impl Default for Diagnostics {
     fn default() -> Self {
-        Self { interface: IpAddr::from([0, 0, 0, 0]), server_port: 5680 }
+        Self {
+            interface: IpAddr::from([0, 0, 0, 0]),
+            server_port: 5680,
+            health_port: 5689,
+            limits: ListenerLimits::of(&ConnectionLimits::diagnostics()),
+        }
     }
 }
 

@@ -12,6 +12,8 @@ use crate::harness::TestControlPlane;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Least {
     Anyone,
+    /// With a token of any user.
+    User,
     Admin,
 }
 
@@ -24,6 +26,7 @@ fn expected(method: &str, path: &str) -> Option<Least> {
         ["meshes", "{mesh}", "dataplanes", "{name}", "_config" | "_status" | "xds"] => {
             return (method == "get").then_some(Least::Admin);
         }
+        ["store", "backup"] => return (method == "get").then_some(Least::Admin),
         ["meshes", "{mesh}", "_diff"] => return (method == "post").then_some(Least::Admin),
         // What is converted is answered, and not stored.
         ["meshes", "{mesh}", "_migration", "convert"] => return (method == "post").then_some(Least::Anyone),
@@ -90,7 +93,7 @@ fn expected(method: &str, path: &str) -> Option<Least> {
         | "meshfaultinjections"
         | "meshpassthroughs"
         | "meshproxypatches"
-        | "meshtraces" => Some(Least::Anyone),
+        | "meshtraces" => Some(if method == "get" { Least::Anyone } else { Least::User }),
         _ => None,
     }
 }
@@ -98,6 +101,36 @@ fn expected(method: &str, path: &str) -> Option<Least> {
 #[tokio::test]
 async fn every_route_lets_in_whom_it_should_and_nobody_else() {
     let cp = TestControlPlane::start().await;
+    check_routes(&cp, expected).await;
+}
+
+/// As in Kuma.
+#[tokio::test]
+async fn one_setting_lets_everyone_write() {
+    let cp = TestControlPlane::start_with(|config| config.access.anonymous_writes = true).await;
+    let open = |method: &str, path: &str| {
+        expected(method, path).map(|least| if least == Least::User { Least::Anyone } else { least })
+    };
+    check_routes(&cp, open).await;
+}
+
+#[tokio::test]
+async fn an_anonymous_write_is_told_what_to_do() {
+    let cp = TestControlPlane::start().await;
+    let remote = [("x-real-ip", "192.0.2.1")];
+    let mesh = json!({ "type": "Mesh", "name": "m" }).to_string();
+    let refused = cp.send(Method::PUT, "/meshes/m", &remote, mesh).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+    for part in ["anonymous", "\"Mesh\"", "Authorization: Bearer", "access.anonymousWrites"] {
+        assert!(detail.contains(part), "{part}: {detail}");
+    }
+    assert_eq!(cp.get("/meshes/m").await.status, StatusCode::NOT_FOUND);
+    let secret = cp.send(Method::GET, "/globalsecrets", &remote, String::new()).await.json()["detail"].to_string();
+    assert!(!secret.contains("anonymousWrites"), "that would not help: {secret}");
+}
+
+async fn check_routes(cp: &TestControlPlane, expected: impl Fn(&str, &str) -> Option<Least>) {
     let document = cp.get("/openapi.json").await.json();
     let body = json!({ "name": "john", "groups": ["team"], "validFor": "1h" }).to_string();
     let user = format!("Bearer {}", cp.send(Method::POST, "/tokens/user", &[], body).await.text);
@@ -123,8 +156,8 @@ async fn every_route_lets_in_whom_it_should_and_nobody_else() {
             let send = async |headers: &[(&str, &str)]| {
                 cp.send(verb.clone(), &url, headers, "{}".to_owned()).await.status == StatusCode::FORBIDDEN
             };
+            assert_eq!(send(&[remote]).await, least != Least::Anyone, "anonymous: {method} {path}");
             let denied = least == Least::Admin;
-            assert_eq!(send(&[remote]).await, denied, "anonymous: {method} {path}");
             assert_eq!(send(&[remote, ("authorization", &user)]).await, denied, "user: {method} {path}");
             assert!(!send(&[]).await, "admin: {method} {path}");
             routes += 1;

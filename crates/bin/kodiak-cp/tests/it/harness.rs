@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{Method, Request, StatusCode, body::Bytes, header};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
-use kodiak_cp::{Config, ControlPlane};
+use kodiak_cp::{Config, ControlPlane, Faults};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -44,6 +44,7 @@ pub(crate) fn config(folder: &Path) -> Config {
     config.api_server.https.interface = "127.0.0.1".parse().unwrap();
     config.diagnostics.interface = "127.0.0.1".parse().unwrap();
     config.diagnostics.server_port = 0;
+    config.diagnostics.health_port = 0;
     config.dp_server.interface = "127.0.0.1".parse().unwrap();
     config.dp_server.port = 0;
     config
@@ -58,18 +59,30 @@ impl TestControlPlane {
         let folder = tempfile::tempdir().unwrap();
         let mut config = config(folder.path());
         change(&mut config);
-        let control_plane = ControlPlane::start(config).await.unwrap();
-        let test = Self { control_plane, folder: Some(folder) };
-        test.wait_until_ready().await;
-        test
+        Self::started(folder, config, Faults::default()).await
+    }
+
+    pub(crate) async fn start_with_faults(faults: Faults) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(folder.path());
+        Self::started(folder, config, faults).await
     }
 
     /// Stops, and starts again on the same folder.
     pub(crate) async fn restart(self) -> Self {
+        self.restart_with_faults(Faults::default()).await
+    }
+
+    pub(crate) async fn restart_with_faults(self, faults: Faults) -> Self {
         let Self { control_plane, folder } = self;
         control_plane.stop().await.unwrap();
         let folder = folder.unwrap();
-        let control_plane = ControlPlane::start(config(folder.path())).await.unwrap();
+        let config = config(folder.path());
+        Self::started(folder, config, faults).await
+    }
+
+    async fn started(folder: TempDir, config: Config, faults: Faults) -> Self {
+        let control_plane = ControlPlane::start_with(config, faults).await.unwrap();
         let test = Self { control_plane, folder: Some(folder) };
         test.wait_until_ready().await;
         test

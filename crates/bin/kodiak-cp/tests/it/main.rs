@@ -3,16 +3,21 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod access;
+mod ads;
 mod bounds;
+mod connections;
 mod defaults;
 mod diagnostics;
 mod diff;
 mod harness;
+mod history;
 mod insights;
 mod inspect;
 mod proxies;
+mod quarantine;
 mod resources;
 mod restart;
+mod secrets;
 mod services;
 mod several;
 mod tokens;

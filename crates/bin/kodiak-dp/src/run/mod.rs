@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::dns;
@@ -42,6 +43,8 @@ const END_TIME: Duration = Duration::from_secs(10);
 pub struct Runner {
     // In the order in which they go: those who ask Envoy, Envoy, its files.
     tasks: JoinSet<()>,
+    /// One of the tasks ended, which none should.
+    failed: Arc<Notify>,
     envoy: Envoy,
     work_dir: WorkDir,
     control_plane: ControlPlane,
@@ -73,9 +76,10 @@ impl Runner {
 
         let readiness = Arc::new(Readiness { admin: work_dir.admin_socket(), terminating: AtomicBool::new(false) });
         let mut tasks = JoinSet::new();
-        tasks.spawn(readiness::serve(listener, Arc::clone(&readiness)));
+        let failed = Arc::new(Notify::new());
+        tasks.spawn(watched(Arc::clone(&failed), readiness::serve(listener, Arc::clone(&readiness))));
         if let Some(dns) = dns {
-            tasks.spawn(dns.serve());
+            tasks.spawn(watched(Arc::clone(&failed), dns.serve()));
         }
 
         let found = request::Found {
@@ -89,7 +93,7 @@ impl Runner {
         let envoy = Envoy::start(&options, &file, work_dir.for_sockets()).await?;
         tracing::info!(mesh = options.proxy.mesh, name = options.proxy.name, %version, ready = %readiness_address,
             "Envoy is started.");
-        Ok(Self { tasks, envoy, work_dir, control_plane, readiness, readiness_address, dns_address, options })
+        Ok(Self { tasks, failed, envoy, work_dir, control_plane, readiness, readiness_address, dns_address, options })
     }
 
     /// Where `GET /ready` is answered.
@@ -107,9 +111,16 @@ impl Runner {
         &self.readiness.admin
     }
 
-    /// Waits until Envoy ended by itself.
+    /// Waits until Envoy ended by itself. A runner that no longer answers for its Envoy, with readiness or names, ends it:
+    /// whoever supervises both starts them again.
     pub async fn ended(&self) -> ExitStatus {
-        self.envoy.ended().await
+        tokio::select! {
+            status = self.envoy.ended() => status,
+            () = self.failed.notified() => {
+                tracing::error!("readiness or DNS failed, ending Envoy");
+                self.envoy.terminate(END_TIME).await
+            }
+        }
     }
 
     /// Drains, and ends.
@@ -142,6 +153,18 @@ impl Runner {
     }
 }
 
+/// Runs a task that should not end; notifies when it does, also by a panic.
+async fn watched(failed: Arc<Notify>, task: impl Future<Output = ()>) {
+    struct Guard(Arc<Notify>);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
+    let _guard = Guard(failed);
+    task.await;
+}
+
 async fn listen_for_dns(dns: &Dns, options: &Options, work_dir: &WorkDir) -> Result<dns::Server, RunError> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, dns.port));
     let settings = dns::Settings {
@@ -151,4 +174,18 @@ async fn listen_for_dns(dns: &Dns, options: &Options, work_dir: &WorkDir) -> Res
     };
     let in_use = |source: io::Error| RunError::Listen { what: "DNS", flag: "--dns-port", address, source };
     dns::Server::bind(address, settings).await.map_err(in_use)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_noticed() {
+        let failed = Arc::new(Notify::new());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(watched(Arc::clone(&failed), async { panic!("oh") }));
+        failed.notified().await;
+        tasks.join_next().await.unwrap().unwrap_err();
+    }
 }

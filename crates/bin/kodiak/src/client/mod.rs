@@ -6,6 +6,7 @@
 //! **Invariant:** every request ends, by an answer or by its time limit.
 
 mod address;
+mod backup;
 mod diff;
 mod endpoint;
 mod error;

@@ -17,6 +17,7 @@ pub(crate) mod migrate;
 mod openapi;
 pub(crate) mod render;
 pub(crate) mod run;
+pub(crate) mod store;
 pub(crate) mod validate;
 mod version;
 mod who_am_i;
@@ -28,6 +29,7 @@ use crate::session::Session;
 pub(crate) async fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {
     match command {
         Command::Run(args) => run::run(args).await,
+        Command::Store(args) => store::run(args, session).await,
         Command::Apply(args) => apply::run(&args, session).await,
         Command::Diff(args) => diff::run(&args, session).await,
         Command::Validate(args) => validate::run(&args, session),

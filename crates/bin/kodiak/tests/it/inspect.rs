@@ -34,6 +34,7 @@ impl Bed {
         config.api_server.https.enabled = false;
         config.diagnostics.interface = local;
         config.diagnostics.server_port = 0;
+        config.diagnostics.health_port = 0;
         config.dp_server.interface = local;
         config.dp_server.port = 0;
         let runtime = Runtime::new().unwrap();

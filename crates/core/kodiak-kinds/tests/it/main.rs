@@ -5,4 +5,5 @@
 mod cases;
 mod folders;
 mod readmes;
+mod secrets;
 mod table;

@@ -24,12 +24,8 @@ const MOST_REPETITIONS: u32 = 1000;
 pub fn check(expression: &str) -> Result<(), String> {
     // Envoy compares bytes, so each byte is a character.
     let bytes: String = expression.bytes().map(char::from).collect();
-    let mut parser = Parser {
-        rest: bytes.chars().peekable(),
-        open: vec![Group::default()],
-        repeated: false,
-        no_posix: false,
-    };
+    let mut parser =
+        Parser { rest: bytes.chars().peekable(), open: vec![Group::default()], repeated: false, no_posix: false };
     while parser.rest.peek().is_some() {
         parser.item()?;
     }

@@ -71,7 +71,7 @@ pub(crate) async fn send(router: &Router, method: Method, path: &str, body: Stri
         .header(header::HOST, ADDRESS)
         .header(header::CONTENT_TYPE, "application/json")
         .body(Body::from(body))?;
-    request.extensions_mut().insert(Connection { peer: SocketAddr::from(([127, 0, 0, 1], 1)), tls: false });
+    request.extensions_mut().insert(Connection::Tcp { peer: SocketAddr::from(([127, 0, 0, 1], 1)), tls: false });
     let response = router.clone().oneshot(request).await?;
     let status = response.status().as_u16();
     let bytes = to_bytes(response.into_body(), usize::MAX).await?;

@@ -12,9 +12,7 @@ const TABLE: &str = include_str!("../../../../core/kodiak-model/src/re2/table.tx
 const WORKERS: usize = 2;
 
 fn bootstrap(expressions: &[&str]) -> Value {
-    let route = |expression: &&str| {
-        json!({ "match": { "safeRegex": { "regex": expression } }, "directResponse": { "status": 200 } })
-    };
+    let route = |expression: &&str| json!({ "match": { "safeRegex": { "regex": expression } }, "directResponse": { "status": 200 } });
     let routes: Vec<Value> = expressions.iter().map(route).collect();
     let typed = |name: &str| format!("type.googleapis.com/envoy.extensions.filters.{name}");
     let router = json!({ "name": "router", "typedConfig": { "@type": typed("http.router.v3.Router") } });

@@ -13,6 +13,7 @@ use kodiak_ads::{
     StreamReport, serve,
 };
 use kodiak_envoy::envoy::service::health::v3::{EndpointHealthResponse, HealthCheckSpecifier};
+use kodiak_listen::{ConnectionLimits, Listener, Server};
 use kodiak_xds_stream::{Counters, Encoded, Snapshot, TypeUrl};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{RootCertStore, ServerConfig};
@@ -68,6 +69,10 @@ impl Bed {
     }
 
     pub(crate) async fn start_with(limits: Limits) -> Self {
+        Self::limited(limits, ConnectionLimits::proxies()).await
+    }
+
+    pub(crate) async fn limited(limits: Limits, connections: ConnectionLimits) -> Self {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -81,8 +86,16 @@ impl Bed {
         let address = listener.local_addr().unwrap();
         let control_plane = Arc::new(ControlPlane::default());
         let drain = CancellationToken::new();
-        let server =
-            tokio::spawn(serve(listener, Arc::new(tls), control_plane.clone(), limits, drain.clone(), PATIENCE));
+        let server = Server {
+            name: "proxies",
+            listener: Listener::Tcp(listener),
+            tls: Some(Arc::new(tls)),
+            limits: connections,
+            observer: None,
+            drain: drain.clone(),
+            grace: PATIENCE,
+        };
+        let server = tokio::spawn(serve(server, control_plane.clone(), limits));
         Self { address, roots: Arc::new(roots), ca_pem: made.cert.pem(), control_plane, drain, server }
     }
 
@@ -116,6 +129,10 @@ impl Bed {
 }
 
 impl Proxies for ControlPlane {
+    fn admit_headers(&self, credential: &Credential) -> Result<(), Closing> {
+        refused(credential).map_or(Ok(()), Err)
+    }
+
     fn connect(&self, hello: Hello) -> Answer<'_, Result<Session, Closing>> {
         let refused = refused(&hello.credential);
         self.seen.send_modify(|seen| {

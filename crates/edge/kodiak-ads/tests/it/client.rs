@@ -43,10 +43,16 @@ pub(crate) struct Client<Q, A> {
     response: Response<Incoming>,
     received: BytesMut,
     frozen: Arc<AtomicBool>,
+    taken: Arc<AtomicBool>,
     of: PhantomData<(Q, A)>,
 }
 
 pub(crate) async fn connect(bed: &Bed, protocol: &str) -> TlsStream<TcpStream> {
+    try_connect(bed, protocol).await.unwrap()
+}
+
+/// Fails where the port has no room.
+async fn try_connect(bed: &Bed, protocol: &str) -> std::io::Result<TlsStream<TcpStream>> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let mut tls = builder.with_root_certificates(bed.roots.clone()).with_no_client_auth();
@@ -54,20 +60,31 @@ pub(crate) async fn connect(bed: &Bed, protocol: &str) -> TlsStream<TcpStream> {
     let stream = TcpStream::connect(bed.address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     let connected = TlsConnector::from(Arc::new(tls)).connect(name, stream);
-    tokio::time::timeout(PATIENCE, connected).await.expect("the server accepts").unwrap()
+    tokio::time::timeout(PATIENCE, connected).await.expect("the server accepts")
 }
 
 impl<Q: Message, A: Message + Default> Client<Q, A> {
     pub(crate) async fn open(bed: &Bed, path: &str, headers: &[(&str, &str)]) -> Self {
-        let io = TokioIo::new(connect(bed, "h2").await);
+        Self::open_over(connect(bed, "h2").await, path, headers).await
+    }
+
+    async fn open_over(stream: TlsStream<TcpStream>, path: &str, headers: &[(&str, &str)]) -> Self {
+        let io = TokioIo::new(stream);
         let frozen = Arc::new(AtomicBool::new(false));
         let mut builder = http2::Builder::new(Freezable(frozen.clone()));
         builder.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
         let (mut sender, connection) = builder.handshake(io).await.unwrap();
         tokio::spawn(connection);
         let (requests, mut receiver) = mpsc::unbounded_channel::<Bytes>();
-        let frames = futures_util::stream::poll_fn(move |context| {
-            receiver.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok::<_, std::io::Error>(Frame::data(bytes))))
+        let taken = Arc::new(AtomicBool::new(false));
+        let frames = futures_util::stream::poll_fn({
+            let taken = taken.clone();
+            move |context| {
+                // hyper asks for more when the server has given room for what it had.
+                let next = receiver.poll_recv(context);
+                taken.store(next.is_pending(), Ordering::Relaxed);
+                next.map(|bytes| bytes.map(|bytes| Ok::<_, std::io::Error>(Frame::data(bytes))))
+            }
         });
         let mut request = Request::post(format!("https://localhost{path}"));
         request = request.header("content-type", "application/grpc").header("te", "trailers");
@@ -77,7 +94,7 @@ impl<Q: Message, A: Message + Default> Client<Q, A> {
         let response = sender.send_request(request.body(StreamBody::new(frames)).unwrap()).await.unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "application/grpc");
-        Self { requests: Some(requests), response, received: BytesMut::new(), frozen, of: PhantomData }
+        Self { requests: Some(requests), response, received: BytesMut::new(), frozen, taken, of: PhantomData }
     }
 
     pub(crate) fn send(&self, request: &Q) {
@@ -92,6 +109,13 @@ impl<Q: Message, A: Message + Default> Client<Q, A> {
     /// A server that has ended the stream takes nothing any more.
     pub(crate) fn send_bytes(&self, bytes: Bytes) {
         let _ = self.requests.as_ref().unwrap().send(bytes);
+    }
+
+    /// Waits until hyper has put everything on the wire that was sent so far.
+    pub(crate) async fn taken(&self) {
+        while !self.taken.load(Ordering::Relaxed) {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Says that there are no more requests.
@@ -176,6 +200,21 @@ impl Delta {
     pub(crate) async fn ask(bed: &Bed, type_url: TypeUrl, names: &[&str]) -> Self {
         let client = Self::open(bed, DELTA, &[]).await;
         client.send(&DeltaDiscoveryRequest { node: Some(node()), ..subscribe(type_url, names) });
+        client
+    }
+
+    /// The same, as soon as the port has room.
+    pub(crate) async fn ask_when_there_is_room(bed: &Bed, type_url: TypeUrl) -> Self {
+        let stream = tokio::time::timeout(PATIENCE, async {
+            loop {
+                match try_connect(bed, "h2").await {
+                    Ok(stream) => return stream,
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            }
+        });
+        let client = Self::open_over(stream.await.expect("there is room"), DELTA, &[]).await;
+        client.send(&DeltaDiscoveryRequest { node: Some(node()), ..subscribe(type_url, &[]) });
         client
     }
 

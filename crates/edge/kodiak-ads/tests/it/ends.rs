@@ -6,10 +6,11 @@ use bytes::Bytes;
 use kodiak_ads::{Closing, Limits};
 use kodiak_envoy::envoy::config::core::v3::Node;
 use kodiak_envoy::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use kodiak_listen::ConnectionLimits;
 use kodiak_xds_stream::TypeUrl;
 
 use crate::bed::{Bed, PATIENCE, WRONG};
-use crate::client::{DELTA, Delta, node, subscribe};
+use crate::client::{DELTA, Delta, HEALTH, SOTW, node, subscribe};
 use crate::resources::cluster;
 
 fn closing(code: u8, message: &str) -> Closing {
@@ -17,11 +18,13 @@ fn closing(code: u8, message: &str) -> Closing {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_refused_with_the_reason() {
+async fn a_wrong_token_is_refused_before_anything_is_read() {
     let bed = Bed::start().await;
-    let mut client = Delta::open(&bed, DELTA, &[("authorization", WRONG)]).await;
-    client.send(&DeltaDiscoveryRequest { node: Some(node()), ..subscribe(TypeUrl::Cluster, &[]) });
-    assert_eq!(client.end().await, closing(Closing::UNAUTHENTICATED, "authentication failed: 100 % wrong"));
+    for path in [DELTA, SOTW, HEALTH] {
+        let mut client = Delta::open(&bed, path, &[("authorization", WRONG)]).await;
+        assert_eq!(client.end().await, closing(Closing::UNAUTHENTICATED, "authentication failed: 100 % wrong"));
+    }
+    assert!(bed.seen().hellos.is_empty() && bed.seen().health_hellos.is_empty());
 }
 
 #[tokio::test]
@@ -126,7 +129,8 @@ async fn a_client_that_is_gone_is_noticed() {
 #[tokio::test]
 async fn a_client_that_is_there_but_dead_is_noticed() {
     let short = Duration::from_millis(50);
-    let bed = Bed::start_with(Limits { ping_every: short, ping_answer: short, ..Limits::default() }).await;
+    let connections = ConnectionLimits { ping_every: short, ping_answer: short, ..ConnectionLimits::proxies() };
+    let bed = Bed::limited(Limits::default(), connections).await;
     bed.snapshot(1, &[cluster("a", 1)]);
     let mut client = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
     client.next().await;

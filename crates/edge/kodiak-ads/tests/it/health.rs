@@ -96,7 +96,7 @@ async fn it_ends_with_a_reason() {
     assert_eq!(refused.end().await.code, Closing::UNAUTHENTICATED);
 
     let mut closed = introduced(&bed).await;
-    bed.wait_for("it has introduced itself", |seen| seen.health_hellos.len() == 2).await;
+    bed.wait_for("it has introduced itself", |seen| seen.health_hellos.len() == 1).await;
     let reason = Closing { code: Closing::PERMISSION_DENIED, message: "the token was revoked".to_owned() };
     bed.control_plane.closing.send_replace(Some(reason.clone()));
     assert_eq!(closed.end().await, reason);

@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use kodiak_ads::Limits;
+use kodiak_envoy::envoy::config::core::v3::Node;
+use kodiak_envoy::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use kodiak_listen::ConnectionLimits;
 use kodiak_xds_stream::TypeUrl;
+use prost::Message as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::bed::{Bed, PATIENCE};
-use crate::client::{DELTA, Delta, connect};
+use crate::client::{DELTA, Delta, connect, subscribe};
 
 /// Sends this over HTTP/1.1, and gives all that comes back.
 async fn exchange(bed: &Bed, request: &[u8]) -> String {
@@ -75,7 +79,9 @@ async fn streams_need_http_2() {
 #[tokio::test]
 async fn connections_that_say_nothing_are_closed() {
     let short = Duration::from_millis(50);
-    let bed = Bed::start_with(Limits { handshake: short, request_head: short, ..Limits::default() }).await;
+    let connections =
+        ConnectionLimits { first_byte: short, handshake: short, request_head: short, ..ConnectionLimits::proxies() };
+    let bed = Bed::limited(Limits::default(), connections).await;
     let mut no_handshake = TcpStream::connect(bed.address).await.unwrap();
     let mut end = Vec::new();
     tokio::time::timeout(PATIENCE, no_handshake.read_to_end(&mut end)).await.expect("the server closes").unwrap();
@@ -95,15 +101,52 @@ async fn streams_that_say_nothing_are_ended() {
 
 #[tokio::test]
 async fn no_more_connections_are_served_than_there_may_be() {
-    let bed = Bed::start_with(Limits { connections: 1, ..Limits::default() }).await;
+    let connections = ConnectionLimits { connections: 1, ..ConnectionLimits::proxies() };
+    let bed = Bed::limited(Limits::default(), connections).await;
     let first = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
     bed.wait_for("it has connected", |seen| seen.hellos.len() == 1).await;
-    let leaves = async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        drop(first);
-    };
-    let (second, ()) = tokio::join!(Delta::ask(&bed, TypeUrl::Cluster, &[]), leaves);
+    // A stream is not cut for another connection, and that one is told at once.
+    let mut refused = TcpStream::connect(bed.address).await.unwrap();
+    let closed = tokio::time::timeout(PATIENCE, refused.read_to_end(&mut Vec::new())).await;
+    closed.expect("the server closes").unwrap();
+    drop(first);
+    bed.wait_for("it has left", |seen| seen.ended == 1).await;
+    let second = Delta::ask_when_there_is_room(&bed, TypeUrl::Cluster).await;
     let seen = bed.wait_for("it has connected", |seen| seen.hellos.len() == 2).await;
     assert_eq!(seen.most_at_once, 1);
     drop(second);
+}
+
+#[tokio::test]
+async fn long_hellos_of_unadmitted_streams_share_a_budget() {
+    const LONG: usize = 900 * 1024;
+    let bed = Bed::start_with(Limits { unadmitted_bytes: 1024 * 1024, ..Limits::default() }).await;
+    let hello = |name: &str, length: usize| {
+        let node = Node { id: format!("default.{name}"), cluster: "x".repeat(length), ..Node::default() };
+        DeltaDiscoveryRequest { node: Some(node), ..subscribe(TypeUrl::Cluster, &[]) }
+    };
+    let frame = |request: &DeltaDiscoveryRequest| {
+        let content = request.encode_to_vec();
+        let length = u32::try_from(content.len()).unwrap();
+        [&[0][..], &length.to_be_bytes(), &content].concat()
+    };
+    let first = Delta::open(&bed, DELTA, &[]).await;
+    let mut begin = frame(&hello("first", LONG));
+    let rest = begin.split_off(LONG / 2);
+    first.send_bytes(begin.into());
+    // The first one has its reservation when its window opens again.
+    first.taken().await;
+    let second = Delta::open(&bed, DELTA, &[]).await;
+    second.send(&hello("second", LONG));
+    let third = Delta::open(&bed, DELTA, &[]).await;
+    third.send(&hello("third", 10));
+    bed.wait_for("a short hello is read", |seen| seen.hellos.len() == 1).await;
+    for _ in 0..20 {
+        get(&bed, "/gives/the/streams/time").await;
+        assert_eq!(bed.seen().hellos.len(), 1, "the second waits for the first");
+    }
+    first.send_bytes(rest.into());
+    let seen = bed.wait_for("all are read", |seen| seen.hellos.len() == 3).await;
+    let ids: Vec<_> = seen.hellos.iter().map(|hello| hello.node.id.as_str()).collect();
+    assert_eq!(ids, ["default.third", "default.first", "default.second"]);
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kodiak_ads::{Closing, Limits};
 use kodiak_envoy::envoy::service::discovery::v3::DeltaDiscoveryRequest;
+use kodiak_listen::ConnectionLimits;
 use kodiak_xds_stream::TypeUrl;
 
 use crate::bed::{Bed, Seen};
@@ -62,7 +63,8 @@ async fn a_client_that_asks_on_and_on_without_reading_is_not_read() {
 #[tokio::test]
 async fn a_client_that_does_not_take_the_end_is_cut_off() {
     let farewell = Duration::from_millis(50);
-    let bed = Bed::start_with(Limits { farewell, connections: 1, ..Limits::default() }).await;
+    let connections = ConnectionLimits { connections: 1, ..ConnectionLimits::proxies() };
+    let bed = Bed::limited(Limits { farewell, ..Limits::default() }, connections).await;
     bed.snapshot(1, &[sized_cluster("a", 1, LONG)]);
     let client = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
     bed.wait_for("it is sent to", |seen| seen.of(TypeUrl::Cluster).sent == 1).await;
@@ -70,6 +72,6 @@ async fn a_client_that_does_not_take_the_end_is_cut_off() {
     bed.control_plane.closing.send_replace(Some(reason));
     bed.wait_for("the end is known", |seen| seen.ended == 1).await;
     // There is room for another only when the connection is no more.
-    http::get(&bed, "/").await;
-    drop(client);
+    let other = Delta::ask_when_there_is_room(&bed, TypeUrl::Cluster).await;
+    drop((client, other));
 }

@@ -6,7 +6,7 @@ use kodiak_model::{Kind, Provider, Scope};
 use serde_json::{Value, json};
 
 use super::{Asked, json};
-use crate::{Api, ApiError};
+use crate::{Api, ApiError, inspect::Quarantined};
 
 pub(crate) async fn index(api: Api, _: Asked) -> Result<Response, ApiError> {
     let info = api.info();
@@ -28,6 +28,15 @@ pub(crate) async fn config(api: Api, _: Asked) -> Result<Response, ApiError> {
 
 pub(crate) async fn who_am_i(_: Api, asked: Asked) -> Result<Response, ApiError> {
     Ok(json(StatusCode::OK, json!({ "name": asked.user.name, "groups": asked.user.groups }).to_string()))
+}
+
+pub(crate) async fn quarantine(api: Api, _: Asked) -> Result<Response, ApiError> {
+    let items: Vec<Value> = api.proxies().quarantined().into_iter().map(quarantined).collect();
+    Ok(json(StatusCode::OK, json!({ "total": items.len(), "items": items }).to_string()))
+}
+
+fn quarantined(Quarantined { key, revision, task, error }: Quarantined) -> Value {
+    json!({ "type": &*key.kind, "mesh": &*key.mesh, "name": &*key.name, "revision": revision, "task": task, "error": error })
 }
 
 pub(crate) async fn openapi(_: Api, _: Asked) -> Result<Response, ApiError> {

@@ -15,7 +15,11 @@ use super::{
     inspect::{failed, flag},
     json,
 };
-use crate::{Api, ApiError, access::Need, body};
+use crate::{
+    Api, ApiError,
+    access::{self, Need},
+    body,
+};
 
 const TITLE: &str = "Could not tell the difference";
 const SHADOW: &str = "it is only tried out (label kuma.io/effect: shadow), so no proxy follows it";
@@ -56,21 +60,19 @@ pub(crate) async fn diff(api: Api, asked: Asked) -> Result<Response, ApiError> {
     let change: Change = serde_json::from_slice(&bytes).map_err(|error| {
         ApiError::bad_request(format_args!("the body must be {{\"resources\": [...], \"deleted\": [...]}}: {error}"))
     })?;
+    let rights = access::rights(&api.config().access, &asked.user);
     let (mut plan, mut problems) = (Plan::default(), Problems::default());
     for (n, document) in change.resources.into_iter().enumerate() {
         let (kind, name) = (text(&document, "type"), text(&document, "name"));
         let kind = changeable(&api, &asked.user, &kind)?;
         let target = Target { kind, mesh: place(kind, &mesh, &name)?, name: &name };
         plan.name(target)?;
-        match api.catalog().plan(target, document) {
+        match api.catalog().plan(target, document, rights) {
             Ok(planned) => plan.write(kind, planned),
             // All of them are told, each with the document that it is in.
-            Err(Refusal::Invalid { problems: found, .. }) => {
-                for Problem { path, message } in found.into_vec() {
-                    let path =
-                        if path.is_empty() { format!("resources[{n}]") } else { format!("resources[{n}].{path}") };
-                    problems.push(Problem { path, message });
-                }
+            Err(Refusal::Invalid { problems: found, .. }) => problems.extend(within(n, found)),
+            Err(Refusal::Denied { problems: found }) => {
+                return Err(refused(Refusal::Denied { problems: within(n, found) }));
             }
             Err(refusal) => return Err(refused(refusal)),
         }
@@ -123,6 +125,16 @@ impl Plan {
         self.changes.push(json!({ "type": kind, "name": name, "effect": "deleted", "warnings": [] }));
         self.planned.push((target.key(), None));
     }
+}
+
+/// The problems of one document among others.
+fn within(n: usize, found: Problems) -> Problems {
+    let mut problems = Problems::default();
+    for Problem { path, message } in found.into_vec() {
+        let path = if path.is_empty() { format!("resources[{n}]") } else { format!("resources[{n}].{path}") };
+        problems.push(Problem { path, message });
+    }
+    problems
 }
 
 fn text(document: &Value, field: &str) -> String {

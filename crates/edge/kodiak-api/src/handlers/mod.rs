@@ -1,5 +1,6 @@
 //! What each route does. A handler takes what was asked and answers with JSON.
 
+pub(crate) mod backup;
 pub(crate) mod base;
 pub(crate) mod diff;
 pub(crate) mod insights;

@@ -13,7 +13,7 @@ use super::{
     json,
 };
 use crate::{
-    Api, ApiError, body, kubernetes,
+    Api, ApiError, access, body, kubernetes,
     list::{ListQuery, Page, next_query},
     render,
 };
@@ -103,8 +103,9 @@ pub(crate) async fn put(api: Api, kind: &'static Kind, asked: Asked) -> Result<R
     let bytes = body::read(&asked.headers, asked.body).await?;
     let document = body::document(&bytes, kind.name)?;
     // What a dry run would store is not there to be looked at afterwards.
-    let planned = dry_run.then(|| api.catalog().plan(target, document.clone()));
-    let mut put = api.catalog().put(target, document, dry_run).await.map_err(refused)?;
+    let rights = access::rights(&api.config().access, &asked.user);
+    let planned = dry_run.then(|| api.catalog().plan(target, document.clone(), rights));
+    let mut put = api.catalog().put_with(target, document, dry_run, rights).await.map_err(refused)?;
     let snapshot = api.catalog().store().snapshot();
     let record = match planned {
         Some(planned) => planned.ok().map(|planned| planned.record),

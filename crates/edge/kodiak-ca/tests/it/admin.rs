@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use kodiak_ca::ADMIN_CLIENT_NAME;
-use kodiak_catalog::Defaults;
+use kodiak_catalog::{Defaults, Target};
 use kodiak_crypto::{ClientCa, server_config};
 use kodiak_engine::Identities as _;
-use kodiak_model::ProxyKey;
+use kodiak_model::{ProxyKey, kinds};
 use serde_json::json;
 
 use crate::bed::{Bed, said};
@@ -45,6 +45,19 @@ async fn a_certificate_stays_until_the_address_changes() {
     assert_eq!(made, bed.another().admin(&proxy()).unwrap(), "a restart changes nothing");
     bed.put_dataplane("web-1", json!({ "address": "192.0.2.2" })).await;
     assert_eq!(said(&bed.authorities.admin(&proxy()).unwrap().certificate).names, ["192.0.2.2"]);
+}
+
+#[tokio::test]
+async fn a_dataplane_that_was_made_again_has_another_key() {
+    let bed = bed().await;
+    bed.put_dataplane("web-1", json!({ "address": "192.0.2.1" })).await;
+    let first = bed.authorities.admin(&proxy()).unwrap();
+    let target = Target { kind: &kinds::dataplane::KIND, mesh: "demo", name: "web-1" };
+    bed.catalog.delete(target).await.unwrap();
+    bed.put_dataplane("web-1", json!({ "address": "192.0.2.1" })).await;
+    let second = bed.authorities.admin(&proxy()).unwrap();
+    assert!(first.key != second.key);
+    assert_eq!(second, bed.another().admin(&proxy()).unwrap());
 }
 
 #[tokio::test]

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use kodiak_ca::Authorities;
-use kodiak_catalog::{Catalog, Settings, Target};
+use kodiak_catalog::{Catalog, Rights, Settings, Target};
 use kodiak_crypto::{KeyPair, RootCaParams, RsaBits, TEN_YEARS, certificates, root_ca};
-use kodiak_model::{Kind, Place, kinds};
-use kodiak_store::{Backend, Store, StoreConfig};
+use kodiak_model::{Kind, Place, ResourceKey, kinds};
+use kodiak_store::{Backend, Expect, Store, StoreConfig, Write};
 use serde_json::{Value, json};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
@@ -18,7 +18,7 @@ impl Bed {
     pub(crate) async fn new() -> Self {
         let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
         let place = Place::Zone { name: "east".to_owned() };
-        let catalog = Catalog::new(store.clone(), Settings { place, unsafe_delete: false });
+        let catalog = Catalog::new(store.clone(), Settings { place, unsafe_delete: true });
         Self { catalog, authorities: Authorities::new(store) }
     }
 
@@ -33,12 +33,24 @@ impl Bed {
         if !mesh.is_empty() {
             document["mesh"] = json!(mesh);
         }
-        self.catalog.put(Target { kind, mesh, name }, document, false).await.unwrap();
+        self.catalog.put_with(Target { kind, mesh, name }, document, false, Rights::ALL).await.unwrap();
     }
 
     pub(crate) async fn put_mesh(&self, enabled: &str, backends: Value) {
         let mtls = json!({ "enabledBackend": enabled, "backends": backends });
         self.put(&kinds::mesh::KIND, "", "demo", json!({ "skipCreatingInitialPolicies": ["*"], "mtls": mtls })).await;
+    }
+
+    /// Past all checks, so that the mesh may come later.
+    pub(crate) async fn store_dataplane(&self, name: &str) {
+        let write = Write::Put {
+            key: ResourceKey::in_mesh("Dataplane", "demo", name),
+            spec: json!({ "networking": { "address": "192.0.2.1" } }).to_string().into(),
+            labels: std::collections::BTreeMap::new(),
+            owner: None,
+            expect: Expect::Absent,
+        };
+        self.catalog.store().commit(write.into()).await.unwrap();
     }
 
     pub(crate) async fn put_dataplane(&self, name: &str, networking: Value) {

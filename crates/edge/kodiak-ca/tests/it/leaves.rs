@@ -26,8 +26,17 @@ fn builtin(name: &str) -> serde_json::Value {
     json!({ "name": name, "type": "builtin" })
 }
 
-async fn bed() -> Bed {
+/// With Dataplanes that have no mesh yet.
+async fn new_bed() -> Bed {
     let bed = Bed::new().await;
+    for name in ["web-1", "web-2"] {
+        bed.store_dataplane(name).await;
+    }
+    bed
+}
+
+async fn bed() -> Bed {
+    let bed = new_bed().await;
     bed.put_mesh("ca-1", json!([builtin("ca-1")])).await;
     bed
 }
@@ -82,7 +91,7 @@ async fn a_leaf_says_who_the_proxy_is_and_for_how_long() {
 
 #[tokio::test]
 async fn the_lifetime_is_that_of_the_backend() {
-    let bed = Bed::new().await;
+    let bed = new_bed().await;
     let backend = |expiration: &str| json!([{ "name": "ca-1", "type": "builtin", "dpCert": { "rotation": { "expiration": expiration } } }]);
     for (expiration, seconds) in [("1h", 3600), ("0", 24 * 3600), ("5ms", 2), ("2d", 48 * 3600)] {
         bed.put_mesh("ca-1", backend(expiration)).await;
@@ -93,7 +102,7 @@ async fn the_lifetime_is_that_of_the_backend() {
 
 #[tokio::test]
 async fn other_proxies_names_and_authorities_have_other_leaves() {
-    let bed = Bed::new().await;
+    let bed = new_bed().await;
     bed.put_mesh("ca-1", json!([builtin("ca-1"), builtin("ca-2")])).await;
     let mut renamed = request("web-1", "ca-1");
     renamed.uris = Arc::new([URI.to_owned()]);
@@ -103,6 +112,7 @@ async fn other_proxies_names_and_authorities_have_other_leaves() {
     for (index, one) in leaves.iter().enumerate() {
         for other in &leaves[index + 1..] {
             assert!(one.version != other.version && one.identity.certificate != other.identity.certificate, "{index}");
+            assert!(one.identity.key != other.identity.key, "two identities have one key: {index}");
         }
     }
     let (first, second) = (bed.authorities.roots("demo", "ca-1"), bed.authorities.roots("demo", "ca-2"));
@@ -110,9 +120,23 @@ async fn other_proxies_names_and_authorities_have_other_leaves() {
 }
 
 #[tokio::test]
+async fn a_dataplane_that_was_made_again_has_another_key() {
+    let bed = bed().await;
+    let now = soon();
+    let first = leaf(&bed.authorities, "web-1", now);
+    bed.catalog.delete(Target { kind: &kinds::dataplane::KIND, mesh: "demo", name: "web-1" }).await.unwrap();
+    let error = bed.authorities.leaf(&request("web-1", "ca-1"), now).unwrap_err();
+    assert!(error.contains("there is no Dataplane"), "{error}");
+    bed.store_dataplane("web-1").await;
+    let second = leaf(&bed.authorities, "web-1", now);
+    assert!(first.identity.key != second.identity.key && first.version != second.version);
+    assert!(leaf(&bed.another(), "web-1", now).identity == second.identity, "a restart changes nothing");
+}
+
+#[tokio::test]
 async fn another_authority_under_the_same_name_is_seen_and_other_changes_are_not() {
     let (one, two) = (authority("one"), authority("two"));
-    let bed = Bed::new().await;
+    let bed = new_bed().await;
     let provided = |pair: &kodiak_crypto::KeyPair| {
         let (cert, key) = (json!({ "inlineString": pair.cert_pem }), json!({ "inlineString": pair.key_pem.expose() }));
         json!([{ "name": "ca-1", "type": "provided", "conf": { "cert": cert, "key": key } }])
@@ -139,7 +163,7 @@ async fn an_authority_in_files_is_read_again_when_they_change() {
         std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
     };
     write("one");
-    let bed = Bed::new().await;
+    let bed = new_bed().await;
     let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
     bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
     let issuer = || said(&leaf(&bed.authorities, "web-1", soon()).identity.certificate).issuer;
@@ -151,7 +175,7 @@ async fn an_authority_in_files_is_read_again_when_they_change() {
 #[tokio::test]
 async fn roots_are_the_certificates_and_never_the_key() {
     let (one, two) = (authority("one"), authority("two"));
-    let bed = Bed::new().await;
+    let bed = new_bed().await;
     let cert = format!("{}{}{}", one.cert_pem, one.key_pem.expose(), two.cert_pem);
     let conf = json!({ "cert": { "inlineString": cert }, "key": { "inlineString": one.key_pem.expose() } });
     bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
@@ -192,7 +216,7 @@ async fn a_backend_that_is_listed_no_longer_signs_until_the_last_step_of_turning
     std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
     let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
     let builtin = json!({ "name": "ca-1", "type": "builtin" });
-    let bed = Bed::new().await;
+    let bed = new_bed().await;
     bed.put_mesh("ca-1", json!([builtin, { "name": "ca-2", "type": "provided", "conf": conf }])).await;
     let now = soon();
     let before = ["ca-1", "ca-2"].map(|backend| bed.authorities.leaf(&request("web-1", backend), now).unwrap());

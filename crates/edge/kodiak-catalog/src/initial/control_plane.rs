@@ -44,6 +44,7 @@ impl Catalog {
         self.ensure_secrets(defaults, &mut ensured).await?;
         self.ensure_zone(&mut ensured).await?;
         self.make_once(defaults, &mut ensured).await?;
+        self.move_stored_inline_keys().await?;
         Ok(ensured)
     }
 

@@ -1,7 +1,8 @@
 //! A catalogue on an empty store, and authorities to put into it.
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
-use kodiak_catalog::{Catalog, Put, Refusal, Settings, Target};
+use kodiak_catalog::{Catalog, Put, Refusal, Rights, Settings, Target};
 use kodiak_crypto::{KeyPair, RootCaParams, RsaBits, TEN_YEARS, root_ca};
 use kodiak_model::{Kind, Place, ResourceKey};
 use kodiak_store::{Backend, Expect, Record, Store, StoreConfig, Write};
@@ -22,15 +23,34 @@ impl Bed {
             "type": "Mesh", "name": "demo", "skipCreatingInitialPolicies": ["*"],
             "mtls": { "enabledBackend": enabled, "backends": backends },
         });
-        self.0.put(Target { kind: kind("Mesh"), mesh: "", name: "demo" }, mesh, false).await
+        self.put_mesh_document(mesh).await
+    }
+
+    pub(crate) async fn put_mesh_document(&self, mesh: Value) -> Result<Put, Refusal> {
+        let target = Target { kind: kind("Mesh"), mesh: "", name: "demo" };
+        self.0.put_with(target, mesh, false, Rights::ALL).await
     }
 
     /// Writes what is in the mesh `demo`.
-    pub(crate) async fn put(&self, kind_name: &str, name: &str, mut document: Value) -> Result<Put, Refusal> {
+    pub(crate) async fn put(&self, kind_name: &str, name: &str, document: Value) -> Result<Put, Refusal> {
+        self.put_with(kind_name, name, document, Rights::ALL).await
+    }
+
+    pub(crate) async fn put_with(
+        &self,
+        kind_name: &str,
+        name: &str,
+        mut document: Value,
+        rights: Rights,
+    ) -> Result<Put, Refusal> {
         document["type"] = json!(kind_name);
         document["mesh"] = json!("demo");
         document["name"] = json!(name);
-        self.0.put(Target { kind: kind(kind_name), mesh: "demo", name }, document, false).await
+        self.0.put_with(Target { kind: kind(kind_name), mesh: "demo", name }, document, false, rights).await
+    }
+
+    pub(crate) async fn put_secret(&self, name: &str, data: &str) {
+        self.put("Secret", name, json!({ "data": BASE64_STANDARD.encode(data) })).await.unwrap();
     }
 
     pub(crate) async fn delete(&self, kind_name: &str, mesh: &str, name: &str) -> Result<(), Refusal> {

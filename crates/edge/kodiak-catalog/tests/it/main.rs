@@ -4,6 +4,8 @@
 
 mod bed;
 mod inline_key;
+mod inline_secret;
 mod mesh_services;
 mod policies;
+mod references;
 mod switching;

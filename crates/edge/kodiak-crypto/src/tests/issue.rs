@@ -1,7 +1,9 @@
 //! Leaves: the same again, different where they must be, and good for rustls.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use proptest::collection::vec;
+use proptest::prelude::*;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyUsagePurpose, PKCS_ED25519};
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
@@ -36,6 +38,7 @@ fn issued(ca: &CaPair, edit: impl FnOnce(&mut LeafSpec<'_>)) -> IssuedLeaf {
     let mut spec = LeafSpec {
         purpose: "mesh",
         subject: "default/web-1",
+        incarnation: 1,
         epoch: 7,
         usage: LeafUsage::Both,
         not_before: now(),
@@ -89,7 +92,7 @@ fn an_ecdsa_authority_issues_the_same_but_for_the_signature() {
 }
 
 #[test]
-fn another_name_epoch_purpose_or_authority_is_another_key() {
+fn another_identity_is_another_key() {
     let ca = pair(root());
     let key = |edit: fn(&mut LeafSpec<'_>)| issued(&ca, edit).key_pem;
     let keys = [
@@ -97,10 +100,50 @@ fn another_name_epoch_purpose_or_authority_is_another_key() {
         key(|spec| spec.subject = "default/web-2"),
         key(|spec| spec.epoch = 8),
         key(|spec| spec.purpose = "admin"),
+        key(|spec| spec.incarnation = 2),
+        key(|spec| spec.usage = LeafUsage::Client),
+        key(|spec| spec.uris = &[]),
+        key(|spec| spec.uris = &spec.uris[..1]),
+        key(|spec| spec.dns_names = &[]),
+        key(|spec| spec.ips = &[]),
         issued(&pair(&ecdsa()), |_| ()).key_pem,
     ];
     for (index, one) in keys.iter().enumerate() {
         assert!(keys[index + 1..].iter().all(|other| one != other), "{index}");
+    }
+}
+
+/// What a leaf is made for, drawn from few values so that equal ones are met too.
+type Drawn = (u8, i64, u64, Vec<String>, Vec<String>);
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn keys_are_equal_exactly_when_identities_are(
+        one in (0_u8..2, 0_i64..2, 0_u64..2, vec("[ab]{1,2}", 1..3), vec("[ab]{1,2}", 0..3)),
+        other in (0_u8..2, 0_i64..2, 0_u64..2, vec("[ab]{1,2}", 1..3), vec("[ab]{1,2}", 0..3)),
+    ) {
+        static CA: LazyLock<KeyPair> = LazyLock::new(ecdsa);
+        // Read anew for each leaf, as after a restart.
+        let key = |(subject, incarnation, epoch, uris, names): &Drawn| {
+            let uris: Vec<_> = uris.iter().map(|name| format!("spiffe://{name}")).collect();
+            let subject = if *subject == 0 { "default/web-1" } else { "default/web-2" };
+            let spec = LeafSpec {
+                purpose: "mesh",
+                subject,
+                incarnation: *incarnation,
+                epoch: *epoch,
+                usage: LeafUsage::Both,
+                not_before: now(),
+                not_after: now() + DAY,
+                uris: &uris,
+                dns_names: names,
+                ips: &[],
+            };
+            pair(&CA).issue(&spec).unwrap().key_pem
+        };
+        prop_assert_eq!(key(&one) == key(&other), one == other);
+        prop_assert_eq!(key(&one), key(&one));
     }
 }
 
@@ -221,6 +264,7 @@ fn a_leaf_without_names_or_with_bad_ones_is_refused() {
     let spec = LeafSpec {
         purpose: "mesh",
         subject: "x",
+        incarnation: 0,
         epoch: 0,
         usage: LeafUsage::Both,
         not_before: now(),
@@ -247,6 +291,7 @@ fn an_authority_whose_name_cannot_be_repeated_does_not_sign() {
     let issued = pair(&ca).issue(&LeafSpec {
         purpose: "mesh",
         subject: "x",
+        incarnation: 0,
         epoch: 0,
         usage: LeafUsage::Both,
         not_before: now(),

@@ -6,6 +6,7 @@ mod admission;
 mod bed;
 mod bootstrap;
 mod drain;
+mod headers;
 mod health;
 mod insights;
 mod leaving;

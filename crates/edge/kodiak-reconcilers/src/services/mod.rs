@@ -5,21 +5,27 @@
 
 mod foresee;
 mod tell;
+#[cfg(test)]
+mod tests;
 mod write;
 
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kodiak_store::{Store, StoreError, Watch};
-use kodiak_views::service_status::Settings;
+use kodiak_store::{Change, Record, Store, StoreError, Watch};
+use kodiak_views::service_status::{Due, Settings};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::leader::{PAUSE, leads};
+use crate::{
+    leader::{PAUSE, leads},
+    quarantine::{Built, Entry, Panicked, Quarantine, build, caught},
+};
 use tell::Told;
 
 pub use foresee::foresee;
 
+const TASK: &str = "services";
 /// What comes in a row is written together: when it has been quiet for so long,
 const QUIET: Duration = Duration::from_millis(100);
 /// or at the latest after so long.
@@ -27,15 +33,22 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 struct Services {
     store: Store,
+    settings: Settings,
     watch: Watch,
     told: Told,
+    quarantine: Quarantine,
     drain: CancellationToken,
 }
 
 /// Runs until `drain`, or until the store is closed.
-pub async fn run(store: Store, settings: Settings, drain: CancellationToken) -> Result<(), StoreError> {
+pub async fn run(
+    store: Store,
+    settings: Settings,
+    quarantine: Quarantine,
+    drain: CancellationToken,
+) -> Result<(), StoreError> {
     let mut leadership = store.leadership();
-    let mut services = Services::start(store, settings, drain.clone())?;
+    let mut services = Services::start(store, settings, quarantine, drain.clone())?;
     let mut retry: Option<Instant> = None;
     loop {
         services.told.keeper.tick(Timestamp::now());
@@ -47,7 +60,10 @@ pub async fn run(store: Store, settings: Settings, drain: CancellationToken) -> 
             biased;
             () = drain.cancelled() => return Ok(()),
             () = until(retry) => retry = None,
-            change = services.watch.next() => services.told.change(&change?),
+            change = services.watch.next() => {
+                let change = change?;
+                services.tell(&change)?;
+            }
             _ = leadership.changed() => (),
             () = past(services.told.keeper.next_tick()) => (),
         }
@@ -56,14 +72,63 @@ pub async fn run(store: Store, settings: Settings, drain: CancellationToken) -> 
 
 impl Services {
     /// All that is stored is told first: who knows half of it would undo what is right.
-    fn start(store: Store, settings: Settings, drain: CancellationToken) -> Result<Self, StoreError> {
-        let snapshot = store.snapshot();
-        let watch = store.watch(snapshot.revision())?;
-        let mut services = Self { store, watch, told: Told::new(settings, Timestamp::now()), drain };
-        for record in snapshot.iter() {
-            services.told.record(&record.key, Some(record));
-        }
+    fn start(
+        store: Store,
+        settings: Settings,
+        quarantine: Quarantine,
+        drain: CancellationToken,
+    ) -> Result<Self, StoreError> {
+        let (watch, told) = (store.watch(0)?, Told::new(settings.clone(), Timestamp::now()));
+        let mut services = Self { store, settings, watch, told, quarantine, drain };
+        services.make_anew(false)?;
         Ok(services)
+    }
+
+    fn tell(&mut self, change: &Change) -> Result<(), StoreError> {
+        self.quarantine.release(TASK, &change.key);
+        caught(|| self.told.change(change)).or_else(|panicked| self.panicked(&panicked))
+    }
+
+    /// What is to be written. Nothing, when it panicked and was made anew.
+    fn due(&mut self) -> Result<Due, StoreError> {
+        match caught(|| self.told.keeper.due(Timestamp::now())) {
+            Ok(due) => Ok(due),
+            Err(panicked) => self.panicked(&panicked).map(|()| Due::default()),
+        }
+    }
+
+    fn panicked(&mut self, panicked: &Panicked) -> Result<(), StoreError> {
+        tracing::error!(task = TASK, %panicked, "reconciler panicked, starting it again without the resource that caused it");
+        self.make_anew(true)
+    }
+
+    /// From all that is stored but the resources that panic it, now or, where `all` is asked for, when it says what is due.
+    fn make_anew(&mut self, all: bool) -> Result<(), StoreError> {
+        let snapshot = self.store.snapshot();
+        self.watch = self.store.watch(snapshot.revision())?;
+        let now = Timestamp::now();
+        let mut records: Vec<_> = snapshot.iter().collect();
+        // The newest is the most likely to be at fault.
+        records.sort_by_key(|record| record.revision);
+        let tell = |records: &[&&Record]| {
+            let mut told = Told::new(self.settings.clone(), now);
+            for record in records {
+                told.record(&record.key, Some(record));
+            }
+            told
+        };
+        let Built { value, faulty } = build(&records, |records| {
+            if all {
+                drop(tell(records).keeper.due(now));
+            }
+            tell(records)
+        });
+        for (position, panicked) in faulty {
+            let Record { key, revision, .. } = records[position];
+            self.quarantine.add(TASK, key, Entry { revision: *revision, panicked });
+        }
+        self.told = value;
+        Ok(())
     }
 
     /// Waits until nothing comes that concerns a service, but not for ever.
@@ -76,7 +141,10 @@ impl Services {
                 biased;
                 () = self.drain.cancelled() => return Ok(()),
                 () = tokio::time::sleep_until(quiet.min(latest)) => return self.catch_up(),
-                change = self.watch.next() => self.told.change(&change?),
+                change = self.watch.next() => {
+                    let change = change?;
+                    self.tell(&change)?;
+                }
             }
             if self.told.keeper.notices() != before {
                 quiet = Instant::now() + QUIET;
@@ -87,7 +155,7 @@ impl Services {
     /// All that is there already is told: of what was written together no half is looked at.
     fn catch_up(&mut self) -> Result<(), StoreError> {
         while let Some(change) = self.watch.try_next()? {
-            self.told.change(&change);
+            self.tell(&change)?;
         }
         Ok(())
     }

@@ -46,6 +46,8 @@ impl Told {
     }
 
     pub(super) fn record(&mut self, key: &ResourceKey, record: Option<&Record>) {
+        #[cfg(test)]
+        super::tests::panic_at(key);
         let ResourceKey { kind, mesh, name } = key;
         match &**kind {
             "Mesh" => self.keeper.set_mesh(name, record.and_then(spec_of).map(|mesh| mesh_facts(&mesh))),

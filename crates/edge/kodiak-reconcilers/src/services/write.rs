@@ -1,6 +1,5 @@
 //! Does what the keeper wants.
 
-use jiff::Timestamp;
 use kodiak_catalog::owner_of;
 use kodiak_model::{Labels, ResourceKey, Word as _, kinds::mesh_service, language};
 use kodiak_store::{Expect, StoreError, Transaction, Write};
@@ -26,7 +25,7 @@ impl Services {
     /// to be tried again.
     pub(super) async fn reconcile(&mut self) -> Result<bool, StoreError> {
         while !self.drain.is_cancelled() && leads(&self.store) {
-            let due = self.told.keeper.due(Timestamp::now());
+            let due = self.due()?;
             due.conflicts.iter().for_each(report_conflict);
             if let Some(first) = due.without_address.first() {
                 report_without_address(first, due.without_address.len());

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kodiak_model::ResourceKey;
-use kodiak_reconcilers::{ROLLOUT, Services, VIPS, mtls_waiting, read, run_mtls, run_vips};
+use kodiak_reconcilers::{ROLLOUT, Services, VIPS, mtls_waiting, quarantine::Quarantine, read, run_mtls, run_vips};
 use kodiak_store::Store;
 use kodiak_views::{rollout::Rollout, vips::Vips};
 use serde_json::json;
@@ -49,7 +49,7 @@ async fn mtls_goes_on_when_all_have_acknowledged_and_not_before() {
     let store = store().await;
     let drain = CancellationToken::new();
     put_mesh(&store, "").await;
-    let task = tokio::spawn(run_mtls(store.clone(), drain.clone()));
+    let task = tokio::spawn(run_mtls(store.clone(), Quarantine::default(), drain.clone()));
     step(&store, "").await;
     acknowledge(&store, "a", "").await;
     acknowledge(&store, "b", "").await;

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::SignedDuration;
 use kodiak_model::ResourceKey;
-use kodiak_reconcilers::run_services;
+use kodiak_reconcilers::{quarantine::Quarantine, run_services};
 use kodiak_store::{Expect, Record, Store, StoreError, Transaction, Write};
 use kodiak_views::service_status::Settings;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ impl Running {
         let mut settings = Settings::default();
         change(&mut settings);
         let drain = CancellationToken::new();
-        let task = tokio::spawn(run_services(store.clone(), settings, drain.clone()));
+        let task = tokio::spawn(run_services(store.clone(), settings, Quarantine::default(), drain.clone()));
         Self { drain, task }
     }
 

@@ -14,8 +14,9 @@ use super::decide;
 use crate::{
     engine::fake::Rows,
     error::StoreError,
-    event::{Batch, Changes, Event},
+    event::{Batch, Changes, Event, Head},
     history::{Position, Published},
+    id::Id,
     record::{Expect, Record, Transaction, Write},
     state::State,
 };
@@ -82,6 +83,58 @@ proptest! {
         prop_assert_eq!(late.expirations, 0, "from 0 there is always a way");
     }
 
+    /// As after a failover that loses commits: the back end goes on from an earlier point, and others write on there.
+    /// Whoever watches, at whatever pace, ends with what the back end has.
+    #[test]
+    fn watches_cross_to_another_history(
+        histories in (transactions(), transactions(), transactions()),
+        log_capacity in 0..20_usize,
+        reads in prop::collection::vec(0..6_usize, 1..80),
+    ) {
+        let (shared, lost, other) = histories;
+        let mut reads = reads.into_iter().cycle();
+        let mut published = Published::new(log_capacity);
+        let mut behind = vec![Replica::new(&published)];
+        for transaction in shared {
+            published = commit(&published, transaction);
+            for replica in &mut behind {
+                (0..reads.next().unwrap()).for_each(|_| drop(replica.read_any(&published)));
+            }
+        }
+        let mut elsewhere = published.clone();
+        for transaction in lost {
+            published = commit(&published, transaction);
+            behind.push(Replica::new(&published));
+            for replica in &mut behind {
+                (0..reads.next().unwrap()).for_each(|_| drop(replica.read_any(&published)));
+            }
+        }
+        for transaction in other {
+            elsewhere = commit(&elsewhere, transaction);
+        }
+        let events = {
+            let mut all = elsewhere.position(0).unwrap();
+            std::iter::from_fn(|| {
+                let (event, next) = elsewhere.next(all).unwrap()?;
+                all = next;
+                Some(event)
+            }).collect()
+        };
+        let before = published.clone();
+        let changes = Changes { events, head: elsewhere.state.head(), complete: true };
+        published = published.with_changes(changes);
+        prop_assert!(records(&published.state).eq(records(&elsewhere.state)));
+        let expected = before.state.difference(&published.state).len();
+        prop_assert_eq!(published.forked_from(&before), Some(expected));
+        let there: BTreeMap<_, _> = records(&published.state).map(|record| (record.key.clone(), record.clone())).collect();
+        behind.push(Replica::new(&published));
+        for replica in &mut behind {
+            while replica.read_any(&published) {}
+            prop_assert_eq!(&replica.records, &there);
+            prop_assert_eq!(replica.expirations, 0, "nobody has to list again");
+        }
+    }
+
     /// What a back end is told to keep is what a store finds that opens it, or that fell behind.
     #[test]
     fn what_is_persisted_is_the_state(transactions in transactions(), group in 1..9_usize, tombstone_capacity in 0..10_usize) {
@@ -101,10 +154,10 @@ proptest! {
             rows.persist(&Batch::new(&events, state.head()));
             published = published.with_events(state, events);
 
-            let opened = Published::new(5).with_changes(rows.changes(0));
+            let opened = Published::new(5).with_changes(rows.changes(Head::default()));
             prop_assert_eq!(&*opened.state, &*published.state);
             if second % 3 == 0 {
-                behind = behind.with_changes(rows.changes(behind.state.revision()));
+                behind = behind.with_changes(rows.changes(behind.state.head()));
                 prop_assert_eq!(&*behind.state, &*published.state);
             }
         }
@@ -118,7 +171,41 @@ struct Replica {
     expirations: usize,
 }
 
+fn commit(published: &Published, transaction: Transaction) -> Published {
+    match decide(&published.state, transaction, time(0)) {
+        Ok(decision) => {
+            let mut state = decision.state;
+            state.stamp(Id::random());
+            published.with_events(state, decision.events)
+        }
+        Err(_) => published.clone(),
+    }
+}
+
 impl Replica {
+    /// As `read`, also where revisions go back.
+    fn read_any(&mut self, published: &Published) -> bool {
+        match published.next(self.position) {
+            Ok(Some((event, position))) => {
+                self.position = position;
+                self.take(event);
+                true
+            }
+            Ok(None) => false,
+            Err(_) => {
+                self.expirations += 1;
+                false
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Put(record) => drop(self.records.insert(record.key.clone(), Record::clone(&record))),
+            Event::Deleted { key, .. } => drop(self.records.remove(&key)),
+        }
+    }
+
     fn new(published: &Published) -> Self {
         Self { records: BTreeMap::new(), position: published.position(0).unwrap(), expirations: 0 }
     }
@@ -129,10 +216,7 @@ impl Replica {
             Ok(Some((event, position))) => {
                 assert!(position.seen == event.revision() && position.seen > self.position.seen, "revisions only grow");
                 self.position = position;
-                match event {
-                    Event::Put(record) => drop(self.records.insert(record.key.clone(), Record::clone(&record))),
-                    Event::Deleted { key, .. } => drop(self.records.remove(&key)),
-                }
+                self.take(event);
                 true
             }
             Ok(None) => false,

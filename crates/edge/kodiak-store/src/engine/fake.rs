@@ -35,14 +35,14 @@ pub(crate) struct Fake {
 
 #[async_trait]
 impl Engine for Fake {
-    async fn changes(&mut self, after: u64) -> Result<Option<Changes>, StoreError> {
+    async fn changes(&mut self, known: Head) -> Result<Option<Changes>, StoreError> {
         let rows = self.rows.lock().unwrap();
-        Ok((rows.head.revision != after).then(|| rows.changes(after)))
+        Ok((!rows.head.is_at(known)).then(|| rows.changes(known)))
     }
 
-    async fn begin(&mut self, after: u64) -> Result<Option<Changes>, StoreError> {
+    async fn begin(&mut self, known: Head) -> Result<Option<Changes>, StoreError> {
         self.next = self.failures.lock().unwrap().pop_front();
-        if let Some(Outcome::CannotBegin) = self.next { Err(failure()) } else { self.changes(after).await }
+        if let Some(Outcome::CannotBegin) = self.next { Err(failure()) } else { self.changes(known).await }
     }
 
     async fn persist(&mut self, batch: Batch) -> Result<(), StoreError> {
@@ -80,9 +80,9 @@ impl Rows {
         self.head = batch.head;
     }
 
-    pub(crate) fn changes(&self, after: u64) -> Changes {
-        let complete = after == 0 || !self.head.continues(after);
-        let after = if complete { 0 } else { after };
+    pub(crate) fn changes(&self, known: Head) -> Changes {
+        let complete = !self.head.extends(known);
+        let after = if complete { 0 } else { known.revision };
         let puts = self.records.values().cloned().map(Event::Put);
         let deleted =
             self.tombstones.iter().map(|(revision, key)| Event::Deleted { revision: *revision, key: key.clone() });

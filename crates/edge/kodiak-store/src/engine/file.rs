@@ -3,6 +3,9 @@
 //! Nobody else writes the file, so after it was read once there is nothing to be found in it, except after a failure:
 //! then it is opened anew, and may turn out to hold the batch that was given up.
 
+mod encode;
+mod migrate;
+pub mod offline;
 mod open;
 mod tables;
 
@@ -15,10 +18,11 @@ use async_trait::async_trait;
 use redb::Database;
 use tokio::task::spawn_blocking;
 
+pub(crate) use self::encode::Damage as EntryDamage;
 use super::Engine;
 use crate::{
     error::StoreError,
-    event::{Batch, Changes},
+    event::{Batch, Changes, Head},
     seal::Sealer,
 };
 
@@ -30,16 +34,16 @@ pub(crate) struct File {
 }
 
 impl File {
-    pub(crate) fn new(path: PathBuf, sealer: Sealer) -> Self {
-        Self { path: path.into(), sealer: Arc::new(sealer), database: None }
+    pub(crate) fn new(path: PathBuf, sealer: Arc<Sealer>) -> Self {
+        Self { path: path.into(), sealer, database: None }
     }
 
-    /// Reads what is beyond a revision, from a file that was just opened.
-    async fn open(&mut self, after: u64) -> Result<Option<Changes>, StoreError> {
+    /// Reads what is beyond `known`, from a file that was just opened.
+    async fn open(&mut self, known: Head) -> Result<Option<Changes>, StoreError> {
         let (path, sealer) = (self.path.clone(), self.sealer.clone());
-        let (database, changes) = blocking(move || {
+        let (database, changes) = blocking(&self.path, move || {
             let database = open::open(&path)?;
-            let changes = tables::read(&database, &sealer, after).map_err(|error| error.at(&path))?;
+            let changes = tables::read(&database, &path, &sealer, known).map_err(|error| error.at(&path))?;
             Ok((database, changes))
         })
         .await?;
@@ -50,18 +54,18 @@ impl File {
 
 #[async_trait]
 impl Engine for File {
-    async fn changes(&mut self, after: u64) -> Result<Option<Changes>, StoreError> {
-        if self.database.is_some() { Ok(None) } else { self.open(after).await }
+    async fn changes(&mut self, known: Head) -> Result<Option<Changes>, StoreError> {
+        if self.database.is_some() { Ok(None) } else { self.open(known).await }
     }
 
-    async fn begin(&mut self, after: u64) -> Result<Option<Changes>, StoreError> {
-        self.changes(after).await
+    async fn begin(&mut self, known: Head) -> Result<Option<Changes>, StoreError> {
+        self.changes(known).await
     }
 
     async fn persist(&mut self, batch: Batch) -> Result<(), StoreError> {
         let database = self.database.take().expect("`begin` opened it");
         let (path, sealer) = (self.path.clone(), self.sealer.clone());
-        let database = blocking(move || {
+        let database = blocking(&self.path, move || {
             tables::write(&database, &sealer, &batch).map_err(|error| error.at(&path))?;
             Ok(database)
         })
@@ -81,9 +85,11 @@ impl Engine for File {
 
 /// Runs where waiting for the disk holds up nobody.
 async fn blocking<T: Send + 'static>(
+    path: &Path,
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
-    spawn_blocking(work).await.map_err(|error| StoreError::away("the thread of the file", error))?
+    // redb trusts the structure of its pages, and panics where it is impossible.
+    spawn_blocking(work).await.unwrap_or_else(|panicked| Err(StoreError::damaged_file(path, panicked)))
 }
 
 #[cfg(test)]
@@ -91,23 +97,27 @@ mod tests {
     use kodiak_model::ResourceKey;
 
     use super::*;
-    use crate::event::Head;
+    use crate::id::Id;
 
     /// As after a commit whose outcome is unknown.
     #[tokio::test]
     async fn after_a_failure_it_says_what_it_holds() {
         let folder = tempfile::tempdir().unwrap();
-        let mut file = File::new(folder.path().join("kodiak.redb"), Sealer::default());
-        assert!(file.begin(0).await.unwrap().is_none());
+        let mut file = File::new(folder.path().join("kodiak.redb"), Arc::default());
+        let empty = file.begin(Head::default()).await.unwrap().unwrap().head;
+        assert!(empty.history != Id::default() && empty.revision == 0);
         let gone = ResourceKey::global("Mesh", "gone");
-        let head = Head { revision: 1, floor: 0 };
+        let head = Head { revision: 1, commit: Id::random(), ..empty };
         let batch = Batch { puts: vec![], gone: vec![gone.clone()], tombstones: vec![(1, gone)], head };
         file.persist(batch).await.unwrap();
-        assert!(file.begin(1).await.unwrap().is_none());
+        assert!(file.begin(head).await.unwrap().is_none());
 
         file.database = None;
-        assert!(file.begin(1).await.unwrap().is_none());
+        assert!(file.begin(head).await.unwrap().is_none());
         file.database = None;
-        assert_eq!(file.begin(0).await.unwrap().unwrap().events.len(), 1);
+        assert_eq!(file.begin(empty).await.unwrap().unwrap().events.len(), 1);
+        file.database = None;
+        let other = Head { commit: Id::random(), ..head };
+        assert!(file.begin(other).await.unwrap().unwrap().complete, "the same revision of another history");
     }
 }

@@ -5,18 +5,18 @@ use async_trait::async_trait;
 use super::Engine;
 use crate::{
     error::StoreError,
-    event::{Batch, Changes},
+    event::{Batch, Changes, Head},
 };
 
 pub(crate) struct Memory;
 
 #[async_trait]
 impl Engine for Memory {
-    async fn changes(&mut self, _after: u64) -> Result<Option<Changes>, StoreError> {
+    async fn changes(&mut self, _known: Head) -> Result<Option<Changes>, StoreError> {
         Ok(None)
     }
 
-    async fn begin(&mut self, _after: u64) -> Result<Option<Changes>, StoreError> {
+    async fn begin(&mut self, _known: Head) -> Result<Option<Changes>, StoreError> {
         Ok(None)
     }
 

@@ -11,6 +11,8 @@ mod migrate;
 mod read;
 mod write;
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use sqlx::{Connection as _, PgConnection};
 
@@ -20,7 +22,7 @@ use super::Engine;
 use crate::{
     config::PostgresConfig,
     error::StoreError,
-    event::{Batch, Changes},
+    event::{Batch, Changes, Head},
     names::Names,
     row::Reader,
     seal::Sealer,
@@ -38,7 +40,7 @@ const WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 
 pub(crate) struct Postgres {
     place: Place,
-    sealer: Sealer,
+    sealer: Arc<Sealer>,
     names: Names,
     /// Between `begin` and `persist` with a transaction open. Taken while it works and put back when all went well: a
     /// connection that failed, or whose answer was not waited for, is dropped, and the database rolls back.
@@ -46,44 +48,44 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    pub(crate) async fn open(config: &PostgresConfig, sealer: Sealer) -> Result<Self, StoreError> {
+    pub(crate) async fn open(config: &PostgresConfig, sealer: Arc<Sealer>) -> Result<Self, StoreError> {
         let place = Place::new(config);
         migrate::run(&place).await?;
         Ok(Self { place, sealer, names: Names::default(), connection: None })
     }
 
-    /// Opens a transaction and looks for what is beyond a revision.
-    async fn find(&mut self, open: &'static str, after: u64) -> Result<(PgConnection, Option<Changes>), StoreError> {
+    /// Opens a transaction and looks for what is beyond a commit.
+    async fn find(&mut self, open: &'static str, known: Head) -> Result<(PgConnection, Option<Changes>), StoreError> {
         let (connection, found) = match self.connection.take() {
             // It may have been cut while nobody used it, which says nothing about the database.
-            Some(connection) => match self.place.within(read::find(connection, open, after)).await {
+            Some(connection) => match self.place.within(read::find(connection, open, known)).await {
                 Ok(found) => found,
-                Err(_) => self.find_anew(open, after).await?,
+                Err(_) => self.find_anew(open, known).await?,
             },
-            None => self.find_anew(open, after).await?,
+            None => self.find_anew(open, known).await?,
         };
         let mut reader = Reader { sealer: &self.sealer, names: &mut self.names };
         let changes = found.map(|found| found.to_changes(&mut reader)).transpose()?;
         Ok((connection, changes))
     }
 
-    async fn find_anew(&self, open: &'static str, after: u64) -> Result<(PgConnection, Option<Found>), StoreError> {
-        let found = async { read::find(self.place.connect().await?, open, after).await };
+    async fn find_anew(&self, open: &'static str, known: Head) -> Result<(PgConnection, Option<Found>), StoreError> {
+        let found = async { read::find(self.place.connect().await?, open, known).await };
         self.place.within(found).await.map_err(|error| self.place.away(error))
     }
 }
 
 #[async_trait]
 impl Engine for Postgres {
-    async fn changes(&mut self, after: u64) -> Result<Option<Changes>, StoreError> {
-        let (connection, changes) = self.find(READ, after).await?;
+    async fn changes(&mut self, known: Head) -> Result<Option<Changes>, StoreError> {
+        let (connection, changes) = self.find(READ, known).await?;
         self.connection = Some(connection);
         self.release().await;
         Ok(changes)
     }
 
-    async fn begin(&mut self, after: u64) -> Result<Option<Changes>, StoreError> {
-        let (connection, changes) = self.find(WRITE, after).await?;
+    async fn begin(&mut self, known: Head) -> Result<Option<Changes>, StoreError> {
+        let (connection, changes) = self.find(WRITE, known).await?;
         self.connection = Some(connection);
         Ok(changes)
     }

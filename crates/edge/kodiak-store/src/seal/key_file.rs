@@ -20,7 +20,7 @@ pub(super) fn load_or_create(path: &Path) -> Result<[u8; 32], StoreError> {
     found.map_err(|error| StoreError::file(path, error))
 }
 
-fn load(path: &Path) -> io::Result<[u8; 32]> {
+pub(super) fn load(path: &Path) -> io::Result<[u8; 32]> {
     let text = fs::read_to_string(path)?;
     let mode = fs::metadata(path)?.permissions().mode();
     if mode & 0o077 != 0 {

@@ -7,6 +7,7 @@ use kodiak_model::ResourceKey;
 use super::*;
 use crate::{
     engine::fake::{Fake, Outcome},
+    event::Head,
     record::Expect,
 };
 
@@ -100,5 +101,5 @@ async fn requests_that_were_gathered_see_each_other() {
     let answers = commit(&mut writer, vec![create("a"), create("a"), Transaction::default(), create("b")]).await;
     let revisions: Vec<_> = answers.iter().map(|answer| answer.as_ref().ok().map(|written| written.revision)).collect();
     assert_eq!(revisions, [Some(1), None, Some(1), Some(2)]);
-    assert_eq!(engine.rows.lock().unwrap().changes(0).events.len(), 2);
+    assert_eq!(engine.rows.lock().unwrap().changes(Head::default()).events.len(), 2);
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bed;
+mod damage;
 mod file;
 mod lifetime;
 mod postgres;

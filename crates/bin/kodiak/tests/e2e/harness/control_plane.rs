@@ -165,6 +165,7 @@ fn run(folder: &Path, place: Place) -> Process {
         format!("dpServer.port={proxies}"),
         format!("diagnostics.interface={HOST}"),
         format!("diagnostics.serverPort={diagnostics}"),
+        "diagnostics.healthPort=0".to_owned(),
         // A proxy that leaves is gone soon, and what is known of one is written soon.
         "xdsServer.dataplaneDeregistrationDelaySeconds=2".to_owned(),
         "xdsServer.dataplaneStatusFlushIntervalSeconds=1".to_owned(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use kodiak_catalog::{Planned, Refusal, Target, spec_of};
+use kodiak_catalog::{Planned, Refusal, Rights, Target, spec_of};
 use kodiak_kinds::kinds;
 use kodiak_model::{
     Kind, Labels, Problem, Problems, ResourceKey, kinds::dataplane_insight::DataplaneInsight, policy::Body,
@@ -152,7 +152,7 @@ fn written(api: &Api, mesh: &str, documents: Vec<Value>) -> Result<Vec<(Value, O
             continue;
         };
         let target = Target { kind, mesh, name: text("name") };
-        match api.catalog().plan(target, document.clone()) {
+        match api.catalog().plan(target, document.clone(), Rights::default()) {
             Ok(planned) => {
                 let policy = policy_of(kind, planned);
                 read.push((document, policy));

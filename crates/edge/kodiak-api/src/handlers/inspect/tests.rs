@@ -55,7 +55,7 @@ impl World {
             .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from(body))
             .unwrap();
-        request.extensions_mut().insert(Connection { peer: SocketAddr::from(([127, 0, 0, 1], 1)), tls: false });
+        request.extensions_mut().insert(Connection::Tcp { peer: SocketAddr::from(([127, 0, 0, 1], 1)), tls: false });
         let response = self.router.clone().oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();

@@ -16,19 +16,38 @@ use crate::error::StoreError;
 const CACHE_BYTES: usize = 16 << 20;
 
 pub(super) fn open(path: &Path) -> Result<Database, StoreError> {
-    let file = open_file(path).map_err(|error| StoreError::file(path, error))?;
-    let database = Database::builder().set_cache_size(CACHE_BYTES).create_file(file).map_err(|error| match error {
-        DatabaseError::DatabaseAlreadyOpen => StoreError::Locked { path: path.into() },
-        DatabaseError::Storage(StorageError::Io(error)) => StoreError::file(path, error),
-        error => StoreError::corrupt(path.display(), error),
-    })?;
-    tables::create_missing(&database).map_err(|error| error.at(path))?;
+    let database = create(path)?;
+    tables::prepare(&database, path).map_err(|error| error.at(path))?;
     Ok(database)
+}
+
+/// Without any tables, if it is new.
+pub(super) fn create(path: &Path) -> Result<Database, StoreError> {
+    let file = open_file(path).map_err(|error| opening(path, error))?;
+    Database::builder().set_cache_size(CACHE_BYTES).create_file(file).map_err(|error| match error {
+        DatabaseError::DatabaseAlreadyOpen => StoreError::Locked { path: path.into() },
+        DatabaseError::Storage(StorageError::Io(error)) => opening(path, error),
+        error => StoreError::damaged_file(path, error),
+    })
+}
+
+pub(super) fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A disk that is full says so here too: redb writes when it opens a file that was not closed.
+fn opening(path: &Path, error: io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem => {
+            StoreError::cannot_write(path, error)
+        }
+        _ => StoreError::file(path, error),
+    }
 }
 
 /// Others have no business in it: not every kind is sealed.
 fn open_file(path: &Path) -> io::Result<File> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = directory(path);
     fs::create_dir_all(directory)?;
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     // A new file is only safe when its name is on the disk too.

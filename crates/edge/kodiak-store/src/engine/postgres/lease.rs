@@ -10,6 +10,7 @@ use aws_lc_rs::rand;
 use sqlx::{Connection as _, PgConnection};
 use tokio::{
     sync::watch,
+    task::JoinSet,
     time::{Instant, sleep_until, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
@@ -19,30 +20,46 @@ use crate::config::PostgresConfig;
 
 /// Below this, asking for the lease would be all that the database does.
 const MIN_TTL: Duration = Duration::from_millis(100);
+/// How often one that does not lead asks at least: a lease that was given back is taken at once.
+const CANDIDATE: Duration = Duration::from_secs(1);
 
 /// Runs until it is told to end, and then gives the lease back.
 pub(crate) async fn hold_lease(config: PostgresConfig, lead: watch::Sender<bool>, ended: CancellationToken) {
-    let mut lease = Lease {
-        place: Place::new(&config),
-        holder: unique(&config.instance_id),
-        ttl: config.lease_ttl.max(MIN_TTL),
-        held_until: None,
-        connection: None,
-    };
-    let forever = async {
-        loop {
-            let next = lease.renew().await;
-            lead.send_if_modified(|leads| {
-                let changed = *leads != lease.held_until.is_some();
-                *leads ^= changed;
-                changed
-            });
-            sleep_until(next).await;
+    let holder = unique(&config.instance_id);
+    // A task of its own: also after a panic this instance no longer leads, and the lease is given back.
+    let mut keeping = JoinSet::new();
+    let mut lease = Lease::new(&config, &holder);
+    keeping.spawn({
+        let lead = lead.clone();
+        async move {
+            ended.run_until_cancelled(lease.keep(&lead)).await;
+            lease
         }
-    };
-    ended.run_until_cancelled(forever).await;
+    });
+    let kept = keeping.join_next().await.expect("one task was spawned");
     lead.send_replace(false);
-    if let Err(error) = lease.release().await {
+    let panic = match kept {
+        Ok(lease) => {
+            note(lease.release().await);
+            return;
+        }
+        Err(panic) => panic,
+    };
+    let mut lease = Lease::new(&config, &holder);
+    note(match lease.place.connect().await {
+        Ok(connection) => {
+            lease.connection = Some(connection);
+            lease.release().await
+        }
+        Err(error) => Err(error),
+    });
+    if let Ok(payload) = panic.try_into_panic() {
+        std::panic::resume_unwind(payload);
+    }
+}
+
+fn note(released: Result<(), sqlx::Error>) {
+    if let Err(error) = released {
         tracing::warn!(%error, "Cannot give back the lease; it will run out.");
     }
 }
@@ -57,6 +74,29 @@ struct Lease {
 }
 
 impl Lease {
+    fn new(config: &PostgresConfig, holder: &str) -> Self {
+        Self {
+            place: Place::new(config),
+            holder: holder.to_owned(),
+            ttl: config.lease_ttl.max(MIN_TTL),
+            held_until: None,
+            connection: None,
+        }
+    }
+
+    /// Does not end by itself.
+    async fn keep(&mut self, lead: &watch::Sender<bool>) {
+        loop {
+            let next = self.renew().await;
+            lead.send_if_modified(|leads| {
+                let changed = *leads != self.held_until.is_some();
+                *leads ^= changed;
+                changed
+            });
+            sleep_until(next).await;
+        }
+    }
+
     /// Tries to take or keep the lease, and says when to try again.
     async fn renew(&mut self) -> Instant {
         let asked = Instant::now();
@@ -74,7 +114,7 @@ impl Lease {
             (true, false) => tracing::warn!(holder = self.holder, "This instance no longer leads."),
             _ => (),
         }
-        self.held_until.map_or(next, |until| until.min(next))
+        self.held_until.map_or(next.min(asked + CANDIDATE), |until| until.min(next))
     }
 
     async fn take(&mut self) -> Result<bool, sqlx::Error> {

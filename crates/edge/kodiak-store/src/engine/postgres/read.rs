@@ -7,6 +7,7 @@ use sqlx::{PgConnection, Row as _, postgres::PgRow};
 use crate::{
     error::StoreError,
     event::{Changes, Event, Head},
+    id::Id,
     row::{Reader, Row},
     seal::AtRest,
 };
@@ -19,21 +20,32 @@ pub(super) struct Found {
     records: Vec<PgRow>,
 }
 
-/// Opens a transaction and looks for what is beyond a revision; `None` if there is nothing.
+/// Opens a transaction and looks for what is beyond `known`; `None` if there is nothing.
+///
+/// `known` may be of a history that this database no longer has, after a failover that lost commits or a restore. Others
+/// may have written on since, so a higher revision proves nothing; only the table of commits does.
 pub(super) async fn find(
     mut connection: PgConnection,
     open: &'static str,
-    after: u64,
+    known: Head,
 ) -> Result<(PgConnection, Option<Found>), sqlx::Error> {
     sqlx::raw_sql(open).execute(&mut connection).await?;
-    let (revision, floor): (i64, i64) =
-        sqlx::query_as("SELECT revision, floor FROM kodiak_head").fetch_one(&mut connection).await?;
-    let head = Head { revision: revision.cast_unsigned(), floor: floor.cast_unsigned() };
-    if head.revision == after {
+    let row = sqlx::query(
+        "SELECT revision, floor, history, commit,
+             EXISTS (SELECT FROM kodiak_commit past WHERE past.revision = $1 AND past.commit = $2) AS known
+         FROM kodiak_head",
+    )
+    .bind(known.revision.cast_signed())
+    .bind(&known.commit.to_bytes()[..])
+    .fetch_one(&mut connection)
+    .await?;
+    let head = to_head(&row)?;
+    if head.is_at(known) {
         return Ok((connection, None));
     }
-    let complete = after == 0 || !head.continues(after);
-    let after = if complete { 0 } else { after.cast_signed() };
+    let is_past: bool = row.try_get("known")?;
+    let complete = !(is_past && head.history == known.history && head.continues(known.revision));
+    let after = if complete { 0 } else { known.revision.cast_signed() };
     let tombstones = sqlx::query("SELECT revision, kind, mesh, name FROM kodiak_tombstone WHERE revision > $1")
         .bind(after)
         .fetch_all(&mut connection)
@@ -64,6 +76,15 @@ impl Found {
         events.sort_unstable_by_key(Event::revision);
         Ok(Changes { events, head: *head, complete: *complete })
     }
+}
+
+fn to_head(row: &PgRow) -> Result<Head, sqlx::Error> {
+    let id = |column| {
+        let malformed = || sqlx::Error::Decode(format!("kodiak_head.{column} does not have 16 bytes").into());
+        Id::from_bytes(row.try_get(column)?).ok_or_else(malformed)
+    };
+    let number = |column| row.try_get::<i64, _>(column).map(i64::cast_unsigned);
+    Ok(Head { revision: number("revision")?, floor: number("floor")?, history: id("history")?, commit: id("commit")? })
 }
 
 fn to_tombstone(row: &PgRow) -> Result<(u64, [&str; 3]), sqlx::Error> {

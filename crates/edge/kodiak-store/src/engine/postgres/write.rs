@@ -9,6 +9,9 @@ use crate::{
     seal::Sealer,
 };
 
+/// Commits that reach back so many revisions are remembered. Who is further behind reads everything again.
+const REMEMBERED: i64 = 100_000;
+
 /// Writes into the transaction that is open, and commits it.
 pub(super) async fn write(
     mut connection: PgConnection,
@@ -28,13 +31,17 @@ pub(super) async fn write(
     // Nobody needs to hear of a batch that was only to show that one can write.
     let notify = !puts.is_empty() || !gone.is_empty() || !tombstones.is_empty();
     sqlx::query(
-        "WITH moved AS (UPDATE kodiak_head SET revision = $1, floor = $2)
+        "WITH moved AS (UPDATE kodiak_head SET revision = $1, floor = $2, commit = $5),
+              noted AS (INSERT INTO kodiak_commit (revision, commit) SELECT $1, $5 WHERE $4),
+              forgotten AS (DELETE FROM kodiak_commit WHERE revision <= $1 - $6 AND $4)
          SELECT pg_notify($3, $1::text) WHERE $4",
     )
     .bind(head.revision.cast_signed())
     .bind(head.floor.cast_signed())
     .bind(CHANNEL)
     .bind(notify)
+    .bind(&head.commit.to_bytes()[..])
+    .bind(REMEMBERED)
     .execute(&mut connection)
     .await?;
     sqlx::raw_sql("COMMIT").execute(&mut connection).await?;

@@ -1,0 +1,45 @@
+//! Faults that tests inject into a running control plane. In production there are none.
+
+use std::{fmt, sync::Arc};
+
+use kodiak_engine::Change;
+use tokio_util::sync::CancellationToken;
+
+/// Is shown a change, and may panic.
+pub type EngineFault = Arc<dyn Fn(&Change) + Send + Sync>;
+
+/// Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Faults {
+    /// Called with every change right before the engine applies it.
+    pub engine: Option<EngineFault>,
+    /// The task of this name panics when the token is cancelled.
+    pub task: Option<(&'static str, CancellationToken)>,
+}
+
+impl Faults {
+    pub(crate) fn at_engine(&self, changes: &[Change]) {
+        if let Some(fault) = &self.engine {
+            for change in changes {
+                fault(change);
+            }
+        }
+    }
+
+    /// Does not end; panics when it is time to.
+    pub(crate) async fn at_task(self, name: &'static str) {
+        match self.task {
+            Some((faulty, now)) if faulty == name => {
+                now.cancelled().await;
+                panic!("injected by a test");
+            }
+            _ => std::future::pending().await,
+        }
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faults").finish_non_exhaustive()
+    }
+}

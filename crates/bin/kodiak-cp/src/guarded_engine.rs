@@ -1,0 +1,145 @@
+//! The engine, with resources that panic it left out. See `docs/adr/012-a-faulty-resource-is-quarantined.md`.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use kodiak_engine::{Change, Engine, Identities, Leaf, LeafRequest, Outcome, Settings};
+use kodiak_model::{ProxyKey, ResourceKey, kinds::mesh_external_service::Source};
+use kodiak_reconcilers::quarantine::{Built, Entry, Panicked, Quarantine, build, caught};
+use kodiak_xds::input::AdminCertificate;
+
+use crate::faults::Faults;
+
+const TASK: &str = "engine";
+
+/// A change, and the stored resource that it comes from. What a proxy says of itself is stored in its DataplaneInsight.
+#[derive(Clone)]
+pub(crate) struct Input {
+    pub(crate) key: ResourceKey,
+    pub(crate) revision: u64,
+    pub(crate) change: Change,
+}
+
+pub(crate) struct GuardedEngine {
+    engine: Engine,
+    /// The last of each resource: an engine that panicked is made anew from them.
+    inputs: BTreeMap<ResourceKey, Input>,
+    quarantine: Quarantine,
+    faults: Faults,
+}
+
+impl GuardedEngine {
+    pub(crate) fn new(settings: Settings, quarantine: Quarantine, faults: Faults) -> Self {
+        Self { engine: Engine::new(settings), inputs: BTreeMap::new(), quarantine, faults }
+    }
+
+    /// Applies all changes; `others` come from no resource alone.
+    pub(crate) fn apply(
+        &mut self,
+        inputs: Vec<Input>,
+        others: Vec<Change>,
+        identities: &dyn Identities,
+        now: Timestamp,
+    ) -> Outcome {
+        let (mut changes, mut newest) = (others, BTreeSet::new());
+        for input in inputs {
+            let is_removal = input.change.is_removal();
+            // A proxy that connects again is tried again: it may say something else of itself.
+            let connects = matches!(input.change, Change::Connected { .. });
+            if !is_removal && !connects && self.quarantine.holds(TASK, &input.key, input.revision) {
+                continue;
+            }
+            self.quarantine.release(TASK, &input.key);
+            changes.push(input.change.clone());
+            newest.insert(input.key.clone());
+            if is_removal {
+                self.inputs.remove(&input.key);
+            } else {
+                self.inputs.insert(input.key.clone(), input);
+            }
+        }
+        let identities = GuardedIdentities(identities);
+        let applied = caught(|| {
+            self.faults.at_engine(&changes);
+            self.engine.apply(changes, &identities, now)
+        });
+        applied.unwrap_or_else(|panicked| self.make_anew(&newest, &panicked, &identities, now))
+    }
+
+    /// What the resource cannot be decoded into is left out as well.
+    pub(crate) fn quarantine(&self, key: &ResourceKey, revision: u64, panicked: Panicked) {
+        self.quarantine.add(TASK, key, Entry { revision, panicked });
+    }
+
+    /// Those that were fine until now are tried first, so that a newest one is at fault.
+    fn make_anew(
+        &mut self,
+        newest: &BTreeSet<ResourceKey>,
+        panicked: &Panicked,
+        identities: &dyn Identities,
+        now: Timestamp,
+    ) -> Outcome {
+        tracing::error!(%panicked, "engine panicked, making it anew without the resource that caused it");
+        let (new, old): (Vec<_>, Vec<_>) = self.inputs.values().partition(|input| newest.contains(&input.key));
+        let inputs: Vec<&Input> = old.into_iter().chain(new).collect();
+        let Built { value: (engine, outcome), faulty } = build(&inputs, |inputs| {
+            let changes: Vec<Change> = inputs.iter().map(|input| input.change.clone()).collect();
+            self.faults.at_engine(&changes);
+            let mut engine = self.engine.anew();
+            let outcome = engine.apply(changes, identities, now);
+            (engine, outcome)
+        });
+        let faulty: Vec<_> = faulty
+            .into_iter()
+            .map(|(position, panicked)| {
+                let Input { key, revision, .. } = inputs[position];
+                (key.clone(), Entry { revision: *revision, panicked })
+            })
+            .collect();
+        if faulty.is_empty() {
+            tracing::error!("engine made anew from all resources; the panic is a defect, please report it");
+        }
+        for (key, entry) in faulty {
+            self.inputs.remove(&key);
+            self.quarantine.add(TASK, &key, entry);
+        }
+        self.engine = engine;
+        outcome
+    }
+}
+
+/// A stored key or certificate that cannot be used without a panic is a fault of the proxies that need it.
+struct GuardedIdentities<'a>(&'a dyn Identities);
+
+impl GuardedIdentities<'_> {
+    fn guard<T>(&self, ask: impl FnOnce(&dyn Identities) -> Result<T, String>) -> Result<T, String> {
+        caught(|| ask(self.0)).unwrap_or_else(|panicked| Err(panicked.to_string()))
+    }
+}
+
+impl Identities for GuardedIdentities<'_> {
+    fn leaf(&self, request: &LeafRequest, now: Timestamp) -> Result<Arc<Leaf>, String> {
+        self.guard(|identities| identities.leaf(request, now))
+    }
+
+    fn roots(&self, mesh: &str, backend: &str) -> Result<Arc<str>, String> {
+        self.guard(|identities| identities.roots(mesh, backend))
+    }
+
+    fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String> {
+        self.guard(|identities| identities.source(mesh, source))
+    }
+
+    fn admin(&self, proxy: &ProxyKey) -> Option<Arc<AdminCertificate>> {
+        let found = caught(|| self.0.admin(proxy));
+        found
+            .inspect_err(|panicked| tracing::error!(%proxy, %panicked, "no certificate for the admin listener"))
+            .ok()?
+    }
+}

@@ -1,0 +1,78 @@
+//! The ports of the control plane, with the limits of each.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use axum::Router;
+use kodiak_api::{Metrics, server::Routed};
+use kodiak_listen::{ConnectionLimits, Listener, Server};
+use rustls::ServerConfig;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::{config::Config, descriptors};
+
+/// How long open requests may take to end.
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
+
+/// The limits of all ports, and what their servers share.
+pub(crate) struct Ports {
+    pub(crate) http: ConnectionLimits,
+    pub(crate) https: ConnectionLimits,
+    pub(crate) proxies: ConnectionLimits,
+    pub(crate) diagnostics: ConnectionLimits,
+    metrics: Metrics,
+    drain: CancellationToken,
+}
+
+impl Ports {
+    pub(crate) fn new(config: &Config, metrics: &Metrics, drain: &CancellationToken) -> Self {
+        let api = config.api_server.limits.over(ConnectionLimits::api());
+        let mut ports = Self {
+            http: api,
+            https: api,
+            proxies: config.dp_server.limits.over(ConnectionLimits::proxies()),
+            diagnostics: config.diagnostics.limits.over(ConnectionLimits::diagnostics()),
+            metrics: metrics.clone(),
+            drain: drain.clone(),
+        };
+        let Self { http, https, proxies, diagnostics, .. } = &mut ports;
+        descriptors::fit(&mut [http, https, proxies, diagnostics]);
+        ports
+    }
+
+    /// A server of this name in logs and metrics.
+    pub(crate) fn server(
+        &self,
+        name: &'static str,
+        listener: Listener,
+        tls: Option<Arc<ServerConfig>>,
+        limits: ConnectionLimits,
+    ) -> Server {
+        let observer = Some(self.metrics.listener(name));
+        Server { name, listener, tls, limits, observer, drain: self.drain.clone(), grace: GRACE }
+    }
+
+    /// Serves a router over plain HTTP.
+    pub(crate) fn plain(
+        &self,
+        name: &'static str,
+        listener: TcpListener,
+        limits: ConnectionLimits,
+        router: Router,
+    ) -> impl Future<Output = ()> + use<> {
+        self.server(name, Listener::Tcp(listener), None, limits).serve(Routed(router))
+    }
+}
+
+/// `setting` is what names the port in the configuration.
+pub(crate) async fn bind(setting: &str, interface: IpAddr, port: u16) -> anyhow::Result<TcpListener> {
+    let address = SocketAddr::new(interface, port);
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}: is another control plane running? Choose another port with {setting}")
+    })
+}

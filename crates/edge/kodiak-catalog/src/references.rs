@@ -1,0 +1,183 @@
+//! References of resources to Secrets: who may make them, and to which Secrets.
+//!
+//! **Invariant:** no resource refers to a Secret of the control plane; only the mTLS backends of a Mesh refer to the
+//! Secrets of its CA.
+//! **Invariant:** the private key of a CA is used for that CA alone.
+//! **Invariant:** a reference is added only by a user who may read Secrets. Whoever may write the resource may keep the
+//! references that it has.
+
+use std::collections::BTreeSet;
+
+use kodiak_kinds::kinds;
+use kodiak_model::{
+    Checked, Kind, Problem, Problems, ResourceKey, Scope,
+    kinds::{mesh::Mesh, mesh_identity::MeshIdentity},
+    source_walk::{FoundSource, Named, has_sources, sources},
+};
+use kodiak_store::{Record, Snapshot};
+
+use crate::{Refusal, Stage, SystemSecret, authority::authority_sources, spec_of};
+
+const MESH: &str = "Mesh";
+const IDENTITY: &str = "MeshIdentity";
+
+/// What the author of a write may do besides writing the resource.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// Read Secrets, and so refer to them.
+    pub secrets: bool,
+}
+
+impl Rights {
+    pub const ALL: Self = Self { secrets: true };
+}
+
+/// Refuses references that this author may not make, and those that nobody may.
+pub(crate) fn check(
+    snapshot: &Snapshot,
+    checked: &Checked,
+    old: Option<&Record>,
+    rights: Rights,
+) -> Result<(), Refusal> {
+    let kind = checked.kind;
+    if !has_sources(kind) {
+        return Ok(());
+    }
+    let found = sources_of(kind, &checked.spec);
+    let mesh = if kind.scope == Scope::Mesh { &checked.mesh } else { &checked.name };
+    let mut problems = Problems::default();
+    for source in &found {
+        let Named::Secret(name) = &source.named else { continue };
+        let ca = ca_kind(kind, source);
+        if let Err(message) = may_refer(snapshot, mesh, name, ca) {
+            problems.push(Problem { path: source.path.clone(), message });
+        }
+        if let Some(ca) = ca.filter(|_| is_key(source))
+            && let Some(user) = other_user(snapshot, mesh, name, ca)
+        {
+            let message = format!(
+                "the Secret {name:?} is also used by {user}, and the private key of a CA is used for that CA alone; use another Secret here or there"
+            );
+            problems.push(Problem { path: source.path.clone(), message });
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Refusal::invalid(if old.is_none() { Stage::Create } else { Stage::Update }, problems));
+    }
+    if !rights.secrets {
+        check_author(kind, &found, old)?;
+    }
+    Ok(())
+}
+
+/// Asked again where a Secret is read for a proxy: what is stored may be older than the rules.
+pub fn may_be_sent(snapshot: &Snapshot, mesh: &str, secret: &str) -> Result<(), String> {
+    may_refer(snapshot, mesh, secret, None)
+}
+
+/// `ca`: the kind whose CA the reference is for.
+fn may_refer(snapshot: &Snapshot, mesh: &str, secret: &str, ca: Option<&str>) -> Result<(), String> {
+    match SystemSecret::of(&ResourceKey::in_mesh("Secret", mesh, secret)) {
+        Some(SystemSecret::MeshCa) if ca == Some(MESH) => return Ok(()),
+        Some(system) => {
+            let purpose = system.purpose();
+            return Err(format!(
+                "the Secret {secret:?} belongs to the control plane (it is for {purpose}) and cannot be referred to; use a Secret of your own"
+            ));
+        }
+        None => (),
+    }
+    match ca_of_key(snapshot, mesh, secret) {
+        Some((kind, user)) if ca != Some(kind) => Err(format!(
+            "the Secret {secret:?} is the private key of {user} and cannot be referred to; use a Secret of your own"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// New references need the right to read what they refer to.
+fn check_author(kind: &Kind, found: &[FoundSource], old: Option<&Record>) -> Result<(), Refusal> {
+    let old = old.map(|old| sources_of(kind, &old.spec)).unwrap_or_default();
+    let known: BTreeSet<_> = old.iter().filter_map(|source| Some((source.field(), outside(source)?))).collect();
+    let mut problems = Problems::default();
+    for source in found {
+        let Some(named) = outside(source) else { continue };
+        if !known.contains(&(source.field(), named)) {
+            let message = format!(
+                "adding a reference to {named} needs the right to read Secrets (access adminResources); ask an administrator to write it"
+            );
+            problems.push(Problem { path: source.path.clone(), message });
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(Refusal::Denied { problems }) }
+}
+
+/// A thing that a source only names.
+fn outside(source: &FoundSource) -> Option<Outside<'_>> {
+    match &source.named {
+        Named::Secret(name) => Some(Outside("Secret", name)),
+        Named::File(path) => Some(Outside("file", path)),
+        Named::EnvVar(name) => Some(Outside("environment variable", name)),
+        Named::Inline(_) => None,
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Outside<'a>(&'static str, &'a str);
+
+impl std::fmt::Display for Outside<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the {} {:?}", self.0, self.1)
+    }
+}
+
+fn sources_of(kind: &Kind, spec: &str) -> Vec<FoundSource> {
+    serde_json::from_str(spec).map(|spec| sources(kind, &spec)).unwrap_or_default()
+}
+
+/// The kind, if the source is of a CA. The control plane reads such a source and sends it to nobody.
+fn ca_kind(kind: &Kind, source: &FoundSource) -> Option<&'static str> {
+    match kind.name {
+        MESH if source.pointer.starts_with("/mtls/backends/") => Some(MESH),
+        IDENTITY if source.pointer.starts_with("/provider/bundled/ca/") => Some(IDENTITY),
+        _ => None,
+    }
+}
+
+fn is_key(source: &FoundSource) -> bool {
+    matches!(source.pointer.rsplit('/').next(), Some("key" | "privateKey"))
+}
+
+/// The CA of the mesh whose private key is in this Secret, and the kind that it is of.
+fn ca_of_key(snapshot: &Snapshot, mesh: &str, secret: &str) -> Option<(&'static str, String)> {
+    let record = snapshot.get(&ResourceKey::global(MESH, mesh));
+    if let Some(spec) = record.and_then(spec_of::<Mesh>) {
+        let mut backends = spec.mtls.iter().flat_map(|mtls| &mtls.backends);
+        let key_of = |backend| authority_sources(mesh, backend).ok()?.key.secret;
+        if let Some(backend) = backends.find(|backend| key_of(backend).as_deref() == Some(secret)) {
+            return Some((MESH, format!("the mTLS backend {:?} of mesh {mesh:?}", backend.name)));
+        }
+    }
+    let mut identities = snapshot.list_in(IDENTITY, mesh);
+    let identity = identities.find(|record| {
+        let bundled = spec_of::<MeshIdentity>(record).and_then(|identity| identity.provider?.bundled);
+        let Some(bundled) = bundled else { return false };
+        let key = bundled.ca.and_then(|ca| ca.private_key?.secret_ref).map(|reference| reference.name);
+        let generated = bundled.autogenerate.and_then(|autogenerate| autogenerate.enabled).unwrap_or_default();
+        key.as_deref() == Some(secret) || generated && secret == format!("{}-private-key", record.key.name)
+    })?;
+    Some((IDENTITY, format!("the MeshIdentity {:?}", &*identity.key.name)))
+}
+
+/// A resource of the mesh that refers to this Secret for anything but a CA of the kind `ca`.
+fn other_user(snapshot: &Snapshot, mesh: &str, secret: &str, ca: &str) -> Option<String> {
+    let kinds = kinds().iter().filter(|kind| kind.scope == Scope::Mesh && has_sources(kind));
+    let mut records = kinds.flat_map(|kind| snapshot.list_in(kind.name, mesh).map(move |record| (kind, record)));
+    let (kind, record) = records.find(|(kind, record)| {
+        let refers = |source: &FoundSource| {
+            source.named == Named::Secret(secret.to_owned()) && ca_kind(kind, source) != Some(ca)
+        };
+        sources_of(kind, &record.spec).iter().any(refers)
+    })?;
+    Some(format!("the {} {:?}", kind.name, &*record.key.name))
+}
