@@ -33,6 +33,8 @@ use crate::{
 
 /// How many configurations are worked out or read at a time: each may be large.
 const AT_A_TIME: usize = 2;
+/// So many proxies are named that a step of mTLS waits for.
+const MOST_NAMED: usize = 20;
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -105,7 +107,9 @@ impl Inspector {
         let target = Rollout::target(&spec);
         let step = stored.get(&ResourceKey::in_mesh("Config", mesh, ROLLOUT)).and_then(kodiak_reconcilers::read);
         let step: Rollout = step.unwrap_or_else(|| target.clone());
-        MtlsStep { step: step.token(), target: target.token() }
+        let waiting = kodiak_reconcilers::mtls_waiting(&stored, mesh);
+        let waiting = waiting.iter().take(MOST_NAMED).map(ToString::to_string).collect();
+        MtlsStep { step: step.token(), target: target.token(), waiting }
     }
 }
 

@@ -164,6 +164,9 @@ pub struct TypeStatus {
 pub struct MtlsStep {
     pub step: String,
     pub target: String,
+    /// The proxies that the next step waits for, each with the reason; not all, if they are many.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<String>,
 }
 
 /// For an API without a port for proxies: none was ever connected.

@@ -37,6 +37,7 @@ pub struct Metrics {
     rejected: Counter,
     bytes: Counter,
     certificates: Family<CertificateLabels, Gauge>,
+    mtls_waiting: Family<MeshLabels, Gauge>,
     listeners: Listeners,
 }
 
@@ -62,6 +63,11 @@ struct CertificateLabels {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct KindLabels {
     kind: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct MeshLabels {
+    mesh: String,
 }
 
 fn seconds() -> Histogram {
@@ -95,6 +101,7 @@ impl Metrics {
             rejected: Counter::default(),
             bytes: Counter::default(),
             certificates: Family::default(),
+            mtls_waiting: Family::default(),
             listeners: Listeners::default(),
         };
         let mut registry = Registry::with_prefix("kodiak");
@@ -126,6 +133,11 @@ impl Metrics {
             "certificate_expiry_seconds",
             "Time until the first certificate in use expires",
             metrics.certificates.clone(),
+        );
+        registry.register(
+            "mtls_step_waiting_proxies",
+            "Proxies that the next step of mTLS waits for, by mesh",
+            metrics.mtls_waiting.clone(),
         );
         metrics.listeners.register(&mut registry);
         *metrics.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
@@ -177,6 +189,14 @@ impl Metrics {
 
     pub fn bytes_sent(&self, bytes: u64) {
         self.bytes.inc_by(bytes);
+    }
+
+    /// For how many proxies the next step of mTLS waits, by mesh. Meshes that wait for nobody are not there.
+    pub fn mtls_waiting(&self, meshes: impl IntoIterator<Item = (String, usize)>) {
+        self.mtls_waiting.clear();
+        for (mesh, count) in meshes {
+            self.mtls_waiting.get_or_create(&MeshLabels { mesh }).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     /// The text that Prometheus reads.

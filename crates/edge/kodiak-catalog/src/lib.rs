@@ -30,12 +30,12 @@ use kodiak_store::Store;
 pub use authority::{ADMIN_CA, AuthoritySources, authority_sources};
 pub use file_source::FileSources;
 pub use initial::{ADMIN_GROUP, ADMIN_USER, Defaults, Ensured};
-pub use put::{Planned, Put};
+pub use put::{Author, Planned, Put};
 pub use references::{Rights, may_be_sent};
 pub use refusal::{Refusal, Stage};
 pub use signing::{TokenKeys, secret_data};
 pub use source::load_source;
-pub use stored::{destination_of, owner_of, spec_of};
+pub use stored::{admission_of, destination_of, owner_of, spec_of};
 pub use system_secret::SystemSecret;
 
 /// Cheap to clone; all clones speak of the same store.

@@ -74,6 +74,11 @@ fn step(status: &Value, overview: &Value) -> Option<(&'static str, String)> {
     if string(overview, "/dataplaneInsight/mTLS/acknowledged") != step {
         text.push_str("; this proxy has not acknowledged it yet");
     }
+    let waiting = status.pointer("/mTLS/waiting").and_then(Value::as_array).into_iter().flatten();
+    let waiting: Vec<_> = waiting.filter_map(Value::as_str).collect();
+    if !waiting.is_empty() {
+        let _ = write!(text, "; the next step waits for {}", waiting.join(", "));
+    }
     Some(("mTLS", text))
 }
 
