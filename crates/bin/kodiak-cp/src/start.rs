@@ -33,8 +33,9 @@ use crate::{
     addresses::Addresses,
     certificate,
     config::{self, Config, PostgresTlsMode, ResourceNames, StoreType},
-    defaults,
+    data_sources, defaults,
     diagnostics::{self, Diagnostics},
+    expiry::{self, Expiries},
     faults::Faults,
     identity,
     inspect::Inspector,
@@ -67,7 +68,7 @@ pub struct ControlPlane {
 
 /// Runs until SIGTERM or SIGINT, then lets requests finish. Ends early when one of its tasks does.
 pub async fn run(config: Config) -> anyhow::Result<()> {
-    run_with(config, Faults::default()).await
+    Box::pin(run_with(config, Faults::default())).await
 }
 
 /// The same, with faults for tests.
@@ -75,7 +76,7 @@ pub async fn run_with(config: Config, faults: Faults) -> anyhow::Result<()> {
     panics::log_panics();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut control_plane = ControlPlane::start_with(config, faults).await?;
+    let mut control_plane = Box::pin(ControlPlane::start_with(config, faults)).await?;
     tracing::info!("Started.");
     let early = tokio::select! {
         _ = terminate.recv() => None,
@@ -93,7 +94,7 @@ pub async fn run_with(config: Config, faults: Faults) -> anyhow::Result<()> {
 
 impl ControlPlane {
     pub async fn start(config: Config) -> anyhow::Result<Self> {
-        Self::start_with(config, Faults::default()).await
+        Box::pin(Self::start_with(config, Faults::default())).await
     }
 
     /// The same, with faults for tests.
@@ -110,6 +111,8 @@ impl ControlPlane {
         let store = Store::open(store_config(&config, &work_dir, &instance_id, &metrics)?).await?;
         let place = Place::Zone { name: config.multizone.zone.name.clone() };
         let catalog = Catalog::new(store.clone(), Settings { place, unsafe_delete: config.store.unsafe_delete });
+        let files = data_sources::files(&config.general, &work_dir)?;
+        let catalog = catalog.with_files(files.clone());
         let info = Info {
             cluster_id: identity::cluster_id(&catalog).await?,
             hostname: hostname.clone(),
@@ -123,7 +126,9 @@ impl ControlPlane {
         let settings = proxies::settings(&config, &instance_id, &certificate, proxies.port(), &metrics);
         let (events, connections) = mpsc::unbounded_channel();
         let registry = Registry::new(catalog.clone(), settings, events);
-        let authorities = Authorities::new(store.clone());
+        let authorities =
+            Authorities::new(store.clone()).with_files(files).with_renewal(config.certificates.renewal()?);
+        let expiries = Expiries::default();
         let engine = kodiak_engine::Settings {
             zone: config.multizone.zone.name.as_str().into(),
             shadow: Shadow::Ignored,
@@ -141,6 +146,7 @@ impl ControlPlane {
         });
         let (of_proxies, held) = (registry.clone(), quarantine.clone());
         let inspector = Inspector::new(&instance_id, store.clone(), of_proxies, authorities.clone(), offline, held);
+        let inspector = inspector.with_expiries(expiries.clone());
         let api_config = api_config(&config);
         log_write_access(&api_config);
         let api = Api::new(catalog.clone(), api_config, info, metrics.clone(), Arc::new(inspector));
@@ -178,6 +184,14 @@ impl ControlPlane {
         }
         let (services, seen) = watch::channel(Services::new());
         let (addresses, look_ups, found) = Addresses::new();
+        let watched = expiry::watch(
+            expiries.clone(),
+            authorities.clone(),
+            metrics.clone(),
+            config.certificates.ca_warning(),
+            drain.clone(),
+        );
+        tasks.spawn("expiry of certificates", ending(watched));
         let writer = Writer {
             store: store.clone(),
             settings: engine,
@@ -190,6 +204,7 @@ impl ControlPlane {
             services,
             quarantine: quarantine.clone(),
             faults,
+            expiries,
             drain: drain.clone(),
         };
         tasks.spawn("writer", writer::run(writer));
@@ -208,7 +223,8 @@ impl ControlPlane {
                 Ok(())
             }
         });
-        tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), drain.clone()));
+        let grace = config.mesh_service.connection_grace_period.to_std().unwrap_or_default();
+        tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), grace, drain.clone()));
         tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
         let services = run_services(store.clone(), keeping, quarantine.clone(), drain.clone());
         tasks.spawn("services", async { Ok(services.await?) });
@@ -221,7 +237,7 @@ impl ControlPlane {
         let listener =
             bind("diagnostics.serverPort", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
-        let state = Diagnostics { store, metrics, started: started.clone() };
+        let state = Diagnostics { store, metrics, started: started.clone(), readiness: Arc::default() };
         let router = diagnostics::router(state.clone());
         tasks.spawn("diagnostics", ending(ports.plain("diagnostics", listener, ports.diagnostics, router)));
         let listener =

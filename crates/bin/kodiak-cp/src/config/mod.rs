@@ -1,5 +1,6 @@
 //! The configuration: one value, read once. File, then environment, then flags; unknown keys are errors.
 
+mod certificates;
 mod listeners;
 mod load;
 mod secret;
@@ -8,6 +9,7 @@ mod services;
 mod tests;
 mod types;
 
+pub use certificates::Certificates;
 pub use listeners::{ApiSocket, ListenerLimits};
 pub use load::{LoadError, Sources, load};
 pub use secret::Masked;

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::harness::TestControlPlane;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 async fn connect(cp: &TestControlPlane) -> Session {
     cp.control_plane.registry.connect(hello("web-1")).await.map_err(|closing| closing.message).unwrap()

@@ -9,6 +9,7 @@ mod connections;
 mod defaults;
 mod diagnostics;
 mod diff;
+mod full_disk;
 mod harness;
 mod history;
 mod insights;
