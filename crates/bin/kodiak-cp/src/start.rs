@@ -99,6 +99,11 @@ impl ControlPlane {
 
     /// The same, with faults for tests.
     pub async fn start_with(config: Config, faults: Faults) -> anyhow::Result<Self> {
+        // On the heap: what it needs on the way would be part of every future that starts one.
+        Box::pin(Self::start_all(config, faults)).await
+    }
+
+    async fn start_all(config: Config, faults: Faults) -> anyhow::Result<Self> {
         let work_dir = work_dir(&config)?;
         let hostname = identity::hostname();
         let instance_id = identity::instance_id(&hostname)?;

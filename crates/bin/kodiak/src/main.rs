@@ -46,8 +46,7 @@ fn main() -> ExitCode {
 
 fn run(command: cli::Command, session: &session::Session) -> anyhow::Result<exit::Exit> {
     let runtime = tokio::runtime::Runtime::new()?;
-    // The state of the largest command is too large for the stack.
-    let exit = runtime.block_on(Box::pin(commands::run(command, session)));
+    let exit = runtime.block_on(commands::run(command, session));
     // A thread that hangs must not keep a process that is over.
     runtime.shutdown_timeout(LAST_WORK);
     exit

@@ -9,6 +9,7 @@ mod cluster;
 mod disk;
 mod endpoints;
 mod expiry;
+mod floods;
 mod harness;
 mod mtls;
 mod panics;
