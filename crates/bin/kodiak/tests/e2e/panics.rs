@@ -59,8 +59,13 @@ async fn a_task_that_panics_ends_the_process_and_another_one_leads() {
 
 /// This test once more, as a control plane.
 fn start(folder: &str, setup: Setup) -> Process {
-    let ports =
-        ["apiServer.http.port=0", "apiServer.https.enabled=false", "dpServer.port=0", "diagnostics.serverPort=0"];
+    let ports = [
+        "apiServer.http.port=0",
+        "apiServer.https.enabled=false",
+        "dpServer.port=0",
+        "diagnostics.serverPort=0",
+        "diagnostics.healthPort=0",
+    ];
     let own = [format!("general.workDir={folder}"), "dpServer.interface=127.0.0.1".to_owned()];
     let settings = setup.settings.iter().chain(&ports).map(ToString::to_string).chain(own).collect::<Vec<_>>();
     let mut command = Command::new(env::current_exe().unwrap());
