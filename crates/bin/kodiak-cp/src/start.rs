@@ -93,6 +93,11 @@ impl ControlPlane {
 
     /// The same, with faults for tests.
     pub async fn start_with(config: Config, faults: Faults) -> anyhow::Result<Self> {
+        // Much is at hand while it starts: more than a caller should have on its stack.
+        Box::pin(Self::start_all(config, faults)).await
+    }
+
+    async fn start_all(config: Config, faults: Faults) -> anyhow::Result<Self> {
         let work_dir = work_dir(&config)?;
         let hostname = identity::hostname();
         let instance_id = identity::instance_id(&hostname)?;

@@ -24,9 +24,9 @@ fn timeout(name: &str) -> Value {
 }
 
 async fn metric(test: &TestControlPlane) -> String {
-    let text = get(test.control_plane.diagnostics, "/metrics").await.text;
-    let line = text.lines().find_map(|line| line.strip_prefix("kodiak_quarantined_resources "));
-    line.unwrap_or_else(|| panic!("no metric in {text}")).to_owned()
+    let metrics = get(test.control_plane.diagnostics, "/metrics").await.text;
+    let line = metrics.lines().find_map(|line| line.strip_prefix("kodiak_quarantined_resources "));
+    line.unwrap_or_else(|| panic!("no metric in {metrics}")).to_owned()
 }
 
 async fn until_quarantined(test: &TestControlPlane, count: u64) -> Value {
