@@ -16,6 +16,7 @@ mod new;
 mod postgres;
 mod process;
 mod programs;
+mod soak;
 mod test;
 mod tidy;
 mod workspace;
@@ -40,6 +41,7 @@ enum Command {
     Test(test::Args),
     Conformance(conformance::Args),
     Fuzz(fuzz::Args),
+    Soak(soak::Args),
     Codegen(codegen::Args),
     NewPolicy(new::policy::Args),
     NewKind(new::kind::Args),
@@ -64,6 +66,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Test(args) => test::run(&workspace, &args),
         Command::Conformance(args) => conformance::run(&workspace, &args),
         Command::Fuzz(args) => fuzz::run(&workspace, &args),
+        Command::Soak(args) => soak::run(&workspace, &args),
         Command::Codegen(args) => codegen::run(&workspace, &args),
         Command::NewPolicy(args) => new::policy::run(&workspace, &args),
         Command::NewKind(args) => new::kind::run(&workspace, &args),

@@ -1,7 +1,7 @@
 //! Durations on the command line: `90s`, `10m`, `2h`.
 
 /// The number of seconds.
-pub(super) fn parse(text: &str) -> Result<u64, String> {
+pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is not a time; write for example 90s, 10m or 2h");
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
     let factor = match unit {

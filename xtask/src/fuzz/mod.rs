@@ -5,7 +5,7 @@
 
 mod build;
 mod crashes;
-mod duration;
+pub(crate) mod duration;
 mod feed;
 
 use std::path::Path;

@@ -54,6 +54,13 @@ async fn ready(State(diagnostics): State<Diagnostics>) -> Response {
 }
 
 async fn metrics(State(diagnostics): State<Diagnostics>) -> Response {
-    let text = diagnostics.metrics.scrape(&diagnostics.store.snapshot());
+    let snapshot = diagnostics.store.snapshot();
+    let waiting = snapshot.list("Mesh").map(|record| {
+        let mesh = record.key.name.to_string();
+        let count = kodiak_reconcilers::mtls_waiting(&snapshot, &mesh).len();
+        (mesh, count)
+    });
+    diagnostics.metrics.mtls_waiting(waiting.filter(|(_, count)| *count > 0));
+    let text = diagnostics.metrics.scrape(&snapshot);
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
 }

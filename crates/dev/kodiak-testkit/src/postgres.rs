@@ -67,14 +67,23 @@ impl Server {
         Self::start_with(&[], &[])
     }
 
+    /// With its data in a folder of its own below this one, which may be a small file system.
+    pub fn start_in(folder: &Path, settings: &[&str]) -> Option<Self> {
+        Self::start_below(folder, &[], settings)
+    }
+
     /// Also puts files into its folder, as (name, content), and adds settings, as `name=value`, where `$FOLDER` is
     /// that folder.
     pub fn start_with(files: &[(&str, &str)], settings: &[&str]) -> Option<Self> {
+        Self::start_below(&env::temp_dir(), files, settings)
+    }
+
+    fn start_below(parent: &Path, files: &[(&str, &str)], settings: &[&str]) -> Option<Self> {
         let Some(programs) = find_programs() else {
             skip(Need::Postgres, "neither PATH nor /usr/lib/postgresql has PostgreSQL");
             return None;
         };
-        Some(Self::make(programs, files, settings).expect("PostgreSQL is installed and should start"))
+        Some(Self::make(programs, parent, files, settings).expect("PostgreSQL is installed and should start"))
     }
 
     pub fn port(&self) -> u16 {
@@ -88,6 +97,14 @@ impl Server {
         let port = self.port.to_string();
         run(Command::new(self.programs.join("createdb")).args(["-h", HOST, "-p", &port, "-U", USER, &name]))?;
         Ok(name)
+    }
+
+    /// The answer to a statement, without decoration.
+    pub fn query(&self, database: &str, statement: &str) -> Result<String> {
+        let port = self.port.to_string();
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args(["-h", HOST, "-p", &port, "-U", USER, "-d", database, "-v", "ON_ERROR_STOP=1", "-Atc", statement]);
+        Ok(output(&mut psql)?.trim().to_owned())
     }
 
     /// Stops the server at once, as a crash would, and keeps its data.
@@ -111,8 +128,8 @@ impl Server {
         self.wait_until_ready()
     }
 
-    fn make(programs: PathBuf, files: &[(&str, &str)], settings: &[&str]) -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("kodiak-postgres-").tempdir()?.keep();
+    fn make(programs: PathBuf, parent: &Path, files: &[(&str, &str)], settings: &[&str]) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("kodiak-postgres-").tempdir_in(parent)?.keep();
         for (name, content) in files {
             let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(folder.join(name))?;
             file.write_all(content.as_bytes())?;
@@ -188,7 +205,11 @@ fn is_root() -> bool {
 }
 
 fn run(command: &mut Command) -> Result<()> {
+    output(command).map(drop)
+}
+
+fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
     ensure!(output.status.success(), "{command:?} failed: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

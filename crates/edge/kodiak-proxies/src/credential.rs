@@ -8,12 +8,14 @@ use kodiak_catalog::{Catalog, spec_of};
 use kodiak_model::{
     ProxyKey,
     go_template::Template,
+    kinds::dataplane::Admission,
     kinds::mesh_identity::{DEFAULT_PATH_ON_UNIVERSAL, FUNCTIONS, MeshIdentity, PATH_FIELDS},
     labels,
 };
 use kodiak_store::Snapshot;
 use kodiak_tokens::{
-    DataplaneClaims, ProxyFacts, Verified, check_dataplane, check_dataplane_name, names::TokenKind, verify_dataplane,
+    DataplaneClaims, ProxyFacts, TokenError, Verified, check_dataplane, check_dataplane_name, names::TokenKind,
+    verify_dataplane,
 };
 
 use crate::{
@@ -39,6 +41,26 @@ pub(crate) fn verify(
     Ok(Proof(verified))
 }
 
+/// The same for a stream that is open. A clock that was put back since it was let in revokes nothing.
+pub(crate) fn verify_again(
+    catalog: &Catalog,
+    settings: &Settings,
+    key: &ProxyKey,
+    credential: &Credential,
+) -> Result<Proof, String> {
+    let now = (settings.now)();
+    let verify = |now| verify_at(catalog, settings, &key.mesh, credential, now);
+    let verified = match verify(now) {
+        Err(Denied::Token(TokenError::NotYetValid(from))) => verify(from),
+        verified => verified,
+    };
+    let verified = verified.map_err(String::from)?;
+    if let Some(verified) = &verified {
+        check_dataplane_name(&verified.claims, &key.mesh, &key.name).map_err(failed)?;
+    }
+    Ok(Proof(verified))
+}
+
 /// The same without a name: nothing but the token and the mesh whose keys are to verify it.
 pub(crate) fn verify_alone(
     catalog: &Catalog,
@@ -46,13 +68,36 @@ pub(crate) fn verify_alone(
     mesh: &str,
     credential: &Credential,
 ) -> Result<Option<Verified<DataplaneClaims>>, String> {
+    verify_at(catalog, settings, mesh, credential, (settings.now)()).map_err(String::from)
+}
+
+enum Denied {
+    NoToken,
+    Token(TokenError),
+}
+
+impl From<Denied> for String {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::NoToken => failed("there is no token; send one dataplane token in `authorization`"),
+            Denied::Token(error) => failed(error),
+        }
+    }
+}
+
+fn verify_at(
+    catalog: &Catalog,
+    settings: &Settings,
+    mesh: &str,
+    credential: &Credential,
+    now: Timestamp,
+) -> Result<Option<Verified<DataplaneClaims>>, Denied> {
     match settings.authn {
         Authn::None => Ok(None),
         Authn::DataplaneToken => {
-            let missing = "authentication failed: there is no token; send one dataplane token in `authorization`";
-            let token = credential.0.as_deref().filter(|token| !token.is_empty()).ok_or(missing)?;
+            let token = credential.0.as_deref().filter(|token| !token.is_empty()).ok_or(Denied::NoToken)?;
             let keys = catalog.token_keys(TokenKind::Dataplane { mesh });
-            verify_dataplane(token, &keys, (settings.now)()).map(Some).map_err(failed)
+            verify_dataplane(token, &keys, now).map(Some).map_err(Denied::Token)
         }
     }
 }
@@ -63,6 +108,18 @@ impl Proof {
         self.0.as_ref().map(|verified| verified.expires)
     }
 
+    /// What it vouches for. Without authentication nothing is bound, and nobody gains by a claim.
+    pub(crate) fn admission(&self) -> Admission {
+        let Some(Verified { claims, .. }) = &self.0 else { return Admission::default() };
+        let DataplaneClaims { name, mesh: _, tags, kind: _, workload, labels } = claims;
+        let workload = (!workload.is_empty()).then(|| labels::WORKLOAD.to_owned());
+        Admission {
+            tags: tags.keys().cloned().collect(),
+            labels: labels.keys().cloned().chain(workload).collect(),
+            name: !name.is_empty(),
+        }
+    }
+
     /// Holds every claim against the Dataplane.
     pub(crate) fn check(&self, snapshot: &Snapshot, key: &ProxyKey, dataplane: &InForce) -> Result<(), String> {
         let Some(verified) = &self.0 else { return Ok(()) };
@@ -71,7 +128,7 @@ impl Proof {
             name: &key.name,
             mesh: &key.mesh,
             tags: &tags,
-            workload: dataplane.labels.get(labels::WORKLOAD).map(String::as_str),
+            labels: &dataplane.labels,
             identity_from_workload: identity_is_workload(snapshot, &key.mesh, dataplane),
         };
         check_dataplane(&verified.claims, &facts).map_err(failed)

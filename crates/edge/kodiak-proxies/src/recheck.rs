@@ -121,7 +121,7 @@ impl Registry {
         if dataplane::mesh(&snapshot, &key.mesh).is_none() {
             return Err(denied(format!("the mesh {:?} was deleted", key.mesh)));
         }
-        let proof = credential::verify(&self.0.catalog, &self.0.settings, key, credential).map_err(denied)?;
+        let proof = credential::verify_again(&self.0.catalog, &self.0.settings, key, credential).map_err(denied)?;
         let Some(stored) = dataplane::stored(&snapshot, key) else {
             // Who makes it again, makes it anew.
             let mut state = self.state();

@@ -21,4 +21,5 @@ mod restart;
 mod secrets;
 mod services;
 mod several;
+mod socket;
 mod tokens;

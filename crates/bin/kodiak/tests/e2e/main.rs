@@ -4,9 +4,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod clock;
+mod cluster;
+mod disk;
 mod endpoints;
+mod expiry;
+mod floods;
 mod harness;
 mod mtls;
+mod panics;
+mod partition;
 mod permissions;
 mod policies;
 mod probes;
@@ -14,5 +21,6 @@ mod rejection;
 mod requests;
 mod restart;
 mod services;
+mod soak;
 mod tokens;
 mod transparent;

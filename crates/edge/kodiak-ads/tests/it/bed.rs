@@ -27,6 +27,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// A credential that is refused.
 pub(crate) const WRONG: &str = "wrong";
 
+/// The id of a node whose stream panics.
+pub(crate) const PANICS: &str = "panics";
+
 pub(crate) struct Bed {
     pub(crate) address: SocketAddr,
     pub(crate) roots: Arc<RootCertStore>,
@@ -134,6 +137,7 @@ impl Proxies for ControlPlane {
     }
 
     fn connect(&self, hello: Hello) -> Answer<'_, Result<Session, Closing>> {
+        assert!(hello.node.id != PANICS, "asked for by a test");
         let refused = refused(&hello.credential);
         self.seen.send_modify(|seen| {
             seen.hellos.push(hello);

@@ -9,7 +9,7 @@ use kodiak_envoy::envoy::service::discovery::v3::DeltaDiscoveryRequest;
 use kodiak_listen::ConnectionLimits;
 use kodiak_xds_stream::TypeUrl;
 
-use crate::bed::{Bed, PATIENCE, WRONG};
+use crate::bed::{Bed, PANICS, PATIENCE, WRONG};
 use crate::client::{DELTA, Delta, HEALTH, SOTW, node, subscribe};
 use crate::resources::cluster;
 
@@ -45,6 +45,16 @@ async fn the_control_plane_ends_a_stream_with_its_reason() {
     bed.control_plane.closing.send_replace(Some(reason.clone()));
     assert_eq!(client.end().await, reason);
     bed.wait_for("the end is known", |seen| seen.ended == 1).await;
+}
+
+/// Otherwise the proxy would wait for ever.
+#[tokio::test]
+async fn a_stream_whose_task_panics_is_ended() {
+    let bed = Bed::start().await;
+    let mut client = Delta::open(&bed, DELTA, &[]).await;
+    let node = Node { id: PANICS.to_owned(), ..node() };
+    client.send(&DeltaDiscoveryRequest { node: Some(node), ..subscribe(TypeUrl::Cluster, &[]) });
+    assert_eq!(client.end().await, closing(Closing::INTERNAL, "the control plane failed; connect again"));
 }
 
 #[tokio::test]

@@ -27,11 +27,13 @@ pub(crate) struct Setup {
     /// Where proxies connect.
     pub(crate) host: Ipv4Addr,
     pub(crate) settings: &'static [&'static str],
+    /// Variables of its environment.
+    pub(crate) environment: &'static [(&'static str, &'static str)],
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { host: HOST, settings: &[] }
+        Self { host: HOST, settings: &[], environment: &[] }
     }
 }
 
@@ -123,6 +125,16 @@ impl ControlPlane {
         SocketAddr::from((HOST, self.place.api))
     }
 
+    /// May be refused.
+    pub(crate) async fn try_put(&self, path: &str, body: &Value) -> Result<Answer, String> {
+        http::send(self.api(), Method::PUT, path, body.to_string()).await
+    }
+
+    /// Where proxies connect.
+    pub(crate) fn proxy_port(&self) -> u16 {
+        self.place.proxies
+    }
+
     async fn send(&self, method: Method, path: &str, body: String) -> Answer {
         http::send(self.api(), method, path, body).await.unwrap_or_else(|error| panic!("{path}: {error}"))
     }
@@ -156,7 +168,8 @@ impl Killed {
 fn run(folder: &Path, place: Place) -> Process {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kodiak"));
     command.arg("run").arg("--data-dir").arg(folder).current_dir(folder).env("HOME", folder).env_remove("RUST_LOG");
-    let Place { setup: Setup { host, settings: more }, zone, api, proxies, diagnostics } = place;
+    let Place { setup: Setup { host, settings: more, environment }, zone, api, proxies, diagnostics } = place;
+    command.envs(environment.iter().copied());
     let settings = [
         format!("multizone.zone.name={zone}"),
         format!("apiServer.http.port={api}"),

@@ -14,7 +14,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::MissedTickBehavior};
 
 use super::{Sidecar, eventually, expect};
 
@@ -149,6 +149,8 @@ impl Caller {
     /// Does not wait for an answer before it asks again: while a proxy stands still, requests to it come nevertheless.
     async fn call(self: Arc<Self>) {
         let mut every = tokio::time::interval(self.every);
+        // Constant, also on a machine that does much else: requests that were not sent in time do not come all at once.
+        every.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut requests = JoinSet::new();
         while !self.is_over.load(Ordering::Relaxed) {
             every.tick().await;

@@ -52,7 +52,8 @@ impl Mesh {
         Some(mesh)
     }
 
-    async fn without_mesh(setup: Setup) -> Option<Self> {
+    /// A control plane, whatever meshes its store has.
+    pub(crate) async fn without_mesh(setup: Setup) -> Option<Self> {
         kodiak_testkit::envoy::envoy()?;
         let folder = tempfile::Builder::new().prefix("kodiak-e2e-").tempdir().unwrap();
         let control_plane = ControlPlane::start(folder.path(), setup).await;
@@ -140,7 +141,7 @@ impl Mesh {
     /// The same, with another user.
     pub(crate) async fn sidecar_of(&self, user: &User, dataplane: Dataplane, more: &[&str]) -> Sidecar {
         self.store(&dataplane).await;
-        let token = self.control_plane.token(MESH, &dataplane.name, "1h").await;
+        let token = self.control_plane.token(MESH, &dataplane.name, "24h").await;
         let sidecar = Sidecar::run_as(Some(user), &self.control_plane, self.folder(), dataplane, &token, more);
         sidecar.wait_until_ready().await;
         sidecar
@@ -148,7 +149,7 @@ impl Mesh {
 
     pub(crate) async fn start_sidecar(&self, dataplane: Dataplane, more: &[&str]) -> Sidecar {
         self.store(&dataplane).await;
-        let token = self.control_plane.token(MESH, &dataplane.name, "1h").await;
+        let token = self.control_plane.token(MESH, &dataplane.name, "24h").await;
         Sidecar::run(&self.control_plane, self.folder(), dataplane, &token, more)
     }
 
@@ -233,7 +234,7 @@ impl Mesh {
     }
 }
 
-fn path(kind: &str, name: &str) -> String {
+pub(crate) fn path(kind: &str, name: &str) -> String {
     let kind = kind.to_lowercase();
     let plural = kind.strip_suffix('y').map_or_else(|| format!("{kind}s"), |stem| format!("{stem}ies"));
     format!("/meshes/{MESH}/{plural}/{name}")

@@ -1,12 +1,14 @@
 //! What every test needs: a mesh of real processes, and something that uses it.
 
 mod addresses;
+pub(crate) mod cluster;
 mod control_plane;
 mod dataplane;
 mod door;
 mod generator;
 mod http;
 mod load;
+mod loss;
 mod mesh;
 pub(crate) mod network;
 mod process;
@@ -22,7 +24,8 @@ pub(crate) use door::Door;
 pub(crate) use generator::{Counts, Generator};
 pub(crate) use http::{Answer, get, get_with};
 pub(crate) use load::Load;
-pub(crate) use mesh::{Mesh, Mtls, until_answered};
+pub(crate) use loss::Loss;
+pub(crate) use mesh::{Mesh, Mtls, path, until_answered};
 pub(crate) use network::Network;
 pub(crate) use process::Process;
 pub(crate) use service::{Manner, Service};

@@ -36,7 +36,7 @@ async fn move_and_return() {
     for last in [1, 11, 12, 21] {
         run("ip", &["address", "add", &format!("10.9.0.{last}/32"), "dev", "lo"]);
     }
-    let setup = Setup { host: HOST, settings: SETTINGS };
+    let setup = Setup { host: HOST, settings: SETTINGS, ..Setup::default() };
     let mtls = Mtls::Strict(vec![Mtls::builtin("ca-1")]);
     let mut mesh = Mesh::start_with(mtls, setup).await.expect("there is an Envoy");
     network::prepare(&mesh);

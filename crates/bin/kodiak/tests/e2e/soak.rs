@@ -1,0 +1,262 @@
+//! Faults at random for a long time, under load: `cargo xtask soak`. At the end all proxies have what a control plane
+//! that never saw a fault would give them.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use kodiak_testkit::postgres::Server;
+use serde_json::Value;
+
+use crate::harness::{
+    Dataplane, Door, Load, Loss, MESH, Mesh, Mtls, Service, Sidecar,
+    cluster::{LEASE_SECONDS, address, change, over, until_calls, until_changed},
+    eventually, expect,
+    network::run,
+};
+
+const TEST: &str = "soak::faults_at_random";
+/// For how many seconds. Without it there is no soak.
+const SECONDS: &str = "KODIAK_SOAK";
+const SEED: &str = "KODIAK_SOAK_SEED";
+/// This process is in namespaces of its own.
+const INSIDE: &str = "KODIAK_SOAK_INSIDE";
+/// What a control plane may grow by, besides becoming twice as large.
+const GROWTH_KIB: u64 = 64 * 1024;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn faults_at_random() {
+    let Ok(seconds) = env::var(SECONDS) else { return };
+    let seed = env::var(SEED).ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    if env::var_os(INSIDE).is_some() {
+        return soak(Duration::from_secs(seconds.parse().unwrap()), seed).await;
+    }
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount"]).arg(env::current_exe().unwrap()).args(["--exact", TEST, "--nocapture"]);
+    let status = command.env(INSIDE, "1").stdin(Stdio::null()).status().unwrap();
+    assert!(status.success(), "the soak failed: {status}; run it again with --seed {seed}");
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fault {
+    ControlPlaneIsKilled,
+    ControlPlaneHangs,
+    ControlPlaneIsCutOffFromTheDatabase,
+    DatabaseRestarts,
+    PacketsAreLost,
+    ProxiesAreCutOff,
+    BackendIsReplaced,
+    Nothing,
+}
+
+impl Fault {
+    const ALL: [Self; 8] = [
+        Self::ControlPlaneIsKilled,
+        Self::ControlPlaneHangs,
+        Self::ControlPlaneIsCutOffFromTheDatabase,
+        Self::DatabaseRestarts,
+        Self::PacketsAreLost,
+        Self::ProxiesAreCutOff,
+        Self::BackendIsReplaced,
+        Self::Nothing,
+    ];
+}
+
+/// The same numbers for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn index(&mut self, length: usize) -> usize {
+        usize::try_from(self.below(length as u64)).unwrap()
+    }
+}
+
+struct Bed {
+    server: Server,
+    door: Door,
+    loss: Loss,
+    meshes: Vec<Mesh>,
+    clients: Vec<Sidecar>,
+    loads: Vec<Load>,
+    /// Each with the control plane that it is connected to.
+    backends: Vec<(usize, Service, Sidecar)>,
+    made: u32,
+    seconds: u32,
+}
+
+async fn soak(time: Duration, seed: u64) {
+    run("ip", &["link", "set", "lo", "up"]);
+    let server = Server::start().expect("PostgreSQL is installed");
+    let database = server.create_database().unwrap();
+    let mut bed = Bed::start(server, &database).await;
+    let started = Instant::now();
+    let (mut random, mut counts) = (Random(seed.max(1)), BTreeMap::<Fault, u32>::new());
+    let memory_before = bed.memory();
+    while started.elapsed() < time {
+        let fault = Fault::ALL[random.index(Fault::ALL.len())];
+        let at = started.elapsed().as_secs();
+        println!("{at:>6} s  {fault:?}");
+        bed = bed.suffer(fault, &mut random).await;
+        bed.works(&mut random).await;
+        *counts.entry(fault).or_default() += 1;
+    }
+    let memory_after = bed.memory();
+    let requests = bed.end(&database).await;
+    println!("\nseed {seed}, {} s, {requests} requests, 0 failed", started.elapsed().as_secs());
+    for (fault, count) in counts {
+        println!("{:<40} {count:>5}", format!("{fault:?}"));
+    }
+    println!("{:<40} {memory_before:?} -> {memory_after:?} KiB", "memory of the control planes");
+    for (before, after) in memory_before.iter().zip(&memory_after) {
+        assert!(*after < before * 2 + GROWTH_KIB, "a control plane grew from {before} to {after} KiB");
+    }
+}
+
+impl Bed {
+    async fn start(server: Server, database: &str) -> Self {
+        let door = Door::open(address(&server)).await;
+        let setup = over(database, door.address, LEASE_SECONDS);
+        let one = Mesh::start_with(Mtls::Strict(vec![Mtls::builtin("ca-1")]), setup).await.expect("there is an Envoy");
+        let two = Mesh::without_mesh(over(database, address(&server), LEASE_SECONDS)).await.expect("there is an Envoy");
+        one.permit_all().await;
+        let (clients, loads) = (Vec::new(), Vec::new());
+        let mut bed = Self {
+            server,
+            door,
+            loss: Loss::none(),
+            meshes: vec![one, two],
+            clients,
+            loads,
+            backends: Vec::new(),
+            made: 0,
+            seconds: 1,
+        };
+        change(&bed.meshes[0], bed.seconds).await;
+        for at in [0, 1, 0, 1] {
+            bed.add_backend(at).await;
+        }
+        for (at, name) in ["client-1", "client-2"].iter().enumerate() {
+            let client = bed.meshes[at].client_as(Dataplane::calling(name)).await;
+            bed.loads.push(Load::on(&client));
+            bed.clients.push(client);
+        }
+        bed
+    }
+
+    async fn add_backend(&mut self, at: usize) {
+        self.made += 1;
+        let (service, sidecar) = self.meshes[at].backend(&format!("backend-{}", self.made)).await;
+        self.backends.push((at, service, sidecar));
+    }
+
+    async fn suffer(mut self, fault: Fault, random: &mut Random) -> Self {
+        let which = random.index(self.meshes.len());
+        // As many more answers as there are about in up to ten seconds.
+        let while_ = 30 + random.below(600);
+        match fault {
+            Fault::ControlPlaneIsKilled => {
+                let mesh = self.meshes.remove(which);
+                let mesh = mesh.crash(async || self.go_on(while_).await).await;
+                self.meshes.insert(which, mesh);
+            }
+            Fault::ControlPlaneHangs => {
+                self.meshes[which].control_plane.log().signal("-STOP");
+                self.go_on(while_).await;
+                self.meshes[which].control_plane.log().signal("-CONT");
+            }
+            Fault::ControlPlaneIsCutOffFromTheDatabase => {
+                self.door.close().await;
+                self.go_on(while_).await;
+                self.door.open_again().await;
+            }
+            Fault::DatabaseRestarts => {
+                self.server.stop().unwrap();
+                self.go_on(while_ / 4).await;
+                self.server.run().unwrap();
+            }
+            Fault::PacketsAreLost | Fault::ProxiesAreCutOff => {
+                let percent = if fault == Fault::PacketsAreLost { 5 + random.below(25) } else { 100 };
+                let ports: Vec<_> = self.meshes.iter().map(|mesh| mesh.control_plane.proxy_port()).collect();
+                self.loss.of(percent, &ports);
+                self.go_on(while_).await;
+                self.loss.heal();
+            }
+            Fault::BackendIsReplaced => {
+                self.add_backend(which).await;
+                let (_, _, new) = self.backends.last().unwrap();
+                for client in &self.clients {
+                    until_calls(client, new.dataplane.inbound()).await;
+                }
+                let (_, service, old) = self.backends.remove(random.index(self.backends.len() - 1));
+                old.terminate();
+                old.ended().await;
+                drop(service);
+            }
+            Fault::Nothing => (),
+        }
+        self
+    }
+
+    async fn go_on(&self, requests: u64) {
+        tokio::join!(self.loads[0].go_on(requests), self.loads[1].go_on(requests));
+    }
+
+    /// A change at either control plane reaches the proxies of both.
+    async fn works(&mut self, random: &mut Random) {
+        self.seconds += 1;
+        change(&self.meshes[random.index(self.meshes.len())], self.seconds).await;
+        for client in &self.clients {
+            until_changed(client, self.seconds).await;
+        }
+        self.go_on(20).await;
+    }
+
+    /// Resident memory of each control plane.
+    fn memory(&self) -> Vec<u64> {
+        let of = |mesh: &Mesh| {
+            let status = fs::read_to_string(format!("/proc/{}/status", mesh.control_plane.log().id())).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+            line.trim().trim_end_matches(" kB").parse().unwrap()
+        };
+        self.meshes.iter().map(of).collect()
+    }
+
+    /// Compares what each proxy has with what a new control plane would send, and gives how many requests were answered.
+    async fn end(self, database: &str) -> u64 {
+        let fresh = Mesh::without_mesh(over(database, address(&self.server), LEASE_SECONDS)).await.unwrap();
+        let of_clients = self.clients.iter().enumerate();
+        let of_backends = self.backends.iter().map(|(at, _, backend)| (*at, backend));
+        for (at, sidecar) in of_clients.chain(of_backends) {
+            let path = format!("/meshes/{MESH}/dataplanes/{}/_config", sidecar.dataplane.name);
+            eventually(&format!("{} has what a new control plane would send", sidecar.dataplane.name), async || {
+                let [has, expected] = [&self.meshes[at], &fresh].map(|mesh| mesh.control_plane.get(&path));
+                let (has, expected) = tokio::join!(has, expected);
+                let [has, expected] = [has, expected].map(|answer| without_secrets(answer.fine().json()));
+                expect(has == expected, format!("{has}\n--- but from scratch:\n{expected}"))
+            })
+            .await;
+        }
+        let mut answered = 0;
+        for load in self.loads {
+            answered += load.counted().0;
+            load.end().await;
+        }
+        answered
+    }
+}
+
+/// Certificates are not made for a proxy that is not connected.
+fn without_secrets(mut config: Value) -> Value {
+    config["xds"].as_object_mut().unwrap().retain(|type_url, _| !type_url.ends_with("Secret"));
+    config
+}

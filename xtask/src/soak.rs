@@ -1,0 +1,36 @@
+//! `cargo xtask soak`: real control planes and Envoys under load, and faults at random.
+
+use anyhow::Result;
+
+use crate::envoy::Envoy;
+use crate::fuzz::duration;
+use crate::postgres::Postgres;
+use crate::workspace::Workspace;
+use crate::{process, programs};
+
+const TEST: &str = "soak::faults_at_random";
+
+/// Lets faults happen at random to two control planes over PostgreSQL and six Envoys under constant load.
+///
+/// No request may fail, every change must arrive after every fault, and at the end each proxy must have what a control
+/// plane that saw no fault would send it. Needs root, as `cargo xtask ci` does. A failure names the seed.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// How long: 90s, 10m, 2h.
+    #[arg(long = "for", value_name = "TIME", value_parser = duration::parse, default_value = "1h")]
+    duration: u64,
+    /// The same seed gives the same faults.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    programs::install_missing()?;
+    let mut command = process::cargo(workspace);
+    command.args(["test", "-p", "kodiak", "--test", "e2e", "--", "--exact", TEST, "--nocapture"]);
+    Postgres::installed()?.prepare(&mut command)?;
+    Envoy::find_or_install(workspace)?.prepare(&mut command);
+    programs::require(&mut command);
+    command.env("KODIAK_SOAK", args.duration.to_string()).env("KODIAK_SOAK_SEED", args.seed.to_string());
+    process::run(&mut command)
+}
