@@ -52,8 +52,8 @@ fn expected(method: &str, path: &str) -> Option<Least> {
     match thing {
         "secrets" | "globalsecrets" | "global-secrets" => Some(Least::Admin),
         "tokens" => (method == "post").then_some(Least::Admin),
-        "" | "config" | "policies" | "_resources" | "_kri" | "openapi.json" | "who-am-i" | "global-insight"
-        | "global-insights" => (method == "get").then_some(Least::Anyone),
+        "" | "config" | "policies" | "_resources" | "_quarantine" | "_kri" | "openapi.json" | "who-am-i"
+        | "global-insight" | "global-insights" => (method == "get").then_some(Least::Anyone),
         "meshes"
         | "dataplanes"
         | "dataplanes+insights"
