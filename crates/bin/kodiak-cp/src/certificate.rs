@@ -41,7 +41,7 @@ pub(crate) fn load(general: &General, work_dir: &Path, hostname: &str) -> anyhow
 }
 
 fn paths(general: &General, work_dir: &Path) -> anyhow::Result<(PathBuf, PathBuf)> {
-    let General { tls_cert_file, tls_key_file, work_dir: _ } = general;
+    let General { tls_cert_file, tls_key_file, work_dir: _, data_source_folder: _ } = general;
     match (tls_cert_file.as_os_str().is_empty(), tls_key_file.as_os_str().is_empty()) {
         (true, true) => Ok((work_dir.join("kodiak.crt"), work_dir.join("kodiak.key"))),
         (false, false) => Ok((tls_cert_file.clone(), tls_key_file.clone())),

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use kodiak_catalog::{destination_of, spec_of};
+use kodiak_catalog::{admission_of, destination_of, spec_of};
 use kodiak_engine::Change;
 use kodiak_kinds::kinds;
 use kodiak_model::{
     Kind, ProxyKey, ResourceKey,
     kinds::{dataplane::Dataplane, mesh::Mesh, zone_egress::ZoneEgress},
     policy::Body,
+    re2,
 };
 use kodiak_reconcilers::{ROLLOUT, VIPS};
 use kodiak_rules::{Policy, Proxy};
@@ -61,11 +62,21 @@ pub(crate) fn of_mesh(snapshot: &Snapshot, mesh: &str) -> Vec<Change> {
 fn proxy(record: &Record) -> Option<Arc<Proxy>> {
     let dataplane = Arc::new(spec_of::<Dataplane>(record)?);
     let ResourceKey { mesh, name, .. } = record.key.clone();
-    Some(Arc::new(Proxy { mesh, name, labels: record.labels.clone(), dataplane }))
+    let admission = admission_of(record).map(Arc::new);
+    Some(Arc::new(Proxy { mesh, name, labels: record.labels.clone(), dataplane, admission }))
 }
 
 fn policy(kind: &'static Kind, record: &Record) -> Option<Arc<Policy>> {
-    let body = Body::read(kind.policy.as_ref()?, &serde_json::from_str(&record.spec).ok()?).ok()?;
+    let spec = serde_json::from_str(&record.spec).ok()?;
+    // Most policies have none, and need not be searched.
+    let searched = if record.spec.contains("RegularExpression") { re2::invalid_in(&spec) } else { Vec::new() };
+    for (path, reason) in searched {
+        tracing::warn!(
+            policy = %record.key, path, reason,
+            "stored policy has a regular expression that Envoy cannot compile, it matches nothing"
+        );
+    }
+    let body = Body::read(kind.policy.as_ref()?, &spec).ok()?;
     let ResourceKey { mesh, name, .. } = record.key.clone();
     Some(Arc::new(Policy { kind, mesh, name, labels: record.labels.clone(), body }))
 }

@@ -1,11 +1,8 @@
 //! How the process is doing: for supervisors and for Prometheus.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
 };
 
 use axum::{
@@ -18,7 +15,7 @@ use axum::{
 use kodiak_api::Metrics;
 use kodiak_store::Store;
 
-const PING_TIME: Duration = Duration::from_secs(2);
+use crate::readiness::Readiness;
 
 #[derive(Clone)]
 pub(crate) struct Diagnostics {
@@ -26,6 +23,7 @@ pub(crate) struct Diagnostics {
     pub(crate) metrics: Metrics,
     /// The defaults are there.
     pub(crate) started: Arc<AtomicBool>,
+    pub(crate) readiness: Arc<Readiness>,
 }
 
 pub(crate) fn router(diagnostics: Diagnostics) -> Router {
@@ -46,14 +44,23 @@ async fn ready(State(diagnostics): State<Diagnostics>) -> Response {
     if !diagnostics.started.load(Ordering::Acquire) {
         return (StatusCode::SERVICE_UNAVAILABLE, "not ready: starting\n").into_response();
     }
-    match tokio::time::timeout(PING_TIME, diagnostics.store.ping()).await {
-        Ok(Ok(())) => "OK\n".into_response(),
-        Ok(Err(error)) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {error}\n")).into_response(),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "not ready: the store does not answer\n").into_response(),
+    match diagnostics.readiness.ask(&diagnostics.store).await {
+        Ok(()) => "OK\n".into_response(),
+        Err(reason) => {
+            let text = format!("not ready: read-only: {reason}\nreads are answered and proxies are served\n");
+            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+        }
     }
 }
 
 async fn metrics(State(diagnostics): State<Diagnostics>) -> Response {
-    let text = diagnostics.metrics.scrape(&diagnostics.store.snapshot());
+    let snapshot = diagnostics.store.snapshot();
+    let waiting = snapshot.list("Mesh").map(|record| {
+        let mesh = record.key.name.to_string();
+        let count = kodiak_reconcilers::mtls_waiting(&snapshot, &mesh).len();
+        (mesh, count)
+    });
+    diagnostics.metrics.mtls_waiting(waiting.filter(|(_, count)| *count > 0));
+    let text = diagnostics.metrics.scrape(&snapshot);
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
 }

@@ -11,9 +11,9 @@ pub(crate) fn hostname() -> String {
     if name.trim().is_empty() { "localhost".to_owned() } else { name.trim().to_owned() }
 }
 
-/// Different at each start.
+/// Different at each start: connections in insights that carry another one are not of this process.
 pub(crate) fn instance_id(hostname: &str) -> anyhow::Result<String> {
-    Ok(format!("{hostname}-{}", hex(&random_bytes::<2>()?)))
+    Ok(format!("{hostname}-{}", hex(&random_bytes::<4>()?)))
 }
 
 /// Made once for each store, and the same for all control planes over it.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
+use jiff::Timestamp;
 use kodiak_api::inspect::{
     Asking, Config, ConfigAsked, MtlsStep, Proxies, Quarantined, Question, Status, Trouble, TypeStatus,
 };
@@ -26,11 +27,14 @@ use tokio::sync::Semaphore;
 
 use crate::{
     admin,
+    expiry::Expiries,
     offline::{Offline, metadata},
 };
 
 /// How many configurations are worked out or read at a time: each may be large.
 const AT_A_TIME: usize = 2;
+/// So many proxies are named that a step of mTLS waits for.
+const MOST_NAMED: usize = 20;
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -41,6 +45,7 @@ pub(crate) struct Inspector {
     authorities: Authorities,
     offline: Offline,
     quarantine: Quarantine,
+    expiries: Expiries,
     turns: Arc<Semaphore>,
 }
 
@@ -53,8 +58,13 @@ impl Inspector {
         offline: Offline,
         quarantine: Quarantine,
     ) -> Self {
-        let turns = Arc::new(Semaphore::new(AT_A_TIME));
-        Self { instance_id: instance_id.into(), store, registry, authorities, offline, quarantine, turns }
+        let (turns, expiries) = (Arc::new(Semaphore::new(AT_A_TIME)), Expiries::default());
+        Self { instance_id: instance_id.into(), store, registry, authorities, offline, quarantine, expiries, turns }
+    }
+
+    /// Knows the certificates of proxies.
+    pub(crate) fn with_expiries(self, expiries: Expiries) -> Self {
+        Self { expiries, ..self }
     }
 
     /// Beside everything else: a whole mesh may have to be looked at.
@@ -97,7 +107,9 @@ impl Inspector {
         let target = Rollout::target(&spec);
         let step = stored.get(&ResourceKey::in_mesh("Config", mesh, ROLLOUT)).and_then(kodiak_reconcilers::read);
         let step: Rollout = step.unwrap_or_else(|| target.clone());
-        MtlsStep { step: step.token(), target: target.token() }
+        let waiting = kodiak_reconcilers::mtls_waiting(&stored, mesh);
+        let waiting = waiting.iter().take(MOST_NAMED).map(ToString::to_string).collect();
+        MtlsStep { step: step.token(), target: target.token(), waiting }
     }
 }
 
@@ -154,6 +166,7 @@ impl Proxies for Inspector {
             bytes_sent,
             faults,
             mtls: self.mtls_step(&proxy.mesh),
+            certificate: self.expiries.status(proxy, Timestamp::now()),
         })
     }
 }

@@ -33,22 +33,28 @@ use crate::{
     addresses::Addresses,
     certificate,
     config::{self, Config, PostgresTlsMode, ResourceNames, StoreType},
-    defaults,
+    data_sources, defaults,
     diagnostics::{self, Diagnostics},
+    expiry::{self, Expiries},
     faults::Faults,
     identity,
     inspect::Inspector,
     listeners::{GRACE, Ports, bind},
     offline::Offline,
-    panics, proxies,
+    panics, proxies, socket,
     tasks::Tasks,
     writer::{self, Writer},
 };
+
+/// People and scripts of this machine need few connections.
+const SOCKET_LIMITS: ConnectionLimits = ConnectionLimits { connections: 256, ..ConnectionLimits::api() };
 
 /// A control plane that runs. Dropping it ends its tasks.
 pub struct ControlPlane {
     pub http: Option<SocketAddr>,
     pub https: Option<SocketAddr>,
+    /// For local administration.
+    pub socket: Option<PathBuf>,
     pub diagnostics: SocketAddr,
     /// Health alone.
     pub health: SocketAddr,
@@ -93,6 +99,11 @@ impl ControlPlane {
 
     /// The same, with faults for tests.
     pub async fn start_with(config: Config, faults: Faults) -> anyhow::Result<Self> {
+        // On the heap: what it needs on the way would be part of every future that starts one.
+        Box::pin(Self::start_all(config, faults)).await
+    }
+
+    async fn start_all(config: Config, faults: Faults) -> anyhow::Result<Self> {
         let work_dir = work_dir(&config)?;
         let hostname = identity::hostname();
         let instance_id = identity::instance_id(&hostname)?;
@@ -100,6 +111,8 @@ impl ControlPlane {
         let store = Store::open(store_config(&config, &work_dir, &instance_id, &metrics)?).await?;
         let place = Place::Zone { name: config.multizone.zone.name.clone() };
         let catalog = Catalog::new(store.clone(), Settings { place, unsafe_delete: config.store.unsafe_delete });
+        let files = data_sources::files(&config.general, &work_dir)?;
+        let catalog = catalog.with_files(files.clone());
         let info = Info {
             cluster_id: identity::cluster_id(&catalog).await?,
             hostname: hostname.clone(),
@@ -113,7 +126,9 @@ impl ControlPlane {
         let settings = proxies::settings(&config, &instance_id, &certificate, proxies.port(), &metrics);
         let (events, connections) = mpsc::unbounded_channel();
         let registry = Registry::new(catalog.clone(), settings, events);
-        let authorities = Authorities::new(store.clone());
+        let authorities =
+            Authorities::new(store.clone()).with_files(files).with_renewal(config.certificates.renewal()?);
+        let expiries = Expiries::default();
         let engine = kodiak_engine::Settings {
             zone: config.multizone.zone.name.as_str().into(),
             shadow: Shadow::Ignored,
@@ -131,6 +146,7 @@ impl ControlPlane {
         });
         let (of_proxies, held) = (registry.clone(), quarantine.clone());
         let inspector = Inspector::new(&instance_id, store.clone(), of_proxies, authorities.clone(), offline, held);
+        let inspector = inspector.with_expiries(expiries.clone());
         let api_config = api_config(&config);
         log_write_access(&api_config);
         let api = Api::new(catalog.clone(), api_config, info, metrics.clone(), Arc::new(inspector));
@@ -155,8 +171,27 @@ impl ControlPlane {
             let server = ports.server("api-https", Listener::Tcp(listener), Some(tls), ports.https);
             tasks.spawn("api over https", ending(server.serve(Routed(router))));
         }
+        let mut socket = None;
+        if let Some((file, listener)) = socket::open(&listeners.socket, &work_dir)? {
+            socket = Some(file.path.clone());
+            let served = ports.server("api-socket", listener, None, SOCKET_LIMITS);
+            let router = kodiak_api::local_router(&api);
+            tasks.spawn("api over its socket", async move {
+                served.serve(Routed(router)).await;
+                drop(file);
+                Ok(())
+            });
+        }
         let (services, seen) = watch::channel(Services::new());
         let (addresses, look_ups, found) = Addresses::new();
+        let watched = expiry::watch(
+            expiries.clone(),
+            authorities.clone(),
+            metrics.clone(),
+            config.certificates.ca_warning(),
+            drain.clone(),
+        );
+        tasks.spawn("expiry of certificates", ending(watched));
         let writer = Writer {
             store: store.clone(),
             settings: engine,
@@ -169,6 +204,7 @@ impl ControlPlane {
             services,
             quarantine: quarantine.clone(),
             faults,
+            expiries,
             drain: drain.clone(),
         };
         tasks.spawn("writer", writer::run(writer));
@@ -187,7 +223,8 @@ impl ControlPlane {
                 Ok(())
             }
         });
-        tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), drain.clone()));
+        let grace = config.mesh_service.connection_grace_period.to_std().unwrap_or_default();
+        tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), grace, drain.clone()));
         tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
         let services = run_services(store.clone(), keeping, quarantine.clone(), drain.clone());
         tasks.spawn("services", async { Ok(services.await?) });
@@ -200,7 +237,7 @@ impl ControlPlane {
         let listener =
             bind("diagnostics.serverPort", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
-        let state = Diagnostics { store, metrics, started: started.clone() };
+        let state = Diagnostics { store, metrics, started: started.clone(), readiness: Arc::default() };
         let router = diagnostics::router(state.clone());
         tasks.spawn("diagnostics", ending(ports.plain("diagnostics", listener, ports.diagnostics, router)));
         let listener =
@@ -216,8 +253,9 @@ impl ControlPlane {
         tasks.spawn("defaults", defaults::run(catalog.clone(), defaults, started, drain.clone()));
         let shown =
             |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |address| address.to_string());
-        tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, %health, "listening");
-        Ok(Self { http, https, diagnostics, health, proxies, catalog, registry, tasks })
+        let shown_socket = socket.as_ref().map_or_else(|| "off".to_owned(), |path| path.display().to_string());
+        tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, %health, socket = shown_socket, "listening");
+        Ok(Self { http, https, socket, diagnostics, health, proxies, catalog, registry, tasks })
     }
 
     /// Ends after a failure, in a bounded time: some tasks may wait for one that is gone. The lease goes first, so that

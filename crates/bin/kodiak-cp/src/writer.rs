@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     addresses::{Addresses, Found},
     changes,
+    expiry::Expiries,
     faults::Faults,
     guarded_engine::{GuardedEngine, Input},
 };
@@ -49,6 +50,7 @@ pub(crate) struct Writer {
     pub(crate) services: watch::Sender<Services>,
     pub(crate) quarantine: Quarantine,
     pub(crate) faults: Faults,
+    pub(crate) expiries: Expiries,
     pub(crate) drain: CancellationToken,
 }
 
@@ -89,6 +91,11 @@ impl Writer {
             }
             self.gather(&mut watch, &mut batch).await?;
             let Batch { inputs, others, faulty, recheck } = batch;
+            for input in &inputs {
+                if let Change::Disconnected { key } = &input.change {
+                    self.expiries.gone(key);
+                }
+            }
             if !inputs.is_empty() || !others.is_empty() {
                 let outcome = engine.apply(inputs, others, &self.authorities, Timestamp::now());
                 self.publish(outcome);
@@ -164,6 +171,7 @@ impl Writer {
         self.metrics.generated(stats.encoded, stats.woken);
         for updated in proxies {
             let Updated { key, snapshot, faults, rollout, issued } = updated;
+            self.expiries.issued(&key, issued.as_ref());
             self.registry.issued(&key, issued.as_ref().map(certificate).unwrap_or_default());
             match snapshot {
                 Some(snapshot) if faults.is_empty() => self.registry.publish(&key, snapshot, rollout),

@@ -46,7 +46,9 @@ pub(crate) struct GlobalArgs {
     #[arg(short, long, value_name = "NAME", global = true, conflicts_with = "cp")]
     pub(crate) context: Option<String>,
 
-    /// Use the control plane at this address, just once
+    /// Use the control plane at this address, just once: http://…, https://… or unix:/PATH of its socket.
+    /// Without it and without a configured control plane: the socket ~/.kodiak/kodiak.sock where one listens,
+    /// else http://localhost:5681
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) cp: Option<String>,
 

@@ -91,6 +91,18 @@ pub(crate) struct Header {
     pub(crate) value: String,
 }
 
+impl ApiServer {
+    /// The control plane of this machine as it is known before anything is configured.
+    pub(crate) fn is_local(&self) -> bool {
+        let Self { url, ca_cert_file, client_cert_file, client_key_file, headers, auth_type, .. } = self;
+        let files = [ca_cert_file, client_cert_file, client_key_file];
+        url.trim_end_matches('/') == LOCAL
+            && files.iter().all(|file| file.is_empty())
+            && headers.is_empty()
+            && auth_type.is_empty()
+    }
+}
+
 impl Config {
     /// What holds before the user has said anything.
     pub(crate) fn first() -> Self {

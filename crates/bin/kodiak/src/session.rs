@@ -10,6 +10,8 @@ use crate::config_file::{ApiServer, Config, Context, Header};
 use crate::exit::usage;
 use crate::terminal::Terminal;
 
+/// Where a control plane of this user has its socket, below the home folder.
+const SOCKET: &str = ".kodiak/kodiak.sock";
 /// The mesh that is meant when nothing else is said.
 const DEFAULT_MESH: &str = "default";
 
@@ -76,7 +78,11 @@ impl Session {
                 context.name, context.control_plane
             )));
         };
-        endpoint(&control_plane.coordinates.api_server)
+        let api_server = &control_plane.coordinates.api_server;
+        match local_socket(api_server) {
+            Some(socket) => Ok(Endpoint::anonymous(Address::Socket(socket))),
+            None => endpoint(api_server),
+        }
     }
 
     fn context<'a>(&self, config: &'a Config) -> anyhow::Result<&'a Context> {
@@ -91,6 +97,19 @@ impl Session {
             usage(format!("there is no context {name:?} in the configuration; it has {}", names.join(", ")))
         })
     }
+}
+
+/// The socket that is used in place of the address of this machine's control plane, if one listens there.
+///
+/// `local` is what holds where nothing else is configured; whoever has written a token, a header or another address
+/// means just that.
+pub(crate) fn local_socket(api_server: &ApiServer) -> Option<PathBuf> {
+    if !api_server.is_local() {
+        return None;
+    }
+    let path = std::env::home_dir()?.join(SOCKET);
+    // The socket of a control plane that was killed is left behind; and other users may not open it.
+    std::os::unix::net::UnixStream::connect(&path).is_ok().then_some(path)
 }
 
 /// From what the configuration says to what a client needs.

@@ -69,6 +69,7 @@ mod tests {
             name: "proxy".into(),
             labels: Arc::new(serde_json::from_value(labels.clone()).unwrap()),
             dataplane: Arc::new(serde_json::from_value(json!({ "networking": networking })).unwrap()),
+            admission: None,
         };
         uris("default", &proxy).map(|uris| uris.to_vec())
     }

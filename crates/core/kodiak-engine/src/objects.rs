@@ -301,8 +301,17 @@ impl Objects {
         let mut identities: BTreeSet<String> = written.collect();
         let mut endpoints: BTreeMap<String, Vec<Endpoint>> = BTreeMap::new();
         for proxy in self.membership.members(&destination.name) {
+            // A proxy that is a member only because it says so is neither called nor accepted.
+            let known_by = known_by(proxy);
+            let admission = proxy.admission.as_deref();
+            if admission.is_some_and(|admission| !admission.vouches_for_any(&service.selector, &known_by)) {
+                continue;
+            }
             // What is written follows a moment later; nobody should be refused meanwhile.
-            identities.extend(known_by(mesh, proxy));
+            let accepted = known_by.iter().filter(|identity| {
+                admission.is_none_or(|admission| admission.vouches_for(&service.selector, identity))
+            });
+            identities.extend(accepted.map(|name| names::service_identity(mesh, name)));
             let Some(networking) = &proxy.dataplane.networking else { continue };
             for inbound in networking.inbound.iter().filter(|inbound| is_served(inbound) && inbound.is_ready()) {
                 let endpoint = endpoint(networking, inbound);
@@ -412,11 +421,11 @@ fn uri(mesh: &str, identity: &Identity) -> Option<String> {
     }
 }
 
-/// The identities that the mesh gives a proxy.
-fn known_by(mesh: &str, proxy: &Proxy) -> Vec<String> {
+/// The names of services under which the mesh gives a proxy its identities.
+fn known_by(proxy: &Proxy) -> Vec<String> {
     let services: BTreeSet<&String> = proxy.dataplane.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).collect();
     let workload = proxy.labels.get(labels::WORKLOAD).filter(|_| services.is_empty());
-    services.into_iter().chain(workload).map(|name| names::service_identity(mesh, name)).collect()
+    services.into_iter().chain(workload).cloned().collect()
 }
 
 /// Two Dataplanes for one address are one endpoint: Envoy refuses it twice.

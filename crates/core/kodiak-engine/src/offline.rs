@@ -184,7 +184,8 @@ mod tests {
 
     fn dataplane(name: &str, spec: &Value) -> Change {
         let dataplane = Arc::new(serde_json::from_value(spec.clone()).unwrap());
-        let proxy = Proxy { mesh: "default".into(), name: name.into(), labels: Arc::default(), dataplane };
+        let proxy =
+            Proxy { mesh: "default".into(), name: name.into(), labels: Arc::default(), dataplane, admission: None };
         Change::Dataplane { key: ProxyKey::new("default", name), dataplane: Some(Arc::new(proxy)) }
     }
 

@@ -35,6 +35,7 @@ pub mod policy;
 mod problem;
 pub mod proto_json;
 pub mod protocol;
+pub mod re2;
 mod route_hash;
 pub mod schema;
 pub mod sni;

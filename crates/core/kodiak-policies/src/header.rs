@@ -6,6 +6,8 @@ use kodiak_model::{Choice, FieldPath, Problems, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::regex;
+
 /// The names that HTTP/2 allows: upper case letters are not among them.
 pub(crate) const NAME_PATTERN: &str = r"^[a-z0-9!#$%&'*+\-.^_\x60|~]+$";
 
@@ -86,6 +88,9 @@ impl HeaderMatch {
     pub(crate) fn check(&self, at: &FieldPath<'_>, problems: &mut Problems) {
         if let Some(match_type) = &self.match_type {
             match_type.check(at, "type", problems);
+            if match_type.is(HeaderMatchType::RegularExpression) {
+                regex::check(&self.value, &at.field("value"), problems);
+            }
         }
     }
 

@@ -16,6 +16,7 @@ mod percentage;
 mod policy;
 pub mod policy_status;
 mod positive;
+mod regex;
 mod routes;
 #[cfg(test)]
 mod samples;

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use kodiak_model::{Kind, Kri, Labels, kinds::dataplane::Dataplane, policy::Body};
+use kodiak_model::{
+    Kind, Kri, Labels,
+    kinds::dataplane::{Admission, Dataplane},
+    policy::Body,
+};
 
 use crate::Meta;
 
@@ -23,6 +27,8 @@ pub struct Proxy {
     pub name: Arc<str>,
     pub labels: Arc<Labels>,
     pub dataplane: Arc<Dataplane>,
+    /// What the token of the proxy binds, where the proxy brought the Dataplane.
+    pub admission: Option<Arc<Admission>>,
 }
 
 impl Policy {

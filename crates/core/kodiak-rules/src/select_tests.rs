@@ -33,7 +33,13 @@ pub(crate) fn policy(kind: &'static Kind, name: &str, labels: Labels, target: &V
 }
 
 pub(crate) fn proxy(name: &str, labels: Labels, dataplane: Dataplane) -> Proxy {
-    Proxy { mesh: "default".into(), name: name.into(), labels: Arc::new(labels), dataplane: Arc::new(dataplane) }
+    Proxy {
+        mesh: "default".into(),
+        name: name.into(),
+        labels: Arc::new(labels),
+        dataplane: Arc::new(dataplane),
+        admission: None,
+    }
 }
 
 pub(crate) fn mesh_gateway(name: &str, labels: Labels, spec: Value) -> Arc<Gateway> {

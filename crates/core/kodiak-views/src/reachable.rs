@@ -238,6 +238,7 @@ mod tests {
             name: "client".into(),
             labels: Arc::new(serde_json::from_value(east).unwrap()),
             dataplane: Arc::new(serde_json::from_value(json!({ "networking": networking })).unwrap()),
+            admission: None,
         };
         let found = reachable(&destinations, mode, &proxy);
         let found: Vec<String> = found

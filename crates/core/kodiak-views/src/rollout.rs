@@ -10,10 +10,14 @@
 //! | strict | off | servers take both, callers use plain text, servers take plain text only |
 //! | authority A | authority B | all believe A and B, certificates of B, all believe B |
 
+mod waiting;
+
 use std::sync::Arc;
 
 use kodiak_model::kinds::mesh::{Mesh, MtlsMode};
 use serde::{Deserialize, Serialize};
+
+pub use waiting::{WaitReason, Waiting};
 
 /// Which connections servers take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -70,7 +70,14 @@ pub fn inbound_listener(address: &str, port: u32) -> String {
 
 /// The listener of an outbound.
 pub fn outbound_listener(address: &str, port: u32) -> String {
-    format!("outbound:{}", host_port(address, port))
+    format!("{OUTBOUND}{}", host_port(address, port))
+}
+
+/// What the names of outbound listeners, and of no others, start with.
+const OUTBOUND: &str = "outbound:";
+
+pub fn is_outbound_listener(name: &str) -> bool {
+    name.starts_with(OUTBOUND)
 }
 
 /// The cluster of the workload behind an inbound.

@@ -1,5 +1,6 @@
 //! kodiak-testkit
 
+pub mod disk;
 pub mod envoy;
 pub mod postgres;
 pub mod simulate;

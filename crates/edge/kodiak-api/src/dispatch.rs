@@ -21,6 +21,13 @@ const TIME: Duration = Duration::from_secs(30);
 
 /// The API as a service. Requests carry their [`Connection`] as an extension.
 pub fn router(api: &Api) -> Router {
+    let router = local_router(api);
+    let base = api.config().base_path.trim_end_matches('/').to_owned();
+    if base.is_empty() { router } else { Router::new().nest(&base, router).fallback(page_not_found) }
+}
+
+/// The same without a prefix, for clients that are configured by nothing but the path of a socket.
+pub fn local_router(api: &Api) -> Router {
     let mut by_path: BTreeMap<String, MethodRouter<Api>> = BTreeMap::new();
     for route in routes::all() {
         let filter = MethodFilter::try_from(route.method.clone()).expect("routes use the methods that axum knows");
@@ -34,9 +41,7 @@ pub fn router(api: &Api) -> Router {
     for (path, methods) in by_path {
         router = router.route(&path, methods.fallback(method_not_allowed));
     }
-    let router = router.fallback(page_not_found).with_state(api.clone());
-    let base = api.config().base_path.trim_end_matches('/').to_owned();
-    if base.is_empty() { router } else { Router::new().nest(&base, router).fallback(page_not_found) }
+    router.fallback(page_not_found).with_state(api.clone())
 }
 
 async fn page_not_found() -> Response {
@@ -75,7 +80,7 @@ async fn run(route: &Route, api: &Api, request: Request) -> Result<Response, Api
     let user = match route.need {
         // Nobody is asked who they are where it does not matter.
         crate::access::Need::Nothing => crate::User::anonymous(),
-        _ => user::identify(api.config().authn, api.catalog(), connection, &parts.uri, &parts.headers)?,
+        _ => user::identify(api.config().authn, api.catalog(), connection, &parts)?,
     };
     route.need.check(&api.config().access, &user)?;
     let params = match RawPathParams::from_request_parts(&mut parts, &()).await {

@@ -122,7 +122,7 @@ impl ApiError {
             }
             Refusal::Store(error) => {
                 tracing::error!(error = chain(&error), "The store did not take a write.");
-                let detail = "the store is not available: look whether the change was made, and try again";
+                let detail = format!("{}. Look whether the change was made, and try again", chain(&error));
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "Store not available", detail)
             }
             Refusal::Make(error) => {

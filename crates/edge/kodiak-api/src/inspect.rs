@@ -123,6 +123,21 @@ pub struct Status {
     pub faults: Vec<String>,
     #[serde(rename = "mTLS")]
     pub mtls: MtlsStep,
+    /// The certificate that it has, under mTLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<CertificateStatus>,
+}
+
+/// How long a certificate lives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CertificateStatus {
+    pub expiration_time: String,
+    /// For people: `4h 12m`.
+    pub expires_in: String,
+    /// There when it should have been renewed by now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 /// What became of the responses of one type.
@@ -149,6 +164,9 @@ pub struct TypeStatus {
 pub struct MtlsStep {
     pub step: String,
     pub target: String,
+    /// The proxies that the next step waits for, each with the reason; not all, if they are many.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<String>,
 }
 
 /// For an API without a port for proxies: none was ever connected.

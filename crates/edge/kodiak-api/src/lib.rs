@@ -33,7 +33,7 @@ use kodiak_catalog::Catalog;
 use serde_json::Value;
 
 pub use config::ApiConfig;
-pub use dispatch::router;
+pub use dispatch::{local_router, router};
 pub use error::ApiError;
 pub use inspect::Proxies;
 pub use list::ListQuery;

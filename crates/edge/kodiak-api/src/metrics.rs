@@ -36,6 +36,8 @@ pub struct Metrics {
     refused: Counter,
     rejected: Counter,
     bytes: Counter,
+    certificates: Family<CertificateLabels, Gauge>,
+    mtls_waiting: Family<MeshLabels, Gauge>,
     listeners: Listeners,
 }
 
@@ -53,8 +55,19 @@ struct RouteLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CertificateLabels {
+    mesh: String,
+    kind: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct KindLabels {
     kind: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct MeshLabels {
+    mesh: String,
 }
 
 fn seconds() -> Histogram {
@@ -87,6 +100,8 @@ impl Metrics {
             refused: Counter::default(),
             rejected: Counter::default(),
             bytes: Counter::default(),
+            certificates: Family::default(),
+            mtls_waiting: Family::default(),
             listeners: Listeners::default(),
         };
         let mut registry = Registry::with_prefix("kodiak");
@@ -114,6 +129,16 @@ impl Metrics {
         registry.register("xds_streams_refused", "Streams that were not let in", metrics.refused.clone());
         registry.register("xds_responses_rejected", "Responses that a proxy rejected", metrics.rejected.clone());
         registry.register("xds_sent_bytes", "Bytes put on the wire to proxies", metrics.bytes.clone());
+        registry.register(
+            "certificate_expiry_seconds",
+            "Time until the first certificate in use expires",
+            metrics.certificates.clone(),
+        );
+        registry.register(
+            "mtls_step_waiting_proxies",
+            "Proxies that the next step of mTLS waits for, by mesh",
+            metrics.mtls_waiting.clone(),
+        );
         metrics.listeners.register(&mut registry);
         *metrics.registry.lock().unwrap_or_else(PoisonError::into_inner) = registry;
         metrics
@@ -145,6 +170,15 @@ impl Metrics {
         self.quarantined.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
+    /// Certificates in use: the mesh, `leaf` or `ca`, and the seconds until the first of them expires.
+    pub fn certificates<'a>(&self, first: impl Iterator<Item = (&'a str, &'static str, i64)>) {
+        self.certificates.clear();
+        for (mesh, kind, seconds) in first {
+            let labels = CertificateLabels { mesh: mesh.to_owned(), kind: kind.to_owned() };
+            self.certificates.get_or_create(&labels).set(seconds);
+        }
+    }
+
     pub fn stream_refused(&self) {
         self.refused.inc();
     }
@@ -155,6 +189,14 @@ impl Metrics {
 
     pub fn bytes_sent(&self, bytes: u64) {
         self.bytes.inc_by(bytes);
+    }
+
+    /// For how many proxies the next step of mTLS waits, by mesh. Meshes that wait for nobody are not there.
+    pub fn mtls_waiting(&self, meshes: impl IntoIterator<Item = (String, usize)>) {
+        self.mtls_waiting.clear();
+        for (mesh, count) in meshes {
+            self.mtls_waiting.get_or_create(&MeshLabels { mesh }).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
     }
 
     /// The text that Prometheus reads.

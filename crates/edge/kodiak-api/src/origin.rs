@@ -5,12 +5,54 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::http::{HeaderMap, Uri, header, uri::Authority};
+use axum::http::{HeaderMap, Uri, Version, header, request::Parts, uri::Authority};
 
-pub(crate) fn is_local_person(peer: SocketAddr, tls: bool, uri: &Uri, headers: &HeaderMap) -> bool {
-    let forwarded = ["forwarded", "x-forwarded-for", "x-real-ip"].iter().any(|name| headers.contains_key(*name));
+/// Headers that proxies, gateways and content delivery networks add to what they pass on. Those that begin with
+/// [`FORWARDED`] are not listed.
+const OF_PROXIES: &[&str] = &[
+    "via",
+    "forwarded",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-original-host",
+    "x-original-forwarded-for",
+    "x-originating-ip",
+    "x-remote-ip",
+    "x-remote-addr",
+    "x-proxyuser-ip",
+    "x-envoy-external-address",
+    "x-envoy-original-path",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "cf-ray",
+    "fastly-client-ip",
+    "x-azure-clientip",
+    "x-appengine-user-ip",
+    "x-amzn-trace-id",
+    "x-coming-from",
+    "forwarded-for",
+    "client-ip",
+    "proxy-connection",
+];
+const FORWARDED: &str = "x-forwarded";
+
+/// Whether a proxy has passed a request on, or a web page has sent it. Neither comes to a socket by accident, but somebody
+/// may have put a proxy in front of it.
+pub(crate) fn is_of_others(headers: &HeaderMap) -> bool {
+    is_passed_on(headers) || headers.contains_key(header::ORIGIN) || !is_same_site(headers)
+}
+
+fn is_passed_on(headers: &HeaderMap) -> bool {
+    headers.keys().any(|name| name.as_str().starts_with(FORWARDED) || OF_PROXIES.contains(&name.as_str()))
+}
+
+pub(crate) fn is_local_person(peer: SocketAddr, tls: bool, parts: &Parts) -> bool {
+    let Parts { uri, headers, version, .. } = parts;
     peer.ip().to_canonical().is_loopback()
-        && !forwarded
+        && !is_passed_on(headers)
+        // Tools of today speak HTTP/1.1; nginx passes requests on as HTTP/1.0, and adds no header, unless told otherwise.
+        && *version >= Version::HTTP_11
         && is_same_site(headers)
         && asked_host(uri, headers)
             .is_some_and(|host| is_loopback_host(host) && origin_is(host, if tls { "https" } else { "http" }, headers))
@@ -74,13 +116,28 @@ fn port_of(text: &str) -> Option<u16> {
 mod tests {
     use super::*;
 
+    fn parts(version: Version, headers: &[(&'static str, &str)]) -> Parts {
+        let request = axum::http::Request::get("/").version(version);
+        headers
+            .iter()
+            .fold(request, |request, (name, value)| request.header(*name, *value))
+            .body(())
+            .unwrap()
+            .into_parts()
+            .0
+    }
+
+    #[test]
+    fn what_a_plain_reverse_proxy_passes_on_is_foreign() {
+        let peer = "127.0.0.1:9".parse().unwrap();
+        let host = [("host", "localhost:5681"), ("connection", "close")];
+        assert!(!is_local_person(peer, false, &parts(Version::HTTP_10, &host)));
+        assert!(is_local_person(peer, false, &parts(Version::HTTP_11, &host)));
+    }
+
     #[track_caller]
     fn check(peer: &str, headers: &[(&'static str, &str)], expected: bool) {
-        let mut map = HeaderMap::new();
-        for (name, value) in headers {
-            map.append(*name, value.parse().unwrap());
-        }
-        let found = is_local_person(peer.parse().unwrap(), false, &Uri::from_static("/"), &map);
+        let found = is_local_person(peer.parse().unwrap(), false, &parts(Version::HTTP_11, headers));
         assert_eq!(found, expected, "{peer} {headers:?}");
     }
 
@@ -92,6 +149,28 @@ mod tests {
         check("127.0.0.1:9", &[("host", "localhost:5681"), ("origin", "http://localhost:5681")], true);
         check("127.0.0.1:9", &[("host", "localhost:5681"), ("sec-fetch-site", "none")], true);
         check("127.0.0.1:9", &[("host", "localhost"), ("origin", "http://localhost:80")], true);
+    }
+
+    #[test]
+    fn every_header_of_a_proxy_makes_it_foreign() {
+        let local = ("host", "localhost:5681");
+        for name in OF_PROXIES {
+            check("127.0.0.1:9", &[local, (name, "x")], false);
+        }
+        for name in [
+            "x-forwarded-for",
+            "x-forwarded-host",
+            "x-forwarded-proto",
+            "x-forwarded-port",
+            "x-forwarded-server",
+            "x-forwarded-by",
+            "x-forwarded-prefix",
+            "x-forwarded-client-cert",
+            "x-forwarded",
+        ] {
+            check("127.0.0.1:9", &[local, (name, "")], false);
+        }
+        check("127.0.0.1:9", &[local, ("user-agent", "curl"), ("accept", "*/*"), ("x-request-id", "1")], true);
     }
 
     #[test]

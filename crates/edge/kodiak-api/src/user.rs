@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr};
 
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{header, request::Parts};
 use jiff::Timestamp;
 use kodiak_catalog::{ADMIN_GROUP, ADMIN_USER, Catalog};
 use kodiak_listen::{Client, Peer};
@@ -70,20 +70,17 @@ pub(crate) fn identify(
     config: AuthnConfig,
     catalog: &Catalog,
     connection: Option<Connection>,
-    uri: &Uri,
-    headers: &HeaderMap,
+    parts: &Parts,
 ) -> Result<User, ApiError> {
     let local = match connection {
         None => false,
-        Some(Connection::Socket) => true,
-        Some(Connection::Tcp { peer, tls }) => {
-            config.localhost_is_admin && origin::is_local_person(peer, tls, uri, headers)
-        }
+        Some(Connection::Socket) => !origin::is_of_others(&parts.headers),
+        Some(Connection::Tcp { peer, tls }) => config.localhost_is_admin && origin::is_local_person(peer, tls, parts),
     };
     if local {
         return Ok(User::admin());
     }
-    let Some(credential) = headers.get(header::AUTHORIZATION) else { return Ok(User::anonymous()) };
+    let Some(credential) = parts.headers.get(header::AUTHORIZATION) else { return Ok(User::anonymous()) };
     let token = credential.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
     let Some(token) = token.filter(|_| config.tokens) else { return Err(ApiError::unauthenticated()) };
     match verify_user(token.trim(), &catalog.token_keys(TokenKind::User), Timestamp::now()) {

@@ -2,13 +2,12 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
 use jiff::Timestamp;
-use kodiak_catalog::{AuthoritySources, authority_sources, load_source, spec_of};
+use kodiak_catalog::{AuthoritySources, FileSources, authority_sources, load_source, spec_of};
 use kodiak_crypto::CaPair;
 use kodiak_model::{
     ResourceKey,
@@ -54,7 +53,26 @@ enum Stamp {
     Inline,
 }
 
+/// How long the CA of a backend lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CaLife {
+    pub mesh: Arc<str>,
+    pub backend: Arc<str>,
+    pub not_before: Timestamp,
+    pub not_after: Timestamp,
+}
+
 impl Cache {
+    pub(crate) fn lives(&self) -> Vec<CaLife> {
+        let lives = self.0.iter().map(|((mesh, backend), cached)| CaLife {
+            mesh: mesh.clone(),
+            backend: backend.clone(),
+            not_before: cached.authority.ca.not_before(),
+            not_after: cached.authority.ca.not_after(),
+        });
+        lives.collect()
+    }
+
     /// Lets go of the keys of meshes that are gone.
     pub(crate) fn forget_missing(&mut self, snapshot: &Snapshot) {
         self.0.retain(|(mesh, _), _| snapshot.get(&ResourceKey::global("Mesh", mesh)).is_some());
@@ -88,12 +106,12 @@ pub(crate) fn of_backend(
     let before = {
         let made = authorities.made();
         let cached = made.authorities.0.get(&key);
-        if let Some(cached) = cached.filter(|cached| cached.is_current(snapshot, record)) {
+        if let Some(cached) = cached.filter(|cached| cached.is_current(snapshot, &authorities.files, record)) {
             return Ok(cached.authority.clone());
         }
         cached.map(|cached| (cached.backend.clone(), cached.authority.clone()))
     };
-    let read = read(snapshot, record, backend, before.as_ref());
+    let read = read(snapshot, &authorities.files, record, backend, before.as_ref());
     let cache = &mut authorities.made().authorities.0;
     match read {
         Ok(cached) => {
@@ -113,13 +131,14 @@ pub(crate) fn unusable(mesh: &str, backend: &str, error: &str) -> String {
 }
 
 impl Cached {
-    fn is_current(&self, snapshot: &Snapshot, mesh: &Record) -> bool {
-        self.mesh_revision == mesh.revision && self.stamps == stamps(snapshot, &mesh.key.name, &self.sources)
+    fn is_current(&self, snapshot: &Snapshot, files: &FileSources, mesh: &Record) -> bool {
+        self.mesh_revision == mesh.revision && self.stamps == stamps(snapshot, files, &mesh.key.name, &self.sources)
     }
 }
 
 fn read(
     snapshot: &Snapshot,
+    files: &FileSources,
     record: &Record,
     backend: &str,
     before: Option<&(MtlsBackend, Arc<Authority>)>,
@@ -136,9 +155,9 @@ fn read(
         .ok_or("it is not listed; add it to mtls.backends")?;
     let sources = authority_sources(name, &backend)?;
     // Before the bytes: what changes in between is then seen the next time.
-    let stamps = stamps(snapshot, name, &sources);
-    let cert = load_source(snapshot, name, &sources.cert)?;
-    let key = load_source(snapshot, name, &sources.key)?;
+    let stamps = stamps(snapshot, files, name, &sources);
+    let cert = load_source(snapshot, files, name, &sources.cert)?;
+    let key = load_source(snapshot, files, name, &sources.key)?;
     let content = hash::of_words([cert.as_slice(), key.as_slice()]);
     let lifetime = lifetime(&backend);
     // Another change of the mesh is no reason to make all certificates anew.
@@ -158,7 +177,7 @@ fn read(
 fn builtin(snapshot: &Snapshot, mesh: &str, name: &str) -> Option<MtlsBackend> {
     let backend = MtlsBackend { name: name.to_owned(), backend_type: BUILTIN.to_owned(), ..MtlsBackend::default() };
     let sources = authority_sources(mesh, &backend).ok()?;
-    let is_there = |source| matches!(stamp(snapshot, mesh, source), Stamp::Secret(Some(_)));
+    let is_there = |source| matches!(stamp(snapshot, &FileSources::default(), mesh, source), Stamp::Secret(Some(_)));
     (is_there(&sources.cert) && is_there(&sources.key)).then_some(backend)
 }
 
@@ -168,18 +187,17 @@ fn lifetime(backend: &MtlsBackend) -> Duration {
     period.filter(|period| !period.is_zero()).unwrap_or(DEFAULT_LIFETIME)
 }
 
-fn stamps(snapshot: &Snapshot, mesh: &str, sources: &AuthoritySources) -> [Stamp; 2] {
+fn stamps(snapshot: &Snapshot, files: &FileSources, mesh: &str, sources: &AuthoritySources) -> [Stamp; 2] {
     let AuthoritySources { cert, key } = sources;
-    [cert, key].map(|source| stamp(snapshot, mesh, source))
+    [cert, key].map(|source| stamp(snapshot, files, mesh, source))
 }
 
-fn stamp(snapshot: &Snapshot, mesh: &str, source: &DataSource) -> Stamp {
+fn stamp(snapshot: &Snapshot, files: &FileSources, mesh: &str, source: &DataSource) -> Stamp {
     if let Some(name) = &source.secret {
         let record = snapshot.get(&ResourceKey::in_mesh("Secret", mesh, name));
         Stamp::Secret(record.map(|record| record.revision))
     } else if let Some(path) = &source.file {
-        let found = fs::metadata(path).ok();
-        Stamp::File(found.and_then(|found| Some((found.modified().ok()?, found.len()))))
+        Stamp::File(files.stamp(path))
     } else {
         Stamp::Inline
     }

@@ -73,7 +73,7 @@ pub(crate) fn leaf(
     let incarnation = dataplane.created.as_microsecond();
     let subject = format!("{}/{}", proxy.mesh, proxy.name);
     let life = (authority.ca.not_before(), authority.ca.not_after());
-    let period = Period::at(now, &subject, authority.lifetime, life);
+    let period = Period::at(now, &subject, authority.lifetime, authorities.renewal, life);
     if let Some(leaf) = authorities.made().leaves.get(request, &authority, incarnation, period.epoch) {
         return Ok(leaf);
     }
@@ -113,14 +113,15 @@ fn make(
         .issue(&spec)
         .map_err(|error| format!("cannot make a certificate for the proxy {proxy}: {}", told(&error)))?;
     let identity = Identity { certificate: issued.cert_pem.into(), key: issued.key_pem.expose().into() };
-    let version = version(authority, subject, incarnation, epoch, uris);
+    let version = version(authority, subject, incarnation, period, uris);
     Ok(Leaf { identity, version, not_after, renew_at })
 }
 
 /// Of all that the leaf is made from, not of its bytes: the signature may be another one each time.
-fn version(authority: &Authority, subject: &str, incarnation: i64, epoch: u64, uris: &[String]) -> Version {
-    let (epoch, lifetime) = (epoch.to_le_bytes(), authority.lifetime.as_secs().to_le_bytes());
-    let incarnation = incarnation.to_le_bytes();
-    let words = [PURPOSE.as_bytes(), authority.ca.certificate(), subject.as_bytes(), &incarnation, &epoch, &lifetime];
+fn version(authority: &Authority, subject: &str, incarnation: i64, period: Period, uris: &[String]) -> Version {
+    let (epoch, lifetime) = (period.epoch.to_le_bytes(), authority.lifetime.as_secs().to_le_bytes());
+    let (incarnation, until) = (incarnation.to_le_bytes(), period.not_after.as_second().to_le_bytes());
+    let words =
+        [PURPOSE.as_bytes(), authority.ca.certificate(), subject.as_bytes(), &incarnation, &epoch, &lifetime, &until];
     Version(hash::of_words(words.into_iter().chain(uris.iter().map(String::as_bytes))))
 }

@@ -21,18 +21,23 @@ use std::{
 };
 
 use jiff::Timestamp;
+use kodiak_catalog::FileSources;
 use kodiak_engine::{Identities, Leaf, LeafRequest};
 use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source};
 use kodiak_store::Store;
 use kodiak_xds::input::AdminCertificate;
 
 pub use admin::AdminClient;
+pub use authority::CaLife;
 pub use kodiak_engine::ADMIN_CLIENT_NAME;
+pub use period::Renewal;
 
 /// Cheap to clone; all clones share what they made.
 #[derive(Clone)]
 pub struct Authorities {
     store: Store,
+    files: FileSources,
+    renewal: Renewal,
     made: Arc<Mutex<Made>>,
 }
 
@@ -46,7 +51,22 @@ struct Made {
 
 impl Authorities {
     pub fn new(store: Store) -> Self {
-        Self { store, made: Arc::default() }
+        Self { store, files: FileSources::default(), renewal: Renewal::default(), made: Arc::default() }
+    }
+
+    /// Lets backends of meshes name files.
+    pub fn with_files(self, files: FileSources) -> Self {
+        Self { files, ..self }
+    }
+
+    /// Replaces certificates at another share of their life. All control planes of a store need the same one.
+    pub fn with_renewal(self, renewal: Renewal) -> Self {
+        Self { renewal, ..self }
+    }
+
+    /// The CAs that are in use, and how long they live.
+    pub fn cas(&self) -> Vec<CaLife> {
+        self.made().authorities.lives()
     }
 
     /// What the control plane shows when it asks a proxy for its admin interface, and whom it believes there.

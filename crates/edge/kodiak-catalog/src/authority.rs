@@ -1,9 +1,12 @@
 //! The certificate authority of a mesh: its backends, and the secrets they are kept in.
 
+use kodiak_crypto::{CryptoError, RsaBits};
 use kodiak_model::{
+    ResourceKey,
     data_source::DataSource,
-    kinds::mesh::{BackendConf, Mesh, MtlsBackend, ProvidedCa},
+    kinds::mesh::{BackendConf, BuiltinCaCert, Mesh, MtlsBackend, ProvidedCa},
 };
+use kodiak_store::Snapshot;
 
 pub(crate) const BUILTIN: &str = "builtin";
 pub(crate) const PROVIDED: &str = "provided";
@@ -38,6 +41,17 @@ pub fn authority_sources(mesh: &str, backend: &MtlsBackend) -> Result<AuthorityS
 
 pub(crate) fn backends<'a>(mesh: &'a Mesh, backend_type: &'a str) -> impl Iterator<Item = &'a MtlsBackend> {
     mesh.mtls.iter().flat_map(|mtls| &mtls.backends).filter(move |backend| backend.backend_type == backend_type)
+}
+
+/// Whether the CA of a builtin backend is stored.
+pub(crate) fn is_made(snapshot: &Snapshot, mesh: &str, backend: &str) -> bool {
+    let secrets = [cert_secret(mesh, backend), key_secret(mesh, backend)];
+    secrets.iter().all(|name| snapshot.get(&ResourceKey::in_mesh("Secret", mesh, name)).is_some())
+}
+
+/// How long the key of a new builtin CA is.
+pub(crate) fn rsa_bits(settings: &BuiltinCaCert) -> Result<RsaBits, CryptoError> {
+    settings.rsa_bits.filter(|bits| *bits > 0).map_or(Ok(RsaBits::default()), RsaBits::try_from)
 }
 
 pub(crate) fn cert_secret(mesh: &str, backend: &str) -> String {

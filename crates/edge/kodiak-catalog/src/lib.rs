@@ -10,6 +10,7 @@
 
 mod authority;
 mod delete;
+mod file_source;
 mod initial;
 mod inline_secret;
 mod put;
@@ -27,13 +28,14 @@ use kodiak_model::{Kind, Place, ResourceKey, Scope};
 use kodiak_store::Store;
 
 pub use authority::{ADMIN_CA, AuthoritySources, authority_sources};
+pub use file_source::FileSources;
 pub use initial::{ADMIN_GROUP, ADMIN_USER, Defaults, Ensured};
-pub use put::{Planned, Put};
+pub use put::{Author, Planned, Put};
 pub use references::{Rights, may_be_sent};
 pub use refusal::{Refusal, Stage};
 pub use signing::{TokenKeys, secret_data};
 pub use source::load_source;
-pub use stored::{destination_of, owner_of, spec_of};
+pub use stored::{admission_of, destination_of, owner_of, spec_of};
 pub use system_secret::SystemSecret;
 
 /// Cheap to clone; all clones speak of the same store.
@@ -42,6 +44,7 @@ pub struct Catalog {
     store: Store,
     settings: Arc<Settings>,
     keys: Arc<signing::KeyCache>,
+    files: FileSources,
 }
 
 #[derive(Debug, Clone)]
@@ -68,7 +71,12 @@ impl Target<'_> {
 
 impl Catalog {
     pub fn new(store: Store, settings: Settings) -> Self {
-        Self { store, settings: Arc::new(settings), keys: Arc::default() }
+        Self { store, settings: Arc::new(settings), keys: Arc::default(), files: FileSources::default() }
+    }
+
+    /// Lets data sources name files.
+    pub fn with_files(self, files: FileSources) -> Self {
+        Self { files, ..self }
     }
 
     pub fn store(&self) -> &Store {

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use kodiak_model::{
     Checked, Draft, FieldPath, Kind, Problems, ResourceKey, Scope, Shape, check,
     check::{Meta, SpecFound},
+    kinds::dataplane::{self, Admission, DataplaneStatus},
     labels,
 };
 use kodiak_store::{Expect, Record, Snapshot, StoreError, Transaction, Write};
@@ -34,6 +35,18 @@ pub struct Planned {
     pub record: Record,
 }
 
+/// Who stands behind the content of a Dataplane. It is stored together with it, so that there is no moment at which a
+/// claim of a proxy passes for a user's.
+#[derive(Debug, Clone)]
+pub enum Author {
+    /// Somebody who may write Dataplanes.
+    User,
+    /// The proxy itself, with a token that binds this.
+    Proxy(Admission),
+    /// The same as before: what is written was observed.
+    Unchanged,
+}
+
 impl Catalog {
     /// As [`put_with`](Self::put_with), for authors without any further right: proxies, and the control plane itself.
     pub async fn put(&self, target: Target<'_>, body: Value, dry_run: bool) -> Result<Put, Refusal> {
@@ -48,16 +61,32 @@ impl Catalog {
         dry_run: bool,
         rights: Rights,
     ) -> Result<Put, Refusal> {
+        self.put_as(target, body, dry_run, rights, &Author::User).await
+    }
+
+    /// As [`put`](Self::put), for a Dataplane that may not be a user's.
+    pub async fn put_by(&self, target: Target<'_>, body: Value, author: &Author) -> Result<Put, Refusal> {
+        self.put_as(target, body, false, Rights::default(), author).await
+    }
+
+    async fn put_as(
+        &self,
+        target: Target<'_>,
+        body: Value,
+        dry_run: bool,
+        rights: Rights,
+        author: &Author,
+    ) -> Result<Put, Refusal> {
         self.require_mesh(target.kind, target.mesh)?;
         let (meta, spec, left_out) = self.read(target, body)?;
         let checked = meta.with(spec, self.place());
         for _ in 1..TRIES {
-            match self.try_put(checked.clone(), left_out, dry_run, rights).await {
+            match self.try_put(checked.clone(), left_out, dry_run, rights, author).await {
                 Err(Refusal::Conflict(_)) => (),
                 other => return other,
             }
         }
-        self.try_put(checked, left_out, dry_run, rights).await
+        self.try_put(checked, left_out, dry_run, rights, author).await
     }
 
     /// Checks the document by itself: first what it says, then how it is named.
@@ -96,7 +125,8 @@ impl Catalog {
         let record = Record {
             spec: checked.spec.as_str().into(),
             labels: checked.labels.into(),
-            status: old.and_then(|old| old.status.clone()),
+            // Whoever writes a Dataplane vouches for it.
+            status: old.filter(|_| checked.kind.name != dataplane::KIND.name).and_then(|old| old.status.clone()),
             owner: owner_of(checked.kind, &checked.mesh, &checked.name),
             version: old.map_or(1, |old| old.version + 1),
             status_version: old.map_or(0, |old| old.status_version),
@@ -114,16 +144,19 @@ impl Catalog {
         left_out: LeftOut,
         dry_run: bool,
         rights: Rights,
+        author: &Author,
     ) -> Result<Put, Refusal> {
         let snapshot = self.store().snapshot();
         let (checked, secrets, put) = self.prepare(&snapshot, checked, left_out, rights)?;
-        if dry_run || !put.changed {
+        let authored = authored(&checked, snapshot.get(&key_of(&checked)), author);
+        if dry_run || !(put.changed || authored.is_some()) {
             return Ok(put);
         }
         let companions = initial::companions(self, &snapshot, &checked, put.created).await?;
         let mut writes = vec![write(&checked, snapshot.get(&key_of(&checked)))];
         writes.extend(secrets);
         writes.extend(companions);
+        writes.extend(authored);
         match self.store().commit(Transaction(writes)).await {
             Ok(_) => Ok(put),
             Err(StoreError::Invalid { problem, .. }) => {
@@ -152,7 +185,7 @@ impl Catalog {
             }
         }
         // Before anything is read that a reference names: a refusal must not tell what is there.
-        references::check(snapshot, &checked, old, rights)?;
+        references::check(snapshot, &self.files, &checked, old, rights)?;
         let mut secrets = rules::before_put(self, snapshot, &mut checked, left_out, old)?;
         secrets.extend(inline_secret::move_to_secrets(self, snapshot, &mut checked, old)?);
         let warnings = std::mem::take(&mut checked.warnings);
@@ -175,6 +208,24 @@ pub(crate) fn write(checked: &Checked, old: Option<&Record>) -> Write {
         owner: owner_of(checked.kind, &checked.mesh, &checked.name),
         expect: old.map_or(Expect::Absent, |old| Expect::Version(old.version)),
     }
+}
+
+/// The write that makes the status of a Dataplane say who stands behind it. Nothing where it says so already.
+fn authored(checked: &Checked, old: Option<&Record>, author: &Author) -> Option<Write> {
+    if checked.kind.name != dataplane::KIND.name {
+        return None;
+    }
+    let admission = match author {
+        Author::Unchanged => return None,
+        Author::User => None,
+        Author::Proxy(admission) => Some(admission.clone()),
+    };
+    let status = serde_json::to_string(&DataplaneStatus { admission }).expect("a status has text keys");
+    let same = match old.and_then(|old| old.status.as_deref()) {
+        Some(stored) => stored == status,
+        None => status == "{}",
+    };
+    (!same).then(|| Write::PutStatus { key: key_of(checked), status: status.into(), expect: Expect::Any })
 }
 
 /// Plugin kinds without a mesh are meant for the default one; legacy kinds must say it.

@@ -16,7 +16,7 @@ use kodiak_model::{
 };
 use kodiak_store::{Record, Snapshot};
 
-use crate::{Refusal, Stage, SystemSecret, authority::authority_sources, spec_of};
+use crate::{FileSources, Refusal, Stage, SystemSecret, authority::authority_sources, spec_of};
 
 const MESH: &str = "Mesh";
 const IDENTITY: &str = "MeshIdentity";
@@ -32,9 +32,10 @@ impl Rights {
     pub const ALL: Self = Self { secrets: true };
 }
 
-/// Refuses references that this author may not make, and those that nobody may.
+/// Refuses references that this author may not make, and those that nobody may. A file is only looked at by its path.
 pub(crate) fn check(
     snapshot: &Snapshot,
+    files: &FileSources,
     checked: &Checked,
     old: Option<&Record>,
     rights: Rights,
@@ -47,6 +48,11 @@ pub(crate) fn check(
     let mesh = if kind.scope == Scope::Mesh { &checked.mesh } else { &checked.name };
     let mut problems = Problems::default();
     for source in &found {
+        if let Named::File(path) = &source.named
+            && let Err(message) = files.check(path)
+        {
+            problems.push(Problem { path: source.path.clone(), message });
+        }
         let Named::Secret(name) = &source.named else { continue };
         let ca = ca_kind(kind, source);
         if let Err(message) = may_refer(snapshot, mesh, name, ca) {

@@ -1,18 +1,18 @@
 //! The bytes of a data source, wherever they are kept.
 
-use std::{fs, io};
-
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kodiak_model::{ResourceKey, data_source::DataSource};
 use kodiak_store::Snapshot;
 
-use crate::{SystemSecret, signing::secret_data};
-
-/// Certificates and keys are far smaller.
-const MAX_FILE: u64 = 1024 * 1024;
+use crate::{FileSources, SystemSecret, signing::secret_data};
 
 /// Reads what a data source of a CA of this mesh names, or says why that cannot be done.
-pub fn load_source(snapshot: &Snapshot, mesh: &str, source: &DataSource) -> Result<Vec<u8>, String> {
+pub fn load_source(
+    snapshot: &Snapshot,
+    files: &FileSources,
+    mesh: &str,
+    source: &DataSource,
+) -> Result<Vec<u8>, String> {
     let DataSource { secret, file, inline, inline_string } = source;
     if let Some(name) = secret {
         let key = ResourceKey::in_mesh("Secret", mesh, name);
@@ -27,7 +27,7 @@ pub fn load_source(snapshot: &Snapshot, mesh: &str, source: &DataSource) -> Resu
             .and_then(secret_data)
             .ok_or_else(|| format!("could not load data: there is no secret {name:?} in mesh {mesh:?}; apply it first"))
     } else if let Some(path) = file {
-        read_file(path).map_err(|error| format!("could not load data: {path}: {error}"))
+        files.read(path)
     } else if let Some(text) = inline_string {
         Ok(text.clone().into_bytes())
     } else if let Some(encoded) = inline {
@@ -35,13 +35,4 @@ pub fn load_source(snapshot: &Snapshot, mesh: &str, source: &DataSource) -> Resu
     } else {
         Err("could not load data: no source is chosen; name a secret".to_owned())
     }
-}
-
-/// The path comes from a user: devices and huge files are not read.
-fn read_file(path: &str) -> io::Result<Vec<u8>> {
-    let found = fs::metadata(path)?;
-    if !found.is_file() || found.len() > MAX_FILE {
-        return Err(io::Error::other(format!("not a file of at most {MAX_FILE} bytes")));
-    }
-    fs::read(path)
 }

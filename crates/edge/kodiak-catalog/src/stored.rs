@@ -1,6 +1,10 @@
 //! Reading back what is in the store.
 
-use kodiak_model::{Kind, ResourceKey, Scope, Spec, language};
+use kodiak_model::{
+    Kind, ResourceKey, Scope, Spec,
+    kinds::dataplane::{Admission, DataplaneStatus},
+    language,
+};
 use kodiak_store::Record;
 use kodiak_views::destination::{self, Destination, Stored};
 
@@ -14,6 +18,18 @@ pub fn spec_of<S: Spec>(record: &Record) -> Option<S> {
             None
         }
     }
+}
+
+/// What the token binds with which a proxy brought this Dataplane; `None` for one that a user wrote.
+pub fn admission_of(record: &Record) -> Option<Admission> {
+    let status = record.status.as_ref()?;
+    serde_json::from_str::<DataplaneStatus>(status).map_or_else(
+        |error| {
+            tracing::warn!(resource = %record.key, %error, "cannot read the status of a Dataplane, nothing vouches for it");
+            Some(Admission::unknown())
+        },
+        |status| status.admission,
+    )
 }
 
 /// A MeshService, MeshExternalService or MeshMultiZoneService as callers see it. `None`, as above, for what this version

@@ -10,7 +10,7 @@ pub enum CryptoError {
     GenerateKey { source: Unspecified },
     #[error("cannot get random bytes from the system")]
     Random { source: Unspecified },
-    #[error("RSA keys of {0} bits are not supported; use 2048, 3072, 4096 or 8192")]
+    #[error("RSA keys of {0} bits are not supported; use 2048, 3072 or 4096")]
     RsaBits(u32),
     #[error("the PEM text is longer than {} bytes", crate::MAX_PEM_BYTES)]
     PemTooLong,

@@ -16,14 +16,14 @@ use crate::{CryptoError, MAX_PEM_BYTES};
 /// Below this aws-lc refuses to verify; saying so when the key is read is kinder than a bad signature later.
 const MIN_MODULUS_BYTES: usize = 2048 / 8;
 
-/// How long a new key is. Long keys take seconds to make: generate them off the async threads.
+/// How long a new key is. Longer ones would take a core for many seconds, and are no safer for as long as RSA is safe.
+/// Long keys take seconds to make: generate them off the async threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RsaBits {
     #[default]
     B2048,
     B3072,
     B4096,
-    B8192,
 }
 
 impl TryFrom<u32> for RsaBits {
@@ -34,7 +34,6 @@ impl TryFrom<u32> for RsaBits {
             2048 => Ok(Self::B2048),
             3072 => Ok(Self::B3072),
             4096 => Ok(Self::B4096),
-            8192 => Ok(Self::B8192),
             other => Err(CryptoError::RsaBits(other)),
         }
     }
@@ -56,7 +55,6 @@ impl RsaKey {
             RsaBits::B2048 => rsa::KeySize::Rsa2048,
             RsaBits::B3072 => rsa::KeySize::Rsa3072,
             RsaBits::B4096 => rsa::KeySize::Rsa4096,
-            RsaBits::B8192 => rsa::KeySize::Rsa8192,
         };
         let pair = rsa::KeyPair::generate(size).map_err(|source| CryptoError::GenerateKey { source })?;
         Ok(Self { pair })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kodiak_ads::{Closing, Credential, Hello, Session};
-use kodiak_catalog::{Refusal, Target};
+use kodiak_catalog::{Author, Refusal, Target};
 use kodiak_envoy::{envoy::config::core::v3::Node, google::protobuf::value::Kind};
 use kodiak_model::{ProxyKey, labels, subscription::Subscription};
 use kodiak_xds::node::{NodeMetadata, ProxyType};
@@ -54,7 +54,7 @@ impl Registry {
         let brought = self.check(&key, &proof, metadata.resource.as_deref())?;
         let from_metadata = brought.is_some();
         if let Some(brought) = brought {
-            self.register(&key, brought).await.map_err(|refusal| not_registered(&refusal))?;
+            self.register(&key, brought, &proof).await.map_err(|refusal| not_registered(&refusal))?;
         }
         let session = self.open(key.clone(), &hello, metadata, &proof, from_metadata);
         // Its token may have been revoked meanwhile, when there was no stream yet to be closed.
@@ -62,7 +62,8 @@ impl Registry {
         Ok(session)
     }
 
-    async fn register(&self, key: &ProxyKey, brought: Brought) -> Result<(), Refusal> {
+    async fn register(&self, key: &ProxyKey, brought: Brought, proof: &Proof) -> Result<(), Refusal> {
+        let author = Author::Proxy(proof.admission());
         let stored = dataplane::stored(&self.0.catalog.store().snapshot(), key);
         let is_new = stored.is_none();
         if is_new {
@@ -74,9 +75,9 @@ impl Registry {
         let held_back = arrival::hold_back(&mut in_force.spec, stored, self.0.settings.health.is_some());
         let outcome = if in_force.spec == written {
             let target = Target { kind: dataplane::kind(), mesh: &key.mesh, name: &key.name };
-            self.0.catalog.put(target, document, false).await.map(drop)
+            self.0.catalog.put_by(target, document, &author).await.map(drop)
         } else {
-            self.replace(key, &in_force).await
+            self.replace_by(key, &in_force, &author).await
         };
         match (&outcome, held_back) {
             (Ok(()), None) => drop(self.state().drained.remove(key)),
@@ -165,6 +166,7 @@ impl Registry {
             metadata: hello.node.metadata.as_ref().and_then(metadata::for_insight),
             certificate: None,
             acknowledged: None,
+            rejecting: String::new(),
             due: Due::Now,
             changes: 0,
             written: None,

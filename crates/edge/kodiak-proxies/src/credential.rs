@@ -8,6 +8,7 @@ use kodiak_catalog::{Catalog, spec_of};
 use kodiak_model::{
     ProxyKey,
     go_template::Template,
+    kinds::dataplane::Admission,
     kinds::mesh_identity::{DEFAULT_PATH_ON_UNIVERSAL, FUNCTIONS, MeshIdentity, PATH_FIELDS},
     labels,
 };
@@ -107,6 +108,18 @@ impl Proof {
         self.0.as_ref().map(|verified| verified.expires)
     }
 
+    /// What it vouches for. Without authentication nothing is bound, and nobody gains by a claim.
+    pub(crate) fn admission(&self) -> Admission {
+        let Some(Verified { claims, .. }) = &self.0 else { return Admission::default() };
+        let DataplaneClaims { name, mesh: _, tags, kind: _, workload, labels } = claims;
+        let workload = (!workload.is_empty()).then(|| labels::WORKLOAD.to_owned());
+        Admission {
+            tags: tags.keys().cloned().collect(),
+            labels: labels.keys().cloned().chain(workload).collect(),
+            name: !name.is_empty(),
+        }
+    }
+
     /// Holds every claim against the Dataplane.
     pub(crate) fn check(&self, snapshot: &Snapshot, key: &ProxyKey, dataplane: &InForce) -> Result<(), String> {
         let Some(verified) = &self.0 else { return Ok(()) };
@@ -115,7 +128,7 @@ impl Proof {
             name: &key.name,
             mesh: &key.mesh,
             tags: &tags,
-            workload: dataplane.labels.get(labels::WORKLOAD).map(String::as_str),
+            labels: &dataplane.labels,
             identity_from_workload: identity_is_workload(snapshot, &key.mesh, dataplane),
         };
         check_dataplane(&verified.claims, &facts).map_err(failed)

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, StatusCode, header::AUTHORIZATION};
 use kodiak_ads::{Credential, Reply};
-use kodiak_catalog::{Refusal, Target};
+use kodiak_catalog::{Author, Refusal, Target};
 use kodiak_model::{ProxyKey, kinds::dataplane::Inbound};
 use kodiak_xds::health::is_probed;
 use serde::Deserialize;
@@ -86,7 +86,12 @@ impl Registry {
         Ok(())
     }
 
+    /// Writes what was observed of a Dataplane.
     pub(crate) async fn replace(&self, key: &ProxyKey, dataplane: &InForce) -> Result<(), Refusal> {
+        self.replace_by(key, dataplane, &Author::Unchanged).await
+    }
+
+    pub(crate) async fn replace_by(&self, key: &ProxyKey, dataplane: &InForce, author: &Author) -> Result<(), Refusal> {
         let ProxyKey { mesh, name } = key;
         let kind = dataplane::kind();
         let mut document = json!({ "type": kind.name, "mesh": mesh, "name": name, "labels": dataplane.labels });
@@ -95,7 +100,7 @@ impl Registry {
         {
             document.extend(spec);
         }
-        self.0.catalog.put(Target { kind, mesh, name }, document, false).await.map(drop)
+        self.0.catalog.put_by(Target { kind, mesh, name }, document, author).await.map(drop)
     }
 }
 

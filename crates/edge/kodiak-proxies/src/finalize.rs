@@ -3,14 +3,19 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::PoisonError,
+    time::Duration,
 };
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_catalog::spec_of;
 use kodiak_model::{ProxyKey, kinds::dataplane_insight, kinds::dataplane_insight::DataplaneInsight};
-use kodiak_store::{Record, Snapshot};
+use kodiak_store::{Record, Snapshot, StoreError};
+use tokio::time::Instant;
 
 use crate::{Registry, batch, flush};
+
+/// After a write that failed: the store may be away.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The last sign of life of each open connection, and when it was first seen.
 #[derive(Default)]
@@ -64,6 +69,51 @@ impl Registry {
         }
     }
 
+    /// Closes, in insights, connections to control planes that are dead, once `grace` has passed in which the proxy could
+    /// come back. `lost` says since when an instance is dead. Gives the number of proxies that it concerns, and when the
+    /// next one is due. Only the leader may do it.
+    ///
+    /// The connection ended when its control plane did, so that is what the insight says: whoever counts a grace from
+    /// there does not count it twice.
+    pub async fn close_abandoned(
+        &self,
+        grace: Duration,
+        lost: impl Fn(&str) -> Option<Instant>,
+    ) -> (usize, Option<Instant>) {
+        let store = self.0.catalog.store();
+        let snapshot = store.snapshot();
+        let (now, time) = (Instant::now(), (self.0.settings.now)());
+        let mut next: Option<Instant> = None;
+        let mut writes = Vec::new();
+        for (key, record, mut insight) in insights(&snapshot) {
+            for subscription in insight.subscriptions.iter_mut().filter(|subscription| subscription.is_open()) {
+                let instance = &subscription.control_plane_instance_id;
+                if *instance == self.0.settings.instance_id {
+                    continue;
+                }
+                let Some(since) = lost(instance) else { continue };
+                let due = since + grace;
+                if due > now {
+                    next = Some(next.map_or(due, |next| next.min(due)));
+                    continue;
+                }
+                let ago = SignedDuration::try_from(now.duration_since(since)).unwrap_or(SignedDuration::ZERO);
+                subscription.disconnect_time = Some(time.checked_sub(ago).unwrap_or(time).to_string());
+            }
+            writes.extend(flush::write(&key, Some(record), &insight));
+        }
+        let outcomes = batch::commit(store, &writes).await;
+        let closed = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        if closed > 0 {
+            tracing::info!(proxies = closed, "closed connections of proxies to control planes that are gone");
+        }
+        if outcomes.iter().any(|outcome| matches!(outcome, Err(error) if !matches!(error, StoreError::Conflict(_)))) {
+            tracing::warn!("failed to close connections of proxies to control planes that are gone, retrying");
+            next = Some(now + RETRY);
+        }
+        (closed, next)
+    }
+
     /// Deletes the Dataplanes whose proxies are away for too long, and says how many. For the leader.
     pub async fn collect_garbage_once(&self, now: Timestamp) -> usize {
         let age = self.0.settings.cleanup_age;
@@ -86,7 +136,7 @@ impl Registry {
     }
 }
 
-fn is_older(since: Timestamp, age: std::time::Duration, now: Timestamp) -> bool {
+fn is_older(since: Timestamp, age: Duration, now: Timestamp) -> bool {
     SignedDuration::try_from(age).is_ok_and(|age| now.duration_since(since) >= age)
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Observation {
     pub(crate) metadata: Option<Value>,
     pub(crate) certificate: Option<MtlsInsight>,
     pub(crate) acknowledged: Option<Arc<str>>,
+    /// What keeps the proxy from acknowledging a step of mTLS.
+    pub(crate) rejecting: String,
     pub(crate) due: Due,
     /// Grows with every change, so that one made during a write is not taken for written.
     pub(crate) changes: u64,
@@ -96,7 +98,7 @@ impl Observation {
         let stored = mtls.take().unwrap_or_default();
         let acknowledged = self.acknowledged.as_deref().unwrap_or(&stored.acknowledged).to_owned();
         let certificate = self.certificate.clone().unwrap_or(stored);
-        let next = MtlsInsight { acknowledged, ..certificate };
+        let next = MtlsInsight { acknowledged, rejecting: self.rejecting.clone(), ..certificate };
         *mtls = (next != MtlsInsight::default()).then_some(next);
     }
 }
@@ -128,6 +130,7 @@ mod tests {
             metadata: None,
             certificate: None,
             acknowledged: None,
+            rejecting: String::new(),
             due: Due::Now,
             changes: 0,
             written: written.then(Instant::now),

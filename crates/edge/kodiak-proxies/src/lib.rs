@@ -33,6 +33,7 @@ mod insight;
 mod metadata;
 mod recheck;
 mod registry;
+mod rejection;
 mod rollout;
 mod run;
 mod settings;

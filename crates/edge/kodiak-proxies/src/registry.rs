@@ -202,6 +202,11 @@ impl Registry {
                 observation.count(&stream.types, now);
                 observation.change(Due::Later);
             }
+            if let Some(rejecting) = reported.rejecting.filter(|rejecting| *rejecting != observation.rejecting) {
+                observation.rejecting = rejecting;
+                observation.change(Due::Now);
+                self.0.nudge.notify_one();
+            }
             if reported.acknowledged.is_some() && observation.acknowledged != reported.acknowledged {
                 observation.acknowledged.clone_from(&reported.acknowledged);
                 observation.change(Due::Now);

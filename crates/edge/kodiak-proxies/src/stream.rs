@@ -9,7 +9,7 @@ use kodiak_xds_stream::{Snapshot, TypeUrl};
 use tokio::sync::watch;
 
 use crate::{
-    Registry,
+    Registry, rejection,
     rollout::Rollout,
     status::{ProxyStatus, TypeStatus},
 };
@@ -40,6 +40,8 @@ pub(crate) struct Reported {
     pub(crate) counters: bool,
     /// The token of the snapshot that was acknowledged.
     pub(crate) acknowledged: Option<Arc<str>>,
+    /// What holds up the step instead; empty for nothing. `None` while the proxy has not answered.
+    pub(crate) rejecting: Option<String>,
     pub(crate) rejected: [(TypeUrl, u64); TypeUrl::COUNT],
 }
 
@@ -53,6 +55,7 @@ impl Stream {
         let mut reported = Reported {
             counters: false,
             acknowledged: None,
+            rejecting: None,
             rejected: report.counters.map(|(type_url, _)| (type_url, 0)),
         };
         for (index, (type_url, counters)) in report.counters.iter().enumerate() {
@@ -73,8 +76,9 @@ impl Stream {
         if let Some(revision) = report.settled {
             self.settled = Some(revision);
             // A proxy that runs on something older has not taken the step.
-            let rejecting = self.types.iter().any(|of_type| of_type.rejecting);
-            reported.acknowledged = self.rollout.settled(revision).filter(|_| !rejecting);
+            let holding_up = rejection::holding_up(&self.types, self.snapshots.borrow().as_deref());
+            reported.acknowledged = self.rollout.settled(revision).filter(|_| holding_up.is_none());
+            reported.rejecting = Some(holding_up.unwrap_or_default());
         }
         self.bytes += report.bytes;
         reported

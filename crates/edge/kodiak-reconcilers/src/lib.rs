@@ -16,5 +16,6 @@ mod vips;
 
 pub use documents::{ROLLOUT, VIPS, read};
 pub use mtls::run as run_mtls;
+pub use progress::waiting as mtls_waiting;
 pub use services::{foresee, run as run_services};
 pub use vips::{Services, run as run_vips};

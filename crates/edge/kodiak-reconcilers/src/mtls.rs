@@ -1,8 +1,14 @@
 //! Takes a mesh from one way of mutual TLS to another, step by step, as its proxies acknowledge.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use kodiak_store::{Change, Record, Store, StoreError, Watch};
+use kodiak_views::rollout::Waiting;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -13,8 +19,13 @@ use crate::{
 };
 
 const TASK: &str = "mtls";
-/// How often somebody who waits is told for whom.
+/// How often the log says for whom a step waits.
 const REMIND: Duration = Duration::from_secs(30);
+/// A step that waits longer than this is a warning. It is never forced: a proxy that has not taken a step would lose its
+/// traffic by the next.
+const ALERT: Duration = Duration::from_mins(5);
+/// So many proxies are named in one message.
+const MOST_NAMED: usize = 10;
 
 /// Runs until `drain`, or until the store is closed.
 pub async fn run(store: Store, quarantine: Quarantine, drain: CancellationToken) -> Result<(), StoreError> {
@@ -22,6 +33,7 @@ pub async fn run(store: Store, quarantine: Quarantine, drain: CancellationToken)
     let mut known = Known { watch: store.watch(0)?, meshes: Meshes::default(), quarantine };
     let mut unfinished: BTreeSet<Arc<str>> = BTreeSet::new();
     let mut remind = tokio::time::interval(REMIND);
+    let mut since: BTreeMap<Arc<str>, Instant> = BTreeMap::new();
     loop {
         tokio::select! {
             biased;
@@ -31,7 +43,7 @@ pub async fn run(store: Store, quarantine: Quarantine, drain: CancellationToken)
                 unfinished.extend(known.gather(&store, &change)?);
             }
             _ = leadership.changed() => (),
-            _ = remind.tick() => report(&known.meshes, &unfinished),
+            _ = remind.tick() => report(&known.meshes, &unfinished, &mut since),
             () = tokio::time::sleep(PAUSE), if !unfinished.is_empty() => (),
         }
         if leads(&store) {
@@ -117,16 +129,22 @@ async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<s
     }
 }
 
-fn report(meshes: &Meshes, unfinished: &BTreeSet<Arc<str>>) {
+/// `since` when each mesh waits.
+fn report(meshes: &Meshes, unfinished: &BTreeSet<Arc<str>>, since: &mut BTreeMap<Arc<str>, Instant>) {
+    since.retain(|mesh, _| unfinished.contains(mesh));
     for mesh in unfinished {
-        if let Some(Step::Wait(proxies)) = meshes.get(mesh).map(Progress::step) {
-            let (count, first) = (proxies.len(), proxies.first().map(ToString::to_string).unwrap_or_default());
-            tracing::info!(
-                mesh = &**mesh,
-                count,
-                first,
-                "A step of mTLS waits for proxies to acknowledge the one before."
-            );
+        let Some(Step::Wait(proxies)) = meshes.get(mesh).map(Progress::step) else {
+            since.remove(mesh);
+            continue;
+        };
+        let (mesh, count, waited) =
+            (&**mesh, proxies.len(), since.entry(mesh.clone()).or_insert_with(Instant::now).elapsed());
+        let named: Vec<_> = proxies.iter().take(MOST_NAMED).map(ToString::to_string).collect();
+        let (proxies_waited_for, seconds) = (named.join(", "), waited.as_secs());
+        if waited >= ALERT || proxies.iter().any(Waiting::is_rejected) {
+            tracing::warn!(mesh, count, proxies_waited_for, seconds, "mTLS step is held up; fix or stop these proxies");
+        } else {
+            tracing::info!(mesh, count, proxies_waited_for, seconds, "mTLS step waits for proxies to acknowledge");
         }
     }
 }

@@ -8,10 +8,14 @@ use std::{
 use kodiak_catalog::spec_of;
 use kodiak_model::{
     ResourceKey,
-    kinds::{dataplane::Dataplane, dataplane_insight::DataplaneInsight, mesh::Mesh},
+    kinds::{
+        dataplane::Dataplane,
+        dataplane_insight::{DataplaneInsight, MtlsInsight},
+        mesh::Mesh,
+    },
 };
-use kodiak_store::{Change, ChangeKind, Record};
-use kodiak_views::rollout::Rollout;
+use kodiak_store::{Change, ChangeKind, Record, Snapshot};
+use kodiak_views::rollout::{Rollout, WaitReason, Waiting};
 
 use crate::documents::{self, ROLLOUT};
 
@@ -24,6 +28,8 @@ pub(crate) struct Progress {
     current: Option<Rollout>,
     /// What each proxy has acknowledged; `None` when it is not connected.
     acknowledged: BTreeMap<Arc<str>, Option<String>>,
+    /// What keeps a proxy from acknowledging.
+    rejecting: BTreeMap<Arc<str>, String>,
     /// Those that take calls.
     servers: BTreeSet<Arc<str>>,
 }
@@ -36,7 +42,7 @@ pub(crate) enum Step {
     /// To be written: all have acknowledged what is in force now.
     Take(Rollout),
     /// These proxies have not acknowledged it yet.
-    Wait(Vec<Arc<str>>),
+    Wait(Vec<Waiting>),
 }
 
 impl Meshes {
@@ -78,6 +84,30 @@ impl Meshes {
     }
 }
 
+/// The proxies that the next step of a mesh waits for, from what is stored. Costs nothing for a mesh that is where it
+/// wants to be.
+pub fn waiting(snapshot: &Snapshot, mesh: &str) -> Vec<Waiting> {
+    let record = snapshot.get(&ResourceKey::global("Mesh", mesh));
+    let mut progress = Progress {
+        target: record.and_then(spec_of::<Mesh>).map(|mesh| Rollout::target(&mesh)),
+        current: snapshot.get(&documents::key(mesh, ROLLOUT)).and_then(documents::read),
+        ..Progress::default()
+    };
+    if progress.current == progress.target {
+        return Vec::new();
+    }
+    for record in snapshot.list_in("Dataplane", mesh) {
+        progress.server(&record.key.name, Some(record));
+    }
+    for record in snapshot.list_in("DataplaneInsight", mesh) {
+        progress.insight(&record.key.name, Some(record));
+    }
+    match progress.step() {
+        Step::Wait(waiting) => waiting,
+        Step::Done | Step::Take(_) => Vec::new(),
+    }
+}
+
 impl Progress {
     fn server(&mut self, name: &Arc<str>, record: Option<&Record>) {
         let serves = record.and_then(spec_of::<Dataplane>).is_some_and(|dataplane| !dataplane.inbounds().is_empty());
@@ -89,12 +119,17 @@ impl Progress {
     }
 
     fn insight(&mut self, name: &Arc<str>, record: Option<&Record>) {
+        self.rejecting.remove(name);
         let Some(insight) = record.and_then(spec_of::<DataplaneInsight>) else {
             self.acknowledged.remove(name);
             return;
         };
-        let acknowledged = insight.mtls.as_ref().map(|mtls| mtls.acknowledged.clone()).unwrap_or_default();
-        self.acknowledged.insert(name.clone(), insight.is_online().then_some(acknowledged));
+        let online = insight.is_online();
+        let MtlsInsight { acknowledged, rejecting, .. } = insight.mtls.unwrap_or_default();
+        self.acknowledged.insert(name.clone(), online.then_some(acknowledged));
+        if online && !rejecting.is_empty() {
+            self.rejecting.insert(name.clone(), rejecting);
+        }
     }
 
     pub(crate) fn step(&self) -> Step {
@@ -111,7 +146,20 @@ impl Progress {
             let away = |name: &&Arc<str>| self.acknowledged.get(*name).is_none_or(Option::is_none);
             waiting.extend(self.servers.iter().filter(away));
         }
-        if waiting.is_empty() { Step::Take(next) } else { Step::Wait(waiting.into_iter().cloned().collect()) }
+        if waiting.is_empty() {
+            return Step::Take(next);
+        }
+        Step::Wait(waiting.into_iter().map(|name| self.waiting(name)).collect())
+    }
+
+    fn waiting(&self, proxy: &Arc<str>) -> Waiting {
+        let connected = self.acknowledged.get(proxy).is_some_and(Option::is_some);
+        let reason = match self.rejecting.get(proxy) {
+            Some(error) => WaitReason::Rejected(error.clone()),
+            None if connected => WaitReason::NotAcknowledged,
+            None => WaitReason::NotConnected,
+        };
+        Waiting { proxy: proxy.clone(), reason }
     }
 }
 
@@ -140,10 +188,13 @@ mod tests {
         let mut progress = Progress {
             target: Some(strict()),
             current: Some(both.clone()),
-            acknowledged: proxies(&[("a", Some(&both.token())), ("b", Some("")), ("away", None)]),
+            acknowledged: proxies(&[("a", Some(&both.token())), ("b", Some("")), ("c", Some("")), ("away", None)]),
+            rejecting: [("c".into(), "lds: cannot bind".to_owned())].into(),
             servers: BTreeSet::new(),
         };
-        assert_eq!(progress.step(), Step::Wait(vec!["b".into()]));
+        let Step::Wait(waiting) = progress.step() else { panic!("it waits") };
+        let waiting: Vec<_> = waiting.iter().map(ToString::to_string).collect();
+        assert_eq!(waiting, ["b (has not acknowledged)", "c (rejected lds: cannot bind)"]);
         progress.acknowledged = proxies(&[("a", Some(&both.token())), ("b", Some(&both.token())), ("away", None)]);
         assert_eq!(progress.step(), Step::Take(both.next(&strict()).unwrap()));
         progress.current = Some(strict());

@@ -53,6 +53,11 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
+    /// Whether it is only to show that one can write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.puts.is_empty() && self.gone.is_empty() && self.tombstones.is_empty()
+    }
+
     pub(crate) fn new(events: &[Event], head: Head) -> Self {
         let mut batch = Self { puts: Vec::new(), gone: Vec::new(), tombstones: Vec::new(), head };
         let mut last = BTreeMap::new();

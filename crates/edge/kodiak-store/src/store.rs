@@ -1,6 +1,6 @@
 //! The store as the rest of the program sees it.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use kodiak_model::ResourceKey;
@@ -12,12 +12,14 @@ use tokio_util::{
 
 use crate::{
     backup::Backup,
-    config::{Backend, StoreConfig},
+    config::{Backend, PostgresConfig, StoreConfig},
     engine::{self, Engine},
     error::StoreError,
     event::Head,
+    health::Health,
     history::Published,
     names::Names,
+    presence::Presence,
     record::{Record, Transaction, Written},
     seal::Sealer,
     snapshot::Snapshot,
@@ -36,6 +38,8 @@ struct Inner {
     queue: mpsc::Sender<Request>,
     leadership: watch::Receiver<bool>,
     sealer: Arc<Sealer>,
+    health: watch::Receiver<Health>,
+    presence: watch::Receiver<Presence>,
     /// Kept so that those who wait for a change of leadership wait, where there is none.
     _always_leads: Option<watch::Sender<bool>>,
     closing: DropGuard,
@@ -65,6 +69,9 @@ impl Store {
         let (wake, woken) = watch::channel(());
         let (requests, queue) = mpsc::channel(MAX_BATCH);
         let (lead, leadership) = watch::channel(postgres.is_none());
+        let (health, reported) = watch::channel(Health::now(None));
+        let expiry = postgres.as_ref().map_or(Duration::ZERO, |config: &PostgresConfig| config.lease_ttl);
+        let (presence, heard) = watch::channel(Presence::new(expiry));
         let nudge = Arc::new(Notify::new());
         let closing = CancellationToken::new();
         let writer = Writer {
@@ -77,6 +84,7 @@ impl Store {
             tombstone_capacity,
             observer,
             names: Names::default(),
+            health,
             in_touch: true,
         };
 
@@ -94,7 +102,7 @@ impl Store {
             Some(config) => {
                 let listen = engine::postgres::listen(config.clone(), published.clone(), nudge, drained.clone());
                 tasks.spawn(supervisor.watch("change feed", listen));
-                tasks.spawn(supervisor.watch("lease", engine::postgres::hold_lease(config, lead, drained)));
+                tasks.spawn(supervisor.watch("lease", engine::postgres::hold_lease(config, lead, presence, drained)));
                 None
             }
             None => Some(lead),
@@ -106,6 +114,8 @@ impl Store {
             queue: requests,
             leadership,
             sealer,
+            health: reported,
+            presence: heard,
             _always_leads: always_leads,
             closing: closing.drop_guard(),
             tasks,
@@ -145,7 +155,17 @@ impl Store {
         self.0.leadership.clone()
     }
 
-    /// Whether a write would be made durable right now.
+    /// Outcome of the last durable write. Costs nothing.
+    pub fn health(&self) -> Health {
+        self.0.health.borrow().clone()
+    }
+
+    /// Which other control planes over this store live. Changes with every look at them.
+    pub fn presence(&self) -> watch::Receiver<Presence> {
+        self.0.presence.clone()
+    }
+
+    /// Whether a write would be made durable right now. Makes a durable write: [`Self::health`] is for many callers.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.commit(Transaction::default()).await.map(drop)
     }

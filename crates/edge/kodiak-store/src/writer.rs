@@ -20,6 +20,7 @@ use crate::{
     engine::Engine,
     error::StoreError,
     event::{Batch, Event},
+    health::Health,
     history::Published,
     id::Id,
     names::Names,
@@ -52,6 +53,7 @@ pub(crate) struct Writer {
     pub(crate) tombstone_capacity: usize,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) names: Names,
+    pub(crate) health: watch::Sender<Health>,
     /// Whether others could be heard the last time. It is only worth a line in the log when that changes.
     pub(crate) in_touch: bool,
 }
@@ -109,10 +111,11 @@ impl Writer {
             }
             Err(error) => {
                 let error = error.into_unavailable();
+                self.report(Some(error.clone()));
                 tracing::error!(
                     error = error.with_causes(),
                     requests = callers.len(),
-                    "Cannot persist; the writes are refused."
+                    "failed to persist, writes refused"
                 );
                 if let Some(observer) = &self.observer {
                     observer.failed();
@@ -123,6 +126,13 @@ impl Writer {
         for (caller, answer) in callers.into_iter().zip(answers) {
             drop(caller.send(answer)); // the caller may have gone
         }
+    }
+
+    fn report(&self, read_only: Option<StoreError>) {
+        if read_only.is_none() && self.health.borrow().read_only.is_some() {
+            tracing::info!("store is writable again");
+        }
+        self.health.send_replace(Health::now(read_only));
     }
 
     /// The answers, and how much changed.
@@ -146,6 +156,7 @@ impl Writer {
             self.engine.release().await;
         } else {
             self.engine.persist(Batch::new(&events, state.head())).await?;
+            self.report(None);
         }
         let changes = events.len();
         if changes > 0 || !Arc::ptr_eq(&base, &before) {

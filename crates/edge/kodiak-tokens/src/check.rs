@@ -5,6 +5,9 @@ use std::fmt;
 
 use crate::claims::{DataplaneClaims, ZoneClaims};
 
+/// The label that names the workload of a proxy.
+const WORKLOAD: &str = "kuma.io/workload";
+
 /// What a dataplane token is held against.
 #[derive(Clone, Copy, Debug)]
 pub struct ProxyFacts<'a> {
@@ -12,8 +15,7 @@ pub struct ProxyFacts<'a> {
     pub mesh: &'a str,
     /// The tags of every inbound and of the gateway.
     pub tags: &'a [&'a BTreeMap<String, String>],
-    /// The label `kuma.io/workload`.
-    pub workload: Option<&'a str>,
+    pub labels: &'a BTreeMap<String, String>,
     /// Whether the SPIFFE ID that the proxy would get is made from that label.
     pub identity_from_workload: bool,
 }
@@ -21,9 +23,10 @@ pub struct ProxyFacts<'a> {
 /// Every claim is optional; what the token does not say is not checked.
 pub fn check_dataplane(claims: &DataplaneClaims, proxy: &ProxyFacts<'_>) -> Result<(), String> {
     // `kind` is not decided upon: Kuma never did, so tokens in use have anything there.
-    let DataplaneClaims { name: _, mesh: _, tags, kind: _, workload } = claims;
+    let DataplaneClaims { name: _, mesh: _, tags, kind: _, workload, labels } = claims;
     check_dataplane_name(claims, proxy.mesh, proxy.name)?;
     check_tags(tags, proxy.tags)?;
+    check_labels(labels, proxy.labels)?;
     check_workload(workload, proxy)
 }
 
@@ -57,8 +60,24 @@ fn check_tags(of_token: &BTreeMap<String, Vec<String>>, of_proxy: &[&BTreeMap<St
     Ok(())
 }
 
+fn check_labels(of_token: &BTreeMap<String, Vec<String>>, of_proxy: &BTreeMap<String, String>) -> Result<(), String> {
+    for (label, allowed) in of_token {
+        let Some(value) = of_proxy.get(label) else {
+            return Err(format!("dataplane has no label {label:?} required by the token"));
+        };
+        if !allowed.contains(value) {
+            return Err(format!(
+                "dataplane has label {label:?} with value {value:?} which is not allowed with this token. \
+                 Allowed values in token are {}",
+                quoted(allowed)
+            ));
+        }
+    }
+    Ok(())
+}
+
 fn check_workload(of_token: &str, proxy: &ProxyFacts<'_>) -> Result<(), String> {
-    match proxy.workload {
+    match proxy.labels.get(WORKLOAD) {
         // A label that becomes the identity must be bound by the token, else its holder could be anybody.
         Some(label) if of_token.is_empty() && proxy.identity_from_workload => Err(format!(
             "dataplane with \"kuma.io/workload\" label {label:?} derives its identity from the workload, \

@@ -23,6 +23,9 @@ pub struct DataplaneClaims {
     #[serde(rename = "Type")]
     pub kind: String,
     pub workload: String,
+    /// Ours; Kuma's tokens do not have it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, Vec<String>>,
 }
 
 /// For the proxies of a zone. An empty zone fits any.
@@ -47,7 +50,7 @@ pub(crate) trait Claims: Serialize + DeserializeOwned {
 }
 
 impl Claims for DataplaneClaims {
-    const KEYS: &'static [&'static str] = &["Name", "Mesh", "Tags", "Type", "Workload"];
+    const KEYS: &'static [&'static str] = &["Name", "Mesh", "Tags", "Type", "Workload", "Labels"];
 }
 
 impl Claims for ZoneClaims {
@@ -127,13 +130,15 @@ mod tests {
     /// `KEYS` and the fields are written twice, so this ties them together.
     #[test]
     fn the_keys_are_those_of_the_fields() {
-        fn written<C: Claims + Default>() -> Vec<String> {
-            let Value::Object(object) = serde_json::to_value(C::default()).unwrap() else { panic!("not an object") };
+        fn written<C: Claims>(claims: &C) -> Vec<String> {
+            let Value::Object(object) = serde_json::to_value(claims).unwrap() else { panic!("not an object") };
             object.keys().cloned().collect()
         }
-        assert_eq!(written::<DataplaneClaims>(), DataplaneClaims::KEYS);
-        assert_eq!(written::<ZoneClaims>(), ZoneClaims::KEYS);
-        assert_eq!(written::<UserClaims>(), UserClaims::KEYS);
+        // Labels are written only where there are some, as Kuma knows none.
+        let labels = [("app".to_owned(), vec!["web".to_owned()])].into();
+        assert_eq!(written(&DataplaneClaims { labels, ..DataplaneClaims::default() }), DataplaneClaims::KEYS);
+        assert_eq!(written(&ZoneClaims::default()), ZoneClaims::KEYS);
+        assert_eq!(written(&UserClaims::default()), UserClaims::KEYS);
     }
 
     #[test]
@@ -148,6 +153,7 @@ mod tests {
             tags: BTreeMap::new(),
             kind: "dataplane".to_owned(),
             workload: "w".to_owned(),
+            labels: BTreeMap::new(),
         };
         assert_eq!(read, expected);
     }

@@ -74,6 +74,7 @@ mod tests {
             tags: [("kuma.io/service".to_owned(), vec!["web".to_owned()])].into(),
             kind: "dataplane".to_owned(),
             workload: String::new(),
+            labels: [].into(),
         };
         let token = issue_dataplane(&claims, &signing_key(1), DAY, now()).unwrap();
         let (header, mut payload) = parts(&token);

@@ -1,4 +1,6 @@
-//! Settings of ports: how many connections they take.
+//! Settings of ports: how many connections they take, and the socket for local administration.
+
+use std::path::PathBuf;
 
 use kodiak_listen::ConnectionLimits;
 use kodiak_model::GoDuration;
@@ -33,5 +35,20 @@ impl ListenerLimits {
             idle: self.idle_timeout.to_std().filter(|idle| !idle.is_zero()).unwrap_or(defaults.idle),
             ..defaults
         }
+    }
+}
+
+/// A Unix socket on which whoever may open it is the administrator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct ApiSocket {
+    pub enabled: bool,
+    /// `kodiak.sock` in the working directory when empty.
+    pub path: PathBuf,
+}
+
+impl Default for ApiSocket {
+    fn default() -> Self {
+        Self { enabled: true, path: PathBuf::new() }
     }
 }

@@ -1,5 +1,6 @@
 //! The configuration: one value, read once. File, then environment, then flags; unknown keys are errors.
 
+mod certificates;
 mod listeners;
 mod load;
 mod secret;
@@ -8,7 +9,8 @@ mod services;
 mod tests;
 mod types;
 
-pub use listeners::ListenerLimits;
+pub use certificates::Certificates;
+pub use listeners::{ApiSocket, ListenerLimits};
 pub use load::{LoadError, Sources, load};
 pub use secret::Masked;
 pub use services::{GenerateFrom, Ipam, LabelPropagation, MeshService, Range, services};

@@ -41,7 +41,7 @@ fn lists_come_with_commas() {
 fn what_is_not_a_setting_is_an_error_with_its_place() {
     refused(
         &sources("apiServer:\n  htp: {}\n", &[], &[]),
-        "kodiak.yaml:2:3: apiServer.htp: unknown field `htp`, expected one of `http`, `https`, `authn`, `readOnly`, `corsAllowedDomains`, `basePath`, `limits`",
+        "kodiak.yaml:2:3: apiServer.htp: unknown field `htp`, expected one of `http`, `https`, `socket`, `authn`, `readOnly`, `corsAllowedDomains`, `basePath`, `limits`",
     );
     refused(&sources("a: [", &[], &[]), "kodiak.yaml:2:1: while parsing a node, did not find expected node content");
     refused(

@@ -6,7 +6,7 @@ use kodiak_listen::ConnectionLimits;
 use kodiak_model::GoDuration;
 use serde::{Deserialize, Serialize};
 
-use super::{Ipam, ListenerLimits, Masked, MeshService};
+use super::{ApiSocket, Certificates, Ipam, ListenerLimits, Masked, MeshService};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
@@ -21,6 +21,7 @@ pub struct Config {
     pub mesh_service: MeshService,
     pub ipam: Ipam,
     pub access: Access,
+    pub certificates: Certificates,
     pub defaults: Defaults,
     pub diagnostics: Diagnostics,
     pub log: Log,
@@ -34,6 +35,8 @@ pub struct General {
     /// The certificate of all its servers. Self-made in the working directory when empty.
     pub tls_cert_file: PathBuf,
     pub tls_key_file: PathBuf,
+    /// The folder of files that data sources of resources may name. None when empty.
+    pub data_source_folder: PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -145,6 +148,7 @@ impl Default for Zone {
 pub struct ApiServer {
     pub http: Listener,
     pub https: Listener,
+    pub socket: ApiSocket,
     pub authn: Authn,
     /// Refuses all writes.
     pub read_only: bool,
@@ -161,6 +165,7 @@ impl Default for ApiServer {
             // Plain text stays on this machine; others come over TLS.
             http: Listener { enabled: true, interface: IpAddr::from([127, 0, 0, 1]), port: 5681 },
             https: Listener { enabled: true, interface: IpAddr::from([0, 0, 0, 0]), port: 5682 },
+            socket: ApiSocket::default(),
             authn: Authn::default(),
             read_only: false,
             cors_allowed_domains: Vec::new(),

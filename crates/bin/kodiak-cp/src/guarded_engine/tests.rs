@@ -23,7 +23,7 @@ fn dataplane(name: &str, revision: u64) -> Input {
     let address = format!("10.0.0.{}", revision % 200);
     let spec = json!({ "networking": { "address": address, "inbound": inbound, "outbound": outbound } });
     let dataplane: Arc<Dataplane> = Arc::new(serde_json::from_value(spec).unwrap());
-    let proxy = Proxy { mesh: MESH.into(), name: name.into(), labels: Arc::default(), dataplane };
+    let proxy = Proxy { mesh: MESH.into(), name: name.into(), labels: Arc::default(), dataplane, admission: None };
     let change = Change::Dataplane { key: ProxyKey::new(MESH, name), dataplane: Some(Arc::new(proxy)) };
     Input { key: ResourceKey::in_mesh("Dataplane", MESH, name), revision, change }
 }

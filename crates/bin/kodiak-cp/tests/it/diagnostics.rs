@@ -29,6 +29,24 @@ async fn health_and_metrics_are_served() {
 }
 
 #[tokio::test]
+async fn readiness_is_asked_often_and_costs_few_writes() {
+    const QUESTIONS: usize = 300;
+    let cp = TestControlPlane::start().await;
+    let diagnostics = cp.control_plane.diagnostics;
+    let commits = async || -> usize {
+        let metrics = get(diagnostics, "/metrics").await.text;
+        let count = metrics.lines().find_map(|line| line.strip_prefix("kodiak_store_commits_total ")).unwrap();
+        count.parse().unwrap()
+    };
+    let before = commits().await;
+    for _ in 0..QUESTIONS {
+        assert_eq!(get(diagnostics, "/ready").await.status, StatusCode::OK);
+    }
+    let made = commits().await - before;
+    assert!(made < QUESTIONS / 10, "{made} durable writes for {QUESTIONS} questions");
+}
+
+#[tokio::test]
 async fn the_control_plane_says_what_it_is() {
     let cp = TestControlPlane::start_with(|config| config.store.postgres.password = "hunter2".into()).await;
     let index = cp.get("/").await.json();

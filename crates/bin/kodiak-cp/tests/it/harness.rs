@@ -70,14 +70,23 @@ impl TestControlPlane {
 
     /// Stops, and starts again on the same folder.
     pub(crate) async fn restart(self) -> Self {
-        self.restart_with_faults(Faults::default()).await
+        self.restart_as(|_| (), Faults::default()).await
+    }
+
+    pub(crate) async fn restart_with(self, change: impl FnOnce(&mut Config)) -> Self {
+        self.restart_as(change, Faults::default()).await
     }
 
     pub(crate) async fn restart_with_faults(self, faults: Faults) -> Self {
+        self.restart_as(|_| (), faults).await
+    }
+
+    async fn restart_as(self, change: impl FnOnce(&mut Config), faults: Faults) -> Self {
         let Self { control_plane, folder } = self;
         control_plane.stop().await.unwrap();
         let folder = folder.unwrap();
-        let config = config(folder.path());
+        let mut config = config(folder.path());
+        change(&mut config);
         Self::started(folder, config, faults).await
     }
 

@@ -51,7 +51,11 @@ fn dataplane(name: &str) -> Value {
 }
 
 fn hello(name: &str, token: &str) -> Hello {
-    let metadata = json!({ "dataplane.resource": dataplane(name).to_string() });
+    brings(name, &dataplane(name), token)
+}
+
+fn brings(name: &str, document: &Value, token: &str) -> Hello {
+    let metadata = json!({ "dataplane.resource": document.to_string() });
     let metadata = Some(from_json(&metadata).unwrap());
     let node = Node { id: format!("default.{name}"), metadata, ..Node::default() };
     let credential = Credential(Some(token.to_owned()));
@@ -104,4 +108,73 @@ async fn streams_end_when_their_token_is_revoked_in_a_global_secret() {
 
 async fn ended(closing: &mut watch::Receiver<Option<Closing>>) -> Closing {
     closing.wait_for(Option::is_some).await.unwrap().clone().unwrap()
+}
+
+/// Waits until the resource is as it should be.
+async fn eventually(cp: &TestControlPlane, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let look = async {
+        loop {
+            let found = cp.get(path).await.json();
+            if is_so(&found) {
+                return found;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    if let Ok(found) = tokio::time::timeout(std::time::Duration::from_mins(1), look).await {
+        return found;
+    }
+    panic!("{path} stays {}", cp.get(path).await.text)
+}
+
+fn identities(service: &Value) -> Vec<String> {
+    let all = service["spec"]["identities"].as_array().cloned().unwrap_or_default();
+    all.iter().filter_map(|identity| identity["value"].as_str().map(str::to_owned)).collect()
+}
+
+#[tokio::test]
+async fn a_proxy_is_no_part_of_a_service_by_a_label_that_its_token_does_not_bind() {
+    let cp = TestControlPlane::start().await;
+    let payments = "/meshes/default/meshservices/payments";
+    let spec = json!({
+        "selector": { "dataplaneLabels": { "matchLabels": { "app": "payments" } } },
+        "ports": [{ "port": 80, "targetPort": 8080, "appProtocol": "http" }],
+    });
+    let service = json!({ "type": "MeshService", "mesh": "default", "name": "payments", "spec": spec });
+    assert_eq!(cp.put(payments, &service).await.status, StatusCode::CREATED);
+    let of_payments = |name: &str, service: &str| {
+        let mut document = dataplane(name);
+        document["labels"] = json!({ "app": "payments" });
+        document["networking"]["inbound"][0]["tags"]["kuma.io/service"] = json!(service);
+        document
+    };
+    let bound = async |service: &str, labels: Value| {
+        let tags = json!({ "kuma.io/service": [service] });
+        let asked = json!({ "mesh": "default", "tags": tags, "labels": labels, "validFor": "1h" });
+        token(&cp, &asked).await
+    };
+    let registry = &cp.control_plane.registry;
+    let own = bound("payments", json!({ "app": ["payments"] })).await;
+    let own = brings("payments-1", &of_payments("payments-1", "payments"), &own);
+    let _own = registry.connect(own).await.ok().unwrap();
+    eventually(&cp, payments, |service| identities(service) == ["payments"]).await;
+
+    let web = of_payments("web-1", "web");
+    let weak = bound("web", json!({})).await;
+    let _weak = registry.connect(brings("web-1", &web, &weak)).await.ok().unwrap();
+    let found = eventually(&cp, payments, |service| {
+        let condition = &service["status"]["conditions"][0];
+        condition["type"] == "MembersVouchedFor" && condition["message"].to_string().contains("web-1")
+    })
+    .await;
+    assert_eq!(identities(&found), ["payments"]);
+    assert_eq!(found["status"]["dataplaneProxies"]["total"], 2);
+
+    let narrow = bound("web", json!({ "app": ["web"] })).await;
+    let refused = registry.connect(brings("web-1", &web, &narrow)).await.err().unwrap();
+    assert!(refused.message.contains("label \"app\" with value \"payments\" which is not allowed"), "{refused:?}");
+    let vouched = bound("web", json!({ "app": ["payments"] })).await;
+    let _vouched = registry.connect(brings("web-1", &web, &vouched)).await.ok().unwrap();
+    let found = eventually(&cp, payments, |service| identities(service) == ["payments", "web"]).await;
+    assert_eq!(found["status"]["conditions"], Value::Null);
 }

@@ -191,8 +191,34 @@ async fn a_provided_authority_must_be_usable() {
     assert!(refused.problems().iter().any(|p| p.contains("not a valid TLS key pair")), "{}", refused.text);
     let device = json!({ "cert": { "file": "/dev/zero" }, "key": { "file": "/nowhere" } });
     let refused = cp.put("/meshes/demo", &mesh(device)).await.problems();
-    assert!(refused[0].contains("not a file of at most") && refused[1].contains("No such file"), "{refused:?}");
+    assert!(
+        refused[0].starts_with("mtls.backends[0].conf.cert.file: files of the control plane's machine are not read")
+    );
+    assert_eq!(refused[1], refused[0].replace("conf.cert", "conf.key"), "whether a file exists is not told");
     assert_eq!(cp.get("/meshes/demo").await.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn an_authority_in_files_is_read_below_the_folder_of_the_operator() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::os::unix::fs::symlink("/dev/zero", path("device")).unwrap();
+    std::fs::write(path("text"), "no certificate").unwrap();
+    let below = folder.path().to_owned();
+    let cp = TestControlPlane::start_with(|config| config.general.data_source_folder = below).await;
+    let problems = async |cert: &str, key: &str| {
+        let conf = json!({ "cert": { "file": cert }, "key": { "file": key } });
+        let backend = json!({ "name": "ca", "type": "provided", "conf": conf });
+        let mesh = json!({ "type": "Mesh", "name": "demo", "mtls": { "backends": [backend] } });
+        cp.put("/meshes/demo", &mesh).await.problems()
+    };
+    let refused = problems(&path("device"), &path("nowhere")).await;
+    assert_eq!(refused.len(), 2, "{refused:?}");
+    assert!(refused.iter().all(|problem| problem.contains("is not a readable file of at most")), "{refused:?}");
+    let refused = problems(&path("text"), &path("text")).await;
+    assert!(refused[0].contains("not a valid TLS key pair"), "{refused:?}");
+    let refused = problems("/etc/passwd", &path("../text")).await;
+    assert!(refused.iter().all(|problem| problem.contains("must be the absolute path of a file below")), "{refused:?}");
 }
 
 #[tokio::test]

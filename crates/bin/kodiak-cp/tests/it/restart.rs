@@ -1,6 +1,10 @@
 //! Nothing that was answered is lost.
 
+use std::time::Duration;
+
 use hyper::StatusCode;
+use kodiak_model::{GoDuration, Labels, ResourceKey};
+use kodiak_store::{Expect, Write};
 use serde_json::json;
 
 use crate::harness::TestControlPlane;
@@ -48,4 +52,34 @@ async fn a_store_that_is_in_use_is_refused_with_its_name() {
     let cp = TestControlPlane::start().await;
     let error = kodiak_cp::ControlPlane::start(crate::harness::config(cp.folder())).await.err().unwrap();
     assert!(format!("{error:#}").contains("kodiak.redb is in use by another process"), "{error:#}");
+}
+
+/// The proxy was connected when the control plane was killed, and died before it was back.
+#[tokio::test]
+async fn proxy_that_died_while_the_control_plane_was_down_is_disconnected_after_the_grace() {
+    let cp = TestControlPlane::start().await;
+    let dataplane = json!({
+        "type": "Dataplane", "mesh": "default", "name": "web-1",
+        "networking": { "address": "10.0.0.1", "inbound": [{ "port": 80, "tags": { "kuma.io/service": "web" } }] },
+    });
+    assert_eq!(cp.put("/meshes/default/dataplanes/web-1", &dataplane).await.status, StatusCode::CREATED);
+    let subscription = json!({
+        "id": "1", "controlPlaneInstanceId": "killed-1234", "connectTime": "2026-01-01T00:00:00Z",
+    });
+    let insight = Write::Put {
+        key: ResourceKey::in_mesh("DataplaneInsight", "default", "web-1"),
+        spec: json!({ "subscriptions": [subscription] }).to_string().into(),
+        labels: Labels::new(),
+        owner: Some(ResourceKey::in_mesh("Dataplane", "default", "web-1")),
+        expect: Expect::Absent,
+    };
+    cp.control_plane.catalog.store().commit(insight.into()).await.unwrap();
+    let cp = cp.restart_with(|config| config.mesh_service.connection_grace_period = GoDuration::from_secs(2)).await;
+    let overview = async || cp.get("/meshes/default/dataplanes+insights/web-1").await.json();
+    let disconnected = async {
+        while overview().await["dataplaneInsight"]["subscriptions"][0]["disconnectTime"].is_null() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), disconnected).await.expect("it is disconnected after the grace");
 }

@@ -1,6 +1,7 @@
 //! Where a control plane is, and the URLs below it.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use hyper::Uri;
 
@@ -9,12 +10,26 @@ use crate::exit::usage;
 /// Where a control plane of this machine answers.
 pub(crate) const LOCAL: &str = "http://localhost:5681";
 
-/// Scheme, host, port, and the path the API is served under; without a slash at the end.
+/// The scheme of a socket of this machine.
+const UNIX: &str = "unix:";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Address(String);
+pub(crate) enum Address {
+    /// Scheme, host, port, and the path the API is served under; without a slash at the end.
+    Url(String),
+    /// A Unix socket of this machine: `unix:/var/lib/kodiak/kodiak.sock`.
+    Socket(PathBuf),
+}
 
 impl Address {
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
+        if let Some(path) = text.strip_prefix(UNIX) {
+            let path = Path::new(path.strip_prefix("//").unwrap_or(path));
+            if !path.is_absolute() {
+                return Err(usage(format!("{text:?} must have the whole path: unix:/var/lib/kodiak/kodiak.sock")));
+            }
+            return Ok(Self::Socket(path.to_owned()));
+        }
         let wrong = |why: &str| {
             usage(format!("{text:?} is not the address of a control plane: {why}; write for example {LOCAL}"))
         };
@@ -35,29 +50,47 @@ impl Address {
         if uri.query().is_some() || text.contains('#') {
             return Err(wrong("there must be nothing after the path"));
         }
-        Ok(Self(text.trim_end_matches('/').to_owned()))
+        Ok(Self::Url(text.trim_end_matches('/').to_owned()))
     }
 
     pub(crate) fn is_https(&self) -> bool {
-        self.0.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"))
+        match self {
+            Self::Url(url) => url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://")),
+            Self::Socket(_) => false,
+        }
+    }
+
+    pub(crate) fn socket(&self) -> Option<&Path> {
+        match self {
+            Self::Url(_) => None,
+            Self::Socket(path) => Some(path),
+        }
     }
 
     /// Whether what is sent there stays on this machine.
     pub(crate) fn is_loopback(&self) -> bool {
-        let host = self.0.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
+        let Self::Url(url) = self else { return true };
+        let host = url.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
         let ip = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
         host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
     }
 
     /// `path` starts with a slash, and its parts are encoded.
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("{self}{path}")
+        match self {
+            Self::Url(url) => format!("{url}{path}"),
+            // The host is not looked at; HTTP needs one.
+            Self::Socket(_) => format!("http://localhost{path}"),
+        }
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            Self::Url(url) => f.write_str(url),
+            Self::Socket(path) => write!(f, "{UNIX}{}", path.display()),
+        }
     }
 }
 
@@ -89,6 +122,8 @@ mod tests {
             ("https://cp.example.com/", "https://cp.example.com/meshes"),
             ("https://cp.example.com/kuma/", "https://cp.example.com/kuma/meshes"),
             ("http://[::1]:5681", "http://[::1]:5681/meshes"),
+            ("unix:/tmp/kodiak.sock", "http://localhost/meshes"),
+            ("unix:///tmp/kodiak.sock", "http://localhost/meshes"),
         ] {
             assert_eq!(Address::parse(text).unwrap().url("/meshes"), url);
         }
@@ -96,6 +131,8 @@ mod tests {
             ("localhost:5681", "http:// or https:// is missing"),
             ("localhost", "http:// or https:// is missing"),
             ("ftp://x", "it must start with http://"),
+            ("unix:kodiak.sock", "must have the whole path"),
+            ("unix://kodiak.sock", "must have the whole path"),
             ("http://", "is not the address"),
             ("http://a b", "is not the address"),
             ("http://admin:pw@cp", "must not hold a name or a password"),
@@ -116,6 +153,7 @@ mod tests {
             ("http://[::1]:1", true),
             ("http://localhost.example.com", false),
             ("http://10.0.0.1", false),
+            ("unix:/tmp/kodiak.sock", true),
         ] {
             assert_eq!(Address::parse(text).unwrap().is_loopback(), here, "{text}");
         }

@@ -16,7 +16,8 @@ impl Client {
             headers.extend(self.headers.clone());
         }
         let request = request.body(Full::default()).expect("the address was parsed");
-        let response = self.within(self.pool.request(request)).await?.map_err(|error| self.unreachable(&error))?;
+        let response =
+            self.within(self.connections.request(request)).await?.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
         let mut body = response.into_body();
         if !status.is_success() {

@@ -7,6 +7,7 @@
 
 mod address;
 mod backup;
+mod connections;
 mod diff;
 mod endpoint;
 mod error;
@@ -22,13 +23,11 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, StatusCode};
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::{Client as Pool, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
 use kodiak_model::GoDuration;
 use serde::de::DeserializeOwned;
 
 use crate::exit::usage;
+use connections::Connections;
 use error::Cause;
 
 pub(crate) use address::{Address, LOCAL, encode};
@@ -43,10 +42,8 @@ pub(crate) const IN_FLIGHT: usize = 64;
 /// No answer of a control plane is larger; what is, is not from one.
 const MAX_ANSWER: usize = 64 << 20;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
 pub(crate) struct Client {
-    pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    connections: Connections,
     address: Address,
     headers: HeaderMap,
     timeout: GoDuration,
@@ -60,17 +57,8 @@ pub(crate) struct Answer {
 
 impl Client {
     pub(crate) fn new(endpoint: &Endpoint, timeout: GoDuration) -> anyhow::Result<Self> {
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let connector = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_tls_config(tls::config(endpoint)?)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(http);
         Ok(Self {
-            pool: Pool::builder(TokioExecutor::new()).pool_max_idle_per_host(IN_FLIGHT).build(connector),
+            connections: Connections::to(endpoint)?,
             address: endpoint.address.clone(),
             headers: headers(endpoint)?,
             timeout,
@@ -109,7 +97,7 @@ impl Client {
         let request = request
             .body(Full::new(body.unwrap_or_default()))
             .expect("the address was parsed and the parts of the path are encoded");
-        let response = self.pool.request(request).await.map_err(|error| self.unreachable(&error))?;
+        let response = self.connections.request(request).await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {

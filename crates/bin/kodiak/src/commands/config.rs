@@ -4,11 +4,12 @@ mod add;
 
 use serde_json::Value;
 
+use crate::client::Address;
 use crate::config_file::Config;
 use crate::documents::nearest;
 use crate::exit::{Exit, usage};
 use crate::report::Table;
-use crate::session::Session;
+use crate::session::{Session, local_socket};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -105,7 +106,12 @@ fn list(session: &Session) -> anyhow::Result<()> {
     let mut table = Table::new(["ACTIVE", "NAME", "ADDRESS"]);
     for control_plane in &config.control_planes {
         let mark = if active == Some(control_plane.name.as_str()) { "*" } else { "" };
-        table.row([mark.to_owned(), control_plane.name.clone(), control_plane.coordinates.api_server.url.clone()]);
+        let api_server = &control_plane.coordinates.api_server;
+        let address = match local_socket(api_server) {
+            Some(socket) => Address::Socket(socket).to_string(),
+            None => api_server.url.clone(),
+        };
+        table.row([mark.to_owned(), control_plane.name.clone(), address]);
     }
     Ok(session.terminal.result(&table.show())?)
 }

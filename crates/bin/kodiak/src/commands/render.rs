@@ -110,7 +110,8 @@ fn change(resource: &Checked, zone: &str, exclusive: bool) -> Result<Option<Chan
         let mut dataplane: Dataplane = language::decode(&resource.spec)?;
         dataplane.set_zone_tag(zone, exclusive);
         dataplane.on_create();
-        let proxy = Proxy { mesh: mesh.clone(), name: name.clone(), labels, dataplane: Arc::new(dataplane) };
+        let proxy =
+            Proxy { mesh: mesh.clone(), name: name.clone(), labels, dataplane: Arc::new(dataplane), admission: None };
         return Ok(Some(Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: Some(Arc::new(proxy)) }));
     }
     if let Some((_, kind)) = destination::KINDS.iter().find(|(known, _)| known.name == resource.kind.name) {

@@ -8,6 +8,8 @@ mod clock;
 mod cluster;
 mod disk;
 mod endpoints;
+mod expiry;
+mod floods;
 mod harness;
 mod mtls;
 mod panics;

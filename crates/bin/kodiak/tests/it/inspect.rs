@@ -37,6 +37,8 @@ impl Bed {
         config.diagnostics.health_port = 0;
         config.dp_server.interface = local;
         config.dp_server.port = 0;
+        // Where the command looks for it by default.
+        config.api_server.socket.path = kodiak.file(".kodiak/config.d", "").with_file_name("kodiak.sock");
         let runtime = Runtime::new().unwrap();
         let control_plane = runtime.block_on(ControlPlane::start(config)).unwrap();
         let url = format!("http://{}", control_plane.http.unwrap());

@@ -17,6 +17,7 @@ mod read;
 mod references;
 mod render;
 mod server;
+mod socket;
 mod store;
 
 use std::io::Write as _;

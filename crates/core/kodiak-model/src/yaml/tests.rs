@@ -75,7 +75,7 @@ fn long_text_behind_aliases_is_counted_by_its_bytes() {
 
 #[test]
 fn copies_for_nested_anchors_are_counted() {
-    let opened: String = (0..60).map(|n| format!("&a{n} [")).collect();
+    let opened = (0..60).fold(String::new(), |text, n| text + &format!("&a{n} ["));
     let text = format!("{opened}{}{}", "x".repeat(60_000), "]".repeat(60));
     refuses(&text, "YAML aliases expand to more than");
 }
@@ -84,7 +84,7 @@ fn copies_for_nested_anchors_are_counted() {
 fn the_documents_of_a_text_share_what_aliases_may_expand_to() {
     let document = format!("a: &a {}\nb: [*a, *a]\n---\n", "x".repeat(30_000));
     assert_eq!(parse(&document.repeat(10)).unwrap().len(), 10, "four copies for each byte of a long text");
-    let document = format!("a: &a {}\nb: [{}]\n---\n", "x".repeat(30_000), vec!["*a"; 6].join(","));
+    let document = format!("a: &a {}\nb: [{}]\n---\n", "x".repeat(30_000), ["*a"; 6].join(","));
     refuses(&document.repeat(10), "YAML aliases expand to more than");
 }
 

@@ -40,7 +40,13 @@ fn proxy(name: &str, age: i64, inbounds: &[(&str, u32)]) -> Given {
 
 fn with_inbounds(name: &str, age: i64, inbounds: &Value) -> Given {
     let dataplane: Dataplane = serde_json::from_value(json!({ "networking": { "inbound": inbounds } })).unwrap();
-    let proxy = Proxy { mesh: "demo".into(), name: name.into(), labels: Arc::default(), dataplane: dataplane.into() };
+    let proxy = Proxy {
+        mesh: "demo".into(),
+        name: name.into(),
+        labels: Arc::default(),
+        dataplane: dataplane.into(),
+        admission: None,
+    };
     Given { created: at(-age), proxy }
 }
 

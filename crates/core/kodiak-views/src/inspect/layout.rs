@@ -44,7 +44,7 @@ pub struct Listener {
 
 /// `zone` is that of the control plane.
 pub fn of_proxy(view: &MeshView, proxy: &Proxy, zone: &str) -> Layout {
-    let Proxy { mesh, name, labels, dataplane } = proxy;
+    let Proxy { mesh, name, labels, dataplane, admission: _ } = proxy;
     let own = Kri::of(&dataplane::KIND, mesh, name, labels).expect("Dataplanes have a short name");
     let kri = |section: &str| Kri { section: section.to_owned(), ..own.clone() }.to_string();
     let inbounds = dataplane.inbounds().iter().filter(|inbound| inbound.state() != InboundState::Ignored);

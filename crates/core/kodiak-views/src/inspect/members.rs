@@ -35,6 +35,7 @@ mod tests {
             name: "web-1".into(),
             labels: Arc::new(serde_json::from_value(json!({ "team": "a" })).unwrap()),
             dataplane: Arc::new(serde_json::from_value(json!({ "networking": networking })).unwrap()),
+            admission: None,
         };
         assert_eq!(is_member(&service, &proxy), expected, "{selector}");
     }

@@ -129,7 +129,7 @@ pub fn of_gateway(view: &MeshView, gateway: &Gateway) -> Rules {
     let own = dataplane::Gateway { gateway_type: Some(GatewayType::Builtin.into()), tags };
     let networking = Networking { gateway: Some(own), ..Networking::default() };
     let dataplane = Arc::new(Dataplane { networking: Some(networking), ..Dataplane::default() });
-    let proxy = Proxy { mesh: mesh.clone(), name: name.clone(), labels: labels.clone(), dataplane };
+    let proxy = Proxy { mesh: mesh.clone(), name: name.clone(), labels: labels.clone(), dataplane, admission: None };
     build(view, ResourceMeta::new("MeshGateway", mesh, name, labels), &proxy)
 }
 

@@ -92,6 +92,7 @@ mod tests {
             name: "web-1".into(),
             labels: Arc::new(serde_json::from_value(labels.clone()).unwrap()),
             dataplane: Arc::default(),
+            admission: None,
         };
         of_proxy(identities, &proxy, "east")
     }

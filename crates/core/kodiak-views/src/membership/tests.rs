@@ -12,6 +12,7 @@ fn proxy(name: &str, labels: &Value, tags: &[Value]) -> Arc<Proxy> {
         name: name.into(),
         labels: Arc::new(serde_json::from_value(labels.clone()).unwrap()),
         dataplane: Arc::new(serde_json::from_value(dataplane).unwrap()),
+        admission: None,
     })
 }
 

@@ -54,7 +54,8 @@ impl World {
     fn proxy(&mut self, name: &str, labels: Value, networking: &Value) {
         let (name, labels): (Arc<str>, Labels) = (name.into(), serde_json::from_value(labels).unwrap());
         let dataplane = Arc::new(serde_json::from_value(json!({ "networking": networking })).unwrap());
-        let proxy = Proxy { mesh: "default".into(), name: name.clone(), labels: Arc::new(labels), dataplane };
+        let proxy =
+            Proxy { mesh: "default".into(), name: name.clone(), labels: Arc::new(labels), dataplane, admission: None };
         let proxy = Arc::new(proxy);
         self.view.book.set_proxy(&name, Some(proxy.clone()));
         self.view.proxies.insert(name, proxy);

@@ -76,7 +76,13 @@ impl World {
     fn proxy(&mut self, name: &str, pairs: &Value, networking: &Value) {
         let dataplane = serde_json::from_value(json!({ "networking": networking })).unwrap();
         let (name, dataplane): (Arc<str>, _) = (name.into(), Arc::new(dataplane));
-        let proxy = Arc::new(Proxy { mesh: "default".into(), name: name.clone(), labels: labels(pairs), dataplane });
+        let proxy = Arc::new(Proxy {
+            mesh: "default".into(),
+            name: name.clone(),
+            labels: labels(pairs),
+            dataplane,
+            admission: None,
+        });
         self.services
             .extend(proxy.dataplane.inbounds().iter().filter_map(|inbound| inbound.service().map(str::to_owned)));
         self.book.set_proxy(&name, Some(proxy.clone()));

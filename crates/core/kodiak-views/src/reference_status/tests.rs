@@ -64,6 +64,7 @@ fn proxy(networking: &Value) -> Proxy {
         name: "client".into(),
         labels: Arc::new(serde_json::from_value(labels).unwrap()),
         dataplane: Arc::new(serde_json::from_value(json!({ "networking": networking })).unwrap()),
+        admission: None,
     }
 }
 

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use kodiak_model::{
     Labels,
     kinds::{
-        dataplane::Dataplane,
+        dataplane::{Admission, Dataplane},
         dataplane_insight::DataplaneInsight,
         mesh::MeshServicesMode,
         mesh_external_service::MeshExternalServiceStatus,
@@ -45,6 +45,8 @@ pub struct DataplaneFacts {
     pub labels: Arc<Labels>,
     pub created: Timestamp,
     pub dataplane: Arc<Dataplane>,
+    /// What the token of the proxy binds, where the proxy brought the Dataplane.
+    pub admission: Option<Arc<Admission>>,
 }
 
 /// What was seen of a proxy.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_model::{
-    Choice,
+    Choice, Condition,
     kinds::{
         dataplane::{Dataplane, Inbound, InboundState},
         mesh_service::{DataplaneProxies, Identity, IdentityType, MeshService, State, TlsReadiness, TlsStatus},
@@ -13,7 +13,7 @@ use kodiak_model::{
 };
 use kodiak_rules::Proxy;
 
-use super::facts::Seen;
+use super::{facts::Seen, unvouched::Unvouched};
 
 /// A Dataplane behind a MeshService, and what was seen of its proxy.
 pub(super) type Member<'a> = (&'a Proxy, Seen);
@@ -36,28 +36,45 @@ pub(super) struct Census {
     /// Ready, connected or not.
     ready: u32,
     certified: u32,
+    /// Those whose membership is more than their own claim.
+    vouched: u32,
     service_tags: BTreeSet<String>,
+    unvouched: Unvouched,
 }
 
 impl Census {
     pub(super) fn take<'a>(spec: &MeshService, members: impl Iterator<Item = Member<'a>>, moment: Moment) -> Self {
         let mut census = Self::default();
         for (proxy, seen) in members {
-            let (connected, ready) = (seen.is_connected(moment.grace, moment.now), is_ready(spec, &proxy.dataplane));
+            let known_by = known_by(proxy);
+            let admission = proxy.admission.as_deref();
+            let vouched = admission.is_none_or(|admission| admission.vouches_for_any(&spec.selector, &known_by));
+            // Who is not vouched for is no endpoint.
+            let ready = vouched && is_ready(spec, &proxy.dataplane);
+            let connected = seen.is_connected(moment.grace, moment.now);
             census.total += 1;
+            census.vouched += u32::from(vouched);
             census.connected += u32::from(connected);
             census.ready += u32::from(ready);
             census.healthy += u32::from(connected && ready);
             census.certified += u32::from(seen.certified);
-            census.note_service_tags(proxy);
+            for identity in known_by {
+                if admission.is_none_or(|admission| admission.vouches_for(&spec.selector, &identity)) {
+                    census.service_tags.insert(identity);
+                } else if let Some(admission) = admission {
+                    census.unvouched.note(proxy, admission, &spec.selector);
+                }
+            }
+            if let (false, Some(admission)) = (vouched, admission) {
+                census.unvouched.note(proxy, admission, &spec.selector);
+            }
         }
         census
     }
 
-    fn note_service_tags(&mut self, proxy: &Proxy) {
-        let mut tags = proxy.dataplane.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).peekable();
-        let workload = proxy.labels.get(labels::WORKLOAD).filter(|_| tags.peek().is_none());
-        self.service_tags.extend(tags.chain(workload).cloned());
+    /// Tells of members that are not vouched for.
+    pub(super) fn report(&self, conditions: &mut Vec<Condition>) {
+        self.unvouched.report(conditions);
     }
 
     pub(super) fn proxies(&self, last: &DataplaneProxies, moment: Moment) -> DataplaneProxies {
@@ -75,7 +92,7 @@ impl Census {
 
     /// Tags from the proxies; SPIFFE IDs are others' to say. While there is no proxy nobody is somebody else.
     pub(super) fn identities(&self, stored: Option<&Vec<Identity>>) -> Option<Vec<Identity>> {
-        if self.total == 0 {
+        if self.vouched == 0 {
             return stored.cloned();
         }
         let tag =
@@ -95,6 +112,13 @@ impl Census {
         let readiness = if mtls && (was || all) { TlsReadiness::Ready } else { TlsReadiness::NotReady };
         TlsStatus { status: Some(readiness.into()) }
     }
+}
+
+/// What the certificate of a proxy is for.
+fn known_by(proxy: &Proxy) -> Vec<String> {
+    let tags: BTreeSet<&String> = proxy.dataplane.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).collect();
+    let workload = proxy.labels.get(labels::WORKLOAD).filter(|_| tags.is_empty());
+    tags.into_iter().chain(workload).cloned().collect()
 }
 
 /// Whether a port leads to an inbound, and all inbounds that are meant may be called: those that ports lead to, and

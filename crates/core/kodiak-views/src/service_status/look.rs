@@ -107,6 +107,7 @@ impl Keeper {
             spec.identities = census.identities(spec.identities.as_ref());
             status.tls = census.tls(&stored_status.tls, facts.mtls);
             status.dataplane_proxies = proxies;
+            census.report(&mut status.conditions);
         }
         if spec != *stored_spec || labels != *stored.labels {
             let write = Write::Put { labels, spec, version: Some(stored.version) };

@@ -14,6 +14,7 @@ mod look;
 mod population;
 #[cfg(test)]
 mod tests;
+mod unvouched;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

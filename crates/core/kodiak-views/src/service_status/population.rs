@@ -40,8 +40,8 @@ impl Population {
         facts: Option<DataplaneFacts>,
     ) -> BTreeSet<Arc<str>> {
         let created = facts.as_ref().map(|facts| facts.created);
-        let proxy = facts.map(|DataplaneFacts { labels, dataplane, .. }| {
-            Arc::new(Proxy { mesh: mesh.clone(), name: name.clone(), labels, dataplane })
+        let proxy = facts.map(|DataplaneFacts { labels, dataplane, admission, .. }| {
+            Arc::new(Proxy { mesh: mesh.clone(), name: name.clone(), labels, dataplane, admission })
         });
         let mut concerned = self.membership.set_proxy(name, proxy.as_ref());
         concerned.extend(self.offers.set_proxy(rules, name, proxy.as_deref().zip(created)));

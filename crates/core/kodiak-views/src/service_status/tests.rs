@@ -6,10 +6,12 @@ mod counts;
 mod names;
 mod property;
 mod scale;
+mod vouched;
 
 use kodiak_model::{
     Labels,
     kinds::{
+        dataplane::Admission,
         hostname_generator::HostnameGenerator,
         mesh::MeshServicesMode,
         mesh_service::{MeshService, MeshServiceStatus, State},
@@ -184,9 +186,15 @@ impl Kept {
     }
 
     fn dataplane_with(&mut self, text: &str, inbounds: &Value, with: &Value) {
+        self.brought(text, inbounds, with, None);
+    }
+
+    /// By a proxy whose token binds this, or by a user.
+    fn brought(&mut self, text: &str, inbounds: &Value, with: &Value, admission: Option<Admission>) {
+        let admission = admission.map(Arc::new);
         let dataplane = json!({ "networking": { "address": "10.0.0.1", "inbound": inbounds } });
         let dataplane = Arc::new(serde_json::from_value(dataplane).unwrap());
-        let facts = DataplaneFacts { labels: labels(with), created: at(0), dataplane };
+        let facts = DataplaneFacts { labels: labels(with), created: at(0), dataplane, admission };
         self.world.dataplanes.insert(name(text), facts.clone());
         self.keeper.set_dataplane(&name(MESH), &name(text), Some(facts));
     }

@@ -39,7 +39,13 @@ pub(crate) fn change(document: Value) -> Result<Change, String> {
                 dataplane.set_zone_tag(ZONE, false);
             }
             dataplane.on_create();
-            let proxy = Proxy { mesh: mesh.clone(), name: name.clone(), labels, dataplane: Arc::new(dataplane) };
+            let proxy = Proxy {
+                mesh: mesh.clone(),
+                name: name.clone(),
+                labels,
+                dataplane: Arc::new(dataplane),
+                admission: None,
+            };
             Ok(Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: Some(Arc::new(proxy)) })
         }
         kind if let Some((_, kind)) = destination::KINDS.iter().find(|(known, _)| known.name == kind) => {

@@ -5,3 +5,4 @@
 mod agreement;
 mod cases;
 mod documents;
+mod regex;

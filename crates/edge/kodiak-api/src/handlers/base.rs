@@ -1,6 +1,12 @@
 //! The control plane about itself.
 
-use axum::{http::StatusCode, response::Response};
+use std::sync::LazyLock;
+
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use bytes::Bytes;
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, Provider, Scope};
 use serde_json::{Value, json};
@@ -40,7 +46,10 @@ fn quarantined(Quarantined { key, revision, task, error }: Quarantined) -> Value
 }
 
 pub(crate) async fn openapi(_: Api, _: Asked) -> Result<Response, ApiError> {
-    Ok(json(StatusCode::OK, crate::openapi::document().to_string()))
+    // Made once: it is long, the same for everyone, and anonymous users may ask for it as often as they like. Those who
+    // do not read their answers hold references to one text.
+    static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| crate::openapi::document().to_string().into());
+    Ok((StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone()).into_response())
 }
 
 pub(crate) async fn policies(api: Api, _: Asked) -> Result<Response, ApiError> {

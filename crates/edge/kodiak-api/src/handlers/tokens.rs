@@ -28,6 +28,7 @@ struct DataplaneRequest {
     #[serde(rename = "type")]
     proxy_type: String,
     workload: String,
+    labels: BTreeMap<String, Vec<String>>,
     valid_for: String,
 }
 
@@ -62,10 +63,10 @@ pub(crate) async fn dataplane(api: Api, asked: Asked) -> Result<Response, ApiErr
     }
     let valid_for = valid_for(&request.valid_for, Some(TEN_YEARS), &mut problems);
     let valid_for = finish(valid_for, problems)?;
-    let DataplaneRequest { name, mesh, tags, proxy_type, workload, valid_for: _ } = request;
+    let DataplaneRequest { name, mesh, tags, proxy_type, workload, labels, valid_for: _ } = request;
     let key =
         api.catalog().signing_key(TokenKind::Dataplane { mesh: &mesh }).map_err(|error| ApiError::issue(&error))?;
-    let claims = DataplaneClaims { name, mesh, tags, kind: proxy_type, workload };
+    let claims = DataplaneClaims { name, mesh, tags, kind: proxy_type, workload, labels };
     answer(issue_dataplane(&claims, &key, valid_for, Timestamp::now()))
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kodiak_ca::Authorities;
-use kodiak_catalog::{Catalog, Rights, Settings, Target};
+use kodiak_catalog::{Catalog, FileSources, Rights, Settings, Target};
 use kodiak_crypto::{KeyPair, RootCaParams, RsaBits, TEN_YEARS, certificates, root_ca};
 use kodiak_model::{Kind, Place, ResourceKey, kinds};
 use kodiak_store::{Backend, Expect, Store, StoreConfig, Write};
@@ -16,10 +16,15 @@ pub(crate) struct Bed {
 
 impl Bed {
     pub(crate) async fn new() -> Self {
+        Self::reading(FileSources::default()).await
+    }
+
+    /// With files that backends may name.
+    pub(crate) async fn reading(files: FileSources) -> Self {
         let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
         let place = Place::Zone { name: "east".to_owned() };
-        let catalog = Catalog::new(store.clone(), Settings { place, unsafe_delete: true });
-        Self { catalog, authorities: Authorities::new(store) }
+        let catalog = Catalog::new(store.clone(), Settings { place, unsafe_delete: true }).with_files(files.clone());
+        Self { catalog, authorities: Authorities::new(store).with_files(files) }
     }
 
     /// Another control plane on the same store, or this one after a restart.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_ca::Authorities;
-use kodiak_catalog::Target;
+use kodiak_catalog::{FileSources, Target};
 use kodiak_crypto::{certificates, check_ca_pair, server_config};
 use kodiak_engine::{Identities as _, Leaf, LeafRequest};
 use kodiak_model::{ProxyKey, kinds};
@@ -30,7 +30,11 @@ fn builtin(name: &str) -> serde_json::Value {
 
 /// With Dataplanes that have no mesh yet.
 async fn new_bed() -> Bed {
-    let bed = Bed::new().await;
+    bed_reading(FileSources::default()).await
+}
+
+async fn bed_reading(files: FileSources) -> Bed {
+    let bed = Bed::reading(files).await;
     for name in ["web-1", "web-2"] {
         bed.store_dataplane(name).await;
     }
@@ -165,7 +169,7 @@ async fn an_authority_in_files_is_read_again_when_they_change() {
         std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
     };
     write("one");
-    let bed = new_bed().await;
+    let bed = bed_reading(FileSources::below(folder.path())).await;
     let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
     bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
     let issuer = || said(&leaf(&bed.authorities, "web-1", soon()).identity.certificate).issuer;
@@ -218,14 +222,14 @@ async fn a_backend_that_is_listed_no_longer_signs_until_the_last_step_of_turning
     std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
     let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
     let builtin = json!({ "name": "ca-1", "type": "builtin" });
-    let bed = new_bed().await;
+    let bed = bed_reading(FileSources::below(folder.path())).await;
     bed.put_mesh("ca-1", json!([builtin, { "name": "ca-2", "type": "provided", "conf": conf }])).await;
     let now = soon();
     let before = ["ca-1", "ca-2"].map(|backend| bed.authorities.leaf(&request("web-1", backend), now).unwrap());
     bed.put_mesh("", json!([])).await;
     let after = ["ca-1", "ca-2"].map(|backend| bed.authorities.leaf(&request("web-1", backend), now).unwrap());
     assert!(before.iter().zip(&after).all(|(before, after)| before.version == after.version));
-    let restarted = bed.another();
+    let restarted = bed.another().with_files(FileSources::below(folder.path()));
     assert_eq!(restarted.leaf(&request("web-1", "ca-1"), now).unwrap().version, before[0].version);
     let error = restarted.leaf(&request("web-1", "ca-2"), now).unwrap_err();
     assert!(error.contains("it is not listed; add it to mtls.backends"), "{error}");
@@ -238,4 +242,19 @@ async fn a_backend_that_is_gone_signs_no_more() {
     bed.catalog.delete(Target { kind: &kinds::mesh::KIND, mesh: "", name: "demo" }).await.unwrap();
     bed.authorities.leaf(&request("web-1", "ca-1"), soon()).unwrap_err();
     bed.authorities.roots("demo", "ca-1").unwrap_err();
+}
+
+#[tokio::test]
+async fn a_file_that_was_stored_before_the_rule_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let pair = authority("ours");
+    std::fs::write(path("cert"), &pair.cert_pem).unwrap();
+    std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
+    let bed = bed_reading(FileSources::below(folder.path())).await;
+    let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
+    bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
+    leaf(&bed.authorities, "web-1", soon());
+    let error = bed.another().leaf(&request("web-1", "ca-1"), soon()).unwrap_err();
+    assert!(error.contains("set") && error.contains("general.dataSourceFolder"), "{error}");
 }

@@ -1,8 +1,8 @@
 //! What comes with a mesh: the key that signs its proxies' tokens, its authority, and its first policies.
 
-use kodiak_crypto::{RsaBits, TEN_YEARS};
+use kodiak_crypto::TEN_YEARS;
 use kodiak_model::{
-    Checked, ResourceKey,
+    Checked,
     kinds::mesh::{BackendConf, BuiltinCa, Mesh, parse_period},
     language,
 };
@@ -10,7 +10,11 @@ use kodiak_store::{Expect, Snapshot, Write};
 use kodiak_tokens::names::{FIRST_SERIAL, TokenKind, dataplane_signing_key};
 
 use super::{policies, resource, secret, secrets};
-use crate::{Catalog, Refusal, authority, signing};
+use crate::{
+    Catalog, Refusal,
+    authority::{self, rsa_bits},
+    signing,
+};
 
 pub(super) async fn companions(
     catalog: &Catalog,
@@ -46,18 +50,17 @@ async fn builtin_authorities(
 ) -> Result<Vec<Write>, Refusal> {
     let mut writes = Vec::new();
     for backend in authority::backends(mesh, authority::BUILTIN) {
-        let cert_name = authority::cert_secret(name, &backend.name);
-        let key_name = authority::key_secret(name, &backend.name);
-        let stored = |secret: &str| snapshot.get(&ResourceKey::in_mesh("Secret", name, secret)).is_some();
-        if stored(&cert_name) && stored(&key_name) {
+        if authority::is_made(snapshot, name, &backend.name) {
             continue;
         }
+        let cert_name = authority::cert_secret(name, &backend.name);
+        let key_name = authority::key_secret(name, &backend.name);
         let settings = BackendConf::read::<BuiltinCa>(backend.conf.as_ref()).unwrap_or_default();
         let cert = settings.ca_cert.unwrap_or_default();
-        let bits = cert.rsa_bits.filter(|bits| *bits > 0).map_or(Ok(RsaBits::default()), RsaBits::try_from);
         let lives = parse_period(&cert.expiration).filter(|lives| !lives.is_zero()).unwrap_or(TEN_YEARS);
         let uri = format!("spiffe://{name}");
-        let bits = bits.map_err(Refusal::make)?;
+        // What is not supported was refused before.
+        let bits = rsa_bits(&cert).map_err(Refusal::make)?;
         let (cert, key) = secrets::root_ca(name.to_owned(), lives, bits, Some(uri)).await?;
         writes.push(secret(catalog, name, &cert_name, cert.as_bytes(), Expect::Absent));
         writes.push(secret(catalog, name, &key_name, key.as_bytes(), Expect::Absent));

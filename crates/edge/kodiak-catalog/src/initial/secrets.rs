@@ -1,15 +1,22 @@
-//! Making keys and authorities. They take a while, so they are made off the threads that serve.
+//! Making keys and CAs.
+//!
+//! A key takes a core for seconds, and users can ask for many. They are made one at a time, each on a thread of its
+//! own: neither the threads that serve nor those that commit to disk ever wait for a key.
 
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use jiff::Timestamp;
 use kodiak_crypto::{CryptoError, RootCaParams, RsaBits, RsaKey};
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::Refusal;
 
+/// One for the whole process: it is the process that has so many cores. Whoever waits longest is next.
+static TURN: Semaphore = Semaphore::const_new(1);
+
 /// A new RSA key as PEM, the data of a signing-key secret.
 pub(super) async fn signing_key() -> Result<Vec<u8>, Refusal> {
-    blocking(|| Ok(RsaKey::generate()?.to_pem()?.expose().as_bytes().to_vec())).await
+    apart(|| Ok(RsaKey::generate()?.to_pem()?.expose().as_bytes().to_vec())).await
 }
 
 /// A new root: certificate and key, both as PEM.
@@ -19,7 +26,7 @@ pub(super) async fn root_ca(
     bits: RsaBits,
     uri_san: Option<String>,
 ) -> Result<(String, String), Refusal> {
-    blocking(move || {
+    apart(move || {
         let pair = kodiak_crypto::root_ca(&RootCaParams {
             common_name: &common_name,
             expires_after,
@@ -32,8 +39,16 @@ pub(super) async fn root_ca(
     .await
 }
 
-async fn blocking<T: Send + 'static>(
+async fn apart<T: Send + 'static>(
     make: impl FnOnce() -> Result<T, CryptoError> + Send + 'static,
 ) -> Result<T, Refusal> {
-    tokio::task::spawn_blocking(make).await.map_err(Refusal::make)?.map_err(Refusal::make)
+    let turn = TURN.acquire().await.map_err(Refusal::make)?;
+    let (done, answer) = oneshot::channel();
+    let work = move || {
+        // Kept here: a request that is given up does not let the next key start beside this one.
+        let _turn = turn;
+        let _ = done.send(make());
+    };
+    thread::Builder::new().name("make key".to_owned()).spawn(work).map_err(Refusal::make)?;
+    answer.await.map_err(Refusal::make)?.map_err(Refusal::make)
 }

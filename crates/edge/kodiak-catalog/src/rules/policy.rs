@@ -86,7 +86,7 @@ fn meetings(snapshot: &Snapshot, others: &[Arc<Policy>], new: &Arc<Policy>) -> V
     for record in snapshot.list_in(dataplane::KIND.name, &new.mesh) {
         let Some(spec) = spec_of::<Dataplane>(record).map(Arc::new) else { continue };
         let ResourceKey { mesh, name, .. } = record.key.clone();
-        let proxy = Proxy { mesh, name: name.clone(), labels: record.labels.clone(), dataplane: spec };
+        let proxy = Proxy { mesh, name: name.clone(), labels: record.labels.clone(), dataplane: spec, admission: None };
         book.set_proxy(&name, Some(Arc::new(proxy)));
     }
     let selected = book.selected(new, Shadow::Included);

@@ -2,7 +2,7 @@
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
-use kodiak_catalog::{Catalog, Put, Refusal, Rights, Settings, Target};
+use kodiak_catalog::{Catalog, FileSources, Put, Refusal, Rights, Settings, Target};
 use kodiak_crypto::{KeyPair, RootCaParams, RsaBits, TEN_YEARS, root_ca};
 use kodiak_model::{Kind, Place, ResourceKey};
 use kodiak_store::{Backend, Expect, Record, Store, StoreConfig, Write};
@@ -12,9 +12,14 @@ pub(crate) struct Bed(pub(crate) Catalog);
 
 impl Bed {
     pub(crate) async fn new() -> Self {
+        Self::reading(FileSources::default()).await
+    }
+
+    /// With files that resources may name.
+    pub(crate) async fn reading(files: FileSources) -> Self {
         let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
         let place = Place::Zone { name: "east".to_owned() };
-        Self(Catalog::new(store, Settings { place, unsafe_delete: false }))
+        Self(Catalog::new(store, Settings { place, unsafe_delete: false }).with_files(files))
     }
 
     /// Writes the mesh `demo`; with an empty `enabled`, mTLS is off.
@@ -83,7 +88,7 @@ impl Bed {
     }
 }
 
-fn kind(name: &str) -> &'static Kind {
+pub(crate) fn kind(name: &str) -> &'static Kind {
     kodiak_kinds::kinds().by_name(name).unwrap()
 }
 

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bed;
+mod files;
 mod inline_key;
 mod inline_secret;
+mod keys;
 mod mesh_services;
 mod policies;
 mod references;

@@ -203,8 +203,13 @@ pub(crate) fn closing(session: &Session) -> Option<(u8, String)> {
 
 /// Reports these counters for clusters, and nothing of other types.
 pub(crate) fn report(session: &mut Session, clusters: &Counters, settled: Option<u64>) {
+    report_of(session, TypeUrl::Cluster, clusters, settled);
+}
+
+/// Reports these counters for one type, and nothing of others.
+pub(crate) fn report_of(session: &mut Session, reported: TypeUrl, counters: &Counters, settled: Option<u64>) {
     let none = Counters::default();
-    let of = |type_url| if type_url == TypeUrl::Cluster { clusters } else { &none };
+    let of = |type_url| if type_url == reported { counters } else { &none };
     let counters = TypeUrl::ALL.map(|type_url| (type_url, of(type_url)));
     session.report.report(StreamReport { counters, settled, bytes: 100 });
 }

@@ -1,15 +1,19 @@
 //! What is written down of a connection, and when.
 
-use std::{sync::Mutex, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
+use bytes::Bytes;
 use kodiak_ads::Proxies as _;
 use kodiak_model::kinds::dataplane_insight::MtlsInsight;
 use kodiak_proxies::Observer;
 use kodiak_tokens::DataplaneClaims;
-use kodiak_xds_stream::{Counters, TypeUrl};
+use kodiak_xds_stream::{Counters, Encoded, ResourceSet, Snapshot, TypeUrl, Version};
 use serde_json::json;
 
-use crate::bed::{Bed, dataplane, hello, key, report, snapshot};
+use crate::bed::{Bed, dataplane, hello, key, report, report_of, snapshot};
 
 fn counters(sent: u64, acknowledged: u64, rejected: u64) -> Counters {
     let last_error = (rejected > 0).then(|| "no such thing".into());
@@ -87,6 +91,35 @@ async fn counters_are_written_now_and_then() {
     assert_eq!((clusters.type_url, clusters.rejected), (TypeUrl::Cluster, 1));
     assert_eq!((clusters.last_error.as_deref(), clusters.rejecting), (Some("no such thing"), true));
     assert_eq!(seen.bytes_sent, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rejected_outbound_listener_does_not_hold_up_a_step() {
+    let bed = Bed::start().await;
+    let mut session = bed.connect("web-1").await;
+    let mut resources = ResourceSet::default();
+    for name in ["inbound:10.0.0.1:8080", "outbound:240.0.0.1:80"] {
+        let bytes = Bytes::new();
+        let listener = Encoded { name: name.into(), version: Version(1), delta: bytes.clone(), sotw: bytes };
+        resources.insert(TypeUrl::Listener, Arc::new(listener));
+    }
+    let route = "Error adding/updating listener(s) outbound:240.0.0.1:80: no argument for repetition operator: *";
+    let inbound = "Error adding/updating listener(s) inbound:10.0.0.1:8080: cannot bind";
+    for (revision, error, acknowledged, rejecting) in [
+        (1, Some(route), "step-1", String::new()),
+        (2, Some(inbound), "step-1", format!("lds: {inbound}")),
+        (3, Some(route), "step-3", String::new()),
+        (4, None, "step-4", String::new()),
+    ] {
+        let snapshot = Arc::new(Snapshot { revision, resources: resources.clone() });
+        bed.registry.publish(&key("web-1"), snapshot, format!("step-{revision}").into());
+        let last_error = error.map(Arc::from);
+        let counters = Counters { sent: revision, rejecting: error.is_some(), last_error, ..Counters::default() };
+        report_of(&mut session, TypeUrl::Listener, &counters, Some(revision));
+        bed.settle().await;
+        let mtls = bed.insight("web-1").unwrap().mtls.unwrap_or_default();
+        assert_eq!((mtls.acknowledged.as_str(), mtls.rejecting), (acknowledged, rejecting), "{revision}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,3 +13,4 @@ mod leaving;
 mod recheck;
 mod unauthenticated;
 mod upkeep;
+mod vouching;

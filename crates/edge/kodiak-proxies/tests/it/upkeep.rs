@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use kodiak_ads::Proxies as _;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
 use crate::bed::{Bed, dataplane};
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -22,6 +26,55 @@ async fn a_connection_without_a_sign_of_life_is_closed() {
     let insight = bed.insight("web-1").unwrap();
     assert_eq!(insight.last_subscription().unwrap().disconnect_time, Some(late.to_string()));
     assert_eq!(leader.finalize_once(late).await, 0, "once");
+}
+
+/// The control plane died with its proxies connected; one of them came back to another, the others did not.
+#[tokio::test(start_paused = true)]
+async fn connections_of_a_dead_control_plane_are_closed_after_the_grace() {
+    let grace = Duration::from_secs(30);
+    let bed = Bed::start().await;
+    let (dead, back) = (bed.connect("dead").await, bed.connect("back").await);
+    bed.settle().await;
+    bed.registry.stop();
+    drop((dead, back));
+    let (lost, died) = (Instant::now(), bed.now());
+    let leader = bed.another("cp-2");
+    let presence = |instance: &str| (instance == "cp-1").then_some(lost);
+    assert_eq!(leader.close_abandoned(grace, presence).await, (0, Some(lost + grace)));
+    bed.pass(Duration::from_secs(29)).await;
+    let _back = leader.connect(bed.hello("back")).await.map_err(|closing| closing.message).unwrap();
+    let running = CancellationToken::new();
+    tokio::spawn({
+        let (leader, running) = (leader.clone(), running.clone());
+        async move { leader.run(running).await }
+    });
+    bed.settle().await;
+    assert_eq!(leader.close_abandoned(grace, presence).await, (0, Some(lost + grace)));
+    assert!(["dead", "back"].iter().all(|name| bed.insight(name).unwrap().is_online()), "nobody flaps");
+
+    bed.pass(Duration::from_secs(1)).await;
+    assert_eq!(leader.close_abandoned(grace, presence).await, (1, None));
+    assert!(bed.insight("back").unwrap().is_online() && !bed.insight("dead").unwrap().is_online());
+    let closed: jiff::Timestamp =
+        bed.insight("dead").unwrap().last_subscription().unwrap().disconnect_time.clone().unwrap().parse().unwrap();
+    let late = closed.duration_since(died).abs();
+    assert!(late < jiff::SignedDuration::from_secs(2), "it ended when its control plane did: {closed}, not {died}");
+    assert_eq!(leader.close_abandoned(grace, presence).await, (0, None), "once");
+    running.cancel();
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_of_control_planes_that_live_are_left_alone() {
+    let bed = Bed::start().await;
+    let _session = bed.connect("web-1").await;
+    bed.settle().await;
+    bed.pass(10 * MINUTE).await;
+    let leader = bed.another("cp-2");
+    assert_eq!(leader.close_abandoned(Duration::from_secs(30), |_| None).await, (0, None));
+    let lost = Instant::now().checked_sub(MINUTE);
+    let own = bed.registry.close_abandoned(Duration::from_secs(30), |_| lost).await;
+    assert_eq!(own, (0, None), "the one that holds it knows better");
+    assert!(bed.insight("web-1").unwrap().is_online());
 }
 
 #[tokio::test(start_paused = true)]

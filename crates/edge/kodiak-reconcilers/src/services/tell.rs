@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kodiak_catalog::spec_of;
+use kodiak_catalog::{admission_of, spec_of};
 use kodiak_model::{
     ResourceKey,
     kinds::{
@@ -94,7 +94,12 @@ fn mesh_facts(mesh: &Mesh) -> MeshFacts {
 
 fn dataplane_facts(record: &Record) -> Option<DataplaneFacts> {
     let dataplane: Dataplane = spec_of(record)?;
-    Some(DataplaneFacts { labels: record.labels.clone(), created: record.created, dataplane: Arc::new(dataplane) })
+    Some(DataplaneFacts {
+        labels: record.labels.clone(),
+        created: record.created,
+        dataplane: Arc::new(dataplane),
+        admission: admission_of(record).map(Arc::new),
+    })
 }
 
 fn generator(record: &Record) -> Option<Generator> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kodiak_model::ResourceKey;
-use kodiak_reconcilers::{ROLLOUT, Services, VIPS, quarantine::Quarantine, read, run_mtls, run_vips};
+use kodiak_reconcilers::{ROLLOUT, Services, VIPS, mtls_waiting, quarantine::Quarantine, read, run_mtls, run_vips};
 use kodiak_store::Store;
 use kodiak_views::{rollout::Rollout, vips::Vips};
 use serde_json::json;
@@ -19,8 +19,13 @@ async fn put_mesh(store: &Store, enabled: &str) {
 
 /// A connected proxy that has acknowledged this step.
 async fn acknowledge(store: &Store, proxy: &str, step: &str) {
+    observe(store, proxy, step, "").await;
+}
+
+/// A connected proxy that has acknowledged this step, and rejects the next.
+async fn observe(store: &Store, proxy: &str, step: &str, rejecting: &str) {
     let connected = json!([{ "id": "1", "connectTime": "2026-01-01T00:00:00Z" }]);
-    let spec = json!({ "subscriptions": connected, "mTLS": { "acknowledged": step } });
+    let spec = json!({ "subscriptions": connected, "mTLS": { "acknowledged": step, "rejecting": rejecting } });
     put(store, ResourceKey::in_mesh("DataplaneInsight", MESH, proxy), &spec).await;
 }
 
@@ -52,6 +57,9 @@ async fn mtls_goes_on_when_all_have_acknowledged_and_not_before() {
     let both = "accept=both call=plain signer=ca-1 trust=ca-1";
     step(&store, both).await;
     acknowledge(&store, "a", both).await;
+    observe(&store, "b", "", "lds: cannot bind").await;
+    let waiting = || -> Vec<_> { mtls_waiting(&store.snapshot(), MESH).iter().map(ToString::to_string).collect() };
+    assert_eq!(waiting(), ["b (rejected lds: cannot bind)"]);
     // One of two is not enough. There is no event to wait for, so give it the time to do wrong.
     tokio::time::sleep(Duration::from_millis(50)).await;
     step(&store, both).await;
@@ -61,6 +69,7 @@ async fn mtls_goes_on_when_all_have_acknowledged_and_not_before() {
     acknowledge(&store, "a", call).await;
     acknowledge(&store, "b", call).await;
     step(&store, "accept=mtls call=mtls signer=ca-1 trust=ca-1").await;
+    assert_eq!(waiting(), [""; 0]);
     drain.cancel();
     task.await.unwrap().unwrap();
 }

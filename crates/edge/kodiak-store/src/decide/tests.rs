@@ -98,7 +98,9 @@ proptest! {
         for transaction in shared {
             published = commit(&published, transaction);
             for replica in &mut behind {
-                (0..reads.next().unwrap()).for_each(|_| drop(replica.read_any(&published)));
+                for _ in 0..reads.next().unwrap() {
+                    replica.read_any(&published);
+                }
             }
         }
         let mut elsewhere = published.clone();
@@ -106,7 +108,9 @@ proptest! {
             published = commit(&published, transaction);
             behind.push(Replica::new(&published));
             for replica in &mut behind {
-                (0..reads.next().unwrap()).for_each(|_| drop(replica.read_any(&published)));
+                for _ in 0..reads.next().unwrap() {
+                    replica.read_any(&published);
+                }
             }
         }
         for transaction in other {

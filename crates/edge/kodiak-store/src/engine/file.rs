@@ -66,6 +66,10 @@ impl Engine for File {
         let database = self.database.take().expect("`begin` opened it");
         let (path, sealer) = (self.path.clone(), self.sealer.clone());
         let database = blocking(&self.path, move || {
+            // A small commit fits into pages that the file has already, and would succeed on a full disk.
+            if batch.is_empty() {
+                open::check_space(&path)?;
+            }
             tables::write(&database, &sealer, &batch).map_err(|error| error.at(&path))?;
             Ok(database)
         })

@@ -38,6 +38,9 @@ const WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
     SET LOCAL idle_in_transaction_session_timeout = '10s';
     SELECT pg_advisory_xact_lock(7236834721)"; // a number that nobody else uses
 
+/// PostgreSQL's code for it.
+const DISK_FULL: &str = "53100";
+
 pub(crate) struct Postgres {
     place: Place,
     sealer: Arc<Sealer>,
@@ -45,13 +48,15 @@ pub(crate) struct Postgres {
     /// Between `begin` and `persist` with a transaction open. Taken while it works and put back when all went well: a
     /// connection that failed, or whose answer was not waited for, is dropped, and the database rolls back.
     connection: Option<PgConnection>,
+    /// The last write failed because the database has no space. A probe then has to take some.
+    was_full: bool,
 }
 
 impl Postgres {
     pub(crate) async fn open(config: &PostgresConfig, sealer: Arc<Sealer>) -> Result<Self, StoreError> {
         let place = Place::new(config);
         migrate::run(&place).await?;
-        Ok(Self { place, sealer, names: Names::default(), connection: None })
+        Ok(Self { place, sealer, names: Names::default(), connection: None, was_full: false })
     }
 
     /// Opens a transaction and looks for what is beyond a commit.
@@ -92,9 +97,18 @@ impl Engine for Postgres {
 
     async fn persist(&mut self, batch: Batch) -> Result<(), StoreError> {
         let connection = self.connection.take().expect("`begin` left it with a transaction open");
-        let written = write::write(connection, &batch, &self.sealer);
-        let connection = self.place.within(written).await.map_err(|error| self.place.away(error))?;
-        self.connection = Some(connection);
+        let written = write::write(connection, &batch, &self.sealer, self.was_full);
+        match self.place.within(written).await {
+            Ok(connection) => {
+                self.connection = Some(connection);
+                self.was_full = false;
+            }
+            Err(error) => {
+                self.was_full |=
+                    error.as_database_error().is_some_and(|error| error.code().as_deref() == Some(DISK_FULL));
+                return Err(self.place.away(error));
+            }
+        }
         Ok(())
     }
 

@@ -34,6 +34,7 @@ fn writer(engine: &Fake, observer: &Arc<Failures>) -> Writer {
         tombstone_capacity: 100,
         observer: Some(observer.clone()),
         names: Names::default(),
+        health: watch::channel(Health::now(None)).0,
         in_touch: true,
     }
 }

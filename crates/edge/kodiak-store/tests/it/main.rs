@@ -5,6 +5,7 @@
 mod bed;
 mod damage;
 mod file;
+mod full;
 mod lifetime;
 mod postgres;
 mod reads;

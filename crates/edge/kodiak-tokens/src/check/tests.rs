@@ -22,7 +22,10 @@ fn with_tags<const N: usize>(allowed: [(&str, &[&str]); N]) -> DataplaneClaims {
 fn check_with(claims: &DataplaneClaims, workload: Option<&str>, identity_from_workload: bool, expected: &str) {
     let web = tags([("kuma.io/service", "web"), ("version", "1")]);
     let api = tags([("kuma.io/service", "web-api")]);
-    let proxy = ProxyFacts { name: "dp-1", mesh: "default", tags: &[&web, &api], workload, identity_from_workload };
+    let mut labels = tags([("app", "payments")]);
+    labels.extend(workload.map(|workload| ("kuma.io/workload".to_owned(), workload.to_owned())));
+    let proxy =
+        ProxyFacts { name: "dp-1", mesh: "default", tags: &[&web, &api], labels: &labels, identity_from_workload };
     assert_eq!(check_dataplane(claims, &proxy).err().unwrap_or_default(), expected);
 }
 
@@ -66,6 +69,29 @@ fn every_value_of_a_tag_must_be_allowed() {
         &with_tags([("version", &[])]),
         "dataplane contains tag \"version\" with value \"1\" which is not allowed with this token. \
          Allowed values in token are []",
+    );
+}
+
+#[test]
+fn a_bound_label_must_be_there_with_an_allowed_value() {
+    let bound = |label: &str, values: &[&str]| {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        claims(|claims| claims.labels = [(label.to_owned(), values)].into())
+    };
+    check(&bound("app", &["payments"]), "");
+    check(&bound("app", &["web", "payments"]), "");
+    check(
+        &bound("app", &["web"]),
+        "dataplane has label \"app\" with value \"payments\" which is not allowed with this token. \
+         Allowed values in token are [\"web\"]",
+    );
+    check(&bound("team", &["a"]), r#"dataplane has no label "team" required by the token"#);
+    check_with(&bound("kuma.io/workload", &["b"]), Some("b"), false, "");
+    check_with(
+        &bound("kuma.io/workload", &["b"]),
+        None,
+        false,
+        r#"dataplane has no label "kuma.io/workload" required by the token"#,
     );
 }
 

@@ -54,6 +54,7 @@ fn every_kind_makes_the_round_trip() {
         tags: BTreeMap::from([("kuma.io/service".to_owned(), vec!["web".to_owned(), "api".to_owned()])]),
         kind: "dataplane".to_owned(),
         workload: "web".to_owned(),
+        labels: [("app".to_owned(), vec!["web".to_owned()])].into(),
     };
     let token = issue_dataplane(&dataplane, &signing_key(1), DAY, now()).unwrap();
     let verified = verify_dataplane(&token, &keys, now()).unwrap();

@@ -19,6 +19,7 @@ use crate::session::Session;
 Examples:
   kodiak generate dataplane-token --name web-1 --valid-for 24h > /tmp/web-1.token
   kodiak generate dataplane-token --mesh demo --tag kuma.io/service=web,web-admin --valid-for 30d
+  kodiak generate dataplane-token --tag kuma.io/service=web --label app=web --valid-for 30d
   kodiak generate dataplane-token --workload web --valid-for 24h --signing-key-path key.pem --kid 1")]
 pub(super) struct DataplaneArgs {
     /// Only for the proxy of this name
@@ -32,6 +33,10 @@ pub(super) struct DataplaneArgs {
     /// Only for proxies with these values of a tag. May be repeated
     #[arg(long = "tag", value_name = "KEY=VALUE,VALUE", value_parser = crate::cli::key_value)]
     tags: Vec<(String, String)>,
+
+    /// Only for proxies with these values of a label. May be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE,VALUE", value_parser = crate::cli::key_value)]
+    labels: Vec<(String, String)>,
 
     /// Only for proxies of this workload
     #[arg(long)]
@@ -110,7 +115,7 @@ enum ZoneScope {
 }
 
 pub(super) async fn dataplane(args: DataplaneArgs, session: &Session) -> anyhow::Result<String> {
-    let DataplaneArgs { name, mesh, tags, workload, proxy_type, common } = args;
+    let DataplaneArgs { name, mesh, tags, labels, workload, proxy_type, common } = args;
     let claims = DataplaneClaims {
         name: name.unwrap_or_default(),
         mesh: session.mesh(mesh.as_deref())?,
@@ -122,11 +127,16 @@ pub(super) async fn dataplane(args: DataplaneArgs, session: &Session) -> anyhow:
         }
         .to_owned(),
         workload: workload.unwrap_or_default(),
+        labels: tag_values(&labels),
     };
-    let DataplaneClaims { name, mesh, tags, kind, workload } = &claims;
-    let request = json!({
+    let DataplaneClaims { name, mesh, tags, kind, workload, labels } = &claims;
+    let mut request = json!({
         "name": name, "mesh": mesh, "tags": tags, "type": kind, "workload": workload, "validFor": common.valid_for(),
     });
+    // An older control plane would ignore it, and the token would bind less than was asked for.
+    if !labels.is_empty() {
+        request["labels"] = json!(labels);
+    }
     let sign = |key: &SigningKey| kodiak_tokens::issue_dataplane(&claims, key, common.valid_for, Timestamp::now());
     common.token(session, "/tokens/dataplane", &request, sign).await
 }

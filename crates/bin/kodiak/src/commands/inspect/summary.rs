@@ -15,7 +15,7 @@ pub(super) fn text(overview: &Value, status: Option<&Value>, why_not: Option<&st
         ("Status", format!("{}{}", dataplane_status(overview), since(last))),
     ];
     lines.extend(dataplane_versions(overview).map(|versions| ("Versions", versions)));
-    lines.extend(certificate(overview));
+    lines.extend(certificate(overview, status));
     if let Some(status) = status {
         lines.extend(step(status, overview));
         lines.push(("Configuration", progress(status)));
@@ -28,6 +28,9 @@ pub(super) fn text(overview: &Value, status: Option<&Value>, why_not: Option<&st
         let _ = writeln!(text, "\n{}", responses(status));
         text.push_str(&rejections(status));
         text.push_str(&faults(status));
+        if let Some(warning) = status.pointer("/certificate/warning").and_then(Value::as_str) {
+            let _ = writeln!(text, "\nWarning: {}", printable(warning));
+        }
     } else if let Some(why_not) = why_not {
         let _ = writeln!(text, "\nNo more is known here: {}", printable(why_not));
     }
@@ -46,13 +49,15 @@ fn since(last: Option<&Value>) -> String {
     format!(" since {time}, at control plane {}", string(last, "/controlPlaneInstanceId"))
 }
 
-fn certificate(overview: &Value) -> Option<(&'static str, String)> {
+fn certificate(overview: &Value, status: Option<&Value>) -> Option<(&'static str, String)> {
     let mtls = overview.pointer("/dataplaneInsight/mTLS")?;
     let issuer = Some(string(mtls, "/issuedBackend")).filter(|issuer| !issuer.is_empty())?;
     let trusted = mtls.get("supportedBackends").and_then(Value::as_array).into_iter().flatten();
     let trusted: Vec<_> = trusted.filter_map(Value::as_str).collect();
     let until = string(mtls, "/certificateExpirationTime");
-    Some(("Certificate", format!("from {issuer}, until {until}; believes {}", trusted.join(", "))))
+    let left = status.map(|status| string(status, "/certificate/expiresIn")).filter(|left| !left.is_empty());
+    let left = left.map(|left| format!(" (expires in {left})")).unwrap_or_default();
+    Some(("Certificate", format!("from {issuer}, until {until}{left}; believes {}", trusted.join(", "))))
 }
 
 /// Where the mesh is with mTLS, where it wants to be, and whether this proxy is as far.
@@ -68,6 +73,11 @@ fn step(status: &Value, overview: &Value) -> Option<(&'static str, String)> {
     }
     if string(overview, "/dataplaneInsight/mTLS/acknowledged") != step {
         text.push_str("; this proxy has not acknowledged it yet");
+    }
+    let waiting = status.pointer("/mTLS/waiting").and_then(Value::as_array).into_iter().flatten();
+    let waiting: Vec<_> = waiting.filter_map(Value::as_str).collect();
+    if !waiting.is_empty() {
+        let _ = write!(text, "; the next step waits for {}", waiting.join(", "));
     }
     Some(("mTLS", text))
 }
@@ -176,6 +186,14 @@ mod tests {
               inbound:1: two resources have this name
         "#]]
         .assert_eq(&text(&overview(), Some(&status), None));
+    }
+
+    #[test]
+    fn a_certificate_that_was_not_renewed_is_warned_of() {
+        let certificate = json!({ "expiresIn": "5h 12m", "warning": "the certificate expires in 5h 12m" });
+        let text = text(&overview(), Some(&json!({ "certificate": certificate })), None);
+        assert!(text.contains("until 2026-11-16T12:00:00Z (expires in 5h 12m); believes"), "{text}");
+        assert!(text.contains("\nWarning: the certificate expires in 5h 12m\n"), "{text}");
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! MeshServices and their like: beside services of tags, instead of them, and gone again.
 
-use kodiak_model::kinds::dataplane::BackendKind;
+use std::sync::Arc;
+
+use kodiak_model::kinds::dataplane::{Admission, BackendKind};
+use kodiak_rules::Proxy;
 use kodiak_xds::{names::Naming, node::NodeMetadata};
 use kodiak_xds_stream::TypeUrl;
 use serde_json::{Value, json};
 
 use super::{
     names,
-    world::{World, dataplane, inbound, key},
+    world::{MESH, World, dataplane, inbound, key},
 };
 use crate::{Change, Engine, Settings, Stats, shown};
 
@@ -37,6 +40,55 @@ fn front_and_backend() -> World {
     world.redirected("all", &[]);
     world.assign_vips();
     world
+}
+
+/// A Dataplane with the label `app: payments`, brought with a token that binds this, or written by a user.
+fn payments_member(name: &str, service: &str, admission: Option<Admission>) -> Change {
+    let spec = dataplane(name, &[inbound(8080, service, "http")], &[]);
+    let proxy = Proxy {
+        mesh: MESH.into(),
+        name: name.into(),
+        labels: Arc::new([("app".to_owned(), "payments".to_owned())].into()),
+        dataplane: Arc::new(serde_json::from_str(&spec).unwrap()),
+        admission: admission.map(Arc::new),
+    };
+    Change::Dataplane { key: key(name), dataplane: Some(Arc::new(proxy)) }
+}
+
+#[test]
+fn a_member_that_its_token_does_not_vouch_for_is_neither_called_nor_accepted() {
+    let mut world = World::default();
+    let backends = json!([{ "name": "ca", "type": "builtin" }]);
+    let mesh = json!({
+        "meshServices": { "mode": "Everywhere" }, "mtls": { "enabledBackend": "ca", "backends": backends },
+    });
+    world.mesh(&mesh.to_string());
+    world.rollout(world.next_rollout());
+    world.redirected("all", &[]);
+    let mut service = mesh_service("payments", 8080);
+    service["spec"]["selector"] = json!({ "dataplaneLabels": { "matchLabels": { "app": "payments" } } });
+    world.object(BackendKind::MeshService, "payments", Some(service));
+    world.apply(payments_member("payments-1", "payments", None));
+    let payments = "payments__default_default_msvc_8080";
+    let one = addresses(&world, "all", payments);
+    assert_eq!(one.len(), 1);
+    let accepts_web = |world: &World| cluster(world, "all", payments).to_string().contains("spiffe://default/web");
+    let bound = |labels: &[&str]| Admission {
+        tags: ["kuma.io/service".to_owned()].into(),
+        labels: labels.iter().map(|label| (*label).to_owned()).collect(),
+        name: true,
+    };
+    world.apply(payments_member("web-1", "web", Some(bound(&[]))));
+    assert_eq!(addresses(&world, "all", payments), one);
+    assert!(!accepts_web(&world));
+    for vouched in [Some(bound(&["app"])), None] {
+        world.apply(payments_member("web-1", "web", vouched));
+        assert_eq!(addresses(&world, "all", payments).len(), 2);
+        assert!(accepts_web(&world));
+        world.apply(payments_member("web-1", "web", Some(bound(&[]))));
+        assert_eq!(addresses(&world, "all", payments), one, "another token is noticed");
+        assert!(!accepts_web(&world));
+    }
 }
 
 fn config(world: &World, proxy: &str) -> Value {

@@ -204,6 +204,7 @@ fn dataplane_change(name: &str, spec: Option<&str>) -> Change {
         name: name.into(),
         labels: Arc::default(),
         dataplane: Arc::new(serde_json::from_str(spec).unwrap()),
+        admission: None,
     };
     Change::Dataplane { key: key(name), dataplane: spec.map(|spec| Arc::new(proxy(spec))) }
 }

@@ -1,5 +1,6 @@
 //! Dataplane: one proxy, what it serves and what it calls.
 
+mod admission;
 mod change;
 mod check;
 mod spec;
@@ -12,6 +13,7 @@ use crate::{
     labels::{self, Labels},
 };
 
+pub use admission::{Admission, DataplaneStatus};
 pub use spec::{
     BackendKind, Dataplane, EnvoyAdmin, Gateway, GatewayType, Health, Inbound, InboundState, IpFamilyMode, Listener,
     ListenerState, ListenerType, Networking, Outbound, OutboundBackendRef, ProbeEndpoint, Probes, ReachableBackendRef,

@@ -40,6 +40,9 @@ pub struct MtlsInsight {
     /// The step of a change of identities that the proxy has last acknowledged in full. Only the control plane reads it.
     #[serde(skip_serializing_if = "is_default")]
     pub acknowledged: String,
+    /// Why it does not acknowledge the present step: the type that Envoy rejected, and its error.
+    #[serde(skip_serializing_if = "is_default")]
+    pub rejecting: String,
 }
 
 /// What became of the telemetry settings on the proxy's side.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Choice, Status,
+    Choice, Condition, Status,
     kinds::hostname_generator::{Address, GeneratorStatus},
     proto_json::is_default,
     words,
@@ -20,6 +20,8 @@ pub struct MeshServiceStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hostname_generators: Vec<GeneratorStatus>,
     pub dataplane_proxies: DataplaneProxies,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
 }
 
 impl Status for MeshServiceStatus {

@@ -6,7 +6,8 @@ use kodiak_model::{FieldPath, Problems};
 
 use crate::{
     header::HeaderMatch,
-    mesh_http_route::{Match, PathMatch, PathMatchType, QueryParamsMatch},
+    mesh_http_route::{Match, PathMatch, PathMatchType, QueryParamsMatch, QueryParamsMatchType},
+    regex,
 };
 
 pub(super) fn check(one: &Match, at: &FieldPath<'_>, problems: &mut Problems) {
@@ -39,16 +40,20 @@ fn check_path(path: &PathMatch, at: &FieldPath<'_>, problems: &mut Problems) {
             problems.require(absolute, &at_value, "must be an absolute path");
         }
         Some(PathMatchType::Exact) => problems.require(absolute, &at_value, "must be an absolute path"),
-        Some(PathMatchType::RegularExpression) | None => (),
+        Some(PathMatchType::RegularExpression) => regex::check(value, &at_value, problems),
+        None => (),
     }
 }
 
 fn check_query_params(params: &[QueryParamsMatch], at: &FieldPath<'_>, problems: &mut Problems) {
     let mut seen = BTreeSet::new();
-    for (n, QueryParamsMatch { match_type, name, value: _ }) in params.iter().enumerate() {
+    for (n, QueryParamsMatch { match_type, name, value }) in params.iter().enumerate() {
         let at = at.index(n);
         if let Some(match_type) = match_type {
-            match_type.check(&at, "type", problems);
+            let checked = match_type.check(&at, "type", problems);
+            if checked == Some(QueryParamsMatchType::RegularExpression) {
+                regex::check(value, &at.field("value"), problems);
+            }
         }
         if !seen.insert(name.as_str()) {
             problems.add(&at.field("name"), format!("multiple entries for name {name}"));

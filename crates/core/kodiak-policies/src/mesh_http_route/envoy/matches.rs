@@ -7,8 +7,8 @@ use kodiak_envoy::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier
 use kodiak_envoy::envoy::config::route::v3::query_parameter_matcher::QueryParameterMatchSpecifier;
 use kodiak_envoy::envoy::config::route::v3::route_match::PathSpecifier;
 use kodiak_envoy::envoy::config::route::v3::{HeaderMatcher, QueryParameterMatcher, RouteMatch};
+use kodiak_envoy::envoy::r#type::matcher::v3::StringMatcher;
 use kodiak_envoy::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
-use kodiak_envoy::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use kodiak_model::Choice;
 
 use crate::header::{HeaderMatch, HeaderMatchType};
@@ -87,7 +87,7 @@ fn paths(path: Option<&PathMatch>) -> Vec<PathSpecifier> {
             let below = PathSpecifier::Prefix(format!("{value}/"));
             vec![PathSpecifier::Path(value), below]
         }
-        Some(PathMatchType::RegularExpression) => vec![PathSpecifier::SafeRegex(regex(&value))],
+        Some(PathMatchType::RegularExpression) => vec![PathSpecifier::SafeRegex(crate::regex::matcher(&value))],
         None => Vec::new(),
     }
 }
@@ -132,13 +132,9 @@ fn exact(value: &str) -> StringMatcher {
 
 /// The whole text must match. Envoy takes no empty expression, but it would match the empty text alone.
 fn matching(value: &str) -> StringMatcher {
-    if value.is_empty() { exact("") } else { text(MatchPattern::SafeRegex(regex(value))) }
+    if value.is_empty() { exact("") } else { text(MatchPattern::SafeRegex(crate::regex::matcher(value))) }
 }
 
 fn text(pattern: MatchPattern) -> StringMatcher {
     StringMatcher { match_pattern: Some(pattern), ..StringMatcher::default() }
-}
-
-fn regex(value: &str) -> RegexMatcher {
-    RegexMatcher { regex: value.to_owned(), ..RegexMatcher::default() }
 }

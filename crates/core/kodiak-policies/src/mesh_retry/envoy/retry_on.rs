@@ -2,8 +2,8 @@
 
 use kodiak_envoy::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
 use kodiak_envoy::envoy::config::route::v3::{HeaderMatcher, RetryPolicy};
+use kodiak_envoy::envoy::r#type::matcher::v3::StringMatcher;
 use kodiak_envoy::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
-use kodiak_envoy::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use kodiak_model::Choice;
 
 use crate::header::{HeaderMatch, HeaderMatchType};
@@ -78,9 +78,7 @@ fn header(HeaderMatch { match_type, name, value }: &HeaderMatch) -> HeaderMatche
     match match_type.as_ref().and_then(Choice::known) {
         Some(HeaderMatchType::Present) => matcher(name, HeaderMatchSpecifier::PresentMatch(true)),
         Some(HeaderMatchType::Absent) => matcher(name, HeaderMatchSpecifier::PresentMatch(false)),
-        Some(HeaderMatchType::RegularExpression) => {
-            text(name, MatchPattern::SafeRegex(RegexMatcher { regex: value, ..RegexMatcher::default() }))
-        }
+        Some(HeaderMatchType::RegularExpression) => text(name, MatchPattern::SafeRegex(crate::regex::matcher(&value))),
         // Envoy takes no empty prefix, which every value begins with.
         Some(HeaderMatchType::Prefix) if value.is_empty() => matcher(name, HeaderMatchSpecifier::PresentMatch(true)),
         Some(HeaderMatchType::Prefix) => text(name, MatchPattern::Prefix(value)),

@@ -115,5 +115,11 @@ impl Input {
 pub(crate) fn proxy(read: &Read, mesh: &Arc<str>) -> anyhow::Result<Proxy> {
     let Read { named: Named { name, labels, .. }, spec, .. } = read;
     let dataplane = Arc::new(serde_json::from_str(spec)?);
-    Ok(Proxy { mesh: Arc::clone(mesh), name: name.as_str().into(), labels: Arc::new(labels.clone()), dataplane })
+    Ok(Proxy {
+        mesh: Arc::clone(mesh),
+        name: name.as_str().into(),
+        labels: Arc::new(labels.clone()),
+        dataplane,
+        admission: None,
+    })
 }

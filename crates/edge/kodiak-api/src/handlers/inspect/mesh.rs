@@ -123,7 +123,8 @@ fn load(snapshot: &Snapshot, name: &str) -> MeshView {
     for record in snapshot.list_in(dataplane::KIND.name, name) {
         let Some(spec) = spec_of::<Dataplane>(record) else { continue };
         let ResourceKey { mesh, name, .. } = record.key.clone();
-        let proxy = Arc::new(Proxy { mesh, name, labels: record.labels.clone(), dataplane: Arc::new(spec) });
+        let proxy =
+            Arc::new(Proxy { mesh, name, labels: record.labels.clone(), dataplane: Arc::new(spec), admission: None });
         view.book.set_proxy(&proxy.name, Some(proxy.clone()));
         view.proxies.insert(proxy.name.clone(), proxy);
     }

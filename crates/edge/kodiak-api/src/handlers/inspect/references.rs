@@ -102,7 +102,10 @@ fn of(snapshot: &Snapshot, record: &Record, is_served: &dyn Fn(&str) -> bool) ->
         is_served,
         redirected: reference_status::redirected(&spec, metadata.as_ref()),
     };
-    reference_status::of(&Proxy { mesh, name, labels: record.labels.clone(), dataplane: Arc::new(spec) }, context)
+    reference_status::of(
+        &Proxy { mesh, name, labels: record.labels.clone(), dataplane: Arc::new(spec), admission: None },
+        context,
+    )
 }
 
 /// Those that may be meant, and how many there are.

@@ -51,7 +51,7 @@ impl World {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
-            .header(header::HOST, "cp:5681")
+            .header(header::HOST, "localhost:5681")
             .header(header::CONTENT_TYPE, "application/json")
             .body(Body::from(body))
             .unwrap();

@@ -10,19 +10,30 @@ use kodiak_model::{
     data_source::DataSource,
     kinds::{
         dataplane_insight::DataplaneInsight,
-        mesh::{BackendConf, Mesh, MtlsBackend, ProvidedCa},
+        mesh::{BackendConf, BuiltinCa, Mesh, MtlsBackend, ProvidedCa},
     },
 };
 use kodiak_store::Snapshot;
 
 use crate::{
-    authority::{AuthoritySources, PROVIDED, authority_sources},
+    FileSources,
+    authority::{AuthoritySources, BUILTIN, PROVIDED, authority_sources, is_made, rsa_bits},
     load_source, spec_of,
 };
 
 const CHANGED: &str = "Changing CA when mTLS is enabled is forbidden. Disable mTLS first and then change the CA";
 
-pub(super) fn check_change(snapshot: &Snapshot, name: &str, old: &Mesh, new: &Mesh, problems: &mut Problems) {
+/// CAs that one write may bring.
+const MAX_NEW: usize = 4;
+
+pub(super) fn check_change(
+    snapshot: &Snapshot,
+    files: &FileSources,
+    name: &str,
+    old: &Mesh,
+    new: &Mesh,
+    problems: &mut Problems,
+) {
     let (Some(signing), Some(enabled)) = (old.enabled_backend(), new.enabled_backend()) else { return };
     let mtls = FieldPath::ROOT.field("mtls");
     let at = mtls.field("backends");
@@ -32,7 +43,7 @@ pub(super) fn check_change(snapshot: &Snapshot, name: &str, old: &Mesh, new: &Me
             let at = at.index(index);
             if backend.backend_type != now.backend_type {
                 problems.add(&at.field("type"), CHANGED);
-            } else if !same_authority(snapshot, name, backend, now) {
+            } else if !same_authority(snapshot, files, name, backend, now) {
                 problems.add(&at.field("conf"), CHANGED);
             }
         } else if was == signing.name {
@@ -56,10 +67,10 @@ fn backends(mesh: &Mesh) -> impl Iterator<Item = &MtlsBackend> {
 
 /// Certificates may be added behind those that were trusted; none may go, and the first one signs. A builtin authority
 /// is made once, whatever its settings become. One that cannot be read signs nothing, and may be mended.
-fn same_authority(snapshot: &Snapshot, mesh: &str, old: &MtlsBackend, new: &MtlsBackend) -> bool {
+fn same_authority(snapshot: &Snapshot, files: &FileSources, mesh: &str, old: &MtlsBackend, new: &MtlsBackend) -> bool {
     let trusted = |backend| {
         let AuthoritySources { cert, .. } = authority_sources(mesh, backend).ok()?;
-        certificates(&load_source(snapshot, mesh, &cert).ok()?).ok()
+        certificates(&load_source(snapshot, files, mesh, &cert).ok()?).ok()
     };
     let (Some(old), Some(new)) = (trusted(old), trusted(new)) else { return true };
     new.starts_with(&old)
@@ -79,20 +90,55 @@ fn holders(snapshot: &Snapshot, mesh: &str, backend: &str) -> Option<String> {
     })
 }
 
-pub(super) fn check_provided(snapshot: &Snapshot, name: &str, mesh: &Mesh, problems: &mut Problems) {
+/// New builtin CAs: each costs a key, so their number and size are bounded, also with `skipValidation`.
+pub(super) fn check_builtin(snapshot: &Snapshot, name: &str, mesh: &Mesh, problems: &mut Problems) {
     let mtls = FieldPath::ROOT.field("mtls");
     let at = mtls.field("backends");
-    for (index, backend) in backends(mesh).enumerate().filter(|(_, backend)| backend.backend_type == PROVIDED) {
-        check_pair(snapshot, name, backend, &at.index(index).field("conf"), problems);
+    let builtin = backends(mesh).enumerate().filter(|(_, backend)| backend.backend_type == BUILTIN);
+    let new: Vec<_> = builtin.filter(|(_, backend)| !is_made(snapshot, name, &backend.name)).collect();
+    if new.len() > MAX_NEW {
+        let message = format!("{} backends need a new CA; add at most {MAX_NEW} in one write", new.len());
+        problems.add(&at, message);
+    }
+    for (index, backend) in new {
+        // What cannot be read, the check of the document has named already, or it counts as not written.
+        let settings = BackendConf::read::<BuiltinCa>(backend.conf.as_ref()).unwrap_or_default();
+        if let Err(error) = rsa_bits(&settings.ca_cert.unwrap_or_default()) {
+            let at = at.index(index);
+            let at = at.field("conf");
+            let at = at.field("caCert");
+            problems.add(&at.field("RSAbits"), error.to_string());
+        }
     }
 }
 
-fn check_pair(snapshot: &Snapshot, mesh: &str, backend: &MtlsBackend, at: &FieldPath<'_>, problems: &mut Problems) {
+pub(super) fn check_provided(
+    snapshot: &Snapshot,
+    files: &FileSources,
+    name: &str,
+    mesh: &Mesh,
+    problems: &mut Problems,
+) {
+    let mtls = FieldPath::ROOT.field("mtls");
+    let at = mtls.field("backends");
+    for (index, backend) in backends(mesh).enumerate().filter(|(_, backend)| backend.backend_type == PROVIDED) {
+        check_pair(snapshot, files, name, backend, &at.index(index).field("conf"), problems);
+    }
+}
+
+fn check_pair(
+    snapshot: &Snapshot,
+    files: &FileSources,
+    mesh: &str,
+    backend: &MtlsBackend,
+    at: &FieldPath<'_>,
+    problems: &mut Problems,
+) {
     let ProvidedCa { cert, key } = BackendConf::read(backend.conf.as_ref()).unwrap_or_default();
     // What is missing, the check of the document has named already.
     let mut load = |source: Option<DataSource>, field: &str| {
         let source = source.filter(DataSource::is_chosen)?;
-        load_source(snapshot, mesh, &source).map_err(|message| problems.add(&at.field(field), message)).ok()
+        load_source(snapshot, files, mesh, &source).map_err(|message| problems.add(&at.field(field), message)).ok()
     };
     let (cert, key) = (load(cert, "cert"), load(key, "key"));
     let (Some(cert), Some(key)) = (cert, key) else { return };

@@ -58,7 +58,7 @@ fn move_key(
         problems.add(&at.field("name"), message);
         return None;
     }
-    let bytes = match load_source(snapshot, mesh, &key) {
+    let bytes = match load_source(snapshot, &catalog.files, mesh, &key) {
         Ok(bytes) => bytes,
         Err(message) => {
             // Without `skipValidation` this was found already.

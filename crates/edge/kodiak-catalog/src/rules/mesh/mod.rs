@@ -29,10 +29,11 @@ pub(super) fn before_put(
     }
     if !mesh.mtls.as_ref().is_some_and(|mtls| mtls.skip_validation) {
         if let Some(old) = old.and_then(spec_of::<Mesh>) {
-            authority::check_change(snapshot, &checked.name, &old, &mesh, &mut problems);
+            authority::check_change(snapshot, &catalog.files, &checked.name, &old, &mesh, &mut problems);
         }
-        authority::check_provided(snapshot, &checked.name, &mesh, &mut problems);
+        authority::check_provided(snapshot, &catalog.files, &checked.name, &mesh, &mut problems);
     }
+    authority::check_builtin(snapshot, &checked.name, &mesh, &mut problems);
     let secrets = inline_key::move_to_secrets(catalog, snapshot, &checked.name, &mut mesh, &mut problems);
     if !problems.is_empty() {
         let stage = if old.is_none() { Stage::Create } else { Stage::Update };

@@ -35,6 +35,18 @@ pub(super) fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Fails when the file system has no room for a few commits more.
+pub(super) fn check_space(path: &Path) -> Result<(), StoreError> {
+    const LEAST: u64 = 1 << 20;
+    match rustix::fs::statvfs(directory(path)) {
+        // Some file systems do not tell.
+        Ok(found) if found.f_blocks > 0 && found.f_bavail.saturating_mul(found.f_frsize) < LEAST => {
+            Err(StoreError::cannot_write(path, rustix::io::Errno::NOSPC.into()))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
 /// A disk that is full says so here too: redb writes when it opens a file that was not closed.
 fn opening(path: &Path, error: io::Error) -> StoreError {
     match error.kind() {

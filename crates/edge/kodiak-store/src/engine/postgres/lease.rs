@@ -3,6 +3,11 @@
 //! A row names the leader, and until when. Everybody tries to take it: the leader to keep it, the others to have it as
 //! soon as it has run out or was given back. The clock of the database decides. The leader measures from before it asked,
 //! so by its own clock the lease always runs out earlier than by the database's, and two never lead at once.
+//!
+//! No clock on the wall of a control plane matters. When the clock of the database jumps ahead, the lease moves, and the
+//! one before notices at its next renewal; what it writes until then expects what it has read, and is refused where
+//! somebody else wrote. When it jumps back, a dead leader's lease would last for too long: one that nobody renews is
+//! taken over after a few times its length by the clock of whoever waits.
 
 use std::time::Duration;
 
@@ -16,7 +21,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::connect::Place;
-use crate::config::PostgresConfig;
+use crate::{config::PostgresConfig, presence::Presence};
+
+/// A leader renews three times within its lease. One that has not for so many leases of ours is dead, unless its own is
+/// configured to be twelve times as long.
+const ABANDONED: u32 = 4;
 
 /// Below this, asking for the lease would be all that the database does.
 const MIN_TTL: Duration = Duration::from_millis(100);
@@ -24,7 +33,12 @@ const MIN_TTL: Duration = Duration::from_millis(100);
 const CANDIDATE: Duration = Duration::from_secs(1);
 
 /// Runs until it is told to end, and then gives the lease back.
-pub(crate) async fn hold_lease(config: PostgresConfig, lead: watch::Sender<bool>, ended: CancellationToken) {
+pub(crate) async fn hold_lease(
+    config: PostgresConfig,
+    lead: watch::Sender<bool>,
+    presence: watch::Sender<Presence>,
+    ended: CancellationToken,
+) {
     let holder = unique(&config.instance_id);
     // A task of its own: also after a panic this instance no longer leads, and the lease is given back.
     let mut keeping = JoinSet::new();
@@ -32,7 +46,7 @@ pub(crate) async fn hold_lease(config: PostgresConfig, lead: watch::Sender<bool>
     keeping.spawn({
         let lead = lead.clone();
         async move {
-            ended.run_until_cancelled(lease.keep(&lead)).await;
+            ended.run_until_cancelled(lease.keep(&lead, &presence)).await;
             lease
         }
     });
@@ -64,12 +78,19 @@ fn note(released: Result<(), sqlx::Error>) {
     }
 }
 
+/// Holder, and end as the database writes it.
+type Seen = (String, String);
+
 struct Lease {
     place: Place,
     holder: String,
+    /// As insights name this process.
+    instance: String,
     ttl: Duration,
     /// For how long we may lead without another word from the database.
     held_until: Option<Instant>,
+    /// The lease of another as it was last seen, and since when it is like that.
+    unchanged: Option<(Seen, Instant)>,
     connection: Option<PgConnection>,
 }
 
@@ -78,14 +99,16 @@ impl Lease {
         Self {
             place: Place::new(config),
             holder: holder.to_owned(),
+            instance: config.instance_id.clone(),
             ttl: config.lease_ttl.max(MIN_TTL),
             held_until: None,
+            unchanged: None,
             connection: None,
         }
     }
 
     /// Does not end by itself.
-    async fn keep(&mut self, lead: &watch::Sender<bool>) {
+    async fn keep(&mut self, lead: &watch::Sender<bool>, presence: &watch::Sender<Presence>) {
         loop {
             let next = self.renew().await;
             lead.send_if_modified(|leads| {
@@ -93,6 +116,10 @@ impl Lease {
                 *leads ^= changed;
                 changed
             });
+            // After it, so that a slow answer costs no lease.
+            if let Ok(Ok(numbers)) = timeout_at(next, self.show_life()).await {
+                presence.send_modify(|presence| presence.hear(numbers));
+            }
             sleep_until(next).await;
         }
     }
@@ -133,14 +160,61 @@ impl Lease {
         .bind(i64::try_from(self.ttl.as_micros()).unwrap_or(i64::MAX))
         .execute(&mut connection)
         .await?;
+        let taken = taken.rows_affected() == 1 || self.take_over(&mut connection).await?;
         self.connection = Some(connection);
+        Ok(taken)
+    }
+
+    /// Takes a lease that has not run out and that nobody renews.
+    async fn take_over(&mut self, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+        let seen: Option<Seen> = sqlx::query_as("SELECT holder, expires::text FROM kodiak_lease WHERE name = 'leader'")
+            .fetch_optional(&mut *connection)
+            .await?;
+        let Some(seen) = seen else { return Ok(false) };
+        let since = match &self.unchanged {
+            Some((known, since)) if *known == seen => *since,
+            _ => Instant::now(),
+        };
+        self.unchanged = Some((seen.clone(), since));
+        if since.elapsed() < self.ttl * ABANDONED {
+            return Ok(false);
+        }
+        tracing::warn!(holder = seen.0, expires = seen.1, "lease is not renewed, taking it over before it expires");
+        let taken = sqlx::query(
+            "UPDATE kodiak_lease SET holder = $1, expires = clock_timestamp() + $2 * interval '1 microsecond'
+             WHERE name = 'leader' AND holder = $3 AND expires = $4::timestamptz",
+        )
+        .bind(&self.holder)
+        .bind(i64::try_from(self.ttl.as_micros()).unwrap_or(i64::MAX))
+        .bind(&seen.0)
+        .bind(&seen.1)
+        .execute(connection)
+        .await?;
         Ok(taken.rows_affected() == 1)
+    }
+
+    /// Counts the own number up, and gives those of all.
+    async fn show_life(&mut self) -> Result<Vec<(String, i64)>, sqlx::Error> {
+        let Some(mut connection) = self.connection.take() else { return Err(sqlx::Error::PoolClosed) };
+        sqlx::query(
+            "WITH forgotten AS (DELETE FROM kodiak_instance WHERE seen < clock_timestamp() - interval '1 day' AND id <> $1)
+             INSERT INTO kodiak_instance AS instance (id, number, seen) VALUES ($1, 1, clock_timestamp())
+             ON CONFLICT (id) DO UPDATE SET number = instance.number + 1, seen = excluded.seen",
+        )
+        .bind(&self.instance)
+        .execute(&mut connection)
+        .await?;
+        let numbers = sqlx::query_as("SELECT id, number FROM kodiak_instance").fetch_all(&mut connection).await?;
+        self.connection = Some(connection);
+        Ok(numbers)
     }
 
     async fn release(mut self) -> Result<(), sqlx::Error> {
         let Some(mut connection) = self.connection.take() else { return Ok(()) };
         let release = sqlx::query("DELETE FROM kodiak_lease WHERE name = 'leader' AND holder = $1").bind(&self.holder);
         self.place.within(release.execute(&mut connection)).await?;
+        let ended = sqlx::query("DELETE FROM kodiak_instance WHERE id = $1").bind(&self.instance);
+        self.place.within(ended.execute(&mut connection)).await?;
         self.place.within(connection.close()).await
     }
 }

@@ -1,5 +1,7 @@
 //! Brings the tables of the database up to what this program knows, and refuses tables from the future.
 
+use std::{io, time::Duration};
+
 use sqlx::{
     Connection as _,
     migrate::{MigrateError, Migrator},
@@ -10,12 +12,18 @@ use crate::error::StoreError;
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
 
+const LONGEST: Duration = Duration::from_mins(5);
+
 /// Several control planes may start at once: the migrator lets only one of them work.
 ///
 /// On a connection of its own, because a failed migration leaves its lock with the connection.
 pub(super) async fn run(place: &Place) -> Result<(), StoreError> {
     let mut connection = place.within(place.connect()).await.map_err(|error| place.away(error))?;
-    MIGRATIONS.run_direct(None, &mut connection, false).await.map_err(|error| match error {
+    // Others may be at it, which can take its time, but a database that hangs must be noticed.
+    let migrated = tokio::time::timeout(LONGEST, MIGRATIONS.run_direct(None, &mut connection, false)).await;
+    let migrated =
+        migrated.unwrap_or_else(|_| Err(MigrateError::Execute(sqlx::Error::Io(io::ErrorKind::TimedOut.into()))));
+    migrated.map_err(|error| match error {
         MigrateError::VersionMissing(found) => {
             let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
             StoreError::NewerSchema { found, known }

@@ -66,6 +66,62 @@ async fn a_leader_that_is_cut_off_steps_down_first() {
     until(&mut first_leads, true).await;
 }
 
+/// As when the clock of the database jumps ahead by an hour: the lease has run out, whatever its holder believes.
+#[tokio::test(flavor = "multi_thread")]
+async fn database_clock_that_jumps_ahead_moves_the_lease_and_leaves_one_leader() {
+    let Some(mut bed) = lease_bed(Duration::from_secs(1)) else { return };
+    let (one, two) = (bed.open().await, bed.open().await);
+    let leaders = || [&one, &two].map(|store| *store.leadership().borrow());
+    eventually("that one leads", || leaders().contains(&true)).await;
+    for _ in 0..3 {
+        super::execute(bed.postgres_config(), "UPDATE kodiak_lease SET expires = expires - interval '1 hour'").await;
+        eventually("that one leads", || leaders().iter().filter(|leads| **leads).count() == 1).await;
+    }
+}
+
+/// As when the clock of the database jumps back by an hour after the leader was killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn lease_of_a_dead_leader_does_not_last_for_an_hour_when_the_database_clock_jumps_back() {
+    let Some(mut bed) = lease_bed(Duration::from_secs(1)) else { return };
+    bed.open().await.close().await;
+    let ghost = "INSERT INTO kodiak_lease VALUES ('leader', 'ghost', clock_timestamp() + interval '1 hour')";
+    super::execute(bed.postgres_config(), ghost).await;
+    let store = bed.open().await;
+    until(&mut store.leadership(), true).await;
+}
+
+/// Two control planes with names of their own, and a third that is killed.
+#[tokio::test(flavor = "multi_thread")]
+async fn instances_hear_of_each_other_and_notice_when_one_is_gone() {
+    let Some(mut bed) = lease_bed(Duration::from_secs(2)) else { return };
+    let mut named = |name: &str| {
+        name.clone_into(&mut bed.postgres_config().instance_id);
+        bed.config()
+    };
+    let (one, two, three) = (named("cp-one"), named("cp-two"), named("cp-three"));
+    let (one, two) = (Store::open(one).await.unwrap(), Store::open(two).await.unwrap());
+    let opened = thread::spawn(move || {
+        let runtime = Runtime::new().unwrap();
+        let store = runtime.block_on(Store::open(three)).unwrap();
+        (runtime, store)
+    });
+    let (runtime, three) = opened.join().unwrap();
+    let lives = |store: &Store, instance: &str| store.presence().borrow().lost(instance).is_none();
+    for store in [&one, &two, &three] {
+        let all = ["cp-one", "cp-two", "cp-three"];
+        eventually("that all are heard", || all.iter().all(|instance| lives(store, instance))).await;
+    }
+    assert!(!lives(&one, "of an earlier start"));
+
+    runtime.shutdown_background(); // its tasks just stop, as if killed
+    for store in [&one, &two] {
+        eventually("that the third is lost", || !lives(store, "cp-three")).await;
+    }
+    assert!(lives(&one, "cp-two") && lives(&two, "cp-one"), "the others live");
+    two.close().await;
+    eventually("that the second is lost", || !lives(&one, "cp-two")).await;
+}
+
 /// A store whose tasks run on a runtime of their own.
 fn open_apart(bed: &Bed) -> (Runtime, Store) {
     let config = bed.config();

@@ -73,7 +73,7 @@ impl Size {
         let labels = Labels::from([("app".to_owned(), name(service, self))]);
         let key = Self::key(n);
         let dataplane = Arc::new(serde_json::from_value(dataplane)?);
-        Ok(Arc::new(Proxy { mesh: key.mesh, name: key.name, labels: Arc::new(labels), dataplane }))
+        Ok(Arc::new(Proxy { mesh: key.mesh, name: key.name, labels: Arc::new(labels), dataplane, admission: None }))
     }
 
     pub(super) fn target(n: usize) -> Target {

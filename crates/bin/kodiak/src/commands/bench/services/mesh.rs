@@ -84,7 +84,7 @@ impl Size {
         let labels = [(labels::ZONE, ZONE), (labels::ORIGIN, "zone")];
         let labels: Labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let (ProxyKey { mesh, name }, dataplane) = (ProxyKey::new(MESH, name), serde_json::from_value(dataplane)?);
-        Ok(Arc::new(Proxy { mesh, name, labels: Arc::new(labels), dataplane: Arc::new(dataplane) }))
+        Ok(Arc::new(Proxy { mesh, name, labels: Arc::new(labels), dataplane: Arc::new(dataplane), admission: None }))
     }
 
     /// After the last comes the first.

@@ -61,8 +61,13 @@ impl World {
 
     /// Dataplanes are written.
     pub(super) fn write(&mut self, proxies: &[Arc<Proxy>]) -> anyhow::Result<()> {
-        for Proxy { mesh, name, labels, dataplane } in proxies.iter().map(|proxy| &**proxy) {
-            let facts = DataplaneFacts { labels: labels.clone(), created: NOW, dataplane: dataplane.clone() };
+        for Proxy { mesh, name, labels, dataplane, admission } in proxies.iter().map(|proxy| &**proxy) {
+            let facts = DataplaneFacts {
+                labels: labels.clone(),
+                created: NOW,
+                dataplane: dataplane.clone(),
+                admission: admission.clone(),
+            };
             self.keeper.set_dataplane(mesh, name, Some(facts));
         }
         self.configure(

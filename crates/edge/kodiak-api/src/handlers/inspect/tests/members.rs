@@ -28,7 +28,7 @@ async fn members_come_in_pages() {
         let page = world.get(&format!("{path}?name=a-&size=2")).await;
         assert_eq!(texts(&page["items"], "/name"), ["a-1", "a-2"], "{path}");
         assert_eq!(page["total"], 3);
-        assert_eq!(page["next"], format!("http://cp:5681{path}?name=a-&offset=2&size=2"));
+        assert_eq!(page["next"], format!("http://localhost:5681{path}?name=a-&offset=2&size=2"));
         let last = world.get(&format!("{path}?name=a-&size=2&offset=2")).await;
         assert_eq!((texts(&last["items"], "/name"), last.get("next")), (vec!["a-3"], None));
         assert_eq!(world.refused(&format!("{path}?size=0")).await.2, "Invalid page size");

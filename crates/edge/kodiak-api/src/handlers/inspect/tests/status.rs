@@ -62,10 +62,10 @@ async fn all_policies_of_a_mesh_come_in_pages_and_by_state() {
     let page = world.get(&format!("{path}?size=1&name=a&offset=1")).await;
     assert_eq!((texts(&page["items"], "/name"), &page["total"]), (vec!["weak"], &json!(2)));
     let page = world.get(&format!("{path}?size=3")).await;
-    assert_eq!(page["next"], format!("http://cp:5681{path}?offset=3&size=3"));
+    assert_eq!(page["next"], format!("http://localhost:5681{path}?offset=3&size=3"));
     let out = world.get(&format!("{path}?state=NotInForce&size=1")).await;
     assert_eq!((texts(&out["items"], "/name"), &out["total"]), (vec!["closed"], &json!(2)));
-    assert_eq!(out["next"], format!("http://cp:5681{path}?offset=1&size=1&state=NotInForce"));
+    assert_eq!(out["next"], format!("http://localhost:5681{path}?offset=1&size=1&state=NotInForce"));
     assert_eq!(world.refused(&format!("{path}?state=Dead")).await.0, 400);
     assert_eq!(world.refused("/meshes/gone/_policies").await.0, 404);
 }

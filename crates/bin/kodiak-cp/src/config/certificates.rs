@@ -1,0 +1,34 @@
+//! Settings about the certificates of proxies and their CAs.
+
+use anyhow::Context as _;
+use jiff::SignedDuration;
+use kodiak_ca::Renewal;
+use kodiak_model::GoDuration;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Certificates {
+    /// The certificate of a proxy is replaced at this share of its life, in percent.
+    pub renew_at_percent: u8,
+    /// So long before a CA expires, warnings begin.
+    pub ca_warning: GoDuration,
+}
+
+impl Default for Certificates {
+    fn default() -> Self {
+        Self { renew_at_percent: 50, ca_warning: GoDuration::from_secs(30 * 24 * 60 * 60) }
+    }
+}
+
+impl Certificates {
+    pub(crate) fn renewal(&self) -> anyhow::Result<Renewal> {
+        let percent = self.renew_at_percent;
+        Renewal::at_percent(percent)
+            .with_context(|| format!("certificates.renewAtPercent: {percent} must be between 10 and 90"))
+    }
+
+    pub(crate) fn ca_warning(&self) -> SignedDuration {
+        SignedDuration::from_nanos(self.ca_warning.nanos().max(0))
+    }
+}

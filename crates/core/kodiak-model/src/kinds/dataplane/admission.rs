@@ -1,0 +1,147 @@
+//! What the token of a proxy binds of the Dataplane that the proxy brought: whether its claims are more than its own.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{kinds::mesh_service::Selector, labels, tags};
+
+/// The status of a stored Dataplane. Only the control plane writes it; it is part of no document.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DataplaneStatus {
+    /// `None` for a Dataplane that a user wrote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admission: Option<Admission>,
+}
+
+/// What the token binds with which a proxy brought its Dataplane.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Admission {
+    /// Keys of tags.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub tags: BTreeSet<String>,
+    /// Keys of labels.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub labels: BTreeSet<String>,
+    /// Whether the token is for one name.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub name: bool,
+}
+
+impl Admission {
+    /// For a status that cannot be read: nothing is vouched for.
+    pub fn unknown() -> Self {
+        Self { tags: [tags::SERVICE.to_owned()].into(), ..Self::default() }
+    }
+
+    /// Whether a MeshService with this selector may accept the proxy under this identity.
+    ///
+    /// A holder of a token that does not bind `kuma.io/service` may take any identity of the mesh; being accepted under
+    /// one gains nothing. Else the selector must ask only for what the token binds, or name the identity itself.
+    pub fn vouches_for(&self, selector: &Selector, identity: &str) -> bool {
+        self.vouches_for_all(selector) || names(selector, identity)
+    }
+
+    /// The same for a proxy that is known by any of these.
+    pub fn vouches_for_any<'a>(&self, selector: &Selector, identities: impl IntoIterator<Item = &'a String>) -> bool {
+        self.vouches_for_all(selector) || identities.into_iter().any(|identity| names(selector, identity))
+    }
+
+    fn vouches_for_all(&self, selector: &Selector) -> bool {
+        !self.tags.contains(tags::SERVICE) || self.unbound(selector).is_empty()
+    }
+
+    /// What the selector asks for and the token leaves to the proxy, as a user would write it.
+    pub fn unbound(&self, selector: &Selector) -> Vec<String> {
+        let Selector { dataplane_tags, dataplane_ref, dataplane_labels } = selector;
+        let mut unbound = Vec::new();
+        if let Some(wanted) = dataplane_tags {
+            // The control plane itself sets the zone.
+            let free = wanted.keys().filter(|key| *key != tags::ZONE && !self.tags.contains(*key));
+            unbound.extend(free.map(|key| format!("tag {key}")));
+        } else if dataplane_ref.is_some() {
+            unbound.extend((!self.name).then(|| "name".to_owned()));
+        } else if let Some(wanted) = dataplane_labels.as_ref().and_then(|wanted| wanted.match_labels.as_ref()) {
+            let free = wanted.keys().filter(|key| !self.labels.contains(*key));
+            unbound.extend(free.map(|key| format!("label {key}")));
+        }
+        unbound
+    }
+}
+
+fn names(selector: &Selector, identity: &str) -> bool {
+    let Selector { dataplane_tags, dataplane_ref, dataplane_labels } = selector;
+    let named = match (dataplane_tags, dataplane_ref, dataplane_labels) {
+        (Some(wanted), _, _) => wanted.get(tags::SERVICE),
+        (None, None, Some(wanted)) => wanted.match_labels.as_ref().and_then(|wanted| wanted.get(labels::WORKLOAD)),
+        (None, _, _) => None,
+    };
+    named.is_some_and(|named| named == identity)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn admission(tags: &[&str], labels: &[&str], name: bool) -> Admission {
+        let own = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect();
+        Admission { tags: own(tags), labels: own(labels), name }
+    }
+
+    #[track_caller]
+    fn check(admission: &Admission, selector: &Value, identity: &str, expected: bool) {
+        let selector: Selector = serde_json::from_value(selector.clone()).unwrap();
+        assert_eq!(admission.vouches_for(&selector, identity), expected, "{selector:?}");
+    }
+
+    const SERVICE: &str = "kuma.io/service";
+
+    #[test]
+    fn a_label_that_the_token_does_not_bind_gains_nothing() {
+        let payments = json!({ "dataplaneLabels": { "matchLabels": { "app": "payments" } } });
+        check(&admission(&[SERVICE], &[], true), &payments, "web", false);
+        check(&admission(&[SERVICE], &["team"], true), &payments, "web", false);
+        check(&admission(&[SERVICE], &["app"], false), &payments, "web", true);
+        check(&admission(&["version"], &[], false), &payments, "web", true);
+        check(&Admission::unknown(), &payments, "web", false);
+        let all = json!({ "dataplaneLabels": { "matchLabels": {} } });
+        check(&admission(&[SERVICE], &[], false), &all, "web", true);
+    }
+
+    #[test]
+    fn a_tag_or_a_name_must_be_bound_too() {
+        let tags = json!({ "dataplaneTags": { SERVICE: "payments", "version": "1", "kuma.io/zone": "east" } });
+        check(&admission(&[SERVICE], &[], false), &tags, "web", false);
+        check(&admission(&[SERVICE], &[], false), &tags, "payments", true);
+        check(&admission(&[SERVICE, "version"], &[], false), &tags, "web", true);
+        let reference = json!({ "dataplaneRef": { "name": "payments-1" } });
+        check(&admission(&[SERVICE], &[], false), &reference, "web", false);
+        check(&admission(&[SERVICE], &[], true), &reference, "web", true);
+    }
+
+    #[test]
+    fn an_identity_that_the_selector_names_is_meant() {
+        let workload = json!({ "dataplaneLabels": { "matchLabels": { "kuma.io/workload": "payments" } } });
+        check(&admission(&[SERVICE], &[], false), &workload, "payments", true);
+        check(&admission(&[SERVICE], &[], false), &workload, "web", false);
+    }
+
+    #[test]
+    fn what_is_not_bound_is_named() {
+        let selector: Selector =
+            serde_json::from_value(json!({ "dataplaneTags": { SERVICE: "a", "version": "1", "team": "b" } })).unwrap();
+        assert_eq!(admission(&[SERVICE], &[], false).unbound(&selector), ["tag team", "tag version"]);
+    }
+
+    #[test]
+    fn a_status_reads_back() {
+        let status = DataplaneStatus { admission: Some(admission(&[SERVICE], &["app"], true)) };
+        let text = r#"{"admission":{"tags":["kuma.io/service"],"labels":["app"],"name":true}}"#;
+        assert_eq!(serde_json::to_string(&status).unwrap(), text);
+        assert_eq!(serde_json::from_str::<DataplaneStatus>(text).unwrap(), status);
+    }
+}

@@ -1,0 +1,112 @@
+//! What a token binds is checked, and stored with the Dataplane that the proxy brought.
+
+use kodiak_ads::{Closing, Proxies as _};
+use kodiak_catalog::admission_of;
+use kodiak_model::kinds::dataplane::Admission;
+use kodiak_proxies::{Authn, Recheck};
+use kodiak_tokens::DataplaneClaims;
+use serde_json::{Value, json};
+
+use crate::bed::{Bed, closing, dataplane, hello};
+
+fn own(values: &[&str]) -> Vec<String> {
+    values.iter().map(|value| (*value).to_owned()).collect()
+}
+
+/// For the service `web`, with these values of the label `app`.
+fn claims(app: &[&str]) -> DataplaneClaims {
+    let labels = if app.is_empty() { [].into() } else { [("app".to_owned(), own(app))].into() };
+    DataplaneClaims {
+        tags: [("kuma.io/service".to_owned(), own(&["web"]))].into(),
+        labels,
+        ..DataplaneClaims::default()
+    }
+}
+
+/// `web-1`, which says of itself that it belongs to the application `payments`.
+fn payments() -> Value {
+    let mut document = dataplane("web-1");
+    document["labels"] = json!({ "app": "payments" });
+    document
+}
+
+fn brings(document: &Value, token: String) -> kodiak_ads::Hello {
+    hello("default.web-1", &json!({ "dataplane.resource": document.to_string() }), Some(token))
+}
+
+fn admission(bed: &Bed) -> Option<Admission> {
+    admission_of(&bed.record("Dataplane", "web-1").unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_label_that_the_token_binds_must_have_an_allowed_value() {
+    let bed = Bed::start().await;
+    let refused = bed.refused(brings(&payments(), bed.token(&claims(&["web"])))).await;
+    assert_eq!(refused.code, Closing::UNAUTHENTICATED);
+    assert_eq!(
+        refused.message,
+        "authentication failed: dataplane has label \"app\" with value \"payments\" which is not allowed with this token. \
+         Allowed values in token are [\"web\"]"
+    );
+    let refused = bed.refused(brings(&dataplane("web-1"), bed.token(&claims(&["web"])))).await;
+    assert_eq!(refused.message, "authentication failed: dataplane has no label \"app\" required by the token");
+    assert!(bed.registry.connect(brings(&payments(), bed.token(&claims(&["web", "payments"])))).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_label_that_outgrows_the_token_closes_the_stream() {
+    let bed = Bed::start().await;
+    let session = bed.registry.connect(brings(&payments(), bed.token(&claims(&["payments"])))).await.ok().unwrap();
+    let mut changed = payments();
+    changed["labels"]["app"] = json!("bank");
+    bed.put(changed).await;
+    bed.recheck(Recheck::Mesh("default".into()));
+    assert_eq!(closing(&session).unwrap().0, Closing::UNAUTHENTICATED);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_token_binds_is_stored_with_the_dataplane_and_cannot_be_brought() {
+    let bed = Bed::start().await;
+    let mut forged = payments();
+    let generous = json!({ "admission": { "tags": ["kuma.io/service"], "labels": ["app"], "name": true } });
+    forged["status"] = generous.clone();
+    forged["admission"] = generous["admission"].clone();
+    let session = bed.registry.connect(brings(&forged, bed.token(&claims(&[])))).await.ok().unwrap();
+    let expected = Admission { tags: ["kuma.io/service".to_owned()].into(), ..Admission::default() };
+    assert_eq!(admission(&bed), Some(expected));
+    // Another token, and the same Dataplane.
+    drop(session);
+    let bound = DataplaneClaims { name: "web-1".to_owned(), workload: String::new(), ..claims(&["payments"]) };
+    let _session = bed.registry.connect(brings(&forged, bed.token(&bound))).await.ok().unwrap();
+    let expected =
+        Admission { tags: ["kuma.io/service".to_owned()].into(), labels: ["app".to_owned()].into(), name: true };
+    assert_eq!(admission(&bed), Some(expected.clone()));
+    // What is observed changes nothing of it.
+    let token = bed.token(&bound);
+    bed.post("/drain", &[("authorization", &token)], r#"{"mesh":"default","name":"web-1"}"#).await;
+    assert!(!bed.dataplane("web-1").unwrap().inbounds()[0].is_ready());
+    assert_eq!(admission(&bed), Some(expected));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_user_who_writes_a_dataplane_vouches_for_it() {
+    let bed = Bed::start().await;
+    bed.put(payments()).await;
+    assert_eq!(admission(&bed), None);
+    let token = bed.token(&claims(&[]));
+    let _session = bed.registry.connect(brings(&payments(), token.clone())).await.ok().unwrap();
+    assert!(admission(&bed).is_some());
+    // A proxy that leaves it at what is stored does not make it its user's.
+    let stays = hello("default.web-1", &json!({}), Some(token));
+    let _session = bed.registry.connect(stays).await.ok().unwrap();
+    assert!(admission(&bed).is_some());
+    bed.put(payments()).await;
+    assert_eq!(admission(&bed), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_authentication_nothing_is_bound() {
+    let bed = Bed::start_with(|settings| settings.authn = Authn::None).await;
+    let _session = bed.registry.connect(brings(&payments(), String::new())).await.ok().unwrap();
+    assert_eq!(admission(&bed), Some(Admission::default()));
+}
