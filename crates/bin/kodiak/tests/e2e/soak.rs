@@ -255,8 +255,20 @@ impl Bed {
     }
 }
 
-/// Certificates are not made for a proxy that is not connected.
+/// Certificates are not made for a proxy that is not connected: not as secrets, and not for its admin listener.
 fn without_secrets(mut config: Value) -> Value {
     config["xds"].as_object_mut().unwrap().retain(|type_url, _| !type_url.ends_with("Secret"));
+    without_inline_bytes(&mut config);
     config
+}
+
+fn without_inline_bytes(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("inlineBytes");
+            fields.values_mut().for_each(without_inline_bytes);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_inline_bytes),
+        _ => (),
+    }
 }
