@@ -15,12 +15,12 @@ fn bootstrap(expressions: &[&str]) -> Value {
     let route = |expression: &&str| json!({ "match": { "safeRegex": { "regex": expression } }, "directResponse": { "status": 200 } });
     let routes: Vec<Value> = expressions.iter().map(route).collect();
     let typed = |name: &str| format!("type.googleapis.com/envoy.extensions.filters.{name}");
-    let router = json!({ "name": "router", "typedConfig": { "@type": typed("http.router.v3.Router") } });
+    let http_filter = json!({ "name": "router", "typedConfig": { "@type": typed("http.router.v3.Router") } });
     let manager = json!({
         "@type": typed("network.http_connection_manager.v3.HttpConnectionManager"),
         "statPrefix": "test",
         "routeConfig": { "virtualHosts": [{ "name": "all", "domains": ["*"], "routes": routes }] },
-        "httpFilters": [router],
+        "httpFilters": [http_filter],
     });
     let filter = json!({ "name": "http", "typedConfig": manager });
     let address = json!({ "socketAddress": { "address": "127.0.0.1", "portValue": 0 } });
