@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 use kodiak_crypto::{RootCaParams, RsaBits, root_ca};
 use serde_json::json;
 
-use crate::harness::{Load, MESH, Mesh, Mtls, Service, Sidecar, eventually, expect};
+use crate::harness::{Load, MESH, Mesh, Mtls, Service, Setup, Sidecar, eventually, expect};
 
 const DAY: Duration = Duration::from_hours(24);
 const PROXIES: [&str; 2] = ["client", "backend-1"];
@@ -19,7 +19,11 @@ struct Bed {
 
 impl Bed {
     async fn start(mtls: Mtls) -> Option<Self> {
-        let mesh = Mesh::start(mtls).await?;
+        Self::start_with(mtls, Setup::default()).await
+    }
+
+    async fn start_with(mtls: Mtls, setup: Setup) -> Option<Self> {
+        let mesh = Mesh::start_with(mtls, setup).await?;
         mesh.permit_all().await;
         let (service, backend) = mesh.backend("backend-1").await;
         let client = mesh.client().await;
@@ -105,7 +109,11 @@ async fn certificates_are_replaced_under_load() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_authority_that_the_user_provides_takes_over_under_load() {
-    let Some(bed) = Bed::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
+    let files = tempfile::tempdir().unwrap();
+    let setting: &'static str = format!("general.dataSourceFolder={}", files.path().display()).leak();
+    let setup = Setup { settings: vec![setting].leak(), ..Setup::default() };
+    let bed = Bed::start_with(Mtls::Strict(vec![Mtls::builtin("ca-1")]), setup).await;
+    let Some(bed) = bed else { return };
     bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-1 trust=ca-1").await;
     let load = Load::on(&bed.client);
     let uri = format!("spiffe://{MESH}");
@@ -117,7 +125,7 @@ async fn an_authority_that_the_user_provides_takes_over_under_load() {
         now: jiff::Timestamp::now(),
     };
     let pair = root_ca(&params).unwrap();
-    let (cert, key) = (bed.mesh.folder().join("own.crt"), bed.mesh.folder().join("own.key"));
+    let (cert, key) = (files.path().join("own.crt"), files.path().join("own.key"));
     std::fs::write(&cert, &pair.cert_pem).unwrap();
     std::fs::write(&key, pair.key_pem.expose()).unwrap();
     let own = json!({

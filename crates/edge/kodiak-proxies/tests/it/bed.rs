@@ -54,12 +54,11 @@ impl Bed {
         let (events, received) = mpsc::unbounded_channel();
         let registry = Registry::new(catalog.clone(), settings, events);
         let drain = CancellationToken::new();
-        tokio::spawn({
-            let (registry, drain) = (registry.clone(), drain.clone());
-            async move { registry.run(drain).await }
-        });
-        let bed = Self { catalog, registry, events: Mutex::new(received), clock, drain: drain.drop_guard() };
+        let bed = Self { catalog, registry, events: Mutex::new(received), clock, drain: drain.clone().drop_guard() };
+        // Keys of a mesh are made on a thread that paused time does not wait for, so timers start after that.
         bed.put(json!({ "type": "Mesh", "name": "default" })).await;
+        let registry = bed.registry.clone();
+        tokio::spawn(async move { registry.run(drain).await });
         bed
     }
 
