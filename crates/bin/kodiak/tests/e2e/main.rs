@@ -6,6 +6,7 @@
 
 mod clock;
 mod cluster;
+mod damage;
 mod disk;
 mod endpoints;
 mod expiry;
