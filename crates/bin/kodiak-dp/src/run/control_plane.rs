@@ -15,12 +15,14 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Options, RunError};
 
 const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// Those who wait for us to end do not wait for long.
+/// For one answer to `/drain`.
 const DRAIN_TIME: Duration = Duration::from_secs(3);
+const DRAIN_RETRY: Duration = Duration::from_millis(200);
 /// Much more than any bootstrap has.
 const MAX_ANSWER: usize = 4 << 20;
 /// More of a text that is not ours is noise.
@@ -96,7 +98,7 @@ impl ControlPlane {
             };
             let (address, retry) = (&self.address, self.retry_every);
             tracing::warn!(%address, "Waiting for the bootstrap: {waits_for}; trying again in {retry:?}.");
-            tokio::time::sleep(self.retry_every).await;
+            sleep(self.retry_every).await;
         }
     }
 
@@ -106,19 +108,27 @@ impl ControlPlane {
         BASE64_STANDARD.decode(answer.bootstrap).map_err(|error| odd(format!("the bootstrap is no base64: {error}")))
     }
 
-    /// Tells that the proxy goes, so that others send it nothing new. A control plane that does not know the request
-    /// finds out by itself, later.
-    pub(super) async fn drain(&self, mesh: &str, name: &str) {
-        let body = json!({"mesh": mesh, "name": name}).to_string();
-        let told = tokio::time::timeout(DRAIN_TIME, self.post("/drain", body.into(), self.token.clone())).await;
-        let error = match told {
-            Ok(Ok((status, _))) if status.is_success() => return,
-            Ok(Ok((status, _))) => format!("it answered {status}"),
-            Ok(Err(Trouble::Untrusted(error))) => error.to_string(),
-            Ok(Err(Trouble::Passing(error))) => error,
-            Err(_) => format!("there is no answer after {DRAIN_TIME:?}"),
-        };
-        tracing::warn!(%error, "Cannot tell the control plane that this proxy goes.");
+    /// Reports that the proxy is about to end, so that others send it nothing new. A control plane that cannot take it,
+    /// because it restarts or its store is down, is asked again until `until`; one that does not support the request
+    /// notices the end by itself, later.
+    pub(super) async fn drain(&self, mesh: &str, name: &str, until: Instant) {
+        let body = Bytes::from(json!({"mesh": mesh, "name": name}).to_string());
+        loop {
+            let told = timeout(DRAIN_TIME, self.post("/drain", body.clone(), self.token.clone())).await;
+            let (error, final_answer) = match told {
+                Ok(Ok((status, _))) if status.is_success() => return,
+                Ok(Ok((status, _))) => (format!("it answered {status}"), status.is_client_error()),
+                Ok(Err(Trouble::Untrusted(error))) => (error.to_string(), true),
+                Ok(Err(Trouble::Passing(error))) => (error, false),
+                Err(_) => (format!("there is no answer after {DRAIN_TIME:?}"), false),
+            };
+            if final_answer || Instant::now() + DRAIN_RETRY >= until {
+                tracing::warn!(%error, "failed to report to the control plane that this proxy is about to end");
+                return;
+            }
+            tracing::debug!(%error, "failed to report that this proxy is about to end, retrying");
+            sleep(DRAIN_RETRY).await;
+        }
     }
 
     async fn post(
@@ -142,7 +152,7 @@ impl ControlPlane {
             Ok((status, body.map_err(|error| Trouble::of(&*error))?.to_bytes()))
         };
         let timed_out = |_| Trouble::Passing(format!("there is no answer after {REQUEST_TIME:?}"));
-        tokio::time::timeout(REQUEST_TIME, exchange).await.map_err(timed_out)?
+        timeout(REQUEST_TIME, exchange).await.map_err(timed_out)?
     }
 }
 

@@ -15,6 +15,7 @@ use std::future::{Future, pending};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::pin::pin;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +25,7 @@ use hyper::Method;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::dns;
 use crate::envoy::Version;
@@ -36,6 +38,8 @@ use work_dir::WorkDir;
 pub use error::RunError;
 pub use options::{Discovery, Dns, Options, Proxy, Token, TransparentProxy};
 
+/// How long the control plane has to be told of the end before Envoy closes connections.
+const DRAIN_HEAD_START: Duration = Duration::from_secs(3);
 /// How long Envoy has to end when it is asked to, after it has drained.
 const END_TIME: Duration = Duration::from_secs(10);
 
@@ -135,9 +139,14 @@ impl Runner {
         tracing::info!("Draining for {drain_time:?}; a second signal ends at once.");
         let until = tokio::time::Instant::now() + drain_time;
         let drain = async {
-            self.control_plane.drain(&self.options.proxy.mesh, &self.options.proxy.name).await;
+            let mut told = pin!(self.control_plane.drain(&self.options.proxy.mesh, &self.options.proxy.name, until));
+            // Whoever already calls this proxy is told by Envoy, also where the control plane is away for longer.
+            let is_told = timeout(DRAIN_HEAD_START, &mut told).await.is_ok();
             if let Err(error) = socket::ask(self.admin_socket(), Method::POST, "/healthcheck/fail", &[]).await {
                 tracing::warn!(%error, "Envoy cannot be told to fail its health checks.");
+            }
+            if !is_told {
+                told.await;
             }
             tokio::time::sleep_until(until).await;
         };

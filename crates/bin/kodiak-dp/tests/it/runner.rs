@@ -113,7 +113,7 @@ async fn a_proxy_waits_starts_drains_and_leaves_nothing() {
     let (told, draining) = oneshot::channel::<String>();
     let told = std::sync::Mutex::new(Some(told));
     let control_plane = ControlPlane::start(move |n, asked| {
-        let told = if asked.path == "/drain" { told.lock().unwrap().take() } else { None };
+        let told = if n == 4 { told.lock().unwrap().take() } else { None };
         async move {
             let port = asked.body["readinessPort"].as_u64().map(|port| u16::try_from(port).unwrap());
             match (n, asked.path.as_str()) {
@@ -125,7 +125,9 @@ async fn a_proxy_waits_starts_drains_and_leaves_nothing() {
                     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("NOT_READY\n"), "{answer}");
                     bootstrap(&asked)
                 }
-                (3, "/drain") => {
+                // Its store is away for a moment.
+                (3, "/drain") => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer".to_owned()),
+                (4, "/drain") => {
                     told.unwrap().send(asked.body.to_string()).unwrap();
                     (StatusCode::OK, String::new())
                 }
