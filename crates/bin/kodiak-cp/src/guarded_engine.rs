@@ -72,7 +72,7 @@ impl GuardedEngine {
         applied.unwrap_or_else(|panicked| self.make_anew(&newest, &panicked, &identities, now))
     }
 
-    /// What the resource cannot be decoded into is left out as well.
+    /// Leaves out a resource that panicked while it was decoded.
     pub(crate) fn quarantine(&self, key: &ResourceKey, revision: u64, panicked: Panicked) {
         self.quarantine.add(TASK, key, Entry { revision, panicked });
     }
