@@ -8,7 +8,7 @@ use kodiak_reconcilers::quarantine::is_caught;
 pub(crate) fn log_panics() {
     panic::set_hook(Box::new(|panic| {
         if is_caught() {
-            return; // reported by whoever caught it
+            return; // reported where it was caught
         }
         let location = panic.location().map(ToString::to_string).unwrap_or_default();
         let thread = thread::current().name().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! The Unix socket for local administration: whoever may open it is the administrator.
+//! The Unix socket for local administration: its peers are administrators.
 //!
 //! Unlike a port on loopback, no web page and no proxy can be made to reach it. Two things keep others out: the mode of
 //! the file, and the user of the process at the other end, which the accept loop asks the kernel for.
@@ -27,7 +27,7 @@ const ROOT: u32 = 0;
 /// A socket that is bound. Dropping it removes its file.
 pub(crate) struct LocalSocket {
     pub(crate) path: PathBuf,
-    /// Held as long as the socket is in use: whoever has it may replace the file.
+    /// Held as long as the socket is in use: its holder may replace the file.
     _lock: File,
 }
 

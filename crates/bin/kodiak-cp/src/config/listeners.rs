@@ -38,7 +38,7 @@ impl ListenerLimits {
     }
 }
 
-/// A Unix socket on which whoever may open it is the administrator.
+/// A Unix socket: its peers are administrators.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ApiSocket {

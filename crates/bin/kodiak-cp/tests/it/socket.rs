@@ -27,7 +27,7 @@ async fn get(socket: &Path, path: &str, headers: &[(&str, &str)]) -> (StatusCode
 }
 
 #[tokio::test]
-async fn whoever_opens_the_socket_is_the_administrator() {
+async fn peers_of_the_socket_are_administrators() {
     let cp = TestControlPlane::start_with(|config| {
         config.api_server.authn.localhost_is_admin = false;
         config.api_server.base_path = "/mesh".to_owned();

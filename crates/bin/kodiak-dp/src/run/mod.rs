@@ -116,7 +116,7 @@ impl Runner {
     }
 
     /// Waits until Envoy ended by itself. A runner that no longer answers for its Envoy, with readiness or names, ends it:
-    /// whoever supervises both starts them again.
+    /// their supervisor starts both again.
     pub async fn ended(&self) -> ExitStatus {
         tokio::select! {
             status = self.envoy.ended() => status,
@@ -140,7 +140,7 @@ impl Runner {
         let until = tokio::time::Instant::now() + drain_time;
         let drain = async {
             let mut told = pin!(self.control_plane.drain(&self.options.proxy.mesh, &self.options.proxy.name, until));
-            // Whoever already calls this proxy is told by Envoy, also where the control plane is away for longer.
+            // Envoy tells its current clients to close, also where the control plane is offline for longer.
             let is_told = timeout(DRAIN_HEAD_START, &mut told).await.is_ok();
             if let Err(error) = socket::ask(self.admin_socket(), Method::POST, "/healthcheck/fail", &[]).await {
                 tracing::warn!(%error, "Envoy cannot be told to fail its health checks.");

@@ -125,7 +125,7 @@ async fn a_proxy_waits_starts_drains_and_leaves_nothing() {
                     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("NOT_READY\n"), "{answer}");
                     bootstrap(&asked)
                 }
-                // Its store is away for a moment.
+                // Its store is offline for a moment.
                 (3, "/drain") => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer".to_owned()),
                 (4, "/drain") => {
                     told.unwrap().send(asked.body.to_string()).unwrap();
