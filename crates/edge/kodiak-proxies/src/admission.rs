@@ -3,20 +3,23 @@
 use std::sync::Arc;
 
 use kodiak_ads::{Closing, Credential, Hello, Session};
-use kodiak_catalog::{Author, Refusal, Target};
+use kodiak_catalog::{Author, Refusal};
 use kodiak_envoy::{envoy::config::core::v3::Node, google::protobuf::value::Kind};
 use kodiak_model::{ProxyKey, labels, subscription::Subscription};
+use kodiak_store::Snapshot;
 use kodiak_xds::node::{NodeMetadata, ProxyType};
 use kodiak_xds_stream::TypeUrl;
+use serde_json::Value;
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::{
-    Registry, arrival,
+    Registry,
     credential::{self, Proof},
     dataplane::{self, Brought},
     insight::{Due, Observation},
     metadata,
+    readiness::Registration,
     rollout::Rollout,
     status::TypeStatus,
     stream::{Reporter, Stream},
@@ -51,10 +54,10 @@ impl Registry {
         let proof = self.identify(&key, &hello.credential)?;
         let metadata = metadata_of(&hello.node)?;
         let _registering = self.0.registering.read().await;
-        let brought = self.check(&key, &proof, metadata.resource.as_deref())?;
-        let from_metadata = brought.is_some();
-        if let Some(brought) = brought {
-            self.register(&key, brought, &proof).await.map_err(|refusal| not_registered(&refusal))?;
+        let from_metadata = metadata.resource.is_some();
+        match metadata.resource.as_deref() {
+            Some(text) => self.register(&key, text, &proof).await?,
+            None => self.check_stored(&key, &proof)?,
         }
         let session = self.open(key.clone(), &hello, metadata, &proof, from_metadata);
         // Its token may have been revoked meanwhile, when there was no stream yet to be closed.
@@ -62,30 +65,33 @@ impl Registry {
         Ok(session)
     }
 
-    async fn register(&self, key: &ProxyKey, brought: Brought, proof: &Proof) -> Result<(), Refusal> {
+    /// Stores the Dataplane that the proxy provides. Everything is decided on the record that is replaced: when that changes
+    /// meanwhile, all is decided again.
+    async fn register(&self, key: &ProxyKey, text: &str, proof: &Proof) -> Result<(), Closing> {
+        let store = self.0.catalog.store();
         let author = Author::Proxy(proof.admission());
-        let stored = dataplane::stored(&self.0.catalog.store().snapshot(), key);
-        let is_new = stored.is_none();
-        if is_new {
-            self.expect_arrival(key);
+        let registration = self.0.readiness.registration(key);
+        loop {
+            let snapshot = store.snapshot();
+            let provided = self.check_provided(&snapshot, key, proof, text)?;
+            let is_new = snapshot.get(&key.dataplane()).is_none();
+            if is_new {
+                self.expect_arrival(key);
+            }
+            let document = provided_document(&snapshot, key, provided, &registration);
+            let put = self.0.catalog.put_on(&snapshot, dataplane::target(key), document, &author).await;
+            if put.is_err() && is_new {
+                // Also after a conflict: somebody else has stored one, and that is not this proxy's to replace.
+                self.forget_arrival(key);
+            }
+            match put {
+                Ok(_) => break,
+                Err(Refusal::Conflict(_)) => (),
+                Err(refusal) => return Err(not_registered(&refusal)),
+            }
         }
-        let Brought { document, mut in_force } = brought;
-        let written = in_force.spec.clone();
-        let stored = stored.as_ref().map(|stored| &stored.spec);
-        let held_back = arrival::hold_back(&mut in_force.spec, stored, self.0.settings.health.is_some());
-        let outcome = if in_force.spec == written {
-            let target = Target { kind: dataplane::kind(), mesh: &key.mesh, name: &key.name };
-            self.0.catalog.put_by(target, document, &author).await.map(drop)
-        } else {
-            self.replace_by(key, &in_force, &author).await
-        };
-        match (&outcome, held_back) {
-            (Ok(()), None) => drop(self.state().drained.remove(key)),
-            (Ok(()), Some(inbounds)) => drop(self.state().drained.insert(key.clone(), inbounds)),
-            (Err(_), _) if is_new => self.forget_arrival(key),
-            (Err(_), _) => (),
-        }
-        outcome
+        registration.stored(store.snapshot().revision());
+        Ok(())
     }
 
     /// Verifies the token for the name that the proxy gives, before anything else of what it sent is read.
@@ -98,41 +104,47 @@ impl Registry {
     }
 
     /// The token must be good for the Dataplane that will be in force.
-    pub(crate) fn check(
+    pub(crate) fn check(&self, key: &ProxyKey, proof: &Proof, resource: Option<&str>) -> Result<(), Closing> {
+        match resource {
+            Some(text) => self.check_provided(&self.0.catalog.store().snapshot(), key, proof, text).map(drop),
+            None => self.check_stored(key, proof),
+        }
+    }
+
+    fn check_stored(&self, key: &ProxyKey, proof: &Proof) -> Result<(), Closing> {
+        let snapshot = self.0.catalog.store().snapshot();
+        let stored = dataplane::stored(&snapshot, key).ok_or_else(|| {
+            denied(format!(
+                "resource {:?} not found; create a Dataplane in Kuma CP first or pass it as an argument to kuma-dp",
+                key.node_id()
+            ))
+        })?;
+        proof.check(&snapshot, key, &stored).map_err(denied)
+    }
+
+    fn check_provided(
         &self,
+        snapshot: &Snapshot,
         key: &ProxyKey,
         proof: &Proof,
-        resource: Option<&str>,
-    ) -> Result<Option<Brought>, Closing> {
-        let denied = |reason: String| closing(Closing::UNAUTHENTICATED, reason);
-        let snapshot = self.0.catalog.store().snapshot();
-        let mesh = dataplane::mesh(&snapshot, &key.mesh).unwrap_or_default();
-        let stored = dataplane::stored(&snapshot, key);
-        let Some(text) = resource else {
-            let stored = stored.ok_or_else(|| {
-                denied(format!(
-                    "resource {:?} not found; create a Dataplane in Kuma CP first or pass it as an argument to kuma-dp",
-                    key.node_id()
-                ))
-            })?;
-            proof.check(&snapshot, key, &stored).map_err(denied)?;
-            return Ok(None);
-        };
+        text: &str,
+    ) -> Result<Brought, Closing> {
         let invalid = |reason: String| closing(Closing::INVALID_ARGUMENT, format!("{NOT_REGISTERED}: {reason}"));
+        let mesh = dataplane::mesh(snapshot, &key.mesh).unwrap_or_default();
         let brought = dataplane::brought(&self.0.catalog, &mesh, key, text).map_err(invalid)?;
-        proof.check(&snapshot, key, &brought.in_force).map_err(denied)?;
+        proof.check(snapshot, key, &brought.in_force).map_err(denied)?;
         // Nobody pushes another's proxy out by taking its name.
-        if let Some(stored) = stored.filter(|_| !self.may_be_replaced(key)) {
-            proof.check(&snapshot, key, &stored).map_err(|reason| {
+        if let Some(stored) = dataplane::stored(snapshot, key).filter(|_| !self.may_be_replaced(key)) {
+            proof.check(snapshot, key, &stored).map_err(|reason| {
                 denied(format!("{reason}; this is about the Dataplane that is stored, which would be replaced"))
             })?;
         }
         let has_label = brought.in_force.labels.contains_key(labels::WORKLOAD);
-        if !has_label && credential::identity_is_workload(&snapshot, &key.mesh, &brought.in_force) {
+        if !has_label && credential::identity_is_workload(snapshot, &key.mesh, &brought.in_force) {
             let reason = format!("the identity of this proxy is made from its label {:?}; add it", labels::WORKLOAD);
             return Err(invalid(reason));
         }
-        Ok(Some(brought))
+        Ok(brought)
     }
 
     /// A proxy that brought its Dataplane and left may come back as something else.
@@ -186,7 +198,6 @@ impl Registry {
             rollout: Rollout::default(),
             types,
             settled: None,
-            arriving: false,
             bytes: 0,
             faults: Vec::new(),
         };
@@ -195,6 +206,19 @@ impl Registry {
         let report = Box::new(Reporter { registry: self.clone(), key, id });
         Session { snapshots: snapshots_of_session, closing: closing_of_session, report }
     }
+}
+
+/// The document to store. That of the proxy itself, unless inbounds are held back.
+fn provided_document(snapshot: &Snapshot, key: &ProxyKey, provided: Brought, registration: &Registration<'_>) -> Value {
+    let Brought { document, mut in_force } = provided;
+    let written = in_force.spec.clone();
+    let stored = dataplane::stored(snapshot, key);
+    registration.hold(&mut in_force.spec, stored.as_ref().map(|stored| &stored.spec));
+    if in_force.spec == written { document } else { in_force.document(key) }
+}
+
+fn denied(reason: String) -> Closing {
+    closing(Closing::UNAUTHENTICATED, reason)
 }
 
 pub(crate) fn proxy_of(node: &Node) -> Result<ProxyKey, Closing> {

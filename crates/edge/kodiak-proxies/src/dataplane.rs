@@ -1,6 +1,6 @@
 //! The Dataplane of a proxy: the one that is stored, or the one that the proxy brings.
 
-use kodiak_catalog::{Catalog, spec_of};
+use kodiak_catalog::{Catalog, Target, spec_of};
 use kodiak_model::{
     Draft, Kind, Labels, Place, ProxyKey, ResourceKey, Shape, check,
     kinds::{
@@ -10,7 +10,7 @@ use kodiak_model::{
     language, yaml,
 };
 use kodiak_store::{Record, Snapshot};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Longer text is not a Dataplane.
 const LONGEST_TEXT: usize = 256 * 1024;
@@ -21,6 +21,18 @@ pub(crate) struct InForce {
     pub(crate) spec: Dataplane,
 }
 
+impl InForce {
+    /// The whole resource, as a user would write it.
+    pub(crate) fn document(&self, key: &ProxyKey) -> Value {
+        let ProxyKey { mesh, name } = key;
+        let mut document = json!({ "type": kind().name, "mesh": mesh, "name": name, "labels": self.labels });
+        if let (Value::Object(document), Ok(Value::Object(spec))) = (&mut document, serde_json::to_value(&self.spec)) {
+            document.extend(spec);
+        }
+        document
+    }
+}
+
 /// A Dataplane that a proxy brings: what it wrote, and what follows from it.
 pub(crate) struct Brought {
     pub(crate) document: Value,
@@ -29,6 +41,10 @@ pub(crate) struct Brought {
 
 pub(crate) fn kind() -> &'static Kind {
     kodiak_kinds::kinds().by_name("Dataplane").expect("Dataplane is in the table of kinds")
+}
+
+pub(crate) fn target(key: &ProxyKey) -> Target<'_> {
+    Target { kind: kind(), mesh: &key.mesh, name: &key.name }
 }
 
 pub(crate) fn mesh(snapshot: &Snapshot, name: &str) -> Option<Mesh> {

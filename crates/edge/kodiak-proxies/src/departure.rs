@@ -76,23 +76,32 @@ impl Registry {
                 }
             }
         }
-        let delete = |key: &ProxyKey| Write::Delete { key: key.dataplane(), expect: Expect::Any };
+        // Somebody's write since then is a reason to decide again.
+        let delete = |key: &ProxyKey| {
+            let version = snapshot.get(&key.dataplane()).map_or(0, |record| record.version);
+            Write::Delete { key: key.dataplane(), expect: Expect::Version(version) }
+        };
         let writes: Vec<_> = going.iter().map(delete).collect();
         let outcomes = batch::commit(store, &writes).await;
-        let mut failed = Vec::new();
+        let (mut failed, mut deleted) = (Vec::new(), Vec::new());
         let mut state = self.state();
         for (key, outcome) in going.into_iter().zip(outcomes) {
             match outcome {
                 Ok(()) | Err(StoreError::NotFound(_)) => {
                     state.brought.remove(&key);
-                    state.drained.remove(&key);
+                    deleted.push(key.clone());
                     tracing::info!(proxy = %key, "Deleted the Dataplane of a proxy that left.");
                 }
+                Err(StoreError::Conflict(_)) => failed.push(key),
                 Err(error) => {
-                    tracing::warn!(proxy = %key, %error, "Cannot delete the Dataplane of a proxy that left.");
+                    tracing::warn!(proxy = %key, %error, "failed to delete the Dataplane of a proxy that left, retrying");
                     failed.push(key);
                 }
             }
+        }
+        drop(state);
+        for key in deleted {
+            self.0.readiness.deleted(&key, store.snapshot().revision());
         }
         failed
     }

@@ -13,7 +13,7 @@ use kodiak_xds::{
     health::{self, Findings},
     node::NodeMetadata,
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
 
 use crate::{
     Registry,
@@ -34,11 +34,6 @@ pub(crate) struct HealthStream {
     node: NodeMetadata,
     /// Of the store, when it was last worked out what to check.
     revision: u64,
-    /// What was reported last.
-    pub(crate) findings: Option<Findings>,
-    /// It may have to be written down.
-    pub(crate) due: bool,
-    pub(crate) written: Option<Instant>,
 }
 
 impl Registry {
@@ -85,14 +80,12 @@ impl Registry {
             // The Dataplane that it brings is stored by now, or will be.
             node: NodeMetadata { resource: None, ..metadata },
             revision: 0,
-            findings: None,
-            due: false,
-            written: None,
         };
         if let Some(older) = state.health.insert(key.clone(), stream) {
             stream::close(&older.closing, Closing::ALREADY_EXISTS, "a newer connection of this proxy took over");
         }
         drop(state);
+        self.0.readiness.probes_opened(key, id);
         tracing::debug!(proxy = %key, peer = %hello.peer, "A proxy asks what to check.");
         let report = Box::new(HealthReporter { registry: self.clone(), key: key.clone(), id });
         HealthSession { checks: checks_of_session, closing: closing_of_session, report }
@@ -101,11 +94,14 @@ impl Registry {
     /// To be called when a Dataplane was changed or deleted: the proxy is told what to check now. What it found bad stays
     /// so, whatever was written; what it found well it has to say again, as somebody may have reasons to stop it.
     pub fn refresh_checks(&self, key: &ProxyKey) {
+        let snapshot = self.0.catalog.store().snapshot();
+        if snapshot.get(&key.dataplane()).is_none() {
+            self.0.readiness.deleted(key, snapshot.revision());
+        }
         let Some(timing) = &self.0.settings.health else { return };
         if !self.state().health.contains_key(key) {
             return;
         }
-        let snapshot = self.0.catalog.store().snapshot();
         let stored = dataplane::stored(&snapshot, key);
         let mut state = self.state();
         let Some(stream) = state.health.get_mut(key) else { return };
@@ -127,23 +123,9 @@ impl Registry {
             }
             is_new
         });
-        let (Some(findings), Some(InForce { mut spec, .. })) = (&stream.findings, stored) else { return };
-        if findings.apply(&mut spec, false) {
-            stream.due = true;
-            self.0.nudge.notify_one();
-        } else if findings.apply(&mut spec, true) {
-            stream.findings = None;
-        }
-    }
-
-    /// A report that says what the last one said costs nothing more.
-    fn found(&self, key: &ProxyKey, id: u64, findings: Findings) {
-        let mut state = self.state();
-        let Some(stream) = state.health.get_mut(key).filter(|stream| stream.id == id) else { return };
-        if stream.findings.as_ref() != Some(&findings) {
-            stream.findings = Some(findings);
-            stream.due = true;
-            self.0.nudge.notify_one();
+        drop(state);
+        if let Some(InForce { spec, .. }) = stored {
+            self.0.readiness.changed(key, spec);
         }
     }
 
@@ -152,6 +134,8 @@ impl Registry {
         if state.health.get(key).is_some_and(|stream| stream.id == id) {
             state.health.remove(key);
         }
+        drop(state);
+        self.0.readiness.probes_closed(key, id);
     }
 }
 
@@ -164,7 +148,7 @@ struct HealthReporter {
 
 impl HealthReport for HealthReporter {
     fn report(&mut self, found: EndpointHealthResponse) {
-        self.registry.found(&self.key, self.id, Findings::read(found));
+        self.registry.0.readiness.probed(&self.key, self.id, Findings::read(found));
     }
 }
 

@@ -5,7 +5,8 @@
 //!
 //! - `admission` decides who may connect; `credential` holds tokens against what they are shown for.
 //! - `registry` knows the streams; `insight` is what one of them has done, `flush` writes it down.
-//! - `health` is what proxies find out about the workloads beside them, `health_write` makes inbounds ready by it.
+//! - `health` has the streams on which proxies report health checks of their workloads.
+//! - `readiness` owns `state` and `health` of inbounds, and decides them from registration, drain and health checks.
 //! - `run` is the one task: it writes insights, and deletes what proxies have left behind.
 //! - `bootstrap` and `drain` are the two requests that are no streams.
 //!
@@ -17,7 +18,6 @@
 
 mod admission;
 mod answer;
-mod arrival;
 mod batch;
 mod bootstrap;
 mod credential;
@@ -28,9 +28,9 @@ mod finalize;
 mod flush;
 mod headers;
 mod health;
-mod health_write;
 mod insight;
 mod metadata;
+mod readiness;
 mod recheck;
 mod registry;
 mod rejection;

@@ -124,9 +124,8 @@ impl Registry {
         let proof = credential::verify_again(&self.0.catalog, &self.0.settings, key, credential).map_err(denied)?;
         let Some(stored) = dataplane::stored(&snapshot, key) else {
             // Who makes it again, makes it anew.
-            let mut state = self.state();
-            state.brought.remove(key);
-            state.drained.remove(key);
+            self.state().brought.remove(key);
+            self.0.readiness.deleted(key, snapshot.revision());
             return Err((Closing::UNAVAILABLE, format!("the Dataplane {key} was deleted")));
         };
         proof.check(&snapshot, key, &stored).map_err(denied)

@@ -11,10 +11,7 @@ use std::{
 use jiff::Timestamp;
 use kodiak_ads::{Closing, StreamReport};
 use kodiak_catalog::Catalog;
-use kodiak_model::{
-    ProxyKey,
-    kinds::{dataplane::Inbound, dataplane_insight::MtlsInsight},
-};
+use kodiak_model::{ProxyKey, kinds::dataplane_insight::MtlsInsight};
 use kodiak_xds::node::NodeMetadata;
 use kodiak_xds_stream::Snapshot;
 use tokio::sync::{Notify, RwLock, mpsc};
@@ -25,6 +22,7 @@ use crate::{
     finalize::Seen,
     health::HealthStream,
     insight::{Due, Observation},
+    readiness::InboundReadiness,
     settings::{Authn, Settings},
     status::ProxyStatus,
     stream::Stream,
@@ -58,6 +56,7 @@ pub(crate) struct Inner {
     /// deleted under a proxy that is just coming back.
     pub(crate) registering: RwLock<()>,
     pub(crate) seen: Mutex<Seen>,
+    pub(crate) readiness: InboundReadiness,
     stopping: AtomicBool,
     /// Also cancelled when this control plane ends, maybe before anybody says so.
     pub(crate) drain: OnceLock<CancellationToken>,
@@ -72,11 +71,6 @@ pub(crate) struct State {
     pub(crate) departures: Vec<Departure>,
     /// Whose Dataplane was brought by the proxy itself.
     pub(crate) brought: BTreeSet<ProxyKey>,
-    /// The inbounds of proxies that have not arrived yet, or asked to be drained, as they are otherwise. Without those that
-    /// are probed: what was found says how they are.
-    pub(crate) drained: BTreeMap<ProxyKey, Vec<Inbound>>,
-    /// Those that have what they need to serve their inbounds.
-    pub(crate) welcome: BTreeSet<ProxyKey>,
     /// The last one whose token was verified again by the timer.
     pub(crate) rechecked: Option<ProxyKey>,
     last_id: u64,
@@ -87,6 +81,7 @@ impl Registry {
         if settings.authn == Authn::None {
             tracing::warn!("Proxies are not asked for tokens: whoever reaches the port can be any of them.");
         }
+        let readiness = InboundReadiness::new(catalog.store().clone(), settings.health.is_some());
         Self(Arc::new(Inner {
             catalog,
             settings,
@@ -95,6 +90,7 @@ impl Registry {
             nudge: Notify::new(),
             registering: RwLock::default(),
             seen: Mutex::default(),
+            readiness,
             stopping: AtomicBool::new(false),
             drain: OnceLock::new(),
         }))
@@ -166,12 +162,12 @@ impl Registry {
     /// The stream is the proxy's from now on; an older one has to go.
     pub(crate) fn arrived(&self, stream: Stream, observation: Observation, metadata: Arc<NodeMetadata>) {
         let key = observation.key.clone();
+        self.0.readiness.connected(&key, stream.id);
         let mut state = self.state();
         if stream.from_metadata {
             state.brought.insert(key.clone());
         }
         state.departures.retain(|departure| departure.key != key);
-        let stream = Stream { arriving: state.drained.contains_key(&key), ..stream };
         let (id, connected) = (stream.id, stream.connected);
         if let Some(older) = state.streams.insert(key.clone(), stream) {
             older.close(Closing::ALREADY_EXISTS, "a newer connection of this proxy took over");
@@ -189,14 +185,9 @@ impl Registry {
     pub(crate) fn reported(&self, key: &ProxyKey, id: u64, report: &StreamReport<'_>) {
         let now = self.now();
         let mut state = self.state();
-        let State { streams, observations, welcome, .. } = &mut *state;
+        let State { streams, observations, .. } = &mut *state;
         let Some(stream) = streams.get_mut(key).filter(|stream| stream.id == id) else { return };
         let reported = stream.take(report);
-        if stream.arriving && report.settled.is_some() {
-            stream.arriving = false;
-            welcome.insert(key.clone());
-            self.0.nudge.notify_one();
-        }
         if let Some(observation) = observations.get_mut(&id) {
             if reported.counters {
                 observation.count(&stream.types, now);
@@ -214,6 +205,9 @@ impl Registry {
             }
         }
         drop(state);
+        if reported.is_first {
+            self.0.readiness.acknowledged(key, id);
+        }
         for (type_url, counters) in &report.counters {
             if reported.rejected.iter().any(|(rejected, count)| rejected == type_url && *count > 0) {
                 let reason = counters.last_error.as_deref().unwrap_or_default();

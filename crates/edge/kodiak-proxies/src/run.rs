@@ -13,10 +13,17 @@ const TICK: Duration = Duration::from_secs(1);
 const GATHER: Duration = Duration::from_millis(100);
 
 impl Registry {
-    /// Writes insights, lets proxies that have arrived be called, and those whose workloads are well, deletes Dataplanes
-    /// that were left behind and closes streams whose tokens end or are good no more, until the drain.
+    /// Writes insights and inbound readiness, deletes Dataplanes of proxies that left, and closes streams whose tokens have
+    /// expired or were revoked, until the drain.
     pub async fn run(&self, drain: CancellationToken) {
         let drain = self.0.drain.get_or_init(|| drain);
+        tokio::join!(self.upkeep(drain), self.0.readiness.run(drain));
+        self.stop();
+        // What proxies have acknowledged until now.
+        self.flush().await;
+    }
+
+    async fn upkeep(&self, drain: &CancellationToken) {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // Twice as often as somebody looks for it.
@@ -37,12 +44,7 @@ impl Registry {
                 self.recheck_next();
             }
             self.flush().await;
-            self.welcome().await;
-            self.heal().await;
             self.depart().await;
         }
-        self.stop();
-        // What proxies have acknowledged until now.
-        self.flush().await;
     }
 }

@@ -29,8 +29,6 @@ pub(crate) struct Stream {
     pub(crate) rollout: Rollout,
     pub(crate) types: [TypeStatus; TypeUrl::COUNT],
     pub(crate) settled: Option<u64>,
-    /// Its inbounds wait until it has what it needs to serve them.
-    pub(crate) arriving: bool,
     pub(crate) bytes: u64,
     pub(crate) faults: Vec<String>,
 }
@@ -38,6 +36,8 @@ pub(crate) struct Stream {
 /// What a report has changed.
 pub(crate) struct Reported {
     pub(crate) counters: bool,
+    /// The proxy has acknowledged everything for the first time on this stream.
+    pub(crate) is_first: bool,
     /// The token of the snapshot that was acknowledged.
     pub(crate) acknowledged: Option<Arc<str>>,
     /// What holds up the step instead; empty for nothing. `None` while the proxy has not answered.
@@ -54,6 +54,7 @@ impl Stream {
     pub(crate) fn take(&mut self, report: &StreamReport<'_>) -> Reported {
         let mut reported = Reported {
             counters: false,
+            is_first: false,
             acknowledged: None,
             rejecting: None,
             rejected: report.counters.map(|(type_url, _)| (type_url, 0)),
@@ -74,6 +75,7 @@ impl Stream {
             }
         }
         if let Some(revision) = report.settled {
+            reported.is_first = self.settled.is_none();
             self.settled = Some(revision);
             // A proxy that runs on something older has not taken the step.
             let holding_up = rejection::holding_up(&self.types, self.snapshots.borrow().as_deref());
