@@ -17,12 +17,12 @@ use crate::{
     Registry,
     credential::{self, Proof},
     dataplane::{self, Brought},
-    insight::{Due, Observation},
-    metadata,
+    insights::metadata,
+    insights::observation::{Due, Observation},
     readiness::Registration,
-    rollout::Rollout,
-    status::TypeStatus,
-    stream::{Reporter, Stream},
+    sessions::rollout::Rollout,
+    sessions::status::TypeStatus,
+    sessions::stream::{Reporter, Stream},
 };
 
 /// What is said of every fault in the Dataplane that a proxy brings.

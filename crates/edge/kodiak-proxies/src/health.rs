@@ -20,7 +20,7 @@ use crate::{
     admission::{closing, metadata_of, proxy_of},
     credential::Proof,
     dataplane::{self, InForce},
-    stream,
+    sessions::stream,
 };
 
 /// The open stream of health checks of a proxy.

@@ -11,7 +11,7 @@ use crate::{
     Registry, credential, dataplane,
     health::HealthStream,
     registry::State,
-    stream::{self, Stream},
+    sessions::stream::{self, Stream},
 };
 
 /// Every stream is checked once in so many calls of [`Registry::recheck_next`], which are a second apart.

@@ -18,14 +18,14 @@ use tokio::sync::{Notify, RwLock, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    departure::Departure,
-    finalize::Seen,
     health::HealthStream,
-    insight::{Due, Observation},
+    insights::leader::Seen,
+    insights::observation::{Due, Observation},
     readiness::InboundReadiness,
+    registrations::Departure,
+    sessions::status::ProxyStatus,
+    sessions::stream::Stream,
     settings::{Authn, Settings},
-    status::ProxyStatus,
-    stream::Stream,
 };
 
 /// The proxies of this control plane. Cheap to clone; all clones speak of the same ones.

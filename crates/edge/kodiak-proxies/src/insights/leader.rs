@@ -12,7 +12,7 @@ use kodiak_model::{ProxyKey, kinds::dataplane_insight, kinds::dataplane_insight:
 use kodiak_store::{Record, Snapshot, StoreError};
 use tokio::time::Instant;
 
-use crate::{Registry, batch, flush};
+use crate::{Registry, batch, insights::flush};
 
 /// After a write that failed: the store may be away.
 const RETRY: Duration = Duration::from_secs(1);

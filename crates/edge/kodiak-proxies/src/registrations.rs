@@ -7,7 +7,7 @@ use kodiak_model::{ProxyKey, kinds::dataplane_insight::DataplaneInsight};
 use kodiak_store::{Expect, Snapshot, StoreError, Write};
 use tokio::time::Instant;
 
-use crate::{Registry, batch, flush::insight_key};
+use crate::{Registry, batch, insights::flush::insight_key};
 
 /// A proxy that left, and when it is taken not to come back.
 pub(crate) struct Departure {

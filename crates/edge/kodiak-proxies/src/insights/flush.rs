@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::{
     Registry, batch,
-    insight::{Due, Observation},
+    insights::observation::{Due, Observation},
 };
 
 /// The observations of one proxy that are to be written, the latest last.

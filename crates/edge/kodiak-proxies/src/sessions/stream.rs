@@ -9,9 +9,10 @@ use kodiak_xds_stream::{Snapshot, TypeUrl};
 use tokio::sync::watch;
 
 use crate::{
-    Registry, rejection,
-    rollout::Rollout,
-    status::{ProxyStatus, TypeStatus},
+    Registry,
+    sessions::rejection,
+    sessions::rollout::Rollout,
+    sessions::status::{ProxyStatus, TypeStatus},
 };
 
 /// The open stream of a proxy.

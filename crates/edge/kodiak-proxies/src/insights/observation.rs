@@ -13,7 +13,7 @@ use kodiak_xds_stream::TypeUrl;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::status::TypeStatus;
+use crate::sessions::status::TypeStatus;
 
 /// Everything of one stream that is to be in the insight.
 #[derive(Clone)]
