@@ -17,12 +17,10 @@ use crate::{
     Registry,
     credential::{self, Proof},
     dataplane::{self, Brought},
-    insights::metadata,
-    insights::observation::{Due, Observation},
+    insights::{self, Observation},
     readiness::Registration,
-    sessions::rollout::Rollout,
-    sessions::status::TypeStatus,
-    sessions::stream::{Reporter, Stream},
+    sessions::{Reporter, Rollout, Stream, TypeStatus},
+    stored,
 };
 
 /// What is said of every fault in the Dataplane that a proxy brings.
@@ -40,7 +38,7 @@ impl Registry {
     }
 
     pub(crate) fn refused(&self, refused: &Closing) {
-        tracing::info!(code = refused.code, reason = refused.message, "Refused a proxy.");
+        tracing::info!(code = refused.code, reason = refused.message, "xDS stream refused");
         if let Some(observer) = &self.0.settings.observer {
             observer.refused();
         }
@@ -53,7 +51,7 @@ impl Registry {
         let key = proxy_of(&hello.node)?;
         let proof = self.identify(&key, &hello.credential)?;
         let metadata = metadata_of(&hello.node)?;
-        let _registering = self.0.registering.read().await;
+        let _connecting = self.0.registrations.connecting().await;
         let from_metadata = metadata.resource.is_some();
         match metadata.resource.as_deref() {
             Some(text) => self.register(&key, text, &proof).await?,
@@ -76,13 +74,13 @@ impl Registry {
             let provided = self.check_provided(&snapshot, key, proof, text)?;
             let is_new = snapshot.get(&key.dataplane()).is_none();
             if is_new {
-                self.expect_arrival(key);
+                self.0.registrations.begin(key);
             }
             let document = provided_document(&snapshot, key, provided, &registration);
             let put = self.0.catalog.put_on(&snapshot, dataplane::target(key), document, &author).await;
             if put.is_err() && is_new {
                 // Also after a conflict: somebody else has stored one, and that is not this proxy's to replace.
-                self.forget_arrival(key);
+                self.0.registrations.abandon(key, self.0.sessions.is_connected(key));
             }
             match put {
                 Ok(_) => break,
@@ -96,7 +94,7 @@ impl Registry {
 
     /// Verifies the token for the name that the proxy gives, before anything else of what it sent is read.
     pub(crate) fn identify(&self, key: &ProxyKey, credential: &Credential) -> Result<Proof, Closing> {
-        if dataplane::mesh(&self.0.catalog.store().snapshot(), &key.mesh).is_none() {
+        if stored::mesh(&self.0.catalog.store().snapshot(), &key.mesh).is_none() {
             return Err(closing(Closing::UNAUTHENTICATED, format!("mesh: mesh {:?} does not exist", key.mesh)));
         }
         let proof = credential::verify(&self.0.catalog, &self.0.settings, key, credential);
@@ -113,13 +111,13 @@ impl Registry {
 
     fn check_stored(&self, key: &ProxyKey, proof: &Proof) -> Result<(), Closing> {
         let snapshot = self.0.catalog.store().snapshot();
-        let stored = dataplane::stored(&snapshot, key).ok_or_else(|| {
+        let known = stored::dataplane(&snapshot, key).ok_or_else(|| {
             denied(format!(
                 "resource {:?} not found; create a Dataplane in Kuma CP first or pass it as an argument to kuma-dp",
                 key.node_id()
             ))
         })?;
-        proof.check(&snapshot, key, &stored).map_err(denied)
+        proof.check(&snapshot, key, &known).map_err(denied)
     }
 
     fn check_provided(
@@ -130,12 +128,12 @@ impl Registry {
         text: &str,
     ) -> Result<Brought, Closing> {
         let invalid = |reason: String| closing(Closing::INVALID_ARGUMENT, format!("{NOT_REGISTERED}: {reason}"));
-        let mesh = dataplane::mesh(snapshot, &key.mesh).unwrap_or_default();
+        let mesh = stored::mesh(snapshot, &key.mesh).unwrap_or_default();
         let brought = dataplane::brought(&self.0.catalog, &mesh, key, text).map_err(invalid)?;
         proof.check(snapshot, key, &brought.in_force).map_err(denied)?;
         // Nobody pushes another's proxy out by taking its name.
-        if let Some(stored) = dataplane::stored(snapshot, key).filter(|_| !self.may_be_replaced(key)) {
-            proof.check(snapshot, key, &stored).map_err(|reason| {
+        if let Some(known) = stored::dataplane(snapshot, key).filter(|_| !self.may_be_replaced(key)) {
+            proof.check(snapshot, key, &known).map_err(|reason| {
                 denied(format!("{reason}; this is about the Dataplane that is stored, which would be replaced"))
             })?;
         }
@@ -147,10 +145,9 @@ impl Registry {
         Ok(brought)
     }
 
-    /// A proxy that brought its Dataplane and left may come back as something else.
+    /// A proxy that provided its Dataplane and left may come back as something else.
     fn may_be_replaced(&self, key: &ProxyKey) -> bool {
-        let state = self.state();
-        state.brought.contains(key) && !state.streams.contains_key(key)
+        self.0.registrations.is_provided(key) && !self.0.sessions.is_connected(key)
     }
 
     fn open(
@@ -162,28 +159,20 @@ impl Registry {
         from_metadata: bool,
     ) -> Session {
         let now = self.now();
-        let id = self.state().next_id();
+        let id = self.0.sessions.next_id();
         let (snapshots, snapshots_of_session) = watch::channel(None);
         let (closing, closing_of_session) = watch::channel(None);
-        let version = metadata::version(&metadata.versions);
-        let mut observation = Observation {
-            key: key.clone(),
-            subscription: Subscription {
-                id: Uuid::new_v4().to_string(),
-                control_plane_instance_id: self.0.settings.instance_id.clone(),
-                connect_time: Some(now.to_string()),
-                version: version.clone(),
-                ..Subscription::default()
-            },
-            metadata: hello.node.metadata.as_ref().and_then(metadata::for_insight),
-            certificate: None,
-            acknowledged: None,
-            rejecting: String::new(),
-            due: Due::Now,
-            changes: 0,
-            written: None,
+        let version = insights::version(&metadata.versions);
+        let subscription = Subscription {
+            id: Uuid::new_v4().to_string(),
+            control_plane_instance_id: self.0.settings.instance_id.clone(),
+            connect_time: Some(now.to_string()),
+            version: version.clone(),
+            ..Subscription::default()
         };
+        let node = hello.node.metadata.as_ref().and_then(insights::for_insight);
         let types = TypeUrl::ALL.map(TypeStatus::new);
+        let mut observation = Observation::new(key.clone(), subscription, node);
         observation.count(&types, now);
         let stream = Stream {
             id,
@@ -201,8 +190,8 @@ impl Registry {
             bytes: 0,
             faults: Vec::new(),
         };
-        self.arrived(stream, observation, Arc::new(metadata));
-        tracing::debug!(proxy = %key, peer = %hello.peer, "A proxy has connected.");
+        self.opened(&key, stream, observation, Arc::new(metadata));
+        tracing::debug!(proxy = %key, peer = %hello.peer, "proxy connected");
         let report = Box::new(Reporter { registry: self.clone(), key, id });
         Session { snapshots: snapshots_of_session, closing: closing_of_session, report }
     }
@@ -212,8 +201,8 @@ impl Registry {
 fn provided_document(snapshot: &Snapshot, key: &ProxyKey, provided: Brought, registration: &Registration<'_>) -> Value {
     let Brought { document, mut in_force } = provided;
     let written = in_force.spec.clone();
-    let stored = dataplane::stored(snapshot, key);
-    registration.hold(&mut in_force.spec, stored.as_ref().map(|stored| &stored.spec));
+    let known = stored::dataplane(snapshot, key);
+    registration.hold(&mut in_force.spec, known.as_ref().map(|known| &known.spec));
     if in_force.spec == written { document } else { in_force.document(key) }
 }
 

@@ -1,15 +1,14 @@
 //! The Dataplane of a proxy: the one that is stored, or the one that the proxy brings.
 
-use kodiak_catalog::{Catalog, Target, spec_of};
+use kodiak_catalog::{Catalog, Target};
 use kodiak_model::{
-    Draft, Kind, Labels, Place, ProxyKey, ResourceKey, Shape, check,
+    Draft, Kind, Labels, Place, ProxyKey, Shape, check,
     kinds::{
         dataplane::Dataplane,
         mesh::{Mesh, MeshServicesMode},
     },
     language, yaml,
 };
-use kodiak_store::{Record, Snapshot};
 use serde_json::{Value, json};
 
 /// Longer text is not a Dataplane.
@@ -45,19 +44,6 @@ pub(crate) fn kind() -> &'static Kind {
 
 pub(crate) fn target(key: &ProxyKey) -> Target<'_> {
     Target { kind: kind(), mesh: &key.mesh, name: &key.name }
-}
-
-pub(crate) fn mesh(snapshot: &Snapshot, name: &str) -> Option<Mesh> {
-    let record = snapshot.get(&ResourceKey::global("Mesh", name))?;
-    Some(spec_of(record).unwrap_or_default())
-}
-
-pub(crate) fn stored(snapshot: &Snapshot, key: &ProxyKey) -> Option<InForce> {
-    in_force(snapshot.get(&key.dataplane())?)
-}
-
-pub(crate) fn in_force(record: &Record) -> Option<InForce> {
-    Some(InForce { labels: (*record.labels).clone(), spec: spec_of(record)? })
 }
 
 /// Reads YAML or JSON. It must be the Dataplane of this proxy, and good by itself.

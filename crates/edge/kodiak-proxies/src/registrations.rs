@@ -1,116 +1,109 @@
-//! Deleting the Dataplanes of proxies that brought them and left.
+//! Registrations: proxies that provided their Dataplane themselves, and when it is deleted after they left.
+//!
+//! `deregister` deletes the Dataplanes that are due.
+//!
+//! **Invariant:** a Dataplane is never deleted while a proxy connects, see [`Registrations::connecting`].
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
-use kodiak_catalog::spec_of;
-use kodiak_model::{ProxyKey, kinds::dataplane_insight::DataplaneInsight};
-use kodiak_store::{Expect, Snapshot, StoreError, Write};
-use tokio::time::Instant;
+use kodiak_model::ProxyKey;
+use tokio::{
+    sync::{Notify, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    time::Instant,
+};
 
-use crate::{Registry, batch, insights::flush::insight_key};
+pub(crate) struct Registrations {
+    /// How long the Dataplane of a proxy that left stays.
+    delay: Duration,
+    state: Mutex<State>,
+    connecting: RwLock<()>,
+    /// Wakes the deregistration before its next tick.
+    pub(crate) due: Notify,
+}
 
-/// A proxy that left, and when it is taken not to come back.
-pub(crate) struct Departure {
-    pub(crate) key: ProxyKey,
+#[derive(Default)]
+struct State {
+    provided: BTreeSet<ProxyKey>,
+    departures: Vec<Departure>,
+}
+
+/// A proxy that left, and when its Dataplane is deleted.
+struct Departure {
+    key: ProxyKey,
     at: Instant,
 }
 
-impl Departure {
-    pub(crate) fn after(key: ProxyKey, delay: Duration) -> Self {
-        Self { key, at: Instant::now() + delay }
-    }
-}
-
-impl Registry {
-    /// A proxy is about to bring a Dataplane that is not stored yet. If it goes away meanwhile, that is left behind.
-    pub(crate) fn expect_arrival(&self, key: &ProxyKey) {
-        let mut state = self.state();
-        state.brought.insert(key.clone());
-        state.departures.push(Departure::after(key.clone(), self.0.settings.deregistration_delay));
+impl Registrations {
+    pub(crate) fn new(delay: Duration) -> Self {
+        Self { delay, state: Mutex::default(), connecting: RwLock::default(), due: Notify::new() }
     }
 
-    /// It was not stored.
-    pub(crate) fn forget_arrival(&self, key: &ProxyKey) {
+    /// A proxy is about to store a Dataplane that does not exist yet. If it disconnects meanwhile, nobody else deletes it.
+    pub(crate) fn begin(&self, key: &ProxyKey) {
         let mut state = self.state();
-        // Unless another connection of the proxy has stored it.
-        if !state.streams.contains_key(key) {
-            state.brought.remove(key);
+        state.provided.insert(key.clone());
+        state.departures.push(Departure { key: key.clone(), at: Instant::now() + self.delay });
+    }
+
+    /// The Dataplane was not stored. `connected` when another connection of the proxy has stored it.
+    pub(crate) fn abandon(&self, key: &ProxyKey, connected: bool) {
+        let mut state = self.state();
+        if !connected {
+            state.provided.remove(key);
         }
         state.departures.retain(|departure| departure.key != *key);
     }
 
-    /// Deletes the Dataplanes of those whose time is over.
-    pub(crate) async fn depart(&self) {
+    pub(crate) fn connected(&self, key: &ProxyKey, provided: bool) {
+        let mut state = self.state();
+        if provided {
+            state.provided.insert(key.clone());
+        }
+        state.departures.retain(|departure| departure.key != *key);
+    }
+
+    pub(crate) fn disconnected(&self, key: &ProxyKey) {
+        let mut state = self.state();
+        if state.provided.contains(key) {
+            state.departures.push(Departure { key: key.clone(), at: Instant::now() + self.delay });
+            self.due.notify_one();
+        }
+    }
+
+    pub(crate) fn is_provided(&self, key: &ProxyKey) -> bool {
+        self.state().provided.contains(key)
+    }
+
+    pub(crate) fn forget(&self, key: &ProxyKey) {
+        self.state().provided.remove(key);
+    }
+
+    pub(crate) fn take_due(&self) -> BTreeSet<ProxyKey> {
         let now = Instant::now();
-        let gone: BTreeSet<ProxyKey> = {
-            let mut state = self.state();
-            state.departures.extract_if(.., |departure| departure.at <= now).map(|departure| departure.key).collect()
-        };
-        if gone.is_empty() || self.is_stopping() {
-            return;
-        }
-        let instance = self.0.settings.instance_id.clone();
-        let failed = self.delete(gone, |snapshot, key| !is_connected_elsewhere(snapshot, key, &instance)).await;
-        let delay = self.0.settings.deregistration_delay;
         let mut state = self.state();
-        state.departures.extend(failed.into_iter().map(|key| Departure::after(key, delay)));
+        state.departures.extract_if(.., |departure| departure.at <= now).map(|departure| departure.key).collect()
     }
 
-    /// Deletes these Dataplanes, unless their proxies are here or `may_go` denies it. Gives back those it could not.
-    pub(crate) async fn delete(
-        &self,
-        keys: BTreeSet<ProxyKey>,
-        may_go: impl Fn(&Snapshot, &ProxyKey) -> bool,
-    ) -> Vec<ProxyKey> {
-        let _registering = self.0.registering.write().await;
-        let store = self.0.catalog.store();
-        let snapshot = store.snapshot();
-        let mut going = Vec::new();
-        {
-            let mut state = self.state();
-            for key in keys.into_iter().filter(|key| !state.streams.contains_key(key)).collect::<Vec<_>>() {
-                if snapshot.get(&key.dataplane()).is_some() && may_go(&snapshot, &key) {
-                    going.push(key);
-                } else {
-                    state.brought.remove(&key);
-                }
-            }
-        }
-        // Somebody's write since then is a reason to decide again.
-        let delete = |key: &ProxyKey| {
-            let version = snapshot.get(&key.dataplane()).map_or(0, |record| record.version);
-            Write::Delete { key: key.dataplane(), expect: Expect::Version(version) }
-        };
-        let writes: Vec<_> = going.iter().map(delete).collect();
-        let outcomes = batch::commit(store, &writes).await;
-        let (mut failed, mut deleted) = (Vec::new(), Vec::new());
-        let mut state = self.state();
-        for (key, outcome) in going.into_iter().zip(outcomes) {
-            match outcome {
-                Ok(()) | Err(StoreError::NotFound(_)) => {
-                    state.brought.remove(&key);
-                    deleted.push(key.clone());
-                    tracing::info!(proxy = %key, "Deleted the Dataplane of a proxy that left.");
-                }
-                Err(StoreError::Conflict(_)) => failed.push(key),
-                Err(error) => {
-                    tracing::warn!(proxy = %key, %error, "failed to delete the Dataplane of a proxy that left, retrying");
-                    failed.push(key);
-                }
-            }
-        }
-        drop(state);
-        for key in deleted {
-            self.0.readiness.deleted(&key, store.snapshot().revision());
-        }
-        failed
+    pub(crate) fn retry(&self, keys: Vec<ProxyKey>) {
+        let at = Instant::now() + self.delay;
+        self.state().departures.extend(keys.into_iter().map(|key| Departure { key, at }));
     }
-}
 
-fn is_connected_elsewhere(snapshot: &Snapshot, key: &ProxyKey, instance: &str) -> bool {
-    let insight = snapshot.get(&insight_key(key)).and_then(spec_of::<DataplaneInsight>);
-    insight.is_some_and(|insight| {
-        let last = insight.last_subscription();
-        last.is_some_and(|last| last.is_open() && last.control_plane_instance_id != instance)
-    })
+    /// Held while a proxy connects.
+    pub(crate) async fn connecting(&self) -> RwLockReadGuard<'_, ()> {
+        self.connecting.read().await
+    }
+
+    /// Held while Dataplanes are deleted: none is deleted under a proxy that is just coming back.
+    pub(crate) async fn deleting(&self) -> RwLockWriteGuard<'_, ()> {
+        self.connecting.write().await
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

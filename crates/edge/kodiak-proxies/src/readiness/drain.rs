@@ -4,7 +4,7 @@ use kodiak_model::ProxyKey;
 use kodiak_store::{Snapshot, StoreError};
 
 use super::{InboundReadiness, causes::Hold, round::write};
-use crate::dataplane::{self, InForce};
+use crate::{dataplane::InForce, stored};
 
 pub(crate) enum DrainError {
     /// The Dataplane does not exist.
@@ -23,15 +23,15 @@ impl InboundReadiness {
     ) -> Result<(), DrainError> {
         loop {
             let snapshot = self.store.snapshot();
-            let Some(stored) = dataplane::stored(&snapshot, key) else {
+            let Some(known) = stored::dataplane(&snapshot, key) else {
                 self.deleted(key, snapshot.revision());
                 return Err(DrainError::NotFound);
             };
-            authorize(&snapshot, &stored).map_err(DrainError::Denied)?;
+            authorize(&snapshot, &known).map_err(DrainError::Denied)?;
             let causes = {
                 let mut proxies = self.proxies();
                 let causes = proxies.entry(key.clone()).or_default();
-                causes.hold = Some(Hold::draining(causes.hold.take(), &stored.spec, snapshot.revision()));
+                causes.hold = Some(Hold::draining(causes.hold.take(), &known.spec, snapshot.revision()));
                 // The round looks again: it repeats this write if it fails, and undoes one of its own that a report of
                 // health checks caused at the same time.
                 causes.due = true;

@@ -12,12 +12,12 @@ use super::{
     InboundReadiness,
     causes::{Cause, Causes},
 };
-use crate::{batch, dataplane};
+use crate::{
+    batch, dataplane,
+    run::{GATHER, TICK},
+    stored,
+};
 
-/// How often to look for decisions that are due.
-const TICK: Duration = Duration::from_secs(1);
-/// Proxies come in crowds: wait this long for others before writing for one.
-const GATHER: Duration = Duration::from_millis(100);
 /// Shortest time between two writes that probes of one proxy cause: a flapping workload is not written each time.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -108,7 +108,7 @@ impl InboundReadiness {
 /// The write that applies the decision to the Dataplane. `None` when it says so already.
 pub(super) fn write(snapshot: &Snapshot, key: &ProxyKey, causes: &Causes, probing: bool) -> Option<Write> {
     let record = snapshot.get(&key.dataplane())?;
-    let mut spec = dataplane::in_force(record)?.spec;
+    let mut spec = stored::dataplane(snapshot, key)?.spec;
     causes.apply(&mut spec, probing).then(|| Write::Put {
         key: key.dataplane(),
         spec: language::to_json(&spec).into(),
