@@ -96,6 +96,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ),
     ("kodiak-cp", Groups(&["core", "edge"])),
     ("kodiak-dp", Groups(&["core", "edge"])),
+    ("kodiak-terminal", Only(&["kodiak-model"])),
     ("kodiak", Anything),
     ("kodiak-testkit", Anything),
     ("kodiak-conformance", Anything),

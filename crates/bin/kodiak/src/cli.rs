@@ -53,7 +53,7 @@ pub(crate) struct GlobalArgs {
     pub(crate) cp: Option<String>,
 
     /// How long one request may take; 0s waits for ever
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration, global = true)]
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = kodiak_terminal::duration, global = true)]
     pub(crate) api_timeout: GoDuration,
 
     /// No colours
@@ -113,21 +113,6 @@ pub(crate) enum Command {
     WhoAmI,
 }
 
-/// `KEY=VALUE`; the value may hold more equals signs.
-pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
-        Some(_) | None => Err("write KEY=VALUE".to_owned()),
-    }
-}
-
-pub(crate) fn duration(text: &str) -> Result<GoDuration, String> {
-    match GoDuration::parse(text) {
-        Ok(duration) if !duration.is_negative() => Ok(duration),
-        Ok(_) | Err(_) => Err("write a duration, for example 30s or 1m".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -152,13 +137,5 @@ mod tests {
             command.get_subcommands().for_each(|command| walk(command, &path));
         }
         walk(&Cli::command(), "");
-    }
-
-    #[test]
-    fn pairs_and_durations_are_read() {
-        assert_eq!(key_value("a.b=c=d"), Ok(("a.b".to_owned(), "c=d".to_owned())));
-        assert_eq!(key_value("a="), Ok(("a".to_owned(), String::new())));
-        assert!(key_value("a").is_err() && key_value("=b").is_err());
-        assert!(duration("1m").is_ok() && duration("-1s").is_err() && duration("soon").is_err());
     }
 }

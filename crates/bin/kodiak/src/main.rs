@@ -11,14 +11,13 @@ mod exit;
 mod private_file;
 mod report;
 mod session;
-mod signals;
-mod terminal;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser as _;
+use kodiak_terminal::{Exit, is_broken_pipe};
 use tracing_subscriber::filter::LevelFilter;
 
 /// How long work beside the command may take to end.
@@ -36,7 +35,7 @@ fn main() -> ExitCode {
     let session = session::Session::new(cli.global);
     match run(cli.command, &session) {
         Ok(exit) => exit.into(),
-        Err(error) if exit::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             session.terminal.error(&exit::explain(&error));
             exit::of(&error).into()
@@ -44,7 +43,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: cli::Command, session: &session::Session) -> anyhow::Result<exit::Exit> {
+fn run(command: cli::Command, session: &session::Session) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Runtime::new()?;
     let exit = runtime.block_on(commands::run(command, session));
     // A thread that hangs must not keep a process that is over.

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use kodiak_model::GoDuration;
+use kodiak_terminal::{Terminal, usage};
 
 use crate::cli::GlobalArgs;
 use crate::client::{Address, Client, ClientCert, Endpoint};
 use crate::config_file::{ApiServer, Config, Context, Header};
-use crate::exit::usage;
-use crate::terminal::Terminal;
 
 /// Where a control plane of this user has its socket, below the home folder.
 const SOCKET: &str = ".kodiak/kodiak.sock";

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use hyper::Uri;
 
-use crate::exit::usage;
+use kodiak_terminal::usage;
 
 /// Where a control plane of this machine answers.
 pub(crate) const LOCAL: &str = "http://localhost:5681";

@@ -26,9 +26,9 @@ use hyper::{Method, Request, StatusCode};
 use kodiak_model::GoDuration;
 use serde::de::DeserializeOwned;
 
-use crate::exit::usage;
 use connections::Connections;
 use error::Cause;
+use kodiak_terminal::usage;
 
 pub(crate) use address::{Address, LOCAL, encode};
 pub(crate) use endpoint::{ClientCert, Endpoint};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use hyper_rustls::ConfigBuilderExt as _;
+use kodiak_terminal::usage;
 use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -12,7 +13,6 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 
 use super::endpoint::{ClientCert, Endpoint};
-use crate::exit::usage;
 
 /// The TLS settings for a control plane. For one that speaks plain HTTP they are made but not used.
 pub(super) fn config(endpoint: &Endpoint) -> anyhow::Result<ClientConfig> {

@@ -10,10 +10,10 @@ mod send;
 use std::collections::BTreeSet;
 
 use kodiak_model::{Place, Scope};
+use kodiak_terminal::{Exit, usage};
 
 use crate::client::{Client, Target};
 use crate::documents::{Checkup, FileArgs, Finding, Locator, Names, Phase, Resource, SourceFile, check, phases};
-use crate::exit::{Exit, usage};
 use crate::report::{self, Warnings};
 use crate::session::Session;
 use outcome::{Outcome, Tally};

@@ -3,9 +3,9 @@
 use std::io::Write as _;
 
 use clap::CommandFactory as _;
+use kodiak_terminal::Exit;
 
 use crate::cli::Cli;
-use crate::exit::Exit;
 use crate::session::Session;
 
 #[derive(clap::Args)]

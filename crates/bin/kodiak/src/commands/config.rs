@@ -2,13 +2,12 @@
 
 mod add;
 
+use kodiak_terminal::{Exit, Table, usage};
 use serde_json::Value;
 
 use crate::client::Address;
 use crate::config_file::Config;
 use crate::documents::nearest;
-use crate::exit::{Exit, usage};
-use crate::report::Table;
 use crate::session::{Session, local_socket};
 
 #[derive(clap::Args)]

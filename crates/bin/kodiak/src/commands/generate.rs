@@ -5,7 +5,8 @@ mod tokens;
 
 use std::io::{IsTerminal as _, Write as _};
 
-use crate::exit::Exit;
+use kodiak_terminal::Exit;
+
 use crate::session::Session;
 
 #[derive(clap::Args)]

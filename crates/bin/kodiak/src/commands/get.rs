@@ -7,14 +7,13 @@ use clap::builder::NonEmptyStringValueParser;
 use jiff::Timestamp;
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::{Scope, yaml};
+use kodiak_terminal::{Exit, Table, Terminal, usage};
 use serde_json::{Value, json};
 
 use crate::client::{Client, ListQuery, Page, Refusal, Target, Window};
 use crate::documents::unknown_kind;
-use crate::exit::{Exit, usage};
-use crate::report::{Layout, Table, TableOpts};
+use crate::report::{Layout, TableOpts};
 use crate::session::Session;
-use crate::terminal::Terminal;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -55,7 +54,7 @@ pub(crate) struct Args {
     offset: Option<u64>,
 
     /// Only those with this label. May be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = crate::cli::key_value, conflicts_with = "name")]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = kodiak_terminal::key_value, conflicts_with = "name")]
     filter: Vec<(String, String)>,
 
     /// Only those with this in their name

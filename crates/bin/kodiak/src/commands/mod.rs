@@ -22,8 +22,9 @@ pub(crate) mod validate;
 mod version;
 mod who_am_i;
 
+use kodiak_terminal::Exit;
+
 use crate::cli::Command;
-use crate::exit::Exit;
 use crate::session::Session;
 
 pub(crate) async fn run(command: Command, session: &Session) -> anyhow::Result<Exit> {

@@ -11,12 +11,12 @@ use kodiak_model::kinds::mesh::{Mesh, MeshServicesMode};
 use kodiak_model::policy::Body;
 use kodiak_model::{Checked, Place, ProxyKey, language, yaml};
 use kodiak_rules::{Policy, Proxy};
+use kodiak_terminal::{Exit, usage};
 use kodiak_views::destination::{self, Destination, Stored};
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
 use serde_json::json;
 
 use crate::documents::{Checkup, FileArgs, Names, check};
-use crate::exit::{Exit, usage};
 use crate::report;
 use crate::session::Session;
 

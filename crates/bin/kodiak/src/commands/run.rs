@@ -9,7 +9,7 @@ use kodiak_cp::{
 use kodiak_model::yaml;
 use tracing_subscriber::EnvFilter;
 
-use crate::exit::{Exit, usage};
+use kodiak_terminal::{Exit, usage};
 
 #[derive(clap::Args)]
 #[command(after_help = "\

@@ -1,9 +1,9 @@
 //! `kodiak validate`: the checks of the control plane, without one.
 
 use kodiak_model::Place;
+use kodiak_terminal::{Exit, usage};
 
 use crate::documents::{Checkup, FileArgs, Names, Resource, SourceFile, check};
-use crate::exit::{Exit, usage};
 use crate::report::{self, Warnings};
 use crate::session::Session;
 

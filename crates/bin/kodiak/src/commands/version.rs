@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use kodiak_terminal::Exit;
+
 use crate::client::Index;
-use crate::exit::Exit;
 use crate::session::Session;
 
 /// Whoever asks for a version does not want to wait for a server that is not there.

@@ -1,8 +1,8 @@
 //! `kodiak who-am-i`: the user that the control plane sees.
 
+use kodiak_terminal::Exit;
 use serde_json::Value;
 
-use crate::exit::Exit;
 use crate::session::Session;
 
 pub(crate) async fn run(session: &Session) -> anyhow::Result<Exit> {

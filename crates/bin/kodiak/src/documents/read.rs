@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crate::exit::usage;
-use crate::terminal::Terminal;
+use kodiak_terminal::{Terminal, usage};
 
 use super::template::{self, Variables};
 use super::{Finding, Spot};
@@ -25,7 +24,7 @@ pub(crate) struct FileArgs {
     pub(crate) recursive: bool,
 
     /// A value for `{{ KEY }}` in the files. May be repeated; without any, nothing is filled in
-    #[arg(short = 'v', long = "var", value_name = "KEY=VALUE", value_parser = crate::cli::key_value)]
+    #[arg(short = 'v', long = "var", value_name = "KEY=VALUE", value_parser = kodiak_terminal::key_value)]
     pub(crate) vars: Vec<(String, String)>,
 }
 

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use kodiak_kinds::Kind;
 use kodiak_model::Scope;
+use kodiak_terminal::Table;
 use serde_json::Value;
 
-use super::{Table, age, status};
+use super::{age, status};
 
 /// The tables that kumactl's users know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,12 +5,10 @@ mod columns;
 mod policy;
 mod snippet;
 mod status;
-mod table;
 mod warnings;
 
 pub(crate) use columns::{Layout, TableOpts};
 pub(crate) use policy::{reason as policy_reason, short_reason, state as policy_state, target as policy_target};
 pub(crate) use snippet::findings;
 pub(crate) use status::{of_dataplane as dataplane_status, versions as dataplane_versions};
-pub(crate) use table::Table;
 pub(crate) use warnings::Warnings;

@@ -11,7 +11,9 @@ mod services;
 mod store;
 mod xds;
 
-use crate::{exit::Exit, session::Session};
+use kodiak_terminal::Exit;
+
+use crate::session::Session;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

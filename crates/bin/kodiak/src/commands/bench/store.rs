@@ -3,6 +3,7 @@
 use std::{fs, path::Path, time::Instant};
 
 use kodiak_store::{Backend, Store, StoreConfig};
+use kodiak_terminal::Exit;
 
 use super::{
     documents::{self, Counts},
@@ -10,7 +11,6 @@ use super::{
     results::{Results, as_f64, millis},
     server::Server,
 };
-use crate::exit::Exit;
 
 #[derive(clap::Args)]
 #[command(after_help = "\

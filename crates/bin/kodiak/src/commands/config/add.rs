@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
+use kodiak_terminal::usage;
 
 use crate::client::{Client, Index};
 use crate::config_file::{ApiServer, Header};
-use crate::exit::usage;
 use crate::session::{Session, endpoint};
 
 #[derive(clap::Args)]
@@ -45,7 +45,7 @@ pub(super) struct Args {
     client_key_file: Option<PathBuf>,
 
     /// A header to send with every request. May be repeated
-    #[arg(long = "header", alias = "headers", value_name = "KEY=VALUE", value_parser = crate::cli::key_value)]
+    #[arg(long = "header", alias = "headers", value_name = "KEY=VALUE", value_parser = kodiak_terminal::key_value)]
     headers: Vec<(String, String)>,
 
     /// How to say who you are
@@ -53,7 +53,7 @@ pub(super) struct Args {
     auth_type: Option<String>,
 
     /// With auth type tokens: token=TOKEN
-    #[arg(long, value_name = "KEY=VALUE", value_parser = crate::cli::key_value, requires = "auth_type")]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = kodiak_terminal::key_value, requires = "auth_type")]
     auth_conf: Vec<(String, String)>,
 
     /// Do not ask the control plane whether it is one

@@ -4,14 +4,13 @@ use std::time::{Duration, Instant};
 
 use hyper::{StatusCode, Uri};
 use kodiak_model::GoDuration;
+use kodiak_terminal::{Exit, Signals, usage};
 
 use super::call::Caller;
 use super::flow::{Expect, Flow};
 use super::tally::Tally;
 use super::traffic::Traffic;
-use crate::exit::{Exit, usage};
 use crate::session::Session;
-use crate::signals::Signals;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -40,7 +39,7 @@ pub(super) struct Args {
     expect: Option<StatusCode>,
 
     /// End by itself after so long [default: at Ctrl-C]
-    #[arg(long = "for", value_name = "DURATION", value_parser = crate::cli::duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = kodiak_terminal::duration)]
     limit: Option<GoDuration>,
 
     /// Print JSON, one object in a line; the last one sums it up

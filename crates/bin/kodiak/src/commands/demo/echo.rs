@@ -15,14 +15,13 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::{conn::auto, graceful::GracefulShutdown};
+use kodiak_terminal::{Exit, Signals, usage};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 use super::call::{Caller, Connection};
-use crate::exit::{Exit, usage};
 use crate::session::Session;
-use crate::signals::Signals;
 
 /// How long open requests have once it is to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -49,7 +48,7 @@ pub(super) struct Args {
     port: u16,
 
     /// A service that it can call, by a name. May be repeated
-    #[arg(long, value_name = "NAME=URL", value_parser = crate::cli::key_value)]
+    #[arg(long, value_name = "NAME=URL", value_parser = kodiak_terminal::key_value)]
     next: Vec<(String, String)>,
 
     /// End when standard input does, so as not to outlive who started it

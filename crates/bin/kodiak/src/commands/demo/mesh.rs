@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use kodiak_dp::envoy::{Environment, PYTHON, Version, cache_folder, find, install};
 use kodiak_model::GoDuration;
+use kodiak_terminal::{Exit, Signals, usage};
 
 use super::call::Caller;
 use super::graph::{EDGES, FORBIDDEN, SERVICES, instances};
@@ -15,9 +16,7 @@ use super::screen::{Screen, Times};
 use super::stage::Stage;
 use super::traffic::Traffic;
 use super::view::{Results, Sent};
-use crate::exit::{Exit, usage};
 use crate::session::Session;
-use crate::signals::Signals;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -40,7 +39,7 @@ Examples:
 #[derive(clap::Args)]
 pub(super) struct MeshArgs {
     /// End by itself after so long, counted from when everything works [default: at Ctrl-C]
-    #[arg(long = "for", value_name = "DURATION", value_parser = crate::cli::duration)]
+    #[arg(long = "for", value_name = "DURATION", value_parser = kodiak_terminal::duration)]
     limit: Option<GoDuration>,
 
     /// Print JSON on standard output, one object in a line

@@ -23,7 +23,8 @@ mod tally;
 mod traffic;
 mod view;
 
-use crate::exit::Exit;
+use kodiak_terminal::Exit;
+
 use crate::session::Session;
 
 #[derive(clap::Args)]

@@ -3,10 +3,10 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use kodiak_terminal::printable;
 use serde_json::{Value, json};
 
 use super::view::{Results, Sent};
-use crate::terminal::printable;
 
 pub(super) struct Screen {
     json: bool,

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use kodiak_cp::ControlPlane;
 use kodiak_model::ProxyKey;
+use kodiak_terminal::Table;
 use kodiak_xds_stream::TypeUrl;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 use super::graph::{EDGES, FORBIDDEN, JOURNEY, SERVICES};
 use super::resources::MESH;
 use super::tally::{Tally, time};
-use crate::report::Table;
 
 /// What a proxy was sent, and how far it got with it.
 #[derive(Debug, Clone, Serialize)]

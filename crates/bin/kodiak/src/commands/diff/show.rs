@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 
 use kodiak_kinds::kinds;
 use kodiak_model::Scope;
+use kodiak_terminal::{Table, printable};
 
 use super::answer::{Answer, Change, Faulty, Held, Proxy};
-use crate::report::Table;
-use crate::terminal::printable;
 
 /// Without a newline at its end.
 pub(super) fn text(mesh: &str, answer: &Answer, full: bool) -> String {

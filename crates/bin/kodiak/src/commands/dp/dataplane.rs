@@ -4,9 +4,9 @@ use std::path::Path;
 
 use kodiak_dp::run::Proxy;
 use kodiak_model::Place;
+use kodiak_terminal::usage;
 
 use crate::documents::{Checkup, Names, check, read_template};
-use crate::exit::usage;
 use crate::report;
 use crate::session::Session;
 

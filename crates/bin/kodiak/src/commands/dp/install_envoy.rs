@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use kodiak_dp::envoy::{Environment, PYTHON, cache_folder, install};
+use kodiak_terminal::{Exit, usage};
 
-use crate::exit::{Exit, usage};
 use crate::session::Session;
 
 #[derive(clap::Args)]

@@ -4,7 +4,8 @@ mod dataplane;
 mod install_envoy;
 mod run;
 
-use crate::exit::Exit;
+use kodiak_terminal::Exit;
+
 use crate::session::Session;
 
 #[derive(clap::Args)]

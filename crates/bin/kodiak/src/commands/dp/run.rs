@@ -10,11 +10,10 @@ use kodiak_dp::envoy::{Environment, find};
 use kodiak_dp::run::{Discovery, Dns, Options, Proxy, RunError, Runner, Token, TransparentProxy};
 use kodiak_dp::system_ca;
 use kodiak_model::GoDuration;
+use kodiak_terminal::{Exit, Signals, usage};
 
 use super::dataplane;
-use crate::exit::{Exit, usage};
 use crate::session::Session;
-use crate::signals::Signals;
 
 /// Where a control plane of this machine answers proxies.
 const LOCAL: &str = "https://localhost:5678";
@@ -56,7 +55,7 @@ pub(crate) struct Args {
     dataplane_file: Option<PathBuf>,
 
     /// A value for `{{ KEY }}` in that file. May be repeated
-    #[arg(short = 'v', long, value_name = "KEY=VALUE", value_parser = crate::cli::key_value)]
+    #[arg(short = 'v', long, value_name = "KEY=VALUE", value_parser = kodiak_terminal::key_value)]
     dataplane_var: Vec<(String, String)>,
 
     /// The file with the token of this proxy
@@ -84,7 +83,7 @@ pub(crate) struct Args {
     work_dir: Option<PathBuf>,
 
     /// How long connections have to end
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = crate::cli::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = kodiak_terminal::duration)]
     drain_time: GoDuration,
 
     /// What Envoy logs

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::ValueEnum;
 use kodiak_crypto::{MAX_PEM_BYTES, RsaKey};
 
-use crate::exit::usage;
+use kodiak_terminal::usage;
 
 #[derive(clap::Args)]
 #[command(after_help = "\

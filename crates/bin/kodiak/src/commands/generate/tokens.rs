@@ -7,11 +7,11 @@ use std::time::Duration;
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use jiff::Timestamp;
+use kodiak_terminal::usage;
 use kodiak_tokens::{DataplaneClaims, KeyId, SigningKey, TokenError, UserClaims, ZoneClaims};
 use serde_json::json;
 
 use super::keys;
-use crate::exit::usage;
 use crate::session::Session;
 
 #[derive(clap::Args)]
@@ -31,11 +31,11 @@ pub(super) struct DataplaneArgs {
     mesh: Option<String>,
 
     /// Only for proxies with these values of a tag. May be repeated
-    #[arg(long = "tag", value_name = "KEY=VALUE,VALUE", value_parser = crate::cli::key_value)]
+    #[arg(long = "tag", value_name = "KEY=VALUE,VALUE", value_parser = kodiak_terminal::key_value)]
     tags: Vec<(String, String)>,
 
     /// Only for proxies with these values of a label. May be repeated
-    #[arg(long = "label", value_name = "KEY=VALUE,VALUE", value_parser = crate::cli::key_value)]
+    #[arg(long = "label", value_name = "KEY=VALUE,VALUE", value_parser = kodiak_terminal::key_value)]
     labels: Vec<(String, String)>,
 
     /// Only for proxies of this workload

@@ -2,12 +2,12 @@
 
 use kodiak_kinds::kinds;
 use kodiak_model::yaml;
+use kodiak_terminal::{Exit, Table, usage};
 use serde_json::{Value, json};
 
 use super::{Args, Output};
 use crate::client::{Client, ListQuery, Refusal};
-use crate::exit::{Exit, usage};
-use crate::report::{Table, policy_reason, policy_state, policy_target, short_reason};
+use crate::report::{policy_reason, policy_state, policy_target, short_reason};
 use crate::session::Session;
 
 pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {

@@ -4,12 +4,12 @@ use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use kodiak_kinds::kinds;
 use kodiak_model::yaml;
+use kodiak_terminal::{Exit, usage};
 use serde_json::{Value, json};
 
 use super::{changes, references, rules, summary};
 use crate::client::{Client, ClientError, Target};
 use crate::commands::get::absent;
-use crate::exit::{Exit, usage};
 use crate::session::Session;
 
 #[derive(clap::Args)]

@@ -7,7 +7,8 @@ mod references;
 mod rules;
 mod summary;
 
-use crate::exit::Exit;
+use kodiak_terminal::Exit;
+
 use crate::session::Session;
 
 #[derive(clap::Args)]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::report::Table;
+use kodiak_terminal::Table;
 
 /// So many names fit on a line.
 const MOST_NAMES: usize = 3;

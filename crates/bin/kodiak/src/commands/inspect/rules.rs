@@ -6,8 +6,7 @@ use kodiak_kinds::kinds;
 use kodiak_model::policy::{Conf, merge};
 use serde_json::Value;
 
-use crate::report::Table;
-use crate::terminal::printable;
+use kodiak_terminal::{Table, printable};
 
 /// Where a rule holds, for whom, and who says so.
 struct Row {

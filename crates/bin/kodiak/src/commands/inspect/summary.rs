@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use kodiak_terminal::{Table, printable};
 use serde_json::Value;
 
-use crate::report::{Table, dataplane_status, dataplane_versions};
-use crate::terminal::printable;
+use crate::report::{dataplane_status, dataplane_versions};
 
 /// `why_not` says why there is no `status`.
 pub(super) fn text(overview: &Value, status: Option<&Value>, why_not: Option<&str>) -> String {

@@ -2,7 +2,8 @@
 
 mod transparent_proxy;
 
-use crate::exit::Exit;
+use kodiak_terminal::Exit;
+
 use crate::session::Session;
 
 #[derive(clap::Args)]

@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 
 use kodiak_dp::transparent_proxy::{Backend, Script, Settings, install, uninstall};
+use kodiak_terminal::{Exit, usage};
 
-use crate::exit::{Exit, usage};
 use crate::session::Session;
 
 #[derive(clap::Args)]

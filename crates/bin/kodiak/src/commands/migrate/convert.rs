@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use kodiak_kinds::kinds;
 use kodiak_model::{Place, Scope, yaml};
+use kodiak_terminal::{Exit, usage};
 use serde_json::{Value, json};
 
 use super::converted::{Converted, Item};
@@ -14,7 +15,6 @@ use super::proof::Proof;
 use super::{Output, count, of_mesh};
 use crate::client::{Client, Target};
 use crate::documents::{Checkup, FileArgs, Names, check};
-use crate::exit::{Exit, usage};
 use crate::report;
 use crate::session::Session;
 

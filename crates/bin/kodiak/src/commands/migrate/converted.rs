@@ -2,14 +2,13 @@
 
 use std::fmt::Write as _;
 
+use kodiak_terminal::{Table, printable};
 use kodiak_views::migration::{Finding, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::count;
 use super::proof::Proof;
-use crate::report::Table;
-use crate::terminal::printable;
 
 /// What became of one mesh.
 #[derive(Serialize)]

@@ -10,10 +10,10 @@ mod traffic;
 
 use clap::ValueEnum;
 use kodiak_model::yaml;
+use kodiak_terminal::Exit;
 use serde::Serialize;
 
 use crate::client::{ClientError, Refusal};
-use crate::exit::Exit;
 use crate::session::Session;
 
 #[derive(clap::Args)]

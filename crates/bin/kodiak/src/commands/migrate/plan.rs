@@ -3,15 +3,14 @@
 use std::fmt::Write as _;
 
 use kodiak_model::{GoDuration, kinds::mesh::MeshServicesMode};
+use kodiak_terminal::{Exit, printable};
 use kodiak_views::migration::plan::{Call, Facts, Moving, Plan, Step, plan};
 use kodiak_views::migration::{Lists, Outcome, ServiceStanding};
 
 use super::Output;
 use super::gather::{Gathered, Seen, gather};
 use super::status::spread;
-use crate::exit::Exit;
 use crate::session::Session;
-use crate::terminal::printable;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -28,7 +27,7 @@ pub(crate) struct Args {
     mesh: Option<String>,
 
     /// Ask proxies twice, this long apart: who calls old clusters is who did in between
-    #[arg(long, value_name = "DURATION", value_parser = crate::cli::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = kodiak_terminal::duration)]
     watch: Option<GoDuration>,
 
     /// Somebody has looked at routes, at references that are not clear and at services without a MeshService

@@ -1,12 +1,11 @@
 //! `kodiak migrate services status`.
 
 use kodiak_model::{GoDuration, kinds::mesh::MeshServicesMode};
+use kodiak_terminal::{Exit, Table};
 use kodiak_views::migration::{Consumer, Lists, Outcome, ServiceStanding};
 
 use super::gather::{Gathered, Seen, gather};
 use super::{Output, count};
-use crate::exit::Exit;
-use crate::report::Table;
 use crate::session::Session;
 
 #[derive(clap::Args)]
@@ -28,7 +27,7 @@ pub(crate) struct Args {
     mesh: Option<String>,
 
     /// Ask proxies twice, this long apart, and show only what came in between
-    #[arg(long, value_name = "DURATION", value_parser = crate::cli::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = kodiak_terminal::duration)]
     watch: Option<GoDuration>,
 
     /// How to print it

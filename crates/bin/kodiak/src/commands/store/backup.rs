@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use kodiak_store::{Totals, offline};
+use kodiak_terminal::{Exit, usage};
 
 use super::count;
-use crate::exit::{Exit, usage};
 use crate::session::Session;
 
 #[derive(clap::Args)]

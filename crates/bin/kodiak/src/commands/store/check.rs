@@ -2,11 +2,10 @@
 
 use clap::ValueEnum;
 use kodiak_store::{Damaged, offline};
+use kodiak_terminal::{Exit, Table};
 use serde_json::json;
 
 use super::{Place, count};
-use crate::exit::Exit;
-use crate::report::Table;
 use crate::session::Session;
 
 #[derive(clap::Args)]

@@ -10,8 +10,8 @@ use clap::Subcommand;
 use kodiak_kinds::kinds;
 use kodiak_model::Access;
 use kodiak_store::Seal;
+use kodiak_terminal::{Exit, usage};
 
-use crate::exit::{Exit, usage};
 use crate::session::Session;
 
 #[derive(clap::Args)]

@@ -5,9 +5,9 @@ use std::io::BufReader;
 use std::path::PathBuf;
 
 use kodiak_store::{Totals, offline};
+use kodiak_terminal::{Exit, usage};
 
 use super::{Place, count};
-use crate::exit::{Exit, usage};
 use crate::session::Session;
 
 #[derive(clap::Args)]

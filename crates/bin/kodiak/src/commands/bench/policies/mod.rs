@@ -8,8 +8,9 @@ mod rebuild;
 use std::{num::NonZero, thread};
 
 use super::results::{Results, as_f64};
-use crate::{exit::Exit, session::Session};
+use crate::session::Session;
 use change::{Measured, Scope};
+use kodiak_terminal::Exit;
 use mesh::Size;
 use rebuild::Rebuilt;
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use kodiak_model::{Labels, ProxyKey, kinds::mesh::Mesh, labels};
 use kodiak_rules::Proxy;
+use kodiak_terminal::usage;
 use kodiak_views::hostnames::Generator;
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy, features};
 use serde_json::{Value, json};
 
 use super::world::NOW;
-use crate::exit::usage;
 
 pub(super) const MESH: &str = "default";
 pub(super) const ZONE: &str = "default";

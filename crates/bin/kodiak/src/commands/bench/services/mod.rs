@@ -17,8 +17,9 @@ use std::{
 use clap::ValueEnum;
 
 use super::server::memory_of;
-use crate::{exit::Exit, session::Session};
+use crate::session::Session;
 use events::{Cost, Event};
+use kodiak_terminal::Exit;
 use mesh::Size;
 use work::Work;
 use world::World;

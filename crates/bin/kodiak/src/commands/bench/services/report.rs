@@ -1,5 +1,6 @@
 //! What was measured, as tables for people and as JSON for programs.
 
+use kodiak_terminal::Table;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -9,7 +10,6 @@ use super::{
     mesh::{CALLS, Size},
     work::Work,
 };
-use crate::report::Table;
 
 const COUNTS: [&str; 5] = ["LOOKED AT", "SPEC WRITES", "STATUS WRITES", "ENCODED", "WOKEN"];
 

@@ -17,6 +17,7 @@ use std::{
 
 use anyhow::Context as _;
 use hyper::Method;
+use kodiak_terminal::Exit;
 use rustls::{
     ClientConfig, RootCertStore,
     client::Resumption,
@@ -29,7 +30,7 @@ use super::{
     results::{Results, as_f64},
     server::Server,
 };
-use crate::{exit::Exit, session::Session};
+use crate::session::Session;
 use change::{Change, Counted};
 use crowd::Crowd;
 use proxy::Shared;

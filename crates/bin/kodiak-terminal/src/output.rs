@@ -9,30 +9,29 @@ use indicatif::{ProgressBar, ProgressStyle};
 const WORTH_A_BAR: usize = 50;
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terminal {
+pub struct Terminal {
     /// Only errors and results.
-    pub(crate) quiet: bool,
+    pub quiet: bool,
     /// Colours on stderr.
-    pub(crate) color: bool,
+    pub color: bool,
 }
 
 impl Terminal {
     /// Colours need a terminal, and nobody who said no.
-    pub(crate) fn new(quiet: bool, no_color: bool) -> Self {
+    pub fn new(quiet: bool, no_color: bool) -> Self {
         let refused = no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self { quiet, color: !refused && io::stderr().is_terminal() }
     }
 
     /// A line that says what happened.
-    #[expect(clippy::unused_self, reason = "results are written whatever the flags say")]
-    pub(crate) fn result(self, text: &str) -> io::Result<()> {
+    pub fn result(self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(printable(text).as_bytes())?;
         out.write_all(b"\n")
     }
 
     /// Text for other programs: to the byte, unless it goes to a terminal.
-    pub(crate) fn data(self, text: &str) -> io::Result<()> {
+    pub fn data(self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
         if out.is_terminal() {
             drop(out);
@@ -43,34 +42,32 @@ impl Terminal {
     }
 
     /// A line that says what was done. It was done whether the line is read or not, so nothing stops when it is not.
-    pub(crate) fn note(self, text: &str) {
+    pub fn note(self, text: &str) {
         if !self.quiet {
             let _ = self.result(text);
         }
     }
 
     /// A line about the result, not part of it.
-    pub(crate) fn remark(self, text: &str) {
+    pub fn remark(self, text: &str) {
         if !self.quiet {
             self.error(text);
         }
     }
 
     /// A line that must be seen.
-    #[expect(clippy::unused_self, reason = "errors are written whatever the flags say")]
-    pub(crate) fn error(self, text: &str) {
+    pub fn error(self, text: &str) {
         // Where stderr is closed there is nobody left to tell.
         let _ = writeln!(io::stderr().lock(), "{}", printable(text));
     }
 
     /// Text that was rendered with its own colours, and a blank line after it.
-    #[expect(clippy::unused_self, reason = "errors are written whatever the flags say")]
-    pub(crate) fn rendered(self, text: &str) {
+    pub fn rendered(self, text: &str) {
         let _ = writeln!(io::stderr().lock(), "{text}\n");
     }
 
     /// A bar for `total` steps: on a terminal, and when there are many.
-    pub(crate) fn progress(self, what: &'static str, total: usize) -> ProgressBar {
+    pub fn progress(self, what: &'static str, total: usize) -> ProgressBar {
         if self.quiet || total <= WORTH_A_BAR {
             return ProgressBar::hidden();
         }
@@ -83,13 +80,13 @@ impl Terminal {
     }
 
     /// For work of unknown length.
-    pub(crate) fn spinner(self) -> ProgressBar {
+    pub fn spinner(self) -> ProgressBar {
         if self.quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() }
     }
 }
 
 /// Text from outside without what could steer a terminal.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+pub fn printable(text: &str) -> Cow<'_, str> {
     let steers = |c: char| (c.is_control() && c != '\n' && c != '\t') || is_direction(c);
     if text.contains(steers) { text.replace(steers, "\u{fffd}").into() } else { text.into() }
 }

@@ -2,14 +2,14 @@
 
 use comfy_table::{ContentArrangement, presets};
 
-use crate::terminal::printable;
+use crate::printable;
 
-pub(crate) struct Table(comfy_table::Table);
+pub struct Table(comfy_table::Table);
 
 const GAP: u16 = 3;
 
 impl Table {
-    pub(crate) fn new(headers: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn new(headers: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let mut table = comfy_table::Table::new();
         table.load_style(presets::NOTHING);
         table.set_content_arrangement(ContentArrangement::Disabled);
@@ -17,14 +17,14 @@ impl Table {
         Self(table)
     }
 
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         // A cell is one line, whatever a server puts into it.
         let clean = |cell: String| printable(&cell).replace(['\n', '\t'], " ");
         self.0.add_row(cells.into_iter().map(clean).collect::<Vec<_>>());
     }
 
     /// The whole table, without a newline at its end.
-    pub(crate) fn show(mut self) -> String {
+    pub fn show(mut self) -> String {
         for column in self.0.column_iter_mut() {
             column.set_padding((0, GAP));
         }

@@ -2,18 +2,18 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-pub(crate) struct Signals {
+pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
     /// To be called before anything is started, so that no signal is missed.
-    pub(crate) fn listen() -> std::io::Result<Self> {
+    pub fn listen() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    pub(crate) async fn next(&mut self) {
+    pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => (),
             _ = self.interrupt.recv() => (),
