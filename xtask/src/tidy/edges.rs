@@ -94,6 +94,8 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-listen",
         ]),
     ),
+    // A library for others: nothing of the control plane or of the command line. Its tests read the table of kinds.
+    ("kodiak-client", Only(&["kodiak-model", "kodiak-kinds"])),
     ("kodiak-cp", Groups(&["core", "edge"])),
     ("kodiak-dp", Groups(&["core", "edge"])),
     ("kodiak-terminal", Only(&["kodiak-model"])),

@@ -5,12 +5,12 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use kodiak_client::LOCAL;
 use kodiak_model::yaml;
 use kodiak_terminal::usage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::client::LOCAL;
 use crate::private_file;
 
 #[derive(Clone, Default, Serialize, Deserialize)]

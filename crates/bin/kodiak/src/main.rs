@@ -3,7 +3,6 @@
 #![cfg_attr(test, allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them"))]
 
 mod cli;
-mod client;
 mod commands;
 mod config_file;
 mod documents;

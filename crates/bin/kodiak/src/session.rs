@@ -1,12 +1,12 @@
 //! What every command starts with: the flags, the chosen control plane, and a place to write to.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use kodiak_model::GoDuration;
+use kodiak_client::{Address, Client, ClientCert, Endpoint};
 use kodiak_terminal::{Terminal, usage};
 
 use crate::cli::GlobalArgs;
-use crate::client::{Address, Client, ClientCert, Endpoint};
 use crate::config_file::{ApiServer, Config, Context, Header};
 
 /// Where a control plane of this user has its socket, below the home folder.
@@ -39,12 +39,13 @@ impl Session {
         Config::load(&self.config_path()?)
     }
 
-    pub(crate) fn timeout(&self) -> GoDuration {
-        self.flags.api_timeout
+    /// Of one request; `None` waits for ever.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.flags.api_timeout.to_std().filter(|limit| !limit.is_zero())
     }
 
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
-        Client::new(&self.endpoint()?, self.timeout())
+        Ok(Client::new(&self.endpoint()?, self.timeout())?)
     }
 
     /// The mesh of a flag, of the context, or the default one.

@@ -9,10 +9,10 @@ mod send;
 
 use std::collections::BTreeSet;
 
+use kodiak_client::{Client, Target};
 use kodiak_model::{Place, Scope};
 use kodiak_terminal::{Exit, usage};
 
-use crate::client::{Client, Target};
 use crate::documents::{Checkup, FileArgs, Finding, Locator, Names, Phase, Resource, SourceFile, check, phases};
 use crate::report::{self, Warnings};
 use crate::session::Session;

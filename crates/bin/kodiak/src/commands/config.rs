@@ -2,10 +2,10 @@
 
 mod add;
 
+use kodiak_client::Address;
 use kodiak_terminal::{Exit, Table, usage};
 use serde_json::Value;
 
-use crate::client::Address;
 use crate::config_file::Config;
 use crate::documents::nearest;
 use crate::session::{Session, local_socket};

@@ -2,11 +2,11 @@
 
 use clap::builder::NonEmptyStringValueParser;
 use futures_util::{StreamExt as _, stream};
+use kodiak_client::{Client, ClientError, IN_FLIGHT, Target};
 use kodiak_kinds::{Kind, kinds};
 use kodiak_terminal::{Exit, usage};
 
 use super::get::absent;
-use crate::client::{Client, ClientError, IN_FLIGHT, Target};
 use crate::documents::{FileArgs, Names, Phase, identify, phases, unknown_kind};
 use crate::report;
 use crate::session::Session;

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
+use kodiak_client::{Client, Index, ListQuery};
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::{Access, Scope, yaml};
 use kodiak_terminal::{Exit, usage};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::client::{Client, Index, ListQuery};
 use crate::private_file;
 use crate::session::Session;
 

@@ -5,12 +5,12 @@ mod policies;
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use jiff::Timestamp;
+use kodiak_client::{Client, ListQuery, Page, Refusal, Target, Window};
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::{Scope, yaml};
 use kodiak_terminal::{Exit, Table, Terminal, usage};
 use serde_json::{Value, json};
 
-use crate::client::{Client, ListQuery, Page, Refusal, Target, Window};
 use crate::documents::unknown_kind;
 use crate::report::{Layout, TableOpts};
 use crate::session::Session;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use kodiak_client::Index;
 use kodiak_terminal::Exit;
 
-use crate::client::Index;
 use crate::session::Session;
 
 /// Whoever asks for a version does not want to wait for a server that is not there.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kodiak_client::Target;
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::{
     Checked, Draft, Place, Problems, ResourceKey, Scope, Shape,
@@ -11,7 +12,6 @@ use kodiak_model::{
 use serde_json::{Map, Value};
 
 use super::{Finding, Origin, SourceFile, Spot, nearest, spot};
-use crate::client::Target;
 
 /// A resource that may be sent.
 #[derive(Debug, Clone)]

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kodiak_client::{Client, ClientError, ListQuery, Refusal, Window};
 use serde_json::Value;
 
-use crate::client::{Client, ClientError, ListQuery, Refusal, Window};
 use crate::documents::Resource;
 
 /// Above this many of one kind and mesh a list costs less than single questions.

@@ -1,6 +1,7 @@
 //! What came of one resource, and of all.
 
-use crate::client::{ClientError, Refusal};
+use kodiak_client::{ClientError, Refusal};
+
 use crate::documents::{Finding, Locator, Resource, SourceFile};
 use crate::report::Warnings;
 

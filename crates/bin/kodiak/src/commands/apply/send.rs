@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use indicatif::ProgressBar;
+use kodiak_client::{Client, ClientError, IN_FLIGHT, Put, Refusal};
 
 use super::existing::{Existing, Known};
 use super::{Outcome, compare};
-use crate::client::{Client, ClientError, IN_FLIGHT, Put, Refusal};
 use crate::documents::Resource;
 
 /// So many conflicts in a row are no accident.

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
+use kodiak_client::{Client, Index};
 use kodiak_terminal::usage;
 
-use crate::client::{Client, Index};
 use crate::config_file::{ApiServer, Header};
 use crate::session::{Session, endpoint};
 

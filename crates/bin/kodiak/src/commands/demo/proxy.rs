@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use kodiak_client::Client;
 use kodiak_dp::run::{self, Options, Runner, Token};
 use serde_json::json;
 
 use super::call::{Caller, Connection};
 use super::graph::Instance;
 use super::resources::{MESH, Ports, dataplane};
-use crate::client::Client;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(50);

@@ -8,10 +8,10 @@ use anyhow::Context as _;
 use futures_util::FutureExt as _;
 use futures_util::future::{join_all, select_all, try_join_all};
 use hyper::{StatusCode, Uri};
+use kodiak_client::{Address, Client, Endpoint, Target};
 use kodiak_cp::config::StoreType;
 use kodiak_cp::{Config, ControlPlane};
 use kodiak_kinds::kinds;
-use kodiak_model::GoDuration;
 use tempfile::TempDir;
 
 use super::call::{Caller, Connection};
@@ -21,7 +21,6 @@ use super::ports::Reserved;
 use super::proxy::{Common, Proxy};
 use super::resources::{MESH, Ports, documents, identity};
 use super::service::Service;
-use crate::client::{Address, Client, Endpoint, Target};
 
 /// How long a call may take to work for the first time.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -45,7 +44,7 @@ struct Seat {
 
 impl Stage {
     /// Ends when every proxy is ready. `say` is told of each step. Dropped on the way, it leaves nothing.
-    pub(super) async fn start(envoy: &Path, timeout: GoDuration, say: impl Fn(&str)) -> anyhow::Result<Self> {
+    pub(super) async fn start(envoy: &Path, timeout: Option<Duration>, say: impl Fn(&str)) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("kodiak-demo-").tempdir().context("cannot make a folder")?;
         let control_plane = ControlPlane::start(config(folder.path())).await?;
         let address = control_plane.http.context("the control plane has no API")?;

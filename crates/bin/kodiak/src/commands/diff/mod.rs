@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
+use kodiak_client::{Client, ClientError, Refusal, Target};
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::{Place, Scope, yaml};
 use kodiak_terminal::{Exit, usage};
 use serde_json::{Value, json};
 
 use self::answer::Answer;
-use crate::client::{Client, ClientError, Refusal, Target};
 use crate::documents::{Checkup, FileArgs, Finding, Locator, Names, Resource, SourceFile, check, unknown_kind};
 use crate::report::{self, Warnings};
 use crate::session::Session;

@@ -1,12 +1,12 @@
 //! `kodiak get policies`: all policies, whatever their kinds, and whether they do something.
 
+use kodiak_client::{Client, ListQuery, Refusal};
 use kodiak_kinds::kinds;
 use kodiak_model::yaml;
 use kodiak_terminal::{Exit, Table, usage};
 use serde_json::{Value, json};
 
 use super::{Args, Output};
-use crate::client::{Client, ListQuery, Refusal};
 use crate::report::{policy_reason, policy_state, policy_target, short_reason};
 use crate::session::Session;
 

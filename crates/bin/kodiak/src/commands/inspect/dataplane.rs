@@ -2,13 +2,13 @@
 
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
+use kodiak_client::{Client, ClientError, Target};
 use kodiak_kinds::kinds;
 use kodiak_model::yaml;
 use kodiak_terminal::{Exit, usage};
 use serde_json::{Value, json};
 
 use super::{changes, references, rules, summary};
-use crate::client::{Client, ClientError, Target};
 use crate::commands::get::absent;
 use crate::session::Session;
 

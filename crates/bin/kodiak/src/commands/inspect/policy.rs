@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use clap::{ValueEnum, builder::NonEmptyStringValueParser};
+use kodiak_client::{Client, Page, Refusal, Target};
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::yaml;
 use kodiak_terminal::{Exit, printable, usage};
 use serde_json::{Value, json};
 
-use crate::client::{Client, Page, Refusal, Target};
 use crate::commands::get::absent;
 use crate::documents::unknown_kind;
 use crate::report::{policy_reason, policy_state, policy_target};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use kodiak_client::{Client, Target};
 use kodiak_kinds::kinds;
 use kodiak_model::{Place, Scope, yaml};
 use kodiak_terminal::{Exit, usage};
@@ -13,7 +14,6 @@ use serde_json::{Value, json};
 use super::converted::{Converted, Item};
 use super::proof::Proof;
 use super::{Output, count, of_mesh};
-use crate::client::{Client, Target};
 use crate::documents::{Checkup, FileArgs, Names, check};
 use crate::report;
 use crate::session::Session;

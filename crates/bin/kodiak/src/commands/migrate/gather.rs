@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
+use kodiak_client::{Client, ClientError, Target};
 use kodiak_kinds::kinds;
 use kodiak_views::migration::{Consumer, Standing};
 use serde::Serialize;
 
 use super::of_mesh;
 use super::traffic::{self, Clusters, Traffic};
-use crate::client::{Client, ClientError, Target};
 use crate::report::Warnings;
 use crate::session::Session;
 
@@ -47,8 +47,8 @@ pub(super) async fn gather(
     mesh: &str,
     watch: Option<Duration>,
 ) -> anyhow::Result<Gathered> {
-    let standing = client.migration(mesh).await.map_err(|error| of_mesh(error, mesh))?;
-    let consumers = client.consumers(mesh).await.map_err(|error| of_mesh(error, mesh))?;
+    let standing: Standing = client.migration(mesh).await.map_err(|error| of_mesh(error, mesh))?;
+    let consumers: Vec<Consumer> = client.consumers(mesh).await.map_err(|error| of_mesh(error, mesh))?;
     let connected: Vec<&str> = consumers.iter().filter(|one| one.connected).map(|one| one.name.as_str()).collect();
     let before = match watch {
         Some(time) => {

@@ -9,11 +9,11 @@ mod status;
 mod traffic;
 
 use clap::ValueEnum;
+use kodiak_client::{ClientError, Refusal};
 use kodiak_model::yaml;
 use kodiak_terminal::Exit;
 use serde::Serialize;
 
-use crate::client::{ClientError, Refusal};
 use crate::session::Session;
 
 #[derive(clap::Args)]

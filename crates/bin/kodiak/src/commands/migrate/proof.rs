@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use kodiak_client::Client;
 use kodiak_terminal::Table;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::count;
-use crate::client::Client;
 use crate::session::Session;
 
 /// So often a sign of life while the control plane works it out.

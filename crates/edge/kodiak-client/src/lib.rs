@@ -1,9 +1,33 @@
-//! The control plane over HTTP: one connection pool, bounded answers, errors that say what to do.
+//! REST client of a control plane: one connection pool, bounded answers, errors that say what to do.
 //!
-//! In: an [`Endpoint`] and requests. Out: values as the API answered them, or a [`ClientError`].
+//! In: an [`Endpoint`] and requests. Out: values as the API answered them, or a [`ClientError`]. Kinds come from a table
+//! of kinds, such as that of `kodiak-kinds`.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use kodiak_client::{Address, Client, Endpoint, ListQuery};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let address = Address::parse("https://cp.example.com:5682")?;
+//! let endpoint = Endpoint {
+//!     ca_cert_file: Some("/etc/kodiak/ca.pem".into()),
+//!     token: Some(std::env::var("KODIAK_TOKEN")?),
+//!     ..Endpoint::anonymous(address)
+//! };
+//! let client = Client::new(&endpoint, Some(Duration::from_secs(30)))?;
+//! let kind = kodiak_kinds::kinds().by_name("Dataplane").ok_or("no such kind")?;
+//! let dataplanes = client.list_all(&ListQuery::all_of(kind, Some("default")), |_, _| ()).await;
+//! let dataplanes = dataplanes.map_err(|error| format!("{error}; {}", error.advice().unwrap_or_default()))?;
+//! assert!(dataplanes.iter().all(|dataplane| dataplane["type"] == "Dataplane"));
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! **Invariant:** the certificate of a control plane is always verified.
 //! **Invariant:** every request ends, by an answer or by its time limit.
+
+#![cfg_attr(test, allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them"))]
 
 mod address;
 mod backup;
@@ -15,6 +39,7 @@ mod inspect;
 mod migration;
 mod paging;
 mod resources;
+mod setup;
 mod tls;
 
 use std::time::Duration;
@@ -23,49 +48,50 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use hyper::{Method, Request, StatusCode};
-use kodiak_model::GoDuration;
 use serde::de::DeserializeOwned;
 
+use address::encode;
 use connections::Connections;
-use error::Cause;
-use kodiak_terminal::usage;
 
-pub(crate) use address::{Address, LOCAL, encode};
-pub(crate) use endpoint::{ClientCert, Endpoint};
-pub(crate) use error::{ClientError, Refusal};
-pub(crate) use paging::{ListQuery, Page, Window};
-pub(crate) use resources::{Index, Put, Target};
+pub use address::{Address, AddressError, LOCAL};
+pub use endpoint::{ClientCert, Endpoint};
+pub use error::{Cause, ClientError, Refusal, Trouble};
+pub use paging::{ListQuery, Page, Window};
+pub use resources::{Index, Put, Target};
+pub use setup::SetupError;
 
 /// How many requests are sent at a time where there are many.
-pub(crate) const IN_FLIGHT: usize = 64;
+pub const IN_FLIGHT: usize = 64;
 
 /// No answer of a control plane is larger; what is, is not from one.
 const MAX_ANSWER: usize = 64 << 20;
 
-pub(crate) struct Client {
+pub struct Client {
     connections: Connections,
     address: Address,
     headers: HeaderMap,
-    timeout: GoDuration,
+    /// `None` waits for ever.
+    timeout: Option<Duration>,
 }
 
 /// An answer, whatever its status.
-pub(crate) struct Answer {
-    pub(crate) status: StatusCode,
-    pub(crate) body: Bytes,
+struct Answer {
+    status: StatusCode,
+    body: Bytes,
 }
 
 impl Client {
-    pub(crate) fn new(endpoint: &Endpoint, timeout: GoDuration) -> anyhow::Result<Self> {
+    /// `timeout` is for each request; `None`, or zero, waits for ever. Files are read here; no connection is made yet.
+    pub fn new(endpoint: &Endpoint, timeout: Option<Duration>) -> Result<Self, SetupError> {
         Ok(Self {
             connections: Connections::to(endpoint)?,
             address: endpoint.address.clone(),
             headers: headers(endpoint)?,
-            timeout,
+            timeout: timeout.filter(|limit| !limit.is_zero()),
         })
     }
 
-    pub(crate) fn address(&self) -> &Address {
+    pub fn address(&self) -> &Address {
         &self.address
     }
 
@@ -73,10 +99,10 @@ impl Client {
     async fn send(&self, method: Method, path: &str, body: Option<Bytes>) -> Result<Answer, ClientError> {
         tracing::debug!(%method, path, "Sending a request.");
         let what = format!("{method} {path}");
-        let Some(limit) = limit(self.timeout) else { return self.exchange(method, path, body, &what).await };
+        let Some(limit) = self.timeout else { return self.exchange(method, path, body, &what).await };
         match tokio::time::timeout(limit, self.exchange(method, path, body, &what)).await {
             Ok(answer) => answer,
-            Err(_) => Err(ClientError::TimedOut { address: self.address.to_string(), after: self.timeout.to_string() }),
+            Err(_) => Err(self.timed_out(limit)),
         }
     }
 
@@ -124,6 +150,10 @@ impl Client {
         })
     }
 
+    fn timed_out(&self, after: Duration) -> ClientError {
+        ClientError::TimedOut { address: self.address.to_string(), after }
+    }
+
     fn unreachable(&self, error: &(dyn std::error::Error + 'static)) -> ClientError {
         let (trouble, source) = Cause::of(error);
         ClientError::Unreachable { address: self.address.to_string(), trouble, source }
@@ -141,26 +171,19 @@ impl Answer {
     }
 }
 
-/// `0s` waits for ever.
-fn limit(timeout: GoDuration) -> Option<Duration> {
-    timeout.to_std().filter(|limit| !limit.is_zero())
-}
-
-fn headers(endpoint: &Endpoint) -> anyhow::Result<HeaderMap> {
+fn headers(endpoint: &Endpoint) -> Result<HeaderMap, SetupError> {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("kodiak/", env!("CARGO_PKG_VERSION"))));
     for (key, value) in &endpoint.headers {
-        let name = HeaderName::try_from(key).map_err(|_| usage(format!("{key:?} cannot be the name of a header")))?;
+        let name = HeaderName::try_from(key).map_err(|_| SetupError::HeaderName(key.clone()))?;
         // The value may be a secret, so it is not repeated.
-        let mut value = HeaderValue::try_from(value)
-            .map_err(|_| usage(format!("header {key:?} has a value that HTTP does not take")))?;
+        let mut value = HeaderValue::try_from(value).map_err(|_| SetupError::HeaderValue(key.clone()))?;
         value.set_sensitive(true);
         headers.append(name, value);
     }
     if let Some(token) = &endpoint.token {
-        let mut bearer = HeaderValue::try_from(format!("Bearer {}", token.trim()))
-            .map_err(|_| usage("the token holds characters that no token has; set it again with `kodiak config control-planes add … --overwrite`"))?;
+        let mut bearer = HeaderValue::try_from(format!("Bearer {}", token.trim())).map_err(|_| SetupError::Token)?;
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
-use kodiak_kinds::Kind;
+use kodiak_model::Kind;
 use kodiak_model::Scope;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,11 +11,11 @@ use super::{Client, ClientError, encode};
 
 /// A resource by its name.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Target<'a> {
-    pub(crate) kind: &'static Kind,
+pub struct Target<'a> {
+    pub kind: &'static Kind,
     /// Not looked at for kinds that live in no mesh.
-    pub(crate) mesh: &'a str,
-    pub(crate) name: &'a str,
+    pub mesh: &'a str,
+    pub name: &'a str,
 }
 
 impl Target<'_> {
@@ -35,19 +35,19 @@ pub(super) fn collection(kind: &Kind, mesh: Option<&str>) -> String {
 /// What `GET /` says.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(crate) struct Index {
-    pub(crate) product: String,
-    pub(crate) version: String,
-    pub(crate) hostname: String,
-    pub(crate) instance_id: String,
-    pub(crate) cluster_id: String,
+pub struct Index {
+    pub product: String,
+    pub version: String,
+    pub hostname: String,
+    pub instance_id: String,
+    pub cluster_id: String,
 }
 
 /// What came of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Put {
-    pub(crate) created: bool,
-    pub(crate) warnings: Vec<String>,
+pub struct Put {
+    pub created: bool,
+    pub warnings: Vec<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -57,26 +57,26 @@ struct PutBody {
 }
 
 impl Client {
-    pub(crate) async fn index(&self) -> Result<Index, ClientError> {
+    pub async fn index(&self) -> Result<Index, ClientError> {
         self.read("/").await
     }
 
-    pub(crate) async fn who_am_i(&self) -> Result<Value, ClientError> {
+    pub async fn who_am_i(&self) -> Result<Value, ClientError> {
         self.read("/who-am-i").await
     }
 
     /// The kinds that the server has, as it describes them.
-    pub(crate) async fn kinds(&self) -> Result<Value, ClientError> {
+    pub async fn kinds(&self) -> Result<Value, ClientError> {
         self.read("/_resources").await
     }
 
     /// `None` when there is no such resource.
-    pub(crate) async fn get(&self, target: Target<'_>) -> Result<Option<Value>, ClientError> {
+    pub async fn get(&self, target: Target<'_>) -> Result<Option<Value>, ClientError> {
         self.get_at(&target.path()).await
     }
 
     /// The resource together with what was observed of it.
-    pub(crate) async fn get_overview(&self, target: Target<'_>) -> Result<Option<Value>, ClientError> {
+    pub async fn get_overview(&self, target: Target<'_>) -> Result<Option<Value>, ClientError> {
         self.get_at(&format!("{}/_overview", target.path())).await
     }
 
@@ -88,7 +88,7 @@ impl Client {
     }
 
     /// Creates a resource, or puts another in its place.
-    pub(crate) async fn put(&self, target: Target<'_>, body: Bytes) -> Result<Put, ClientError> {
+    pub async fn put(&self, target: Target<'_>, body: Bytes) -> Result<Put, ClientError> {
         let path = target.path();
         let answer = self.send(Method::PUT, &path, Some(body)).await?;
         let created = answer.status == StatusCode::CREATED;
@@ -99,13 +99,13 @@ impl Client {
     }
 
     /// Whether there was something to delete.
-    pub(crate) async fn delete(&self, target: Target<'_>) -> Result<bool, ClientError> {
+    pub async fn delete(&self, target: Target<'_>) -> Result<bool, ClientError> {
         let answer = self.send(Method::DELETE, &target.path(), None).await?;
         Ok(answer.found()?.is_some())
     }
 
     /// A new token: `path` says of which sort.
-    pub(crate) async fn token(&self, path: &str, request: &impl Serialize) -> Result<String, ClientError> {
+    pub async fn token(&self, path: &str, request: &impl Serialize) -> Result<String, ClientError> {
         let body = serde_json::to_vec(request).expect("requests for tokens are made of text and lists");
         let answer = self.send(Method::POST, path, Some(body.into())).await?;
         Ok(String::from_utf8_lossy(&answer.success()?).trim().to_owned())

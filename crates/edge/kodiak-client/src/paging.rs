@@ -1,6 +1,6 @@
 //! Lists: page by page, or whole.
 
-use kodiak_kinds::Kind;
+use kodiak_model::Kind;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -11,20 +11,20 @@ const LARGEST_PAGE: u32 = 1000;
 
 /// Which resources are listed.
 #[derive(Clone, Copy)]
-pub(crate) struct ListQuery<'a> {
-    pub(crate) kind: &'static Kind,
+pub struct ListQuery<'a> {
+    pub kind: &'static Kind,
     /// All meshes when `None`.
-    pub(crate) mesh: Option<&'a str>,
+    pub mesh: Option<&'a str>,
     /// Together with what was observed of them.
-    pub(crate) overview: bool,
+    pub overview: bool,
     /// A part of their names.
-    pub(crate) name: Option<&'a str>,
+    pub name: Option<&'a str>,
     /// Labels that they have.
-    pub(crate) labels: &'a [(String, String)],
+    pub labels: &'a [(String, String)],
 }
 
 impl<'a> ListQuery<'a> {
-    pub(crate) fn all_of(kind: &'static Kind, mesh: Option<&'a str>) -> Self {
+    pub fn all_of(kind: &'static Kind, mesh: Option<&'a str>) -> Self {
         Self { kind, mesh, overview: false, name: None, labels: &[] }
     }
 
@@ -59,29 +59,29 @@ impl<'a> ListQuery<'a> {
 
 /// A stretch of a list. Without a size the server chooses.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Window {
-    pub(crate) size: Option<u32>,
-    pub(crate) offset: u64,
+pub struct Window {
+    pub size: Option<u32>,
+    pub offset: u64,
 }
 
 impl Window {
     /// The first page, as large as a server gives it.
-    pub(crate) const LARGEST: Self = Self { size: Some(LARGEST_PAGE), offset: 0 };
+    pub const LARGEST: Self = Self { size: Some(LARGEST_PAGE), offset: 0 };
 }
 
 #[derive(Debug)]
-pub(crate) struct Page {
-    pub(crate) total: u64,
-    pub(crate) items: Vec<Value>,
+pub struct Page {
+    pub total: u64,
+    pub items: Vec<Value>,
     /// Where the next page starts.
-    pub(crate) next: Option<u64>,
+    pub next: Option<u64>,
     /// The same as the server said it.
-    pub(crate) next_url: Option<String>,
+    pub next_url: Option<String>,
 }
 
 impl Page {
     /// A list that has no further pages.
-    pub(crate) fn whole(items: Vec<Value>) -> Self {
+    pub fn whole(items: Vec<Value>) -> Self {
         Self { total: u64::try_from(items.len()).unwrap_or(u64::MAX), items, next: None, next_url: None }
     }
 }
@@ -96,19 +96,19 @@ struct PageBody {
 }
 
 impl Client {
-    pub(crate) async fn page(&self, query: &ListQuery<'_>, window: Window) -> Result<Page, ClientError> {
+    pub async fn page(&self, query: &ListQuery<'_>, window: Window) -> Result<Page, ClientError> {
         self.page_at(&query.path(window)).await
     }
 
     /// A page of whatever is listed there.
-    pub(crate) async fn page_at(&self, path: &str) -> Result<Page, ClientError> {
+    pub async fn page_at(&self, path: &str) -> Result<Page, ClientError> {
         let PageBody { total, items, next } = self.read(path).await?;
         let (next, next_url) = (next.as_deref().and_then(offset), next);
         Ok(Page { total, items: items.unwrap_or_default(), next, next_url })
     }
 
     /// All that is listed there. `path` may have a query.
-    pub(crate) async fn list_at(&self, path: &str) -> Result<Vec<Value>, ClientError> {
+    pub async fn list_at(&self, path: &str) -> Result<Vec<Value>, ClientError> {
         let (mut items, mut offset) = (Vec::new(), 0);
         loop {
             let separator = if path.contains('?') { '&' } else { '?' };
@@ -127,7 +127,7 @@ impl Client {
     }
 
     /// All pages as one. `seen` is told how far it is: so many of so many.
-    pub(crate) async fn list_all(
+    pub async fn list_all(
         &self,
         query: &ListQuery<'_>,
         seen: impl FnMut(usize, u64),
@@ -137,7 +137,7 @@ impl Client {
     }
 
     /// The items of `first` and of all pages after it.
-    pub(crate) async fn list_after(
+    pub async fn list_after(
         &self,
         query: &ListQuery<'_>,
         first: Page,

@@ -1,18 +1,19 @@
 //! What can go wrong between us and a control plane, and what to do about it.
 
 use std::error::Error;
-use std::fmt;
+use std::time::Duration;
+use std::{fmt, io};
 
 use hyper::StatusCode;
-use kodiak_model::Problem;
+use kodiak_model::{GoDuration, Problem};
 use serde::Deserialize;
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ClientError {
+pub enum ClientError {
     #[error("cannot reach the control plane at {address}")]
     Unreachable { address: String, trouble: Trouble, source: Cause },
-    #[error("the control plane at {address} did not answer within {after}")]
-    TimedOut { address: String, after: String },
+    #[error("the control plane at {address} did not answer within {}", shown(*after))]
+    TimedOut { address: String, after: Duration },
     #[error(transparent)]
     Refused(#[from] Refusal),
     #[error("the control plane at {address} answered {what} with more than {} MiB", super::MAX_ANSWER >> 20)]
@@ -21,50 +22,52 @@ pub(crate) enum ClientError {
     NotUnderstood { address: String, what: String, source: serde_json::Error },
     #[error("{address} answered {what} with lists that do not end")]
     Endless { address: String, what: String },
+    #[error("cannot write the backup")]
+    Backup(#[source] io::Error),
 }
 
 impl ClientError {
-    pub(crate) fn is_unreachable(&self) -> bool {
+    pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::TimedOut { .. })
     }
 
-    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+    pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
             Self::Unreachable { .. }
             | Self::TimedOut { .. }
             | Self::TooLarge { .. }
             | Self::NotUnderstood { .. }
-            | Self::Endless { .. } => None,
+            | Self::Endless { .. }
+            | Self::Backup(_) => None,
         }
     }
 
-    /// What the user can do.
-    pub(crate) fn hint(&self) -> Option<String> {
+    /// What to do about it, in general words. A program that knows its own settings can say it better.
+    pub fn advice(&self) -> Option<&'static str> {
         match self {
-            Self::Unreachable { trouble: Trouble::Certificate, .. } => Some(
-                "Its certificate is not one that this machine trusts. Kodiak never skips this check; pass the CA instead:\n  \
-                 kodiak config control-planes add --name NAME --address URL --ca-cert-file CA.pem"
-                    .to_owned(),
-            ),
-            Self::Unreachable { trouble: Trouble::NotTls, .. } => {
-                Some("Does it speak HTTPS? By default HTTP is on port 5681 and HTTPS on port 5682.".to_owned())
+            Self::Unreachable { trouble: Trouble::Certificate, .. } => {
+                Some("the certificate is not issued by a trusted CA: set Endpoint::ca_cert_file")
             }
-            Self::Unreachable { trouble: Trouble::Connection, .. } => Some(
-                "Start a control plane with\n  kodiak run\nor choose another one with\n  kodiak --cp URL …\n  \
-                 kodiak config control-planes add --name NAME --address URL"
-                    .to_owned(),
-            ),
-            Self::TimedOut { .. } => Some("Wait longer with --api-timeout, or choose another one with --cp URL.".to_owned()),
-            Self::Refused(refusal) => refusal.hint(),
-            Self::TooLarge { .. } | Self::NotUnderstood { .. } | Self::Endless { .. } => None,
+            Self::Unreachable { trouble: Trouble::NotTls, .. } => {
+                Some("the port does not speak TLS: use http://, or the HTTPS port (5682 by default)")
+            }
+            Self::Unreachable { trouble: Trouble::Connection, .. } => {
+                Some("check that the control plane runs and that the address is right")
+            }
+            Self::TimedOut { .. } => Some("retry, or allow more time"),
+            Self::Refused(refusal) => refusal.advice(),
+            Self::TooLarge { .. } | Self::NotUnderstood { .. } | Self::Endless { .. } => {
+                Some("check that the address is that of a control plane")
+            }
+            Self::Backup(_) => Some("check that there is room and permission to write"),
         }
     }
 }
 
 /// What kept us from the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub enum Trouble {
     Connection,
     Certificate,
     /// We spoke TLS, the other side did not.
@@ -73,10 +76,10 @@ pub(crate) enum Trouble {
 
 /// The innermost reason. Those around it only say that we tried to connect.
 #[derive(Debug)]
-pub(crate) struct Cause(String);
+pub struct Cause(String);
 
 impl Cause {
-    pub(crate) fn of(error: &(dyn Error + 'static)) -> (Trouble, Self) {
+    pub fn of(error: &(dyn Error + 'static)) -> (Trouble, Self) {
         let mut trouble = Trouble::Connection;
         let mut innermost = error;
         loop {
@@ -111,19 +114,19 @@ impl Error for Cause {}
 
 /// An answer that is not a success.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) status: StatusCode,
-    pub(crate) title: String,
-    pub(crate) detail: String,
+pub struct Refusal {
+    pub status: StatusCode,
+    pub title: String,
+    pub detail: String,
     /// What is wrong with the resource that was sent.
-    pub(crate) problems: Vec<Problem>,
+    pub problems: Vec<Problem>,
 }
 
 /// More of a text that is not ours is noise.
 const LONGEST_TEXT: usize = 200;
 
 impl Refusal {
-    pub(crate) fn read(status: StatusCode, body: &[u8]) -> Self {
+    pub fn read(status: StatusCode, body: &[u8]) -> Self {
         let body_of_error = serde_json::from_slice::<ErrorBody>(body).ok().filter(|body| !body.title.is_empty());
         match body_of_error {
             Some(body) => body.into_refusal(status),
@@ -136,27 +139,28 @@ impl Refusal {
         }
     }
 
-    pub(crate) fn is_not_found(&self) -> bool {
+    pub fn is_not_found(&self) -> bool {
         self.status == StatusCode::NOT_FOUND
     }
 
-    pub(crate) fn is_conflict(&self) -> bool {
+    pub fn is_conflict(&self) -> bool {
         self.status == StatusCode::CONFLICT
     }
 
-    fn hint(&self) -> Option<String> {
-        let with_token = "kodiak config control-planes add --name NAME --address URL --overwrite --auth-type tokens --auth-conf token=TOKEN";
+    fn advice(&self) -> Option<&'static str> {
         match self.status {
-            StatusCode::UNAUTHORIZED => Some(format!("The token was not accepted. Set a new one with\n  {with_token}")),
-            StatusCode::FORBIDDEN => Some(format!(
-                "`kodiak who-am-i` shows who you are to the control plane. To be someone else, set a token with\n  {with_token}"
-            )),
-            status if status.is_redirection() => {
-                Some("Redirects are not followed: use the address it points to.".to_owned())
-            }
+            StatusCode::UNAUTHORIZED => Some("the token was not accepted: set a valid one in Endpoint::token"),
+            StatusCode::FORBIDDEN => Some("the user lacks the permission: use a token of another user"),
+            status if status.is_redirection() => Some("redirects are not followed: use the address it points to"),
             _ => None,
         }
     }
+}
+
+/// In the form in which users write durations.
+fn shown(duration: Duration) -> String {
+    let millis = i64::try_from(duration.as_millis()).ok().filter(|millis| millis.checked_mul(1_000_000).is_some());
+    millis.map_or_else(|| format!("{duration:?}"), |millis| GoDuration::from_millis(millis).to_string())
 }
 
 impl fmt::Display for Refusal {
@@ -261,11 +265,19 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_learns_how_to_get_in() {
-        let refused = |status| Refusal::read(status, b"").hint().unwrap_or_default();
-        assert!(refused(StatusCode::UNAUTHORIZED).contains("--auth-conf token="));
-        assert!(refused(StatusCode::FORBIDDEN).contains("who-am-i"));
-        assert!(refused(StatusCode::FOUND).contains("not followed"));
-        assert_eq!(refused(StatusCode::BAD_REQUEST), "");
+    fn advises_what_to_do_about_a_refusal() {
+        let advice = |status| Refusal::read(status, b"").advice().unwrap_or_default();
+        assert!(advice(StatusCode::UNAUTHORIZED).contains("token"));
+        assert!(advice(StatusCode::FORBIDDEN).contains("permission"));
+        assert!(advice(StatusCode::FOUND).contains("not followed"));
+        assert_eq!(advice(StatusCode::BAD_REQUEST), "");
+    }
+
+    #[test]
+    fn shows_time_limits_as_users_write_them() {
+        let shown = |after| ClientError::TimedOut { address: "http://cp".to_owned(), after }.to_string();
+        assert_eq!(shown(Duration::from_mins(1)), "the control plane at http://cp did not answer within 1m0s");
+        assert_eq!(shown(Duration::from_secs(5)), "the control plane at http://cp did not answer within 5s");
+        assert!(shown(Duration::MAX).contains("did not answer within"));
     }
 }

@@ -5,16 +5,14 @@ use std::path::{Path, PathBuf};
 
 use hyper::Uri;
 
-use kodiak_terminal::usage;
-
 /// Where a control plane of this machine answers.
-pub(crate) const LOCAL: &str = "http://localhost:5681";
+pub const LOCAL: &str = "http://localhost:5681";
 
 /// The scheme of a socket of this machine.
 const UNIX: &str = "unix:";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Address {
+pub enum Address {
     /// Scheme, host, port, and the path the API is served under; without a slash at the end.
     Url(String),
     /// A Unix socket of this machine: `unix:/var/lib/kodiak/kodiak.sock`.
@@ -22,17 +20,15 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
         if let Some(path) = text.strip_prefix(UNIX) {
             let path = Path::new(path.strip_prefix("//").unwrap_or(path));
             if !path.is_absolute() {
-                return Err(usage(format!("{text:?} must have the whole path: unix:/var/lib/kodiak/kodiak.sock")));
+                return Err(AddressError::RelativeSocket(text.to_owned()));
             }
             return Ok(Self::Socket(path.to_owned()));
         }
-        let wrong = |why: &str| {
-            usage(format!("{text:?} is not the address of a control plane: {why}; write for example {LOCAL}"))
-        };
+        let wrong = |why: &str| AddressError::Invalid { address: text.to_owned(), reason: why.to_owned() };
         let uri: Uri = text.parse().map_err(|error| wrong(&format!("{error}")))?;
         match uri.scheme_str() {
             Some("http" | "https") => (),
@@ -42,10 +38,7 @@ impl Address {
         let host = uri.authority().filter(|authority| !authority.host().is_empty());
         let Some(authority) = host else { return Err(wrong("the host is missing")) };
         if authority.as_str().contains('@') {
-            return Err(usage(
-                "the address of a control plane must not hold a name or a password; \
-                 use `kodiak config control-planes add … --auth-type tokens --auth-conf token=TOKEN`",
-            ));
+            return Err(AddressError::Credentials);
         }
         if uri.query().is_some() || text.contains('#') {
             return Err(wrong("there must be nothing after the path"));
@@ -53,14 +46,14 @@ impl Address {
         Ok(Self::Url(text.trim_end_matches('/').to_owned()))
     }
 
-    pub(crate) fn is_https(&self) -> bool {
+    pub fn is_https(&self) -> bool {
         match self {
             Self::Url(url) => url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://")),
             Self::Socket(_) => false,
         }
     }
 
-    pub(crate) fn socket(&self) -> Option<&Path> {
+    pub fn socket(&self) -> Option<&Path> {
         match self {
             Self::Url(_) => None,
             Self::Socket(path) => Some(path),
@@ -68,7 +61,7 @@ impl Address {
     }
 
     /// Whether what is sent there stays on this machine.
-    pub(crate) fn is_loopback(&self) -> bool {
+    pub fn is_loopback(&self) -> bool {
         let Self::Url(url) = self else { return true };
         let host = url.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
         let ip = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>();
@@ -76,13 +69,25 @@ impl Address {
     }
 
     /// `path` starts with a slash, and its parts are encoded.
-    pub(crate) fn url(&self, path: &str) -> String {
+    pub fn url(&self, path: &str) -> String {
         match self {
             Self::Url(url) => format!("{url}{path}"),
             // The host is not looked at; HTTP needs one.
             Self::Socket(_) => format!("http://localhost{path}"),
         }
     }
+}
+
+/// A text that is not the address of a control plane.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    #[error("{0:?} must have the whole path: unix:/var/lib/kodiak/kodiak.sock")]
+    RelativeSocket(String),
+    #[error("{address:?} is not the address of a control plane: {reason}; write for example {LOCAL}")]
+    Invalid { address: String, reason: String },
+    /// The address is not repeated, since it holds a password.
+    #[error("the address of a control plane must not hold a name or a password; use a token")]
+    Credentials,
 }
 
 impl fmt::Display for Address {

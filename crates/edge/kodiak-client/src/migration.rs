@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use hyper::Method;
-use kodiak_views::migration::{Consumer, Standing};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Client, ClientError, encode};
@@ -14,11 +14,13 @@ struct Converted<T> {
 }
 
 impl Client {
-    pub(crate) async fn migration(&self, mesh: &str) -> Result<Standing, ClientError> {
+    /// `GET /meshes/{mesh}/_migration`, read as `T`.
+    pub async fn migration<T: DeserializeOwned>(&self, mesh: &str) -> Result<T, ClientError> {
         self.read(&format!("/meshes/{}/_migration", encode(mesh))).await
     }
 
-    pub(crate) async fn consumers(&self, mesh: &str) -> Result<Vec<Consumer>, ClientError> {
+    /// All pages of `GET /meshes/{mesh}/_migration/consumers`, each item read as `T`.
+    pub async fn consumers<T: DeserializeOwned>(&self, mesh: &str) -> Result<Vec<T>, ClientError> {
         let path = format!("/meshes/{}/_migration/consumers", encode(mesh));
         let items = self.list_at(&path).await?;
         let what = format!("GET {path}");
@@ -26,11 +28,7 @@ impl Client {
     }
 
     /// What is asked for with new references, in its order. Nothing is stored.
-    pub(crate) async fn convert<T: for<'de> Deserialize<'de>>(
-        &self,
-        mesh: &str,
-        asked: &Value,
-    ) -> Result<Vec<T>, ClientError> {
+    pub async fn convert<T: DeserializeOwned>(&self, mesh: &str, asked: &Value) -> Result<Vec<T>, ClientError> {
         let path = format!("/meshes/{}/_migration/convert", encode(mesh));
         let answer = self.send(Method::POST, &path, Some(Bytes::from(asked.to_string()))).await?;
         let Converted { items } = self.json(&format!("POST {path}"), &answer.success()?)?;

@@ -17,7 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::UnixStream;
 use tower::Service;
 
-use super::{Endpoint, IN_FLIGHT, tls};
+use super::{Endpoint, IN_FLIGHT, SetupError, tls};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -27,7 +27,7 @@ pub(super) enum Connections {
 }
 
 impl Connections {
-    pub(super) fn to(endpoint: &Endpoint) -> anyhow::Result<Self> {
+    pub(super) fn to(endpoint: &Endpoint) -> Result<Self, SetupError> {
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_max_idle_per_host(IN_FLIGHT);
         if let Some(path) = endpoint.address.socket() {

@@ -2,15 +2,14 @@
 
 use std::io::Write;
 
-use anyhow::Context as _;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::Request;
 
-use super::{Client, ClientError, MAX_ANSWER, Refusal, limit};
+use super::{Client, ClientError, MAX_ANSWER, Refusal};
 
 impl Client {
     /// The time limit holds for each part of the answer, not for all of it.
-    pub(crate) async fn backup(&self, output: &mut impl Write) -> anyhow::Result<()> {
+    pub async fn backup(&self, output: &mut impl Write) -> Result<(), ClientError> {
         let mut request = Request::get(self.address.url("/store/backup"));
         if let Some(headers) = request.headers_mut() {
             headers.extend(self.headers.clone());
@@ -23,21 +22,19 @@ impl Client {
         if !status.is_success() {
             let refusal = self.within(Limited::new(body, MAX_ANSWER).collect()).await?;
             let refusal = refusal.map_err(|error| self.unreachable(&*error))?.to_bytes();
-            return Err(ClientError::from(Refusal::read(status, &refusal)).into());
+            return Err(Refusal::read(status, &refusal).into());
         }
         while let Some(frame) = self.within(body.frame()).await? {
             let frame = frame.map_err(|error| self.unreachable(&error))?;
             if let Some(chunk) = frame.data_ref() {
-                output.write_all(chunk).context("cannot write the backup")?;
+                output.write_all(chunk).map_err(ClientError::Backup)?;
             }
         }
         Ok(())
     }
 
     async fn within<T>(&self, work: impl Future<Output = T>) -> Result<T, ClientError> {
-        let Some(limit) = limit(self.timeout) else { return Ok(work.await) };
-        tokio::time::timeout(limit, work)
-            .await
-            .map_err(|_| ClientError::TimedOut { address: self.address.to_string(), after: self.timeout.to_string() })
+        let Some(limit) = self.timeout else { return Ok(work.await) };
+        tokio::time::timeout(limit, work).await.map_err(|_| self.timed_out(limit))
     }
 }
