@@ -99,6 +99,9 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-cp", Groups(&["core", "edge"])),
     ("kodiak-dp", Groups(&["core", "edge"])),
     ("kodiak-terminal", Only(&["kodiak-model"])),
+    ("kodiak-demo", Groups(&["core", "edge", "bin"])),
+    // It measures parts by themselves, and the whole as a process that it starts.
+    ("kodiak-bench", Groups(&["core", "edge", "bin"])),
     ("kodiak", Anything),
     ("kodiak-testkit", Anything),
     ("kodiak-conformance", Anything),

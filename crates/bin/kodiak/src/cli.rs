@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand};
 use kodiak_model::GoDuration;
 
 use crate::commands::{
-    apply, bench, completion, config, delete, demo, diff, dp, export, generate, get, inspect, install, migrate, render,
-    run, store, validate,
+    apply, completion, config, delete, diff, dp, export, generate, get, inspect, install, migrate, render, run, store,
+    validate,
 };
 
 #[derive(Parser)]
@@ -98,11 +98,11 @@ pub(crate) enum Command {
     /// Undo what `install` did
     Uninstall(install::UninstallArgs),
     /// A mesh with real proxies and traffic on this machine, to look at and to play with
-    Demo(Box<demo::Args>),
+    Demo(Box<kodiak_demo::Args>),
     /// Go from old ways to new ones, step by step and with a way back
     Migrate(migrate::Args),
     /// Measure how fast and how small it is, on this machine
-    Bench(bench::Args),
+    Bench(kodiak_bench::Args),
     /// Print the OpenAPI document of the REST API
     Openapi,
     /// Print a script that completes commands in a shell

@@ -1,11 +1,9 @@
 //! The commands, one file each: its arguments, its help, and what it does.
 
 pub(crate) mod apply;
-pub(crate) mod bench;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod delete;
-pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod dp;
 pub(crate) mod export;
@@ -42,11 +40,11 @@ pub(crate) async fn run(command: Command, session: &Session) -> anyhow::Result<E
         Command::Generate(args) => generate::run(args, session).await,
         Command::Config(args) => config::run(args, session).await,
         Command::Dp(args) => dp::run(args, session).await,
-        Command::Demo(args) => demo::run(*args, session).await,
+        Command::Demo(args) => kodiak_demo::run(*args, session.terminal, session.timeout()).await,
         Command::Install(args) => install::run(args, session),
         Command::Uninstall(args) => install::undo(args, session),
         Command::Migrate(args) => migrate::run(args, session).await,
-        Command::Bench(args) => bench::run(args, session).await,
+        Command::Bench(args) => kodiak_bench::run(args, session.terminal).await,
         Command::Openapi => openapi::run(session),
         Command::Completion(args) => completion::run(&args, session),
         Command::Version => version::run(session).await,

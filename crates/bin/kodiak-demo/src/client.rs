@@ -4,13 +4,12 @@ use std::time::{Duration, Instant};
 
 use hyper::{StatusCode, Uri};
 use kodiak_model::GoDuration;
-use kodiak_terminal::{Exit, Signals, usage};
+use kodiak_terminal::{Exit, Signals, Terminal, usage};
 
 use super::call::Caller;
 use super::flow::{Expect, Flow};
 use super::tally::Tally;
 use super::traffic::Traffic;
-use crate::session::Session;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -47,7 +46,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     if args.url.scheme_str() != Some("http") || args.url.host().is_none_or(str::is_empty) {
         return Err(usage(format!("{} is not for plain HTTP; write for example http://127.0.0.1:9000/", args.url)));
@@ -59,9 +58,9 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
         if args.json {
             let mut line = tally.json();
             line["seconds"] = time.as_secs().into();
-            return session.terminal.data(&line.to_string());
+            return terminal.data(&line.to_string());
         }
-        session.terminal.result(&format!("{:>4} s  {}", time.as_secs(), tally.line()))
+        terminal.result(&format!("{:>4} s  {}", time.as_secs(), tally.line()))
     };
     let started = Instant::now();
     let traffic = Traffic::start(&[Flow { uris: vec![args.url], expect }], args.rate, &Caller::new());

@@ -11,12 +11,10 @@ mod services;
 mod store;
 mod xds;
 
-use kodiak_terminal::Exit;
-
-use crate::session::Session;
+use kodiak_terminal::{Exit, Terminal};
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     #[command(subcommand)]
     bench: Bench,
 }
@@ -33,11 +31,11 @@ enum Bench {
     Xds(xds::Args),
 }
 
-pub(crate) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
+pub async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> {
     match args.bench {
         Bench::Store(args) => store::run(args).await,
-        Bench::Policies(args) => policies::run(&args, session),
-        Bench::Services(args) => services::run(&args, session),
-        Bench::Xds(args) => xds::run(args, session).await,
+        Bench::Policies(args) => policies::run(&args, terminal),
+        Bench::Services(args) => services::run(&args, terminal),
+        Bench::Xds(args) => xds::run(args, terminal).await,
     }
 }

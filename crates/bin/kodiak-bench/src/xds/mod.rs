@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::Context as _;
 use hyper::Method;
-use kodiak_terminal::Exit;
+use kodiak_terminal::{Exit, Terminal};
 use rustls::{
     ClientConfig, RootCertStore,
     client::Resumption,
@@ -30,7 +30,6 @@ use super::{
     results::{Results, as_f64},
     server::Server,
 };
-use crate::session::Session;
 use change::{Change, Counted};
 use crowd::Crowd;
 use proxy::Shared;
@@ -79,9 +78,9 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "must be 1 or more".to_owned())
 }
 
-pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> {
     let Args { proxies, services, mtls, dns, sotw, changes, idle, json } = args;
-    let remark = |text: &str| session.terminal.remark(text);
+    let remark = |text: &str| terminal.remark(text);
     limit::raise(proxies)?;
     let folder = Folder::make()?;
     let (server, _) = Server::start(folder.path()).await?;

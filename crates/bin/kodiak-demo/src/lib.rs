@@ -23,13 +23,13 @@ mod tally;
 mod traffic;
 mod view;
 
-use kodiak_terminal::Exit;
+use std::time::Duration;
 
-use crate::session::Session;
+use kodiak_terminal::{Exit, Terminal};
 
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, after_help = mesh::HELP)]
-pub(crate) struct Args {
+pub struct Args {
     #[command(subcommand)]
     part: Option<Part>,
 
@@ -45,10 +45,11 @@ enum Part {
     Client(client::Args),
 }
 
-pub(crate) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
+/// `api_timeout` limits each request to the control plane; `None` waits for ever.
+pub async fn run(args: Args, terminal: Terminal, api_timeout: Option<Duration>) -> anyhow::Result<Exit> {
     match args.part {
-        None => mesh::run(args.mesh, session).await,
-        Some(Part::Echo(args)) => echo::run(args, session).await,
-        Some(Part::Client(args)) => client::run(args, session).await,
+        None => mesh::run(args.mesh, terminal, api_timeout).await,
+        Some(Part::Echo(args)) => echo::run(args, terminal).await,
+        Some(Part::Client(args)) => client::run(args, terminal).await,
     }
 }

@@ -182,7 +182,7 @@ mod tests {
     use kodiak_xds_stream::TypeUrl;
 
     use super::*;
-    use crate::commands::bench::services::mesh::{CALLS, Health, Size};
+    use crate::services::mesh::{CALLS, Health, Size};
 
     fn filled() -> (World, Size) {
         let size = Size::of(30, 2).unwrap();

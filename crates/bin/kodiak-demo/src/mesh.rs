@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use kodiak_dp::envoy::{Environment, PYTHON, Version, cache_folder, find, install};
 use kodiak_model::GoDuration;
-use kodiak_terminal::{Exit, Signals, usage};
+use kodiak_terminal::{Exit, Signals, Terminal, usage};
 
 use super::call::Caller;
 use super::graph::{EDGES, FORBIDDEN, SERVICES, instances};
@@ -16,7 +16,6 @@ use super::screen::{Screen, Times};
 use super::stage::Stage;
 use super::traffic::Traffic;
 use super::view::{Results, Sent};
-use crate::session::Session;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -55,14 +54,13 @@ pub(super) struct MeshArgs {
     envoy: Option<PathBuf>,
 }
 
-pub(super) async fn run(args: MeshArgs, session: &Session) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: MeshArgs, terminal: Terminal, timeout: Option<Duration>) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
-    let terminal = session.terminal;
     let before = Instant::now();
     let start = async {
-        let envoy = envoy(args.envoy.clone(), session).await?;
+        let envoy = envoy(args.envoy.clone(), terminal).await?;
         terminal.remark("Starting a control plane.");
-        let stage = Stage::start(&envoy, session.timeout(), |line| terminal.remark(line)).await?;
+        let stage = Stage::start(&envoy, timeout, |line| terminal.remark(line)).await?;
         let (flows, caller) = (stage.flows()?, Caller::new());
         terminal.remark("All proxies are ready. Waiting until every call works, and the forbidden one does not.");
         stage.settle(&flows, &caller).await?;
@@ -111,8 +109,7 @@ pub(super) async fn run(args: MeshArgs, session: &Session) -> anyhow::Result<Exi
 }
 
 /// The Envoy that was asked for or is there, or the pinned one, which is installed then.
-async fn envoy(explicit: Option<PathBuf>, session: &Session) -> anyhow::Result<PathBuf> {
-    let terminal = session.terminal;
+async fn envoy(explicit: Option<PathBuf>, terminal: Terminal) -> anyhow::Result<PathBuf> {
     let environment = Environment::of_this_process();
     let program = match find(explicit.as_deref(), &environment) {
         Ok(program) => program,

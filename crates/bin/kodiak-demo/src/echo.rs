@@ -15,13 +15,12 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::{conn::auto, graceful::GracefulShutdown};
-use kodiak_terminal::{Exit, Signals, usage};
+use kodiak_terminal::{Exit, Signals, Terminal, usage};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 use super::call::{Caller, Connection};
-use crate::session::Session;
 
 /// How long open requests have once it is to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -62,7 +61,7 @@ struct Echo {
     caller: Caller,
 }
 
-pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     let Args { name, port, next, while_stdin_is_open } = args;
     let next = next.into_iter().map(|(name, url)| Ok((name, address(&url)?))).collect::<anyhow::Result<_>>()?;
@@ -70,7 +69,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen on {address}; choose another port with --port"))?;
-    session.terminal.result(&format!("{} listens on {}", echo.name, listener.local_addr()?))?;
+    terminal.result(&format!("{} listens on {}", echo.name, listener.local_addr()?))?;
     let connections = GracefulShutdown::new();
     tokio::select! {
         () = serve(&listener, &connections, &echo) => (),

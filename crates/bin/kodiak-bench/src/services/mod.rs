@@ -17,9 +17,8 @@ use std::{
 use clap::ValueEnum;
 
 use super::server::memory_of;
-use crate::session::Session;
 use events::{Cost, Event};
-use kodiak_terminal::Exit;
+use kodiak_terminal::{Exit, Terminal};
 use mesh::Size;
 use work::Work;
 use world::World;
@@ -69,7 +68,7 @@ struct Fill {
     memory: f64,
 }
 
-pub(super) fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+pub(super) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     let samples = args.samples.get();
     let sizes = args.sizes.iter().map(|dataplanes| Size::of(*dataplanes, args.per_service.get()));
     let sizes = sizes.collect::<anyhow::Result<Vec<_>>>()?;
@@ -77,14 +76,14 @@ pub(super) fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let mut worlds = Vec::new();
     let mut all = Vec::new();
     for size in sizes {
-        session.terminal.remark(&format!("Making a mesh of {} Dataplanes.", size.dataplanes()));
+        terminal.remark(&format!("Making a mesh of {} Dataplanes.", size.dataplanes()));
         let (world, measured) = measure(size, samples)?;
         worlds.push(world);
         all.push(measured);
     }
     match args.output {
-        Output::Table => session.terminal.result(&report::text(&all, samples))?,
-        Output::Json => session.terminal.data(&serde_json::to_string_pretty(&report::json(&all, samples))?)?,
+        Output::Table => terminal.result(&report::text(&all, samples))?,
+        Output::Json => terminal.data(&serde_json::to_string_pretty(&report::json(&all, samples))?)?,
     }
     Ok(Exit::Fine)
 }

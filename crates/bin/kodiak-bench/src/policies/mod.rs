@@ -8,9 +8,8 @@ mod rebuild;
 use std::{num::NonZero, thread};
 
 use super::results::{Results, as_f64};
-use crate::session::Session;
 use change::{Measured, Scope};
-use kodiak_terminal::Exit;
+use kodiak_terminal::{Exit, Terminal};
 use mesh::Size;
 use rebuild::Rebuilt;
 
@@ -51,8 +50,8 @@ fn enough(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "must be 1 or more".to_owned())
 }
 
-pub(super) fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
-    let remark = |text: &str| session.terminal.remark(text);
+pub(super) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
+    let remark = |text: &str| terminal.remark(text);
     let threads = args.threads.map_or_else(|| thread::available_parallelism().map_or(1, NonZero::get), NonZero::get);
     let size = Size { policies: args.policies, proxies: args.proxies, services: args.services };
     let mut results = Results::default();
