@@ -99,6 +99,20 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-cp", Groups(&["core", "edge"])),
     ("kodiak-dp", Groups(&["core", "edge"])),
     ("kodiak-terminal", Only(&["kodiak-model"])),
+    (
+        "kodiak-cli",
+        Only(&[
+            "kodiak-model",
+            "kodiak-kinds",
+            "kodiak-views",
+            "kodiak-xds",
+            "kodiak-crypto",
+            "kodiak-tokens",
+            "kodiak-client",
+            "kodiak-dp",
+            "kodiak-terminal",
+        ]),
+    ),
     ("kodiak-demo", Groups(&["core", "edge", "bin"])),
     // It measures parts by themselves, and the whole as a process that it starts.
     ("kodiak-bench", Groups(&["core", "edge", "bin"])),

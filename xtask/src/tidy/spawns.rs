@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/bin/kodiak-dp/src/run/readiness.rs", "a connection: it ends"),
     ("crates/bin/kodiak-dp/src/run/process.rs", "waits for Envoy; those who wait for it see that it is gone"),
     ("crates/bin/kodiak-dp/src/dns/server.rs", "a question: it is not answered"),
-    ("crates/bin/kodiak/src/commands/dp/", "awaited: the command fails"),
+    ("crates/bin/kodiak-cli/src/commands/dp/", "awaited: the command fails"),
     ("crates/bin/kodiak-demo/src/", "a demonstration"),
     ("crates/bin/kodiak-bench/src/", "a benchmark"),
 ];
