@@ -126,7 +126,7 @@ fn fuzz(workspace: &Workspace) -> Result<Outcome> {
 fn conformance(workspace: &Workspace) -> Result<Outcome> {
     Ok(match conformance::check(workspace)? {
         Some(summary) => Outcome::Passed(Some(summary)),
-        None => Outcome::Skipped("no recordings; set KODIAK_GOLDENS to their folder".to_owned()),
+        None => Outcome::Skipped("no recorded cases: set KODIAK_GOLDENS to their folder".to_owned()),
     })
 }
 
