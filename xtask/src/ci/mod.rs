@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::envoy::Envoy;
 use crate::postgres::Postgres;
 use crate::workspace::Workspace;
-use crate::{codegen, conformance, fuzz, new, process, programs, test, tidy};
+use crate::{codegen, conformance, deny, fuzz, new, process, programs, test, tidy, tools};
 use summary::{Outcome, Row};
 
 /// Runs all checks and stops at the first that fails.
@@ -36,6 +36,7 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", what: "the rules of the repository hold", slow: false, run: tidy },
     Step { name: "clippy", what: "no warnings", slow: false, run: clippy },
     Step { name: "setup", what: "what the tests start is installed", slow: false, run: setup },
+    Step { name: "deny", what: "licences and sources of dependencies are allowed", slow: false, run: deny },
     Step { name: "test", what: "unit and integration tests pass", slow: false, run: tests },
     Step { name: "codegen", what: "generated files are what the code says", slow: false, run: generated },
     Step { name: "skeleton", what: "a new policy compiles and passes its tests", slow: true, run: skeleton },
@@ -100,8 +101,13 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
 
 fn setup(workspace: &Workspace) -> Result<Outcome> {
     programs::install_missing()?;
+    tools::CARGO_DENY.find_or_install()?;
     let (postgres, envoy) = (Postgres::installed()?.version()?, Envoy::find_or_install(workspace)?);
     Ok(Outcome::Passed(Some(format!("{postgres}; Envoy at {}", envoy.program.display()))))
+}
+
+fn deny(workspace: &Workspace) -> Result<Outcome> {
+    deny::check(workspace).map(|summary| Outcome::Passed(Some(summary)))
 }
 
 fn tests(workspace: &Workspace) -> Result<Outcome> {
