@@ -9,6 +9,7 @@ mod ci;
 mod codegen;
 mod conformance;
 mod deny;
+mod docs;
 mod envoy;
 mod families;
 mod fmt;
@@ -43,6 +44,7 @@ enum Command {
     Test(test::Args),
     Conformance(conformance::Args),
     Deny(deny::Args),
+    Docs(docs::Args),
     Fuzz(fuzz::Args),
     Soak(soak::Args),
     Codegen(codegen::Args),
@@ -67,6 +69,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Fmt(args) => fmt::run(&workspace, &args),
         Command::Tidy(args) => tidy::run(&workspace, &args),
         Command::Test(args) => test::run(&workspace, &args),
+        Command::Docs(args) => docs::run(&workspace, &args),
         Command::Deny(args) => deny::run(&workspace, &args),
         Command::Conformance(args) => conformance::run(&workspace, &args),
         Command::Fuzz(args) => fuzz::run(&workspace, &args),

@@ -22,6 +22,10 @@ pub(crate) struct Tool {
 /// Checks licences, sources and versions of dependencies.
 pub(crate) const CARGO_DENY: Tool = Tool { name: "cargo-deny", version: "0.20.2", options: &[] };
 
+/// Builds the book, with its search but without its web server.
+pub(crate) const MDBOOK: Tool =
+    Tool { name: "mdbook", version: "0.5.4", options: &["--no-default-features", "--features", "search"] };
+
 impl Tool {
     /// The program, which is installed first where it is missing.
     pub(crate) fn find_or_install(&self) -> Result<PathBuf> {
@@ -63,18 +67,16 @@ impl Tool {
 mod tests {
     use super::*;
 
-    const TOOL: Tool = Tool { name: "mdbook", version: "0.5.4", options: &["--no-default-features"] };
-
     #[test]
     fn a_tool_is_installed_by_version_into_a_folder_of_its_own() {
         let (tools, build) = (Path::new("/cache/tools"), Path::new("/cache/tools/build"));
-        assert_eq!(TOOL.program(tools), Path::new("/cache/tools/mdbook-0.5.4/bin/mdbook"));
-        let command = TOOL.install(tools, build);
+        assert_eq!(MDBOOK.program(tools), Path::new("/cache/tools/mdbook-0.5.4/bin/mdbook"));
+        let command = MDBOOK.install(tools, build);
         assert_eq!(
             process::shown(&command).split_once(' ').map(|(_, arguments)| arguments),
             Some(
                 "install mdbook --version 0.5.4 --locked --debug --root /cache/tools/mdbook-0.5.4 \
-                 --no-default-features"
+                 --no-default-features --features search"
             )
         );
         let target = command.get_envs().find_map(|(key, value)| (key == "CARGO_TARGET_DIR").then_some(value?));
