@@ -57,7 +57,7 @@ async fn metrics(State(diagnostics): State<Diagnostics>) -> Response {
     let snapshot = diagnostics.store.snapshot();
     let waiting = snapshot.list("Mesh").map(|record| {
         let mesh = record.key.name.to_string();
-        let count = kodiak_reconcilers::mtls_waiting(&snapshot, &mesh).len();
+        let count = kodiak_reconcilers::mtls_waiting(snapshot.world(), &mesh).len();
         (mesh, count)
     });
     diagnostics.metrics.mtls_waiting(waiting.filter(|(_, count)| *count > 0));

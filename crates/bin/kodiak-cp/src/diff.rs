@@ -6,52 +6,50 @@ use std::{
 };
 
 use kodiak_api::inspect::Trouble;
-use kodiak_catalog::spec_of;
 use kodiak_engine::{
     Change, Settings,
     difference::{Difference, Patches},
     offline::{Concerned, World},
 };
-use kodiak_model::{ProxyKey, ResourceKey, kinds::mesh::Mesh};
+use kodiak_model::{ProxyKey, ResourceKey};
 use kodiak_reconcilers::foresee;
-use kodiak_store::{Record, Snapshot};
+use kodiak_store::Snapshot;
 use kodiak_views::{rollout::Rollout, service_status};
 use kodiak_xds_stream::Snapshot as Published;
 use serde_json::{Value, json};
 
-use crate::{
-    changes,
-    offline::{broken, metadata},
-};
+use crate::offline::{broken, metadata};
 
 /// Of an answer, in bytes. Of proxies beyond it only the numbers are told.
 const LARGEST: usize = 16 << 20;
 
-/// What there is to say of what would be stored, without a record deleted, and of what the control plane would then make
-/// of it: other settings of a mesh bring or end MeshServices.
+/// The difference for the proxies of a mesh between two states of the store, with what reconcilers would write after the
+/// change: other settings of a mesh bring or end MeshServices.
 pub(crate) fn between(
     stored: &Snapshot,
+    after: &Snapshot,
     settings: &Settings,
     services: &service_status::Settings,
     mesh: &str,
-    planned: &[(ResourceKey, Option<Record>)],
     full: bool,
 ) -> Result<Value, Trouble> {
-    let foreseen = foresee(stored, mesh, planned, services);
-    let mut world = World::new(settings.clone(), mesh, changes::of_mesh(stored, mesh)).map_err(Trouble::Faults)?;
+    let reconciled = foresee(stored, after, mesh, services);
+    let of_mesh = Change::of_mesh(stored.world(), mesh);
+    let mut world = World::new(settings.clone(), mesh, of_mesh).map_err(Trouble::Faults)?;
     let known: Vec<ProxyKey> = stored.list_in("Dataplane", mesh).map(|record| key_of(&record.key)).collect();
-    let said = |proxy: &ProxyKey| Arc::new(metadata(stored, proxy).unwrap_or_default());
+    let said = |proxy: &ProxyKey| Arc::new(metadata(stored.world(), proxy).unwrap_or_default());
     world.connect_all(known.iter().map(|proxy| (proxy.clone(), said(proxy))));
     // One that cannot be served today is compared with nothing.
     let mut before: BTreeMap<ProxyKey, Option<Arc<Published>>> =
         known.into_iter().map(|proxy| (proxy.clone(), world.snapshot(&proxy))).collect();
-    let written = planned.iter().chain(&foreseen).filter_map(|(key, record)| changes::of(key, record.as_ref()));
-    let written: Vec<Change> = written.chain(rolled_out(stored, mesh, planned)).collect();
+    let changes = stored.world().difference(reconciled.world());
+    let changes: Vec<_> = changes.into_iter().filter(|change| concerns(&change.key, mesh)).collect();
+    let written = changes.iter().filter_map(Change::of).chain(rolled_out(stored, after, mesh));
     let mut concerned = world.change(written).map_err(Trouble::Faults)?;
     let mut new = Vec::new();
-    for (key, record) in planned.iter().filter(|(key, _)| &*key.kind == "Dataplane") {
-        let proxy = key_of(key);
-        if record.is_none() {
+    for change in changes.iter().filter(|change| &*change.key.kind == "Dataplane") {
+        let proxy = key_of(&change.key);
+        if change.resource.is_none() {
             before.remove(&proxy);
             concerned.remove(&proxy);
         } else if let Entry::Vacant(unknown) = before.entry(proxy.clone()) {
@@ -67,12 +65,14 @@ fn key_of(dataplane: &ResourceKey) -> ProxyKey {
     ProxyKey { mesh: dataplane.mesh.clone(), name: dataplane.name.clone() }
 }
 
-/// A mesh goes to other settings of mTLS step by step. What is told is where that ends.
-fn rolled_out(stored: &Snapshot, mesh: &str, planned: &[(ResourceKey, Option<Record>)]) -> Option<Change> {
-    let itself = ResourceKey::global("Mesh", mesh);
-    let target = |record: &Record| spec_of::<Mesh>(record).map(|spec| Rollout::target(&spec));
-    let (_, new) = planned.iter().find(|(key, _)| *key == itself)?;
-    let moves = new.as_ref().and_then(target) != stored.get(&itself).and_then(target);
+fn concerns(key: &ResourceKey, mesh: &str) -> bool {
+    &*key.mesh == mesh || key.mesh.is_empty() && (&*key.kind != "Mesh" || &*key.name == mesh)
+}
+
+/// A mesh moves to other mTLS settings step by step. The difference is that to the last step.
+fn rolled_out(stored: &Snapshot, after: &Snapshot, mesh: &str) -> Option<Change> {
+    let target = |snapshot: &Snapshot| snapshot.world().mesh(mesh).map(|spec| Rollout::target(&spec));
+    let moves = target(stored) != target(after);
     moves.then(|| Change::Rollout { mesh: mesh.into(), rollout: None })
 }
 

@@ -72,11 +72,6 @@ impl GuardedEngine {
         applied.unwrap_or_else(|panicked| self.make_anew(&newest, &panicked, &identities, now))
     }
 
-    /// Leaves out a resource that panicked while it was decoded.
-    pub(crate) fn quarantine(&self, key: &ResourceKey, revision: u64, panicked: Panicked) {
-        self.quarantine.add(TASK, key, Entry { revision, panicked });
-    }
-
     /// Those that were fine until now are tried first, so that a newest one is at fault.
     fn make_anew(
         &mut self,
@@ -105,13 +100,38 @@ impl GuardedEngine {
         if faulty.is_empty() {
             tracing::error!("engine made anew from all resources; the panic is a defect, please report it");
         }
+        let mut denying = Vec::new();
         for (key, entry) in faulty {
-            self.inputs.remove(&key);
+            denying.extend(self.inputs.remove(&key).and_then(denied));
             self.quarantine.add(TASK, &key, entry);
         }
         self.engine = engine;
-        outcome
+        if denying.is_empty() {
+            return outcome;
+        }
+        // What these inputs publish for a proxy replaces what `outcome` says of it.
+        let changes: Vec<Change> = denying.iter().map(|input| input.change.clone()).collect();
+        self.inputs.extend(denying.into_iter().map(|input| (input.key.clone(), input)));
+        let denied = self.engine.apply(changes, identities, now);
+        followed_by(outcome, denied)
     }
+}
+
+/// A permission that is left out could be the Deny beside a broad Allow: one that denies all calls takes its place.
+fn denied(input: Input) -> Option<Input> {
+    let Change::Policy { mesh, key, policy: Some(policy) } = input.change else { return None };
+    let policy = kodiak_world::deny_all(&policy)?;
+    Some(Input { change: Change::Policy { mesh, key, policy: Some(policy) }, ..input })
+}
+
+/// Two outcomes of one engine as one: for each proxy and mesh the later one counts.
+fn followed_by(mut first: Outcome, then: Outcome) -> Outcome {
+    first.proxies.retain(|updated| !then.proxies.iter().any(|later| later.key == updated.key));
+    first.proxies.extend(then.proxies);
+    first.services.extend(then.services);
+    first.stats.encoded += then.stats.encoded;
+    first.stats.woken += then.stats.woken;
+    first
 }
 
 /// A stored key or certificate that cannot be used without a panic is a fault of the proxies that need it.

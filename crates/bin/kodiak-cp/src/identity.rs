@@ -32,7 +32,7 @@ pub(crate) async fn cluster_id(catalog: &Catalog) -> anyhow::Result<String> {
             Err(error) => return Err(error.into()),
         }
     }
-    let stored = catalog.store().get(&key).and_then(|record| serde_json::from_str::<Value>(&record.spec).ok());
+    let stored = catalog.store().snapshot().world().get(&key).and_then(|record| record.document::<Value>());
     Ok(stored.and_then(|stored| stored["config"].as_str().map(str::to_owned)).unwrap_or_default())
 }
 

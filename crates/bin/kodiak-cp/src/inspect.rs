@@ -8,19 +8,13 @@ use kodiak_api::inspect::{
     Asking, Config, ConfigAsked, MtlsStep, Proxies, Quarantined, Question, Status, Trouble, TypeStatus,
 };
 use kodiak_ca::Authorities;
-use kodiak_catalog::spec_of;
 use kodiak_engine::{admin_port, shown};
-use kodiak_model::{
-    ProxyKey, ResourceKey,
-    kinds::{dataplane::Dataplane, mesh::Mesh},
-};
+use kodiak_model::ProxyKey;
 use kodiak_proxies::{ProxyStatus, Registry};
-use kodiak_reconcilers::{
-    ROLLOUT,
-    quarantine::{Entry, Quarantine},
-};
-use kodiak_store::{Record, Store};
+use kodiak_reconcilers::quarantine::{Entry, Quarantine};
+use kodiak_store::{Snapshot, Store};
 use kodiak_views::rollout::Rollout;
+use kodiak_world::document::{self, ROLLOUT};
 use kodiak_xds_stream::TypeUrl;
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -87,8 +81,8 @@ impl Inspector {
 
     async fn ask_envoy(&self, proxy: &ProxyKey, question: Question) -> Result<Bytes, Trouble> {
         let stored = self.store.snapshot();
-        let metadata = metadata(&stored, proxy).ok_or(Trouble::NeverConnected)?;
-        let dataplane = stored.get(&proxy.dataplane()).and_then(spec_of::<Dataplane>).unwrap_or_default();
+        let metadata = metadata(stored.world(), proxy).ok_or(Trouble::NeverConnected)?;
+        let dataplane = stored.world().proxy(proxy).map(|proxy| proxy.dataplane.clone()).unwrap_or_default();
         let networking = dataplane.networking.clone().unwrap_or_default();
         let host = Some(networking.advertised_address).filter(|address| !address.is_empty());
         let host = host.unwrap_or(networking.address);
@@ -103,11 +97,11 @@ impl Inspector {
 
     fn mtls_step(&self, mesh: &str) -> MtlsStep {
         let stored = self.store.snapshot();
-        let spec = stored.get(&ResourceKey::global("Mesh", mesh)).and_then(spec_of::<Mesh>).unwrap_or_default();
-        let target = Rollout::target(&spec);
-        let step = stored.get(&ResourceKey::in_mesh("Config", mesh, ROLLOUT)).and_then(kodiak_reconcilers::read);
+        let world = stored.world();
+        let target = Rollout::target(&world.mesh(mesh).unwrap_or_default());
+        let step = world.get(&document::key(mesh, ROLLOUT)).and_then(|step| step.document());
         let step: Rollout = step.unwrap_or_else(|| target.clone());
-        let waiting = kodiak_reconcilers::mtls_waiting(&stored, mesh);
+        let waiting = kodiak_reconcilers::mtls_waiting(world, mesh);
         let waiting = waiting.iter().take(MOST_NAMED).map(ToString::to_string).collect();
         MtlsStep { step: step.token(), target: target.token(), waiting }
     }
@@ -119,9 +113,10 @@ impl Proxies for Inspector {
         Box::pin(async move { inspector.work(move |inspector| inspector.config_of(&proxy, ask)).await })
     }
 
-    fn diff(&self, mesh: String, planned: Vec<(ResourceKey, Option<Record>)>, full: bool) -> Asking<Value> {
+    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> Asking<Value> {
         let inspector = self.clone();
-        Box::pin(async move { inspector.work(move |inspector| inspector.offline.diff_of(&mesh, &planned, full)).await })
+        let work = move |inspector: &Self| inspector.offline.diff_of(&mesh, &before, &after, full);
+        Box::pin(async move { inspector.work(work).await })
     }
 
     fn ask(&self, proxy: ProxyKey, question: Question) -> Asking<Bytes> {

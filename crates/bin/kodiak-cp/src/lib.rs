@@ -6,7 +6,6 @@
 mod addresses;
 mod admin;
 mod certificate;
-pub mod changes;
 pub mod config;
 mod data_sources;
 mod defaults;

@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use kodiak_api::inspect::{Asking, Config, ConfigAsked, Proxies, Question, Status, Trouble};
-use kodiak_catalog::spec_of;
-use kodiak_engine::{Settings, offline::World, patch, shown};
+use kodiak_engine::{Change, Settings, offline::World, patch, shown};
 use kodiak_envoy::json;
-use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane_insight::DataplaneInsight};
+use kodiak_model::ProxyKey;
 use kodiak_rules::Shadow;
-use kodiak_store::{Record, Snapshot, Store};
+use kodiak_store::{Snapshot, Store};
 use kodiak_views::service_status;
 use kodiak_xds::node::NodeMetadata;
 use kodiak_xds_stream::Snapshot as Published;
 use serde_json::{Value, json};
 
-use crate::{changes, diff};
+use crate::diff;
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -40,8 +39,8 @@ impl Offline {
 
     /// The set of one proxy.
     pub(crate) fn set(&self, stored: &Snapshot, proxy: &ProxyKey, shadow: Shadow) -> Result<Arc<Published>, Trouble> {
-        let metadata = metadata(stored, proxy).ok_or(Trouble::NeverConnected)?;
-        let changes = changes::of_mesh(stored, &proxy.mesh);
+        let metadata = metadata(stored.world(), proxy).ok_or(Trouble::NeverConnected)?;
+        let changes = Change::of_mesh(stored.world(), &proxy.mesh);
         let settings = Settings { shadow, ..self.settings.clone() };
         let world = World::new(settings, &proxy.mesh, changes);
         world.and_then(|mut world| world.connect(proxy, Arc::new(metadata))).map_err(Trouble::Faults)
@@ -51,10 +50,11 @@ impl Offline {
     pub(crate) fn diff_of(
         &self,
         mesh: &str,
-        planned: &[(ResourceKey, Option<Record>)],
+        before: &Snapshot,
+        after: &Snapshot,
         full: bool,
     ) -> Result<Value, Trouble> {
-        diff::between(&self.store.snapshot(), &self.settings, &self.services, mesh, planned, full)
+        diff::between(before, after, &self.settings, &self.services, mesh, full)
     }
 }
 
@@ -65,8 +65,8 @@ impl Proxies for Offline {
         Box::pin(async { found })
     }
 
-    fn diff(&self, mesh: String, planned: Vec<(ResourceKey, Option<Record>)>, full: bool) -> Asking<Value> {
-        let found = self.diff_of(&mesh, &planned, full);
+    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> Asking<Value> {
+        let found = self.diff_of(&mesh, &before, &after, full);
         Box::pin(async { found })
     }
 
@@ -80,10 +80,9 @@ impl Proxies for Offline {
 }
 
 /// What the proxy said of itself when it last connected, to whichever control plane.
-pub(crate) fn metadata(stored: &Snapshot, proxy: &ProxyKey) -> Option<NodeMetadata> {
-    let key = ResourceKey::in_mesh("DataplaneInsight", &proxy.mesh, &proxy.name);
-    let insight = stored.get(&key).and_then(spec_of::<DataplaneInsight>)?;
-    let said = insight.metadata.and_then(|metadata| json::from_json(&metadata).ok());
+pub(crate) fn metadata(stored: &kodiak_world::World, proxy: &ProxyKey) -> Option<NodeMetadata> {
+    let insight = stored.insight(proxy)?;
+    let said = insight.metadata.as_ref().and_then(|metadata| json::from_json(metadata).ok());
     Some(said.map_or_else(NodeMetadata::default, |said| NodeMetadata::read(&said)))
 }
 

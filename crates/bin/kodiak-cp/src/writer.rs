@@ -11,11 +11,8 @@ use kodiak_ca::Authorities;
 use kodiak_engine::{Change, Issued, Outcome, Settings, Updated};
 use kodiak_model::{ResourceKey, kinds::dataplane_insight::MtlsInsight};
 use kodiak_proxies::{ProxyEvent, Recheck, Registry};
-use kodiak_reconcilers::{
-    Services,
-    quarantine::{Panicked, Quarantine, caught},
-};
-use kodiak_store::{self as store, ChangeKind, Record, Store, StoreError, Watch};
+use kodiak_reconcilers::{Services, quarantine::Quarantine};
+use kodiak_store::{self as store, Store, StoreError, Watch};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinSet,
@@ -25,7 +22,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     addresses::{Addresses, Found},
-    changes,
     expiry::Expiries,
     faults::Faults,
     guarded_engine::{GuardedEngine, Input},
@@ -79,7 +75,7 @@ impl Writer {
                 biased;
                 () = self.drain.cancelled() => return Ok(()),
                 change = watch.next() => match change {
-                    Ok(change) => batch.stored(change, &mut self.addresses),
+                    Ok(change) => batch.stored(&change, &mut self.addresses),
                     Err(StoreError::Unavailable { .. }) if self.drain.is_cancelled() => return Ok(()),
                     Err(error) => return Err(error.into()),
                 },
@@ -90,7 +86,7 @@ impl Writer {
                 Some(rechecked) = rechecks.join_next() => rechecked.context("checking tokens again panicked")?,
             }
             self.gather(&mut watch, &mut batch).await?;
-            let Batch { inputs, others, faulty, recheck } = batch;
+            let Batch { inputs, others, recheck } = batch;
             for input in &inputs {
                 if let Change::Disconnected { key } = &input.change {
                     self.expiries.gone(key);
@@ -99,10 +95,6 @@ impl Writer {
             if !inputs.is_empty() || !others.is_empty() {
                 let outcome = engine.apply(inputs, others, &self.authorities, Timestamp::now());
                 self.publish(outcome);
-            }
-            // To the engine they are gone.
-            for (key, revision, panicked) in faulty {
-                engine.quarantine(&key, revision, panicked);
             }
             self.recheck(&mut rechecks, recheck);
         }
@@ -129,12 +121,12 @@ impl Writer {
         let deadline = Instant::now() + MAX;
         loop {
             while let Some(change) = watch.try_next()? {
-                batch.stored(change, &mut self.addresses);
+                batch.stored(&change, &mut self.addresses);
             }
             let until = deadline.min(Instant::now() + QUIET);
             let next = async {
                 tokio::select! {
-                    change = watch.next() => change.map(|change| batch.stored(change, &mut self.addresses)),
+                    change = watch.next() => change.map(|change| batch.stored(&change, &mut self.addresses)),
                     Some(event) = self.events.recv() => {
                         batch.event(event);
                         Ok(())
@@ -152,9 +144,9 @@ impl Writer {
     fn moved(&mut self, found: Found, batch: &mut Batch) {
         for key in self.addresses.take(found) {
             let key = key.dataplane();
-            let record = self.store.get(&key);
-            let revision = record.as_ref().map_or(0, |record| record.revision);
-            batch.resource(key, revision, record.as_ref(), &mut self.addresses);
+            let resource = self.store.snapshot().world().get(&key).cloned();
+            let revision = resource.as_ref().map_or(0, |resource| resource.revision);
+            batch.resource(&kodiak_world::Change { key, revision, resource }, &mut self.addresses);
         }
     }
 
@@ -190,8 +182,6 @@ struct Batch {
     inputs: Vec<Input>,
     /// Changes that come from no resource alone.
     others: Vec<Change>,
-    /// Resources that cannot be decoded without a panic.
-    faulty: Vec<(ResourceKey, u64, Panicked)>,
     /// Streams whose token may no longer be good. Proxies whose Dataplane has changed may have other things to check, too.
     recheck: BTreeSet<Recheck>,
 }
@@ -207,23 +197,14 @@ impl Batch {
         self.inputs.push(Input { key, revision: 0, change });
     }
 
-    fn stored(&mut self, change: store::Change, addresses: &mut Addresses) {
-        let store::Change { key, kind, revision } = change;
-        let record = match &kind {
-            ChangeKind::Put(record) => Some(record),
-            ChangeKind::Deleted => None,
-        };
-        self.recheck.extend(Recheck::after(&key));
-        self.resource(key, revision, record, addresses);
+    fn stored(&mut self, change: &store::Change, addresses: &mut Addresses) {
+        self.recheck.extend(Recheck::after(&change.key));
+        self.resource(&change.typed(), addresses);
     }
 
-    fn resource(&mut self, key: ResourceKey, revision: u64, record: Option<&Record>, addresses: &mut Addresses) {
-        self.faulty.retain(|(faulty, ..)| *faulty != key);
-        let change = caught(|| changes::of(&key, record)).unwrap_or_else(|panicked| {
-            self.faulty.push((key.clone(), revision, panicked));
-            changes::of(&key, None)
-        });
-        match change.map(|change| located(change, addresses)) {
+    fn resource(&mut self, change: &kodiak_world::Change, addresses: &mut Addresses) {
+        let (key, revision) = (change.key.clone(), change.revision);
+        match Change::of(change).map(|change| located(change, addresses)) {
             Some(change @ (Change::Authority { .. } | Change::Tick)) => self.others.push(change),
             Some(change) => self.inputs.push(Input { key, revision, change }),
             None => (),

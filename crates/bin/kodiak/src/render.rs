@@ -4,16 +4,13 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
-use jiff::Timestamp;
 use kodiak_cli::documents::FileArgs;
 use kodiak_engine::{Change, Settings, offline, shown};
 use kodiak_model::kinds::dataplane::Dataplane;
 use kodiak_model::kinds::mesh::{Mesh, MeshServicesMode};
-use kodiak_model::policy::Body;
-use kodiak_model::{Checked, Place, ProxyKey, language, yaml};
-use kodiak_rules::{Policy, Proxy};
+use kodiak_model::{Checked, Place, ProxyKey, yaml};
 use kodiak_terminal::{Exit, Terminal, usage};
-use kodiak_views::destination::{self, Destination, Stored};
+use kodiak_world::Resource;
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
 use serde_json::json;
 
@@ -63,18 +60,17 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
         return Err(usage("say what to render with -f FILE, -f FOLDER or -f -"));
     }
     let place = Place::Zone { name: args.zone.clone() };
-    let Some(resources) = args.files.checked(&args.mesh, &place, terminal)? else { return Ok(Exit::Refused) };
+    let Some(mut resources) = args.files.checked(&args.mesh, &place, terminal)? else { return Ok(Exit::Refused) };
     let mesh = resources.iter().find(|one| one.kind.name == "Mesh" && one.name == args.mesh);
     if mesh.is_none() {
         terminal
             .remark(&format!("Warning: there is no Mesh {:?} in the files; taking one without settings", args.mesh));
     }
-    let mut mesh: Mesh = mesh.map_or_else(|| Ok(Mesh::default()), |mesh| language::decode(&mesh.spec))?;
+    let mut mesh = mesh.and_then(Checked::typed::<Mesh>).map(Arc::unwrap_or_clone).unwrap_or_default();
     mesh.fill_defaults();
     let exclusive = mesh.mesh_services_mode() == MeshServicesMode::Exclusive;
-    let within = resources.iter().filter(|one| one.mesh == args.mesh);
-    let within = within.filter_map(|one| change(one, &args.zone, exclusive).transpose());
-    let mut changes = within.collect::<Result<Vec<_>, _>>()?;
+    let within = resources.iter_mut().filter(|one| one.mesh == args.mesh);
+    let mut changes: Vec<Change> = within.filter_map(|one| change(one, &args.zone, exclusive)).collect();
     changes.push(Change::Mesh { name: args.mesh.as_str().into(), mesh: Some(Arc::new(mesh)) });
     let proxy = ProxyKey::new(&args.mesh, &args.proxy);
     let settings = Settings { zone: args.zone.as_str().into(), ..Settings::default() };
@@ -89,29 +85,15 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// As the control plane would store it. `None` for what proxies do not depend on.
-fn change(resource: &Checked, zone: &str, exclusive: bool) -> Result<Option<Change>, serde_json::Error> {
-    let (mesh, name): (Arc<str>, Arc<str>) = (resource.mesh.as_str().into(), resource.name.as_str().into());
-    let labels = Arc::new(resource.labels.clone());
-    if resource.kind.name == "Dataplane" {
-        let mut dataplane: Dataplane = language::decode(&resource.spec)?;
+/// As the control plane would store it. `None` for kinds that proxies do not depend on.
+fn change(resource: &mut Checked, zone: &str, exclusive: bool) -> Option<Change> {
+    if let Some(dataplane) = resource.typed::<Dataplane>() {
+        let mut dataplane = Arc::unwrap_or_clone(dataplane);
         dataplane.set_zone_tag(zone, exclusive);
         dataplane.on_create();
-        let proxy =
-            Proxy { mesh: mesh.clone(), name: name.clone(), labels, dataplane: Arc::new(dataplane), admission: None };
-        return Ok(Some(Change::Dataplane { key: ProxyKey { mesh, name }, dataplane: Some(Arc::new(proxy)) }));
+        resource.replace(dataplane);
     }
-    if let Some((_, kind)) = destination::KINDS.iter().find(|(known, _)| known.name == resource.kind.name) {
-        let created = Timestamp::UNIX_EPOCH;
-        let stored = Stored { mesh: &mesh, name: &name, labels: &labels, created, spec: &resource.spec, status: "" };
-        let destination = Destination::read(*kind, stored).map(Arc::new);
-        return Ok(Some(Change::Destination { mesh, kind: *kind, name, destination }));
-    }
-    let Some(facts) = &resource.kind.policy else { return Ok(None) };
-    let kind = resource.kind;
-    let body = Body::read(facts, &serde_json::from_str(&resource.spec)?)?;
-    let policy = Policy { kind, mesh: mesh.clone(), name: name.clone(), labels, body };
-    Ok(Some(Change::Policy { mesh, key: (kind.name, name), policy: Some(Arc::new(policy)) }))
+    Change::of(&kodiak_world::Change::put(Arc::new(Resource::checked(resource))))
 }
 
 /// What a proxy says of itself that says as little as can be.

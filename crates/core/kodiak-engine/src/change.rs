@@ -7,7 +7,8 @@ use kodiak_model::{
     kinds::{dataplane::BackendKind, mesh::Mesh, zone_egress::ZoneEgress},
 };
 use kodiak_rules::{Policy, Proxy, book::PolicyKey};
-use kodiak_views::{destination::Destination, rollout::Rollout, vips::Vips};
+use kodiak_views::{rollout::Rollout, vips::Vips};
+use kodiak_world::Destination;
 use kodiak_xds::node::NodeMetadata;
 
 /// One thing that is different now. `None`: it is gone.

@@ -34,6 +34,7 @@ mod proxy;
 mod rules;
 mod services;
 pub mod shown;
+mod stored;
 mod target;
 mod view;
 

@@ -1,13 +1,15 @@
 //! Validation: turns an untyped document into a checked resource. REST, the CLI, admission and sync all use it.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::{
-    Draft, FieldPath, Kind, Kri, PortSection, Problems, Scope, Shape,
+    Draft, Erased, FieldPath, Kind, Kri, PortSection, Problems, ResourceKey, Scope, Shape, Spec,
     conform::{UnknownField, conform},
     dns,
     labels::{self, Labels, Place},
-    language::CheckCtx,
+    language::{self, CheckCtx},
     names, sni,
 };
 
@@ -19,9 +21,49 @@ pub struct Checked {
     pub name: String,
     pub labels: Labels,
     /// Canonical JSON text.
-    pub spec: String,
+    spec: String,
+    /// The same as the type of its kind.
+    value: Erased,
     pub warnings: Vec<String>,
     pub ports: Vec<PortSection>,
+}
+
+impl Checked {
+    /// A resource that was checked when it was stored.
+    pub fn stored(
+        kind: &'static Kind,
+        key: &ResourceKey,
+        labels: Labels,
+        spec: &str,
+    ) -> Result<Self, serde_json::Error> {
+        let value = (kind.language.decode)(spec)?;
+        let (mesh, name, spec) = (key.mesh.to_string(), key.name.to_string(), spec.to_owned());
+        Ok(Self { kind, mesh, name, labels, spec, value, warnings: Vec::new(), ports: Vec::new() })
+    }
+
+    /// Canonical JSON text.
+    pub fn spec(&self) -> &str {
+        &self.spec
+    }
+
+    /// The spec as its type; `None` for the type of another kind.
+    pub fn typed<S: Spec>(&self) -> Option<Arc<S>> {
+        self.value.get()
+    }
+
+    /// Replaces the spec: text and value stay one.
+    pub fn replace<S: Spec>(&mut self, spec: S) {
+        self.spec = language::to_json(&spec);
+        self.value = Erased::new(spec);
+    }
+
+    /// As [`replace`](Self::replace), from JSON of the same kind.
+    pub fn replace_json(&mut self, spec: &Value) -> Result<(), serde_json::Error> {
+        let text = spec.to_string();
+        self.value = (self.kind.language.decode)(&text)?;
+        self.spec = text;
+        Ok(())
+    }
 }
 
 /// Reports all problems at once: those of the spec first, then those of names and labels.
@@ -60,6 +102,11 @@ impl SpecFound {
     pub fn json(&self) -> &str {
         &self.spec.json
     }
+
+    /// The spec as its type; `None` for the type of another kind.
+    pub fn typed<S: Spec>(&self) -> Option<Arc<S>> {
+        self.spec.value.get()
+    }
 }
 
 impl Meta {
@@ -74,7 +121,7 @@ impl Meta {
         let labels = labels::compute(kind, &mesh, &labels, &spec.labels, place);
         warnings.extend(name_warnings(kind, &mesh, &name, &labels, &spec.ports));
         warnings.extend(spec.warnings);
-        Checked { kind, mesh, name, labels, spec: spec.json, warnings, ports: spec.ports }
+        Checked { kind, mesh, name, labels, spec: spec.json, value: spec.value, warnings, ports: spec.ports }
     }
 }
 

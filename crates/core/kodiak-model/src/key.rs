@@ -56,6 +56,10 @@ impl ProxyKey {
     pub fn dataplane(&self) -> ResourceKey {
         ResourceKey::in_mesh("Dataplane", &self.mesh, &self.name)
     }
+
+    pub fn insight(&self) -> ResourceKey {
+        ResourceKey::in_mesh("DataplaneInsight", &self.mesh, &self.name)
+    }
 }
 
 impl fmt::Display for ProxyKey {

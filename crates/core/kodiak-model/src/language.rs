@@ -1,6 +1,11 @@
 //! Validation of one kind: from untyped JSON to a checked spec, the same way for every caller.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    any::Any,
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    sync::Arc,
+};
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
@@ -80,11 +85,35 @@ impl CheckCtx<'_> {
     }
 }
 
+/// A spec or status whose type only its kind knows. [`Erased::get`] gives it back.
+#[derive(Clone)]
+pub struct Erased(Arc<dyn Any + Send + Sync>);
+
+impl Erased {
+    pub fn new<T: Send + Sync + 'static>(value: T) -> Self {
+        Self(Arc::new(value))
+    }
+
+    /// `None` when it is of another type.
+    pub fn get<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        Arc::clone(&self.0).downcast().ok()
+    }
+}
+
+/// Never the contents: they may be a Secret.
+impl fmt::Debug for Erased {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Erased").finish_non_exhaustive()
+    }
+}
+
 /// A spec that passed validation, and the facts derived from it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct CheckedSpec {
     /// Canonical JSON text: known fields only, in the order of the type.
     pub json: String,
+    /// The same spec as the type of its kind.
+    pub value: Erased,
     pub warnings: Vec<String>,
     pub labels: Vec<(&'static str, Option<&'static str>)>,
     pub ports: Vec<PortSection>,
@@ -96,6 +125,10 @@ pub struct Language {
     pub check: fn(Value, &FieldPath<'_>, &CheckCtx<'_>, &mut Problems) -> Option<CheckedSpec>,
     pub destination: bool,
     pub ports: fn(&str) -> Vec<PortSection>,
+    /// Decodes a stored spec.
+    pub decode: fn(&str) -> Result<Erased, serde_json::Error>,
+    /// Decodes a stored status.
+    pub decode_status: fn(&str) -> Result<Erased, serde_json::Error>,
     pub empty_status: fn() -> Option<String>,
     pub canonical_status: fn(Value) -> Option<String>,
 }
@@ -107,6 +140,8 @@ impl Language {
             check: check_as::<S>,
             destination: S::DESTINATION,
             ports: |json| decode::<S>(json).map(|spec| spec.ports()).unwrap_or_default(),
+            decode: |json| decode::<S>(json).map(Erased::new),
+            decode_status: |json| decode::<S::Status>(json).map(Erased::new),
             empty_status: || S::Status::PRESENT.then(|| to_json(&S::Status::default())),
             canonical_status: |value| {
                 let status = serde_json::from_value::<S::Status>(value).ok()?;
@@ -149,6 +184,7 @@ fn check_as<S: Spec>(
         warnings: spec.warnings(ctx),
         labels: spec.derived_labels(),
         ports: spec.ports(),
+        value: Erased::new(spec),
     })
 }
 

@@ -62,7 +62,7 @@ pub use kind::{Access, Kind, Kinds, OldNames, Overview, PolicyFacts, Provider, S
 pub use kri::Kri;
 pub use label_selector::LabelSelector;
 pub use labels::{Labels, Place};
-pub use language::{CheckCtx, CheckedSpec, Language, NoStatus, PortSection, Spec, Status};
+pub use language::{CheckCtx, CheckedSpec, Erased, Language, NoStatus, PortSection, Spec, Status};
 pub use old_name::OldName;
 pub use problem::{Problem, Problems};
 pub use protocol::Protocol;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kodiak_model::{
-    Kind, Kri, Labels,
+    Kind, Kri, Labels, ProxyKey,
     kinds::dataplane::{Admission, Dataplane},
     policy::Body,
 };
@@ -50,6 +50,10 @@ impl PartialEq for Policy {
 }
 
 impl Proxy {
+    pub fn key(&self) -> ProxyKey {
+        ProxyKey { mesh: self.mesh.clone(), name: self.name.clone() }
+    }
+
     pub fn meta(&self) -> Meta<'_> {
         Meta { mesh: &self.mesh, name: &self.name, labels: &self.labels }
     }

@@ -5,7 +5,6 @@
 
 #![deny(clippy::disallowed_methods)]
 
-pub mod destination;
 pub mod generated_services;
 pub mod hostnames;
 pub mod insights;

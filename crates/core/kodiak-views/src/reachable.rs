@@ -15,7 +15,7 @@ use kodiak_model::{
 };
 use kodiak_rules::{Meta, Proxy};
 
-use crate::destination::{Destination, DestinationPort, KINDS};
+use kodiak_world::destination::{Destination, DestinationPort, KINDS};
 
 /// What a proxy asks for with what is called at virtual addresses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,14 +65,13 @@ impl Reach {
 /// What there is for a proxy to call: outbounds that are written by hand say it best, unless connections are redirected
 /// to it, which needs none.
 pub(crate) fn reachable<'a>(
-    destinations: &'a [Destination],
+    destinations: &'a [Arc<Destination>],
     mode: MeshServicesMode,
     proxy: &Proxy,
+    redirected: bool,
 ) -> Vec<(&'a Destination, &'a DestinationPort)> {
-    let transparent = proxy.dataplane.networking.as_ref().and_then(|all| all.transparent_proxying.as_ref());
-    let is_redirected = transparent.is_some_and(|all| all.redirect_port_outbound != 0);
     let written: Vec<_> = by_outbounds(destinations, proxy);
-    if !written.is_empty() && !is_redirected {
+    if !written.is_empty() && !redirected {
         return written;
     }
     let reach = Reach::of(mode, proxy);
@@ -80,7 +79,10 @@ pub(crate) fn reachable<'a>(
 }
 
 /// A reference that means none, or more than one, leads nowhere.
-fn by_outbounds<'a>(destinations: &'a [Destination], proxy: &Proxy) -> Vec<(&'a Destination, &'a DestinationPort)> {
+fn by_outbounds<'a>(
+    destinations: &'a [Arc<Destination>],
+    proxy: &Proxy,
+) -> Vec<(&'a Destination, &'a DestinationPort)> {
     let references = proxy.dataplane.outbounds().iter().filter_map(|outbound| outbound.backend_ref.as_ref());
     references
         .filter_map(|reference| {
@@ -95,12 +97,12 @@ fn by_outbounds<'a>(destinations: &'a [Destination], proxy: &Proxy) -> Vec<(&'a 
 }
 
 fn with_ports<'a>(
-    destinations: &'a [Destination],
+    destinations: &'a [Arc<Destination>],
     proxy: &Proxy,
     wanted: impl Fn(&Destination, &DestinationPort) -> bool,
 ) -> Vec<(&'a Destination, &'a DestinationPort)> {
     let served = destinations.iter().filter(|destination| is_served_in(destination, proxy.meta().zone()));
-    let ports = served.flat_map(|destination| destination.ports.iter().map(move |port| (destination, port)));
+    let ports = served.flat_map(|destination| destination.ports.iter().map(move |port| (&**destination, port)));
     ports.filter(|(destination, port)| wanted(destination, port)).collect()
 }
 
@@ -195,7 +197,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::destination::Behind;
+    use kodiak_world::{destination::Behind, redirects_outbound};
 
     fn destination(sort: BackendKind, name: &str, pairs: &Value, ports: &[u32]) -> Destination {
         let kind: &Kind = match sort {
@@ -240,7 +242,9 @@ mod tests {
             dataplane: Arc::new(serde_json::from_value(json!({ "networking": networking })).unwrap()),
             admission: None,
         };
-        let found = reachable(&destinations, mode, &proxy);
+        let destinations = destinations.map(Arc::new);
+        let redirected = redirects_outbound(&proxy.dataplane, None).unwrap_or_default();
+        let found = reachable(&destinations, mode, &proxy, redirected);
         let found: Vec<String> = found
             .into_iter()
             .map(|(destination, port)| {

@@ -109,6 +109,9 @@ impl ApiError {
         match refusal {
             Refusal::NoMesh => Self::not_found("Failed to retrieve Mesh"),
             Refusal::NotFound => Self::not_found(not_found),
+            Refusal::UnreadableMesh(_) => {
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Mesh cannot be read", refusal.to_string())
+            }
             Refusal::Malformed(detail) => Self::new(StatusCode::BAD_REQUEST, "Bad Request", detail),
             Refusal::Invalid { stage, problems } => Self::invalid(title_of(stage), "Resource is not valid", problems),
             Refusal::Denied { problems } => {

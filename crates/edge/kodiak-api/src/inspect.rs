@@ -4,7 +4,7 @@ use std::{future::Future, pin::Pin};
 
 use bytes::Bytes;
 use kodiak_model::{ProxyKey, ResourceKey, subscription::Version};
-use kodiak_store::Record;
+use kodiak_store::Snapshot;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -14,9 +14,9 @@ pub trait Proxies: Send + Sync {
     /// What it has. For a proxy that is away: what it would get.
     fn config(&self, proxy: ProxyKey, ask: ConfigAsked) -> Asking<Config>;
 
-    /// What proxies of a mesh would get if these were stored; without a record, if they were deleted. In full: also how
-    /// each resource would change.
-    fn diff(&self, mesh: String, planned: Vec<(ResourceKey, Option<Record>)>, full: bool) -> Asking<Value>;
+    /// How the configuration of a mesh's proxies changes from one state of the store to another. With `full`, also how
+    /// each Envoy resource changes.
+    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> Asking<Value>;
 
     /// What its Envoy says of itself.
     fn ask(&self, proxy: ProxyKey, question: Question) -> Asking<Bytes>;
@@ -178,7 +178,7 @@ impl Proxies for NoProxies {
         Box::pin(async { Err(Trouble::NeverConnected) })
     }
 
-    fn diff(&self, _: String, _: Vec<(ResourceKey, Option<Record>)>, _: bool) -> Asking<Value> {
+    fn diff(&self, _: String, _: Snapshot, _: Snapshot, _: bool) -> Asking<Value> {
         Box::pin(async { Err(Trouble::NeverConnected) })
     }
 

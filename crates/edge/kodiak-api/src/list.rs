@@ -1,7 +1,7 @@
 //! The parameters of lists: pages and filters.
 
-use kodiak_model::{FieldPath, Kind, Problems, kinds::dataplane::Dataplane};
-use kodiak_store::Record;
+use kodiak_model::{FieldPath, Problems, ResourceKey, kinds::dataplane::Dataplane};
+use kodiak_store::{Record, Snapshot};
 
 use crate::ApiError;
 
@@ -91,24 +91,25 @@ impl ListQuery {
         Err(ApiError::invalid(TITLE, "Resource is not valid", problems))
     }
 
-    pub fn matches(&self, kind: &Kind, record: &Record) -> bool {
+    pub fn matches(&self, snapshot: &Snapshot, record: &Record) -> bool {
         record.key.name.contains(self.name.as_str())
             && self.labels.iter().all(|(key, value)| record.labels.get(key) == Some(value))
-            && self.matches_proxy(kind, record)
+            && self.matches_proxy(snapshot, &record.key)
     }
 
-    fn matches_proxy(&self, kind: &Kind, record: &Record) -> bool {
-        if kind.name != "Dataplane" || (self.tags.is_empty() && self.gateway.is_none()) {
+    fn matches_proxy(&self, snapshot: &Snapshot, key: &ResourceKey) -> bool {
+        if &*key.kind != "Dataplane" || (self.tags.is_empty() && self.gateway.is_none()) {
             return true;
         }
-        let Some(dataplane) = kodiak_catalog::spec_of::<Dataplane>(record) else { return false };
+        let proxy = snapshot.world().get(key).and_then(|resource| resource.proxy());
+        let Some(dataplane) = proxy.map(|proxy| &proxy.dataplane) else { return false };
         let tags_match = self.tags.is_empty()
             || dataplane.tag_sets().any(|tags| {
                 self.tags
                     .iter()
                     .all(|(key, value)| tags.get(key).is_some_and(|tag| value == "*" || tag.contains(value.as_str())))
             });
-        tags_match && self.gateway.is_none_or(|filter| filter.matches(&dataplane))
+        tags_match && self.gateway.is_none_or(|filter| filter.matches(dataplane))
     }
 }
 

@@ -4,11 +4,12 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use kodiak_catalog::{ADMIN_CA, secret_data, spec_of};
+use kodiak_catalog::ADMIN_CA;
 use kodiak_crypto::{CaPair, LeafSpec, LeafUsage, PrivatePem};
 use kodiak_engine::ADMIN_CLIENT_NAME;
-use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane::Dataplane};
-use kodiak_store::{Record, Snapshot};
+use kodiak_model::{ProxyKey, ResourceKey};
+use kodiak_store::Snapshot;
+use kodiak_world::Resource;
 use kodiak_xds::input::AdminCertificate;
 
 use crate::{Authorities, sweep::Sweep, told};
@@ -66,9 +67,9 @@ pub(crate) fn of_proxy(
     snapshot: &Snapshot,
     proxy: &ProxyKey,
 ) -> Option<Arc<AdminCertificate>> {
-    let dataplane = snapshot.get(&proxy.dataplane());
+    let dataplane = snapshot.world().get(&proxy.dataplane());
     let incarnation = dataplane.map_or(0, |dataplane| dataplane.created.as_microsecond());
-    let addresses = dataplane.and_then(addresses);
+    let addresses = dataplane.and_then(|dataplane| addresses(dataplane));
     let authority = authority(authorities, snapshot).inspect_err(|error| tracing::debug!(%proxy, error));
     let (Some(addresses), Ok(authority)) = (addresses, authority) else {
         authorities.made().admin.proxies.remove(proxy);
@@ -94,10 +95,10 @@ pub(crate) fn of_proxy(
 }
 
 /// Where the control plane reaches the proxy, and where the proxy listens.
-fn addresses(dataplane: &Record) -> Option<Vec<String>> {
-    let networking = spec_of::<Dataplane>(dataplane)?.networking?;
-    let addresses = [networking.address, networking.advertised_address];
-    let addresses: Vec<String> = addresses.into_iter().filter(|address| !address.is_empty()).collect();
+fn addresses(dataplane: &Resource) -> Option<Vec<String>> {
+    let networking = dataplane.proxy()?.dataplane.networking.as_ref()?;
+    let addresses = [&networking.address, &networking.advertised_address].into_iter();
+    let addresses: Vec<String> = addresses.filter(|address| !address.is_empty()).cloned().collect();
     (!addresses.is_empty()).then_some(addresses)
 }
 
@@ -129,8 +130,8 @@ fn make(
 }
 
 fn authority(authorities: &Authorities, snapshot: &Snapshot) -> Result<Arc<AdminAuthority>, String> {
-    let record = snapshot.get(&ResourceKey::global("GlobalSecret", ADMIN_CA));
-    let record = record.ok_or_else(|| {
+    let key = ResourceKey::global("GlobalSecret", ADMIN_CA);
+    let record = snapshot.get(&key).ok_or_else(|| {
         format!("there is no GlobalSecret {ADMIN_CA:?} yet; the leading control plane makes it when it starts")
     })?;
     if let Some((revision, authority)) = &authorities.made().admin.authority
@@ -138,16 +139,16 @@ fn authority(authorities: &Authorities, snapshot: &Snapshot) -> Result<Arc<Admin
     {
         return Ok(authority.clone());
     }
-    let authority = Arc::new(read(record).map_err(|error| {
+    let bundle = snapshot.world().secret(&key).ok_or_else(|| "its data is not base64".to_owned());
+    let authority = Arc::new(bundle.and_then(|bundle| read(&bundle)).map_err(|error| {
         format!("the GlobalSecret {ADMIN_CA:?} cannot be used: {error}; delete it and start the control plane again to get a new one")
     })?);
     authorities.made().admin.authority = Some((record.revision, authority.clone()));
     Ok(authority)
 }
 
-fn read(record: &Record) -> Result<AdminAuthority, String> {
-    let bundle = secret_data(record).ok_or("its data is not base64")?;
-    let ca = CaPair::from_pem(&bundle, &bundle).map_err(|error| told(&error))?;
+fn read(bundle: &[u8]) -> Result<AdminAuthority, String> {
+    let ca = CaPair::from_pem(bundle, bundle).map_err(|error| told(&error))?;
     let names = [ADMIN_CLIENT_NAME.to_owned()];
     let spec = LeafSpec { usage: LeafUsage::Client, dns_names: &names, ..nameless(&ca, CLIENT, ADMIN_CLIENT_NAME) };
     let issued = ca.issue(&spec).map_err(|error| told(&error))?;

@@ -7,12 +7,12 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_catalog::{AuthoritySources, FileSources, authority_sources, load_source, spec_of};
+use kodiak_catalog::{AuthoritySources, FileSources, authority_sources, load_source};
 use kodiak_crypto::CaPair;
 use kodiak_model::{
     ResourceKey,
     data_source::DataSource,
-    kinds::mesh::{Mesh, MtlsBackend, parse_period},
+    kinds::mesh::{MtlsBackend, parse_period},
 };
 use kodiak_store::{Record, Snapshot};
 
@@ -144,7 +144,7 @@ fn read(
     before: Option<&(MtlsBackend, Arc<Authority>)>,
 ) -> Result<Cached, String> {
     let name = &record.key.name;
-    let mesh: Mesh = spec_of(record).ok_or("the mesh cannot be read; apply it again")?;
+    let mesh = snapshot.world().mesh(name).ok_or("the mesh cannot be read; apply it again")?;
     let mut backends = mesh.mtls.iter().flat_map(|mtls| &mtls.backends);
     // mTLS is turned off in steps, and its authority is needed until the last one, also when it is listed no longer.
     let backend = backends

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use kodiak_catalog::{may_be_sent, spec_of};
+use kodiak_catalog::may_be_sent;
 use kodiak_model::{
     ResourceKey,
     kinds::{mesh_external_service::Source, secret::Secret},
@@ -15,8 +15,8 @@ pub(crate) fn read(snapshot: &Snapshot, mesh: &str, source: &Source) -> Result<A
     let Source { secret, inline, inline_string } = source;
     let bytes = if let Some(name) = secret {
         may_be_sent(snapshot, mesh, name)?;
-        let record = snapshot.get(&ResourceKey::in_mesh("Secret", mesh, name));
-        let secret = record.and_then(spec_of::<Secret>);
+        let secret = snapshot.world().get(&ResourceKey::in_mesh("Secret", mesh, name));
+        let secret = secret.and_then(|secret| secret.spec::<Secret>());
         let secret = secret.ok_or_else(|| format!("there is no Secret {name:?} in mesh {mesh:?}"))?;
         secret.data.bytes().map_err(|_| format!("the Secret {name:?} of mesh {mesh:?} is not base64"))?
     } else if let Some(text) = inline {

@@ -16,7 +16,7 @@ use kodiak_model::{
 use kodiak_store::{Expect, Record, Snapshot, Transaction, Write};
 use serde_json::{Value, json};
 
-use crate::{Catalog, Refusal, Stage, put, signing::secret_data};
+use crate::{Catalog, Refusal, Stage, put};
 
 const SECRET: &str = "Secret";
 /// Enough of a fingerprint to tell the keys of one resource apart.
@@ -32,7 +32,7 @@ pub(crate) fn move_to_secrets(
     if checked.kind.scope != Scope::Mesh || !has_sources(checked.kind) {
         return Ok(Vec::new());
     }
-    let mut spec: Value = serde_json::from_str(&checked.spec).map_err(Refusal::make)?;
+    let mut spec: Value = serde_json::from_str(checked.spec()).map_err(Refusal::make)?;
     let mut problems = Problems::default();
     let mut writes = Vec::new();
     let mut changed = false;
@@ -56,7 +56,7 @@ pub(crate) fn move_to_secrets(
         return Err(Refusal::invalid(if old.is_none() { Stage::Create } else { Stage::Update }, problems));
     }
     if changed {
-        checked.spec = spec.to_string();
+        checked.replace_json(&spec).map_err(Refusal::make)?;
     }
     writes.extend(old.into_iter().flat_map(|_| unused(snapshot, checked, &spec)));
     Ok(writes)
@@ -69,15 +69,9 @@ impl Catalog {
         for kind in kinds().iter().filter(|kind| kind.scope == Scope::Mesh && has_sources(kind)) {
             let snapshot = self.store().snapshot();
             for old in snapshot.list(kind.name) {
-                let mut checked = Checked {
-                    kind,
-                    mesh: old.key.mesh.to_string(),
-                    name: old.key.name.to_string(),
-                    labels: (*old.labels).clone(),
-                    spec: old.spec.to_string(),
-                    warnings: Vec::new(),
-                    ports: Vec::new(),
-                };
+                // One that cannot be read stays as it is, and is sent to nobody.
+                let checked = Checked::stored(kind, &old.key, (*old.labels).clone(), &old.spec);
+                let Ok(mut checked) = checked else { continue };
                 let secrets = match move_to_secrets(self, &snapshot, &mut checked, Some(old)) {
                     Ok(secrets) => secrets,
                     Err(error) => {
@@ -85,7 +79,7 @@ impl Catalog {
                         continue;
                     }
                 };
-                if *checked.spec == *old.spec {
+                if *checked.spec() == *old.spec {
                     continue;
                 }
                 let mut writes = vec![put::write(&checked, Some(old))];
@@ -177,7 +171,7 @@ fn secret(
     let key = ResourceKey::in_mesh(SECRET, &checked.mesh, name);
     let owner = put::key_of(checked);
     let stored = snapshot.get(&key);
-    if stored.and_then(secret_data).is_some_and(|stored| stored == bytes) {
+    if snapshot.world().secret(&key).is_some_and(|stored| stored == bytes) {
         return Ok(None);
     }
     if stored.is_some_and(|stored| stored.owner.as_ref() != Some(&owner)) {

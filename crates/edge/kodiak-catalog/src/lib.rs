@@ -33,9 +33,9 @@ pub use initial::{ADMIN_GROUP, ADMIN_USER, Defaults, Ensured};
 pub use put::{Author, Planned, Put};
 pub use references::{Rights, may_be_sent};
 pub use refusal::{Refusal, Stage};
-pub use signing::{TokenKeys, secret_data};
+pub use signing::TokenKeys;
 pub use source::load_source;
-pub use stored::{admission_of, destination_of, owner_of, spec_of};
+pub use stored::owner_of;
 pub use system_secret::SystemSecret;
 
 /// Cheap to clone; all clones speak of the same store.

@@ -1,6 +1,5 @@
 //! Creating and replacing resources.
 
-use jiff::Timestamp;
 use kodiak_model::{
     Checked, Draft, FieldPath, Kind, Problems, ResourceKey, Scope, Shape, check,
     check::{Meta, SpecFound},
@@ -28,11 +27,11 @@ pub struct Put {
     pub warnings: Vec<String>,
 }
 
-/// A resource as it would be stored.
+/// A write that was checked against a snapshot, and not committed.
 #[derive(Debug, Clone)]
 pub struct Planned {
     pub put: Put,
-    pub record: Record,
+    pub transaction: Transaction,
 }
 
 /// Who stands behind the content of a Dataplane. It is stored together with it, so that there is no moment at which a
@@ -47,19 +46,13 @@ pub enum Author {
 
 impl Catalog {
     /// As [`put_with`](Self::put_with), for authors without any further right: proxies, and the control plane itself.
-    pub async fn put(&self, target: Target<'_>, body: Value, dry_run: bool) -> Result<Put, Refusal> {
-        self.put_with(target, body, dry_run, Rights::default()).await
+    pub async fn put(&self, target: Target<'_>, body: Value) -> Result<Put, Refusal> {
+        self.put_with(target, body, Rights::default()).await
     }
 
-    /// Creates the resource, or replaces its spec and labels. A dry run stops before the store.
-    pub async fn put_with(
-        &self,
-        target: Target<'_>,
-        body: Value,
-        dry_run: bool,
-        rights: Rights,
-    ) -> Result<Put, Refusal> {
-        self.put_as(target, body, dry_run, rights, &Author::User).await
+    /// Creates the resource, or replaces its spec and labels.
+    pub async fn put_with(&self, target: Target<'_>, body: Value, rights: Rights) -> Result<Put, Refusal> {
+        self.put_as(target, body, rights, &Author::User).await
     }
 
     /// As [`put`](Self::put), for a Dataplane that may not be a user's, decided on what `read` has. A
@@ -73,28 +66,21 @@ impl Catalog {
     ) -> Result<Put, Refusal> {
         self.require_mesh(target.kind, target.mesh)?;
         let (meta, spec, left_out) = self.read(target, body)?;
-        self.try_put(read, meta.with(spec, self.place()), left_out, false, Rights::default(), author).await
+        self.try_put(read, meta.with(spec, self.place()), left_out, Rights::default(), author).await
     }
 
-    async fn put_as(
-        &self,
-        target: Target<'_>,
-        body: Value,
-        dry_run: bool,
-        rights: Rights,
-        author: &Author,
-    ) -> Result<Put, Refusal> {
+    async fn put_as(&self, target: Target<'_>, body: Value, rights: Rights, author: &Author) -> Result<Put, Refusal> {
         self.require_mesh(target.kind, target.mesh)?;
         let (meta, spec, left_out) = self.read(target, body)?;
         let checked = meta.with(spec, self.place());
         for _ in 1..TRIES {
             let snapshot = self.store().snapshot();
-            match self.try_put(&snapshot, checked.clone(), left_out, dry_run, rights, author).await {
+            match self.try_put(&snapshot, checked.clone(), left_out, rights, author).await {
                 Err(Refusal::Conflict(_)) => (),
                 other => return other,
             }
         }
-        self.try_put(&self.store().snapshot(), checked, left_out, dry_run, rights, author).await
+        self.try_put(&self.store().snapshot(), checked, left_out, rights, author).await
     }
 
     /// Checks the document by itself: first what it says, then how it is named.
@@ -122,28 +108,25 @@ impl Catalog {
         if problems.is_empty() { Ok((meta, spec, left_out)) } else { Err(Refusal::invalid(Stage::Check, problems)) }
     }
 
-    /// What writing the document would store, for those who want to know before. Nothing is stored.
-    pub fn plan(&self, target: Target<'_>, body: Value, rights: Rights) -> Result<Planned, Refusal> {
-        self.require_mesh(target.kind, target.mesh)?;
+    /// The writes of a document on top of `snapshot`, without the keys and policies that come with a new mesh. Nothing is
+    /// stored: see [`Snapshot::with`].
+    pub fn plan(
+        &self,
+        snapshot: &Snapshot,
+        target: Target<'_>,
+        body: Value,
+        rights: Rights,
+    ) -> Result<Planned, Refusal> {
+        if target.kind.scope == Scope::Mesh && snapshot.get(&ResourceKey::global("Mesh", target.mesh)).is_none() {
+            return Err(Refusal::NoMesh);
+        }
         let (meta, spec, left_out) = self.read(target, body)?;
-        let snapshot = self.store().snapshot();
-        let (checked, _, put) = self.prepare(&snapshot, meta.with(spec, self.place()), left_out, rights)?;
-        let key = key_of(&checked);
-        let old = snapshot.get(&key);
-        let record = Record {
-            spec: checked.spec.as_str().into(),
-            labels: checked.labels.into(),
-            // Whoever writes a Dataplane vouches for it.
-            status: old.filter(|_| checked.kind.name != dataplane::KIND.name).and_then(|old| old.status.clone()),
-            owner: owner_of(checked.kind, &checked.mesh, &checked.name),
-            version: old.map_or(1, |old| old.version + 1),
-            status_version: old.map_or(0, |old| old.status_version),
-            revision: snapshot.revision(),
-            created: old.map_or(Timestamp::UNIX_EPOCH, |old| old.created),
-            modified: old.map_or(Timestamp::UNIX_EPOCH, |old| old.modified),
-            key,
-        };
-        Ok(Planned { put, record })
+        let (checked, secrets, put) = self.prepare(snapshot, meta.with(spec, self.place()), left_out, rights)?;
+        let old = snapshot.get(&key_of(&checked));
+        let mut writes = vec![write(&checked, old)];
+        writes.extend(secrets);
+        writes.extend(authored(&checked, old, &Author::User));
+        Ok(Planned { put, transaction: Transaction(writes) })
     }
 
     async fn try_put(
@@ -151,13 +134,12 @@ impl Catalog {
         snapshot: &Snapshot,
         checked: Checked,
         left_out: LeftOut,
-        dry_run: bool,
         rights: Rights,
         author: &Author,
     ) -> Result<Put, Refusal> {
         let (checked, secrets, put) = self.prepare(snapshot, checked, left_out, rights)?;
         let authored = authored(&checked, snapshot.get(&key_of(&checked)), author);
-        if dry_run || !(put.changed || authored.is_some()) {
+        if !(put.changed || authored.is_some()) {
             return Ok(put);
         }
         let companions = initial::companions(self, snapshot, &checked, put.created).await?;
@@ -198,7 +180,7 @@ impl Catalog {
         secrets.extend(inline_secret::move_to_secrets(self, snapshot, &mut checked, old)?);
         let warnings = std::mem::take(&mut checked.warnings);
         let changed =
-            !secrets.is_empty() || old.is_none_or(|old| *old.spec != *checked.spec || *old.labels != checked.labels);
+            !secrets.is_empty() || old.is_none_or(|old| *old.spec != *checked.spec() || *old.labels != checked.labels);
         let put = Put { created: old.is_none(), changed, warnings };
         Ok((checked, secrets, put))
     }
@@ -211,7 +193,7 @@ pub(crate) fn key_of(checked: &Checked) -> ResourceKey {
 pub(crate) fn write(checked: &Checked, old: Option<&Record>) -> Write {
     Write::Put {
         key: key_of(checked),
-        spec: checked.spec.as_str().into(),
+        spec: checked.spec().into(),
         labels: checked.labels.clone(),
         owner: owner_of(checked.kind, &checked.mesh, &checked.name),
         expect: old.map_or(Expect::Absent, |old| Expect::Version(old.version)),

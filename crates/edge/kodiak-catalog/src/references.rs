@@ -11,12 +11,12 @@ use std::collections::BTreeSet;
 use kodiak_kinds::kinds;
 use kodiak_model::{
     Checked, Kind, Problem, Problems, ResourceKey, Scope,
-    kinds::{mesh::Mesh, mesh_identity::MeshIdentity},
+    kinds::mesh_identity::MeshIdentity,
     source_walk::{FoundSource, Named, has_sources, sources},
 };
 use kodiak_store::{Record, Snapshot};
 
-use crate::{FileSources, Refusal, Stage, SystemSecret, authority::authority_sources, spec_of};
+use crate::{FileSources, Refusal, Stage, SystemSecret, authority::authority_sources};
 
 const MESH: &str = "Mesh";
 const IDENTITY: &str = "MeshIdentity";
@@ -44,7 +44,7 @@ pub(crate) fn check(
     if !has_sources(kind) {
         return Ok(());
     }
-    let found = sources_of(kind, &checked.spec);
+    let found = sources_of(kind, checked.spec());
     let mesh = if kind.scope == Scope::Mesh { &checked.mesh } else { &checked.name };
     let mut problems = Problems::default();
     for source in &found {
@@ -156,21 +156,21 @@ fn is_key(source: &FoundSource) -> bool {
 
 /// The CA of the mesh whose private key is in this Secret, and the kind that it is of.
 fn ca_of_key(snapshot: &Snapshot, mesh: &str, secret: &str) -> Option<(&'static str, String)> {
-    let record = snapshot.get(&ResourceKey::global(MESH, mesh));
-    if let Some(spec) = record.and_then(spec_of::<Mesh>) {
+    if let Some(spec) = snapshot.world().mesh(mesh) {
         let mut backends = spec.mtls.iter().flat_map(|mtls| &mtls.backends);
         let key_of = |backend| authority_sources(mesh, backend).ok()?.key.secret;
         if let Some(backend) = backends.find(|backend| key_of(backend).as_deref() == Some(secret)) {
             return Some((MESH, format!("the mTLS backend {:?} of mesh {mesh:?}", backend.name)));
         }
     }
-    let mut identities = snapshot.list_in(IDENTITY, mesh);
-    let identity = identities.find(|record| {
-        let bundled = spec_of::<MeshIdentity>(record).and_then(|identity| identity.provider?.bundled);
+    let mut identities = snapshot.world().list_in(IDENTITY, mesh);
+    let identity = identities.find(|resource| {
+        let identity = resource.spec::<MeshIdentity>();
+        let bundled = identity.as_ref().and_then(|identity| identity.provider.as_ref()?.bundled.clone());
         let Some(bundled) = bundled else { return false };
         let key = bundled.ca.and_then(|ca| ca.private_key?.secret_ref).map(|reference| reference.name);
         let generated = bundled.autogenerate.and_then(|autogenerate| autogenerate.enabled).unwrap_or_default();
-        key.as_deref() == Some(secret) || generated && secret == format!("{}-private-key", record.key.name)
+        key.as_deref() == Some(secret) || generated && secret == format!("{}-private-key", resource.key.name)
     })?;
     Some((IDENTITY, format!("the MeshIdentity {:?}", &*identity.key.name)))
 }

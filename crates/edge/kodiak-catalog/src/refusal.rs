@@ -19,6 +19,8 @@ pub enum Stage {
 pub enum Refusal {
     #[error("the mesh does not exist")]
     NoMesh,
+    #[error("the Mesh {0:?} cannot be read by this version; apply it again")]
+    UnreadableMesh(String),
     #[error("the resource does not exist")]
     NotFound,
     /// Not a resource at all.

@@ -5,14 +5,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use kodiak_model::ResourceKey;
-use kodiak_store::{Record, Snapshot};
+use kodiak_store::Snapshot;
 use kodiak_tokens::{
     KeyId, KeySource, SigningKey, TokenError, VerificationKey,
     names::{SecretName, TokenKind, parse_revocations},
 };
-use serde::Deserialize;
 
 use crate::Catalog;
 
@@ -36,8 +34,8 @@ impl Catalog {
     pub fn signing_key(&self, kind: TokenKind<'_>) -> Result<SigningKey, TokenError> {
         let snapshot = self.store().snapshot();
         let id = KeyId::serial(newest(&snapshot, kind).unwrap_or(kodiak_tokens::names::FIRST_SERIAL));
-        let record = snapshot.get(&key_of(&kind.signing_key(&id)));
-        let data = record.and_then(secret_data).ok_or_else(|| kind.key_not_found(&id))?;
+        let data = snapshot.world().secret(&key_of(&kind.signing_key(&id)));
+        let data = data.ok_or_else(|| kind.key_not_found(&id))?;
         SigningKey::from_bytes(id, &data)
     }
 }
@@ -45,22 +43,23 @@ impl Catalog {
 impl KeySource for TokenKeys<'_> {
     fn key(&self, kid: &KeyId) -> Result<VerificationKey, TokenError> {
         let key = key_of(&self.kind.signing_key(kid));
-        let record = self.snapshot.get(&key).ok_or_else(|| self.kind.key_not_found(kid))?;
+        let world = self.snapshot.world();
+        let secret = world.get(&key).ok_or_else(|| self.kind.key_not_found(kid))?;
         let mut cache = self.cache.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((version, cached)) = cache.get(&key)
-            && *version == record.version
+            && *version == secret.version
         {
             return Ok(cached.clone());
         }
-        let data = secret_data(record).ok_or_else(|| self.kind.key_not_found(kid))?;
+        let data = world.secret(&key).ok_or_else(|| self.kind.key_not_found(kid))?;
         let read = VerificationKey::from_private_bytes(kid, &data)?;
-        cache.insert(key, (record.version, read.clone()));
+        cache.insert(key, (secret.version, read.clone()));
         Ok(read)
     }
 
     fn is_revoked(&self, jti: &str) -> bool {
         self.kind.revocations().iter().any(|name| {
-            let data = self.snapshot.get(&key_of(name)).and_then(secret_data).unwrap_or_default();
+            let data = self.snapshot.world().secret(&key_of(name)).unwrap_or_default();
             parse_revocations(&String::from_utf8_lossy(&data)).contains(jti)
         })
     }
@@ -83,15 +82,4 @@ pub(crate) fn key_of(name: &SecretName) -> ResourceKey {
         SecretName::Mesh { mesh, name } => ResourceKey::in_mesh("Secret", mesh, name),
         SecretName::Global { name } => ResourceKey::global("GlobalSecret", name),
     }
-}
-
-/// The bytes of a stored Secret or GlobalSecret.
-pub fn secret_data(record: &Record) -> Option<Vec<u8>> {
-    #[derive(Deserialize)]
-    struct Data {
-        #[serde(default)]
-        data: String,
-    }
-    let Data { data } = serde_json::from_str(&record.spec).ok()?;
-    BASE64_STANDARD.decode(data).ok()
 }

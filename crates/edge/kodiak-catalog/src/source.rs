@@ -4,7 +4,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use kodiak_model::{ResourceKey, data_source::DataSource};
 use kodiak_store::Snapshot;
 
-use crate::{FileSources, SystemSecret, signing::secret_data};
+use crate::{FileSources, SystemSecret};
 
 /// Reads what a data source of a CA of this mesh names, or says why that cannot be done.
 pub fn load_source(
@@ -22,9 +22,9 @@ pub fn load_source(
                 "could not load data: the secret {name:?} belongs to the control plane; use another one"
             ));
         }
-        let record = snapshot.get(&key);
-        record
-            .and_then(secret_data)
+        snapshot
+            .world()
+            .secret(&key)
             .ok_or_else(|| format!("could not load data: there is no secret {name:?} in mesh {mesh:?}; apply it first"))
     } else if let Some(path) = file {
         files.read(path)

@@ -242,9 +242,12 @@ fn not_registered(refusal: &Refusal) -> Closing {
         Refusal::Malformed(_) | Refusal::Invalid { .. } | Refusal::Denied { .. } => {
             closing(Closing::INVALID_ARGUMENT, reason)
         }
-        Refusal::NoMesh | Refusal::NotFound | Refusal::Conflict(_) | Refusal::Store(_) | Refusal::Make(_) => {
-            closing(Closing::UNAVAILABLE, reason)
-        }
+        Refusal::NoMesh
+        | Refusal::UnreadableMesh(_)
+        | Refusal::NotFound
+        | Refusal::Conflict(_)
+        | Refusal::Store(_)
+        | Refusal::Make(_) => closing(Closing::UNAVAILABLE, reason),
     }
 }
 

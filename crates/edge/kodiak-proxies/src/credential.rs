@@ -1,6 +1,6 @@
 //! Does who connects have a token for the Dataplane they speak for?
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use kodiak_ads::Credential;
@@ -142,7 +142,7 @@ fn failed(reason: impl std::fmt::Display) -> String {
 
 /// Whether the SPIFFE ID of this proxy is made from its label `kuma.io/workload`.
 pub(crate) fn identity_is_workload(snapshot: &Snapshot, mesh: &str, dataplane: &InForce) -> bool {
-    let mut best: Option<(usize, MeshIdentity)> = None;
+    let mut best: Option<(usize, Arc<MeshIdentity>)> = None;
     // In the order of names: the first among equals wins.
     for identity in stored::identities(snapshot, mesh) {
         let selector = identity.selector.as_ref().and_then(|selector| selector.dataplane.as_ref());

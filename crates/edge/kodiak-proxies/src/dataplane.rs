@@ -1,5 +1,7 @@
 //! The Dataplane of a proxy: the one that is stored, or the one that the proxy brings.
 
+use std::sync::Arc;
+
 use kodiak_catalog::{Catalog, Target};
 use kodiak_model::{
     Draft, Kind, Labels, Place, ProxyKey, Shape, check,
@@ -7,7 +9,7 @@ use kodiak_model::{
         dataplane::Dataplane,
         mesh::{Mesh, MeshServicesMode},
     },
-    language, yaml,
+    yaml,
 };
 use serde_json::{Value, json};
 
@@ -59,7 +61,7 @@ pub(crate) fn brought(catalog: &Catalog, mesh: &Mesh, key: &ProxyKey, text: &str
         return Err(format!("the Dataplane is {named}, and the proxy is {key}; both must be the same"));
     }
     let checked = check::check(kind(), draft, catalog.place()).map_err(|problems| problems.to_string())?;
-    let mut spec: Dataplane = language::decode(&checked.spec).map_err(|error| error.to_string())?;
+    let mut spec = checked.typed::<Dataplane>().map(Arc::unwrap_or_clone).expect("a Dataplane was checked");
     if let Place::Zone { name } = catalog.place() {
         spec.set_zone_tag(name, mesh.mesh_services_mode() == MeshServicesMode::Exclusive);
     }

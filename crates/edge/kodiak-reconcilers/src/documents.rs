@@ -1,23 +1,17 @@
 //! What is kept for a mesh beside its resources: a `Config` record for each subject. It goes with its mesh.
 
 use kodiak_model::{Labels, ResourceKey};
-use kodiak_store::{Expect, Record, Store, StoreError, Write};
+use kodiak_store::{Expect, Store, StoreError, Write};
+use kodiak_world::{Resource, document};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// The name of the record with the virtual addresses of a mesh.
-pub const VIPS: &str = "vips";
-/// The name of the record that says how far a mesh is with mutual TLS.
-pub const ROLLOUT: &str = "mtls-rollout";
-
-/// `None`: it was written by a version that wrote it differently.
-pub fn read<T: DeserializeOwned>(record: &Record) -> Option<T> {
-    serde_json::from_str(&record.spec)
-        .inspect_err(|error| tracing::warn!(record = %record.key, %error, "Ignoring a record that cannot be read."))
-        .ok()
-}
-
-pub(crate) fn key(mesh: &str, name: &str) -> ResourceKey {
-    ResourceKey::in_mesh("Config", mesh, name)
+/// `None`: another version wrote it in another form.
+pub(crate) fn read<T: DeserializeOwned>(resource: &Resource) -> Option<T> {
+    let read = resource.document();
+    if read.is_none() {
+        tracing::warn!(record = %resource.key, "cannot read a record of the control plane, ignoring it");
+    }
+    read
 }
 
 /// Writes, if it is still as it was read. `false`: somebody else was faster, or the mesh is gone.
@@ -25,12 +19,12 @@ pub(crate) async fn write<T: Serialize>(
     store: &Store,
     mesh: &str,
     name: &str,
-    old: Option<&Record>,
+    old: Option<&Resource>,
     new: &T,
 ) -> Result<bool, StoreError> {
     let spec = serde_json::to_string(new).expect("documents have text keys");
     let write = Write::Put {
-        key: key(mesh, name),
+        key: document::key(mesh, name),
         spec: spec.into(),
         labels: Labels::new(),
         owner: Some(ResourceKey::global("Mesh", mesh)),

@@ -14,7 +14,6 @@ pub mod quarantine;
 mod services;
 mod vips;
 
-pub use documents::{ROLLOUT, VIPS, read};
 pub use mtls::run as run_mtls;
 pub use progress::waiting as mtls_waiting;
 pub use services::{foresee, run as run_services};

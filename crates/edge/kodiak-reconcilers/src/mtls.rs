@@ -6,13 +6,17 @@ use std::{
     time::Duration,
 };
 
-use kodiak_store::{Change, Record, Store, StoreError, Watch};
+use kodiak_store::{Store, StoreError, Watch};
 use kodiak_views::rollout::Waiting;
+use kodiak_world::{
+    Change,
+    document::{self, ROLLOUT},
+};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    documents::{self, ROLLOUT},
+    documents,
     leader::{PAUSE, leads},
     progress::{Meshes, Progress, Step},
     quarantine::{Built, Entry, Panicked, Quarantine, build, caught},
@@ -39,8 +43,7 @@ pub async fn run(store: Store, quarantine: Quarantine, drain: CancellationToken)
             biased;
             () = drain.cancelled() => return Ok(()),
             change = known.watch.next() => {
-                let change = change?;
-                unfinished.extend(known.gather(&store, &change)?);
+                unfinished.extend(known.gather(&store, change?.typed())?);
             }
             _ = leadership.changed() => (),
             _ = remind.tick() => report(&known.meshes, &unfinished, &mut since),
@@ -61,8 +64,8 @@ struct Known {
 
 impl Known {
     /// The meshes for which something changed.
-    fn gather(&mut self, store: &Store, first: &Change) -> Result<BTreeSet<Arc<str>>, StoreError> {
-        let (mut changed, mut next) = (BTreeSet::new(), Some(first.clone()));
+    fn gather(&mut self, store: &Store, first: Change) -> Result<BTreeSet<Arc<str>>, StoreError> {
+        let (mut changed, mut next) = (BTreeSet::new(), Some(first));
         while let Some(change) = next {
             self.quarantine.release(TASK, &change.key);
             let applied = caught(|| {
@@ -75,7 +78,7 @@ impl Known {
                 Ok(mesh) => changed.extend(mesh),
                 Err(panicked) => changed.extend(self.make_anew(store, &panicked)?),
             }
-            next = self.watch.try_next()?;
+            next = self.watch.try_next()?.map(|change| change.typed());
         }
         Ok(changed)
     }
@@ -85,19 +88,19 @@ impl Known {
         tracing::error!(task = TASK, %panicked, "reconciler panicked, starting it again without the resource that caused it");
         let snapshot = store.snapshot();
         self.watch = store.watch(snapshot.revision())?;
-        let mut records: Vec<_> = snapshot.iter().collect();
+        let mut changes: Vec<Change> = snapshot.world().changes().collect();
         // The newest is the most likely to be at fault.
-        records.sort_by_key(|record| record.revision);
-        let Built { value: (meshes, changed), faulty } = build(&records, |records| {
+        changes.sort_by_key(|change| change.revision);
+        let Built { value: (meshes, changed), faulty } = build(&changes, |changes| {
             let (mut meshes, mut changed) = (Meshes::default(), BTreeSet::new());
-            for record in records {
-                changed.extend(meshes.apply_record(&record.key, Some(record)));
+            for change in changes {
+                changed.extend(meshes.apply(change));
             }
             changed.iter().filter_map(|mesh| meshes.get(mesh)).for_each(|progress| drop(progress.step()));
             (meshes, changed)
         });
         for (position, panicked) in faulty {
-            let Record { key, revision, .. } = records[position];
+            let Change { key, revision, .. } = &changes[position];
             self.quarantine.add(TASK, key, Entry { revision: *revision, panicked });
         }
         self.meshes = meshes;
@@ -116,8 +119,9 @@ async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<s
             }
             Step::Take(next) => next,
         };
-        let old = store.get(&documents::key(&mesh, ROLLOUT));
-        match documents::write(store, &mesh, ROLLOUT, old.as_ref(), &next).await {
+        let snapshot = store.snapshot();
+        let old = snapshot.world().get(&document::key(&mesh, ROLLOUT));
+        match documents::write(store, &mesh, ROLLOUT, old.map(AsRef::as_ref), &next).await {
             Ok(true) => tracing::info!(mesh = &*mesh, step = next.token(), "Took a step of mTLS."),
             // What was written instead comes through the watch.
             Ok(false) => (),

@@ -5,19 +5,18 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_catalog::spec_of;
-use kodiak_model::{
-    ResourceKey,
-    kinds::{
-        dataplane::Dataplane,
-        dataplane_insight::{DataplaneInsight, MtlsInsight},
-        mesh::Mesh,
-    },
+use kodiak_model::kinds::{
+    dataplane_insight::{DataplaneInsight, MtlsInsight},
+    mesh::Mesh,
 };
-use kodiak_store::{Change, ChangeKind, Record, Snapshot};
 use kodiak_views::rollout::{Rollout, WaitReason, Waiting};
 
-use crate::documents::{self, ROLLOUT};
+use kodiak_world::{
+    Change, Resource, World,
+    document::{self, ROLLOUT},
+};
+
+use crate::documents;
 
 #[derive(Default)]
 pub(crate) struct Meshes(BTreeMap<Arc<str>, Progress>);
@@ -48,30 +47,23 @@ pub(crate) enum Step {
 impl Meshes {
     /// The mesh for which something changed.
     pub(crate) fn apply(&mut self, change: &Change) -> Option<Arc<str>> {
-        let Change { key, kind, .. } = change;
-        self.apply_record(
-            key,
-            match kind {
-                ChangeKind::Put(record) => Some(record),
-                ChangeKind::Deleted => None,
-            },
-        )
-    }
-
-    /// `None`: it is gone.
-    pub(crate) fn apply_record(&mut self, key: &ResourceKey, record: Option<&Record>) -> Option<Arc<str>> {
+        let Change { key, resource, .. } = change;
+        let resource = resource.as_deref();
         let mesh = match &*key.kind {
             "Mesh" => &key.name,
             "Dataplane" | "DataplaneInsight" => &key.mesh,
-            "Config" if &*key.name == ROLLOUT => &key.mesh,
+            _ if document::name(key) == Some(ROLLOUT) => &key.mesh,
             _ => return None,
         };
         let progress = self.0.entry(mesh.clone()).or_default();
         match &*key.kind {
-            "Mesh" => progress.target = record.and_then(spec_of::<Mesh>).map(|mesh| Rollout::target(&mesh)),
-            "Dataplane" => progress.server(&key.name, record),
-            "DataplaneInsight" => progress.insight(&key.name, record),
-            _ => progress.current = record.and_then(documents::read),
+            "Mesh" => {
+                let mesh = resource.and_then(|mesh| mesh.spec::<Mesh>());
+                progress.target = mesh.map(|mesh| Rollout::target(&mesh));
+            }
+            "Dataplane" => progress.server(&key.name, resource),
+            "DataplaneInsight" => progress.insight(&key.name, resource),
+            _ => progress.current = resource.and_then(documents::read),
         }
         if progress.target.is_none() && progress.acknowledged.is_empty() && progress.servers.is_empty() {
             self.0.remove(mesh);
@@ -86,21 +78,20 @@ impl Meshes {
 
 /// The proxies that the next step of a mesh waits for, from what is stored. Costs nothing for a mesh that is where it
 /// wants to be.
-pub fn waiting(snapshot: &Snapshot, mesh: &str) -> Vec<Waiting> {
-    let record = snapshot.get(&ResourceKey::global("Mesh", mesh));
+pub fn waiting(world: &World, mesh: &str) -> Vec<Waiting> {
     let mut progress = Progress {
-        target: record.and_then(spec_of::<Mesh>).map(|mesh| Rollout::target(&mesh)),
-        current: snapshot.get(&documents::key(mesh, ROLLOUT)).and_then(documents::read),
+        target: world.mesh(mesh).map(|mesh| Rollout::target(&mesh)),
+        current: world.get(&document::key(mesh, ROLLOUT)).and_then(|step| documents::read(step)),
         ..Progress::default()
     };
     if progress.current == progress.target {
         return Vec::new();
     }
-    for record in snapshot.list_in("Dataplane", mesh) {
-        progress.server(&record.key.name, Some(record));
+    for resource in world.list_in("Dataplane", mesh) {
+        progress.server(&resource.key.name, Some(resource));
     }
-    for record in snapshot.list_in("DataplaneInsight", mesh) {
-        progress.insight(&record.key.name, Some(record));
+    for resource in world.list_in("DataplaneInsight", mesh) {
+        progress.insight(&resource.key.name, Some(resource));
     }
     match progress.step() {
         Step::Wait(waiting) => waiting,
@@ -109,23 +100,23 @@ pub fn waiting(snapshot: &Snapshot, mesh: &str) -> Vec<Waiting> {
 }
 
 impl Progress {
-    fn server(&mut self, name: &Arc<str>, record: Option<&Record>) {
-        let serves = record.and_then(spec_of::<Dataplane>).is_some_and(|dataplane| !dataplane.inbounds().is_empty());
-        if serves {
+    fn server(&mut self, name: &Arc<str>, resource: Option<&Resource>) {
+        let proxy = resource.and_then(Resource::proxy);
+        if proxy.is_some_and(|proxy| !proxy.dataplane.inbounds().is_empty()) {
             self.servers.insert(name.clone());
         } else {
             self.servers.remove(name);
         }
     }
 
-    fn insight(&mut self, name: &Arc<str>, record: Option<&Record>) {
+    fn insight(&mut self, name: &Arc<str>, resource: Option<&Resource>) {
         self.rejecting.remove(name);
-        let Some(insight) = record.and_then(spec_of::<DataplaneInsight>) else {
+        let Some(insight) = resource.and_then(|insight| insight.spec::<DataplaneInsight>()) else {
             self.acknowledged.remove(name);
             return;
         };
         let online = insight.is_online();
-        let MtlsInsight { acknowledged, rejecting, .. } = insight.mtls.unwrap_or_default();
+        let MtlsInsight { acknowledged, rejecting, .. } = insight.mtls.clone().unwrap_or_default();
         self.acknowledged.insert(name.clone(), online.then_some(acknowledged));
         if online && !rejecting.is_empty() {
             self.rejecting.insert(name.clone(), rejecting);

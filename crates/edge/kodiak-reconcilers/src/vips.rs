@@ -9,11 +9,12 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use kodiak_store::{Store, StoreError};
 use kodiak_views::vips::Vips;
+use kodiak_world::document::{self, VIPS};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    documents::{self, VIPS},
+    documents,
     leader::{PAUSE, lead, leads},
     quarantine::caught,
 };
@@ -51,8 +52,9 @@ pub async fn run(store: Store, mut services: watch::Receiver<Services>, drain: C
 
 async fn assign(store: &Store, mesh: &str, services: &BTreeSet<Arc<str>>) -> Result<(), StoreError> {
     loop {
-        let old = store.get(&documents::key(mesh, VIPS));
-        let known: Vips = old.as_ref().and_then(documents::read).unwrap_or_default();
+        let snapshot = store.snapshot();
+        let old = snapshot.world().get(&document::key(mesh, VIPS));
+        let known: Vips = old.and_then(|vips| documents::read(vips)).unwrap_or_default();
         let next = match caught(|| known.assign(services, Timestamp::now(), KEEP)) {
             Ok(Ok(next)) => next,
             Ok(Err(_)) => {
@@ -65,10 +67,10 @@ async fn assign(store: &Store, mesh: &str, services: &BTreeSet<Arc<str>>) -> Res
                 return Ok(());
             }
         };
-        if next == known || store.get(&kodiak_model::ResourceKey::global("Mesh", mesh)).is_none() {
+        if next == known || snapshot.get(&kodiak_model::ResourceKey::global("Mesh", mesh)).is_none() {
             return Ok(());
         }
-        if documents::write(store, mesh, VIPS, old.as_ref(), &next).await? {
+        if documents::write(store, mesh, VIPS, old.map(AsRef::as_ref), &next).await? {
             return Ok(());
         }
     }

@@ -7,6 +7,7 @@ use kodiak_model::ResourceKey;
 use crate::{
     id::Id,
     record::{Change, ChangeKind, Record},
+    state::State,
 };
 
 /// One change. Unlike the public [`Change`] it shares the record with the state.
@@ -31,12 +32,12 @@ impl Event {
         }
     }
 
-    pub(crate) fn to_change(&self) -> Change {
-        let kind = match self {
-            Self::Put(record) => ChangeKind::Put(Record::clone(record)),
-            Self::Deleted { .. } => ChangeKind::Deleted,
+    pub(crate) fn to_change(&self, state: &State) -> Change {
+        let (kind, resource) = match self {
+            Self::Put(record) => (ChangeKind::Put(Record::clone(record)), Some(state.resource(record))),
+            Self::Deleted { .. } => (ChangeKind::Deleted, None),
         };
-        Change { revision: self.revision(), key: self.key().clone(), kind }
+        Change { revision: self.revision(), key: self.key().clone(), kind, resource }
     }
 }
 

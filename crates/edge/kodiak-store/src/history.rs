@@ -94,6 +94,7 @@ impl Published {
         }
         let mut state = State::default();
         state.apply_changes(changes);
+        state.inherit(&self.state);
         let difference = self.state.difference(&state);
         let revision = state.revision();
         // One previous history is enough: a watch that is still in an earlier one must list again.
@@ -223,7 +224,7 @@ mod tests {
             let (event, next) = published.next(*position).unwrap()?;
             *position = next;
             let sign = if matches!(event, Event::Deleted { .. }) { "-" } else { "" };
-            Some(format!("{sign}{}", event.to_change().key.name))
+            Some(format!("{sign}{}", event.key().name))
         };
         std::iter::from_fn(&mut next).take(count).collect()
     }

@@ -16,7 +16,7 @@
 //! **Invariant:** reads never touch a back end, so they work while it is unavailable.
 //! **Invariant:** a write succeeds only after it is durable and visible to reads of this store.
 //! **Invariant:** every change has a revision of its own, so a watch can resume after any of them.
-//! **Invariant:** this crate does not interpret specs; it only stores their text.
+//! **Invariant:** this crate does not interpret specs: it stores their text, and `kodiak-world` decodes it.
 
 mod backup;
 mod config;
@@ -37,6 +37,7 @@ mod snapshot;
 mod state;
 mod store;
 mod supervisor;
+mod unreadable;
 mod watch;
 mod writer;
 

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use kodiak_model::ResourceKey;
+use kodiak_world::{Resource, Stored};
 
 /// One stored resource. Cheap to clone: its texts are shared.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,6 +28,22 @@ pub struct Record {
     pub created: Timestamp,
     /// Time of the last write of spec or labels.
     pub modified: Timestamp,
+}
+
+impl Record {
+    /// As the world decodes it.
+    pub(crate) fn stored(&self) -> Stored<'_> {
+        Stored {
+            key: &self.key,
+            labels: &self.labels,
+            created: self.created,
+            version: self.version,
+            status_version: self.status_version,
+            revision: self.revision,
+            spec: &self.spec,
+            status: self.status.as_ref(),
+        }
+    }
 }
 
 /// Precondition of a write on the current record; otherwise it is a conflict.
@@ -75,11 +92,30 @@ pub struct Written {
 }
 
 /// One change in the history of the store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Change {
     pub revision: u64,
     pub key: ResourceKey,
     pub kind: ChangeKind,
+    /// The record, decoded; `None` when it was deleted.
+    pub resource: Option<Arc<Resource>>,
+}
+
+/// The resource follows from the record.
+impl PartialEq for Change {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { revision, key, kind, resource: _ } = self;
+        (revision, key, kind) == (&other.revision, &other.key, &other.kind)
+    }
+}
+
+impl Eq for Change {}
+
+impl Change {
+    /// Without the text.
+    pub fn typed(&self) -> kodiak_world::Change {
+        kodiak_world::Change { key: self.key.clone(), revision: self.revision, resource: self.resource.clone() }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,8 +3,15 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kodiak_model::ResourceKey;
+use kodiak_world::World;
 
-use crate::{record::Record, state::State};
+use crate::{
+    decide::decide,
+    error::StoreError,
+    record::{Record, Transaction},
+    row,
+    state::State,
+};
 
 /// Immutable, and cheap to take. Holding one keeps its records in memory.
 #[derive(Clone)]
@@ -13,6 +20,17 @@ pub struct Snapshot(Arc<State>);
 impl Snapshot {
     pub(crate) fn new(state: Arc<State>) -> Self {
         Self(state)
+    }
+
+    /// The same records as typed values.
+    pub fn world(&self) -> &World {
+        self.0.world()
+    }
+
+    /// The store as it would be after a transaction, or why that would be refused. Nothing is stored.
+    pub fn with(&self, transaction: Transaction) -> Result<Self, StoreError> {
+        let decision = decide(&self.0, transaction, row::now())?;
+        Ok(Self::new(Arc::new(decision.state)))
     }
 
     /// A watch from this revision returns all changes after this snapshot.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 use kodiak_model::ResourceKey;
+use kodiak_world::{Resource, World};
 
 use crate::{
     event::{Changes, Event, Head},
@@ -18,6 +19,8 @@ use crate::{
 pub(crate) struct State {
     head: Head,
     records: OrdMap<ResourceKey, Arc<Record>>,
+    /// The same records, decoded.
+    world: World,
     /// The same records, by revision.
     changed: OrdMap<u64, Arc<Record>>,
     /// Tombstones.
@@ -36,6 +39,15 @@ impl State {
 
     pub(crate) fn revision(&self) -> u64 {
         self.head.revision
+    }
+
+    pub(crate) fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// A record of this history, decoded. Only for one that was replaced meanwhile is it decoded again.
+    pub(crate) fn resource(&self, record: &Record) -> Arc<Resource> {
+        self.world.decoded(record.stored())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -127,6 +139,11 @@ impl State {
         self.head = Head { floor: self.head.floor, ..changes.head };
     }
 
+    /// Takes over readable versions of resources that cannot be read.
+    pub(crate) fn inherit(&mut self, before: &Self) {
+        self.world.inherit(&before.world);
+    }
+
     /// Sets the ID of the commit that makes this value durable.
     pub(crate) fn stamp(&mut self, commit: Id) {
         self.head.commit = commit;
@@ -153,6 +170,7 @@ impl State {
             self.unlink(&old);
         }
         self.changed.insert(record.revision, record.clone());
+        self.world.put(record.stored());
         if let Some(owner) = &record.owner {
             self.owned.insert((owner.clone(), record.key.clone()));
         }
@@ -163,6 +181,7 @@ impl State {
         if let Some(old) = self.records.remove(key) {
             self.unlink(&old);
         }
+        self.world.delete(key);
         self.deleted.insert(revision, key.clone());
     }
 

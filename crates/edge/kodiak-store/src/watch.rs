@@ -56,9 +56,10 @@ impl Watch {
 
     /// The next change if there is one already.
     pub fn try_next(&mut self) -> Result<Option<Change>, StoreError> {
-        let Some((event, position)) = self.published.load().next(self.position)? else { return Ok(None) };
+        let published = self.published.load();
+        let Some((event, position)) = published.next(self.position)? else { return Ok(None) };
         self.position = position;
-        Ok(Some(event.to_change()))
+        Ok(Some(event.to_change(&published.state)))
     }
 }
 

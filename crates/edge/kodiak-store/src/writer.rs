@@ -27,6 +27,7 @@ use crate::{
     record::{Transaction, Write, Written},
     row,
     state::State,
+    unreadable,
 };
 
 /// Maximum number of requests in one durable write, and of requests that wait for the next.
@@ -178,6 +179,7 @@ impl Writer {
                 "store has another history, reloaded all records"
             );
         }
+        unreadable::report(before.state.world(), next.state.world());
         self.published.store(Arc::new(next));
         self.wake.send_replace(());
     }

@@ -4,14 +4,18 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_engine::{Change, Engine, offline::Placeholders};
-use kodiak_model::{ProxyKey, kinds::mesh_service::MeshServiceStatus, language};
+use kodiak_model::{
+    ProxyKey, ResourceKey,
+    kinds::mesh_service::{self, MeshServiceStatus},
+    language,
+};
 use kodiak_rules::Proxy;
 use kodiak_views::{
-    destination::{self, Destination},
     hostnames::ServiceKey,
     service_status::{self, Content, DataplaneFacts, Keeper, MeshFacts, Seen, Status, Stored, Wanted, Write},
     vips::Vips,
 };
+use kodiak_world::Resource;
 use kodiak_xds::node::NodeMetadata;
 
 use super::{
@@ -170,9 +174,17 @@ fn change(key: &ServiceKey, stored: Option<&Stored>) -> Change {
     let ServiceKey { kind, mesh, name } = key;
     let destination = stored.and_then(|Stored { labels, created, content, .. }| {
         let Content::Service { spec, status } = content else { return None };
-        let (spec, status) = (language::to_json(spec), language::to_json(status));
-        let stored = destination::Stored { mesh, name, labels, created: *created, spec: &spec, status: &status };
-        Destination::read(*kind, stored).map(Arc::new)
+        let resource = Resource::decode(kodiak_world::Stored {
+            key: &ResourceKey::in_mesh(mesh_service::KIND.name, mesh, name),
+            labels,
+            created: *created,
+            version: 1,
+            status_version: 1,
+            revision: 1,
+            spec: &language::to_json(spec).into(),
+            status: Some(&language::to_json(status).into()),
+        });
+        resource.destination().cloned()
     });
     Change::Destination { mesh: mesh.clone(), kind: *kind, name: name.clone(), destination }
 }

@@ -6,6 +6,8 @@ mod services;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use kodiak_model::{
     kinds::{
         dataplane::{Dataplane, ProxyState},
@@ -21,8 +23,8 @@ pub use services::services;
 
 /// A proxy, and what was observed of it.
 pub struct Proxy {
-    pub dataplane: Dataplane,
-    pub insight: Option<DataplaneInsight>,
+    pub dataplane: Arc<Dataplane>,
+    pub insight: Option<Arc<DataplaneInsight>>,
 }
 
 /// What sort of proxy it is.
@@ -35,7 +37,7 @@ pub enum ProxySort {
 
 impl Proxy {
     pub fn state(&self) -> ProxyState {
-        self.dataplane.status(self.insight.as_ref()).state
+        self.dataplane.status(self.insight.as_deref()).state
     }
 
     pub fn sort(&self) -> ProxySort {

@@ -1,5 +1,7 @@
 //! Under which names HostnameGenerators let a service be found.
 
+use std::sync::Arc;
+
 use kodiak_model::{
     LabelSelector, Labels, Place,
     kinds::{dataplane::BackendKind, hostname_generator::HostnameGenerator},
@@ -31,7 +33,7 @@ pub struct Zone {
 /// A HostnameGenerator.
 pub struct Generator<'a> {
     pub labels: &'a Labels,
-    pub spec: HostnameGenerator,
+    pub spec: Arc<HostnameGenerator>,
 }
 
 pub struct Service<'a> {
@@ -115,7 +117,7 @@ mod tests {
             .iter()
             .map(|(pairs, spec)| (labels(pairs), serde_json::from_value(spec.clone()).unwrap()))
             .collect();
-        let generators = generators.iter().map(|(labels, spec)| Generator { labels, spec: spec.clone() });
+        let generators = generators.iter().map(|(labels, spec)| Generator { labels, spec: Arc::new(spec.clone()) });
         serde_json::to_value(of_service(&Service { kind: BackendKind::MeshService, meta }, generators, place)).unwrap()
     }
 

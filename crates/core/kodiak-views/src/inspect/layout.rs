@@ -42,8 +42,8 @@ pub struct Listener {
     pub proxy_resource_name: String,
 }
 
-/// `zone` is that of the control plane.
-pub fn of_proxy(view: &MeshView, proxy: &Proxy, zone: &str) -> Layout {
+/// `zone` is that of the control plane; `redirected` whether the proxy is transparent.
+pub fn of_proxy(view: &MeshView, proxy: &Proxy, zone: &str, redirected: bool) -> Layout {
     let Proxy { mesh, name, labels, dataplane, admission: _ } = proxy;
     let own = Kri::of(&dataplane::KIND, mesh, name, labels).expect("Dataplanes have a short name");
     let kri = |section: &str| Kri { section: section.to_owned(), ..own.clone() }.to_string();
@@ -58,7 +58,7 @@ pub fn of_proxy(view: &MeshView, proxy: &Proxy, zone: &str) -> Layout {
         let proxy_resource_name = format!("self_{}_dp_{section}", place(listener_type));
         Listener { kri: kri(&section), listener_type: listener_type.text(), port: listener.port, proxy_resource_name }
     });
-    let mut outbounds: Vec<Port> = reachable::reachable(&view.destinations, view.mode, proxy)
+    let mut outbounds: Vec<Port> = reachable::reachable(&view.destinations, view.mode, proxy, redirected)
         .into_iter()
         .map(|(destination, port)| {
             let kri = Kri { section: port.section.clone(), ..destination.kri.clone() }.to_string();

@@ -21,6 +21,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::{Kind, PolicyFacts, kinds::mesh::MeshServicesMode};
 use kodiak_rules::{Book, Matched, Proxy, Resources, Shadow};
+use kodiak_world::Destination;
 
 pub use shape::{Origin, ResourceMeta};
 
@@ -32,7 +33,7 @@ pub struct MeshView {
     pub book: Book,
     pub resources: Resources,
     pub proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
-    pub destinations: Vec<crate::destination::Destination>,
+    pub destinations: Vec<Arc<Destination>>,
     pub identities: Vec<spiffe_id::Identity>,
 }
 

@@ -7,6 +7,7 @@ use std::{
 
 use kodiak_model::{Choice, kinds::mesh::MeshServicesMode, tags};
 use kodiak_rules::{Matched, Proxy, Shadow};
+use kodiak_world::redirects_outbound;
 use serde::{Deserialize, Serialize};
 
 use super::{Landscape, Outcome, PolicyStanding};
@@ -57,9 +58,8 @@ pub struct Known {
 impl Consumer {
     /// `policies` are those of its mesh that have old references.
     pub fn of(proxy: &Proxy, known: Known, landscape: &Landscape<'_>, policies: &[PolicyStanding]) -> Self {
-        let transparent = proxy.dataplane.networking.as_ref().and_then(|all| all.transparent_proxying.as_ref());
-        let redirected =
-            known.redirected.unwrap_or_else(|| transparent.is_some_and(|all| all.redirect_port_outbound != 0));
+        let written = || redirects_outbound(&proxy.dataplane, None).unwrap_or_default();
+        let redirected = known.redirected.unwrap_or_else(written);
         let old = old_services(proxy, redirected, landscape);
         let new = new_ports(proxy, redirected, landscape);
         // Without calls by tags, old names may still stand for objects.

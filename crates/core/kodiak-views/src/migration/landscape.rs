@@ -13,11 +13,8 @@ use kodiak_model::{
 };
 use kodiak_rules::{Meta, Proxy};
 
-use crate::{
-    destination::{Behind, Destination},
-    inspect::MeshView,
-    membership::Membership,
-};
+use crate::{inspect::MeshView, membership::Membership};
+use kodiak_world::destination::{Behind, Destination};
 
 pub struct Landscape<'a> {
     pub(super) view: &'a MeshView,

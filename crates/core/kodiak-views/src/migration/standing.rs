@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Finding, Landscape, OldItems, Outcome, convert};
-use crate::destination::Destination;
+use kodiak_world::destination::Destination;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -8,18 +8,16 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use kodiak_model::{
-    Kind, Labels, Language, OldNames, PolicyFacts,
+    Kind, Labels, Language, OldNames, PolicyFacts, ResourceKey,
     kinds::{dataplane::BackendKind, mesh, mesh::MeshServicesMode},
     policy::{Body, ConfShape},
 };
 use kodiak_rules::{Book, Policy, Proxy, Resources};
+use kodiak_world::{Resource, Stored, destination};
 use serde_json::{Value, json};
 
 use super::{Conversion, Landscape, OldItems, convert};
-use crate::{
-    destination::{Destination, Stored},
-    inspect::MeshView,
-};
+use crate::inspect::MeshView;
 
 /// The languages do not matter: bodies are read as they are.
 const fn kind(name: &'static str, short: &'static str, conf: ConfShape) -> Kind {
@@ -76,10 +74,18 @@ impl World {
         let labels = Arc::new(serde_json::from_value(labels).unwrap());
         let address = json!({ "hostname": format!("{name}.svc.mesh.local") });
         let status = json!({ "addresses": [address], "vips": [{ "ip": "241.0.0.1" }] }).to_string();
-        let (name, spec) = (name.into(), spec.to_string());
-        let created = Timestamp::UNIX_EPOCH;
-        let stored = Stored { mesh: "default", name: &name, labels: &labels, created, spec: &spec, status: &status };
-        self.view.destinations.push(Destination::read(kind, stored).unwrap());
+        let (of_kind, _) = destination::KINDS.iter().find(|(_, known)| *known == kind).unwrap();
+        let stored = Stored {
+            key: &ResourceKey::in_mesh(of_kind.name, "default", name),
+            labels: &labels,
+            created: Timestamp::UNIX_EPOCH,
+            version: 1,
+            status_version: 1,
+            revision: 1,
+            spec: &spec.to_string().into(),
+            status: Some(&status.into()),
+        };
+        self.view.destinations.extend(Resource::decode(stored).destination().cloned());
     }
 
     /// As they are made from Dataplanes.

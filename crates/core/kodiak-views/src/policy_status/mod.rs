@@ -21,8 +21,9 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_model::TargetRef;
+use kodiak_model::{Kri, TargetRef};
 use kodiak_rules::{Book, Policy, Proxy, Resources, outbound::Era};
+use kodiak_world::{Resource, Unreadable};
 use serde::Serialize;
 
 use self::groups::Groups;
@@ -127,8 +128,38 @@ pub enum Why {
     Ignored,
     /// Together with others it names more combinations of tags than there can be rules.
     TooMany,
-    /// It refers to something that is not there.
+    /// It refers to something that does not exist.
     Unresolved,
+    /// This version cannot read it as it is stored.
+    Unreadable,
+}
+
+impl PolicyStatus {
+    /// For a policy without any readable version, in a mesh of `proxies_total` proxies.
+    pub fn left_out(resource: &Resource, proxies_total: usize) -> Option<Self> {
+        let (kind, key) = (resource.kind?, &resource.key);
+        let reason = Reason::new(Why::Unreadable, resource.unreadable()?.to_string());
+        Some(Self {
+            kind: kind.name,
+            mesh: key.mesh.clone(),
+            name: key.name.clone(),
+            kri: Kri::of(kind, &key.mesh, &key.name, &resource.labels)?.to_string(),
+            target_ref: None,
+            state: State::NotInForce,
+            proxies: 0,
+            proxies_total,
+            reasons: vec![reason],
+        })
+    }
+
+    /// Another version of the policy is in force than the stored one.
+    pub fn with_unreadable(mut self, unreadable: &Unreadable) -> Self {
+        self.reasons.push(Reason::new(Why::Unreadable, unreadable.to_string()));
+        if self.state == State::InForce {
+            self.state = State::Partly;
+        }
+        self
+    }
 }
 
 pub fn of(policy: &Arc<Policy>, context: Context<'_>) -> PolicyStatus {

@@ -4,12 +4,11 @@
 //! what to do. It is no fault of the Dataplane: what is meant may come later.
 
 mod lists;
-mod redirected;
 #[cfg(test)]
 mod tests;
 mod why;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_model::{
     Kri, Labels,
@@ -20,21 +19,17 @@ use kodiak_model::{
     labels,
 };
 use kodiak_rules::Proxy;
+use kodiak_world::Destination;
 use serde::Serialize;
 
-pub use redirected::redirected;
-
-use crate::{
-    destination::Destination,
-    reachable::{Wanted, is_served_in},
-};
+use crate::reachable::{Wanted, is_served_in};
 
 /// What is looked at.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub mode: MeshServicesMode,
     /// Those of the mesh that [`could_be_meant`], or all of them.
-    pub destinations: &'a [Destination],
+    pub destinations: &'a [Arc<Destination>],
     /// How many there are in the mesh.
     pub objects: usize,
     /// Whether anybody serves this value of `kuma.io/service`.

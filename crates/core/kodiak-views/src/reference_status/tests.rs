@@ -15,13 +15,13 @@ use kodiak_rules::Proxy;
 use serde_json::{Value, json};
 
 use super::{Context, Reference, Why, of};
-use crate::destination::{Behind, Destination, DestinationPort};
+use kodiak_world::destination::{Behind, Destination, DestinationPort};
 
 const EXCLUSIVE: MeshServicesMode = MeshServicesMode::Exclusive;
 const EVERYWHERE: MeshServicesMode = MeshServicesMode::Everywhere;
 const DISABLED: MeshServicesMode = MeshServicesMode::Disabled;
 
-fn destination(sort: BackendKind, name: &str, pairs: &Value, ports: &[u32]) -> Destination {
+fn destination(sort: BackendKind, name: &str, pairs: &Value, ports: &[u32]) -> Arc<Destination> {
     let (kind, behind): (&Kind, _) = match sort {
         BackendKind::MeshService => (&mesh_service::KIND, Behind::Service(Arc::default())),
         BackendKind::MeshExternalService => (&mesh_external_service::KIND, Behind::External(Arc::default())),
@@ -29,7 +29,7 @@ fn destination(sort: BackendKind, name: &str, pairs: &Value, ports: &[u32]) -> D
     };
     let labels: Labels = serde_json::from_value(pairs.clone()).unwrap();
     let port = |port: &u32| DestinationPort { section: port.to_string(), port: *port, protocol: Protocol::Tcp };
-    Destination {
+    Arc::new(Destination {
         kri: Kri::of(kind, "default", name, &labels).unwrap(),
         name: name.into(),
         labels: Arc::new(labels),
@@ -38,10 +38,10 @@ fn destination(sort: BackendKind, name: &str, pairs: &Value, ports: &[u32]) -> D
         vips: Vec::new(),
         hostnames: Vec::new(),
         behind,
-    }
+    })
 }
 
-fn destinations() -> Vec<Destination> {
+fn destinations() -> Vec<Arc<Destination>> {
     let (east, west) = (json!({ "kuma.io/zone": "east", "team": "a" }), json!({ "kuma.io/zone": "west", "size": "s" }));
     let shop = json!({ "kuma.io/zone": "east", "k8s.kuma.io/namespace": "shop" });
     vec![
@@ -289,7 +289,7 @@ fn a_service_that_nobody_serves_is_told_with_the_object_of_that_name() {
 #[test]
 fn of_two_resources_with_one_kri_proxies_see_one() {
     let east = json!({ "kuma.io/zone": "east" });
-    let twice: Vec<Destination> = ["web-1", "web-2"]
+    let twice: Vec<Arc<Destination>> = ["web-1", "web-2"]
         .map(|name| {
             let mut pairs = east.clone();
             pairs["kuma.io/display-name"] = json!("web");

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use std::sync::Arc;
+
 use kodiak_model::{
     Labels, Word as _,
     kinds::{
@@ -11,7 +13,7 @@ use kodiak_model::{
 };
 
 use super::{Asked, Context};
-use crate::destination::Destination;
+use kodiak_world::destination::Destination;
 
 pub(super) const NOT_REDIRECTED: &str = "connections are not redirected to this proxy, so it calls nothing but \
     networking.outbound: list there what it calls, or run it with --transparent-proxy";
@@ -61,7 +63,7 @@ pub(super) fn unresolved(asked: &Asked<'_>, context: Context<'_>) -> String {
         return format!("the kind is none of {}", kinds.join(", "));
     };
     let meant: Vec<&Destination> =
-        context.destinations.iter().filter(|destination| asked.wanted.means(destination)).collect();
+        context.destinations.iter().map(|one| &**one).filter(|destination| asked.wanted.means(destination)).collect();
     match asked.wanted.labels() {
         _ if !meant.is_empty() => not_called(asked, &meant),
         Some(labels) => no_labels(kind, labels, context),
@@ -96,7 +98,7 @@ fn no_name(kind: BackendKind, asked: &Asked<'_>, context: Context<'_>) -> String
     let name = wanted.name();
     let missing = format!("there is no {} {name:?}{}", kind.text(), placed(zone, namespace));
     let named = || context.destinations.iter().filter(|destination| destination.kri.name == name);
-    let is_here = |destination: &&Destination| {
+    let is_here = |destination: &&Arc<Destination>| {
         let kri = &destination.kri;
         kri.namespace == *namespace && (kri.zone == *zone || kri.zone.is_empty())
     };
@@ -124,7 +126,7 @@ fn no_name(kind: BackendKind, asked: &Asked<'_>, context: Context<'_>) -> String
 }
 
 fn no_labels(kind: BackendKind, wanted: &Labels, context: Context<'_>) -> String {
-    let has_all = |destination: &&Destination| {
+    let has_all = |destination: &&Arc<Destination>| {
         wanted.iter().all(|(key, value)| destination.labels.get(key).is_some_and(|own| own == value))
     };
     let pairs = |labels: &[(&String, &String)]| {

@@ -28,10 +28,10 @@ use addresses::Addresses;
 use population::Population;
 
 use crate::{
-    destination::KINDS,
     hostnames::{Generator, Hostnames, Named, ServiceKey},
     service_addresses::Positions,
 };
+use kodiak_world::destination::KINDS;
 
 pub use facts::{Content, DataplaneFacts, MeshFacts, Seen, Settings, Status, Stored, Wanted, Work, Write};
 

@@ -37,7 +37,12 @@ pub(crate) async fn who_am_i(_: Api, asked: Asked) -> Result<Response, ApiError>
 }
 
 pub(crate) async fn quarantine(api: Api, _: Asked) -> Result<Response, ApiError> {
-    let items: Vec<Value> = api.proxies().quarantined().into_iter().map(quarantined).collect();
+    let snapshot = api.catalog().store().snapshot();
+    let unreadable = snapshot.world().unreadable().filter_map(|resource| {
+        let error = resource.unreadable()?.to_string();
+        Some(Quarantined { key: resource.key.clone(), revision: resource.revision, task: "decode", error })
+    });
+    let items: Vec<Value> = api.proxies().quarantined().into_iter().chain(unreadable).map(quarantined).collect();
     Ok(json(StatusCode::OK, json!({ "total": items.len(), "items": items }).to_string()))
 }
 

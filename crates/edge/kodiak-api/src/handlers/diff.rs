@@ -6,7 +6,7 @@ use axum::{http::StatusCode, response::Response};
 use kodiak_catalog::{Planned, Refusal, Target};
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, Problem, Problems, ResourceKey, Scope, labels};
-use kodiak_store::Record;
+use kodiak_store::{Expect, Snapshot, Write};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -42,10 +42,9 @@ struct Named {
     name: String,
 }
 
-/// What would be stored, and what is said of it.
-#[derive(Default)]
+/// The store as it would be, and how each document changes it.
 struct Plan {
-    planned: Vec<(ResourceKey, Option<Record>)>,
+    after: Snapshot,
     changes: Vec<Value>,
     named: BTreeSet<ResourceKey>,
 }
@@ -61,14 +60,16 @@ pub(crate) async fn diff(api: Api, asked: Asked) -> Result<Response, ApiError> {
         ApiError::bad_request(format_args!("the body must be {{\"resources\": [...], \"deleted\": [...]}}: {error}"))
     })?;
     let rights = access::rights(&api.config().access, &asked.user);
-    let (mut plan, mut problems) = (Plan::default(), Problems::default());
+    let before = api.catalog().store().snapshot();
+    let mut plan = Plan { after: before.clone(), changes: Vec::new(), named: BTreeSet::new() };
+    let mut problems = Problems::default();
     for (n, document) in change.resources.into_iter().enumerate() {
         let (kind, name) = (text(&document, "type"), text(&document, "name"));
         let kind = changeable(&api, &asked.user, &kind)?;
         let target = Target { kind, mesh: place(kind, &mesh, &name)?, name: &name };
         plan.name(target)?;
-        match api.catalog().plan(target, document, rights) {
-            Ok(planned) => plan.write(kind, planned),
+        match api.catalog().plan(&plan.after, target, document, rights) {
+            Ok(planned) => plan.write(target, planned)?,
             // All of them are told, each with the document that it is in.
             Err(Refusal::Invalid { problems: found, .. }) => problems.extend(within(n, found)),
             Err(Refusal::Denied { problems: found }) => {
@@ -84,14 +85,14 @@ pub(crate) async fn diff(api: Api, asked: Asked) -> Result<Response, ApiError> {
         let kind = changeable(&api, &asked.user, &kind)?;
         let target = Target { kind, mesh: place(kind, &mesh, &name)?, name: &name };
         plan.name(target)?;
-        api.catalog().plan_delete(target).map_err(|refusal| match refusal {
+        api.catalog().plan_delete(&plan.after, target).map_err(|refusal| match refusal {
             Refusal::NotFound => ApiError::new(StatusCode::NOT_FOUND, TITLE, absent(target)),
             other => refused(other),
         })?;
-        plan.delete(target);
+        plan.delete(target)?;
     }
-    let Plan { planned, changes, .. } = plan;
-    let mut answer = api.proxies().diff(mesh, planned, full).await.map_err(|trouble| failed(&trouble))?;
+    let Plan { after, changes, .. } = plan;
+    let mut answer = api.proxies().diff(mesh, before, after, full).await.map_err(|trouble| failed(&trouble))?;
     answer["changes"] = Value::Array(changes);
     Ok(json(StatusCode::OK, answer.to_string()))
 }
@@ -105,25 +106,29 @@ impl Plan {
         Err(ApiError::bad_request(format_args!("{} {:?} is named twice", target.kind.name, target.name)))
     }
 
-    fn write(&mut self, kind: &Kind, Planned { put, record }: Planned) {
+    fn write(&mut self, target: Target<'_>, Planned { put, transaction }: Planned) -> Result<(), ApiError> {
+        self.after = self.after.with(transaction).map_err(|error| refused(error.into()))?;
         let effect = match (put.created, put.changed) {
             (true, _) => "created",
             (false, true) => "updated",
             (false, false) => "unchanged",
         };
         let mut warnings = put.warnings;
-        if kind.is_policy() && record.labels.get(labels::EFFECT).is_some_and(|effect| effect == "shadow") {
+        let labels = self.after.get(&target.key()).map(|record| record.labels.clone()).unwrap_or_default();
+        if target.kind.is_policy() && labels.get(labels::EFFECT).is_some_and(|effect| effect == "shadow") {
             warnings.push(SHADOW.to_owned());
         }
-        let name = &*record.key.name;
-        self.changes.push(json!({ "type": kind.name, "name": name, "effect": effect, "warnings": warnings }));
-        self.planned.push((record.key.clone(), Some(record)));
+        let (kind, name) = (target.kind.name, target.name);
+        self.changes.push(json!({ "type": kind, "name": name, "effect": effect, "warnings": warnings }));
+        Ok(())
     }
 
-    fn delete(&mut self, target: Target<'_>) {
+    fn delete(&mut self, target: Target<'_>) -> Result<(), ApiError> {
+        let write = Write::Delete { key: target.key(), expect: Expect::Any };
+        self.after = self.after.with(write.into()).map_err(|error| refused(error.into()))?;
         let (kind, name) = (target.kind.name, target.name);
         self.changes.push(json!({ "type": kind, "name": name, "effect": "deleted", "warnings": [] }));
-        self.planned.push((target.key(), None));
+        Ok(())
     }
 }
 

@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 
 use axum::{http::StatusCode, response::Response};
 use jiff::Timestamp;
-use kodiak_catalog::spec_of;
 use kodiak_kinds::kinds;
 use kodiak_model::{
     Kind, ResourceKey, Scope,
     kinds::{
-        dataplane::Dataplane,
-        dataplane_insight::DataplaneInsight,
-        mesh::{Mesh, MeshServicesMode},
+        mesh::MeshServicesMode,
         mesh_insight::DataplaneStat,
         service_insight::{Service, ServiceDataplanes},
         zone_egress_insight::ZoneEgressInsight,
@@ -23,6 +20,7 @@ use kodiak_store::{Record, Snapshot};
 use kodiak_views::insights::{
     GlobalServices, MeshFacts, Proxy, global_proxies, global_services, mesh_insight, services,
 };
+use kodiak_world::Resource;
 use serde_json::{Value, json};
 
 use super::{Asked, json};
@@ -97,7 +95,7 @@ fn of_service(mesh: &Record, name: &str, service: &Service) -> Value {
 fn of_mesh(snapshot: &Snapshot, mesh: &Record) -> Value {
     let name = &*mesh.key.name;
     let proxies = proxies_of(snapshot, name);
-    let exclusive = is_exclusive(mesh);
+    let exclusive = is_exclusive(snapshot, name);
     let resources: Vec<(&str, u32, bool)> = kinds()
         .iter()
         .filter(|kind| kind.scope == Scope::Mesh && !kind.read_only())
@@ -125,20 +123,17 @@ fn with_envelope(kind: &str, mesh: Option<&str>, name: &str, record: &Record, sp
 }
 
 fn services_of(snapshot: &Snapshot, mesh: &Record) -> BTreeMap<String, Service> {
-    services(&proxies_of(snapshot, &mesh.key.name), is_exclusive(mesh))
+    services(&proxies_of(snapshot, &mesh.key.name), is_exclusive(snapshot, &mesh.key.name))
 }
 
-fn is_exclusive(mesh: &Record) -> bool {
-    spec_of::<Mesh>(mesh).is_some_and(|mesh| mesh.mesh_services_mode() == MeshServicesMode::Exclusive)
+fn is_exclusive(snapshot: &Snapshot, mesh: &str) -> bool {
+    snapshot.world().mesh_services_mode(mesh) == MeshServicesMode::Exclusive
 }
 
 fn proxies_of(snapshot: &Snapshot, mesh: &str) -> Vec<Proxy> {
-    let with_insight = |record: &Record| {
-        let key = ResourceKey::in_mesh("DataplaneInsight", mesh, &record.key.name);
-        let insight = snapshot.get(&key).and_then(spec_of::<DataplaneInsight>);
-        Some(Proxy { dataplane: spec_of::<Dataplane>(record)?, insight })
-    };
-    snapshot.list_in("Dataplane", mesh).filter_map(with_insight).collect()
+    let world = snapshot.world();
+    let proxies = world.proxies(mesh);
+    proxies.map(|proxy| Proxy { dataplane: proxy.dataplane.clone(), insight: world.insight(&proxy.key()) }).collect()
 }
 
 /// `/global-insight`
@@ -148,7 +143,7 @@ pub(crate) async fn global(api: Api, _: Asked) -> Result<Response, ApiError> {
     let mut all_services = GlobalServices::default();
     for mesh in snapshot.list("Mesh") {
         let proxies = proxies_of(&snapshot, &mesh.key.name);
-        global_services(&mut all_services, &services(&proxies, is_exclusive(mesh)));
+        global_services(&mut all_services, &services(&proxies, is_exclusive(&snapshot, &mesh.key.name)));
         all_proxies.extend(proxies);
     }
     let proxies = global_proxies(&all_proxies);
@@ -160,19 +155,22 @@ pub(crate) async fn global(api: Api, _: Asked) -> Result<Response, ApiError> {
         .filter(|kind| !kind.read_only() && total(kind) > 0)
         .map(|kind| (kind.name, json!({ "total": total(kind) })))
         .collect();
-    let online = |kind: &str, insight: &str, is_online: fn(&Record) -> bool| {
-        let online = snapshot.list(insight).filter(|record| is_online(record)).count();
+    let online = |kind: &str, insight: &str, is_online: fn(&Resource) -> bool| {
+        let online = snapshot.world().list(insight).filter(|insight| is_online(insight)).count();
         json!({ "online": online, "total": snapshot.list(kind).count() })
     };
     let body = json!({
         "createdAt": Timestamp::now().to_string(),
         "meshes": { "total": snapshot.list("Mesh").count() },
         "zones": {
-            "controlPlanes": online("Zone", "ZoneInsight", |r| spec_of::<ZoneInsight>(r).is_some_and(|i| i.is_online())),
-            "zoneIngresses":
-                online("ZoneIngress", "ZoneIngressInsight", |r| spec_of::<ZoneIngressInsight>(r).is_some_and(|i| i.is_online())),
-            "zoneEgresses":
-                online("ZoneEgress", "ZoneEgressInsight", |r| spec_of::<ZoneEgressInsight>(r).is_some_and(|i| i.is_online())),
+            "controlPlanes":
+                online("Zone", "ZoneInsight", |zone| zone.spec::<ZoneInsight>().is_some_and(|zone| zone.is_online())),
+            "zoneIngresses": online("ZoneIngress", "ZoneIngressInsight", |ingress| {
+                ingress.spec::<ZoneIngressInsight>().is_some_and(|ingress| ingress.is_online())
+            }),
+            "zoneEgresses": online("ZoneEgress", "ZoneEgressInsight", |egress| {
+                egress.spec::<ZoneEgressInsight>().is_some_and(|egress| egress.is_online())
+            }),
         },
         "dataplanes": {
             "standard": stat(proxies.standard),

@@ -1,7 +1,7 @@
 //! Reading, listing, writing and deleting resources of any kind.
 
 use axum::{http::StatusCode, response::Response};
-use kodiak_catalog::Target;
+use kodiak_catalog::{Planned, Target};
 use kodiak_kinds::kinds;
 use kodiak_model::{Access, Kind, Kri, Scope};
 use kodiak_store::{Record, Snapshot};
@@ -75,9 +75,9 @@ pub(crate) fn list_with(
         Some(mesh) => {
             let missing = |refusal| ApiError::refused(refusal, "Could not retrieve resources");
             api.catalog().require_mesh(kind, mesh).map_err(missing)?;
-            Page::of(&query, snapshot.list_in(kind.name, mesh).filter(|record| query.matches(kind, record)))
+            Page::of(&query, snapshot.list_in(kind.name, mesh).filter(|record| query.matches(snapshot, record)))
         }
-        None => Page::of(&query, snapshot.list(kind.name).filter(|record| query.matches(kind, record))),
+        None => Page::of(&query, snapshot.list(kind.name).filter(|record| query.matches(snapshot, record))),
     };
     let items: Vec<String> = page.items.iter().map(|record| render(record)).collect();
     let next = page.next.map(|offset| format!("{}?{}", asked.url, next_query(&asked.query, offset)));
@@ -102,16 +102,16 @@ pub(crate) async fn put(api: Api, kind: &'static Kind, asked: Asked) -> Result<R
     api.catalog().require_mesh(kind, &mesh).map_err(refused)?;
     let bytes = body::read(&asked.headers, asked.body).await?;
     let document = body::document(&bytes, kind.name)?;
-    // What a dry run would store is not there to be looked at afterwards.
     let rights = access::rights(&api.config().access, &asked.user);
-    let planned = dry_run.then(|| api.catalog().plan(target, document.clone(), rights));
-    let mut put = api.catalog().put_with(target, document, dry_run, rights).await.map_err(refused)?;
-    let snapshot = api.catalog().store().snapshot();
-    let record = match planned {
-        Some(planned) => planned.ok().map(|planned| planned.record),
-        None => snapshot.get(&target.key()).cloned(),
+    let (mut put, after) = if dry_run {
+        let now = api.catalog().store().snapshot();
+        let Planned { put, transaction } = api.catalog().plan(&now, target, document, rights).map_err(refused)?;
+        (put, now.with(transaction).map_err(|error| refused(error.into()))?)
+    } else {
+        let put = api.catalog().put_with(target, document, rights).await.map_err(refused)?;
+        (put, api.catalog().store().snapshot())
     };
-    put.warnings.extend(record.iter().flat_map(|record| reference_warnings(&snapshot, kind, record)));
+    put.warnings.extend(reference_warnings(&after, &target.key()));
     if put.changed && !dry_run {
         let action = if put.created { "create" } else { "update" };
         tracing::info!(user = %asked.user.name, kind = kind.name, mesh, name, action, "Resource written.");
@@ -147,7 +147,7 @@ fn refuse_write(api: &Api, kind: &Kind) -> Option<ApiError> {
 /// A Dataplane also says which of its references are in trouble.
 fn text(kind: &Kind, record: &Record, references: &References<'_>) -> String {
     let text = render::resource(kind, record);
-    match references.status(kind, record) {
+    match references.status(&record.key) {
         Some(status) => render::with_status(text, &status),
         None => text,
     }

@@ -38,7 +38,7 @@ impl Bed {
         if !mesh.is_empty() {
             document["mesh"] = json!(mesh);
         }
-        self.catalog.put_with(Target { kind, mesh, name }, document, false, Rights::ALL).await.unwrap();
+        self.catalog.put_with(Target { kind, mesh, name }, document, Rights::ALL).await.unwrap();
     }
 
     pub(crate) async fn put_mesh(&self, enabled: &str, backends: Value) {

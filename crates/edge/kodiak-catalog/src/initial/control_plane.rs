@@ -99,7 +99,7 @@ impl Catalog {
             let kind = kodiak_kinds::kinds().by_name("Mesh").expect("Mesh is in the table of kinds");
             let target = Target { kind, mesh: "", name: "default" };
             if self.store().get(&target.key()).is_none() {
-                self.put(target, json!({ "type": "Mesh", "name": "default" }), false).await?;
+                self.put(target, json!({ "type": "Mesh", "name": "default" })).await?;
                 ensured.created.push(target.key().to_string());
             }
             self.remember(&made).await?;
@@ -121,12 +121,13 @@ impl Catalog {
             kodiak_kinds::kinds().by_name("HostnameGenerator").expect("HostnameGenerator is in the table of kinds");
         let checked = check(self, kind, "", name, spec)?;
         let origin = if matches!(self.place(), Place::Global) { "global" } else { "zone" };
-        Ok(labelled(checked, [(labels::ORIGIN.to_owned(), origin.to_owned())].into()))
+        Ok(labelled(&checked, [(labels::ORIGIN.to_owned(), origin.to_owned())].into()))
     }
 
     fn made_once(&self) -> BTreeSet<String> {
-        let record = self.store().get(&ResourceKey::global(ONCE, ONCE_NAME));
-        record.and_then(|record| serde_json::from_str(&record.spec).ok()).unwrap_or_default()
+        let snapshot = self.store().snapshot();
+        let made = snapshot.world().get(&ResourceKey::global(ONCE, ONCE_NAME));
+        made.and_then(|made| made.document()).unwrap_or_default()
     }
 
     async fn remember(&self, made: &BTreeSet<String>) -> Result<(), Refusal> {

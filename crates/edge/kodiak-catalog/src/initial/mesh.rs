@@ -4,7 +4,6 @@ use kodiak_crypto::TEN_YEARS;
 use kodiak_model::{
     Checked,
     kinds::mesh::{BackendConf, BuiltinCa, Mesh, parse_period},
-    language,
 };
 use kodiak_store::{Expect, Snapshot, Write};
 use kodiak_tokens::names::{FIRST_SERIAL, TokenKind, dataplane_signing_key};
@@ -23,7 +22,7 @@ pub(super) async fn companions(
     created: bool,
 ) -> Result<Vec<Write>, Refusal> {
     let name = checked.name.as_str();
-    let mesh: Mesh = language::decode(&checked.spec).map_err(Refusal::make)?;
+    let mesh = checked.typed::<Mesh>().expect("a Mesh was checked");
     let mut writes = builtin_authorities(catalog, snapshot, name, &mesh).await?;
     if !created {
         return Ok(writes);

@@ -30,7 +30,7 @@ pub(crate) async fn companions(
 fn resource(catalog: &Catalog, kind: &'static Kind, mesh: &str, name: &str, spec: Value) -> Result<Write, Refusal> {
     let checked = check(catalog, kind, mesh, name, spec)?;
     let labels = checked.labels.clone();
-    Ok(labelled(checked, labels))
+    Ok(labelled(&checked, labels))
 }
 
 fn check(catalog: &Catalog, kind: &'static Kind, mesh: &str, name: &str, spec: Value) -> Result<Checked, Refusal> {
@@ -45,13 +45,13 @@ fn check(catalog: &Catalog, kind: &'static Kind, mesh: &str, name: &str, spec: V
 }
 
 /// Written only where there is none yet.
-fn labelled(checked: Checked, labels: Labels) -> Write {
-    let Checked { kind, mesh, name, labels: _, spec, warnings: _, ports: _ } = checked;
+fn labelled(checked: &Checked, labels: Labels) -> Write {
+    let Checked { kind, mesh, name, .. } = &checked;
     Write::Put {
-        key: ResourceKey::in_mesh(kind.name, &mesh, &name),
-        spec: spec.into(),
+        key: ResourceKey::in_mesh(kind.name, mesh, name),
+        spec: checked.spec().into(),
         labels,
-        owner: owner_of(kind, &mesh, &name),
+        owner: owner_of(kind, mesh, name),
         expect: Expect::Absent,
     }
 }

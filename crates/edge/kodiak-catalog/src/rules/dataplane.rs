@@ -1,16 +1,17 @@
 //! Dataplane: fits the mesh it joins, and knows its zone.
 
+use std::sync::Arc;
+
 use kodiak_model::{
-    Checked, FieldPath, Place, Problems, ResourceKey,
+    Checked, FieldPath, Place, Problems,
     kinds::{
         dataplane::{Dataplane, workload_label_fault},
-        mesh::{Mesh, MeshServicesMode, membership_fault},
+        mesh::{MeshServicesMode, membership_fault},
     },
-    language,
 };
 use kodiak_store::{Record, Snapshot};
 
-use crate::{Catalog, Refusal, Stage, spec_of};
+use crate::{Catalog, Refusal, Stage};
 
 pub(super) fn before_put(
     catalog: &Catalog,
@@ -23,21 +24,21 @@ pub(super) fn before_put(
     {
         return Err(Refusal::Malformed(format!("bad request: {fault}")));
     }
-    let mesh = snapshot.get(&ResourceKey::global("Mesh", &checked.mesh)).and_then(spec_of::<Mesh>).unwrap_or_default();
-    let mut dataplane: Dataplane = language::decode(&checked.spec).map_err(Refusal::make)?;
+    let mesh = snapshot.world().mesh(&checked.mesh).ok_or_else(|| Refusal::UnreadableMesh(checked.mesh.clone()))?;
+    let mut dataplane = checked.typed::<Dataplane>().map(Arc::unwrap_or_clone).expect("a Dataplane was checked");
     if let Place::Zone { name } = catalog.place() {
         dataplane.set_zone_tag(name, mesh.mesh_services_mode() == MeshServicesMode::Exclusive);
     }
     if old.is_none() {
         dataplane.on_create();
     }
-    let constraints = mesh.constraints.unwrap_or_default();
+    let constraints = mesh.constraints.clone().unwrap_or_default();
     if let Some(fault) = membership_fault(&checked.mesh, &constraints, &dataplane) {
         let mut problems = Problems::default();
         problems.add(&FieldPath::MESH, fault);
         let stage = if old.is_none() { Stage::Create } else { Stage::Update };
         return Err(Refusal::invalid(stage, problems));
     }
-    checked.spec = language::to_json(&dataplane);
+    checked.replace(dataplane);
     Ok(())
 }

@@ -1,10 +1,12 @@
 //! MeshService: what the control plane knows of it stays when somebody writes it without.
 
-use kodiak_model::{Checked, kinds::mesh_service::MeshService, language};
-use kodiak_store::Record;
+use std::sync::Arc;
+
+use kodiak_model::{Checked, kinds::mesh_service::MeshService};
+use kodiak_store::Snapshot;
 use serde_json::Value;
 
-use crate::{Refusal, spec_of};
+use crate::put::key_of;
 
 /// Which of the fields that the control plane keeps are not in a document.
 #[derive(Debug, Clone, Copy)]
@@ -20,15 +22,15 @@ impl LeftOut {
     }
 }
 
-pub(super) fn before_put(checked: &mut Checked, left_out: LeftOut, old: Option<&Record>) -> Result<(), Refusal> {
-    let Some(old) = old.and_then(spec_of::<MeshService>) else { return Ok(()) };
-    let mut service: MeshService = language::decode(&checked.spec).map_err(Refusal::make)?;
+pub(super) fn before_put(snapshot: &Snapshot, checked: &mut Checked, left_out: LeftOut) {
+    let old = snapshot.world().get(&key_of(checked)).and_then(|old| old.spec::<MeshService>());
+    let Some(old) = old else { return };
+    let mut service = checked.typed::<MeshService>().map(Arc::unwrap_or_clone).expect("a MeshService was checked");
     if left_out.state {
-        service.state = old.state;
+        service.state = old.state.clone();
     }
     if left_out.identities {
-        service.identities = old.identities;
+        service.identities.clone_from(&old.identities);
     }
-    checked.spec = language::to_json(&service);
-    Ok(())
+    checked.replace(service);
 }

@@ -25,7 +25,10 @@ pub(crate) fn before_put(
     match checked.kind.name {
         "Mesh" => mesh::before_put(catalog, snapshot, checked, old),
         "Dataplane" => dataplane::before_put(catalog, snapshot, checked, old).map(|()| Vec::new()),
-        "MeshService" => mesh_service::before_put(checked, left_out, old).map(|()| Vec::new()),
+        "MeshService" => {
+            mesh_service::before_put(snapshot, checked, left_out);
+            Ok(Vec::new())
+        }
         _ if checked.kind.is_policy() => policy::before_put(snapshot, checked, old).map(|()| Vec::new()),
         _ => Ok(Vec::new()),
     }

@@ -8,31 +8,25 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_model::{
-    Checked, FieldPath, Kind, Labels, Problems, ResourceKey, TargetKind,
-    kinds::{
-        dataplane::{self, Dataplane},
-        mesh_gateway::{self, MeshGateway},
-    },
-    policy::Body,
-};
-use kodiak_rules::{Book, Gateway, Matched, Policy, Proxy, Shadow, subset};
+use kodiak_model::{Checked, FieldPath, Problems, TargetKind, policy::Body};
+use kodiak_rules::{Book, Matched, Policy, Shadow, subset};
 use kodiak_store::{Record, Snapshot};
 
-use crate::{Refusal, Stage, spec_of};
+use crate::{
+    Refusal, Stage,
+    put::{key_of, write},
+};
 
 pub(super) fn before_put(snapshot: &Snapshot, checked: &Checked, old: Option<&Record>) -> Result<(), Refusal> {
-    let Checked { kind, mesh, name, spec, labels, .. } = checked;
-    if old.is_some_and(|old| *old.spec == **spec && *old.labels == *labels) {
+    if old.is_some_and(|old| *old.spec == *checked.spec() && *old.labels == checked.labels) {
         return Ok(());
     }
-    let key = ResourceKey::in_mesh(kind.name, mesh, name);
-    let Some(new) = policy(kind, &key, spec, Arc::new(labels.clone())).filter(|new| names_tags(new)) else {
-        return Ok(());
-    };
-    let others = snapshot.list_in(kind.name, mesh).filter(|record| record.key != key);
-    let others: Vec<Arc<Policy>> =
-        others.filter_map(|record| policy(kind, &record.key, &record.spec, record.labels.clone())).collect();
+    let (kind, key) = (checked.kind, key_of(checked));
+    let after = snapshot.with(write(checked, old).into())?;
+    let new = after.world().get(&key).and_then(|new| callers(new.policy()?));
+    let Some(new) = new.filter(|new| names_tags(new)) else { return Ok(()) };
+    let others = snapshot.world().policies(kind, &checked.mesh).filter(|other| other.name != new.name);
+    let others: Vec<Arc<Policy>> = others.filter_map(|other| callers(other)).collect();
     let Some(trouble) = trouble(&others, &new, || meetings(snapshot, &others, &new)) else { return Ok(()) };
     let mut problems = Problems::default();
     let message = format!("{trouble}; or tell callers apart by `rules`");
@@ -40,13 +34,13 @@ pub(super) fn before_put(snapshot: &Snapshot, checked: &Checked, old: Option<&Re
     Err(Refusal::invalid(if old.is_none() { Stage::Create } else { Stage::Update }, problems))
 }
 
-/// Of the policy, only what it says about callers. `None` when it says nothing, or cannot be read.
-fn policy(kind: &'static Kind, key: &ResourceKey, spec: &str, labels: Arc<Labels>) -> Option<Arc<Policy>> {
-    let facts = kind.policy.as_ref().filter(|facts| facts.from)?;
-    let Body { target, from, .. } = Body::read(facts, &serde_json::from_str(spec).ok()?).ok()?;
-    let ResourceKey { mesh, name, .. } = key.clone();
-    let body = Body { target, from, ..Body::default() };
-    (!body.from.is_empty()).then(|| Arc::new(Policy { kind, mesh, name, labels, body }))
+/// The policy with its `from` alone; `None` when it has none.
+fn callers(policy: &Policy) -> Option<Arc<Policy>> {
+    if !policy.kind.policy.is_some_and(|facts| facts.from) || policy.body.from.is_empty() {
+        return None;
+    }
+    let Body { target, from, .. } = policy.body.clone();
+    Some(Arc::new(Policy { body: Body { target, from, ..Body::default() }, ..policy.clone() }))
 }
 
 /// What is for all callers adds no combination.
@@ -77,17 +71,11 @@ fn meetings(snapshot: &Snapshot, others: &[Arc<Policy>], new: &Arc<Policy>) -> V
     for policy in others.iter().chain([new]) {
         book.set_policy(&(kind, policy.name.clone()), Some(policy.clone()));
     }
-    for record in snapshot.list_in(mesh_gateway::KIND.name, &new.mesh) {
-        let Some(spec) = spec_of::<MeshGateway>(record).map(Arc::new) else { continue };
-        let ResourceKey { mesh, name, .. } = record.key.clone();
-        let gateway = Gateway { mesh, name: name.clone(), labels: record.labels.clone(), spec };
-        book.set_gateway(&name, Some(Arc::new(gateway)));
+    for gateway in snapshot.world().gateways(&new.mesh) {
+        book.set_gateway(&gateway.name.clone(), Some(Arc::new(gateway)));
     }
-    for record in snapshot.list_in(dataplane::KIND.name, &new.mesh) {
-        let Some(spec) = spec_of::<Dataplane>(record).map(Arc::new) else { continue };
-        let ResourceKey { mesh, name, .. } = record.key.clone();
-        let proxy = Proxy { mesh, name: name.clone(), labels: record.labels.clone(), dataplane: spec, admission: None };
-        book.set_proxy(&name, Some(Arc::new(proxy)));
+    for proxy in snapshot.world().proxies(&new.mesh) {
+        book.set_proxy(&proxy.name, Some(proxy.clone()));
     }
     let selected = book.selected(new, Shadow::Included);
     let matched: Vec<Arc<Matched>> = selected.iter().map(|proxy| book.matched(kind, proxy, Shadow::Included)).collect();
@@ -121,8 +109,10 @@ mod tests {
         let items = from.iter().map(
             |tags| json!({ "targetRef": { "kind": "MeshSubset", "tags": tags }, "default": { "action": "Allow" } }),
         );
-        let spec = json!({ "from": items.collect::<Vec<_>>() }).to_string();
-        policy(kind, &ResourceKey::in_mesh(kind.name, "default", name), &spec, Arc::default()).unwrap()
+        let spec = json!({ "from": items.collect::<Vec<_>>() });
+        let body = Body::read(kind.policy.as_ref().unwrap(), &spec).unwrap();
+        let (mesh, name) = ("default".into(), name.into());
+        callers(&Policy { kind, mesh, name, labels: Arc::default(), body }).unwrap()
     }
 
     #[test]

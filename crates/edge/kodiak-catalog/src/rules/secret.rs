@@ -1,14 +1,13 @@
 //! Secret: not deleted while a mesh's authority is made of it.
 
-use kodiak_model::{FieldPath, Problems, ResourceKey, kinds::mesh::Mesh};
+use kodiak_model::{FieldPath, Problems};
 use kodiak_store::Snapshot;
 
-use crate::{Refusal, Stage, Target, authority, spec_of};
+use crate::{Refusal, Stage, Target, authority};
 
 pub(super) fn before_delete(snapshot: &Snapshot, target: Target<'_>) -> Result<(), Refusal> {
     let (mesh, secret) = (target.mesh, target.name);
-    let Some(record) = snapshot.get(&ResourceKey::global("Mesh", mesh)) else { return Ok(()) };
-    let Some(spec) = spec_of::<Mesh>(record) else { return Ok(()) };
+    let Some(spec) = snapshot.world().mesh(mesh) else { return Ok(()) };
     let Some(backend) = authority::backend_using(mesh, &spec, secret) else { return Ok(()) };
     let mut problems = Problems::default();
     problems.add(&FieldPath::NAME, format!(

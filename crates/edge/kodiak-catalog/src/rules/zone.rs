@@ -3,10 +3,11 @@
 use kodiak_model::{FieldPath, Problems, ResourceKey, kinds::zone_insight::ZoneInsight};
 use kodiak_store::Snapshot;
 
-use crate::{Refusal, Stage, spec_of};
+use crate::{Refusal, Stage};
 
 pub(super) fn before_delete(snapshot: &Snapshot, name: &str) -> Result<(), Refusal> {
-    let insight = snapshot.get(&ResourceKey::global("ZoneInsight", name)).and_then(spec_of::<ZoneInsight>);
+    let insight = snapshot.world().get(&ResourceKey::global("ZoneInsight", name));
+    let insight = insight.and_then(|insight| insight.spec::<ZoneInsight>());
     if !insight.is_some_and(|insight| insight.is_online()) {
         return Ok(());
     }

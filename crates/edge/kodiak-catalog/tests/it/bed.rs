@@ -33,7 +33,7 @@ impl Bed {
 
     pub(crate) async fn put_mesh_document(&self, mesh: Value) -> Result<Put, Refusal> {
         let target = Target { kind: kind("Mesh"), mesh: "", name: "demo" };
-        self.0.put_with(target, mesh, false, Rights::ALL).await
+        self.0.put_with(target, mesh, Rights::ALL).await
     }
 
     /// Writes what is in the mesh `demo`.
@@ -51,7 +51,7 @@ impl Bed {
         document["type"] = json!(kind_name);
         document["mesh"] = json!("demo");
         document["name"] = json!(name);
-        self.0.put_with(Target { kind: kind(kind_name), mesh: "demo", name }, document, false, rights).await
+        self.0.put_with(Target { kind: kind(kind_name), mesh: "demo", name }, document, rights).await
     }
 
     pub(crate) async fn put_secret(&self, name: &str, data: &str) {
@@ -64,6 +64,11 @@ impl Bed {
 
     pub(crate) fn secret(&self, name: &str) -> Option<Record> {
         self.0.store().get(&ResourceKey::in_mesh("Secret", "demo", name))
+    }
+
+    /// The bytes of a stored Secret.
+    pub(crate) fn secret_data(&self, secret: &Record) -> Vec<u8> {
+        self.0.store().snapshot().world().secret(&secret.key).unwrap()
     }
 
     pub(crate) fn mesh(&self) -> Value {

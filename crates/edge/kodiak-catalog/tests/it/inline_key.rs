@@ -1,7 +1,6 @@
 //! A key that is written into a Mesh is kept in a Secret, and nowhere else.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kodiak_catalog::secret_data;
 use kodiak_model::ResourceKey;
 use serde_json::json;
 
@@ -26,7 +25,7 @@ async fn the_key_is_in_the_secret_and_not_in_the_mesh() {
         assert_eq!(stored["mtls"]["backends"][0]["conf"]["key"], json!({ "secret": SECRET }));
         assert_eq!(stored["mtls"]["backends"][0]["conf"]["cert"], json!({ "inlineString": pair.cert_pem }));
         let secret = bed.secret(SECRET).unwrap();
-        assert_eq!(secret_data(&secret).unwrap(), pair.key_pem.expose().as_bytes());
+        assert_eq!(bed.secret_data(&secret), pair.key_pem.expose().as_bytes());
         assert_eq!(secret.owner, Some(ResourceKey::global("Mesh", "demo")));
     }
 }
@@ -51,7 +50,7 @@ async fn another_key_replaces_the_first_one_while_mtls_is_off() {
     let bed = Bed::new().await;
     bed.put_mesh("", json!([provided("ca-1", &one)])).await.unwrap();
     assert!(bed.put_mesh("", json!([provided("ca-1", &two)])).await.unwrap().changed);
-    assert_eq!(secret_data(&bed.secret(SECRET).unwrap()).unwrap(), two.key_pem.expose().as_bytes());
+    assert_eq!(bed.secret_data(&bed.secret(SECRET).unwrap()), two.key_pem.expose().as_bytes());
 }
 
 #[tokio::test]
@@ -63,7 +62,7 @@ async fn an_inline_text_beside_a_reference_is_dropped() {
     both["conf"]["key"] = json!({ "secret": SECRET, "inlineString": two.key_pem.expose() });
     bed.put_mesh("", json!([both])).await.unwrap();
     assert_eq!(bed.mesh()["mtls"]["backends"][0]["conf"]["key"], json!({ "secret": SECRET }));
-    assert_eq!(secret_data(&bed.secret(SECRET).unwrap()).unwrap(), one.key_pem.expose().as_bytes());
+    assert_eq!(bed.secret_data(&bed.secret(SECRET).unwrap()), one.key_pem.expose().as_bytes());
 }
 
 #[tokio::test]
@@ -103,7 +102,7 @@ async fn unchecked_backends_do_not_keep_their_key_in_the_mesh_either() {
             "mtls": { "skipValidation": true, "backends": [backend] },
         });
         let kind = kodiak_kinds::kinds().by_name("Mesh").unwrap();
-        bed.0.put(kodiak_catalog::Target { kind, mesh: "", name: "demo" }, mesh, false).await
+        bed.0.put(kodiak_catalog::Target { kind, mesh: "", name: "demo" }, mesh).await
     };
     let refused = problems(write(json!({ "inlineString": ["the key"] })).await);
     assert!(refused[0].starts_with("mtls.backends[0].conf: could not convert backend config"), "{refused:?}");

@@ -1,6 +1,6 @@
 //! A private key that is written into a resource is kept in a Secret of the resource, and nowhere else.
 
-use kodiak_catalog::{Rights, secret_data};
+use kodiak_catalog::Rights;
 use kodiak_model::ResourceKey;
 use kodiak_store::{Expect, Record, Write};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ async fn the_key_is_in_a_secret_and_the_resource_refers_to_it() {
     bed.put("MeshExternalService", "out", with_key(KEY)).await.unwrap();
     let found = secrets(&bed, "MeshExternalService", "out");
     assert_eq!(found.len(), 1);
-    assert_eq!(secret_data(&found[0]).unwrap(), KEY.as_bytes());
+    assert_eq!(bed.secret_data(&found[0]), KEY.as_bytes());
     let verification = &stored(&bed, "MeshExternalService", "out")["tls"]["verification"];
     assert_eq!(verification["clientKey"], json!({ "secret": &*found[0].key.name }));
     assert_eq!(verification["clientCert"], json!({ "inlineString": "certificate" }), "a certificate is no secret");
@@ -74,7 +74,7 @@ async fn another_key_replaces_the_first_one_and_both_go_with_the_resource() {
     bed.put("MeshExternalService", "out", with_key(OTHER)).await.unwrap();
     let found = secrets(&bed, "MeshExternalService", "out");
     assert_eq!(found.len(), 1);
-    assert_eq!(secret_data(&found[0]).unwrap(), OTHER.as_bytes());
+    assert_eq!(bed.secret_data(&found[0]), OTHER.as_bytes());
     bed.delete("MeshExternalService", "demo", "out").await.unwrap();
     assert!(bed.0.store().get(&found[0].key).is_none());
 }
@@ -124,7 +124,7 @@ async fn the_secret_of_somebody_else_is_not_overwritten() {
     bed.put_secret(&name, "of a user").await;
     let refused = problems(bed.put("MeshExternalService", "out", with_key(KEY)).await);
     assert!(refused[0].contains("which holds something else"), "{refused:?}");
-    assert_eq!(secret_data(&bed.secret(&name).unwrap()).unwrap(), b"of a user");
+    assert_eq!(bed.secret_data(&bed.secret(&name).unwrap()), b"of a user");
 }
 
 #[tokio::test]
@@ -140,5 +140,5 @@ async fn keys_that_were_stored_inline_are_moved_at_the_start() {
     bed.0.store().commit(write.into()).await.unwrap();
     bed.0.ensure_defaults(kodiak_catalog::Defaults::default()).await.unwrap();
     assert!(!stored(&bed, "MeshExternalService", "old").to_string().contains("PRIVATE KEY"));
-    assert_eq!(secret_data(&secrets(&bed, "MeshExternalService", "old")[0]).unwrap(), KEY.as_bytes());
+    assert_eq!(bed.secret_data(&secrets(&bed, "MeshExternalService", "old")[0]), KEY.as_bytes());
 }

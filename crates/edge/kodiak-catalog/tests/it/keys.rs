@@ -31,7 +31,7 @@ fn keys_are_made_apart_from_the_threads_that_commit() {
                     let backend = json!({ "name": "ca", "type": "builtin", "conf": conf });
                     let name = format!("mesh-{n}");
                     let mesh = json!({ "type": "Mesh", "name": name, "mtls": { "backends": [backend] } });
-                    catalog.put(Target { kind: kind("Mesh"), mesh: "", name: &name }, mesh, false).await.unwrap();
+                    catalog.put(Target { kind: kind("Mesh"), mesh: "", name: &name }, mesh).await.unwrap();
                     order.lock().unwrap().push("mesh");
                 })
             })
@@ -41,7 +41,7 @@ fn keys_are_made_apart_from_the_threads_that_commit() {
         for n in 0..ZONES {
             let name = format!("zone-{n}");
             let zone = json!({ "type": "Zone", "name": name, "enabled": true });
-            catalog.put(Target { kind: kind("Zone"), mesh: "", name: &name }, zone, false).await.unwrap();
+            catalog.put(Target { kind: kind("Zone"), mesh: "", name: &name }, zone).await.unwrap();
             order.lock().unwrap().push("zone");
         }
         for mesh in meshes {

@@ -7,6 +7,8 @@ mod host;
 mod metadata;
 mod request;
 
+use std::sync::Arc;
+
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
@@ -109,7 +111,7 @@ impl Registry {
         credential::verify(&self.0.catalog, &self.0.settings, &key, dataplane_token).map(drop).map_err(Fault::Denied)
     }
 
-    fn mesh(&self, key: &ProxyKey) -> Result<Mesh, Fault> {
+    fn mesh(&self, key: &ProxyKey) -> Result<Arc<Mesh>, Fault> {
         let missing = || Fault::Invalid(format!("mesh: mesh {:?} does not exist", key.mesh));
         stored::mesh(&self.0.catalog.store().snapshot(), &key.mesh).ok_or_else(missing)
     }

@@ -1,6 +1,6 @@
 //! Writing insights, many in one transaction.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_catalog::owner_of;
 use kodiak_model::{ProxyKey, kinds::dataplane_insight, kinds::dataplane_insight::DataplaneInsight, language};
@@ -71,7 +71,7 @@ impl InsightWriter {
     fn write(&self, snapshot: &Snapshot, key: &ProxyKey, observations: &Gathered) -> Option<Write> {
         snapshot.get(&key.dataplane())?;
         let record = snapshot.get(&stored::insight_key(key));
-        let mut insight: DataplaneInsight = record.and_then(stored::insight).unwrap_or_default();
+        let mut insight = stored::insight_of(snapshot, key).map(Arc::unwrap_or_clone).unwrap_or_default();
         for (_, observation) in observations {
             observation.apply(&mut insight, self.settings.subscription_limit);
         }

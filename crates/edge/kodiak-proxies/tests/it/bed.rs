@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use jiff::{SignedDuration, Timestamp};
 use kodiak_ads::{Closing, Credential, Hello, Protocol, Proxies, Session, StreamReport};
-use kodiak_catalog::{Catalog, Target, spec_of};
+use kodiak_catalog::{Catalog, Target};
 use kodiak_envoy::{envoy::config::core::v3::Node, json};
 use kodiak_kinds::kinds;
 use kodiak_model::{
@@ -74,7 +74,7 @@ impl Bed {
         let text = |field: &str| document[field].as_str().unwrap_or_default().to_owned();
         let (kind, mesh, name) = (text("type"), text("mesh"), text("name"));
         let target = Target { kind: kinds().by_name(&kind).unwrap(), mesh: &mesh, name: &name };
-        self.catalog.put(target, document, false).await.unwrap();
+        self.catalog.put(target, document).await.unwrap();
     }
 
     pub(crate) async fn delete(&self, kind: &str, mesh: &str, name: &str) {
@@ -153,11 +153,13 @@ impl Bed {
     }
 
     pub(crate) fn dataplane(&self, name: &str) -> Option<Dataplane> {
-        self.record("Dataplane", name).as_ref().and_then(spec_of)
+        let snapshot = self.catalog.store().snapshot();
+        snapshot.world().proxy(&ProxyKey::new("default", name)).map(|proxy| (*proxy.dataplane).clone())
     }
 
     pub(crate) fn insight(&self, name: &str) -> Option<DataplaneInsight> {
-        self.record("DataplaneInsight", name).as_ref().and_then(spec_of)
+        let snapshot = self.catalog.store().snapshot();
+        snapshot.world().insight(&ProxyKey::new("default", name)).map(|insight| (*insight).clone())
     }
 
     pub(crate) async fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (StatusCode, String) {

@@ -1,8 +1,7 @@
 //! What a token binds is checked, and stored with the Dataplane that the proxy brought.
 
 use kodiak_ads::{Closing, Proxies as _};
-use kodiak_catalog::admission_of;
-use kodiak_model::kinds::dataplane::Admission;
+use kodiak_model::{ProxyKey, kinds::dataplane::Admission};
 use kodiak_proxies::{Authn, Recheck};
 use kodiak_tokens::DataplaneClaims;
 use serde_json::{Value, json};
@@ -35,7 +34,9 @@ fn brings(document: &Value, token: String) -> kodiak_ads::Hello {
 }
 
 fn admission(bed: &Bed) -> Option<Admission> {
-    admission_of(&bed.record("Dataplane", "web-1").unwrap())
+    let snapshot = bed.catalog.store().snapshot();
+    let proxy = snapshot.world().proxy(&ProxyKey::new("default", "web-1")).unwrap();
+    proxy.admission.as_deref().cloned()
 }
 
 #[tokio::test(start_paused = true)]

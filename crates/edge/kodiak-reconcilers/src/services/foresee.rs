@@ -1,83 +1,52 @@
-//! What would be written, for those who want to know beforehand.
-
-use std::{collections::BTreeMap, sync::Arc};
+//! The writes of the service reconciler after a planned change, as a preview.
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_model::ResourceKey;
-use kodiak_store::{Record, Snapshot, Write};
+use kodiak_store::{Snapshot, Write};
 use kodiak_views::service_status::Settings;
+use kodiak_world::Change;
 
 use super::{tell::Told, write};
 
-/// What is made needs an address, a name and a state, one after the other; what needs more turns never ends.
+/// A new service needs an address, a name and a state, one after the other; more turns would never end.
 const TURNS: usize = 8;
 
-/// What follows for the services of a mesh when `planned` is stored; without a record, deleted. Told is where that ends:
-/// nothing waits for a grace period.
-pub fn foresee(
-    stored: &Snapshot,
-    mesh: &str,
-    planned: &[(ResourceKey, Option<Record>)],
-    settings: &Settings,
-) -> Vec<(ResourceKey, Option<Record>)> {
+/// The store as it would be when all services of a mesh are reconciled after `before` has become `after`. Grace periods
+/// count as over.
+pub fn foresee(before: &Snapshot, after: &Snapshot, mesh: &str, settings: &Settings) -> Snapshot {
     let mut settings = settings.clone();
     settings.rules.disable_grace = SignedDuration::ZERO;
     let now = Timestamp::now();
     let mut told = Told::new(settings, now);
     let concerns = |key: &ResourceKey| &*key.mesh == mesh || key.mesh.is_empty();
-    for record in stored.iter().filter(|record| concerns(&record.key)) {
-        told.record(&record.key, Some(record));
+    for change in before.world().changes().filter(|change| concerns(&change.key)) {
+        told.change(&change);
     }
-    // Only what is planned is looked at; what is stored is as it should be, or will be soon.
+    // Only the planned change counts: the services of today are reconciled, or will be soon.
     drop(told.keeper.due(now));
-    let mut known: BTreeMap<ResourceKey, Option<Record>> = BTreeMap::new();
-    for (key, record) in planned {
-        told.record(key, record.as_ref());
-        known.insert(key.clone(), record.clone());
+    for change in before.world().difference(after.world()).iter().filter(|change| concerns(&change.key)) {
+        told.change(change);
     }
-    let mut foreseen: BTreeMap<ResourceKey, Option<Record>> = BTreeMap::new();
+    let mut reconciled = after.clone();
     for _ in 0..TURNS {
         let due = told.keeper.due(now);
         if due.writes.is_empty() {
             break;
         }
-        for wanted in &due.writes {
-            let write = write::write(wanted);
+        for write in due.writes.iter().map(write::write) {
             let key = key_of(&write).clone();
-            let before = known.get(&key).cloned().unwrap_or_else(|| stored.get(&key).cloned());
-            let after = written(before, write, now);
-            told.record(&key, after.as_ref());
-            known.insert(key.clone(), after.clone());
-            foreseen.insert(key, after);
+            // A write that the store would refuse is tried again by the reconciler, with another outcome.
+            let Ok(next) = reconciled.with(write.into()) else { continue };
+            let resource = next.world().get(&key).cloned();
+            told.change(&Change { key, revision: next.revision(), resource });
+            reconciled = next;
         }
     }
-    foreseen.into_iter().collect()
+    reconciled
 }
 
 fn key_of(write: &Write) -> &ResourceKey {
     match write {
         Write::Put { key, .. } | Write::PutStatus { key, .. } | Write::Delete { key, .. } => key,
-    }
-}
-
-/// The record after the write, as the store would have it.
-fn written(before: Option<Record>, write: Write, now: Timestamp) -> Option<Record> {
-    match write {
-        Write::Put { key, spec, labels, owner, .. } => Some(Record {
-            status: before.as_ref().and_then(|before| before.status.clone()),
-            version: before.as_ref().map_or(1, |before| before.version + 1),
-            status_version: before.as_ref().map_or(0, |before| before.status_version),
-            revision: before.as_ref().map_or(0, |before| before.revision),
-            created: before.as_ref().map_or(now, |before| before.created),
-            modified: now,
-            labels: Arc::new(labels),
-            key,
-            spec,
-            owner,
-        }),
-        Write::PutStatus { status, .. } => {
-            before.map(|before| Record { status: Some(status), status_version: before.status_version + 1, ..before })
-        }
-        Write::Delete { .. } => None,
     }
 }

@@ -12,8 +12,9 @@ mod write;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kodiak_store::{Change, Record, Store, StoreError, Watch};
+use kodiak_store::{Store, StoreError, Watch};
 use kodiak_views::service_status::{Due, Settings};
+use kodiak_world::Change;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -61,8 +62,7 @@ pub async fn run(
             () = drain.cancelled() => return Ok(()),
             () = until(retry) => retry = None,
             change = services.watch.next() => {
-                let change = change?;
-                services.tell(&change)?;
+                services.tell(&change?.typed())?;
             }
             _ = leadership.changed() => (),
             () = past(services.told.keeper.next_tick()) => (),
@@ -107,24 +107,24 @@ impl Services {
         let snapshot = self.store.snapshot();
         self.watch = self.store.watch(snapshot.revision())?;
         let now = Timestamp::now();
-        let mut records: Vec<_> = snapshot.iter().collect();
+        let mut changes: Vec<Change> = snapshot.world().changes().collect();
         // The newest is the most likely to be at fault.
-        records.sort_by_key(|record| record.revision);
-        let tell = |records: &[&&Record]| {
+        changes.sort_by_key(|change| change.revision);
+        let tell = |changes: &[&Change]| {
             let mut told = Told::new(self.settings.clone(), now);
-            for record in records {
-                told.record(&record.key, Some(record));
+            for change in changes {
+                told.change(change);
             }
             told
         };
-        let Built { value, faulty } = build(&records, |records| {
+        let Built { value, faulty } = build(&changes, |changes| {
             if all {
-                drop(tell(records).keeper.due(now));
+                drop(tell(changes).keeper.due(now));
             }
-            tell(records)
+            tell(changes)
         });
         for (position, panicked) in faulty {
-            let Record { key, revision, .. } = records[position];
+            let Change { key, revision, .. } = &changes[position];
             self.quarantine.add(TASK, key, Entry { revision: *revision, panicked });
         }
         self.told = value;
@@ -142,8 +142,7 @@ impl Services {
                 () = self.drain.cancelled() => return Ok(()),
                 () = tokio::time::sleep_until(quiet.min(latest)) => return self.catch_up(),
                 change = self.watch.next() => {
-                    let change = change?;
-                    self.tell(&change)?;
+                    self.tell(&change?.typed())?;
                 }
             }
             if self.told.keeper.notices() != before {
@@ -155,7 +154,7 @@ impl Services {
     /// All that is there already is told: of what was written together no half is looked at.
     fn catch_up(&mut self) -> Result<(), StoreError> {
         while let Some(change) = self.watch.try_next()? {
-            self.tell(&change)?;
+            self.tell(&change.typed())?;
         }
         Ok(())
     }

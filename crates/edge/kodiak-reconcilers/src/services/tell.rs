@@ -3,25 +3,19 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kodiak_catalog::{admission_of, spec_of};
 use kodiak_model::{
     ResourceKey,
     kinds::{
-        dataplane::{BackendKind, Dataplane},
-        dataplane_insight::DataplaneInsight,
-        hostname_generator::HostnameGenerator,
-        mesh::Mesh,
-        mesh_multi_zone_service::MeshMultiZoneService,
-        mesh_service::MeshService,
+        dataplane::BackendKind, dataplane_insight::DataplaneInsight, hostname_generator::HostnameGenerator, mesh::Mesh,
+        mesh_multi_zone_service::MeshMultiZoneService, mesh_service::MeshService,
     },
 };
-use kodiak_store::{Change, ChangeKind, Record};
 use kodiak_views::{
     generated_services::is_managed,
     hostnames::{Generator, ServiceKey},
     service_status::{Content, DataplaneFacts, Keeper, MeshFacts, Seen, Settings, Stored},
 };
-use serde::de::DeserializeOwned;
+use kodiak_world::{Change, Resource};
 
 use super::write;
 use crate::documents;
@@ -39,35 +33,33 @@ impl Told {
     }
 
     pub(super) fn change(&mut self, change: &Change) {
-        match &change.kind {
-            ChangeKind::Put(record) => self.record(&change.key, Some(record)),
-            ChangeKind::Deleted => self.record(&change.key, None),
-        }
-    }
-
-    pub(super) fn record(&mut self, key: &ResourceKey, record: Option<&Record>) {
+        let Change { key, resource, .. } = change;
         #[cfg(test)]
         super::tests::panic_at(key);
+        let resource = resource.as_deref();
         let ResourceKey { kind, mesh, name } = key;
         match &**kind {
-            "Mesh" => self.keeper.set_mesh(name, record.and_then(spec_of).map(|mesh| mesh_facts(&mesh))),
-            "Dataplane" => self.keeper.set_dataplane(mesh, name, record.and_then(dataplane_facts)),
-            "DataplaneInsight" => {
-                let seen = record.and_then(spec_of::<DataplaneInsight>).map(|insight| Seen::of(&insight));
-                self.keeper.set_seen(mesh, name, seen);
+            "Mesh" => {
+                let facts = resource.and_then(|mesh| mesh.spec()).map(|mesh| mesh_facts(&mesh));
+                self.keeper.set_mesh(name, facts);
             }
-            "HostnameGenerator" => self.keeper.set_generator(name, record.and_then(generator)),
-            "MeshService" => self.service(BackendKind::MeshService, key, record.and_then(service)),
+            "Dataplane" => self.keeper.set_dataplane(mesh, name, resource.and_then(dataplane_facts)),
+            "DataplaneInsight" => {
+                let insight = resource.and_then(|insight| insight.spec::<DataplaneInsight>());
+                self.keeper.set_seen(mesh, name, insight.map(|insight| Seen::of(&insight)));
+            }
+            "HostnameGenerator" => self.keeper.set_generator(name, resource.and_then(generator)),
+            "MeshService" => self.service(BackendKind::MeshService, key, resource.and_then(service)),
             "MeshExternalService" => {
-                let content = record.map(|record| Content::External { status: status_of(record) });
-                self.service(BackendKind::MeshExternalService, key, record.zip(content));
+                let content = resource.map(|resource| (resource, Content::External { status: status_of(resource) }));
+                self.service(BackendKind::MeshExternalService, key, content);
             }
             "MeshMultiZoneService" => {
-                self.service(BackendKind::MeshMultiZoneService, key, record.and_then(multi_zone));
+                self.service(BackendKind::MeshMultiZoneService, key, resource.and_then(multi_zone));
             }
             "Config" if *key == write::positions_key() => {
-                self.positions = record.map(|record| record.version);
-                if let Some(positions) = record.and_then(documents::read) {
+                self.positions = resource.map(|positions| positions.version);
+                if let Some(positions) = resource.and_then(documents::read) {
                     self.keeper.set_positions(positions);
                 }
             }
@@ -75,13 +67,13 @@ impl Told {
         }
     }
 
-    fn service(&mut self, kind: BackendKind, key: &ResourceKey, found: Option<(&Record, Content)>) {
+    fn service(&mut self, kind: BackendKind, key: &ResourceKey, found: Option<(&Resource, Content)>) {
         let key = ServiceKey { kind, mesh: key.mesh.clone(), name: key.name.clone() };
-        let stored = found.map(|(record, content)| Stored {
-            labels: record.labels.clone(),
-            created: record.created,
-            version: record.version,
-            status_version: record.status.as_ref().map(|_| record.status_version),
+        let stored = found.map(|(resource, content)| Stored {
+            labels: resource.labels.clone(),
+            created: resource.created,
+            version: resource.version,
+            status_version: resource.status_version,
             content,
         });
         self.keeper.set_service(&key, stored);
@@ -92,34 +84,34 @@ fn mesh_facts(mesh: &Mesh) -> MeshFacts {
     MeshFacts { mode: mesh.mesh_services_mode(), mtls: mesh.enabled_backend().is_some() }
 }
 
-fn dataplane_facts(record: &Record) -> Option<DataplaneFacts> {
-    let dataplane: Dataplane = spec_of(record)?;
+fn dataplane_facts(resource: &Resource) -> Option<DataplaneFacts> {
+    let proxy = resource.proxy()?;
     Some(DataplaneFacts {
-        labels: record.labels.clone(),
-        created: record.created,
-        dataplane: Arc::new(dataplane),
-        admission: admission_of(record).map(Arc::new),
+        labels: resource.labels.clone(),
+        created: resource.created,
+        dataplane: proxy.dataplane.clone(),
+        admission: proxy.admission.clone(),
     })
 }
 
-fn generator(record: &Record) -> Option<Generator> {
-    let spec: HostnameGenerator = spec_of(record)?;
-    Some(Generator { labels: record.labels.clone(), created: record.created, spec })
+fn generator(resource: &Resource) -> Option<Generator> {
+    let spec = resource.spec::<HostnameGenerator>().map(Arc::unwrap_or_clone)?;
+    Some(Generator { labels: resource.labels.clone(), created: resource.created, spec })
 }
 
-/// One that cannot be read is made anew when it was generated, and left alone otherwise.
-fn service(record: &Record) -> Option<(&Record, Content)> {
-    let again = || is_managed(&record.labels).then(MeshService::default);
-    let spec = spec_of(record).or_else(again)?;
-    Some((record, Content::Service { spec, status: status_of(record) }))
+/// A generated MeshService that cannot be read is written again; one that a user wrote is left alone.
+fn service(resource: &Resource) -> Option<(&Resource, Content)> {
+    let generated_again = || is_managed(&resource.labels).then(MeshService::default);
+    let readable = resource.spec::<MeshService>().filter(|_| resource.unreadable().is_none());
+    let spec = readable.map(Arc::unwrap_or_clone).or_else(generated_again)?;
+    Some((resource, Content::Service { spec, status: status_of(resource) }))
 }
 
-fn multi_zone(record: &Record) -> Option<(&Record, Content)> {
-    let spec: MeshMultiZoneService = spec_of(record)?;
-    Some((record, Content::MultiZone { spec, status: status_of(record) }))
+fn multi_zone(resource: &Resource) -> Option<(&Resource, Content)> {
+    let spec = resource.spec::<MeshMultiZoneService>().map(Arc::unwrap_or_clone)?;
+    Some((resource, Content::MultiZone { spec, status: status_of(resource) }))
 }
 
-/// A status that cannot be read is made anew.
-fn status_of<T: DeserializeOwned + Default>(record: &Record) -> T {
-    record.status.as_ref().and_then(|status| serde_json::from_str(status).ok()).unwrap_or_default()
+fn status_of<T: Clone + Default + Send + Sync + 'static>(resource: &Resource) -> T {
+    Arc::unwrap_or_clone(resource.status())
 }

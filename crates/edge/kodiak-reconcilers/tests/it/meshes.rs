@@ -3,9 +3,10 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kodiak_model::ResourceKey;
-use kodiak_reconcilers::{ROLLOUT, Services, VIPS, mtls_waiting, quarantine::Quarantine, read, run_mtls, run_vips};
+use kodiak_reconcilers::{Services, mtls_waiting, quarantine::Quarantine, run_mtls, run_vips};
 use kodiak_store::Store;
 use kodiak_views::{rollout::Rollout, vips::Vips};
+use kodiak_world::document::{self, ROLLOUT, VIPS};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -32,8 +33,9 @@ async fn observe(store: &Store, proxy: &str, step: &str, rejecting: &str) {
 /// Waits until the stored document is as wanted.
 async fn eventually<T: serde::de::DeserializeOwned>(store: &Store, name: &str, wanted: impl Fn(&T) -> bool) -> T {
     loop {
-        let record = store.get(&ResourceKey::in_mesh("Config", MESH, name));
-        if let Some(document) = record.as_ref().and_then(read::<T>).filter(&wanted) {
+        let snapshot = store.snapshot();
+        let stored = snapshot.world().get(&document::key(MESH, name));
+        if let Some(document) = stored.and_then(|stored| stored.document::<T>()).filter(&wanted) {
             return document;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -58,7 +60,8 @@ async fn mtls_goes_on_when_all_have_acknowledged_and_not_before() {
     step(&store, both).await;
     acknowledge(&store, "a", both).await;
     observe(&store, "b", "", "lds: cannot bind").await;
-    let waiting = || -> Vec<_> { mtls_waiting(&store.snapshot(), MESH).iter().map(ToString::to_string).collect() };
+    let waiting =
+        || -> Vec<_> { mtls_waiting(store.snapshot().world(), MESH).iter().map(ToString::to_string).collect() };
     assert_eq!(waiting(), ["b (rejected lds: cannot bind)"]);
     // One of two is not enough. There is no event to wait for, so give it the time to do wrong.
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -91,11 +94,11 @@ async fn services_get_addresses_that_stay_and_go_with_their_mesh() {
     assert_eq!(first.get("web"), second.get("web"));
     assert_ne!(second.get("backend"), second.get("web"));
     delete(&store, ResourceKey::global("Mesh", MESH)).await;
-    assert!(store.get(&ResourceKey::in_mesh("Config", MESH, VIPS)).is_none());
+    assert!(store.get(&document::key(MESH, VIPS)).is_none());
     // A mesh that is gone gets none.
     services.send_replace(names(&["backend", "other", "web"]));
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(store.get(&ResourceKey::in_mesh("Config", MESH, VIPS)).is_none());
+    assert!(store.get(&document::key(MESH, VIPS)).is_none());
     drain.cancel();
     task.await.unwrap();
 }

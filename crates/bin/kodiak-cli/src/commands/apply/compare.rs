@@ -44,7 +44,7 @@ fn same_labels(wanted: &Checked, current: &Checked) -> bool {
 }
 
 fn same_spec(resource: &Resource, current: &Checked) -> bool {
-    if resource.checked.spec == current.spec {
+    if resource.checked.spec() == current.spec() {
         return true;
     }
     let computed: Vec<_> = COMPUTED_FIELDS
@@ -56,7 +56,7 @@ fn same_spec(resource: &Resource, current: &Checked) -> bool {
         return false;
     }
     let read = |spec: &str| serde_json::from_str::<Value>(spec).unwrap_or_default();
-    same(resource.draft.spec.as_ref(), &read(&resource.checked.spec), &read(&current.spec), &computed)
+    same(resource.draft.spec.as_ref(), &read(resource.checked.spec()), &read(current.spec()), &computed)
 }
 
 /// Compares without the computed fields that were not written.

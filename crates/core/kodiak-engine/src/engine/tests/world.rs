@@ -8,16 +8,13 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_model::{
-    Labels, ProxyKey,
+    Labels, ProxyKey, ResourceKey,
     kinds::{dataplane::BackendKind, mesh_external_service::Source},
     policy::Body,
 };
 use kodiak_rules::{Policy, Proxy};
-use kodiak_views::{
-    destination::{Destination, Stored},
-    rollout::Rollout,
-    vips::Vips,
-};
+use kodiak_views::{rollout::Rollout, vips::Vips};
+use kodiak_world::{Resource, Stored, destination};
 use kodiak_xds::{
     input::{AdminCertificate, Identity},
     node::NodeMetadata,
@@ -226,15 +223,18 @@ fn object_change(key: &(BackendKind, String), stored: Option<&Value>) -> Change 
     let (kind, name) = (key.0, Arc::<str>::from(key.1.as_str()));
     let destination = stored.map(|stored| {
         let labels: Labels = serde_json::from_value(stored["labels"].clone()).unwrap();
+        let (of_kind, _) = destination::KINDS.iter().find(|(_, known)| *known == kind).unwrap();
         let stored = Stored {
-            mesh: MESH,
-            name: &name,
+            key: &ResourceKey::in_mesh(of_kind.name, MESH, &name),
             labels: &Arc::new(labels),
             created: Timestamp::from_second(stored["created"].as_i64().unwrap_or_default()).unwrap(),
-            spec: &stored["spec"].to_string(),
-            status: &stored["status"].to_string(),
+            version: 1,
+            status_version: 1,
+            revision: 1,
+            spec: &stored["spec"].to_string().into(),
+            status: Some(&stored["status"].to_string().into()),
         };
-        Arc::new(Destination::read(kind, stored).unwrap())
+        Resource::decode(stored).destination().unwrap().clone()
     });
     Change::Destination { mesh: MESH.into(), kind, name, destination }
 }

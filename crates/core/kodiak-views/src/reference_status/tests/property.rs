@@ -1,14 +1,14 @@
 //! What is left out because it could not be meant makes no difference, and proxies follow what is said.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::kinds::mesh::MeshServicesMode;
+use kodiak_world::Destination;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{backends, destinations, outbound, proxy};
 use crate::{
-    destination::Destination,
     reachable::reachable,
     reference_status::{Context, could_be_meant, has_references, of},
 };
@@ -41,7 +41,7 @@ proptest! {
         let proxy = proxy(&networking);
         prop_assert!(has_references(&proxy.dataplane));
         let all = destinations();
-        let some: Vec<Destination> = all
+        let some: Vec<Arc<Destination>> = all
             .iter()
             .filter(|destination| could_be_meant(&proxy.dataplane, &destination.name, &destination.labels))
             .cloned()
@@ -65,7 +65,7 @@ proptest! {
             redirected: Some(false),
         };
         let found = of(&proxy, context);
-        let called = reachable(&all, MeshServicesMode::ReachableBackends, &proxy);
+        let called = reachable(&all, MeshServicesMode::ReachableBackends, &proxy, false);
         prop_assert_eq!(found[0].trouble.is_none(), called.len() == 1);
     }
 
@@ -77,7 +77,7 @@ proptest! {
             mode: MeshServicesMode::Exclusive, destinations: &all, objects: 9, is_served: &|_| false, redirected: None,
         };
         let found = of(&proxy, context);
-        let called = reachable(&all, MeshServicesMode::Exclusive, &proxy);
+        let called = reachable(&all, MeshServicesMode::Exclusive, &proxy, false);
         prop_assert_eq!(found[0].means.len(), called.len());
         prop_assert_eq!(found[0].trouble.is_none(), !called.is_empty());
     }

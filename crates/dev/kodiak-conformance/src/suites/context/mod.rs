@@ -5,7 +5,6 @@ mod watched;
 use std::collections::BTreeSet;
 
 use anyhow::Context as _;
-use kodiak_cp::changes;
 use kodiak_engine::Change;
 use kodiak_kinds::kinds;
 use kodiak_model::{ProxyKey, ResourceKey};
@@ -137,7 +136,13 @@ impl Scope {
 }
 
 fn changes_of<'a>(store: &Store, keys: impl IntoIterator<Item = &'a ResourceKey>) -> Vec<Change> {
-    keys.into_iter().filter_map(|key| changes::of(key, store.get(key).as_ref())).collect()
+    let snapshot = store.snapshot();
+    let typed = |key: &ResourceKey| kodiak_world::Change {
+        key: key.clone(),
+        revision: snapshot.revision(),
+        resource: snapshot.world().get(key).cloned(),
+    };
+    keys.into_iter().filter_map(|key| Change::of(&typed(key))).collect()
 }
 
 /// What users write, and what the control plane keeps for itself.

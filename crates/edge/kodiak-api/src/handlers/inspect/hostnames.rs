@@ -1,7 +1,6 @@
 //! The names under which services are found.
 
 use axum::{http::StatusCode, response::Response};
-use kodiak_catalog::spec_of;
 use kodiak_model::{
     Choice, Kind,
     kinds::{dataplane::BackendKind, hostname_generator::HostnameGenerator},
@@ -18,8 +17,8 @@ pub(crate) async fn hostnames(api: Api, kind: &'static Kind, asked: Asked) -> Re
     let (snapshot, record) = find_resource(&api, kind, &asked, title)?;
     let meta = Meta { mesh: &record.key.mesh, name: &record.key.name, labels: &record.labels };
     let kind = Choice::<BackendKind>::parse(kind.name).known().expect("only services have this route");
-    let generators = snapshot.list("HostnameGenerator").filter_map(|generator| {
-        Some(Generator { labels: &generator.labels, spec: spec_of::<HostnameGenerator>(generator)? })
+    let generators = snapshot.world().list("HostnameGenerator").filter_map(|generator| {
+        Some(Generator { labels: &generator.labels, spec: generator.spec::<HostnameGenerator>()? })
     });
     Ok(answer(&of_service(&Service { kind, meta }, generators, api.catalog().place())))
 }

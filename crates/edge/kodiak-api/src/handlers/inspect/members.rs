@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use kodiak_catalog::spec_of;
 use kodiak_model::{Kind, kinds::mesh_service::MeshService};
 use kodiak_rules::{Proxy, Shadow};
 use kodiak_views::inspect::{ResourceMeta, members};
 
-use super::{Asked, NOT_FOUND, find_resource, listed, mesh};
+use super::{Asked, NOT_FOUND, find_resource, listed};
 use crate::{
     Api, ApiError,
     list::{ListQuery, Page},
@@ -18,16 +17,18 @@ use crate::{
 pub(crate) async fn of_policy(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
     let title = "Could not retrieve policy";
     let (snapshot, record) = find_resource(&api, kind, &asked, title)?;
-    let policy = mesh::policy(kind, &record).ok_or_else(|| ApiError::not_found(title))?;
+    let policy = snapshot.world().get(&record.key).and_then(|policy| policy.policy());
+    let policy = policy.ok_or_else(|| ApiError::not_found(title))?;
     let view = api.meshes().view(&snapshot, &record.key.mesh);
-    let selected = view.book.selected(&policy, Shadow::Included);
+    let selected = view.book.selected(policy, Shadow::Included);
     page(&asked, selected.iter().filter_map(|name| view.proxies.get(name)))
 }
 
 /// `meshservices/{name}/_resources/dataplanes` and `meshservices/{name}/_dataplanes`
 pub(crate) async fn of_service(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
     let (snapshot, record) = find_resource(&api, kind, &asked, NOT_FOUND)?;
-    let service = spec_of::<MeshService>(&record).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
+    let service = snapshot.world().get(&record.key).and_then(|service| service.spec::<MeshService>());
+    let service = service.ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
     let view = api.meshes().view(&snapshot, &record.key.mesh);
     page(&asked, view.proxies.values().filter(|proxy| members::is_member(&service, proxy)))
 }

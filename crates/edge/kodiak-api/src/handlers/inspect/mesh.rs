@@ -5,24 +5,19 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use kodiak_catalog::{destination_of, spec_of};
 use kodiak_kinds::kinds;
 use kodiak_model::{
-    Kind, PortSection, ResourceKey,
+    Condition, Kind, PortSection, ResourceKey,
     kinds::{
-        dataplane::{self, Dataplane},
-        mesh::{self, Mesh},
-        mesh_gateway::{self, MeshGateway},
+        mesh,
         mesh_identity::{MeshIdentity, MeshIdentityStatus},
     },
-    policy::{Body, ConfShape},
+    policy::ConfShape,
 };
-use kodiak_rules::{Book, Gateway, Policy, Proxy, Resource, Resources};
-use kodiak_store::{Record, Snapshot};
-use kodiak_views::{
-    destination,
-    inspect::{MeshView, spiffe_id::Identity},
-};
+use kodiak_rules::{Book, Resources};
+use kodiak_store::Snapshot;
+use kodiak_views::inspect::{MeshView, spiffe_id::Identity};
+use kodiak_world::{Resource, World, destination};
 
 /// The meshes that were asked about, as they were.
 #[derive(Default)]
@@ -59,7 +54,7 @@ impl Meshes {
             print
         };
         // Others may ask about other meshes meanwhile.
-        let view = Arc::new(load(snapshot, mesh));
+        let view = Arc::new(load(snapshot.world(), mesh));
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|name, _| snapshot.get(&ResourceKey::global(mesh::KIND.name, name)).is_some());
         kept.insert(mesh.to_owned(), Kept { revision: snapshot.revision(), print, view: view.clone() });
@@ -94,84 +89,57 @@ fn policies() -> Vec<&'static Kind> {
     policies
 }
 
-fn load(snapshot: &Snapshot, name: &str) -> MeshView {
-    let own = snapshot.get(&ResourceKey::global(mesh::KIND.name, name));
-    let spec = own.and_then(spec_of::<Mesh>).unwrap_or_default();
+fn load(world: &World, name: &str) -> MeshView {
+    let own = world.get(&ResourceKey::global(mesh::KIND.name, name));
     let mut view = MeshView {
-        mode: spec.mesh_services_mode(),
+        mode: world.mesh_services_mode(name),
         kinds: policies(),
         book: Book::default(),
         resources: Resources::default(),
         proxies: BTreeMap::new(),
         destinations: Vec::new(),
-        identities: snapshot.list_in("MeshIdentity", name).filter_map(identity).collect(),
+        identities: world.list_in("MeshIdentity", name).filter_map(|identity| of_identity(identity)).collect(),
     };
     if let Some(own) = own {
-        view.resources.insert(resource(&mesh::KIND, own, Vec::new()));
+        view.resources.insert(target(&mesh::KIND, own, Vec::new()));
     }
     for kind in policies() {
-        for policy in snapshot.list_in(kind.name, name).filter_map(|record| policy(kind, record)) {
+        for policy in world.policies(kind, name) {
             if kind.policy.is_some_and(|facts| facts.conf == ConfShape::Routes) {
                 view.resources.insert_route(policy.clone());
             }
-            view.book.set_policy(&(kind.name, policy.name.clone()), Some(policy));
+            view.book.set_policy(&(kind.name, policy.name.clone()), Some(policy.clone()));
         }
     }
-    for gateway in snapshot.list_in(mesh_gateway::KIND.name, name).filter_map(gateway) {
+    for gateway in world.gateways(name) {
         view.book.set_gateway(&gateway.name.clone(), Some(Arc::new(gateway)));
     }
-    for record in snapshot.list_in(dataplane::KIND.name, name) {
-        let Some(spec) = spec_of::<Dataplane>(record) else { continue };
-        let ResourceKey { mesh, name, .. } = record.key.clone();
-        let proxy =
-            Arc::new(Proxy { mesh, name, labels: record.labels.clone(), dataplane: Arc::new(spec), admission: None });
+    for proxy in world.proxies(name) {
         view.book.set_proxy(&proxy.name, Some(proxy.clone()));
-        view.proxies.insert(proxy.name.clone(), proxy);
+        view.proxies.insert(proxy.name.clone(), proxy.clone());
     }
     for (kind, _) in destination::KINDS {
-        for record in snapshot.list_in(kind.name, name) {
-            let Some(destination) = destination_of(record) else { continue };
+        for resource in world.list_in(kind.name, name) {
+            let Some(destination) = resource.destination() else { continue };
             let ports = destination.ports.iter();
             let ports = ports.map(|port| PortSection { port: port.port, section: port.section.clone() });
-            view.resources.insert(resource(kind, record, ports.collect()));
-            view.destinations.push(destination);
+            view.resources.insert(target(kind, resource, ports.collect()));
+            view.destinations.push(destination.clone());
         }
     }
     view
 }
 
-/// `None`, with a word in the log, for what this version cannot read.
-pub(super) fn policy(kind: &'static Kind, record: &Record) -> Option<Arc<Policy>> {
-    let spec = serde_json::from_str(&record.spec);
-    let body = spec.and_then(|spec| Body::read(kind.policy.as_ref().expect("only policies are asked for"), &spec));
-    match body {
-        Ok(body) => {
-            let ResourceKey { mesh, name, .. } = record.key.clone();
-            Some(Arc::new(Policy { kind, mesh, name, labels: record.labels.clone(), body }))
-        }
-        Err(error) => {
-            tracing::warn!(resource = %record.key, %error, "Ignoring a stored policy that cannot be read.");
-            None
-        }
-    }
+fn target(kind: &'static Kind, resource: &Resource, ports: Vec<PortSection>) -> kodiak_rules::Resource {
+    let ResourceKey { mesh, name, .. } = resource.key.clone();
+    kodiak_rules::Resource { kind, mesh, name, labels: resource.labels.clone(), ports }
 }
 
-pub(super) fn gateway(record: &Record) -> Option<Gateway> {
-    let spec = Arc::new(spec_of::<MeshGateway>(record)?);
-    let ResourceKey { mesh, name, .. } = record.key.clone();
-    Some(Gateway { mesh, name, labels: record.labels.clone(), spec })
-}
-
-fn resource(kind: &'static Kind, record: &Record, ports: Vec<PortSection>) -> Resource {
-    let ResourceKey { mesh, name, .. } = record.key.clone();
-    Resource { kind, mesh, name, labels: record.labels.clone(), ports }
-}
-
-fn identity(record: &Record) -> Option<Identity> {
-    let spec = Arc::new(spec_of::<MeshIdentity>(record)?);
-    let status = record.status.as_deref().and_then(|text| serde_json::from_str::<MeshIdentityStatus>(text).ok());
-    let conditions = status.unwrap_or_default().conditions;
-    let ready = conditions.iter().any(|condition| condition.condition_type == "Ready" && condition.status == "True");
-    let ResourceKey { mesh, name, .. } = record.key.clone();
-    Some(Identity { mesh, name, labels: record.labels.clone(), spec, ready })
+fn of_identity(resource: &Resource) -> Option<Identity> {
+    let spec = resource.spec::<MeshIdentity>()?;
+    let status = resource.status::<MeshIdentityStatus>();
+    let is_ready = |condition: &Condition| condition.condition_type == "Ready" && condition.status == "True";
+    let ResourceKey { mesh, name, .. } = resource.key.clone();
+    let ready = status.conditions.iter().any(is_ready);
+    Some(Identity { mesh, name, labels: resource.labels.clone(), spec, ready })
 }

@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use kodiak_catalog::{Planned, Refusal, Rights, Target, spec_of};
+use kodiak_catalog::{Planned, Refusal, Rights, Target};
 use kodiak_kinds::kinds;
-use kodiak_model::{
-    Kind, Labels, Problem, Problems, ResourceKey, kinds::dataplane_insight::DataplaneInsight, policy::Body,
-    subscription::Subscription,
-};
+use kodiak_model::{Labels, Problem, Problems, ResourceKey, subscription::Subscription};
 use kodiak_rules::{Policy, Proxy};
 use kodiak_store::Snapshot;
 use kodiak_views::{
@@ -73,7 +70,7 @@ pub(crate) async fn converted(api: Api, mut asked: Asked) -> Result<Response, Ap
     let landscape = Landscape::of(&view);
     let old_items = if replace { OldItems::Dropped } else { OldItems::Kept };
     let done: Vec<Converted> = if let Some(documents) = resources {
-        let read = written(&api, asked.param(0), documents)?;
+        let read = written(&api, &snapshot, asked.param(0), documents)?;
         let done = read.into_iter().map(|(document, policy)| match policy {
             Some(policy) => renew(document, &policy, &landscape, old_items),
             None => Converted { document, changed: false, findings: Vec::new() },
@@ -116,13 +113,11 @@ fn stands(snapshot: &Snapshot, landscape: &Landscape<'_>, view: &MeshView, mesh:
 }
 
 fn known(snapshot: &Snapshot, proxy: &Proxy) -> Known {
-    let insight = snapshot.get(&ResourceKey::in_mesh("DataplaneInsight", &proxy.mesh, &proxy.name));
-    let insight = insight.and_then(spec_of::<DataplaneInsight>).unwrap_or_default();
-    let said = insight.metadata.as_ref().and_then(|metadata| metadata.get("transparentProxy"));
-    let outbound = said.map(|said| &said["redirect"]["outbound"]);
+    let world = snapshot.world();
+    let insight = world.insight(&proxy.key());
     Known {
-        connected: insight.subscriptions.iter().any(Subscription::is_open),
-        redirected: outbound.map(|outbound| outbound["port"].is_number() && outbound["enabled"] != false),
+        connected: insight.is_some_and(|insight| insight.subscriptions.iter().any(Subscription::is_open)),
+        redirected: world.redirects_outbound(proxy),
     }
 }
 
@@ -141,7 +136,12 @@ fn renew(mut document: Value, policy: &Policy, landscape: &Landscape<'_>, old_it
 }
 
 /// Each document with the policy that it would be, if it is one about destinations. All problems are told at once.
-fn written(api: &Api, mesh: &str, documents: Vec<Value>) -> Result<Vec<(Value, Option<Policy>)>, ApiError> {
+fn written(
+    api: &Api,
+    snapshot: &Snapshot,
+    mesh: &str,
+    documents: Vec<Value>,
+) -> Result<Vec<(Value, Option<Arc<Policy>>)>, ApiError> {
     let mut problems = Problems::default();
     let mut read = Vec::new();
     for (n, document) in documents.into_iter().enumerate() {
@@ -152,9 +152,10 @@ fn written(api: &Api, mesh: &str, documents: Vec<Value>) -> Result<Vec<(Value, O
             continue;
         };
         let target = Target { kind, mesh, name: text("name") };
-        match api.catalog().plan(target, document.clone(), Rights::default()) {
-            Ok(planned) => {
-                let policy = policy_of(kind, planned);
+        match api.catalog().plan(snapshot, target, document.clone(), Rights::default()) {
+            Ok(Planned { transaction, .. }) => {
+                let after = snapshot.with(transaction).map_err(|error| ApiError::refused(error.into(), TITLE))?;
+                let policy = after.world().get(&target.key()).and_then(|policy| policy.policy().cloned());
                 read.push((document, policy));
             }
             Err(Refusal::Invalid { problems: found, .. }) => {
@@ -166,11 +167,4 @@ fn written(api: &Api, mesh: &str, documents: Vec<Value>) -> Result<Vec<(Value, O
         }
     }
     if problems.is_empty() { Ok(read) } else { Err(ApiError::invalid(TITLE, "Resource is not valid", problems)) }
-}
-
-fn policy_of(kind: &'static Kind, planned: Planned) -> Option<Policy> {
-    let spec: Value = serde_json::from_str(&planned.record.spec).ok()?;
-    let body = Body::read(&kind.policy?, &spec).ok()?;
-    let ResourceKey { mesh, name, .. } = planned.record.key;
-    Some(Policy { kind, mesh, name, labels: planned.record.labels, body })
 }

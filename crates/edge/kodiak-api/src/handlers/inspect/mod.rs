@@ -19,9 +19,8 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use kodiak_catalog::spec_of;
 use kodiak_kinds::kinds;
-use kodiak_model::{Kind, ProxyKey, ResourceKey, kinds::dataplane_insight::DataplaneInsight};
+use kodiak_model::{Kind, ProxyKey, ResourceKey};
 use kodiak_rules::Proxy;
 use kodiak_store::{Record, Snapshot};
 use kodiak_views::inspect::MeshView;
@@ -64,8 +63,7 @@ pub(crate) async fn status(api: Api, asked: Asked) -> Result<Response, ApiError>
         let text = serde_json::to_string(&status).expect("a status has text keys");
         return Ok(json(StatusCode::OK, text));
     }
-    let key = ResourceKey::in_mesh("DataplaneInsight", &proxy.mesh, &proxy.name);
-    let insight = snapshot.get(&key).and_then(spec_of::<DataplaneInsight>).unwrap_or_default();
+    let insight = snapshot.world().insight(&proxy).unwrap_or_default();
     let open = insight.subscriptions.iter().rev().find(|subscription| subscription.is_open());
     let detail = match open {
         Some(open) if open.control_plane_instance_id != api.info().instance_id => {

@@ -8,16 +8,17 @@ use kodiak_rules::Shadow;
 use kodiak_views::inspect::old::{self, Affected, Attachment, List};
 use serde_json::{Value, json};
 
-use super::{Asked, NOT_FOUND, answer, find, find_proxy, find_resource, mesh};
+use super::{Asked, NOT_FOUND, answer, find, find_proxy, find_resource};
 use crate::{Api, ApiError, render};
 
 /// `<policy>/{name}/dataplanes`
 pub(crate) async fn affected(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
     let title = "Could not retrieve policy";
     let (snapshot, record) = find_resource(&api, kind, &asked, title)?;
-    let policy = mesh::policy(kind, &record).ok_or_else(|| ApiError::not_found(title))?;
+    let policy = snapshot.world().get(&record.key).and_then(|policy| policy.policy());
+    let policy = policy.ok_or_else(|| ApiError::not_found(title))?;
     let view = api.meshes().view(&snapshot, &record.key.mesh);
-    let selected = view.book.selected(&policy, Shadow::Included);
+    let selected = view.book.selected(policy, Shadow::Included);
     let proxies = selected.iter().filter_map(|name| view.proxies.get(name));
     let items: Vec<Affected> = proxies.map(|proxy| old::affected(&view, proxy)).collect();
     Ok(answer(&List::from(items)))

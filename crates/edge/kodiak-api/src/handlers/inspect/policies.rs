@@ -8,7 +8,7 @@ use kodiak_model::{Kind, Kri, Place};
 use kodiak_rules::Proxy;
 use kodiak_views::inspect::{MeshView, layout, policies, routes, rules};
 
-use super::{Asked, NOT_FOUND, answer, find_proxy, find_resource, mesh};
+use super::{Asked, NOT_FOUND, answer, find_proxy, find_resource};
 use crate::{Api, ApiError};
 
 /// `_rules`: all rules, kind by kind.
@@ -20,7 +20,9 @@ pub(crate) async fn rules(api: Api, asked: Asked) -> Result<Response, ApiError> 
 /// `meshgateways/{name}/_rules`
 pub(crate) async fn gateway_rules(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
     let (snapshot, record) = find_resource(&api, kind, &asked, NOT_FOUND)?;
-    let gateway = mesh::gateway(&record).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
+    let mut gateways = snapshot.world().gateways(&record.key.mesh);
+    let gateway = gateways.find(|gateway| gateway.name == record.key.name);
+    let gateway = gateway.ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
     let view = api.meshes().view(&snapshot, &record.key.mesh);
     Ok(answer(&rules::of_gateway(&view, &gateway)))
 }
@@ -69,7 +71,8 @@ pub(crate) async fn layout(api: Api, asked: Asked) -> Result<Response, ApiError>
         Place::Zone { name } => name.as_str(),
         Place::Global => "",
     };
-    Ok(answer(&layout::of_proxy(&view, &proxy, zone)))
+    let redirected = api.catalog().store().snapshot().world().redirects_outbound(&proxy).unwrap_or_default();
+    Ok(answer(&layout::of_proxy(&view, &proxy, zone, redirected)))
 }
 
 /// Only where all destinations are resources is there a name to ask for each.

@@ -7,28 +7,18 @@ use std::{
 };
 
 use axum::response::Response;
-use kodiak_catalog::{destination_of, spec_of};
 use kodiak_model::{
-    Kind, ResourceKey,
-    kinds::{
-        dataplane::{self, Dataplane, InboundState},
-        dataplane_insight::DataplaneInsight,
-        mesh::Mesh,
-    },
+    ResourceKey,
+    kinds::dataplane::{Dataplane, InboundState},
 };
 use kodiak_rules::Proxy;
-use kodiak_store::{Record, Snapshot};
-use kodiak_views::{
-    destination::{self, Destination},
-    reference_status::{self, Context, Reference},
-};
+use kodiak_store::Snapshot;
+use kodiak_views::reference_status::{self, Context, Reference};
+use kodiak_world::{Destination, World};
 use serde::Serialize;
 
 use super::{Asked, answer, find};
 use crate::{Api, ApiError};
-
-/// What a Dataplane without any of these texts need not be read for.
-const FIELDS: [&str; 3] = ["\"backendRef\"", "\"reachableBackends\"", "\"reachableServices\""];
 
 #[derive(Serialize)]
 pub(crate) struct Status {
@@ -38,101 +28,79 @@ pub(crate) struct Status {
 /// `_references`
 pub(crate) async fn of_proxy(api: Api, asked: Asked) -> Result<Response, ApiError> {
     let (snapshot, key) = find(&api, &asked)?;
-    let record = snapshot.get(&key.dataplane()).expect("a proxy that is found has a Dataplane");
-    Ok(answer(&Status { references: References::new(&snapshot).of(record) }))
+    let proxy = snapshot.world().proxy(&key);
+    let references = proxy.map(|proxy| References::new(&snapshot).of(proxy)).unwrap_or_default();
+    Ok(answer(&Status { references }))
 }
 
-/// What is wrong with the references of a Dataplane that is written. Nothing is refused for it: what they mean may come
+/// Problems with the references of a Dataplane that is written. Nothing is refused for them: their targets may be created
 /// later.
-pub(crate) fn warnings(snapshot: &Snapshot, kind: &Kind, record: &Record) -> Vec<String> {
-    if !is_looked_at(kind, record) {
-        return Vec::new();
-    }
-    let is_served = |name: &str| is_served(snapshot, &record.key.mesh, name);
-    let found = of(snapshot, record, &is_served).into_iter();
+pub(crate) fn warnings(snapshot: &Snapshot, key: &ResourceKey) -> Vec<String> {
+    let world = snapshot.world();
+    let Some(proxy) = world.get(key).and_then(|resource| resource.proxy()) else { return Vec::new() };
+    let is_served =
+        |name: &str| world.proxies(&key.mesh).any(|proxy| served_by(&proxy.dataplane).any(|service| service == name));
+    let found = of(world, proxy, &is_served).into_iter();
     found.filter_map(|one| Some(format!("{}: {}", one.path, one.trouble?.message))).collect()
 }
 
-/// For many Dataplanes at once: who serves what is found out once for each mesh.
+/// For many Dataplanes at once: the services of each mesh are collected once.
 pub(crate) struct References<'a> {
-    snapshot: &'a Snapshot,
+    world: &'a World,
     served: RefCell<BTreeMap<Arc<str>, BTreeSet<String>>>,
 }
 
 impl<'a> References<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
-        Self { snapshot, served: RefCell::default() }
+        Self { world: snapshot.world(), served: RefCell::default() }
     }
 
-    /// What is in trouble. `None` when all is well, and for other kinds.
-    pub(crate) fn status(&self, kind: &Kind, record: &Record) -> Option<Status> {
-        if !is_looked_at(kind, record) {
-            return None;
-        }
-        let mut references = self.of(record);
+    /// The references with problems; `None` when there are none, and for other kinds.
+    pub(crate) fn status(&self, key: &ResourceKey) -> Option<Status> {
+        let mut references = self.of(self.world.get(key)?.proxy()?);
         references.retain(|reference| reference.trouble.is_some());
         (!references.is_empty()).then_some(Status { references })
     }
 
-    fn of(&self, record: &Record) -> Vec<Reference> {
+    fn of(&self, proxy: &Proxy) -> Vec<Reference> {
         let is_served = |name: &str| {
             let mut served = self.served.borrow_mut();
-            let mesh = &record.key.mesh;
-            served.entry(mesh.clone()).or_insert_with(|| all_served(self.snapshot, mesh)).contains(name)
+            let mesh = &proxy.mesh;
+            served.entry(mesh.clone()).or_insert_with(|| all_served(self.world, mesh)).contains(name)
         };
-        of(self.snapshot, record, &is_served)
+        of(self.world, proxy, &is_served)
     }
 }
 
-fn is_looked_at(kind: &Kind, record: &Record) -> bool {
-    kind.name == dataplane::KIND.name && FIELDS.iter().any(|field| record.spec.contains(field))
-}
-
-fn of(snapshot: &Snapshot, record: &Record, is_served: &dyn Fn(&str) -> bool) -> Vec<Reference> {
-    let Some(spec) = spec_of::<Dataplane>(record).filter(reference_status::has_references) else { return Vec::new() };
-    let ResourceKey { mesh, name, .. } = record.key.clone();
-    let (destinations, objects) = destinations(snapshot, &mesh, &spec);
-    let of_mesh = snapshot.get(&ResourceKey::global("Mesh", &mesh)).and_then(spec_of::<Mesh>).unwrap_or_default();
-    let insight = snapshot.get(&ResourceKey::in_mesh("DataplaneInsight", &mesh, &name));
-    let metadata = insight.and_then(spec_of::<DataplaneInsight>).and_then(|insight| insight.metadata);
+fn of(world: &World, proxy: &Proxy, is_served: &dyn Fn(&str) -> bool) -> Vec<Reference> {
+    if !reference_status::has_references(&proxy.dataplane) {
+        return Vec::new();
+    }
+    let (destinations, objects) = destinations(world, &proxy.mesh, &proxy.dataplane);
     let context = Context {
-        mode: of_mesh.mesh_services_mode(),
+        mode: world.mesh_services_mode(&proxy.mesh),
         destinations: &destinations,
         objects,
         is_served,
-        redirected: reference_status::redirected(&spec, metadata.as_ref()),
+        redirected: world.redirects_outbound(proxy),
     };
-    reference_status::of(
-        &Proxy { mesh, name, labels: record.labels.clone(), dataplane: Arc::new(spec), admission: None },
-        context,
-    )
+    reference_status::of(proxy, context)
 }
 
 /// Those that may be meant, and how many there are.
-fn destinations(snapshot: &Snapshot, mesh: &str, spec: &Dataplane) -> (Vec<Destination>, usize) {
+fn destinations(world: &World, mesh: &str, spec: &Dataplane) -> (Vec<Arc<Destination>>, usize) {
     let (mut found, mut objects) = (Vec::new(), 0);
-    for (kind, _) in destination::KINDS {
-        for record in snapshot.list_in(kind.name, mesh) {
-            objects += 1;
-            if reference_status::could_be_meant(spec, &record.key.name, &record.labels) {
-                found.extend(destination_of(record));
-            }
+    for destination in world.destinations(mesh) {
+        objects += 1;
+        if reference_status::could_be_meant(spec, &destination.name, &destination.labels) {
+            found.push(destination.clone());
         }
     }
     (found, objects)
 }
 
-fn all_served(snapshot: &Snapshot, mesh: &str) -> BTreeSet<String> {
-    let dataplanes = snapshot.list_in(dataplane::KIND.name, mesh).filter_map(spec_of::<Dataplane>);
-    dataplanes.flat_map(|spec| served_by(&spec).map(str::to_owned).collect::<Vec<_>>()).collect()
-}
-
-/// For one write among thousands of Dataplanes: only those are read that have the name somewhere.
-fn is_served(snapshot: &Snapshot, mesh: &str, name: &str) -> bool {
-    let text = serde_json::to_string(name).expect("a string is JSON");
-    let mut naming = snapshot.list_in(dataplane::KIND.name, mesh).filter(|record| record.spec.contains(&text));
-    naming
-        .any(|record| spec_of::<Dataplane>(record).is_some_and(|spec| served_by(&spec).any(|service| service == name)))
+fn all_served(world: &World, mesh: &str) -> BTreeSet<String> {
+    world.proxies(mesh).flat_map(|proxy| served_by(&proxy.dataplane).map(str::to_owned)).collect()
 }
 
 fn served_by(spec: &Dataplane) -> impl Iterator<Item = &str> {

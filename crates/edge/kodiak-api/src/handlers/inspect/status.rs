@@ -11,8 +11,9 @@ use kodiak_views::{
     inspect::MeshView,
     policy_status::{self, Context, PolicyStatus, State},
 };
+use kodiak_world::{Resource, World};
 
-use super::{Asked, answer, find_resource, listed, mesh};
+use super::{Asked, answer, find_resource, listed};
 use crate::{
     Api, ApiError,
     list::{ListQuery, Page},
@@ -22,10 +23,14 @@ use crate::{
 pub(crate) async fn of_policy(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
     let title = "Could not retrieve policy";
     let (snapshot, record) = find_resource(&api, kind, &asked, title)?;
-    let policy = mesh::policy(kind, &record).ok_or_else(|| ApiError::not_found(title))?;
+    let world = snapshot.world();
+    let resource = world.get(&record.key).ok_or_else(|| ApiError::not_found(title))?;
     let view = api.meshes().view(&snapshot, &record.key.mesh);
-    let mut found = of(&view, [&policy]);
-    Ok(answer(&found.pop().expect("one policy has one status")))
+    let found = match resource.policy() {
+        Some(policy) => of(world, &view, [policy]).pop(),
+        None => PolicyStatus::left_out(resource, view.proxies.len()),
+    };
+    Ok(answer(&found.ok_or_else(|| ApiError::not_found(title))?))
 }
 
 /// `/meshes/{mesh}/_policies`; with `state`, only those that stand so.
@@ -41,23 +46,62 @@ pub(crate) async fn of_policies(api: Api, asked: Asked) -> Result<Response, ApiE
     query.check(&asked.route)?;
     let state = asked.query_value("state").map(|text| State::parse(&text).ok_or_else(unknown_state)).transpose()?;
     let view = api.meshes().view(&snapshot, mesh);
-    let named = view.book.policies().filter(|policy| policy.name.contains(query.name.as_str()));
+    let world = snapshot.world();
+    let policies = view.book.policies().map(Listed::Policy);
+    let left_out = world.unreadable().filter(|resource| is_left_out(resource, mesh)).map(Listed::LeftOut);
+    let named = policies.chain(left_out).filter(|listed| listed.name().contains(query.name.as_str()));
     let page = match state {
         None => {
             let Page { items, total, next } = Page::of(&query, named);
-            Page { items: of(&view, items), total, next }
+            Page { items: of_listed(world, &view, items), total, next }
         }
-        // How they stand is not known before it is looked at.
-        Some(state) => Page::of(&query, of(&view, named).into_iter().filter(|status| status.state == state)),
+        // The state is known only once it is computed.
+        Some(state) => {
+            let statuses = of_listed(world, &view, named).into_iter();
+            Page::of(&query, statuses.filter(|status| status.state == state))
+        }
     };
     Ok(listed(&asked, page))
+}
+
+/// A policy of the mesh, or a stored one that has no readable version.
+enum Listed<'a> {
+    Policy(&'a Arc<Policy>),
+    LeftOut(&'a Arc<Resource>),
+}
+
+impl Listed<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Policy(policy) => &policy.name,
+            Self::LeftOut(resource) => &resource.key.name,
+        }
+    }
+}
+
+fn is_left_out(resource: &Resource, mesh: &str) -> bool {
+    &*resource.key.mesh == mesh && resource.kind.is_some_and(Kind::is_policy) && resource.policy().is_none()
+}
+
+/// Those that are left out come last, as they are listed.
+fn of_listed<'a>(world: &World, view: &MeshView, listed: impl IntoIterator<Item = Listed<'a>>) -> Vec<PolicyStatus> {
+    let (mut policies, mut left_out) = (Vec::new(), Vec::new());
+    for one in listed {
+        match one {
+            Listed::Policy(policy) => policies.push(policy),
+            Listed::LeftOut(resource) => left_out.extend(PolicyStatus::left_out(resource, view.proxies.len())),
+        }
+    }
+    let mut statuses = of(world, view, policies);
+    statuses.extend(left_out);
+    statuses
 }
 
 fn unknown_state() -> ApiError {
     ApiError::bad_request("unsupported value for query parameter 'state': use InForce, Partly or NotInForce")
 }
 
-fn of<'a>(view: &MeshView, policies: impl IntoIterator<Item = &'a Arc<Policy>>) -> Vec<PolicyStatus> {
+fn of<'a>(world: &World, view: &MeshView, policies: impl IntoIterator<Item = &'a Arc<Policy>>) -> Vec<PolicyStatus> {
     let services = view.proxies.values().flat_map(|proxy| proxy.dataplane.inbounds());
     let services: BTreeSet<String> = services.filter_map(|inbound| inbound.service().map(str::to_owned)).collect();
     let context = Context {
@@ -69,5 +113,15 @@ fn of<'a>(view: &MeshView, policies: impl IntoIterator<Item = &'a Arc<Policy>>) 
         in_force: in_force(),
         era: view.era(),
     };
-    policy_status::of_all(policies, context)
+    let unreadable = |status: &PolicyStatus| {
+        let key = ResourceKey::in_mesh(status.kind, &status.mesh, &status.name);
+        world.get(&key).and_then(|resource| resource.unreadable().cloned())
+    };
+    let statuses = policy_status::of_all(policies, context).into_iter();
+    statuses
+        .map(|status| match unreadable(&status) {
+            Some(unreadable) => status.with_unreadable(&unreadable),
+            None => status,
+        })
+        .collect()
 }

@@ -18,7 +18,7 @@ use kodiak_store::Snapshot;
 use crate::{
     FileSources,
     authority::{AuthoritySources, BUILTIN, PROVIDED, authority_sources, is_made, rsa_bits},
-    load_source, spec_of,
+    load_source,
 };
 
 const CHANGED: &str = "Changing CA when mTLS is enabled is forbidden. Disable mTLS first and then change the CA";
@@ -78,9 +78,9 @@ fn same_authority(snapshot: &Snapshot, files: &FileSources, mesh: &str, old: &Mt
 
 /// The connected proxies that have a certificate of this backend, in words; `None` if there are none.
 fn holders(snapshot: &Snapshot, mesh: &str, backend: &str) -> Option<String> {
-    let mut holders = snapshot.list_in("DataplaneInsight", mesh).filter(|record| {
-        spec_of::<DataplaneInsight>(record).is_some_and(|insight| {
-            insight.is_online() && insight.mtls.is_some_and(|mtls| mtls.issued_backend == backend)
+    let mut holders = snapshot.world().list_in("DataplaneInsight", mesh).filter(|resource| {
+        resource.spec::<DataplaneInsight>().is_some_and(|insight| {
+            insight.is_online() && insight.mtls.as_ref().is_some_and(|mtls| mtls.issued_backend == backend)
         })
     });
     let first = &holders.next()?.key.name;

@@ -13,7 +13,6 @@ use crate::{
     Catalog,
     authority::{PROVIDED, provided_key_secret},
     initial, load_source,
-    signing::secret_data,
 };
 
 /// Puts references in the place of inline keys. The writes are the secrets that do not have their key yet.
@@ -69,8 +68,9 @@ fn move_key(
         }
     };
     refer(backend, &DataSource { secret: Some(secret.clone()), ..DataSource::default() });
-    let stored = snapshot.get(&ResourceKey::in_mesh("Secret", mesh, &secret));
-    if stored.and_then(secret_data).is_some_and(|stored| stored == bytes) {
+    let key = ResourceKey::in_mesh("Secret", mesh, &secret);
+    let stored = snapshot.get(&key);
+    if snapshot.world().secret(&key).is_some_and(|stored| stored == bytes) {
         return None;
     }
     let expect = stored.map_or(Expect::Absent, |stored| Expect::Version(stored.version));

@@ -4,14 +4,15 @@
 mod authority;
 mod inline_key;
 
+use std::sync::Arc;
+
 use kodiak_model::{
     Checked, FieldPath, Problems,
     kinds::mesh::{Mesh, new_name_fault},
-    language,
 };
 use kodiak_store::{Record, Snapshot, Write};
 
-use crate::{Catalog, Refusal, Stage, spec_of};
+use crate::{Catalog, Refusal, Stage};
 
 /// The writes are those of secrets that belong to the Mesh.
 pub(super) fn before_put(
@@ -20,7 +21,7 @@ pub(super) fn before_put(
     checked: &mut Checked,
     old: Option<&Record>,
 ) -> Result<Vec<Write>, Refusal> {
-    let mut mesh: Mesh = language::decode(&checked.spec).map_err(Refusal::make)?;
+    let mut mesh = checked.typed::<Mesh>().map(Arc::unwrap_or_clone).expect("a Mesh was checked");
     let mut problems = Problems::default();
     if old.is_none()
         && let Some(fault) = new_name_fault(&checked.name)
@@ -28,7 +29,7 @@ pub(super) fn before_put(
         problems.add(&FieldPath::NAME, fault);
     }
     if !mesh.mtls.as_ref().is_some_and(|mtls| mtls.skip_validation) {
-        if let Some(old) = old.and_then(spec_of::<Mesh>) {
+        if let Some(old) = snapshot.world().mesh(&checked.name) {
             authority::check_change(snapshot, &catalog.files, &checked.name, &old, &mesh, &mut problems);
         }
         authority::check_provided(snapshot, &catalog.files, &checked.name, &mesh, &mut problems);
@@ -40,7 +41,7 @@ pub(super) fn before_put(
         return Err(Refusal::invalid(stage, problems));
     }
     mesh.fill_defaults();
-    checked.spec = language::to_json(&mesh);
+    checked.replace(mesh);
     Ok(secrets)
 }
 

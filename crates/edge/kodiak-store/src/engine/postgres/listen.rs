@@ -34,7 +34,8 @@ pub(crate) async fn listen(
             tracing::warn!(%error, "lost the connection for change notifications, reconnecting");
             // Commits in the meantime cause no notification.
             listener.nudge.notify_one();
-            pause = if heard { FIRST_PAUSE } else { (pause * 2).min(LAST_PAUSE) };
+            // While nothing is heard, these attempts are the poll.
+            pause = if heard { FIRST_PAUSE } else { (pause * 2).min(LAST_PAUSE).min(listener.poll) };
             sleep(pause).await;
         }
     };

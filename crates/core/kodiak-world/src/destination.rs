@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
 use jiff::Timestamp;
 use kodiak_model::{
-    Kind, Kri, Labels, PortSection, Protocol,
+    Erased, Kind, Kri, Labels, PortSection, Protocol,
     kinds::{
         dataplane::BackendKind,
         hostname_generator::Address,
@@ -15,6 +15,8 @@ use kodiak_model::{
     },
     labels,
 };
+
+use crate::Resource;
 
 pub const KINDS: [(&Kind, BackendKind); 3] = [
     (&mesh_service::KIND, BackendKind::MeshService),
@@ -64,66 +66,52 @@ pub struct Service {
     pub available: bool,
 }
 
-/// What is stored of it.
-#[derive(Debug, Clone, Copy)]
-pub struct Stored<'a> {
-    pub mesh: &'a str,
-    pub name: &'a Arc<str>,
-    pub labels: &'a Arc<Labels>,
-    pub created: Timestamp,
-    pub spec: &'a str,
-    /// Empty when there is none.
-    pub status: &'a str,
-}
-
 impl Destination {
-    /// `None` where the spec cannot be read. A status that cannot be is as good as none: it is made anew.
-    pub fn read(kind: BackendKind, stored: Stored<'_>) -> Option<Self> {
+    /// `None` when the spec is not of this kind. A status that cannot be read counts as none: it is computed anew.
+    pub(crate) fn of(kind: BackendKind, spec: &Erased, resource: &Resource) -> Option<Self> {
         match kind {
-            BackendKind::MeshService => Self::service(stored),
-            BackendKind::MeshExternalService => Self::external(stored),
-            BackendKind::MeshMultiZoneService => Self::multi_zone(stored),
+            BackendKind::MeshService => Some(Self::service(&*spec.get()?, resource)),
+            BackendKind::MeshExternalService => Some(Self::external(spec.get()?, resource)),
+            BackendKind::MeshMultiZoneService => Some(Self::multi_zone(&*spec.get()?, resource)),
         }
     }
 
-    fn service(stored: Stored<'_>) -> Option<Self> {
-        let MeshService { state, selector, mut ports, identities } = serde_json::from_str(stored.spec).ok()?;
+    fn service(spec: &MeshService, resource: &Resource) -> Self {
+        let MeshService { state, selector, mut ports, identities } = spec.clone();
         once(&mut ports, |port| port.port);
-        let MeshServiceStatus { addresses, vips, .. } = serde_json::from_str(stored.status).unwrap_or_default();
+        let status = resource.status::<MeshServiceStatus>();
         let port = |port: &Port| port_of(port.port, port.name.as_deref(), &port.app_protocol);
         let sections = ports.iter().map(port).collect();
         let (identities, available) = (identities.unwrap_or_default(), state.is(State::Available));
         let behind = Behind::Service(Arc::new(Service { selector, ports, identities, available }));
-        Some(Self::new(&mesh_service::KIND, stored, sections, behind).called_at(&vips, &addresses))
+        Self::new(&mesh_service::KIND, resource, sections, behind).called_at(&status.vips, &status.addresses)
     }
 
-    fn external(stored: Stored<'_>) -> Option<Self> {
-        let spec: MeshExternalService = serde_json::from_str(stored.spec).ok()?;
-        let status: MeshExternalServiceStatus = serde_json::from_str(stored.status).unwrap_or_default();
+    fn external(spec: Arc<MeshExternalService>, resource: &Resource) -> Self {
+        let status = resource.status::<MeshExternalServiceStatus>();
         let ports = vec![port_of(spec.matching.port, None, spec.matching.protocol.as_str())];
-        let behind = Behind::External(Arc::new(spec));
-        let made = Self::new(&mesh_external_service::KIND, stored, ports, behind);
-        Some(made.called_at(&[status.vip], &status.addresses))
+        let made = Self::new(&mesh_external_service::KIND, resource, ports, Behind::External(spec));
+        made.called_at(std::slice::from_ref(&status.vip), &status.addresses)
     }
 
-    fn multi_zone(stored: Stored<'_>) -> Option<Self> {
-        let mut spec: MeshMultiZoneService = serde_json::from_str(stored.spec).ok()?;
+    fn multi_zone(spec: &MeshMultiZoneService, resource: &Resource) -> Self {
+        let mut spec = spec.clone();
         once(&mut spec.ports, |port| port.port);
-        let MeshMultiZoneServiceStatus { addresses, vips, .. } =
-            serde_json::from_str(stored.status).unwrap_or_default();
+        let status = resource.status::<MeshMultiZoneServiceStatus>();
         let port = |port: &mesh_multi_zone_service::Port| port_of(port.port, port.name.as_deref(), &port.app_protocol);
         let ports = spec.ports.iter().map(port).collect();
         let behind = Behind::MultiZone(Arc::new(spec));
-        Some(Self::new(&mesh_multi_zone_service::KIND, stored, ports, behind).called_at(&vips, &addresses))
+        let made = Self::new(&mesh_multi_zone_service::KIND, resource, ports, behind);
+        made.called_at(&status.vips, &status.addresses)
     }
 
-    fn new(kind: &Kind, stored: Stored<'_>, ports: Vec<DestinationPort>, behind: Behind) -> Self {
-        let Stored { mesh, name, labels, created, .. } = stored;
+    fn new(kind: &Kind, resource: &Resource, ports: Vec<DestinationPort>, behind: Behind) -> Self {
+        let Resource { key, labels, created, .. } = resource;
         Self {
-            kri: Kri::of(kind, mesh, name, labels).expect("destinations have a short name"),
-            name: name.clone(),
+            kri: Kri::of(kind, &key.mesh, &key.name, labels).expect("destinations have a short name"),
+            name: key.name.clone(),
             labels: labels.clone(),
-            created,
+            created: *created,
             ports,
             vips: Vec::new(),
             hostnames: Vec::new(),

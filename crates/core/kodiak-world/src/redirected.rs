@@ -1,23 +1,22 @@
-//! Whether connections of a workload are redirected to its proxy.
+//! Whether outgoing connections of a workload are redirected to its proxy: transparent proxying.
 
 use kodiak_model::kinds::dataplane::Dataplane;
 use serde_json::Value;
 
-use super::transparent;
-
-/// `metadata` is what the proxy said when it last connected. Its runner knows better than the Dataplane; `None` where
-/// neither has said anything yet.
-pub fn redirected(dataplane: &Dataplane, metadata: Option<&Value>) -> Option<bool> {
+/// `metadata` is that of the proxy's last connection, from its DataplaneInsight: it overrides the Dataplane, which may
+/// have been written by hand. `None` when neither says anything.
+pub fn redirects_outbound(dataplane: &Dataplane, metadata: Option<&Value>) -> Option<bool> {
     if let Some(told) = metadata.and_then(|metadata| metadata.get("transparentProxy")).filter(|told| told.is_object()) {
         let outbound = told.pointer("/redirect/outbound").unwrap_or(&Value::Null);
         let has_port = is_port(&outbound["port"]);
         return Some(has_port && is_on(&outbound["enabled"]).unwrap_or(has_port));
     }
-    let written = transparent(dataplane).is_some_and(|lists| lists.redirect_port_outbound != 0);
+    let transparent = dataplane.networking.as_ref().and_then(|networking| networking.transparent_proxying.as_ref());
+    let written = transparent.is_some_and(|transparent| transparent.redirect_port_outbound != 0);
     (written || metadata.is_some()).then_some(written)
 }
 
-/// Runners write ports as numbers or as text.
+/// `kodiak dp` and `kuma-dp` write ports as numbers or as text.
 fn is_port(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.as_f64().is_some_and(|port| (1.0..=f64::from(u16::MAX)).contains(&port)),
@@ -41,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_runner_knows_better_than_the_dataplane() {
+    fn metadata_of_the_proxy_overrides_the_dataplane() {
         let outbound = |told: Value| json!({ "transparentProxy": { "redirect": { "outbound": told } } });
         for (port, metadata, expected) in [
             (0, None, None),
@@ -58,7 +57,7 @@ mod tests {
         ] {
             let networking = json!({ "transparentProxying": { "redirectPortOutbound": port } });
             let dataplane = serde_json::from_value(json!({ "networking": networking })).unwrap();
-            assert_eq!(redirected(&dataplane, metadata.as_ref()), expected, "{port} {metadata:?}");
+            assert_eq!(redirects_outbound(&dataplane, metadata.as_ref()), expected, "{port} {metadata:?}");
         }
     }
 }

@@ -1,0 +1,56 @@
+//! Stored resources as changes for the engine.
+
+use kodiak_kinds::kinds;
+use kodiak_model::{Kind, ProxyKey, ResourceKey};
+use kodiak_world::{World, destination, document};
+
+use crate::Change;
+
+impl Change {
+    /// `None` for resources that no proxy depends on. A resource without a readable version counts as deleted.
+    pub fn of(change: &kodiak_world::Change) -> Option<Self> {
+        let kodiak_world::Change { key, resource, .. } = change;
+        let resource = resource.as_deref();
+        let ResourceKey { kind, mesh, name } = key.clone();
+        Some(match &*kind {
+            "Mesh" => Self::Mesh { name, mesh: resource.and_then(|mesh| mesh.spec()) },
+            "Dataplane" => {
+                let dataplane = resource.and_then(|dataplane| dataplane.proxy().cloned());
+                Self::Dataplane { key: ProxyKey { mesh, name }, dataplane }
+            }
+            "Secret" => Self::Authority { mesh },
+            "ZoneEgress" => Self::ZoneEgress { name, egress: resource.and_then(|egress| egress.spec()) },
+            _ if let Some(document) = document::name(key) => match document {
+                document::VIPS => Self::Vips { mesh, vips: resource.and_then(|vips| vips.document()) },
+                document::ROLLOUT => Self::Rollout { mesh, rollout: resource.and_then(|rollout| rollout.document()) },
+                _ => return None,
+            },
+            kind if let Some((_, kind)) = destination::KINDS.iter().find(|(known, _)| known.name == kind) => {
+                let destination = resource.and_then(|destination| destination.destination().cloned());
+                Self::Destination { mesh, kind: *kind, name, destination }
+            }
+            kind => {
+                let kind = kinds().by_name(kind).filter(|kind| kind.is_policy())?;
+                let policy = resource.and_then(|policy| policy.policy().cloned());
+                Self::Policy { mesh, key: (kind.name, name), policy }
+            }
+        })
+    }
+
+    /// All that a mesh is made of, for an engine without any state.
+    pub fn of_mesh(world: &World, mesh: &str) -> Vec<Self> {
+        let itself = world.get(&ResourceKey::global("Mesh", mesh));
+        let policies = kinds().iter().filter(|kind| kind.is_policy()).map(|kind: &Kind| kind.name);
+        let destinations = destination::KINDS.iter().map(|(kind, _)| kind.name);
+        let within = ["Dataplane"].into_iter().chain(destinations).chain(policies);
+        let within = within.flat_map(|kind| world.list_in(kind, mesh));
+        let documents = [document::VIPS, document::ROLLOUT].map(|name| world.get(&document::key(mesh, name)));
+        itself
+            .into_iter()
+            .chain(world.list("ZoneEgress"))
+            .chain(within)
+            .chain(documents.into_iter().flatten())
+            .filter_map(|resource| Self::of(&kodiak_world::Change::put(resource.clone())))
+            .collect()
+    }
+}

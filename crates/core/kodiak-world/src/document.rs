@@ -1,0 +1,18 @@
+//! Records that the control plane keeps for itself beside the resources of a mesh. They are deleted with their mesh.
+
+use kodiak_model::ResourceKey;
+
+const KIND: &str = "Config";
+/// Name of the record with the virtual addresses of `kuma.io/service` names.
+pub const VIPS: &str = "vips";
+/// Name of the record with the current step of the mTLS rollout.
+pub const ROLLOUT: &str = "mtls-rollout";
+
+pub fn key(mesh: &str, name: &str) -> ResourceKey {
+    ResourceKey::in_mesh(KIND, mesh, name)
+}
+
+/// The name of a record of this kind.
+pub fn name(key: &ResourceKey) -> Option<&str> {
+    (&*key.kind == KIND).then_some(&*key.name)
+}
