@@ -1,4 +1,4 @@
-//! KRIs: what is read, printed and read again is the same.
+//! KRIs: parsing and printing round-trip.
 #![no_main]
 
 use kodiak_kinds::kinds;

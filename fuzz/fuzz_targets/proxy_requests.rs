@@ -1,6 +1,6 @@
-//! Requests of proxies that are no streams: the first byte chooses `/bootstrap` or `/drain`, the rest is the body.
+//! HTTP requests of proxies: the first byte selects `/bootstrap` or `/drain`, the rest is the body.
 //!
-//! Tokens are not asked for here, so that inputs reach what comes after them.
+//! Authentication is disabled, so that inputs reach the code after it.
 #![no_main]
 
 use std::{net::SocketAddr, sync::LazyLock};
@@ -17,7 +17,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 use tokio::{runtime::Runtime, sync::mpsc};
 
-/// An answer holds the request a few times at most: in the metadata of the node, and with indentation.
+/// A response contains the request a few times at most: in the node metadata, and with indentation.
 const LARGEST_ANSWER: usize = 64 * 1024;
 const ANSWER_PER_BYTE: usize = 32;
 

@@ -1,6 +1,6 @@
-//! The body of a PUT: the first byte chooses the kind, the rest is JSON.
+//! Body of a PUT: the first byte selects the kind, the rest is JSON.
 //!
-//! What the path of a request would give (kind, mesh and name) is filled in, so that most inputs reach the spec.
+//! Kind, mesh and name, which come from the request path, are filled in, so that most inputs reach the spec.
 #![no_main]
 
 use kodiak_kinds::{Kind, kinds};

@@ -1,5 +1,5 @@
-//! What is stored, read back as the control plane does it: the first byte chooses the kind, a line each is its spec, its
-//! status and its labels. Whatever was written there, by whichever version, hurts nobody else.
+//! Stored rows, decoded by the control plane: the first byte selects the kind; spec, status and labels are a line each.
+//! Invalid rows of any version must not affect others.
 #![no_main]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Templates of hostnames and SPIFFE IDs, and regular expressions: the small languages in resources.
+//! Templates of hostnames and SPIFFE IDs, and regular expressions.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use kodiak_model::{
 };
 use libfuzzer_sys::fuzz_target;
 
-/// Of each field and label.
+/// Value of each field and label.
 const VALUE: &str = "value-of-a-field";
 
 fuzz_target!(|text: &str| {
@@ -24,6 +24,6 @@ fn render(text: &str, fields: &[&str], functions: &[&str]) {
     let Ok(template) = Template::parse(text, functions) else { return };
     let fields: BTreeMap<&str, String> = fields.iter().map(|field| (*field, VALUE.to_owned())).collect();
     let Ok(rendered) = template.render(&fields, &|_, _| Ok(VALUE.to_owned())) else { return };
-    // Nothing stands for more than a value for each of its characters; `printf` and the like quote them.
+    // A character renders to a value at most; `printf` and similar functions quote it.
     assert!(rendered.len() <= text.len() * VALUE.len() * 8, "{} bytes from {}", rendered.len(), text.len());
 }

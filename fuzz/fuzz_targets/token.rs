@@ -1,7 +1,7 @@
-//! Tokens from strangers: only the one that was signed is accepted.
+//! Untrusted tokens: only the signed one is accepted.
 //!
-//! The key of `data/token-key.pem` signed `seeds/token/good.jwt` and nothing else, and its private half was thrown away.
-//! So whatever else is accepted is a forgery.
+//! The key of `data/token-key.pem` signed only `seeds/token/good.jwt`, and its private half was deleted. So any other
+//! accepted token is a forgery.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -12,10 +12,10 @@ use libfuzzer_sys::fuzz_target;
 
 const GOOD: &str = include_str!("../seeds/token/good.jwt");
 const KEY: &[u8] = include_bytes!("../data/token-key.pem");
-/// Between the `nbf` and the `exp` of the good one.
+/// Between `nbf` and `exp` of the good token.
 const NOW: i64 = 1_800_000_000;
 
-/// The same key for every id.
+/// The same key for every ID.
 struct OneKey(VerificationKey);
 
 impl KeySource for OneKey {

@@ -1,6 +1,6 @@
-//! Messages on the streams of proxies, decoded and given to the state machine as the port does it.
+//! Messages on xDS streams, decoded and passed to the state machine like the proxy port does.
 //!
-//! The first byte chooses the protocol. The rest is cut into messages: a byte for the length, then so many bytes.
+//! The first byte selects the protocol. The rest is split into messages: a length byte, then that many bytes.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};
@@ -106,7 +106,7 @@ fn health(data: &[u8]) {
     }
 }
 
-/// What a proxy says of itself is the same when it says it again.
+/// Node metadata round-trips.
 fn introduce(node: &Node) {
     let Some(metadata) = &node.metadata else { return };
     let read = NodeMetadata::read(metadata);

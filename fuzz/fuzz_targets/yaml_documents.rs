@@ -1,4 +1,4 @@
-//! YAML from users: read, checked, and stable once it is accepted.
+//! User YAML: parsed, validated, and stable once it is accepted.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

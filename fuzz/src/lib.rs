@@ -1,10 +1,10 @@
-//! What several fuzz targets ask of a document.
+//! Checks that several fuzz targets share.
 
 use kodiak_kinds::kinds;
 use kodiak_model::{Checked, Draft, Place, check};
 use serde_json::Value;
 
-/// Checks a document; one that is accepted must be accepted again in its canonical form, and not change any more.
+/// Validates a document; its canonical form must be accepted and stay unchanged.
 pub fn check_twice(document: Value) {
     let Ok(draft) = kodiak_kinds::draft(document) else { return };
     let Some(kind) = kinds().by_name(&draft.kind) else { return };

@@ -1,4 +1,4 @@
-//! `cargo xtask codegen`: files that are made from the code and committed, so that a change to them is seen in review.
+//! `cargo xtask codegen`: generated files that are committed, so that a change to them is visible in review.
 
 use std::fs;
 
@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 use crate::workspace::Workspace;
 
-/// Writes the committed files that are made from the code.
+/// Write the committed files that are generated from the code.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Write nothing; fail when a file is not what the code says.
+    /// Write nothing; fail when a file is out of date.
     #[arg(long)]
     check: bool,
 }
@@ -21,29 +21,26 @@ struct Generated {
     cargo: &'static [&'static str],
 }
 
-/// One row per generated file; nothing else has to change for another one.
+/// One row for each generated file.
 const GENERATED: &[Generated] =
     &[Generated { path: "docs/openapi.json", cargo: &["run", "--quiet", "--package", "kodiak", "--", "openapi"] }];
 
-/// Writes a folder of code from Envoy's protos, and compares it by itself.
+/// Generates a folder of code from Envoy's protos, and compares it by itself.
 const ENVOY_MESSAGES: &[&str] = &["run", "--quiet", "--package", "kodiak-protogen"];
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if args.check { check(workspace) } else { write(workspace) }
 }
 
-/// Fails for the first file that differs, and shows where.
+/// Fails for the first file that differs, and shows the difference.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     for generated in GENERATED {
         let expected = generated.print(workspace)?;
         let committed = fs::read_to_string(workspace.root.join(generated.path)).unwrap_or_default();
         if let Some(difference) = first_difference(&committed, &expected) {
-            bail!(
-                "{}:{difference}\nit is made from the code: run `cargo xtask codegen` and commit the result",
-                generated.path
-            );
+            bail!("{}:{difference}\nit is generated: run `cargo xtask codegen` and commit the result", generated.path);
         }
-        println!("{} is what the code says.", generated.path);
+        println!("{} is up to date.", generated.path);
     }
     process::run(process::cargo(workspace).args(ENVOY_MESSAGES).args(["--", "--check"]))
 }
@@ -53,11 +50,11 @@ fn write(workspace: &Workspace) -> Result<()> {
         let text = generated.print(workspace)?;
         let path = workspace.root.join(generated.path);
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
         let before = fs::read_to_string(&path).unwrap_or_default();
         fs::write(&path, &text).with_context(|| format!("cannot write {}", generated.path))?;
-        println!("{} {}", generated.path, if before == text { "was up to date" } else { "is new" });
+        println!("{} {}", generated.path, if before == text { "was up to date" } else { "was updated" });
     }
     process::run(process::cargo(workspace).args(ENVOY_MESSAGES))
 }
@@ -69,12 +66,12 @@ impl Generated {
     }
 }
 
-/// Text files end with a newline, whether their maker prints one or not.
+/// Text files end with a newline, even if the generator prints none.
 fn with_final_newline(text: String) -> String {
     if text.ends_with('\n') { text } else { text + "\n" }
 }
 
-/// The line where the texts part, with both versions of it.
+/// The first line that differs, with both versions of it.
 fn first_difference(committed: &str, expected: &str) -> Option<String> {
     if committed == expected {
         return None;
@@ -90,7 +87,7 @@ fn first_difference(committed: &str, expected: &str) -> Option<String> {
             break;
         }
     }
-    Some("1: line ends differ".to_owned())
+    Some("1: line endings differ".to_owned())
 }
 
 #[cfg(test)]
@@ -103,12 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_that_differs_is_shown() {
+    fn shows_the_first_line_that_differs() {
         let difference = first_difference("a\nb\nc\n", "a\nx\n").unwrap();
         assert_eq!(difference, "2: differs\n  committed: b\n  expected:  x");
         let difference = first_difference("", "a\n").unwrap();
         assert_eq!(difference, "1: differs\n  committed: (end of the file)\n  expected:  a");
-        assert_eq!(first_difference("a\r\n", "a\n").unwrap(), "1: line ends differ");
+        assert_eq!(first_difference("a\r\n", "a\n").unwrap(), "1: line endings differ");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Installing Envoy for the tests that start one, with the command that users have for it.
+//! Installs Envoy for tests, with `kodiak`'s own command.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 use crate::process;
 use crate::workspace::Workspace;
 
-/// Where the tests look first.
+/// The tests use this program first.
 const PROGRAM: &str = "KODIAK_ENVOY";
-/// Tests that need Envoy fail with this set, instead of being skipped.
+/// With this set, tests that need Envoy fail instead of being skipped.
 const REQUIRE: &str = "KODIAK_REQUIRE_ENVOY";
 
-/// The Envoy of the version that we pin.
+/// The pinned Envoy.
 pub(crate) struct Envoy {
     pub(crate) program: PathBuf,
 }
@@ -26,7 +26,7 @@ impl Envoy {
         Ok(Self { program: PathBuf::from(path.trim_end()) })
     }
 
-    /// Lets the tests that `command` starts find it, and forbids them to do without.
+    /// Passes it to the tests that `command` starts, and makes it mandatory.
     pub(crate) fn prepare(&self, command: &mut Command) {
         command.env(PROGRAM, &self.program).env(REQUIRE, "1");
     }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_must_use_what_was_installed() {
+    fn tests_must_use_the_installed_envoy() {
         let mut command = Command::new("true");
         Envoy { program: PathBuf::from("/cache/envoy") }.prepare(&mut command);
         let set = |name: &str| command.get_envs().find_map(|(key, value)| (key == name).then_some(value?));

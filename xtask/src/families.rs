@@ -1,18 +1,19 @@
-//! Where the folders of kinds are. They all have the same shape; tidy checks it, and `new-policy` and `new-kind` write it.
+//! Locations of the folders of kinds. They all have the same files; tidy checks them, and `new-policy` and `new-kind`
+//! write them.
 
-/// Folders that lie beside each other, and the file that makes them known.
+/// Sibling folders, and the file that registers them.
 pub(crate) struct Family {
     pub(crate) folder: &'static str,
     pub(crate) list: &'static str,
     pub(crate) listing: Listing,
 }
 
-/// How the file makes a folder known.
+/// How the file registers a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listing {
     /// By a `pub mod` line, and an item of `ALL`.
     Items,
-    /// By a line of `register!`, which makes both of it. Tools that read no macros do not find the folder.
+    /// By a line of `register!`, which expands to both. Tools that do not expand macros do not find the folder.
     Register,
 }
 
@@ -31,10 +32,10 @@ pub(crate) const KINDS: Family = Family {
 
 pub(crate) const ALL: [&Family; 2] = [&POLICIES, &KINDS];
 
-/// How the lines of `register!` begin; they end with `];`.
+/// Start of the lines of `register!`; they end with `];`.
 pub(crate) const REGISTER: &str = "\nregister![";
 
-/// The modules that a file registers. None in a file without `register!`.
+/// The modules that a file registers. Empty for a file without `register!`.
 pub(crate) fn registered(text: &str) -> Vec<&str> {
     let list = text.split_once(REGISTER).and_then(|(_, rest)| rest.split_once("];"));
     let names = list.into_iter().flat_map(|(list, _)| list.split(','));

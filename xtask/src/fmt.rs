@@ -1,4 +1,4 @@
-//! `cargo xtask fmt`: formats everything, also what `cargo fmt` does not find.
+//! `cargo xtask fmt`: formats everything, including folders that `cargo fmt` does not find.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::families::{self, Family, Listing};
 use crate::workspace::Workspace;
 use crate::{fuzz, process};
 
-/// Formats the code: the workspace, the fuzz targets, and folders that `cargo fmt` does not find.
+/// Format the code: the workspace, the fuzz targets, and folders that `cargo fmt` does not find.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write nothing; fail when something is not formatted.
@@ -17,7 +17,7 @@ pub(crate) struct Args {
     check: bool,
 }
 
-/// What rustfmt is told when cargo does not tell it: that of the workspace.
+/// The edition of the workspace, for rustfmt without cargo.
 pub(crate) const EDITION: [&str; 2] = ["--edition", "2024"];
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
@@ -36,7 +36,7 @@ fn format(workspace: &Workspace, check: bool) -> Result<()> {
     process::run(Command::new("rustfmt").current_dir(&workspace.root).args(EDITION).args(check).args(roots))
 }
 
-/// The files whose `mod` line is made by a macro: rustfmt expands none, so it does not get from the crate to them.
+/// Files whose `mod` line is in a macro: rustfmt does not expand macros, so it does not find them from the crate.
 fn hidden_roots(workspace: &Workspace) -> Result<Vec<String>> {
     let mut roots = Vec::new();
     for Family { folder, list, listing } in families::ALL {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edition_is_that_of_the_workspace() {
+    fn edition_is_that_of_the_workspace() {
         let manifest = include_str!("../../Cargo.toml");
         assert!(manifest.contains(&format!("\nedition = \"{}\"\n", EDITION[1])));
     }

@@ -1,9 +1,10 @@
-//! The developer's commands: `cargo xtask <command>`.
+//! Developer commands: `cargo xtask <command>`.
 //!
 //! Everything that checks or changes the repository starts here, and continuous integration calls nothing else, so that
 //! a red build is reproduced by one command.
 //!
-//! **Invariant:** needs cargo, the pinned toolchain and this repository; whatever else a command needs, it says how to get.
+//! **Invariant:** needs cargo, the pinned toolchain and this repository; for other requirements, a command prints how
+//! to install them.
 
 mod ci;
 mod codegen;

@@ -1,4 +1,4 @@
-//! Finding PostgreSQL for the tests that start one.
+//! Finds PostgreSQL for tests.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,11 +10,11 @@ use anyhow::{Context, Result};
 
 use crate::process;
 
-/// What the tests start. Both come in one package, but a client-only installation has neither.
+/// Programs that tests start. Both are in one package, but a client-only installation has neither.
 const PROGRAMS: [&str; 2] = ["initdb", "postgres"];
-/// Where Debian keeps the programs of each version, outside of `PATH`.
+/// Debian's folder of programs by version, which is not on `PATH`.
 const DEBIAN: &str = "/usr/lib/postgresql";
-/// Tests that need PostgreSQL fail with this set, instead of being skipped.
+/// With this set, tests that need PostgreSQL fail instead of being skipped.
 const REQUIRE: &str = "KODIAK_REQUIRE_POSTGRES";
 
 /// The programs of one PostgreSQL.
@@ -23,7 +23,7 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// `None` when it is neither on `PATH` nor where Debian puts it.
+    /// `None` when it is neither on `PATH` nor in Debian's folder.
     pub(crate) fn find() -> Option<Self> {
         let on_path = process::folder_on_path(PROGRAMS[0]).filter(|folder| has_programs(folder));
         on_path.or_else(|| newest_version(Path::new(DEBIAN))).map(|folder| Self { folder })
@@ -34,7 +34,7 @@ impl Postgres {
         Self::find().context("PostgreSQL is not installed: put `initdb` and `postgres` on PATH")
     }
 
-    /// Lets the tests that `command` starts find it, and forbids them to do without.
+    /// Passes it to the tests that `command` starts, and makes it mandatory.
     pub(crate) fn prepare(&self, command: &mut Command) -> Result<()> {
         command.env("PATH", self.first_on_path()?).env(REQUIRE, "1");
         Ok(())
@@ -56,7 +56,7 @@ fn has_programs(folder: &Path) -> bool {
     PROGRAMS.iter().all(|program| folder.join(program).is_file())
 }
 
-/// `<root>/<version>/bin` of the highest version that is complete.
+/// `<root>/<version>/bin` of the highest complete version.
 fn newest_version(root: &Path) -> Option<PathBuf> {
     let versions = fs::read_dir(root).ok()?.filter_map(|entry| {
         let path = entry.ok()?.path();

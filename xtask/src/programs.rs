@@ -1,5 +1,5 @@
-//! Programs that tests start, and the Debian packages that have them. CI installs those that are missing, because a test
-//! that is skipped there would never run anywhere.
+//! Programs that tests start, and their Debian packages. CI installs missing ones, because a test that is skipped there
+//! would never run anywhere.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use crate::postgres::Postgres;
 use crate::process;
 
-/// Programs on `PATH`, and the packages that they come with.
+/// Programs on `PATH`, and their packages.
 const PROGRAMS: &[(&str, &str)] = &[
     ("bash", "bash"),
     ("dig", "bind9-dnsutils"),
@@ -22,18 +22,18 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("setpriv", "util-linux"),
     ("unshare", "util-linux"),
 ];
-/// PostgreSQL keeps its programs outside of `PATH`.
+/// PostgreSQL's programs are not on `PATH`.
 const POSTGRES: &str = "postgresql";
 
-/// Tests fail with these set where they would be skipped otherwise. PostgreSQL and Envoy have their own.
+/// With these set, tests fail instead of being skipped. PostgreSQL and Envoy have their own variables.
 const REQUIRE: [&str; 2] = ["KODIAK_REQUIRE_ROOT", "KODIAK_REQUIRE_PROGRAMS"];
 
-/// Forbids the tests that `command` starts to do without.
+/// Makes the programs mandatory for the tests that `command` starts.
 pub(crate) fn require(command: &mut Command) {
     command.envs(REQUIRE.map(|variable| (variable, "1")));
 }
 
-/// Installs the packages of all programs that are missing, or says which to install.
+/// Installs the packages of all missing programs, or lists them.
 pub(crate) fn install_missing() -> Result<()> {
     let mut missing = packages(|program| process::folder_on_path(program).is_some());
     if Postgres::find().is_none() {
@@ -53,10 +53,10 @@ fn packages(is_installed: impl Fn(&str) -> bool) -> BTreeSet<&'static str> {
 fn install(packages: &BTreeSet<&str>) -> Result<()> {
     let shown = packages.iter().copied().collect::<Vec<_>>().join(" ");
     if process::folder_on_path("apt-get").is_none() {
-        bail!("tests start programs of these Debian packages, install what corresponds to them: {shown}");
+        bail!("tests need these Debian packages, install their equivalents: {shown}");
     }
     if !is_root()? {
-        bail!("tests start programs that are not installed: run `sudo apt-get install {shown}`");
+        bail!("tests need programs that are not installed: run `sudo apt-get install {shown}`");
     }
     println!("Installing {shown}.");
     process::run(Command::new("apt-get").arg("update"))?;

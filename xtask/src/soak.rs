@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: real control planes and Envoys under load, and faults at random.
+//! `cargo xtask soak`: real control planes and Envoys under load, with random faults.
 
 use anyhow::Result;
 
@@ -10,16 +10,16 @@ use crate::{process, programs};
 
 const TEST: &str = "soak::faults_at_random";
 
-/// Lets faults happen at random to two control planes over PostgreSQL and six Envoys under constant load.
+/// Inject random faults into two control planes over PostgreSQL and six Envoys under constant load.
 ///
-/// No request may fail, every change must arrive after every fault, and at the end each proxy must have what a control
-/// plane that saw no fault would send it. Needs root, as `cargo xtask ci` does. A failure names the seed.
+/// No request may fail, every change must arrive after every fault, and at the end each proxy must have the
+/// configuration of a control plane that saw no fault. Needs root, like `cargo xtask ci`. A failure prints the seed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How long: 90s, 10m, 2h.
+    /// How long: 90s, 10m, 2h
     #[arg(long = "for", value_name = "TIME", value_parser = duration::parse, default_value = "1h")]
     duration: u64,
-    /// The same seed gives the same faults.
+    /// The same seed gives the same faults
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the tests of the workspace, with what they need prepared.
+//! `cargo xtask test`: the tests of the workspace, with their requirements.
 
 use std::process::Command;
 
@@ -10,13 +10,13 @@ use crate::process;
 use crate::programs;
 use crate::workspace::Workspace;
 
-/// Runs the tests of the whole workspace.
+/// Run the tests of the whole workspace.
 ///
-/// Finds PostgreSQL where it is installed but not on PATH. Without one, the tests that need it are skipped; `cargo xtask
-/// ci` installs it instead. Tests that need Envoy look for it, and install it, themselves.
+/// Finds PostgreSQL where it is installed but not on PATH. Without it, the tests that need it are skipped; `cargo xtask
+/// ci` installs it instead. Tests that need Envoy find or install it themselves.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Passed on to `cargo test`: `-- -p kodiak-store`, or `-- watch` for tests with that word in their name.
+    /// Passed on to `cargo test`: `-- -p kodiak-store`, or `-- watch` for tests with that word in their name
     #[arg(last = true)]
     args: Vec<String>,
 }
@@ -53,7 +53,7 @@ fn cargo_test(workspace: &Workspace, args: &[String]) -> Command {
     command
 }
 
-/// `--workspace` would win over a crate that is named.
+/// `--workspace` would override a named crate.
 fn names_a_crate(args: &[String]) -> bool {
     let own = args.iter().take_while(|arg| *arg != "--");
     own.into_iter()

@@ -1,4 +1,4 @@
-//! The repository as cargo sees it: its root, its crates, what they depend on and where their code starts.
+//! The repository as cargo describes it: root, crates, dependencies and crate roots.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use serde::Deserialize;
 
 use crate::process;
 
-/// Where the repository is. What needs more asks cargo, with [`Workspace::metadata`].
+/// Location of the repository; [`Workspace::metadata`] queries cargo for more.
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
 }
 
-/// One crate. Paths are relative to the root, with `/` between their parts.
+/// One crate. Paths are relative to the root, with `/` as separator.
 #[derive(Debug, Clone)]
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) manifest: String,
     pub(crate) dependencies: Vec<Dependency>,
-    /// The files that the compiler starts from: libraries, programs, tests, examples, build scripts.
+    /// Crate roots: libraries, programs, tests, examples, build scripts.
     pub(crate) roots: Vec<String>,
 }
 
@@ -45,14 +45,14 @@ pub(crate) struct Metadata {
 }
 
 impl Workspace {
-    /// The repository this program was started in: cargo says so, and the place it was built in stands in for that.
+    /// The repository from cargo's environment, or else the one in which this program was built.
     pub(crate) fn find() -> Result<Self> {
         let xtask = env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
         let root = xtask.parent().context("xtask lies in a folder of the repository")?.to_owned();
         Ok(Self { root })
     }
 
-    /// What cargo knows of the workspace of a manifest, which is relative to the root.
+    /// cargo's metadata for the workspace of a manifest, whose path is relative to the root.
     pub(crate) fn metadata(&self, manifest: &str) -> Result<Metadata> {
         let mut command = process::cargo(self);
         command.args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path", manifest]);
@@ -96,7 +96,7 @@ fn null_is_normal<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<U
     Ok(Option::<Usage>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// The path below `root` with `/` between its parts; a path elsewhere stays as it is.
+/// The path below `root` with `/` as separator; other paths stay unchanged.
 pub(crate) fn relative(root: &Path, path: &Path) -> String {
     let below = path.strip_prefix(root).unwrap_or(path);
     below.to_string_lossy().replace(std::path::MAIN_SEPARATOR, "/")

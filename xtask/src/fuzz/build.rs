@@ -1,4 +1,4 @@
-//! Building the fuzz targets so that libFuzzer sees which branches an input takes.
+//! Builds the fuzz targets with coverage instrumentation for libFuzzer.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,8 +10,8 @@ use crate::workspace::Workspace;
 
 use super::MANIFEST;
 
-/// What cargo-fuzz sets with `--sanitizer none`: coverage, and our own assertions. Memory errors need no sanitizer here,
-/// since unsafe code is forbidden.
+/// The flags of cargo-fuzz with `--sanitizer none`: coverage, and our own assertions. Memory errors need no sanitizer
+/// here, since unsafe code is forbidden.
 const FLAGS: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -29,7 +29,7 @@ pub(super) fn build(workspace: &Workspace, targets: &[String]) -> Result<Vec<Pat
     let host = host()?;
     let folder = workspace.metadata("Cargo.toml")?.target_dir.join("fuzz");
     let mut command = process::cargo(workspace);
-    // With a target named, the flags are for the targets alone, and not for build scripts and macros, which cargo loads.
+    // With `--target`, the flags apply only to the targets, and not to build scripts and macros, which cargo loads.
     command
         .args(["build", "--release", "--manifest-path", MANIFEST, "--target", &host, "--target-dir"])
         .arg(&folder)
@@ -41,7 +41,7 @@ pub(super) fn build(workspace: &Workspace, targets: &[String]) -> Result<Vec<Pat
     Ok(targets.iter().map(|target| folder.join(&host).join("release").join(target)).collect())
 }
 
-/// The machine we are on, in rustc's words.
+/// Target triple of this machine.
 fn host() -> Result<String> {
     let text = process::output(Command::new("rustc").arg("-vV"))?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));

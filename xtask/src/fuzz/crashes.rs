@@ -1,4 +1,4 @@
-//! What broke a target: kept in the repository's folder, with advice on how to go on.
+//! Inputs that crashed a target: saved in the repository's folder, with instructions.
 
 use std::fs;
 use std::path::Path;
@@ -9,20 +9,20 @@ use crate::workspace::Workspace;
 
 const ARTIFACTS: &str = "fuzz/artifacts";
 
-/// Moves what libFuzzer found to `fuzz/artifacts/<target>/` and returns the paths there, seen from the root.
+/// Moves libFuzzer's findings to `fuzz/artifacts/<target>/` and returns the paths, relative to the root.
 pub(super) fn keep(workspace: &Workspace, target: &str, found: &Path) -> Result<Vec<String>> {
     let mut kept = Vec::new();
     let folder = format!("{ARTIFACTS}/{target}");
     for entry in fs::read_dir(found).with_context(|| format!("cannot read {}", found.display()))? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // libFuzzer also notes inputs that are merely slow; those are no failures.
+        // libFuzzer also saves slow inputs, which are not failures.
         if name.starts_with("slow-unit-") {
             fs::remove_file(&path)?;
             continue;
         }
         let to = format!("{folder}/{name}");
-        fs::create_dir_all(workspace.root.join(&folder)).with_context(|| format!("cannot make {folder}"))?;
+        fs::create_dir_all(workspace.root.join(&folder)).with_context(|| format!("cannot create {folder}"))?;
         // Not a rename: the cache may be on another disk.
         fs::copy(&path, workspace.root.join(&to)).with_context(|| format!("cannot write {to}"))?;
         fs::remove_file(&path)?;
@@ -32,7 +32,7 @@ pub(super) fn keep(workspace: &Workspace, target: &str, found: &Path) -> Result<
     Ok(kept)
 }
 
-/// How to see it again, and how to make sure that it stays mended.
+/// How to reproduce the crash, and how to add it to the seeds.
 pub(super) fn advice(target: &str, kept: &[String]) -> String {
     let first = kept.first().map_or("<file>", String::as_str);
     let list = kept.join("\n  ");

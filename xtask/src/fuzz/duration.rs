@@ -11,7 +11,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         _ => return Err(wrong()),
     };
     let number: u64 = number.parse().map_err(|_| wrong())?;
-    // libFuzzer takes 0 for "without end".
+    // libFuzzer treats 0 as unlimited.
     number.checked_mul(factor).filter(|seconds| *seconds > 0).ok_or_else(wrong)
 }
 
@@ -27,7 +27,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_refused() {
+    fn rejects_other_texts() {
         for text in ["", "m", "10", "0s", "-1m", "1d", "1.5h", "10ü", "99999999999999999999h"] {
             assert!(parse(text).is_err(), "{text}");
         }

@@ -11,27 +11,27 @@ use crate::families;
 use crate::process;
 use crate::workspace::Workspace;
 
-/// Inputs above this are slow and show nothing that smaller ones do not.
+/// Larger inputs are slow and find nothing that smaller ones do not.
 const MAX_INPUT: usize = 16 * 1024;
 /// An input that takes longer is reported like a crash.
 const MAX_SECONDS_PER_INPUT: u32 = 10;
 
-/// The targets that read what the `cases` of our kinds hold.
+/// Targets that also read the `cases` of kinds.
 const READS_CASES: &[&str] = &["yaml_documents"];
 
-/// How many lines of libFuzzer's log are shown when it fails without a panic.
+/// Number of lines of libFuzzer's log that are shown when it fails without a panic.
 const SHOWN: usize = 40;
 
-/// What a target keeps in the cache from run to run.
+/// Files of a target in the cache, between runs.
 struct Kept {
-    /// Inputs that reach something new.
+    /// Inputs that increase coverage.
     corpus: PathBuf,
-    /// Inputs that broke the target.
+    /// Inputs that crashed the target.
     found: PathBuf,
     log: PathBuf,
 }
 
-/// Runs a target and says how much it did. Fails, with advice, when something breaks it.
+/// Runs a target and returns a summary. Fails, with instructions, when an input crashes it.
 pub(super) fn feed(workspace: &Workspace, target: &str, program: &Path, seconds: u64) -> Result<String> {
     let kept = Kept::of(target)?;
     let log = File::create(&kept.log).with_context(|| format!("cannot write {}", kept.log.display()))?;
@@ -46,7 +46,7 @@ pub(super) fn feed(workspace: &Workspace, target: &str, program: &Path, seconds:
     }
     println!("{}", failure(&log));
     if broken.is_empty() {
-        ran.with_context(|| format!("fuzz target {target} did not end well"))?;
+        ran.with_context(|| format!("fuzz target {target} failed"))?;
     }
     bail!("{}", crashes::advice(target, &broken));
 }
@@ -73,14 +73,14 @@ impl Kept {
         let folder = process::cache_dir()?.join("fuzz").join(target);
         let kept = Self { corpus: folder.join("corpus"), found: folder.join("found"), log: folder.join("log") };
         for folder in [&kept.corpus, &kept.found] {
-            fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
         Ok(kept)
     }
 }
 
-/// Folders of input that we wrote: the seeds of the target, among them what once broke it, and for [`READS_CASES`] the
-/// cases of all kinds.
+/// Committed input folders: the seeds of the target, including earlier crashes, and for [`READS_CASES`] the cases of
+/// all kinds.
 fn examples(workspace: &Workspace, target: &str) -> Vec<PathBuf> {
     let mut folders = vec![workspace.root.join("fuzz/seeds").join(target)];
     if READS_CASES.contains(&target) {
@@ -94,7 +94,7 @@ fn examples(workspace: &Workspace, target: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// Words of the language that a target reads, which random bytes seldom are.
+/// Keywords of the language that a target reads, which random bytes rarely contain.
 fn dictionary(workspace: &Workspace, target: &str) -> Option<PathBuf> {
     let file = workspace.root.join("fuzz/dictionaries").join(format!("{target}.dict"));
     Some(file).filter(|file| file.is_file())
@@ -106,10 +106,10 @@ fn summary(log: &str) -> String {
         let value = log.lines().find_map(|line| line.strip_prefix("stat::")?.strip_prefix(name)?.strip_prefix(':'));
         value.map_or("?", str::trim)
     };
-    format!("{} inputs, {} of them worth keeping", stat("number_of_executed_units"), stat("new_units_added"))
+    format!("{} inputs, {} of them added to the corpus", stat("number_of_executed_units"), stat("new_units_added"))
 }
 
-/// The part of a log that says what went wrong: from the panic on, or its end.
+/// The relevant part of a log: from the panic on, or its end.
 fn failure(log: &str) -> String {
     let lines: Vec<_> = log.lines().collect();
     let panic = lines.iter().position(|line| line.contains("panicked at"));
@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn the_statistics_are_read() {
         let log = "INFO: x\nstat::number_of_executed_units: 12944\nstat::new_units_added:          959\n";
-        assert_eq!(summary(log), "12944 inputs, 959 of them worth keeping");
-        assert_eq!(summary(""), "? inputs, ? of them worth keeping");
+        assert_eq!(summary(log), "12944 inputs, 959 of them added to the corpus");
+        assert_eq!(summary(""), "? inputs, ? of them added to the corpus");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: feeds the fuzz targets until something breaks.
+//! `cargo xtask fuzz`: runs the fuzz targets until an input crashes one.
 //!
 //! Built with plain cargo on the pinned toolchain: neither nightly nor cargo-fuzz is needed, only a C++ compiler for
-//! libFuzzer. The `fuzz` folder has the shape that cargo-fuzz expects, for those who like to use that.
+//! libFuzzer. The `fuzz` folder has the layout of cargo-fuzz, which can be used too.
 
 mod build;
 mod crashes;
@@ -14,24 +14,24 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace::Workspace;
 
-/// The fuzz crate is a workspace of its own, so that its build flags stay its own.
+/// The fuzz crate is a separate workspace, so that its build flags do not affect others.
 pub(crate) const MANIFEST: &str = "fuzz/Cargo.toml";
 
-/// Feeds fuzz targets with ever new input and keeps what breaks them.
+/// Run fuzz targets and save the inputs that crash them.
 ///
-/// What was learnt is kept in the cache folder, so that the next run goes on from there. Input that breaks a target is
-/// copied to fuzz/artifacts/<target>/.
+/// The corpus is stored in the cache folder, so that the next run continues from it. Crashing inputs are copied to
+/// fuzz/artifacts/<target>/.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The target; all of them, one after the other, by default.
+    /// The target; all of them, one after the other, by default
     target: Option<String>,
-    /// How long each target runs, in seconds.
+    /// How long each target runs, in seconds
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// How long each target runs: 90s, 10m, 2h.
+    /// How long each target runs: 90s, 10m, 2h
     #[arg(long = "for", value_name = "TIME", value_parser = duration::parse, conflicts_with = "seconds")]
     duration: Option<u64>,
-    /// Print the names of the targets and run none.
+    /// Print the names of the targets and exit
     #[arg(long)]
     list: bool,
 }
@@ -44,14 +44,14 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     }
     if let Some(wanted) = &args.target {
         if !targets.contains(wanted) {
-            bail!("there is no fuzz target {wanted:?}; there are {}", targets.join(", "));
+            bail!("fuzz target {wanted:?} does not exist; the targets are {}", targets.join(", "));
         }
         targets.retain(|target| target == wanted);
     }
     feed_each(workspace, &targets, args.duration.unwrap_or(args.seconds))
 }
 
-/// Runs each target for a short while.
+/// Runs each target for a short time.
 pub(crate) fn smoke(workspace: &Workspace, seconds: u64) -> Result<String> {
     let targets = targets(workspace)?;
     feed_each(workspace, &targets, seconds)?;
@@ -66,7 +66,7 @@ fn feed_each(workspace: &Workspace, targets: &[String], seconds: u64) -> Result<
     Ok(())
 }
 
-/// The targets that the manifest of the fuzz crate names.
+/// The targets in the manifest of the fuzz crate.
 fn targets(workspace: &Workspace) -> Result<Vec<String>> {
     let package = workspace.metadata(MANIFEST)?.packages.pop().context("the fuzz crate has a manifest")?;
     let name = |root: &String| Some(Path::new(root).file_stem()?.to_str()?.to_owned());

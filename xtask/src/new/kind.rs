@@ -7,17 +7,17 @@ use super::skeleton::{self, Skeleton};
 use crate::families::KINDS;
 use crate::workspace::Workspace;
 
-/// Writes the folder of a new kind that is not a policy, with one field, and registers it.
+/// Write the folder of a new kind that is not a policy, with one field, and register it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Its name in CamelCase, such as MeshService.
+    /// Its name in CamelCase, such as MeshService
     #[arg(value_name = "KIND")]
     pub(super) name: String,
-    /// Its short name in KRIs; its initials by default.
+    /// Its short name in KRIs; its initials by default
     #[arg(long)]
     pub(super) short: Option<String>,
-    /// What it is, in a few words: "a part of the mesh with a control plane of its own".
-    #[arg(long, default_value = "something that the control plane knows by name")]
+    /// A short description: "a part of the mesh with a control plane of its own"
+    #[arg(long, default_value = "a named resource")]
     pub(super) about: String,
 }
 

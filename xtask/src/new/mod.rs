@@ -1,6 +1,6 @@
-//! `cargo xtask new-policy` and `new-kind`: a complete folder to start from, and the lines that make it known.
+//! `cargo xtask new-policy` and `new-kind`: a complete folder to start from, and its registration.
 //!
-//! The folder compiles, passes tidy and has one field; what it is for is written by changing it.
+//! The folder compiles, passes tidy and has one field to replace.
 
 pub(crate) mod kind;
 mod name;

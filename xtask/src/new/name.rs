@@ -1,8 +1,8 @@
-//! The name of a kind, and the names that follow from it.
+//! The name of a kind, and the names derived from it.
 
 use anyhow::{Result, bail};
 
-/// `MeshHTTPRoute`: letters and digits, words begin with a capital.
+/// `MeshHTTPRoute`: letters and digits, words start with a capital.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KindName(String);
 
@@ -21,7 +21,7 @@ impl KindName {
         bail!("{text:?} is not CamelCase; write a name such as MeshTimeout");
     }
 
-    /// Policies say in their name that they are for a mesh.
+    /// Names of policies start with `Mesh`.
     pub(super) fn parse_policy(text: &str) -> Result<Self> {
         let name = Self::parse(text)?;
         if !name.0.starts_with("Mesh") || name.0 == "Mesh" {
@@ -54,7 +54,7 @@ impl KindName {
         self.words().iter().filter_map(|word| word.chars().next()).collect()
     }
 
-    /// Its words in small letters; capitals in a row are one word.
+    /// Its words in lower case; consecutive capitals are one word.
     fn words(&self) -> Vec<String> {
         let letters: Vec<char> = self.0.chars().collect();
         let mut words: Vec<String> = Vec::new();
@@ -72,7 +72,7 @@ impl KindName {
     }
 }
 
-/// What somebody meant who wrote `mesh-foo`, `mesh_foo` or `meshFoo`.
+/// CamelCase form of `mesh-foo`, `mesh_foo` or `meshFoo`.
 fn camel_case(text: &str) -> String {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
     words
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_follow_from_the_name() {
+    fn derives_all_names() {
         for (name, snake, plural, initials) in [
             ("MeshTimeout", "mesh_timeout", "meshtimeouts", "mt"),
             ("MeshHTTPRoute", "mesh_http_route", "meshhttproutes", "mhr"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_are_refused_with_a_proposal() {
+    fn rejects_other_spellings_with_a_suggestion() {
         let refusal = |text: &str| KindName::parse(text).unwrap_err().to_string();
         assert_eq!(refusal("mesh-foo"), "\"mesh-foo\" is not CamelCase; did you mean MeshFoo?");
         assert_eq!(refusal("mesh_foo"), "\"mesh_foo\" is not CamelCase; did you mean MeshFoo?");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_for_a_mesh() {
+    fn policy_names_start_with_mesh() {
         let error = KindName::parse_policy("Foo").unwrap_err();
         assert_eq!(error.to_string(), "policies are called Mesh<Something>; did you mean MeshFoo?");
         assert!(KindName::parse_policy("Mesh").is_err());

@@ -7,17 +7,17 @@ use super::skeleton::{self, Skeleton, Taken};
 use crate::families::POLICIES;
 use crate::workspace::Workspace;
 
-/// Writes the folder of a new policy, with one field, and registers it.
+/// Write the folder of a new policy, with one field, and register it.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Its kind in CamelCase, such as MeshTimeout.
+    /// Its kind in CamelCase, such as MeshTimeout
     #[arg(value_name = "KIND")]
     pub(super) name: String,
-    /// Its short name in KRIs; its initials by default.
+    /// Its short name in KRIs; its initials by default
     #[arg(long)]
     pub(super) short: Option<String>,
-    /// What it is for, in a few words: "how long connections, requests and streams may take".
-    #[arg(long, default_value = "what some proxies do with the calls they make")]
+    /// A short description: "timeouts of connections, requests and streams"
+    #[arg(long, default_value = "outbound requests of some proxies")]
     pub(super) about: String,
 }
 
@@ -32,7 +32,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("cases/merged.mesh.yaml", include_str!("../../templates/policy/merged.mesh.yaml.tmpl")),
 ];
 
-/// Orders from here on are for policies that must come last, whatever else there is.
+/// Orders from here on are for policies that must be applied last.
 const LAST_ORDERS: u32 = 9000;
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {

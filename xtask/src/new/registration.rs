@@ -1,10 +1,10 @@
-//! The lines that make a folder known: its `pub mod` and its place in the `ALL` list, or its line of `register!`.
+//! Registers a folder: by its `pub mod` and an item of the `ALL` list, or by a line of `register!`.
 
 use anyhow::{Context, Result};
 
 use crate::families::{self, Listing, REGISTER};
 
-/// How the list of a crate begins; it ends with `];`.
+/// Start of the list of a crate; it ends with `];`.
 const LIST: &str = "pub const ALL: &[&Kind] = &[";
 
 /// The file with the module added, in the order of names. Not formatted.
@@ -87,13 +87,13 @@ fn after() {}
     }
 
     #[test]
-    fn a_list_over_several_lines_is_understood() {
+    fn multi_line_list_is_extended() {
         let file = ITEMS.replace("[&mesh::", "[\n    &mesh::").replace("zone::KIND];", "zone::KIND,\n];");
         assert_eq!(with_items(&file, "secret"), with_items(ITEMS, "secret"));
     }
 
     #[test]
-    fn a_line_is_all_that_is_added_to_the_macro() {
+    fn macro_gets_one_line() {
         let with_line = |module: &str| register(LINES, module, Listing::Register).unwrap();
         for (module, before) in
             [("mesh_a", "[\n"), ("mesh_foo", "mesh_access_log,\n"), ("mesh_zebra", "mesh_timeout,\n")]
@@ -105,7 +105,7 @@ fn after() {}
     }
 
     #[test]
-    fn a_file_without_the_list_is_refused() {
+    fn rejects_a_file_without_the_list() {
         let refusal = |text, listing| register(text, "mesh_foo", listing).unwrap_err().to_string();
         assert!(refusal("pub mod a;\n", Listing::Items).contains("has no `pub const ALL"));
         assert!(refusal("", Listing::Items).contains("has no `pub mod` line"));

@@ -1,4 +1,4 @@
-//! Writing a folder from templates.
+//! Writes a folder from templates.
 
 use std::fs;
 use std::io::Write;
@@ -13,19 +13,19 @@ use crate::families::{self, Family};
 use crate::fmt::EDITION;
 use crate::workspace::Workspace;
 
-/// What is written, and where.
+/// Templates, their values and the target folder.
 pub(super) struct Skeleton<'a> {
     pub(super) name: &'a KindName,
     pub(super) short: String,
     pub(super) family: &'static Family,
     /// Paths in the new folder, with their templates.
     pub(super) templates: &'static [(&'static str, &'static str)],
-    /// What stands in templates between `{{` and `}}` beside the names.
+    /// Values of the `{{placeholders}}` in templates, in addition to the names.
     pub(super) values: Vec<(&'static str, String)>,
 }
 
 impl Skeleton<'_> {
-    /// Writes everything, or nothing when something is in the way. Returns the folder.
+    /// Writes everything, or nothing when a file exists. Returns the folder.
     pub(super) fn write(&self, workspace: &Workspace, taken: &[Taken]) -> Result<String> {
         let module = self.name.snake_case();
         let Family { folder: family, list, listing } = self.family;
@@ -45,7 +45,7 @@ impl Skeleton<'_> {
         for (path, text) in files {
             let file = workspace.root.join(&path);
             if let Some(parent) = file.parent() {
-                fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+                fs::create_dir_all(parent).with_context(|| format!("cannot create {}", parent.display()))?;
             }
             fs::write(&file, text).with_context(|| format!("cannot write {path}"))?;
         }
@@ -64,7 +64,7 @@ impl Skeleton<'_> {
     }
 }
 
-/// The `mod.rs` of a folder that is there, to see which names and numbers are taken.
+/// The `mod.rs` of an existing folder, to find taken names and numbers.
 pub(super) struct Taken {
     pub(super) module: String,
     pub(super) text: String,
@@ -83,10 +83,10 @@ pub(super) fn taken(workspace: &Workspace) -> Result<Vec<Taken>> {
     Ok(found)
 }
 
-/// Refuses a short name that another kind has.
+/// Rejects a short name that another kind has.
 fn check_short(short: &str, taken: &[Taken]) -> Result<()> {
     if short.is_empty() || !short.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit()) {
-        bail!("the short name {short:?} must be small letters and digits, such as mt");
+        bail!("the short name {short:?} must be lower case letters and digits, such as mt");
     }
     match taken.iter().find(|taken| taken.text.contains(&format!("\"{short}\""))) {
         Some(Taken { module, .. }) => bail!("the short name {short} is taken by {module}; choose another with --short"),
@@ -94,7 +94,7 @@ fn check_short(short: &str, taken: &[Taken]) -> Result<()> {
     }
 }
 
-/// Rust text in our format; other text as it is. From standard input rustfmt formats one file and not its modules.
+/// Formatted Rust text; other text unchanged. From standard input rustfmt formats one file and not its modules.
 fn formatted(workspace: &Workspace, path: &str, text: String) -> Result<String> {
     if Path::new(path).extension().is_none_or(|extension| extension != "rs") {
         return Ok(text);
@@ -109,7 +109,7 @@ fn formatted(workspace: &Workspace, path: &str, text: String) -> Result<String> 
     child.stdin.take().context("rustfmt was started with a pipe")?.write_all(text.as_bytes())?;
     let output = child.wait_with_output()?;
     if !output.status.success() {
-        bail!("rustfmt cannot read {path}; mend it first");
+        bail!("rustfmt cannot parse {path}; fix it first");
     }
     String::from_utf8(output.stdout).context("rustfmt printed something that is not text")
 }

@@ -11,14 +11,14 @@ use crate::families;
 use crate::tidy::testing::{findings_in, package_at};
 use crate::workspace::Workspace;
 
-/// The real one: most of what it names is not in the small copy.
+/// The real list: most of its entries are not in the small copy.
 const LIST_OF_POLICIES: &str = include_str!("../../../crates/core/kodiak-policies/src/lib.rs");
 const LIST_OF_KINDS: &str =
     "//! The kinds.\n\npub mod zone;\n\nuse crate::Kind;\n\npub const ALL: &[&Kind] = &[&zone::KIND];\n";
 const POLICIES: &str = families::POLICIES.folder;
 const KINDS: &str = families::KINDS.folder;
 
-/// The lists, the format, and just enough of a policy and a kind to be complete.
+/// The lists, the format, and a minimal policy and kind.
 fn tree() -> (TempDir, Workspace) {
     let root = tempfile::tempdir().unwrap();
     let workspace = Workspace { root: root.path().to_owned() };
@@ -64,7 +64,7 @@ fn new_kind(name: &str) -> kind::Args {
 }
 
 #[test]
-fn a_policy_is_complete_registered_and_tidy() {
+fn new_policy_is_complete_registered_and_tidy() {
     let (_root, workspace) = tree();
     assert_eq!(tidy(&workspace), [""; 0]);
 
@@ -116,7 +116,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
 }
 
 #[test]
-fn a_kind_is_complete_registered_and_tidy() {
+fn new_kind_is_complete_registered_and_tidy() {
     let (_root, workspace) = tree();
     let folder = kind::write(&workspace, &new_kind("Cellar")).unwrap();
     assert_eq!(folder, format!("{KINDS}/cellar"));
@@ -129,7 +129,7 @@ fn a_kind_is_complete_registered_and_tidy() {
 }
 
 #[test]
-fn templates_are_filled_to_the_last_place() {
+fn all_placeholders_are_filled() {
     let (_root, workspace) = tree();
     policy::write(&workspace, &new_policy("MeshFoo", Some("foo"))).unwrap();
     kind::write(&workspace, &new_kind("Cellar")).unwrap();
@@ -141,7 +141,7 @@ fn templates_are_filled_to_the_last_place() {
 }
 
 #[test]
-fn what_exists_or_has_a_wrong_name_is_refused_and_nothing_is_written() {
+fn rejects_existing_or_invalid_names_and_writes_nothing() {
     let (_root, workspace) = tree();
     let refused = |args: &policy::Args| policy::write(&workspace, args).unwrap_err().to_string();
     let exists = "MeshTimeout exists already: crates/core/kodiak-policies/src/mesh_timeout";
@@ -149,7 +149,7 @@ fn what_exists_or_has_a_wrong_name_is_refused_and_nothing_is_written() {
     assert_eq!(refused(&new_policy("mesh-foo", None)), "\"mesh-foo\" is not CamelCase; did you mean MeshFoo?");
     let taken = "the short name mt is taken by mesh_timeout; choose another with --short";
     assert_eq!(refused(&new_policy("MeshTunnel", None)), taken);
-    assert!(refused(&new_policy("MeshFoo", Some("M-F"))).contains("must be small letters and digits"));
+    assert!(refused(&new_policy("MeshFoo", Some("M-F"))).contains("must be lower case letters and digits"));
     let error = kind::write(&workspace, &new_kind("Zone")).unwrap_err();
     assert_eq!(error.to_string(), "Zone exists already: crates/core/kodiak-model/src/kinds/zone");
     assert_eq!(read(&workspace, &format!("{POLICIES}/lib.rs")), LIST_OF_POLICIES);

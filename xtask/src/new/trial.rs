@@ -1,4 +1,4 @@
-//! Trying it out: a new policy, written into a copy of the repository, is compiled and tested there.
+//! Compiles and tests a new policy, written into a copy of the repository.
 
 use std::fs;
 use std::path::Path;
@@ -9,23 +9,23 @@ use super::policy;
 use crate::process;
 use crate::workspace::Workspace;
 
-/// What the copy needs of the repository: the policies, what they are built from, and what cargo reads beside them.
+/// Parts of the repository that the copy needs: the policies, their dependencies, and cargo's files.
 const NEEDED: &[&str] = &["Cargo.toml", "Cargo.lock", "clippy.toml", "rustfmt.toml", "crates", "examples", "xtask"];
 
-/// Fails when the folder that `new-policy` writes is not complete as it is: it must compile without warnings, its tests
-/// must pass, and so must those of its README and its cases.
+/// Fails when the folder that `new-policy` writes is incomplete: it must compile without warnings, its tests must pass,
+/// and so must those of its README and its cases.
 pub(crate) fn check(workspace: &Workspace) -> Result<()> {
     let target = workspace.metadata("Cargo.toml")?.target_dir;
     let copy = Workspace { root: target.join("new-policy") };
     remove(&copy.root)?;
-    fs::create_dir_all(&copy.root).with_context(|| format!("cannot make {}", copy.root.display()))?;
+    fs::create_dir_all(&copy.root).with_context(|| format!("cannot create {}", copy.root.display()))?;
     for name in NEEDED {
         copy_all(&workspace.root.join(name), &copy.root.join(name))?;
     }
     let name = "MeshTrial".to_owned();
-    policy::write(&copy, &policy::Args { name, short: Some("trial".to_owned()), about: "what is tried".to_owned() })?;
+    policy::write(&copy, &policy::Args { name, short: Some("trial".to_owned()), about: "a trial setting".to_owned() })?;
     let packages = ["--package", "kodiak-policies", "--package", "kodiak-kinds"];
-    // The same target folder, so that only our own crates are built again. The outputs of new cases are not there yet.
+    // The same target folder, so that only workspace crates are rebuilt. The outputs of new cases do not exist yet.
     let cargo = || {
         let mut command = process::cargo(&copy);
         command.env("CARGO_TARGET_DIR", &target).env("UPDATE", "1");
@@ -46,7 +46,7 @@ fn remove(folder: &Path) -> Result<()> {
 
 fn copy_all(from: &Path, to: &Path) -> Result<()> {
     if from.is_dir() {
-        fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+        fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
         for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
             let name = entry?.file_name();
             copy_all(&from.join(&name), &to.join(&name))?;

@@ -1,4 +1,4 @@
-//! What our crates bring along: a pure crate must not get a runtime through its dependencies' dependencies.
+//! Transitive dependencies: a pure crate must not get a runtime through its dependencies' dependencies.
 
 use anyhow::Result;
 
@@ -8,14 +8,17 @@ use super::finding::Findings;
 use crate::process;
 use crate::workspace::{Package, Workspace};
 
-/// Crates that no crate of ours may bring, each with the reason.
+/// Crates that no workspace crate may depend on, each with the reason.
 const BANNED: &[(&str, &str)] = &[
-    ("ring", "aws-lc-rs is the one provider of cryptography; turn off the default features of who brings it"),
-    ("openssl-sys", "rustls is the one TLS library; turn off the default features of who brings it"),
-    ("native-tls", "rustls is the one TLS library; turn off the default features of who brings it"),
+    (
+        "ring",
+        "aws-lc-rs is the one provider of cryptography; disable the default features of the crate that depends on it",
+    ),
+    ("openssl-sys", "rustls is the one TLS library; disable the default features of the crate that depends on it"),
+    ("native-tls", "rustls is the one TLS library; disable the default features of the crate that depends on it"),
 ];
 
-/// Everything that is compiled for some of our crates, tests and unused features left out.
+/// Everything that is compiled for some workspace crates, without tests and unused features.
 #[derive(Default)]
 pub(super) struct Closure {
     /// For each crate of the core.
@@ -44,13 +47,13 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     let Closure { core, workspace } = &repository.closure;
     for Brought { package, manifest, names } in core {
         for banned in names.iter().filter(|name| BANNED_IN_CORE.contains(&name.as_str())) {
-            let advice = format!("see who with `cargo tree -e normal -p {package} -i {banned}`, and do without");
-            findings.fault(manifest, 1, format!("the core is pure, but {package} brings {banned}; {advice}"));
+            let advice = format!("find the path with `cargo tree -e normal -p {package} -i {banned}`, and remove it");
+            findings.fault(manifest, 1, format!("the core is pure, but {package} depends on {banned}; {advice}"));
         }
     }
     for (banned, reason) in BANNED.iter().filter(|(banned, _)| workspace.iter().any(|name| name == banned)) {
-        let advice = format!("see who with `cargo tree --workspace -i {banned}`");
-        findings.fault("Cargo.toml", 1, format!("the workspace brings {banned}, but {reason}; {advice}"));
+        let advice = format!("find the path with `cargo tree --workspace -i {banned}`");
+        findings.fault("Cargo.toml", 1, format!("the workspace depends on {banned}, but {reason}; {advice}"));
     }
 }
 
@@ -80,17 +83,16 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_behind_a_dependency_is_found() {
+    fn reports_a_runtime_behind_a_dependency() {
         let names = vec!["envoy-types".to_owned(), "tokio".to_owned()];
         let manifest = "crates/core/kodiak-model/Cargo.toml".to_owned();
         let core = vec![Brought { package: "kodiak-model".to_owned(), manifest, names }];
         let closure = Closure { core, workspace: vec!["ring".to_owned(), "tokio".to_owned()] };
         let findings = testing::check(check, &Repository { closure, ..testing::repository(&[]) });
         assert_eq!(findings.len(), 2);
-        assert!(findings[0].starts_with("Cargo.toml:1: the workspace brings ring, but aws-lc-rs is"));
-        assert!(
-            findings[1]
-                .starts_with("crates/core/kodiak-model/Cargo.toml:1: the core is pure, but kodiak-model brings tokio;")
-        );
+        assert!(findings[0].starts_with("Cargo.toml:1: the workspace depends on ring, but aws-lc-rs is"));
+        assert!(findings[1].starts_with(
+            "crates/core/kodiak-model/Cargo.toml:1: the core is pure, but kodiak-model depends on tokio;"
+        ));
     }
 }

@@ -1,10 +1,10 @@
-//! Who may use whom: dependencies follow the data, and Cargo would allow any other direction too.
+//! Allowed dependencies between workspace crates: they follow the data flow, which Cargo does not enforce.
 
 use super::Repository;
 use super::finding::Findings;
 use crate::workspace::{Dependency, Package, Usage};
 
-/// What one of our crates may use of the others.
+/// Workspace crates that a crate may depend on.
 enum Uses {
     Only(&'static [&'static str]),
     /// All crates in these groups, which are the folders of `crates/`.
@@ -14,7 +14,7 @@ enum Uses {
 
 use Uses::{Anything, Groups, Only};
 
-/// A crate that is not here is refused, so that its place is decided when it is made.
+/// A crate that is not listed is rejected, so that its place is decided when it is created.
 const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-model", Only(&[])),
     ("kodiak-envoy", Only(&[])),
@@ -94,7 +94,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-listen",
         ]),
     ),
-    // A library for others: nothing of the control plane or of the command line. Its tests read the table of kinds.
+    // A library for others, without control plane or command line. Its tests use the table of kinds.
     ("kodiak-client", Only(&["kodiak-model", "kodiak-kinds"])),
     ("kodiak-cp", Groups(&["core", "edge"])),
     ("kodiak-dp", Groups(&["core", "edge"])),
@@ -114,7 +114,7 @@ const ALLOWED: &[(&str, Uses)] = &[
         ]),
     ),
     ("kodiak-demo", Groups(&["core", "edge", "bin"])),
-    // It measures parts by themselves, and the whole as a process that it starts.
+    // It measures parts on their own, and the whole as a process that it starts.
     ("kodiak-bench", Groups(&["core", "edge", "bin"])),
     ("kodiak", Anything),
     ("kodiak-testkit", Anything),
@@ -123,12 +123,12 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("xtask", Only(&[])),
 ];
 
-/// The group of crates that exist for tests: nothing that ships may need them.
+/// The group of crates for tests: shipped code may not depend on them.
 const FOR_TESTS: &str = "dev";
 /// The crate that tests of these groups may use.
 const TESTKIT: (&str, &[&str]) = ("kodiak-testkit", &["edge", "bin"]);
 
-/// Crates that bring I/O, clocks or randomness, or the frameworks around them. The core has none.
+/// Crates with I/O, clocks or randomness, or the frameworks around them. The core may not use them.
 pub(super) const BANNED_IN_CORE: &[&str] = &[
     "async-trait",
     "aws-lc-rs",
@@ -162,8 +162,8 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     for package in &repository.packages {
         let line = |dependency: &Dependency| line_of(repository, package, &dependency.name);
         let Some((_, uses)) = ALLOWED.iter().find(|(name, _)| *name == package.name) else {
-            let advice = "add it to `ALLOWED` in xtask/src/tidy/edges.rs with what it may use";
-            findings.fault(&package.manifest, 1, format!("nobody said what {} may use; {advice}", package.name));
+            let advice = "add it to `ALLOWED` in xtask/src/tidy/edges.rs";
+            findings.fault(&package.manifest, 1, format!("{} has no allowed dependencies; {advice}", package.name));
             continue;
         };
         for dependency in &package.dependencies {
@@ -180,7 +180,7 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     }
 }
 
-/// Why `package` may not use `other`, if so.
+/// Why `package` may not use `other`; `None` when it may.
 fn refuse_ours(package: &Package, uses: &Uses, other: &Package, usage: Usage) -> Option<String> {
     let (from, to) = (&package.name, &other.name);
     if group(other) == FOR_TESTS && group(package) != FOR_TESTS {
@@ -196,17 +196,17 @@ fn refuse_ours(package: &Package, uses: &Uses, other: &Package, usage: Usage) ->
         Groups(groups) => groups.contains(&group(other)),
         Anything => true,
     };
-    let advice = "turn the dependency round, move the code, or change `ALLOWED` in xtask/src/tidy/edges.rs";
+    let advice = "invert the dependency, move the code, or change `ALLOWED` in xtask/src/tidy/edges.rs";
     (!allowed).then(|| format!("{from} must not use {to}; {advice}"))
 }
 
-/// `core` for `crates/core/kodiak-model/Cargo.toml`; empty for what is not in `crates`.
+/// `core` for `crates/core/kodiak-model/Cargo.toml`; empty outside `crates`.
 pub(super) fn group(package: &Package) -> &str {
     let in_crates = package.manifest.strip_prefix("crates/").and_then(|rest| rest.split('/').next());
     in_crates.unwrap_or_default()
 }
 
-/// Where the manifest names a dependency.
+/// Line of a dependency in the manifest.
 fn line_of(repository: &Repository, package: &Package, dependency: &str) -> usize {
     let names_it = |line: &str| {
         let name = line.split(['.', '=', ' ']).next().unwrap_or_default();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edge_that_is_not_in_the_table_is_refused() {
+    fn rejects_an_edge_that_is_not_in_the_table() {
         let findings = check_packages(vec![
             testing::package(
                 "crates/core/kodiak-policies",
@@ -237,13 +237,13 @@ mod tests {
             ),
             testing::package("crates/core/kodiak-model", &[("kodiak-policies", Usage::Dev)]),
         ]);
-        let expected = "crates/core/kodiak-model/Cargo.toml:1: kodiak-model must not use kodiak-policies; turn the dependency \
-                        round, move the code, or change `ALLOWED` in xtask/src/tidy/edges.rs";
+        let expected = "crates/core/kodiak-model/Cargo.toml:1: kodiak-model must not use kodiak-policies; invert the dependency, \
+                        move the code, or change `ALLOWED` in xtask/src/tidy/edges.rs";
         assert_eq!(findings, [expected]);
     }
 
     #[test]
-    fn the_core_is_pure_and_the_line_is_shown() {
+    fn core_must_be_pure_and_the_line_is_shown() {
         let findings = check_packages(vec![testing::package("crates/core/kodiak-model", &[("tokio", Usage::Normal)])]);
         let expected = "crates/core/kodiak-model/Cargo.toml:5: the core is pure and must not use tokio; move the code to \
                         crates/edge";
@@ -251,10 +251,10 @@ mod tests {
     }
 
     #[test]
-    fn a_new_crate_must_be_given_its_place() {
+    fn new_crate_must_be_listed() {
         let findings = check_packages(vec![testing::package("crates/edge/kodiak-new", &[])]);
         assert_eq!(findings.len(), 1);
-        assert!(findings[0].starts_with("crates/edge/kodiak-new/Cargo.toml:1: nobody said what kodiak-new may use"));
+        assert!(findings[0].starts_with("crates/edge/kodiak-new/Cargo.toml:1: kodiak-new has no allowed dependencies"));
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_and_anything_are_wide() {
+    fn groups_allow_all_their_crates() {
         let packages = |uses: &'static str| {
             vec![
                 testing::package("crates/core/kodiak-model", &[]),

@@ -1,4 +1,4 @@
-//! What a rule found: where, what, and what to do about it.
+//! A finding of a rule: location, problem and fix.
 
 use std::fmt;
 
@@ -37,12 +37,12 @@ impl fmt::Display for Finding {
 pub(super) struct Findings(Vec<Finding>);
 
 impl Findings {
-    /// `text` says what is wrong, then what to do. Lines count from 1.
+    /// `text` states the problem, then the fix. Lines count from 1.
     pub(super) fn fault(&mut self, file: &str, line: usize, text: impl Into<String>) {
         self.add(file, line, text.into(), Severity::Fault);
     }
 
-    /// Worth a look, but no reason to stop.
+    /// A warning does not fail the check.
     pub(super) fn warning(&mut self, file: &str, line: usize, text: impl Into<String>) {
         self.add(file, line, text.into(), Severity::Warning);
     }
@@ -64,13 +64,16 @@ mod tests {
     #[test]
     fn findings_are_printed_in_the_order_of_the_files() {
         let mut findings = Findings::default();
-        findings.fault("b.rs", 1, "is wrong; mend it");
-        findings.warning("a.rs", 10, "is long; look for the seam");
-        findings.fault("a.rs", 9, "is wrong; mend it");
+        findings.fault("b.rs", 1, "is wrong; fix it");
+        findings.warning("a.rs", 10, "is long; consider splitting it");
+        findings.fault("a.rs", 9, "is wrong; fix it");
         let sorted = findings.sorted();
         let shown: Vec<_> = sorted.iter().map(ToString::to_string).collect();
-        let expected =
-            ["a.rs:9: is wrong; mend it", "a.rs:10: warning: is long; look for the seam", "b.rs:1: is wrong; mend it"];
+        let expected = [
+            "a.rs:9: is wrong; fix it",
+            "a.rs:10: warning: is long; consider splitting it",
+            "b.rs:1: is wrong; fix it",
+        ];
         assert_eq!(shown, expected);
         assert!(sorted[0].is_fault() && !sorted[1].is_fault());
     }

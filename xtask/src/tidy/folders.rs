@@ -1,30 +1,30 @@
-//! Folders of policies and kinds are complete, all of the same shape, and registered.
+//! Folders of policies and kinds are complete, all with the same files, and registered.
 
 use super::Repository;
 use super::finding::Findings;
 use super::tree::Tree;
 use crate::families::{self, Family, KINDS, Listing, POLICIES};
 
-/// What the folders of a family must have.
+/// Required files of a family of folders.
 struct Shape {
     family: &'static Family,
-    /// How their names start; other folders beside them are something else.
+    /// Prefix of their names; other folders are ignored.
     prefix: &'static str,
     parts: &'static [Part],
 }
 
-/// Something that a folder must have, in one of several forms.
+/// A requirement of a folder, with alternatives.
 struct Part {
     forms: &'static [&'static str],
-    /// Text in `mod.rs` that makes up for it.
+    /// Text in `mod.rs` that waives it.
     unless: Option<&'static str>,
     why: &'static str,
 }
 
-const README: Part = Part { forms: &["README.md"], unless: None, why: "users read it" };
+const README: Part = Part { forms: &["README.md"], unless: None, why: "it documents the kind" };
 const MOD: Part = Part { forms: &["mod.rs"], unless: None, why: "it holds the `KIND`" };
-const SPEC: Part = Part { forms: &["spec.rs", "spec/mod.rs"], unless: None, why: "it is what users write" };
-const CHECK: Part = Part { forms: &["check.rs", "check/mod.rs"], unless: None, why: "it finds what is wrong" };
+const SPEC: Part = Part { forms: &["spec.rs", "spec/mod.rs"], unless: None, why: "it has the types of the spec" };
+const CHECK: Part = Part { forms: &["check.rs", "check/mod.rs"], unless: None, why: "it validates the spec" };
 /// Some kinds have no rules beyond their schema: their `check` has an empty body.
 const CHECK_IF_RULES: Part = Part { unless: Some("&mut Problems) {}"), ..CHECK };
 
@@ -35,7 +35,7 @@ const SHAPES: &[Shape] = &[
 
 const IN: &str = ".in.yaml";
 const OUT: &str = ".out.yaml";
-/// What comes out of a case, and what goes in: documents and what is stored, a mesh and what a proxy gets.
+/// Suffixes of outputs and inputs of cases: stored form and documents, proxy configuration and mesh.
 const CASES: &[(&str, &str)] = &[(OUT, IN), (".xds.yaml", ".mesh.yaml")];
 
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
@@ -47,13 +47,13 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
             check_parts(tree, parts, &folder, findings);
             check_cases(tree, &format!("{folder}/cases"), findings);
             if let Some(missing) = missing_entry(family, list, name) {
-                findings.fault(family.list, 1, format!("has no {missing}; add it, or {name} is no kind"));
+                findings.fault(family.list, 1, format!("has no {missing}; add it to register {name}"));
             }
         }
     }
 }
 
-/// What the list must have for the folder, if it is not there.
+/// The missing entry of the list for the folder, if any.
 fn missing_entry(family: &Family, list: &str, name: &str) -> Option<String> {
     let (there, entry) = match family.listing {
         Listing::Items => (list.contains(&format!("&{name}::KIND")), format!("`&{name}::KIND` in `ALL`")),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complete_folder_is_silent() {
+    fn complete_folder_has_no_findings() {
         let files = [
             (format!("{POLICY}/lib.rs"), "\nregister![mesh_foo];"),
             (format!("{POLICY}/from_to/mod.rs"), ""),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_files_are_reported() {
         let files = [
             (format!("{POLICY}/lib.rs"), ""),
             (format!("{POLICY}/mesh_foo/mod.rs"), "fn check(&self, _: &CheckCtx<'_>, _: &mut Problems) {}"),
@@ -127,15 +127,15 @@ mod tests {
         assert_eq!(
             findings(&files),
             [
-                format!("{POLICY}/lib.rs:1: has no `mesh_foo` in `register!`; add it, or mesh_foo is no kind"),
-                format!("{POLICY}/mesh_foo/README.md:1: is missing; write it: users read it"),
+                format!("{POLICY}/lib.rs:1: has no `mesh_foo` in `register!`; add it to register mesh_foo"),
+                format!("{POLICY}/mesh_foo/README.md:1: is missing; write it: it documents the kind"),
                 format!(
                     "{POLICY}/mesh_foo/cases:1: has no case; write one as <name>.in.yaml, with valid and with invalid documents"
                 ),
                 format!("{POLICY}/mesh_foo/cases/old.out.yaml:1: has no .in.yaml beside it; delete it"),
                 format!("{POLICY}/mesh_foo/cases/old.xds.yaml:1: has no .mesh.yaml beside it; delete it"),
-                format!("{POLICY}/mesh_foo/check.rs:1: is missing; write it: it finds what is wrong"),
-                format!("{POLICY}/mesh_foo/spec.rs:1: is missing; write it: it is what users write"),
+                format!("{POLICY}/mesh_foo/check.rs:1: is missing; write it: it validates the spec"),
+                format!("{POLICY}/mesh_foo/spec.rs:1: is missing; write it: it has the types of the spec"),
             ]
         );
     }

@@ -1,16 +1,16 @@
-//! A file is one thought: long ones hide two.
+//! Limits the length of files: one file, one thought.
 
 use super::Repository;
 use super::finding::Findings;
 
-/// From here on it is worth looking for the seam.
+/// Above this length a file should be split.
 const LONG: usize = 500;
 const TOO_LONG: usize = 800;
 
-/// What people write and read from top to bottom. Data and documents may be long.
+/// Hand-written code. Data and documents may be long.
 const SOURCES: &[&str] = &["rs", "ts", "tsx", "js", "svelte", "css", "sh", "py"];
 
-/// Paths, or starts of paths, that may be longer, each with the reason. Only generated code and tables belong here.
+/// Paths, or path prefixes, that may be longer, each with the reason. Only generated code and tables belong here.
 const EXCEPTIONS: &[(&str, &str)] =
     &[("crates/core/kodiak-envoy/src/generated/", "prost-build writes one file for each protobuf package")];
 
@@ -21,10 +21,14 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
             continue;
         }
         if lines > TOO_LONG {
-            let text = format!("has {lines} lines, more than {TOO_LONG}; split it by what its parts are about");
+            let text = format!("has {lines} lines, more than {TOO_LONG}; split it by topic");
             findings.fault(file.path, TOO_LONG + 1, text);
         } else if lines > LONG {
-            findings.warning(file.path, LONG + 1, format!("has {lines} lines, more than {LONG}; look for the seam"));
+            findings.warning(
+                file.path,
+                LONG + 1,
+                format!("has {lines} lines, more than {LONG}; consider splitting it"),
+            );
         }
     }
 }
@@ -42,8 +46,8 @@ mod tests {
         assert_eq!(
             testing::findings(check, &files),
             [
-                "b.rs:501: warning: has 501 lines, more than 500; look for the seam",
-                "c.rs:801: has 801 lines, more than 800; split it by what its parts are about",
+                "b.rs:501: warning: has 501 lines, more than 500; consider splitting it",
+                "c.rs:801: has 801 lines, more than 800; split it by topic",
             ]
         );
     }

@@ -1,6 +1,6 @@
-//! Links in Markdown lead somewhere.
+//! Links in Markdown resolve.
 //!
-//! Only links to files of the repository are looked at: whether the rest of the world is up is not for us to test.
+//! Only links to files of the repository are checked, not external ones.
 
 use super::Repository;
 use super::finding::Findings;
@@ -24,11 +24,11 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
                     None => findings.fault(
                         file.path,
                         number,
-                        format!("`{link}` leads out of the repository; link inside it"),
+                        format!("`{link}` points outside the repository; link to a file inside"),
                     ),
                     Some(target) if target.starts_with(GENERATED) || exists(&repository.tree, &target) => (),
                     Some(target) => {
-                        let text = format!("`{link}` leads nowhere: there is no {target}; fix or remove the link");
+                        let text = format!("`{link}` is broken: {target} does not exist; fix or remove the link");
                         findings.fault(file.path, number, text);
                     }
                 }
@@ -37,7 +37,7 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     }
 }
 
-/// The line with everything between backticks left out.
+/// The line without text in backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join(" ")
 }
@@ -46,7 +46,7 @@ fn without_code(line: &str) -> String {
 fn links(line: &str) -> Vec<String> {
     let inline = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     let defined = line.strip_prefix('[').and_then(|rest| rest.split_once("]: ")).map(|(_, target)| target);
-    // What follows a blank is a title.
+    // A title follows after a space.
     let targets = inline.chain(defined).filter_map(|target| target.trim().split(' ').next());
     targets.map(|target| target.trim_matches(['<', '>']).to_owned()).collect()
 }
@@ -56,7 +56,7 @@ fn is_relative(link: &str) -> bool {
     !link.is_empty() && !link.starts_with('#') && !has_scheme
 }
 
-/// The path that a link in `file` means. `None` when it leads out of the repository.
+/// The path of a link in `file`. `None` when it points outside the repository.
 fn resolve(file: &str, link: &str) -> Option<String> {
     let path = link.split(['#', '?']).next().unwrap_or_default();
     let mut parts: Vec<&str> = match path.strip_prefix('/') {
@@ -83,7 +83,7 @@ mod tests {
     use crate::tidy::testing;
 
     #[test]
-    fn links_lead_to_files_and_folders_of_the_repository() {
+    fn accepts_links_to_files_and_folders() {
         let text = "\
 See [the guide](guide.md#start), [code](../crates/a) and ![a picture](<img/a.png> \"title\").
 [ref]: ../README.md
@@ -104,13 +104,13 @@ See [the guide](guide.md#start), [code](../crates/a) and ![a picture](<img/a.png
     }
 
     #[test]
-    fn links_that_lead_nowhere_or_out_are_found() {
+    fn reports_broken_and_external_paths() {
         let files = [("docs/a.md", "[x](gone.md)\nfine\n[y](../../elsewhere/b.md) [z](../docs)\n")];
         assert_eq!(
             testing::findings(check, &files),
             [
-                "docs/a.md:1: `gone.md` leads nowhere: there is no docs/gone.md; fix or remove the link",
-                "docs/a.md:3: `../../elsewhere/b.md` leads out of the repository; link inside it",
+                "docs/a.md:1: `gone.md` is broken: docs/gone.md does not exist; fix or remove the link",
+                "docs/a.md:3: `../../elsewhere/b.md` points outside the repository; link to a file inside",
             ]
         );
     }

@@ -1,6 +1,6 @@
-//! `cargo xtask tidy`: rules of this repository that no compiler knows.
+//! `cargo xtask tidy`: rules of this repository that the compiler does not check.
 //!
-//! Each rule is a file here and a row in [`RULES`]; what it allows and forbids is a table at its top.
+//! Each rule is a file here and a row in [`RULES`]; its allow and deny lists are a table at its top.
 
 mod apart;
 mod closure;
@@ -26,19 +26,19 @@ use closure::Closure;
 use finding::{Finding, Findings};
 use tree::Tree;
 
-/// Checks the rules of the repository that no compiler knows.
+/// Check the rules of the repository that the compiler does not check.
 ///
-/// Dependencies between crates, purity of the core, tasks that nobody watches, file length, module docs, files that nobody compiles, white space,
-/// tests that never run, links in Markdown, and complete folders of policies and kinds.
+/// Dependencies between crates, purity of the core, unsupervised tasks, file length, module docs, files that are not
+/// compiled, white space, tests that never run, links in Markdown, and complete folders of policies and kinds.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
-/// What the rules look at.
+/// Inputs of the rules.
 struct Repository {
     tree: Tree,
     /// The crates of the workspace.
     packages: Vec<Package>,
-    /// The fuzz crate, which is a workspace of its own.
+    /// The fuzz crate, which is a separate workspace.
     fuzz: Vec<Package>,
     closure: Closure,
 }
@@ -64,7 +64,7 @@ pub(crate) fn run(workspace: &Workspace, _: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Prints what is wrong, fails if anything is, and otherwise says how much was looked at.
+/// Prints the findings, fails on errors, and otherwise returns a summary.
 pub(crate) fn check(workspace: &Workspace) -> Result<String> {
     let repository = Repository::load(workspace)?;
     let findings = repository.findings();
@@ -86,7 +86,7 @@ impl Repository {
         Ok(Self { tree: Tree::load(&workspace.root)?, packages, fuzz, closure })
     }
 
-    /// In the order of files and lines, whichever rule found them.
+    /// In the order of files and lines, over all rules.
     fn findings(&self) -> Vec<Finding> {
         let mut findings = Findings::default();
         for rule in RULES {

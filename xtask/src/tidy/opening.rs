@@ -1,12 +1,12 @@
-//! Every Rust file says at its top what it is about.
+//! Every Rust file starts with a module doc.
 
 use super::Repository;
 use super::finding::Findings;
 
-/// Starts of paths, each with the reason. Only generated code belongs here.
+/// Path prefixes, each with the reason. Only generated code belongs here.
 const EXCEPTIONS: &[(&str, &str)] = &[(
     "crates/core/kodiak-envoy/src/generated/",
-    "prost-build includes one file in another, where `//!` is not allowed; the doc of the crate speaks for them",
+    "prost-build includes one file in another, where `//!` is not allowed; the doc of the crate covers them",
 )];
 
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
@@ -17,7 +17,7 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
         let first = file.text.lines().next().unwrap_or_default();
         let says_something = first.strip_prefix("//!").is_some_and(|text| !text.trim().is_empty());
         if !says_something {
-            findings.fault(file.path, 1, "does not open with `//!`; say in one sentence what the file is about");
+            findings.fault(file.path, 1, "has no module doc; start it with `//!` and one sentence about its content");
         }
     }
 }
@@ -28,7 +28,7 @@ mod tests {
     use crate::tidy::testing;
 
     #[test]
-    fn rust_files_open_with_what_they_are_about() {
+    fn rust_files_need_a_module_doc() {
         let files = [
             ("a.rs", "//! Names of resources.\n"),
             ("b.rs", "use std::fs;\n//! Too late.\n"),
@@ -36,7 +36,7 @@ mod tests {
             ("d.rs", ""),
             ("e.md", "text\n"),
         ];
-        let text = "does not open with `//!`; say in one sentence what the file is about";
+        let text = "has no module doc; start it with `//!` and one sentence about its content";
         let expected = [format!("b.rs:1: {text}"), format!("c.rs:1: {text}"), format!("d.rs:1: {text}")];
         assert_eq!(testing::findings(check, &files), expected);
     }

@@ -1,4 +1,4 @@
-//! Every Rust file is compiled: one that no `mod` line leads to rots unseen.
+//! Every Rust file is compiled: a file without a `mod` line is dead code.
 
 use std::collections::BTreeSet;
 
@@ -12,17 +12,17 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
     let roots = packages.iter().chain(fuzz).flat_map(|package| &package.roots);
     let reached = reachable(tree, roots.map(|root| (root.clone(), parent(root).to_owned())).collect());
     let lost: Vec<_> = tree.with_extension("rs").filter(|file| !reached.contains(file.path)).collect();
-    // What is missing only because its parent is would be found with it.
+    // A file that is missing only because of its parent is reported with it.
     let behind_others = reachable(
         tree,
         lost.iter().flat_map(|file| modules(tree, file.path, &own_folder(file.path), file.text)).collect(),
     );
     for file in lost.iter().filter(|file| !behind_others.contains(file.path)) {
-        findings.fault(file.path, 1, "is never compiled: no `mod` line leads to it; add the line, or delete the file");
+        findings.fault(file.path, 1, "is never compiled: it has no `mod` line; add one, or delete the file");
     }
 }
 
-/// The files that `mod` lines lead to, from some files with the folders of their modules.
+/// The files that are reachable by `mod` lines, from files with the folders of their modules.
 fn reachable(tree: &Tree, mut waiting: Vec<(String, String)>) -> BTreeSet<String> {
     let mut reached = BTreeSet::new();
     while let Some((path, folder)) = waiting.pop() {
@@ -36,7 +36,7 @@ fn reachable(tree: &Tree, mut waiting: Vec<(String, String)>) -> BTreeSet<String
 
 /// The files of the modules that `text` declares, each with the folder of its own modules.
 ///
-/// Not a parser: a module inside an inline one is looked for in the folders of all inline ones. That may at worst reach a
+/// Not a parser: a module inside an inline one is searched in the folders of all inline ones. At worst this finds a
 /// file that the compiler does not.
 fn modules(tree: &Tree, path: &str, folder: &str, text: &str) -> Vec<(String, String)> {
     let inline = text.lines().filter_map(|line| declared(line)?.strip_suffix('{'));
@@ -60,18 +60,18 @@ fn modules(tree: &Tree, path: &str, folder: &str, text: &str) -> Vec<(String, St
     found
 }
 
-/// The two places where a module may be, each with the folder of its own modules.
+/// The two possible paths of a module, each with the folder of its own modules.
 fn module(folder: &str, name: &str) -> [(String, String); 2] {
     let own = join(folder, name);
     [(format!("{own}.rs"), own.clone()), (format!("{own}/mod.rs"), own)]
 }
 
-/// The folder of the modules of a file, if it is not where compilation starts.
+/// The folder of a file's modules, if it is not a crate root.
 fn own_folder(path: &str) -> String {
     path.strip_suffix("/mod.rs").or_else(|| path.strip_suffix(".rs")).unwrap_or(path).to_owned()
 }
 
-/// `name;` or `name {` of a line that declares a module.
+/// `name;` or `name {` of a module declaration.
 fn declared(line: &str) -> Option<&str> {
     let line = line.trim();
     let rest = match line.strip_prefix("pub") {
@@ -82,7 +82,7 @@ fn declared(line: &str) -> Option<&str> {
     rest.strip_prefix("mod ")
 }
 
-/// The text in quotes that follows `before` in a line of code.
+/// The quoted text after `before` in a line of code.
 fn quoted_after<'a>(line: &'a str, before: &str) -> Option<&'a str> {
     let code = line.trim_start();
     if code.starts_with("//") {
@@ -96,7 +96,7 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// The path from a folder, with its `.` and `..` worked out.
+/// The path from a folder, with `.` and `..` resolved.
 fn join(folder: &str, path: &str) -> String {
     let mut parts: Vec<_> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_mod_line_is_an_orphan() {
+    fn file_without_a_mod_line_is_an_orphan() {
         let files = [
             ("a/src/lib.rs", "// mod commented;\nmod one;\n"),
             ("a/src/one.rs", ""),
@@ -155,7 +155,7 @@ mod tests {
             ("a/src/one/lost/below.rs", ""),
             ("a/build.rs", ""),
         ];
-        // `below.rs` is found with `lost.rs`.
+        // `below.rs` is reported with `lost.rs`.
         assert_eq!(orphans(&files), ["a/build.rs", "a/src/commented.rs", "a/src/one/lost.rs"]);
     }
 

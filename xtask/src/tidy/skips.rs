@@ -5,7 +5,7 @@ use super::finding::Findings;
 
 /// The one place that skips a test; it fails in CI.
 const SKIP: &str = "crates/dev/kodiak-testkit/src/skip.rs";
-/// This file names both.
+/// This file contains both texts.
 const THIS: &str = "xtask/src/tidy/skips.rs";
 
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {

@@ -1,31 +1,31 @@
-//! Where tasks and threads are started. Whoever starts one says who notices when it panics: a control plane that has lost
-//! a task must not go on half alive.
+//! Spawned tasks and threads. Each has a supervisor that notices its panic: a control plane that lost a task must not
+//! continue half alive.
 
 use super::Repository;
 use super::finding::Findings;
 use super::tree::File;
 
-/// Files, or folders with `/` at the end, that start tasks, and who notices when one of them panics.
+/// Files, or folders with a trailing `/`, that spawn tasks, and the supervisor of each.
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/bin/kodiak-cp/src/tasks.rs", "supervised: a task that ends early ends the process, with its name"),
     ("crates/bin/kodiak-cp/src/start.rs", "through `Tasks`"),
-    ("crates/bin/kodiak-cp/src/writer.rs", "its thread ends the task of the writer; the checks of tokens are joined"),
+    ("crates/bin/kodiak-cp/src/writer.rs", "its thread ends the writer's task; token checks are joined"),
     ("crates/bin/kodiak-cp/src/inspect.rs", "awaited: the request fails"),
     ("crates/edge/kodiak-store/src/store.rs", "through `Supervisor`, which closes the store"),
     ("crates/edge/kodiak-store/src/engine/file.rs", "awaited: the write fails"),
-    ("crates/edge/kodiak-store/src/engine/postgres/lease.rs", "joined, and the lease is given back"),
+    ("crates/edge/kodiak-store/src/engine/postgres/lease.rs", "joined, and the lease is released"),
     ("crates/edge/kodiak-catalog/src/initial/secrets.rs", "awaited: the write fails"),
     ("crates/edge/kodiak-listen/src/server.rs", "a connection: it ends"),
-    ("crates/edge/kodiak-ads/src/server.rs", "a connection or stream: it ends, and the proxy connects again"),
-    ("crates/bin/kodiak-dp/src/run/mod.rs", "watched: the runner ends"),
+    ("crates/edge/kodiak-ads/src/server.rs", "a connection or stream: it ends, and the proxy reconnects"),
+    ("crates/bin/kodiak-dp/src/run/mod.rs", "supervised: `kodiak dp` ends"),
     ("crates/bin/kodiak-dp/src/run/readiness.rs", "a connection: it ends"),
-    ("crates/bin/kodiak-dp/src/run/process.rs", "waits for Envoy; those who wait for it see that it is gone"),
-    ("crates/bin/kodiak-dp/src/dns/server.rs", "a question: it is not answered"),
+    ("crates/bin/kodiak-dp/src/run/process.rs", "waits for Envoy; waiters see that it ended"),
+    ("crates/bin/kodiak-dp/src/dns/server.rs", "a query: it is not answered"),
     ("crates/bin/kodiak-cli/src/commands/dp/", "awaited: the command fails"),
     ("crates/bin/kodiak-demo/src/", "a demonstration"),
     ("crates/bin/kodiak-bench/src/", "a benchmark"),
 ];
-/// Code that ships.
+/// Shipped code.
 const GROUPS: &[&str] = &["crates/core/", "crates/edge/", "crates/bin/"];
 /// Parts of it that only developers run.
 const NOT_SHIPPED: &[&str] = &["/tests/", "/tests.rs", "/benches/", "/examples/", "/build.rs"];
@@ -36,7 +36,7 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
         // Unit tests are at the end of a file.
         let lines = file.lines().take_while(|(_, line)| !line.starts_with("#[cfg(test)]") || line.ends_with(';'));
         for (number, _) in lines.filter(|(_, line)| starts_a_task(line)) {
-            let advice = "use what is there, or say in `ALLOWED` of xtask/src/tidy/spawns.rs who notices a panic";
+            let advice = "use an existing supervisor, or name one in `ALLOWED` of xtask/src/tidy/spawns.rs";
             findings.fault(file.path, number, format!("starts a task or a thread; {advice}"));
         }
     }
@@ -50,7 +50,7 @@ fn is_allowed(path: &str) -> bool {
     ALLOWED.iter().any(|(allowed, _)| if allowed.ends_with('/') { path.starts_with(allowed) } else { path == *allowed })
 }
 
-/// Other processes are started by `spawn()`, and functions are no calls.
+/// `spawn()` without arguments starts a process, and function definitions are not calls.
 fn starts_a_task(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     let called = |start: &str| code.match_indices(start).any(|(at, _)| !code[at..].starts_with("spawn()"));
@@ -63,7 +63,7 @@ mod tests {
     use crate::tidy::testing::findings;
 
     #[test]
-    fn a_task_that_nobody_watches_is_refused() {
+    fn rejects_an_unsupervised_task() {
         let text = "//! New.\nfn run() {\n    tokio::spawn(work());\n}\n";
         let found = findings(check, &[("crates/edge/kodiak-new/src/lib.rs", text)]);
         assert_eq!(found.len(), 1, "{found:?}");
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_processes_and_files_with_a_reason_may() {
+    fn allows_tests_processes_and_listed_files() {
         let spawn = "//! Old.\nset.spawn(work());\n";
         let unit =
             "//! Old.\nlet child = command.spawn()?;\n#[cfg(test)]\nmod tests { fn a() { tokio::spawn(b()); } }\n";

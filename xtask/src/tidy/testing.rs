@@ -1,4 +1,4 @@
-//! How the rules are tested: files in, findings out.
+//! Test helpers for rules: files in, findings out.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::tree::Tree;
 use super::{Repository, Rule};
 use crate::workspace::{Dependency, Package, Usage};
 
-/// What one rule says about some files.
+/// Findings of one rule for some files.
 pub(super) fn findings(rule: Rule, files: &[(&str, &str)]) -> Vec<String> {
     check(rule, &repository(files))
 }
@@ -23,7 +23,7 @@ pub(super) fn repository(files: &[(&str, &str)]) -> Repository {
     Repository { tree: Tree::of(files), packages: Vec::new(), fuzz: Vec::new(), closure: Closure::default() }
 }
 
-/// A crate in `folder`, with what it uses.
+/// A crate in `folder`, with its dependencies.
 pub(super) fn package(folder: &str, uses: &[(&str, Usage)]) -> Package {
     let name = folder.rsplit('/').next().unwrap_or(folder).to_owned();
     let dependencies = uses.iter().map(|(name, usage)| Dependency { name: (*name).to_owned(), usage: *usage });
@@ -39,7 +39,7 @@ pub(crate) fn package_at(folder: &str) -> Package {
     package(folder, &[])
 }
 
-/// What all rules say about the files in a folder, of which some are crates.
+/// Findings of all rules for the files in a folder, some of which are crates.
 pub(crate) fn findings_in(root: &Path, packages: &[Package]) -> Vec<String> {
     let tree = Tree::load(root).unwrap();
     let repository = Repository { tree, packages: packages.to_vec(), ..repository(&[]) };

@@ -1,4 +1,4 @@
-//! The files of the repository, read once for all rules.
+//! Files of the repository, read once for all rules.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 
 use crate::workspace::relative;
 
-/// Folders that hold nothing of ours, wherever they are.
+/// Ignored folders, at any depth.
 const FOREIGN: &[&str] = &[".git", "target", "node_modules"];
-/// Folders of input that counts byte by byte, or that tools fill, seen from the root.
+/// Folders of binary test input, or that tools fill, relative to the root.
 const NOT_WRITTEN: &[&str] = &["fuzz/artifacts", "fuzz/corpus", "fuzz/coverage", "fuzz/seeds"];
 
-/// Paths are seen from the root, with `/` between their parts, and come in their order.
+/// Paths are relative to the root, with `/` as separator, and sorted.
 #[derive(Default)]
 pub(super) struct Tree {
     /// `None` for files that are not text.
@@ -43,7 +43,7 @@ impl Tree {
             if foreign || NOT_WRITTEN.contains(&shown.as_str()) {
                 continue;
             }
-            // A link is listed but not followed: it may lead out of the repository, or round in a circle.
+            // A link is listed but not followed: it may point outside the repository, or be circular.
             let kind = entry.file_type()?;
             if kind.is_dir() {
                 self.add_folder(root, &path)?;
@@ -77,14 +77,14 @@ impl Tree {
         path.is_empty() || self.below(path).next().is_some()
     }
 
-    /// The paths of all files somewhere below a folder.
+    /// Paths of all files below a folder.
     pub(super) fn below(&self, folder: &str) -> impl Iterator<Item = &str> {
         let prefix = format!("{folder}/");
         let start = prefix.clone();
         self.files.range(start..).map(|(path, _)| path.as_str()).take_while(move |path| path.starts_with(&prefix))
     }
 
-    /// The names of the folders directly in a folder.
+    /// Names of the direct subfolders of a folder.
     pub(super) fn folders_in(&self, folder: &str) -> Vec<&str> {
         let mut names: Vec<_> =
             self.below(folder).filter_map(|path| Some(path.get(folder.len() + 1..)?.split_once('/')?.0)).collect();
@@ -103,7 +103,7 @@ impl<'a> File<'a> {
         Path::new(self.path).extension().and_then(|extension| extension.to_str()).unwrap_or_default()
     }
 
-    /// The lines with their numbers, which count from 1.
+    /// Lines with their numbers, from 1.
     pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &'a str)> {
         self.text.lines().enumerate().map(|(n, line)| (n + 1, line))
     }
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_is_read_without_what_is_not_ours() {
+    fn ignored_folders_are_not_read() {
         let root = tempfile::tempdir().unwrap();
         for (path, bytes) in [
             ("src/lib.rs", &b"//! Lib.\n"[..]),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_known_by_what_is_in_them() {
+    fn folders_are_derived_from_files() {
         let tree = Tree::of(&[("a/b/x.md", ""), ("a/b/y.md", ""), ("a/c/d/z.md", ""), ("a/file", ""), ("ab/n", "")]);
         assert_eq!(tree.folders_in("a"), ["b", "c"]);
         assert_eq!(tree.below("a/b").collect::<Vec<_>>(), ["a/b/x.md", "a/b/y.md"]);

@@ -1,9 +1,9 @@
-//! White space that nobody sees but every diff shows.
+//! Trailing white space, tabs, carriage returns and missing final newlines.
 
 use super::Repository;
 use super::finding::Findings;
 
-/// Files that other programs write in their own way, each with the reason.
+/// Files in the format of other programs, each with the reason.
 const EXCEPTIONS: &[(&str, &str)] = &[];
 
 pub(super) fn check(repository: &Repository, findings: &mut Findings) {
@@ -13,9 +13,9 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
         }
         for (number, line) in file.text.split('\n').enumerate() {
             if line.ends_with('\r') {
-                findings.fault(file.path, number + 1, "ends with a carriage return; save it with Unix line ends");
+                findings.fault(file.path, number + 1, "ends with a carriage return; use Unix line endings");
             } else if line.ends_with([' ', '\t']) {
-                findings.fault(file.path, number + 1, "has blanks at its end; delete them");
+                findings.fault(file.path, number + 1, "has trailing white space; delete it");
             }
             if line.trim_end().contains('\t') {
                 findings.fault(file.path, number + 1, "has a tab; use spaces, or `\\t` in a string");
@@ -33,7 +33,7 @@ mod tests {
     use crate::tidy::testing;
 
     #[test]
-    fn blanks_tabs_and_missing_newlines_are_found() {
+    fn reports_trailing_white_space_tabs_and_missing_newlines() {
         let files = [
             ("a.md", "one \ntwo\n"),
             ("b.rs", "fn x() {\n\tlet a = 1;\n}\n"),
@@ -45,10 +45,10 @@ mod tests {
         assert_eq!(
             testing::findings(check, &files),
             [
-                "a.md:1: has blanks at its end; delete them",
+                "a.md:1: has trailing white space; delete it",
                 "b.rs:2: has a tab; use spaces, or `\\t` in a string",
                 "c.yaml:2: has no newline at the end of the file; add it",
-                "d.toml:1: ends with a carriage return; save it with Unix line ends",
+                "d.toml:1: ends with a carriage return; use Unix line endings",
             ]
         );
     }

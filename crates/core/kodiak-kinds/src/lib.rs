@@ -1,6 +1,7 @@
-//! The one table of kinds.
+//! The single table of kinds.
 //!
-//! **Invariant:** whoever loops over kinds (REST, the command, stores, OpenAPI) uses [`kinds`], and nothing else lists them.
+//! **Invariant:** everything that iterates over kinds (REST, the CLI, stores, OpenAPI) uses [`kinds`], and nothing else
+//! lists them.
 
 #![deny(clippy::disallowed_methods)]
 
@@ -17,14 +18,14 @@ pub fn kinds() -> &'static Kinds {
     &KINDS
 }
 
-/// The policies that change what proxies get, by the names of their kinds. The others are stored and checked only.
+/// Kinds of the policies that affect proxies. The others are only stored and validated.
 pub fn in_force() -> &'static [&'static str] {
     static NAMES: LazyLock<Vec<&'static str>> =
         LazyLock::new(|| kodiak_policies::in_force().iter().map(|policy| policy.kind().name).collect());
     &NAMES
 }
 
-/// Splits a document into its envelope and its spec, whatever its kind.
+/// Splits a document into its envelope and its spec, for any kind.
 pub fn draft(document: Value) -> Result<Draft, Problems> {
     Draft::from_value(document, |name| kinds().by_name(name).map(|kind| kind.shape))
 }

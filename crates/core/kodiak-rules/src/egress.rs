@@ -1,4 +1,4 @@
-//! Policies at the egress of a zone: about a service outside the mesh, which has tags but no proxy.
+//! Policies at the zone egress: for a service outside the mesh, which has tags but no proxy.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,14 +10,14 @@ use kodiak_model::{
 
 use crate::{Policy, precedence, select::kind_of, tags::Tags};
 
-/// The policies whose targets mean a service with these tags, weakest first.
+/// Policies that select a service with these tags, in ascending precedence.
 pub fn about(policies: &[Arc<Policy>], service: &BTreeMap<String, String>) -> Vec<Arc<Policy>> {
     let meant = policies.iter().filter(|policy| is_meant(policy.body.target.as_ref(), service));
     sorted(meant.map(Arc::clone))
 }
 
-/// The policies for callers of a service with these tags, weakest first, turned around: what was said to the callers
-/// about the service (`to`) is said at the service about the callers (`from`).
+/// Policies for callers of a service with these tags, in ascending precedence, inverted: the callers' `to` items become
+/// `from` items of the service.
 pub fn turned(policies: &[Arc<Policy>], service: &BTreeMap<String, String>) -> Vec<Arc<Policy>> {
     sorted(policies.iter().filter_map(|policy| {
         let everyone = TargetRef { kind: Some(Choice::Known(TargetKind::Mesh)), ..TargetRef::default() };
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_means_a_service_by_its_tags() {
+    fn target_selects_a_service_by_tags() {
         for (target, expected) in [
             (json!(null), true),
             (json!({ "kind": "MeshSubset", "tags": { "version": "v1" } }), true),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_callers_are_told_is_said_at_the_service() {
+    fn to_items_of_callers_become_from_items_of_the_service() {
         let item = |target: Value, conf: u32| Item {
             target: serde_json::from_value(target).unwrap(),
             conf: Conf::new(json!(conf)),

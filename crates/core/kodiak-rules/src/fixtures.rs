@@ -15,7 +15,7 @@ const fn facts(conf: ConfShape, from_as_rules: bool) -> PolicyFacts {
     PolicyFacts { to: true, from: true, rules: true, from_as_rules, conf, order: 1 }
 }
 
-/// The languages do not matter: bodies are read as they are.
+/// The language does not matter: bodies are read without validation.
 const fn kind(name: &'static str, short: &'static str, facts: PolicyFacts) -> Kind {
     Kind::policy(name, "tests", short, facts, Language::of::<mesh::Mesh>())
 }

@@ -1,4 +1,4 @@
-//! Builtin gateways: the listeners that a MeshGateway gives to a proxy.
+//! Builtin gateways: the listeners that a MeshGateway assigns to a proxy.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,7 +17,7 @@ pub struct Listener {
     pub hostname: String,
 }
 
-/// A MeshGateway, as far as policies look at it.
+/// The parts of a MeshGateway that matching needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gateway {
     pub mesh: Arc<str>,
@@ -31,9 +31,9 @@ impl Gateway {
         Meta { mesh: &self.mesh, name: &self.name, labels: &self.labels }
     }
 
-    /// The listeners that a proxy with these tags has from it, each once, where `wanted` says so of its tags.
+    /// Listeners of a proxy with these tags, without duplicates, whose tags `wanted` accepts.
     ///
-    /// The tags of a listener are stronger than those of the gateway, and those are stronger than those of the proxy.
+    /// The tags of a listener override those of the gateway, which override those of the proxy.
     pub(crate) fn listeners(
         &self,
         own: &BTreeMap<String, String>,
@@ -54,8 +54,8 @@ impl Listener {
     }
 }
 
-/// The one MeshGateway of a proxy: whose selector has the most tags that fit it. Exact values count before `*`, and
-/// among equals the first in the alphabet wins.
+/// The MeshGateway of a proxy: the one whose selector matches most tags. Exact values count before `*`, and among
+/// equals the first name wins.
 pub fn of<'a>(proxy: &Proxy, gateways: impl IntoIterator<Item = &'a Arc<Gateway>>) -> Option<&'a Arc<Gateway>> {
     let tags = &proxy.dataplane.gateway().filter(|_| proxy.dataplane.is_builtin_gateway())?.tags;
     let own = gateways.into_iter().filter(|gateway| gateway.mesh == proxy.mesh && in_zone(gateway, &proxy.meta()));
@@ -67,14 +67,14 @@ pub fn of<'a>(proxy: &Proxy, gateways: impl IntoIterator<Item = &'a Arc<Gateway>
     ranked.max_by(|(rank, a), (other, b)| rank.cmp(other).then_with(|| b.name.cmp(&a.name))).map(|(_, gateway)| gateway)
 }
 
-/// What a zone made is for its own proxies.
+/// A gateway from a zone is for proxies of that zone.
 fn in_zone(gateway: &Gateway, proxy: &Meta<'_>) -> bool {
     let gateway = gateway.meta();
     gateway.origin() != Origin::Zone
         || proxy.zone().is_none_or(|zone| gateway.zone().is_none_or(|made_in| made_in == zone))
 }
 
-/// How many tags, exact ones and any.
+/// Number of exact tags, and of `*`.
 fn rank(selector: &BTreeMap<String, String>) -> (usize, usize) {
     let any = selector.values().filter(|value| *value == "*").count();
     (selector.len() - any, any)

@@ -1,4 +1,4 @@
-//! Rules for callers by what identifies them (`rules`), at one inbound.
+//! Rules for callers by identity (`rules`), of one inbound.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use crate::{Policy, merge};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct InboundRule {
-    /// `None`: for everybody.
+    /// `None`: all callers.
     pub matches: Option<Match>,
     pub conf: Conf,
     pub policy: Arc<Policy>,
-    /// Which item of the policy.
+    /// Index of the policy's item.
     pub index: usize,
 }
 
-/// Policies weakest first; so are the rules that are for everybody, which come after all others.
+/// Policies are in ascending precedence; so are the rules for all callers, which come after all others.
 pub fn rules(policies: &[Arc<Policy>]) -> Vec<InboundRule> {
     let mut rules: Vec<InboundRule> = policies.iter().flat_map(of_policy).collect();
     rules.sort_by_key(|rule| rank(rule.matches.as_ref()));
     rules
 }
 
-/// What the rules for everybody say together.
+/// Merged conf of the rules for all callers.
 pub fn for_everybody(rules: &[InboundRule]) -> Option<Conf> {
     let mut confs = rules.iter().filter(|rule| rule.matches.is_none()).map(|rule| &rule.conf).peekable();
     confs.peek()?;
     Some(merge::patch(confs))
 }
 
-/// One rule for each match. Where the kind allows it, items of `from` are rules for everybody.
+/// One rule for each match. Where the kind allows it, items of `from` are rules for all callers.
 fn of_policy(policy: &Arc<Policy>) -> Vec<InboundRule> {
     let rule = |index: usize, matches: Option<Match>, conf: &Conf| InboundRule {
         matches,
@@ -55,7 +55,7 @@ fn of_policy(policy: &Arc<Policy>) -> Vec<InboundRule> {
     rules
 }
 
-/// The more a match says about the caller, the earlier it comes.
+/// More specific matches come first.
 fn rank(matches: Option<&Match>) -> (bool, u8, bool) {
     let Some(Match { spiffe_id, sni }) = matches else { return (true, 0, true) };
     let spiffe_id = match spiffe_id.as_ref().map(|one| &one.match_type) {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn each_match_is_a_rule_and_the_most_exact_comes_first() {
+    fn each_match_is_a_rule_and_the_most_specific_comes_first() {
         let exact = json!({ "spiffeID": { "type": "Exact", "value": "spiffe://a/b" } });
         let prefix = json!({ "spiffeID": { "type": "Prefix", "value": "spiffe://a" } });
         let sni = json!({ "sni": { "type": "Exact", "value": "x.y" } });
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn from_counts_as_rules_only_where_the_kind_says_so_and_without_rules() {
+    fn from_counts_as_rules_only_if_the_kind_allows_and_without_rules() {
         let from = json!({ "from": [{ "targetRef": { "kind": "Mesh" }, "default": { "a": 1 } }] });
         let both = json!({ "from": from["from"], "rules": [{ "default": { "b": 2 } }] });
         assert_eq!(shown(&[policy(&TIMEOUT, "p", &from)]), [json!(["p", 0, null, { "a": 1 }])]);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_everybody_is_merged() {
+    fn rules_for_all_callers_are_merged() {
         let [weak, strong] = [json!({ "a": 1, "b": 1 }), json!({ "b": 2 })]
             .map(|conf| policy(&TIMEOUT, "p", &json!({ "rules": [{ "default": conf }] })));
         let rules = rules(&[weak, strong]);

@@ -1,15 +1,15 @@
-//! Which policies are about which proxy, and what they say together. Written once, for all kinds of policies.
+//! Matching and merging of policies, independent of their kind.
 //!
 //! ```text
-//!  policies, proxies --> Book: who is matched, in which order --> rules: confs merged for inbounds and destinations
+//!  policies, proxies --> Book: matching policies in order --> rules: confs merged for inbounds and destinations
 //! ```
 //!
-//! [`book`] finds what matches without looking at what does not; [`subset`], [`inbound`] and [`outbound`] build rules
-//! from what was matched.
+//! [`book`] indexes policies, so that a lookup touches only candidates; [`subset`], [`inbound`] and [`outbound`] build
+//! rules from the matching policies.
 //!
-//! **Invariant:** pure: rules depend on the policies, the proxy and the resources they name, and on nothing else.
-//! **Invariant:** the cost of a question grows with the policies that match, not with those there are.
-//! **Invariant:** nothing here knows a policy by its name; what kinds differ in is in their [`kodiak_model::PolicyFacts`].
+//! **Invariant:** pure: rules depend on the policies, the proxy and the resources they reference, and on nothing else.
+//! **Invariant:** the cost of a lookup is proportional to the matching policies, not to all policies.
+//! **Invariant:** no policy kind is known by name; the differences of kinds are in their [`kodiak_model::PolicyFacts`].
 
 #![deny(clippy::disallowed_methods)]
 

@@ -1,13 +1,13 @@
-//! The policies of one kind that are about one proxy.
+//! The policies of one kind that match one proxy.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{Policy, Selection, gateway::Listener};
 
-/// Weakest first, everywhere.
+/// All lists are in ascending precedence.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Matched {
-    /// All of them: what does not belong to an inbound follows these.
+    /// All of them: they apply to everything that does not belong to an inbound.
     pub proxy: Vec<Arc<Policy>>,
     /// By the index of the inbound. Inbounds without policies are missing.
     pub inbounds: BTreeMap<usize, Vec<Arc<Policy>>>,
@@ -15,12 +15,12 @@ pub struct Matched {
     pub listeners: BTreeMap<usize, Vec<Arc<Policy>>>,
     /// Of builtin gateways.
     pub gateway: BTreeMap<Listener, Vec<Arc<Policy>>>,
-    /// What could not be followed, in Kuma's words.
+    /// Policies that could not be resolved, in Kuma's wording.
     pub warnings: Vec<String>,
 }
 
 impl Matched {
-    /// Adds what a policy selects. Weaker ones come first.
+    /// Adds the selection of a policy. Must be called in ascending precedence.
     pub(crate) fn add(&mut self, policy: &Arc<Policy>, selection: &Selection) {
         let Selection { proxy, inbounds, listeners, gateway, warning } = selection;
         if *proxy {

@@ -1,11 +1,11 @@
-//! Many confs to one.
+//! Merging of confs.
 
 use kodiak_model::policy::{Conf, ConfShape, Item, merge_into};
 use serde_json::{Map, Value, json};
 
 pub use kodiak_model::policy::merge as patch;
 
-/// As the kind wants it: one conf, or one for each hostname.
+/// By the shape of the kind: one conf, or one for each hostname.
 pub fn merge<'a>(shape: ConfShape, confs: impl IntoIterator<Item = &'a Conf>) -> Vec<Conf> {
     match shape {
         ConfShape::Default | ConfShape::FirstRule => vec![patch(confs)],
@@ -13,7 +13,7 @@ pub fn merge<'a>(shape: ConfShape, confs: impl IntoIterator<Item = &'a Conf>) ->
     }
 }
 
-/// What an item of `to` says. A route without rules leads to its own destination.
+/// Conf of a `to` item. A route without rules forwards to its own destination.
 pub(crate) fn conf_of(shape: ConfShape, item: &Item) -> Conf {
     if shape != ConfShape::FirstRule || !item.conf.json().is_null() {
         return item.conf.clone();
@@ -23,7 +23,7 @@ pub(crate) fn conf_of(shape: ConfShape, item: &Item) -> Conf {
     Conf::new(json!({ "default": { "backendRefs": [backend] } }))
 }
 
-/// In the order in which hostnames are first named. Rules without a hostname are a group of their own.
+/// In the order in which hostnames first occur. Rules without a hostname form a group of their own.
 fn by_hostname<'a>(confs: impl IntoIterator<Item = &'a Conf>) -> Vec<Conf> {
     let mut hosts: Vec<(Option<&str>, Vec<&Value>)> = Vec::new();
     for conf in confs {
@@ -37,7 +37,7 @@ fn by_hostname<'a>(confs: impl IntoIterator<Item = &'a Conf>) -> Vec<Conf> {
                 hosts.push((hostname, Vec::new()));
                 hosts.len() - 1
             });
-            // The first rule of a policy is its strongest.
+            // The first rule of a policy has the highest precedence.
             hosts[known].1.extend(list("rules").iter().rev());
         }
     }
@@ -52,7 +52,7 @@ fn by_hostname<'a>(confs: impl IntoIterator<Item = &'a Conf>) -> Vec<Conf> {
     hosts.into_iter().map(conf).collect()
 }
 
-/// From rules with the weakest first to rules with the strongest first, each where its strongest version stood.
+/// Input in ascending, output in descending precedence, each rule at the position of its strongest version.
 fn by_matches(rules: Vec<&Value>) -> Value {
     let mut merged: Vec<(&Value, Value)> = Vec::new();
     for rule in rules {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn later_confs_win_field_by_field() {
+    fn later_confs_override_field_by_field() {
         for (confs, expected) in [
             (vec![], json!({})),
             (vec![json!({ "a": 1 })], json!({ "a": 1 })),
@@ -89,7 +89,7 @@ mod tests {
             (vec![json!({ "list": [1, 2] }), json!({ "list": [3] })], json!({ "list": [3] })),
             (vec![json!({ "list": [1, 2] }), json!({ "list": [] })], json!({ "list": [] })),
             (vec![json!({ "a": { "b": 1 } }), json!({ "a": 2 })], json!({ "a": 2 })),
-            // Both branches of a choice stay, and the stronger says which one counts.
+            // Both branches of a choice stay; the policy with higher precedence decides which one applies.
             (
                 vec![json!({ "type": "A", "a": { "x": 1 } }), json!({ "type": "B", "b": {} })],
                 json!({ "type": "B", "a": { "x": 1 }, "b": {} }),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_append_keep_everything_weakest_first() {
+    fn append_fields_concatenate_in_ascending_precedence() {
         let confs = [
             json!({ "appendMatch": [1], "sidecar": { "appendProfiles": ["x"] } }),
             json!({ "appendMatch": [2, 1], "sidecar": { "appendProfiles": ["y"] }, "appendix": [1] }),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_of_routes_are_merged_where_matches_are_equal_and_the_strongest_policy_comes_first() {
+    fn route_rules_merge_by_matches_and_highest_precedence_comes_first() {
         let weak =
             json!({ "rules": [route("/a", &json!({ "filters": [1], "backendRefs": [1] })), route("/b", &json!({}))] });
         let strong = json!({ "rules": [route("/c", &json!({})), route("/a", &json!({ "backendRefs": [2] }))] });
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn each_hostname_of_a_route_has_a_conf_of_its_own() {
+    fn each_hostname_of_a_route_has_its_own_conf() {
         let confs = [
             json!({ "hostnames": ["a.x", "b.x"], "rules": [route("/1", &json!({ "n": 1 }))] }),
             json!({ "rules": [route("/2", &json!({}))] }),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_without_rules_leads_to_its_destination() {
+    fn route_without_rules_forwards_to_its_destination() {
         let spec = json!({ "to": [
             { "targetRef": { "kind": "MeshService", "name": "web" }, "rules": [] },
             { "targetRef": { "kind": "MeshService", "name": "web" }, "rules": [{ "default": {} }] },
@@ -176,7 +176,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn it_does_not_matter_which_are_merged_first(a in confs(), b in confs(), c in confs()) {
+        fn merging_is_associative(a in confs(), b in confs(), c in confs()) {
             let all = patch([&a, &b, &c]);
             prop_assert_eq!(&all, &patch([&patch([&a, &b]), &c]));
             prop_assert_eq!(&all, &patch([&a, &patch([&b, &c])]));

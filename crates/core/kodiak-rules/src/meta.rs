@@ -1,4 +1,4 @@
-//! What a resource is called and where it comes from, read from its labels.
+//! Identity and origin of a resource, from its labels.
 
 use kodiak_model::{Labels, labels};
 
@@ -9,7 +9,7 @@ pub struct Meta<'a> {
     pub labels: &'a Labels,
 }
 
-/// Who a resource was made by. In the order in which policies win: the last one does.
+/// Where a resource was created. In ascending precedence of policies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     Global,
@@ -17,16 +17,16 @@ pub enum Origin {
     Zone,
 }
 
-/// Who writes a policy, and for whom. In the order in which policies win: the last one does.
+/// Role of a policy: its author, and the proxies it applies to. In ascending precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// The operator of the mesh, for everybody.
+    /// Of the mesh operator, for all proxies.
     System,
-    /// The owner of a service, for its callers in all namespaces.
+    /// Of a service owner, for its clients in all namespaces.
     Producer,
-    /// The owner of callers, for the calls of their namespace.
+    /// Of a client owner, for outbound traffic of their namespace.
     Consumer,
-    /// The owner of proxies, for the proxies of their namespace.
+    /// Of a workload owner, for the proxies of their namespace.
     WorkloadOwner,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Meta<'a> {
         }
     }
 
-    /// `None` where there are no zones, and for what the global control plane made.
+    /// `None` without zones, and for resources of the global control plane.
     pub fn zone(&self) -> Option<&'a str> {
         self.label(labels::ZONE)
     }
@@ -53,7 +53,7 @@ impl<'a> Meta<'a> {
         self.label(labels::NAMESPACE)
     }
 
-    /// The operator's, unless the label says another.
+    /// `System` unless the label says otherwise.
     pub fn role(&self) -> Role {
         match self.label(labels::POLICY_ROLE) {
             Some("producer") => Role::Producer,
@@ -63,12 +63,12 @@ impl<'a> Meta<'a> {
         }
     }
 
-    /// A policy that is only tried out: it shows in what would be, not in what is.
+    /// A shadow policy: it appears in the dry run, without effect on proxies.
     pub fn is_shadow(&self) -> bool {
         self.label(labels::EFFECT) == Some("shadow")
     }
 
-    /// An empty label says as little as none.
+    /// An empty label counts as missing.
     fn label(&self, key: &str) -> Option<&'a str> {
         self.labels.get(key).map(String::as_str).filter(|value| !value.is_empty())
     }

@@ -1,4 +1,4 @@
-//! What matching is given: policies and proxies.
+//! Inputs of matching: policies and proxies.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use kodiak_model::{
 
 use crate::Meta;
 
-/// A policy, taken apart.
+/// A policy in generic form.
 #[derive(Debug, Clone)]
 pub struct Policy {
     pub kind: &'static Kind,
@@ -20,14 +20,14 @@ pub struct Policy {
     pub body: Body,
 }
 
-/// A proxy, as far as policies look at it.
+/// The parts of a proxy that matching needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proxy {
     pub mesh: Arc<str>,
     pub name: Arc<str>,
     pub labels: Arc<Labels>,
     pub dataplane: Arc<Dataplane>,
-    /// What the token of the proxy binds, where the proxy brought the Dataplane.
+    /// Claims of the token with which the proxy registered its Dataplane, if it did.
     pub admission: Option<Arc<Admission>>,
 }
 
@@ -41,7 +41,7 @@ impl Policy {
     }
 }
 
-/// Kinds are told apart by their names.
+/// Kinds are compared by name.
 impl PartialEq for Policy {
     fn eq(&self, other: &Self) -> bool {
         let Self { kind, mesh, name, labels, body } = self;

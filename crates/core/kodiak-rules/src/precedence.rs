@@ -1,4 +1,4 @@
-//! Which of two policies of a kind wins where both say something.
+//! Precedence of policies of a kind.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -7,21 +7,22 @@ use kodiak_model::{TargetKind, TargetRef};
 
 use crate::{Origin, Policy, Role, select::kind_of};
 
-/// From the weakest to the strongest: what comes later overrides. Only a policy and itself are equal.
+/// In ascending precedence: later policies override earlier ones. Only a policy and itself are equal.
 ///
-/// First the kind of the target decides, then the origin, then the role, then the name: the first in the alphabet wins.
+/// The kind of the target decides first, then the origin, then the role, then the name: the first name in alphabetical
+/// order wins.
 pub fn precedence(a: &Policy, b: &Policy) -> Ordering {
     Strength::of(a).cmp(&Strength::of(b)).then_with(|| by_name(a, b))
 }
 
-/// All that decides before names do, so that it can be kept. The fields are compared in their order.
+/// Precedence without the name, to be cached. The fields are compared in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Strength {
     rank: u8,
-    /// Of targets of kind Dataplane.
+    /// For targets of kind Dataplane.
     dataplane: Option<(bool, bool)>,
     origin: Origin,
-    /// Of targets of kind MeshGateway.
+    /// For targets of kind MeshGateway.
     listener_tags: Option<usize>,
     role: Role,
 }
@@ -40,7 +41,7 @@ impl Strength {
     }
 }
 
-/// Among equally strong policies.
+/// Among policies of equal strength.
 pub(crate) fn by_name(a: &Policy, b: &Policy) -> Ordering {
     let [a, b] = [a, b].map(|policy| {
         let meta = policy.meta();
@@ -49,7 +50,7 @@ pub(crate) fn by_name(a: &Policy, b: &Policy) -> Ordering {
     a.cmp(&b)
 }
 
-/// How much a kind of target narrows the mesh down.
+/// Specificity of a target kind.
 fn rank(kind: TargetKind) -> u8 {
     match kind {
         TargetKind::Mesh => 1,
@@ -64,8 +65,8 @@ fn rank(kind: TargetKind) -> u8 {
     }
 }
 
-/// A name says more than labels do, and an inbound says more than the whole proxy. All proxies count as labels: with a
-/// place of their own beside both, three policies could each win over the next in a circle.
+/// A name is more specific than labels, and an inbound more than the whole proxy. All proxies count as labels: with a
+/// rank between both, three policies could override each other in a circle.
 fn of_dataplanes(target: &TargetRef) -> (bool, bool) {
     let is_set = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.is_empty());
     (is_set(&target.name), is_set(&target.section_name))

@@ -1,4 +1,4 @@
-//! What policies refer to: meshes, destinations and routes.
+//! Resources that policies reference: meshes, destinations and routes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,7 @@ use kodiak_model::{Kind, Kri, Labels, PortSection};
 
 use crate::{Policy, Routes};
 
-/// Something that an item of `to` can mean.
+/// A possible target of a `to` item.
 #[derive(Debug, Clone)]
 pub struct Resource {
     pub kind: &'static Kind,
@@ -22,41 +22,41 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// `None` for what nothing can refer to: kinds without a short name.
+    /// `None` for kinds without a short name, which nothing can reference.
     pub fn kri(&self) -> Option<Kri> {
         Kri::of(self.kind, &self.mesh, &self.name, &self.labels)
     }
 }
 
 /// Resources of one kind, in one mesh, with one label.
-type Shelf = (&'static str, Arc<str>, String, String);
+type LabelKey = (&'static str, Arc<str>, String, String);
 
-/// All of them, found by KRI and by labels.
+/// Resources, indexed by KRI and by labels.
 #[derive(Debug, Clone, Default)]
 pub struct Resources {
     all: BTreeMap<Kri, Arc<Resource>>,
-    by_label: BTreeMap<Shelf, BTreeSet<Kri>>,
+    by_label: BTreeMap<LabelKey, BTreeSet<Kri>>,
     routes: Routes,
     kinds: BTreeMap<&'static str, &'static Kind>,
 }
 
 impl Resources {
-    /// What has the same KRI is replaced. What has none is nobody's destination and is left out.
+    /// Replaces a resource with the same KRI. A resource without a KRI cannot be a destination and is ignored.
     pub fn insert(&mut self, resource: Resource) {
         let Some(kri) = resource.kri() else { return };
         if let Some(old) = self.all.remove(&kri) {
-            for shelf in shelves(&old) {
-                self.by_label.entry(shelf).or_default().remove(&kri);
+            for key in label_keys(&old) {
+                self.by_label.entry(key).or_default().remove(&kri);
             }
         }
-        for shelf in shelves(&resource) {
-            self.by_label.entry(shelf).or_default().insert(kri.clone());
+        for key in label_keys(&resource) {
+            self.by_label.entry(key).or_default().insert(kri.clone());
         }
         self.kinds.insert(resource.kind.name, resource.kind);
         self.all.insert(kri, Arc::new(resource));
     }
 
-    /// A MeshHTTPRoute: other policies are about its routes.
+    /// Adds a MeshHTTPRoute: other policies can target its routes.
     pub fn insert_route(&mut self, route: Arc<Policy>) {
         let Policy { kind, mesh, name, labels, .. } = &*route;
         let (mesh, name, labels) = (mesh.clone(), name.clone(), labels.clone());
@@ -68,7 +68,7 @@ impl Resources {
         self.all.get(kri)
     }
 
-    /// Those that have all of the labels, in the order of KRIs. No labels mean nothing.
+    /// Those that have all of the labels, in the order of KRIs. Empty labels match nothing.
     pub fn by_labels(&self, kind: &str, mesh: &str, labels: &Labels) -> Vec<&Arc<Resource>> {
         let Some(kind) = self.kind(kind) else { return Vec::new() };
         let place = |(key, value): (&String, &String)| (kind.name, mesh.into(), key.clone(), value.clone());
@@ -79,7 +79,7 @@ impl Resources {
         all.filter_map(|kri| self.all.get(kri)).collect()
     }
 
-    /// The route with this display name, of whichever zone and namespace.
+    /// The route with this display name, of any zone and namespace.
     pub fn route(&self, mesh: &str, display_name: &str) -> Option<&Arc<Policy>> {
         self.routes.find(mesh, display_name)
     }
@@ -90,7 +90,7 @@ impl Resources {
     }
 }
 
-fn shelves(resource: &Resource) -> impl Iterator<Item = Shelf> {
+fn label_keys(resource: &Resource) -> impl Iterator<Item = LabelKey> {
     let Resource { kind, mesh, labels, .. } = resource;
     labels.iter().map(|(key, value)| (kind.name, mesh.clone(), key.clone(), value.clone()))
 }

@@ -1,4 +1,4 @@
-//! The routes that policies are about, by the names that people call them.
+//! Routes that policies target, by display name.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Policy;
 
-/// MeshHTTPRoutes. Zones and namespaces do not count: what is meant is the first of that name.
+/// MeshHTTPRoutes. Zones and namespaces are ignored: a reference selects the first of that name.
 #[derive(Debug, Clone, Default)]
 pub struct Routes(BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Policy>>>);
 

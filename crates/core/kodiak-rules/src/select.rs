@@ -1,4 +1,4 @@
-//! Which inbounds and listeners of a proxy a policy selects.
+//! Selection of inbounds and listeners by a policy.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,22 @@ use kodiak_model::{
 
 use crate::{Gateway, Meta, Origin, Policy, Proxy, Role, Routes, gateway::Listener, tags::Tags};
 
-/// What of a proxy a policy selects. Nothing by default.
+/// The parts of a proxy that a policy selects. Empty by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Selection {
-    /// The policy applies to this proxy: what does not belong to an inbound follows it.
+    /// The policy applies to everything that does not belong to an inbound.
     pub proxy: bool,
-    /// Indexes into `networking.inbound`, ascending. Those that are ignored count too: whether they are served is not
-    /// for policies to say.
+    /// Indexes into `networking.inbound`, ascending. Includes ignored inbounds: their state does not affect matching.
     pub inbounds: Vec<usize>,
     /// Indexes into `networking.listeners`, ascending.
     pub listeners: Vec<usize>,
     /// Of a builtin gateway.
     pub gateway: Vec<Listener>,
-    /// Why the policy could not be followed, in Kuma's words.
+    /// Why the policy could not be resolved, in Kuma's wording.
     pub warning: Option<String>,
 }
 
-/// Whether policies that are only tried out count.
+/// Whether shadow policies are included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Shadow {
     #[default]
@@ -34,7 +33,7 @@ pub enum Shadow {
     Included,
 }
 
-/// What else there is, as far as selecting looks at it.
+/// Other resources that selection needs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Context<'a> {
     /// The MeshGateway of the proxy.
@@ -70,14 +69,14 @@ pub(crate) fn kind_of(target: Option<&TargetRef>) -> Option<TargetKind> {
     target.map_or(Some(TargetKind::Mesh), TargetRef::known_kind)
 }
 
-/// Where the policy is from does not keep it from being about the proxy.
+/// Whether the origin of the policy allows it to apply to the proxy.
 fn is_for(policy: &Meta<'_>, proxy: &Proxy, context: Context<'_>) -> bool {
     let proxy = &proxy.meta();
     let made = context.gateway.map_or(*proxy, Gateway::meta);
     policy.mesh == proxy.mesh && in_zone(policy, &made) && in_namespace(policy, proxy)
 }
 
-/// What a zone made is for its own proxies, unless it is for the callers of a service that it offers to all zones.
+/// A policy from a zone is for proxies of that zone, unless it is a producer policy, for clients in all zones.
 fn in_zone(policy: &Meta<'_>, proxy: &Meta<'_>) -> bool {
     if policy.role() == Role::Producer || proxy.origin() != Origin::Zone || policy.origin() != Origin::Zone {
         return true;
@@ -85,7 +84,7 @@ fn in_zone(policy: &Meta<'_>, proxy: &Meta<'_>) -> bool {
     policy.zone().is_none_or(|zone| proxy.zone().is_none_or(|own| own == zone))
 }
 
-/// The owners of a namespace decide for their own proxies only.
+/// Policies of a namespace apply only to its own proxies.
 fn in_namespace(policy: &Meta<'_>, proxy: &Meta<'_>) -> bool {
     match policy.role() {
         Role::System | Role::Producer => true,
@@ -141,7 +140,7 @@ fn whole(dataplane: &Dataplane, context: Context<'_>) -> Selection {
     }
 }
 
-/// Each inbound and each listener of a gateway by its own tags: those of the others do not count.
+/// Each inbound and each listener of a gateway is matched by its own tags only.
 fn by_tags(
     dataplane: &Dataplane,
     context: Context<'_>,
@@ -154,13 +153,13 @@ fn by_tags(
     };
     let inbounds = inbounds(dataplane, |inbound| selected(&Tags(&[&inbound.tags])));
     let gateway = gateway_listeners(dataplane, context, selected);
-    // Without listeners of its own, a gateway goes by the tags of its proxy.
+    // Without listeners, a gateway is matched by the tags of its proxy.
     let itself = context.gateway.is_none() && dataplane.gateway().is_some_and(|own| selected(&Tags(&[&own.tags])));
     let proxy = itself || !gateway.is_empty() || !inbounds.is_empty();
     Selection { proxy, inbounds, gateway, ..Selection::default() }
 }
 
-/// A name means a proxy where the policy is from: of its zone and, where none is written, of its namespace.
+/// A name references a proxy in the zone of the policy and, by default, in its namespace.
 fn is_meant(target: &TargetRef, policy: &Meta<'_>, proxy: &Meta<'_>) -> bool {
     let TargetRef { name, namespace, labels, .. } = target;
     let given = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.is_empty());

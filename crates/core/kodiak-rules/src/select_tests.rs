@@ -1,4 +1,4 @@
-//! Tables of who selects whom, and the laws of the order.
+//! Tables of selections, and properties of the order.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::{Context, Gateway, Policy, Proxy, Routes, Selection, Shadow, gateway,
 const FACTS: PolicyFacts =
     PolicyFacts { to: true, from: true, rules: true, from_as_rules: false, conf: ConfShape::Default, order: 0 };
 
-/// What a policy says beside its target does not matter here, so any spec will do.
+/// Only the target matters here, so any spec will do.
 pub(crate) static TIMEOUT: Kind =
     Kind::policy("MeshTimeout", "meshtimeouts", "mt", FACTS, Language::of::<MeshGateway>());
 pub(crate) static ROUTE: Kind =
@@ -102,7 +102,7 @@ fn a_target_selects_inbounds() {
         (own, json!({ "kind": "MeshSubset" }), &[0, 1], &[]),
         (own, json!({ "kind": "MeshSubset", "tags": { "version": "v1" } }), &[0], &[]),
         (own, json!({ "kind": "MeshSubset", "tags": { "version": "*" } }), &[0], &[]),
-        // The tags of two inbounds are not added up.
+        // Tags of different inbounds are not combined.
         (own, json!({ "kind": "MeshSubset", "tags": { "version": "v1", "team": "a" } }), &[], &[]),
         (own, json!({ "kind": "MeshSubset", "tags": { "team": "a" }, "proxyTypes": ["Gateway"] }), &[], &[]),
         (own, json!({ "kind": "MeshService", "name": "web" }), &[0], &[]),
@@ -123,7 +123,7 @@ fn a_target_selects_inbounds() {
         (own, json!({ "kind": "Dataplane", "name": "web-1", "namespace": "shop" }), &[0, 1], &[0]),
         (own, json!({ "kind": "Dataplane", "name": "web-1", "namespace": "other" }), &[], &[]),
         (own, json!({ "kind": "Dataplane", "namespace": "shop" }), &[], &[]),
-        // The global control plane cannot name what is in a zone, but its labels are known.
+        // The global control plane cannot reference a name in a zone, but labels match.
         (from_global, json!({ "kind": "Dataplane", "name": "web-1", "namespace": "shop" }), &[], &[]),
         (from_global, json!({ "kind": "Dataplane", "labels": { "app": "web" } }), &[0, 1], &[0]),
         (own, json!({ "kind": "MeshGateway", "name": "edge" }), &[], &[]),
@@ -140,7 +140,7 @@ fn a_target_selects_inbounds() {
 }
 
 #[test]
-fn gateways_are_selected_as_a_whole() {
+fn delegated_gateways_are_selected_as_a_whole() {
     for (target, delegated, builtin) in [
         (json!(null), true, true),
         (json!({ "kind": "Mesh", "proxyTypes": ["Gateway"] }), true, true),
@@ -156,7 +156,7 @@ fn gateways_are_selected_as_a_whole() {
 }
 
 #[test]
-fn labels_of_a_policy_say_whose_proxies_it_is_for() {
+fn origin_labels_limit_the_selected_proxies() {
     for (policy, expected) in [
         (&[][..], true),
         (&[("kuma.io/origin", "global")], true),
@@ -224,7 +224,7 @@ fn listeners_of_a_builtin_gateway_are_selected_by_their_tags() {
 }
 
 #[test]
-fn the_zone_of_the_gateway_counts_not_that_of_its_proxy() {
+fn zone_of_the_gateway_matters_not_that_of_its_proxy() {
     let from = |zone| [("kuma.io/origin", "zone"), ("kuma.io/zone", zone)];
     for (gateway, expected) in [(edge(&from("east")), false), (edge(&from("west")), true), (edge(&[]), true)] {
         let context = Context { gateway: Some(&gateway), routes: None };
@@ -234,7 +234,7 @@ fn the_zone_of_the_gateway_counts_not_that_of_its_proxy() {
 }
 
 #[test]
-fn a_proxy_takes_the_gateway_that_fits_it_best() {
+fn proxy_gets_the_best_matching_gateway() {
     let gateway = |name: &str, written: &[(&str, &str)], selectors: &[&[(&str, &str)]]| {
         let selectors: Vec<Value> = selectors.iter().map(|tags| json!({ "match": labels(tags) })).collect();
         mesh_gateway(name, labels(written), json!({ "selectors": selectors }))
@@ -263,7 +263,7 @@ fn a_proxy_takes_the_gateway_that_fits_it_best() {
 }
 
 #[test]
-fn a_policy_about_a_route_follows_the_route() {
+fn policy_for_a_route_selects_the_proxies_of_the_route() {
     let route = |name: &str, written: &[(&str, &str)], target| policy(&ROUTE, name, labels(written), &target);
     let routes: Routes = [
         route("web", &[], json!({ "kind": "MeshService", "name": "web" })),
@@ -301,9 +301,9 @@ fn a_policy_about_a_route_follows_the_route() {
     }
 }
 
-/// Weakest first.
+/// In ascending precedence.
 #[test]
-fn the_narrower_the_origin_and_the_name_decide_in_this_order() {
+fn specificity_origin_and_name_decide_in_this_order() {
     let zone: &[_] = &[("kuma.io/origin", "zone")];
     let global: &[_] = &[("kuma.io/origin", "global")];
     let owner: &[_] = &[("kuma.io/policy-role", "workload-owner")];
@@ -343,7 +343,7 @@ fn compare(a: &Parts<'_>, b: &Parts<'_>) -> Ordering {
     precedence(&a, &b)
 }
 
-/// Few values each, so that ties are usual.
+/// Few values each, so that ties are common.
 fn policies() -> impl Strategy<Value = Parts<'static>> {
     const LABELS: &[(&str, &str)] = &[
         ("kuma.io/origin", "zone"),
@@ -366,7 +366,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_order_is_total(a in policies(), b in policies(), c in policies()) {
+    fn order_is_total(a in policies(), b in policies(), c in policies()) {
         prop_assert_eq!(compare(&a, &b), compare(&b, &a).reverse());
         if compare(&a, &b).is_le() && compare(&b, &c).is_le() {
             prop_assert!(compare(&a, &c).is_le());

@@ -1,12 +1,12 @@
-//! Selecting by tags.
+//! Matching by tags.
 
 use std::collections::BTreeMap;
 
-/// Maps of tags as one: the first that has a tag decides.
+/// Several maps of tags as one: the first that has a key wins.
 pub(crate) struct Tags<'a>(pub &'a [&'a BTreeMap<String, String>]);
 
 impl Tags<'_> {
-    /// `*` stands for any value, but one must be there.
+    /// `*` matches any value, but the tag must exist.
     pub(crate) fn has(&self, key: &str, value: &str) -> bool {
         self.0.iter().find_map(|tags| tags.get(key)).is_some_and(|tag| value == "*" || tag == value)
     }

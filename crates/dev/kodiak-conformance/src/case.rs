@@ -1,4 +1,4 @@
-//! Finding cases, and comparing what came out.
+//! Finds cases, and compares results.
 
 use std::{
     fs,
@@ -9,10 +9,10 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 pub(crate) struct Case {
-    /// The path below the suite, without its ending.
+    /// Path below the suite, without its suffix.
     pub(crate) name: String,
     pub(crate) input: PathBuf,
-    /// The path of the input without its ending: what belongs to it is named after it.
+    /// Path of the input without its suffix: related files have the same stem.
     stem: String,
 }
 
@@ -27,12 +27,12 @@ impl Case {
         fs::read_to_string(&self.input).with_context(|| format!("cannot read {}", self.input.display()))
     }
 
-    /// The text of the file beside the input that ends so, if there is one.
+    /// Text of the file beside the input with this suffix, if there is one.
     pub(crate) fn beside(&self, ending: &str) -> Option<String> {
         fs::read_to_string(format!("{}{ending}", self.stem)).ok()
     }
 
-    /// The text of the file that is named after the folder of the input and ends so, if there is one.
+    /// Text of the file that is named after the folder of the input and has this suffix, if there is one.
     pub(crate) fn above(&self, ending: &str) -> Option<String> {
         let folder = self.input.parent()?.to_str()?;
         fs::read_to_string(format!("{folder}{ending}")).ok()
@@ -60,14 +60,14 @@ pub(crate) fn find(folder: &Path, endings: &[&str]) -> anyhow::Result<Vec<Case>>
     Ok(cases)
 }
 
-/// Passed when equal; else both sides, pretty.
+/// Passed when equal; otherwise both sides, pretty-printed.
 pub(crate) fn compare(expected: &Value, found: &Value) -> Outcome {
     if expected == found {
         return Outcome::Passed;
     }
     let pretty = |value: &Value| {
         let mut value = value.clone();
-        // The order of fields means nothing and would hide what differs.
+        // The order of fields is irrelevant and would hide the difference.
         value.sort_all_objects();
         serde_json::to_string_pretty(&value).unwrap_or_default()
     };

@@ -1,4 +1,4 @@
-//! YAML as some recorded inputs are: a key that is written twice means what is written last.
+//! Lenient YAML for recorded inputs: of duplicate keys the last one wins.
 
 use kodiak_model::yaml::{self, Document, YamlError};
 
@@ -14,7 +14,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Document>, YamlError> {
     }
 }
 
-/// Takes out the key that the given line (from 1) repeats, with all that stands below it. Whether there was one.
+/// Removes the key that the given line (from 1) repeats, with everything below it. Returns whether there was one.
 fn forget_earlier(lines: &mut Vec<&str>, line: usize) -> bool {
     let Some((before, again)) = lines.get(..line).and_then(|lines| lines.split_last()).map(|(last, all)| (all, *last))
     else {
@@ -39,7 +39,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn the_last_of_two_equal_keys_counts() {
+    fn last_of_duplicate_keys_wins() {
         let text = "a:\n  b: 1\n  c:\n    d: 1\n  c:\n    e: 2\n  f: 3\na: 4\n---\na: 5\n";
         let values: Vec<_> = parse(text).unwrap().into_iter().map(|document| document.value).collect();
         assert_eq!(values, [json!({ "a": 4 }), json!({ "a": 5 })]);

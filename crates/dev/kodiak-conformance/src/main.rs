@@ -1,7 +1,7 @@
-//! Holds Kodiak against recorded inputs and expected outputs, one folder for each suite.
+//! Compares Kodiak with recorded inputs and outputs, one folder for each suite.
 //!
-//! Cases are fed to the same functions and HTTP handlers that serve users. No case is known by name: what we answer
-//! differently on purpose is a named rule (`deviations`), and what we do not have yet is skipped with its reason.
+//! Cases are fed to the same functions and HTTP handlers that serve users. No case is known by name: intentional
+//! differences are named rules (`deviations`), and unsupported features are skipped with a reason.
 
 mod case;
 mod deviations;
@@ -22,16 +22,16 @@ struct Args {
     /// The folder with the suites.
     #[arg(default_value = "goldens")]
     dir: PathBuf,
-    /// Only suites of this name; a trailing `*` stands for anything.
+    /// Only suites of this name; a trailing `*` matches anything.
     #[arg(long)]
     suite: Option<String>,
     /// Only cases whose path contains this.
     #[arg(long)]
     case: Option<String>,
-    /// Show what differs, and why cases are skipped.
+    /// Show differences, and why cases are skipped.
     #[arg(long)]
     show: bool,
-    /// List what is answered differently on purpose.
+    /// List intentional differences.
     #[arg(long)]
     list_deviations: bool,
     /// Write the counts of each suite to this file.
@@ -122,7 +122,7 @@ fn run_case(suite: &str, case: &Case) -> Outcome {
         None if suite == "context-hash" => suites::context::run(case),
         None if suite == "envoyconfig" => suites::envoyconfig::run(case),
         None if suite == "matchers" => suites::matchers::run(case),
-        None => Ok(Outcome::Skipped(format!("the suite {suite} is not fed yet"))),
+        None => Ok(Outcome::Skipped(format!("the suite {suite} is unsupported"))),
     };
     result.unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))
 }

@@ -1,4 +1,4 @@
-//! Whether what is committed is what the generator writes.
+//! Compares committed files with the generator's output.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ pub(crate) fn same(committed: &Path, generated: &Path) -> Result<()> {
     let differs = |name: &&String| committed.get(*name) != generated.get(*name);
     if let Some(name) = committed.keys().chain(generated.keys()).find(differs) {
         bail!(
-            "{name} of kodiak-envoy is not what the generator writes: run `cargo xtask codegen` and commit the result"
+            "{name} of kodiak-envoy differs from the generator's output: run `cargo xtask codegen` and commit the result"
         );
     }
     Ok(())

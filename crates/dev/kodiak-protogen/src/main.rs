@@ -1,11 +1,12 @@
-//! Writes `crates/core/kodiak-envoy/src/generated` and `descriptors.bin` from Envoy's .proto files.
+//! Generates `crates/core/kodiak-envoy/src/generated` and `descriptors.bin` from Envoy's .proto files.
 //!
-//! `cargo xtask codegen` runs it, with `--check` in CI. The .proto files are those that the crate `envoy-types` carries: its version in the
-//! root manifest is the version of our messages. To take one more message, add its file to [`protos::PROTOS`].
+//! `cargo xtask codegen` runs it, with `--check` in CI. The .proto files are those of the crate `envoy-types`: its
+//! version in the root manifest is the version of our messages. To add a message, add its file to
+//! [`protos::PROTOS`].
 //!
 //! **Invariant:** equal inputs give equal bytes, so a second run changes nothing.
 //! **Invariant:** maps are `BTreeMap`s everywhere, the well-known types included: with hash maps, one message has many
-//! encodings, and a version made from the bytes would change when nothing did.
+//! encodings, and a hash of the bytes would change when nothing did.
 
 mod compare;
 mod protos;
@@ -19,11 +20,11 @@ use anyhow::{Context, Result, bail};
 use prost::Message;
 use prost_build::Config;
 
-/// What is written, below the folder of the crate.
+/// Outputs, relative to the crate's folder.
 const CODE: &str = "src/generated";
 const DESCRIPTORS: &str = "descriptors.bin";
 
-/// These are messages in protobuf and plain values in Rust. prost knows how to encode them.
+/// Messages in protobuf, plain values in Rust. prost can encode them.
 const PLAIN: &[(&str, &str)] = &[
     (".google.protobuf.BoolValue", "bool"),
     (".google.protobuf.BytesValue", "::prost::bytes::Bytes"),
@@ -36,7 +37,7 @@ const PLAIN: &[(&str, &str)] = &[
     (".google.protobuf.UInt64Value", "u64"),
 ];
 
-/// Asked of cargo when it runs: builds of several clones may share their output.
+/// Determined at run time: builds of several clones may share their output.
 fn own_folder() -> PathBuf {
     env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from)
 }
@@ -51,7 +52,7 @@ fn main() -> Result<()> {
             fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
             checked
         }
-        Some(other) => bail!("unknown argument {other:?}: there is only --check, which writes nothing"),
+        Some(other) => bail!("unknown argument {other:?}: only --check is supported"),
     }
 }
 
@@ -60,7 +61,7 @@ fn generate(target: &Path) -> Result<()> {
     empty(&code)?;
 
     let mut config = config(&code)?;
-    let mut files = config.load_fds(protos::PROTOS, &sources::folders()?).context("protoc refused the files")?;
+    let mut files = config.load_fds(protos::PROTOS, &sources::folders()?).context("protoc rejected the files")?;
     prune::options(&mut files)?;
 
     let descriptors = target.join(DESCRIPTORS);
@@ -76,7 +77,7 @@ fn generate(target: &Path) -> Result<()> {
 fn config(code: &Path) -> Result<Config> {
     let mut config = Config::new();
     config
-        .protoc_executable(protoc_bin_vendored::protoc_bin_path().context("there is no protoc for this machine")?)
+        .protoc_executable(protoc_bin_vendored::protoc_bin_path().context("protoc is unavailable for this platform")?)
         .skip_source_info()
         .compile_well_known_types()
         .btree_map(["."])
@@ -96,10 +97,10 @@ fn empty(folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| format!("cannot empty {}", folder.display()))?;
     }
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
 }
 
-/// prost names files after Rust modules, `r#type` included; files are called as the packages are.
+/// prost names files after Rust modules, `r#type` included; ours are named after the packages.
 fn plain_names(folder: &Path) -> Result<()> {
     for entry in folder.read_dir()? {
         let path = entry?.path();

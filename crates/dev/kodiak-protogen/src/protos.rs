@@ -1,12 +1,12 @@
-//! Which messages we take. What they refer to comes along.
+//! Messages to generate. Their dependencies are included.
 
 pub(crate) const PROTOS: &[&str] = &[
-    // What a stream carries
+    // Discovery requests and responses
     "envoy/service/discovery/v3/discovery.proto",
     "envoy/service/discovery/v3/ads.proto",
     "envoy/service/health/v3/hds.proto",
     "envoy/service/runtime/v3/rtds.proto",
-    // What is discovered
+    // Discovered resources
     "envoy/config/cluster/v3/cluster.proto",
     "envoy/config/endpoint/v3/endpoint.proto",
     "envoy/config/listener/v3/listener.proto",

@@ -1,27 +1,27 @@
-//! Leaves out what only other tools read: rules for validators and notes for Envoy's own documentation.
+//! Removes definitions that only other tools read: validation rules and annotations for Envoy's documentation.
 
 use std::collections::BTreeSet;
 
 use anyhow::{Result, ensure};
 use prost_types::{FileDescriptorProto, FileDescriptorSet};
 
-/// Files, or folders of files, that define options and nothing that a message holds.
+/// Files, or folders of files, that define only options.
 const OPTIONS: &[&str] =
     &["google/protobuf/descriptor.proto", "validate/", "envoy/annotations/", "udpa/annotations/", "xds/annotations/"];
 
-/// Removes the files that define options. Their uses are gone already: a decoded descriptor has no place for them.
+/// Removes the files that define options. Their uses are gone already: decoded descriptors drop unknown options.
 pub(crate) fn options(files: &mut FileDescriptorSet) -> Result<()> {
     files.file.retain(|file| !defines_options(file.name()));
     for file in &mut files.file {
         let lists_by_index = !file.public_dependency.is_empty() || !file.weak_dependency.is_empty();
-        ensure!(!lists_by_index, "{} imports publicly, which is not thought of here", file.name());
+        ensure!(!lists_by_index, "{} has public imports, which are unsupported", file.name());
         file.dependency.retain(|import| !defines_options(import));
         file.extension.clear();
     }
     let kept: BTreeSet<_> = files.file.iter().map(FileDescriptorProto::name).collect();
     for file in &files.file {
         for import in &file.dependency {
-            ensure!(kept.contains(import.as_str()), "{} needs {import}, which is not there", file.name());
+            ensure!(kept.contains(import.as_str()), "{} imports {import}, which does not exist", file.name());
         }
     }
     Ok(())

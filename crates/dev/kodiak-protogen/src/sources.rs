@@ -1,4 +1,4 @@
-//! Where the .proto files are: in the source of a crate that cargo has fetched but never compiles.
+//! Locates the .proto files: in the source of a crate that cargo fetches but never compiles.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// The crate that carries the files.
+/// The crate with the .proto files.
 const CARRIER: &str = "envoy-types";
 
-/// The folders that imports start from, the one with the well-known types last.
+/// Import folders, the one with the well-known types last.
 pub(crate) fn folders() -> Result<Vec<PathBuf>> {
     let proto = carrier()?.join("proto");
     let listed = proto.read_dir().with_context(|| format!("cannot read {}", proto.display()))?;
@@ -19,17 +19,17 @@ pub(crate) fn folders() -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// The folder of the crate's source, which cargo knows.
+/// Source folder of the crate, from cargo's metadata.
 fn carrier() -> Result<PathBuf> {
     let manifest = crate::own_folder().join("Cargo.toml");
-    // The dependency is optional and off; only with all features does cargo speak of it.
+    // The dependency is optional and disabled; cargo lists it only with all features.
     let arguments = ["metadata", "--locked", "--all-features", "--format-version", "1", "--manifest-path"];
     let output = Command::new("cargo").args(arguments).arg(manifest).output().context("cannot run cargo")?;
     ensure!(output.status.success(), "cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).context("cannot read what cargo says")?;
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("cannot parse cargo's metadata")?;
     let packages = metadata["packages"].as_array().context("cargo lists no packages")?;
     let found = packages.iter().find(|package| package["name"] == CARRIER);
     let manifest = found.and_then(|package| package["manifest_path"].as_str());
-    let manifest = Path::new(manifest.with_context(|| format!("cargo does not know {CARRIER}"))?);
+    let manifest = Path::new(manifest.with_context(|| format!("cargo lists no package {CARRIER}"))?);
     Ok(manifest.parent().context("a manifest lies in a folder")?.to_owned())
 }

@@ -1,4 +1,4 @@
-//! A small file system of its own that a test can fill, empty and make read-only. Needs root.
+//! A small file system that a test can fill, empty and make read-only. Needs root.
 
 use std::{
     fs::{self, File},
@@ -12,14 +12,14 @@ use tempfile::TempDir;
 
 use crate::skip::{Need, skip};
 
-/// In memory, and gone with this value.
+/// In memory; unmounted on drop.
 #[derive(Debug)]
 pub struct SmallDisk {
     folder: TempDir,
 }
 
 impl SmallDisk {
-    /// `None`, and loudly so, where this process may not mount.
+    /// `None`, with a message, where this process may not mount.
     pub fn mount(mebibytes: u32) -> Option<Self> {
         let folder = tempfile::Builder::new().prefix("kodiak-disk-").tempdir().expect("a folder can be made");
         let size = format!("size={mebibytes}m,mode=777");
@@ -36,7 +36,7 @@ impl SmallDisk {
         self.folder.path()
     }
 
-    /// Writes until nothing fits any more.
+    /// Writes until the file system is full.
     pub fn fill(&self) -> Result<()> {
         let mut filler = File::create(self.filler())?;
         let mut size = 64 << 10;
@@ -69,7 +69,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Also when something of a test that failed is still using it.
+        // Also while a failed test still uses it.
         drop(run(Command::new("umount").arg("--lazy").arg(self.folder.path())));
     }
 }

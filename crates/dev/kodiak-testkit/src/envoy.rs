@@ -1,4 +1,4 @@
-//! A real Envoy for tests: the version that we pin, so that tests mean the same everywhere, found or installed once.
+//! A real Envoy for tests: the pinned version, found or installed once.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use kodiak_dp::envoy::{Environment, PINNED, PYTHON, Version, cache_folder, find,
 
 use crate::skip::{Need, skip};
 
-/// The program for all tests of this process; `None`, and loudly so, where it cannot be had.
+/// Path of the program, for all tests of this process; `None`, with a message, where it is not available.
 pub fn envoy() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     PROGRAM.get_or_init(find_or_skip).as_deref()

@@ -1,4 +1,4 @@
-//! kodiak-testkit
+//! Test infrastructure: a real PostgreSQL and Envoy, small disks, and a simulator of Envoy.
 
 pub mod disk;
 pub mod envoy;

@@ -1,8 +1,8 @@
 //! A real PostgreSQL for tests: started on a free port, with its data in a temporary folder, and never left behind.
 //!
-//! The server is started by a small shell, its keeper, which waits at a pipe that the test process holds open. However
-//! the test process ends, by return, panic or kill, the pipe closes, and the keeper stops the server and removes its
-//! folder. PostgreSQL refuses to run as root; then it runs as `nobody`.
+//! A small shell, the keeper, starts the server and waits on a pipe that the test process holds open. When the test
+//! process ends, by return, panic or kill, the pipe closes, and the keeper stops the server and removes its folder.
+//! PostgreSQL refuses to run as root; then it runs as `nobody`.
 
 mod data;
 
@@ -31,10 +31,10 @@ pub const USER: &str = "kodiak";
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Durable enough for a server that is killed, not for a machine that is; tests are four times as fast with it.
+/// Durable when the server is killed, but not when the machine is; tests run four times as fast with it.
 const SETTINGS: &[&str] = &["fsync=off", "max_connections=300", "unix_socket_directories="];
 
-/// `$1` is the folder, the rest the command. Anything but `stop` at the pipe, such as its end, removes the folder.
+/// `$1` is the folder, the rest the command. Any input other than `stop`, such as end of file, removes the folder.
 const KEEPER: &str = r#"
 trap "" INT TERM
 folder=$1
@@ -46,7 +46,7 @@ wait $!
 [ "$word" = stop ] || rm -rf "$folder"
 "#;
 
-/// The server for all tests of this process; `None`, and loudly so, where there is no PostgreSQL.
+/// The server for all tests of this process; `None`, with a message, without PostgreSQL.
 pub fn shared() -> Option<&'static Server> {
     static SHARED: OnceLock<Option<Server>> = OnceLock::new();
     SHARED.get_or_init(Server::start).as_ref()
@@ -62,18 +62,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server of its own, for tests that stop it; `None`, and loudly so, where there is no PostgreSQL.
+    /// A separate server, for tests that stop it; `None`, with a message, without PostgreSQL.
     pub fn start() -> Option<Self> {
         Self::start_with(&[], &[])
     }
 
-    /// With its data in a folder of its own below this one, which may be a small file system.
+    /// With its data in a new folder below this one, which may be a small file system.
     pub fn start_in(folder: &Path, settings: &[&str]) -> Option<Self> {
         Self::start_below(folder, &[], settings)
     }
 
-    /// Also puts files into its folder, as (name, content), and adds settings, as `name=value`, where `$FOLDER` is
-    /// that folder.
+    /// Also puts files into its folder, as (name, content), and adds settings, as `name=value`, where `$FOLDER` is that
+    /// folder.
     pub fn start_with(files: &[(&str, &str)], settings: &[&str]) -> Option<Self> {
         Self::start_below(&env::temp_dir(), files, settings)
     }
@@ -90,7 +90,7 @@ impl Server {
         self.port
     }
 
-    /// Makes an empty database and gives its name.
+    /// Creates an empty database and returns its name.
     pub fn create_database(&self) -> Result<String> {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -99,7 +99,7 @@ impl Server {
         Ok(name)
     }
 
-    /// The answer to a statement, without decoration.
+    /// Result of a statement, as unaligned text.
     pub fn query(&self, database: &str, statement: &str) -> Result<String> {
         let port = self.port.to_string();
         let mut psql = Command::new(self.programs.join("psql"));
@@ -107,7 +107,7 @@ impl Server {
         Ok(output(&mut psql)?.trim().to_owned())
     }
 
-    /// Stops the server at once, as a crash would, and keeps its data.
+    /// Stops the server at once, like a crash, and keeps its data.
     pub fn stop(&mut self) -> Result<()> {
         let mut keeper = self.keeper.take().context("the server is not running")?;
         keeper.stdin.take().context("the keeper has a pipe")?.write_all(b"stop\n")?;
@@ -115,7 +115,7 @@ impl Server {
         Ok(())
     }
 
-    /// Runs the server on the data and the port that it has.
+    /// Starts the server with its existing data and port.
     pub fn run(&mut self) -> Result<()> {
         let port = self.port.to_string();
         let mut command = unprivileged("sh");
@@ -151,7 +151,7 @@ impl Server {
         self.folder.join("data")
     }
 
-    /// PostgreSQL says so in the last line of its pid file.
+    /// PostgreSQL writes its state to the last line of its pid file.
     fn wait_until_ready(&self) -> Result<()> {
         let pid_file = self.data().join("postmaster.pid");
         let started = Instant::now();
@@ -178,14 +178,14 @@ impl Drop for Server {
     }
 }
 
-/// The folder with the programs of a server: from PATH, or the newest that Debian has.
+/// The folder with the server's programs: from PATH, or the newest of Debian's.
 fn find_programs() -> Option<PathBuf> {
     let on_path: Vec<_> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();
     let mut of_debian: Vec<_> =
         fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|dir| dir.path().join("bin")).collect();
     of_debian.sort();
     let complete = |folder: &Path| ["initdb", "postgres", "createdb"].iter().all(|name| folder.join(name).exists());
-    // A link on PATH leads to where the others are.
+    // A link on PATH points to the folder with the other programs.
     let real = |folder: PathBuf| Some(folder.join("initdb").canonicalize().ok()?.parent()?.to_path_buf());
     on_path.into_iter().chain(of_debian.into_iter().rev()).filter_map(real).find(|folder| complete(folder))
 }

@@ -1,21 +1,22 @@
-//! Skipping a test where the machine lacks something that it starts: loudly, and never in CI.
+//! Skips a test where the machine lacks a requirement: with a message, and never in CI.
 
 use std::env;
 use std::io::{self, Write as _};
 
-/// Something that tests start or use and that not every machine has.
+/// A requirement of tests that not every machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     Envoy,
     Postgres,
-    /// Root, network namespaces, and the tools that make and change them.
+    /// Root, network namespaces, and the tools that create and change them.
     Root,
     /// Any other program.
     Program,
 }
 
 impl Need {
-    /// With this variable set to `1`, a test that lacks it fails instead of being skipped. `cargo xtask ci` sets all.
+    /// With this variable set to `1`, a test without the requirement fails instead of being skipped. `cargo xtask ci`
+    /// sets all.
     pub const fn variable(self) -> &'static str {
         match self {
             Self::Envoy => "KODIAK_REQUIRE_ENVOY",
@@ -26,15 +27,15 @@ impl Need {
     }
 }
 
-/// Says that a test is skipped, and why.
+/// Prints that a test is skipped, and why.
 ///
 /// # Panics
 ///
-/// Where the machine must have it.
+/// When the requirement is mandatory.
 pub fn skip(need: Need, why: &str) {
     let variable = need.variable();
     let required = env::var(variable).is_ok_and(|value| value == "1");
     assert!(!required, "{variable}=1, but {why}");
-    // Past the test harness, which hides what a test prints that passes.
+    // Bypasses the test harness, which hides the output of passing tests.
     writeln!(io::stderr(), "SKIPPED, NOT TESTED: {why}").expect("standard error is open");
 }

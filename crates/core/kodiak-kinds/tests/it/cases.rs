@@ -1,6 +1,6 @@
-//! `cases/<name>.in.yaml` of each kind: what is stored, or what is wrong, in `<name>.out.yaml`.
+//! `cases/<name>.in.yaml` of each kind: the stored form or the problems, in `<name>.out.yaml`.
 //!
-//! `UPDATE=1 cargo test -p kodiak-kinds` rewrites the outputs and removes those without an input. Read what it wrote.
+//! `UPDATE=1 cargo test -p kodiak-kinds` rewrites the outputs and removes those without an input. Review the result.
 
 use std::{env, fs, path::Path};
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::folders;
 
 #[test]
-fn cases_give_what_they_say() {
+fn cases_match_their_outputs() {
     let update = env::var_os("UPDATE").is_some();
     let mut wrong = Vec::new();
     for folder in folders::of_kinds() {

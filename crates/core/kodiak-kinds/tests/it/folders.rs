@@ -14,7 +14,7 @@ pub(crate) fn of_kinds() -> Vec<PathBuf> {
     folders
 }
 
-/// Files of a folder whose names end so, sorted.
+/// Files of a folder with this suffix, sorted.
 pub(crate) fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut files: Vec<_> =
         entries(folder).into_iter().filter(|path| path.to_string_lossy().ends_with(ending)).collect();

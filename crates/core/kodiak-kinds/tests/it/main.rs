@@ -1,4 +1,4 @@
-//! Tests over all kinds: every kind is complete, every case gives what it says, every example in a README is valid.
+//! Tests over all kinds: every kind is complete, every case matches its output, every example in a README is valid.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 

@@ -1,7 +1,7 @@
-//! Every field of every kind that names a secret, or can hold one, is known as such.
+//! Every field of every kind that references or holds a secret is recognised.
 //!
-//! The walk over data sources goes by the schemas. What it would miss is found here by the names of fields: a new kind
-//! with such a field fails until the field is a data source, or is listed below with the reason why it is none.
+//! The walk over data sources uses the schemas. Fields that it would miss are found here by their names: a new kind
+//! with such a field fails until the field is a data source, or is listed below with the reason why it is not.
 
 use kodiak_kinds::kinds;
 use kodiak_model::{
@@ -11,18 +11,18 @@ use kodiak_model::{
 };
 use serde_json::{Value, json};
 
-/// Parts of names that secrets have.
+/// Name parts of fields with secrets.
 const SUSPICIOUS: [&str; 9] =
     ["secret", "password", "passwd", "token", "credential", "privatekey", "clientkey", "apikey", "inline"];
 
-/// Fields with such a name that neither name nor hold a secret.
+/// Fields with such a name that neither reference nor hold a secret.
 const HARMLESS: [&str; 1] = [
     // Whether there was a token, not the token.
     "ZoneInsight.subscriptions[].authTokenProvided",
 ];
 
-/// Fields of plugin kinds that have no schema, because nothing here reads them: they are for extensions, for collectors
-/// of logs, and patches for Envoy. In legacy kinds the walk looks into such fields.
+/// Untyped fields of plugin kinds: they are for extensions, for log collectors, and patches for Envoy. In legacy kinds
+/// the walk covers untyped fields.
 const UNTYPED: [&str; 3] = [".extension.config", ".openTelemetry.body", ".jsonPatches[].value"];
 
 struct Field {
@@ -75,7 +75,7 @@ fn every_field_that_may_be_a_secret_is_a_data_source() {
 }
 
 #[test]
-fn every_field_without_a_schema_is_looked_at() {
+fn every_untyped_field_is_listed() {
     let mut missed = Vec::new();
     for kind in kinds().iter().filter(|kind| kind.shape == Shape::Plugin) {
         missed.extend(fields_of(kind).into_iter().filter(|field| field.untyped).map(|field| field.path));
@@ -84,7 +84,7 @@ fn every_field_without_a_schema_is_looked_at() {
     assert!(missed.is_empty(), "say why nothing here is read as a data source, or give it a schema: {missed:#?}");
 }
 
-/// A document with every data source of the kind, each naming a Secret of its own.
+/// A document with every data source of the kind, each with a different Secret.
 fn filled(node: &Node, path: &str, names: &mut Vec<String>) -> Option<Value> {
     match node {
         Node::List { items, .. } => filled(items, path, names).map(|item| json!([item])),
@@ -109,7 +109,7 @@ fn filled(node: &Node, path: &str, names: &mut Vec<String>) -> Option<Value> {
 }
 
 #[test]
-fn the_walk_finds_every_data_source_of_every_kind() {
+fn walk_finds_every_data_source_of_every_kind() {
     let mut with_sources = Vec::new();
     for kind in kinds().iter() {
         let mut names = Vec::new();

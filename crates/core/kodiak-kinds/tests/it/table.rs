@@ -1,4 +1,4 @@
-//! The table of kinds is whole and without contradictions.
+//! The table of kinds is complete and consistent.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ fn overviews_point_at_kinds() {
 
 proptest! {
     #[test]
-    fn kri_reads_back(mesh in "[a-z0-9-]{0,8}", zone in "[a-z0-9-]{0,8}", name in "[a-z0-9.-]{1,8}", section in "[a-z0-9-]{0,8}") {
+    fn kri_round_trips(mesh in "[a-z0-9-]{0,8}", zone in "[a-z0-9-]{0,8}", name in "[a-z0-9.-]{1,8}", section in "[a-z0-9-]{0,8}") {
         for kind in kinds().iter().filter(|kind| kind.short.is_some()) {
             let mesh = if kind.scope == Scope::Mesh { mesh.clone() } else { String::new() };
             let labels = [(kodiak_model::labels::ZONE.to_owned(), zone.clone())].into();
@@ -51,7 +51,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_parses_or_is_refused(text in ".*") {
+    fn any_text_parses_or_is_rejected(text in ".*") {
         let _ = Kri::parse(kinds(), &text);
         if let Ok(documents) = kodiak_model::yaml::parse(&text) {
             for document in documents {

@@ -1,7 +1,7 @@
-//! What policies and proxies are found by.
+//! Index keys of policies and proxies.
 //!
-//! A policy is filed under one anchor that every proxy it selects has; a proxy has many. Two things may share an anchor
-//! by chance: whoever finds something by it looks closer.
+//! A policy is stored under one anchor that every selected proxy has; a proxy has many. Hash collisions are possible: a
+//! match by anchor must be verified.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -9,7 +9,7 @@ use kodiak_model::{Labels, TargetKind, TargetRef, labels, tags};
 
 use crate::{Gateway, Meta, Policy, Proxy, Role, Routes, select::kind_of};
 
-/// A hash, so that it is small, cheap to compare and nothing has to be kept alive for it.
+/// A hash, so that it is small, cheap to compare and owns nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Anchor(u64);
 
@@ -31,7 +31,7 @@ impl From<By<'_>> for Anchor {
     }
 }
 
-/// Tags and labels that very many proxies have.
+/// Tags and labels that many proxies have.
 const WIDE: [&str; 7] =
     [labels::MESH, labels::ORIGIN, labels::ZONE, labels::ENV, labels::PROXY_TYPE, labels::NAMESPACE, tags::PROTOCOL];
 
@@ -49,12 +49,12 @@ pub(super) fn of_policy(policy: &Policy, routes: &Routes) -> Anchor {
     narrow.unwrap_or_else(|| widest(&meta)).into()
 }
 
-/// The name of the route that a target means.
+/// Name of the route that a target references.
 pub(super) fn followed(target: &TargetRef) -> Option<&str> {
     (target.known_kind() == Some(TargetKind::MeshHTTPRoute)).then(|| target.name.as_deref().unwrap_or_default())
 }
 
-/// What all proxies have that a policy can be about, whatever its target.
+/// The anchor of all proxies that a policy can apply to, whatever its target.
 fn widest<'a>(policy: &Meta<'a>) -> By<'a> {
     match (policy.role(), policy.namespace()) {
         (Role::Consumer | Role::WorkloadOwner, Some(namespace)) => By::Namespace(namespace),
@@ -62,7 +62,7 @@ fn widest<'a>(policy: &Meta<'a>) -> By<'a> {
     }
 }
 
-/// One thing that all proxies of a target have. `None` where there is none, and where nobody is meant.
+/// An anchor that all selected proxies have. `None` when there is none, or when the target selects nothing.
 fn narrowed(target: &TargetRef) -> Option<By<'_>> {
     let TargetRef { name, tags, labels, .. } = target;
     let name = name.as_deref().filter(|name| !name.is_empty());
@@ -89,7 +89,7 @@ fn narrowest(wanted: &Labels) -> Option<(&str, &str)> {
     exact.min_by_key(|(key, _)| (*key != tags::SERVICE, WIDE.contains(key)))
 }
 
-/// Sorted, each once.
+/// Sorted, without duplicates.
 pub(super) fn of_proxy(proxy: &Proxy, gateway: Option<&Gateway>) -> Vec<Anchor> {
     let meta = proxy.meta();
     let mut anchors = vec![By::Everyone.into(), By::Name(meta.display_name()).into()];

@@ -1,7 +1,7 @@
-//! All policies and proxies of a mesh, each under what it can be found by.
+//! Index of all policies and proxies of a mesh.
 
 mod anchor;
-mod memo;
+mod interner;
 #[cfg(test)]
 mod tests;
 
@@ -15,56 +15,56 @@ use std::{
 
 use kodiak_model::{TargetKind, Word};
 
-use self::{anchor::Anchor, memo::Memo};
+use self::{anchor::Anchor, interner::ResultInterner};
 use crate::{
     Context, Gateway, Matched, Policy, Proxy, Routes, Selection, Shadow, gateway,
     precedence::{Strength, by_name},
     select,
 };
 
-/// What a policy is known by: its kind and its name.
+/// Kind and name of a policy.
 pub type PolicyKey = (&'static str, Arc<str>);
 
 #[derive(Default)]
 pub struct Book {
-    policies: BTreeMap<PolicyKey, Arc<Filed>>,
-    /// The policies of each kind, by their anchors and then by their numbers.
-    shelves: BTreeMap<&'static str, HashMap<Anchor, BTreeMap<u64, Arc<Filed>>>>,
+    policies: BTreeMap<PolicyKey, Arc<IndexedPolicy>>,
+    /// Policies of each kind, by anchor and then by number.
+    policies_by_anchor: BTreeMap<&'static str, HashMap<Anchor, BTreeMap<u64, Arc<IndexedPolicy>>>>,
     routes: Routes,
-    /// The policies whose targets are routes, by the name of the route.
+    /// Policies that target routes, by the name of the route.
     followers: BTreeMap<Arc<str>, BTreeSet<PolicyKey>>,
-    proxies: BTreeMap<Arc<str>, Arc<Known>>,
-    /// The proxies by their anchors.
-    places: HashMap<Anchor, BTreeMap<Arc<str>, Arc<Known>>>,
+    proxies: BTreeMap<Arc<str>, Arc<IndexedProxy>>,
+    /// Proxies by anchor.
+    proxies_by_anchor: HashMap<Anchor, BTreeMap<Arc<str>, Arc<IndexedProxy>>>,
     gateways: BTreeMap<Arc<str>, Arc<Gateway>>,
-    /// The proxies that are builtin gateways.
+    /// Proxies that are builtin gateways.
     builtin: BTreeSet<Arc<str>>,
-    memo: Memo,
+    interner: ResultInterner,
     last_number: u64,
     looked_at: AtomicU64,
 }
 
-/// A policy in its place, with what sorting needs.
-struct Filed {
+/// An indexed policy, with its sort keys.
+struct IndexedPolicy {
     policy: Arc<Policy>,
     strength: Strength,
     anchor: Anchor,
-    /// Another one whenever a policy changes.
+    /// Changes with every change of the policy.
     number: u64,
 }
 
-/// A proxy in its places.
-struct Known {
+/// An indexed proxy.
+struct IndexedProxy {
     proxy: Arc<Proxy>,
     gateway: Option<Arc<Gateway>>,
     anchors: Vec<Anchor>,
 }
 
 impl Book {
-    /// The names of proxies for which it may make a difference: those that the old one or the new one selects, and for a
-    /// route also those that its followers select.
+    /// Returns the names of proxies that may be affected: those that the old or the new policy selects, and for a route
+    /// also those that policies for the route select.
     pub fn set_policy(&mut self, key: &PolicyKey, policy: Option<Arc<Policy>>) -> BTreeSet<Arc<str>> {
-        let old = self.policies.get(key).map(|filed| Arc::clone(&filed.policy));
+        let old = self.policies.get(key).map(|indexed| Arc::clone(&indexed.policy));
         if old == policy {
             return BTreeSet::new();
         }
@@ -84,16 +84,16 @@ impl Book {
         }
         self.file(key, policy);
         for follower in keys.iter().filter(|follower| *follower != key) {
-            let policy = self.policies.get(follower).map(|filed| Arc::clone(&filed.policy));
+            let policy = self.policies.get(follower).map(|indexed| Arc::clone(&indexed.policy));
             self.file(follower, policy);
         }
         concerned.append(&mut self.concerned(&keys));
         concerned
     }
 
-    /// All policies, in the order of their kinds and names.
+    /// All policies, ordered by kind and name.
     pub fn policies(&self) -> impl Iterator<Item = &Arc<Policy>> {
-        self.policies.values().map(|filed| &filed.policy)
+        self.policies.values().map(|indexed| &indexed.policy)
     }
 
     pub fn set_proxy(&mut self, name: &Arc<str>, proxy: Option<Arc<Proxy>>) {
@@ -101,7 +101,7 @@ impl Book {
         self.place(name, proxy.map(|proxy| (proxy, gateway)));
     }
 
-    /// The names of proxies for which it may make a difference: those that take the old one or the new one.
+    /// Returns the names of proxies that may be affected: those of the old or the new gateway.
     pub fn set_gateway(&mut self, name: &Arc<str>, gateway: Option<Arc<Gateway>>) -> BTreeSet<Arc<str>> {
         match gateway {
             Some(gateway) => self.gateways.insert(Arc::clone(name), gateway),
@@ -120,25 +120,25 @@ impl Book {
         concerned
     }
 
-    /// The policies of a kind that are about a proxy. Equal answers are the same while anyone keeps them, so they can be
-    /// compared by where they are.
+    /// The policies of a kind that match a proxy. Equal results are the same object while it is in use, so they can be
+    /// compared by pointer.
     pub fn matched(&self, kind: &str, proxy: &str, shadow: Shadow) -> Arc<Matched> {
         match self.proxies.get(proxy) {
             Some(known) => {
-                let Known { proxy, gateway, anchors } = &**known;
+                let IndexedProxy { proxy, gateway, anchors } = &**known;
                 self.answer(kind, proxy, gateway.as_deref(), anchors, shadow)
             }
-            None => self.memo.answer(Vec::new(), |_| unreachable!("there are no lines")),
+            None => self.interner.answer(Vec::new(), |_| unreachable!("there are no lines")),
         }
     }
 
-    /// As if the proxy were in the book.
+    /// Like [`matched`](Self::matched), for a proxy that is not in the index.
     pub fn matched_by(&self, kind: &str, proxy: &Proxy, shadow: Shadow) -> Arc<Matched> {
         let gateway = self.gateway_of(proxy);
         self.answer(kind, proxy, gateway, &anchor::of_proxy(proxy, gateway), shadow)
     }
 
-    /// The MeshGateway that a proxy takes.
+    /// The MeshGateway of a proxy.
     pub fn gateway_of(&self, proxy: &Proxy) -> Option<&Gateway> {
         gateway::of(proxy, self.gateways.values()).map(|gateway| &**gateway)
     }
@@ -149,7 +149,7 @@ impl Book {
         self.found(policy, at, shadow, |selection| selection.proxy).collect()
     }
 
-    /// How many times a policy and a proxy were looked at together since the beginning, to answer any question.
+    /// Number of comparisons of a policy with a proxy so far.
     pub fn looked_at(&self) -> u64 {
         self.looked_at.load(Ordering::Relaxed)
     }
@@ -162,19 +162,19 @@ impl Book {
         anchors: &[Anchor],
         shadow: Shadow,
     ) -> Arc<Matched> {
-        let of_kind = self.shelves.get(kind);
+        let of_kind = self.policies_by_anchor.get(kind);
         let candidates = anchors.iter().filter_map(|anchor| of_kind?.get(anchor)).flat_map(BTreeMap::values);
-        let mut found: Vec<(&Filed, Selection)> = candidates
-            .map(|filed| (&**filed, self.look(&filed.policy, proxy, gateway, shadow)))
+        let mut found: Vec<(&IndexedPolicy, Selection)> = candidates
+            .map(|indexed| (&**indexed, self.look(&indexed.policy, proxy, gateway, shadow)))
             .filter(|(_, selection)| *selection != Selection::default())
             .collect();
         found.sort_unstable_by(|(a, _), (b, _)| {
             let strength = a.strength.cmp(&b.strength);
             strength.then_with(|| by_name(&a.policy, &b.policy)).then_with(|| a.number.cmp(&b.number))
         });
-        let (filed, lines): (Vec<&Filed>, Vec<memo::Line>) =
-            found.into_iter().map(|(filed, selection)| (filed, (filed.number, selection))).unzip();
-        self.memo.answer(lines, |n| &filed[n].policy)
+        let (indexed, lines): (Vec<&IndexedPolicy>, Vec<interner::Line>) =
+            found.into_iter().map(|(indexed, selection)| (indexed, (indexed.number, selection))).unzip();
+        self.interner.answer(lines, |n| &indexed[n].policy)
     }
 
     fn look(&self, policy: &Policy, proxy: &Proxy, gateway: Option<&Gateway>, shadow: Shadow) -> Selection {
@@ -182,7 +182,7 @@ impl Book {
         select(policy, proxy, Context { gateway, routes: Some(&self.routes) }, shadow)
     }
 
-    /// The proxies of which a policy selects what is wanted.
+    /// The proxies with a selection that `wanted` accepts.
     fn found(
         &self,
         policy: &Policy,
@@ -190,29 +190,29 @@ impl Book {
         shadow: Shadow,
         wanted: impl Fn(&Selection) -> bool,
     ) -> impl Iterator<Item = Arc<str>> {
-        let candidates = self.places.get(&at).into_iter().flatten();
+        let candidates = self.proxies_by_anchor.get(&at).into_iter().flatten();
         candidates.filter_map(move |(name, known)| {
             let selection = self.look(policy, &known.proxy, known.gateway.as_deref(), shadow);
             wanted(&selection).then(|| Arc::clone(name))
         })
     }
 
-    /// The proxies of whose answers any of these policies is part, if only by a warning.
+    /// The proxies whose results contain any of these policies, including warnings.
     fn concerned(&self, keys: &BTreeSet<PolicyKey>) -> BTreeSet<Arc<str>> {
-        let filed = keys.iter().filter_map(|key| self.policies.get(key));
+        let indexed = keys.iter().filter_map(|key| self.policies.get(key));
         let is_part = |selection: &Selection| *selection != Selection::default();
-        filed.flat_map(|filed| self.found(&filed.policy, filed.anchor, Shadow::Included, is_part)).collect()
+        indexed.flat_map(|indexed| self.found(&indexed.policy, indexed.anchor, Shadow::Included, is_part)).collect()
     }
 
     fn file(&mut self, key: &PolicyKey, policy: Option<Arc<Policy>>) {
         let (kind, _) = key;
         if let Some(old) = self.policies.remove(key) {
-            if let Some(shelf) = self.shelves.get_mut(kind)
-                && let Some(filed) = shelf.get_mut(&old.anchor)
+            if let Some(at_anchor) = self.policies_by_anchor.get_mut(kind)
+                && let Some(indexed) = at_anchor.get_mut(&old.anchor)
             {
-                filed.remove(&old.number);
-                if filed.is_empty() {
-                    shelf.remove(&old.anchor);
+                indexed.remove(&old.number);
+                if indexed.is_empty() {
+                    at_anchor.remove(&old.anchor);
                 }
             }
             if let Some(route) = followed(&old.policy)
@@ -231,26 +231,31 @@ impl Book {
         self.last_number += 1;
         let number = self.last_number;
         let (strength, anchor) = (Strength::of(&policy), anchor::of_policy(&policy, &self.routes));
-        let filed = Arc::new(Filed { policy, strength, anchor, number });
-        self.shelves.entry(kind).or_default().entry(anchor).or_default().insert(number, Arc::clone(&filed));
-        self.policies.insert(key.clone(), filed);
+        let indexed = Arc::new(IndexedPolicy { policy, strength, anchor, number });
+        self.policies_by_anchor
+            .entry(kind)
+            .or_default()
+            .entry(anchor)
+            .or_default()
+            .insert(number, Arc::clone(&indexed));
+        self.policies.insert(key.clone(), indexed);
     }
 
     fn place(&mut self, name: &Arc<str>, proxy: Option<(Arc<Proxy>, Option<Arc<Gateway>>)>) {
         self.builtin.remove(name);
         for anchor in self.proxies.remove(name).iter().flat_map(|old| &old.anchors) {
-            if let Some(there) = self.places.get_mut(anchor) {
+            if let Some(there) = self.proxies_by_anchor.get_mut(anchor) {
                 there.remove(name);
                 if there.is_empty() {
-                    self.places.remove(anchor);
+                    self.proxies_by_anchor.remove(anchor);
                 }
             }
         }
         let Some((proxy, gateway)) = proxy else { return };
         let anchors = anchor::of_proxy(&proxy, gateway.as_deref());
-        let known = Arc::new(Known { proxy, gateway, anchors });
+        let known = Arc::new(IndexedProxy { proxy, gateway, anchors });
         for anchor in &known.anchors {
-            self.places.entry(*anchor).or_default().insert(Arc::clone(name), Arc::clone(&known));
+            self.proxies_by_anchor.entry(*anchor).or_default().insert(Arc::clone(name), Arc::clone(&known));
         }
         if known.proxy.dataplane.is_builtin_gateway() {
             self.builtin.insert(Arc::clone(name));
@@ -259,7 +264,7 @@ impl Book {
     }
 }
 
-/// The name of the route that a policy is about.
+/// Name of the route that a policy targets.
 fn followed(policy: &Policy) -> Option<&str> {
     policy.body.target.as_ref().and_then(anchor::followed)
 }

@@ -1,4 +1,4 @@
-//! The book answers as if it looked at everything, but does not.
+//! The index returns the same as a full scan, without scanning.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +27,7 @@ fn key(policy: &Policy) -> PolicyKey {
 }
 
 #[test]
-fn a_question_looks_at_a_handful_of_many() {
+fn lookup_compares_only_few_policies() {
     let mut book = Book::default();
     for n in 0..1000 {
         let proxy = service(&format!("proxy-{n}"), &format!("service-{n}"));
@@ -54,7 +54,7 @@ fn a_question_looks_at_a_handful_of_many() {
 }
 
 #[test]
-fn equal_answers_are_the_same() {
+fn equal_results_are_shared() {
     let mut book = Book::default();
     for (name, of) in [("web-1", "web"), ("web-2", "web"), ("api-1", "api")] {
         book.set_proxy(&name.into(), Some(service(name, of)));
@@ -78,17 +78,17 @@ fn equal_answers_are_the_same() {
 }
 
 #[test]
-fn unused_answers_are_forgotten() {
+fn unused_results_are_dropped() {
     let mut book = Book::default();
     for n in 0..5000 {
         let policy = policy(&TIMEOUT, "policy", labels(&[("n", &n.to_string())]), &json!(null));
         book.set_policy(&key(&policy), Some(policy));
         assert_eq!(book.matched_by("MeshTimeout", &service("web-1", "web"), Shadow::Ignored).proxy.len(), 1);
     }
-    assert!(book.memo.len() < 3000, "{} are kept", book.memo.len());
+    assert!(book.interner.len() < 3000, "{} are kept", book.interner.len());
 }
 
-/// What there is, without an order to find it by.
+/// All resources, without an index.
 #[derive(Default)]
 struct Everything {
     policies: BTreeMap<PolicyKey, Arc<Policy>>,
@@ -109,7 +109,7 @@ impl Everything {
         matched
     }
 
-    /// All answers to all questions.
+    /// Results of all lookups.
     fn answers(&self) -> BTreeMap<Arc<str>, Vec<Matched>> {
         let of = |proxy: &Proxy| QUESTIONS.map(|(kind, shadow)| self.matched(kind, proxy, shadow)).into();
         self.proxies.iter().map(|(name, proxy)| (Arc::clone(name), of(proxy))).collect()
@@ -126,7 +126,7 @@ enum Edit {
     Gateway(Arc<str>, Option<Arc<Gateway>>),
 }
 
-/// Few values each, so that things meet.
+/// Few values each, so that they match.
 fn some_labels() -> impl Strategy<Value = Labels> {
     const LABELS: &[(&str, &[&str])] = &[
         ("kuma.io/origin", &["zone", "global"]),
@@ -166,7 +166,7 @@ fn targets() -> impl Strategy<Value = Value> {
         1 => one_of(&["80", "x"][..]).prop_map(|section| json!({ "kind": "Dataplane", "sectionName": section })),
         1 => (name.clone(), tags(&["a", "b"]))
             .prop_map(|(name, tags)| json!({ "kind": "MeshGateway", "name": name, "tags": tags })),
-        // Often, since three things must meet: the route, its follower and a proxy.
+        // Frequent, since three resources must match: the route, the policy for it and a proxy.
         4 => name.prop_map(|name| json!({ "kind": "MeshHTTPRoute", "name": name })),
         1 => Just(json!({ "kind": "MeshMultiZoneService", "name": "a" })),
     ]
@@ -222,7 +222,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_book_answers_as_if_it_looked_at_everything(edits in proptest::collection::vec(edits(), 1..40)) {
+    fn index_equals_a_full_scan(edits in proptest::collection::vec(edits(), 1..40)) {
         let (mut book, mut everything) = (Book::default(), Everything::default());
         let mut before = everything.answers();
         for edit in edits {

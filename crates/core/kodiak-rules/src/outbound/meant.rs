@@ -1,4 +1,4 @@
-//! What a policy is about, to tell which destinations a changed one touches.
+//! Targets of a policy, to find the destinations that a change of it affects.
 
 use std::collections::BTreeSet;
 
@@ -13,22 +13,22 @@ use super::{
 };
 use crate::Policy;
 
-/// In both eras.
+/// For both values of [`Era`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Meant {
-    /// Everything, or what cannot be told from the policy alone.
+    /// All destinations, or targets that cannot be determined from the policy alone.
     All,
     Some {
-        /// Whole resources, also where only a port is meant.
+        /// Whole resources, also for targets with a port.
         named: BTreeSet<Kri>,
-        /// MeshServices by their old names: the name that people call them, and the namespace.
+        /// MeshServices by their legacy names: display name and namespace.
         old: BTreeSet<(String, String)>,
         /// By the name of the kind.
         labels: Vec<(&'static str, Labels)>,
     },
 }
 
-/// What the items of `to` are about.
+/// Targets of the `to` items.
 pub fn meant_by(policy: &Policy) -> Meant {
     let (mut named, mut old, mut labels): (BTreeSet<Kri>, BTreeSet<_>, Vec<_>) = <_>::default();
     for item in policy.body.to.iter().filter(|_| !is_for_route(policy)) {

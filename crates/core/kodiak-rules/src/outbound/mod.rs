@@ -1,7 +1,7 @@
-//! Rules for destinations that are resources: from the mesh into a resource into a port.
+//! Rules for destinations that are resources: inherited from the mesh to a resource to a port.
 //!
 //! ```text
-//!  policies --> order: items, weakest first --> resolve: what each means --> Asked: what is said about one destination
+//!  policies --> order: items in ascending precedence --> resolve: their targets --> Asked: rule of one destination
 //! ```
 
 mod asked;
@@ -25,16 +25,16 @@ pub use order::entries;
 
 use crate::{Policy, Resource, Resources};
 
-/// What the plain name of a MeshService means to kinds that are not carried over from old names: routes.
+/// How a plain MeshService name is resolved by kinds that do not apply to legacy names: routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
-    /// Values of `kuma.io/service` and objects side by side: it is such a value.
+    /// Services by `kuma.io/service` and MeshServices coexist: it is a `kuma.io/service`.
     Both,
-    /// Only objects are left: it is one of them.
+    /// Only MeshServices are left: it is a MeshService.
     Objects,
 }
 
-/// An item of `to`, and where it stands.
+/// An item of `to`, and its policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     pub policy: Arc<Policy>,
@@ -46,7 +46,7 @@ impl Entry {
         &self.policy.body.to[self.index]
     }
 
-    /// The old name by which it means a MeshService, so that what it says came over from there.
+    /// The legacy name by which it references a MeshService, if it does.
     pub fn old_name(&self) -> Option<&str> {
         let target = &self.item().target;
         resolve::old_name(target).and(target.name.as_deref())
@@ -56,11 +56,11 @@ impl Entry {
 #[derive(Debug, Clone)]
 pub struct ResourceRule {
     pub resource: Arc<Resource>,
-    /// The name of the port; empty for the whole resource.
+    /// Name of the port; empty for the whole resource.
     pub section: String,
     /// One, or one for each hostname of a route.
     pub confs: Vec<Conf>,
-    /// Weakest first.
+    /// In ascending precedence.
     pub origins: Vec<Entry>,
     /// Of routes: by the hash of the matches.
     pub by_matches: BTreeMap<String, Entry>,
@@ -69,7 +69,7 @@ pub struct ResourceRule {
 /// By the KRI of the resource, with the section.
 pub type ResourceRules = BTreeMap<Kri, ResourceRule>;
 
-/// Policies of one kind, where only objects are left.
+/// Policies of one kind, where only MeshServices are left.
 pub fn rules(policies: &[Arc<Policy>], resources: &Resources) -> ResourceRules {
     Asked::new(policies, Era::Objects).rules(resources)
 }

@@ -1,4 +1,4 @@
-//! Which items of `to` win: where two policies are equally strong, the one that is about less, and only then the name.
+//! Precedence of `to` items: among policies of equal strength the more specific destination wins, then the name.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -7,7 +7,7 @@ use kodiak_model::{Labels, TargetKind, TargetRef, labels, policy::Body};
 use super::Entry;
 use crate::{Policy, precedence};
 
-/// All items of `to`, weakest first.
+/// All items of `to`, in ascending precedence.
 pub fn entries(policies: &[Arc<Policy>]) -> Vec<Entry> {
     let mut entries: Vec<(Strength, Entry)> = Vec::new();
     for policy in policies {
@@ -18,11 +18,11 @@ pub fn entries(policies: &[Arc<Policy>]) -> Vec<Entry> {
     entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
-/// What decides before names are looked at.
+/// Precedence without the name.
 struct Strength {
-    /// The policy, with nothing in it but what makes it stronger than others.
+    /// The policy, reduced to the parts that decide its precedence.
     policy: Policy,
-    /// Destinations are as narrow as the same kinds are at the top of a policy.
+    /// Destinations have the same specificity as the same kinds in a top-level `targetRef`.
     destination: Policy,
     has_section: bool,
 }
@@ -54,7 +54,7 @@ fn nameless(policy: &Policy, labels: Labels, target: Option<TargetRef>) -> Polic
     Policy { kind: policy.kind, mesh: policy.mesh.clone(), name: "".into(), labels: Arc::new(labels), body }
 }
 
-/// The first in the alphabet wins.
+/// The first name in alphabetical order wins.
 fn by_name(a: &Entry, b: &Entry) -> Ordering {
     b.policy.meta().display_name().cmp(a.policy.meta().display_name())
 }

@@ -1,4 +1,4 @@
-//! From what is written in an item of `to` to the resources that it means.
+//! Resolves `to` items to resources.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{Entry, Era};
 use crate::{Policy, Resource, Resources, merge};
 
-/// What an item means: resources, or one port of each.
+/// Target of an item: resources, or one port of each.
 #[derive(Debug, Clone)]
 pub(super) struct Meaning {
     pub(super) who: Who,
@@ -24,7 +24,7 @@ pub(super) enum Who {
     Labelled(Labelled),
 }
 
-/// One resource, by the name that people call it. As in a KRI, with the name of the kind.
+/// One resource by display name. Like a KRI, with the name of the kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Called {
     kind: &'static str,
@@ -34,7 +34,7 @@ pub(super) struct Called {
     name: String,
 }
 
-/// Everything that has all of these labels, in all zones.
+/// All resources with these labels, in all zones.
 #[derive(Debug, Clone)]
 pub(super) struct Labelled {
     pub(super) kind: &'static str,
@@ -46,12 +46,12 @@ pub(super) struct Labelled {
 enum Part {
     Whole,
     Section(String),
-    /// By its number, whatever its name.
+    /// By number, whatever its name.
     Port(u32),
 }
 
 impl Meaning {
-    /// With what the item says about it. `None` where it means no resources, or says nothing about them.
+    /// The target, and the item's conf for it. `None` when it targets no resources, or has no conf for them.
     pub(super) fn of(entry: &Entry, era: Era) -> Option<(Self, Conf)> {
         let (policy, target) = (&*entry.policy, &entry.item().target);
         let shape = policy.kind.policy.map_or(ConfShape::Default, |facts| facts.conf);
@@ -67,7 +67,7 @@ impl Meaning {
         Some((Self { who: Who::of(policy, target)?, part }, conf))
     }
 
-    /// The resources that are meant, each with the name of its port, which is empty for the whole resource.
+    /// Target resources, each with the name of its port, which is empty for the whole resource.
     pub(super) fn find<'a>(&self, resources: &'a Resources) -> Vec<(&'a Arc<Resource>, String)> {
         let found = match &self.who {
             Who::Called(called) => called.find(resources).into_iter().collect(),
@@ -76,7 +76,7 @@ impl Meaning {
         found.into_iter().filter_map(|resource| Some((resource, self.section(resource)?.to_owned()))).collect()
     }
 
-    /// Whether what is said about a resource that is meant is also said about one of its ports.
+    /// Whether the rule of a target resource also applies to one of its ports.
     pub(super) fn includes(&self, resource: &Resource, section: &str) -> bool {
         self.section(resource).is_some_and(|meant| meant.is_empty() || meant == section)
     }
@@ -92,7 +92,7 @@ impl Meaning {
 }
 
 impl Who {
-    /// By labels in all zones; by name where the policy is from.
+    /// By labels in all zones; by name in the zone and namespace of the policy.
     pub(super) fn of(policy: &Policy, target: &TargetRef) -> Option<Self> {
         let kind = match target.known_kind()? {
             TargetKind::Mesh => return Some(Self::Called(Called::mesh(&policy.mesh))),
@@ -119,7 +119,7 @@ impl Called {
         Self { kind: TargetKind::Mesh.text(), mesh, zone, namespace, name: name.to_owned() }
     }
 
-    /// `None` for what nothing can refer to.
+    /// `None` for a resource that nothing can reference.
     pub(super) fn of(resource: &Resource) -> Option<Self> {
         let Kri { short: _, mesh, zone, namespace, name, section: _ } = resource.kri()?;
         Some(Self { kind: resource.kind.name, mesh, zone, namespace, name })
@@ -155,12 +155,12 @@ impl Labelled {
     }
 }
 
-/// The old name by which a target means a MeshService.
+/// The legacy name by which a target references a MeshService.
 pub(super) fn old_name(target: &TargetRef) -> Option<OldName<'_>> {
     target.name.as_deref().filter(|_| is_plain_name(target)).and_then(OldName::parse)
 }
 
-/// In all zones: the old name said nothing about them.
+/// In all zones: legacy names do not contain the zone.
 fn meaning(old: &OldName<'_>, policy: &Policy) -> Meaning {
     let labels = [(labels::DISPLAY_NAME, old.name), (labels::NAMESPACE, old.namespace)];
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
@@ -168,14 +168,14 @@ fn meaning(old: &OldName<'_>, policy: &Policy) -> Meaning {
     Meaning { who: Who::Labelled(who), part: old.port.map_or(Part::Whole, Part::Port) }
 }
 
-/// A MeshService by nothing but its name, as one could write before there were objects.
+/// A MeshService by name only, which can also be a legacy reference.
 fn is_plain_name(target: &TargetRef) -> bool {
     target.known_kind() == Some(TargetKind::MeshService)
         && target.labels.as_ref().is_none_or(Labels::is_empty)
         && given(target.section_name.as_ref()).is_none()
 }
 
-/// What of a conf holds for a destination meant by its old name. `None` where nothing does.
+/// The part of a conf that applies by a legacy name. `None` when no part does.
 fn part_for_old_names(old_names: OldNames, conf: Conf) -> Option<Conf> {
     match old_names {
         OldNames::All => Some(conf),

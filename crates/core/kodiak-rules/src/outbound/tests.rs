@@ -1,4 +1,4 @@
-//! Tables of what items of `to` mean, and of what flows from the mesh into ports.
+//! Tables of targets of `to` items, and of inheritance from the mesh to ports.
 
 mod property;
 
@@ -26,7 +26,7 @@ fn reached(pairs: &[(&str, &str)], target: &Value) -> Vec<String> {
 }
 
 #[test]
-fn an_item_means_resources() {
+fn item_resolves_to_resources() {
     let east: &[_] = &[("kuma.io/zone", "east"), ("k8s.kuma.io/namespace", "shop")];
     let other: &[_] = &[("kuma.io/zone", "east"), ("k8s.kuma.io/namespace", "other")];
     let web = |fields: Value| {
@@ -38,7 +38,7 @@ fn an_item_means_resources() {
         (&[][..], json!({ "kind": "Mesh" }), &["kri_m____default_"][..]),
         (&[], json!({ "kind": "MeshService", "name": "plain" }), &["kri_msvc_default___plain_"]),
         (&[], json!({ "kind": "MeshService", "name": "nobody" }), &[]),
-        // A name is looked for where the policy is from.
+        // A name is resolved in the zone of the policy.
         (&[], web(json!({})), &[]),
         (east, web(json!({})), &["kri_msvc_default_east_shop_web_"]),
         (east, json!({ "kind": "MeshService", "name": "plain" }), &[]),
@@ -46,9 +46,9 @@ fn an_item_means_resources() {
         (other, web(json!({ "namespace": "shop" })), &["kri_msvc_default_east_shop_web_"]),
         (east, web(json!({ "sectionName": "http" })), &["kri_msvc_default_east_shop_web_http"]),
         (east, web(json!({ "sectionName": "90" })), &["kri_msvc_default_east_shop_web_90"]),
-        // The number of a port that has a name is not its name.
+        // The number of a named port is not its name.
         (east, web(json!({ "sectionName": "80" })), &[]),
-        // Labels mean everything that has them, wherever it is.
+        // Labels match resources in all zones.
         (
             &[],
             json!({ "kind": "MeshService", "labels": { "team": "a", "kuma.io/display-name": "web" } }),
@@ -60,7 +60,7 @@ fn an_item_means_resources() {
             &["kri_msvc_default_east_shop_web_90", "kri_msvc_default_west_shop_web_90"],
         ),
         (&[], json!({ "kind": "MeshService", "labels": { "team": "b" } }), &[]),
-        // So do old names.
+        // So do legacy names.
         (
             other,
             json!({ "kind": "MeshService", "name": "web_shop_svc_80" }),
@@ -81,7 +81,7 @@ fn an_item_means_resources() {
 }
 
 #[test]
-fn a_port_hears_its_resource_and_the_mesh_and_never_the_other_way() {
+fn port_inherits_from_its_resource_and_the_mesh_never_the_reverse() {
     let service = json!({ "kind": "MeshService", "name": "plain" });
     let port = json!({ "kind": "MeshService", "name": "plain", "sectionName": "http" });
     let spec = json!({ "to": [
@@ -111,7 +111,7 @@ fn a_port_hears_its_resource_and_the_mesh_and_never_the_other_way() {
 }
 
 #[test]
-fn what_an_item_is_about_counts_more_than_the_name_of_its_policy_and_less_than_its_target() {
+fn destination_precedes_the_policy_name_and_follows_its_target() {
     let one = |name: &str, labels: &[(&str, &str)], top: &str, to: &Value| {
         let top = json!({ "kind": top, "tags": {} });
         labelled(&TIMEOUT, name, labels, &json!({ "targetRef": top, "to": [item(to, &json!({}))] }))
@@ -138,7 +138,7 @@ fn what_an_item_is_about_counts_more_than_the_name_of_its_policy_and_less_than_i
 }
 
 #[test]
-fn through_old_names_routes_say_nothing_and_others_as_much_as_their_kind_allows() {
+fn legacy_names_exclude_routes_and_limit_other_kinds() {
     let old = json!({ "kind": "MeshService", "name": "web_shop_svc_80" });
     let confs = json!({ "rules": [{ "matches": [{}], "default": { "backendRefs": [] } }], "targetRef": old });
     for kind in [&HTTP_ROUTE, &TCP_ROUTE] {
@@ -153,7 +153,7 @@ fn through_old_names_routes_say_nothing_and_others_as_much_as_their_kind_allows(
 }
 
 #[test]
-fn policies_are_about_routes_by_name_and_routes_are_about_their_destination() {
+fn policies_target_routes_by_name_and_routes_their_destination() {
     let rule = json!({ "matches": [{ "method": "GET" }], "default": {} });
     let service = json!({ "kind": "MeshService", "name": "plain" });
     let route = policy(&HTTP_ROUTE, "route", &json!({ "to": [{ "targetRef": service, "rules": [rule] }] }));
@@ -169,13 +169,13 @@ fn policies_are_about_routes_by_name_and_routes_are_about_their_destination() {
     let hash = crate::route_hash(&rule["matches"]);
     assert_eq!(found.values().next().unwrap().by_matches[&hash].index, 0);
 
-    // With a route at the top, a policy is not about resources.
+    // A policy with a route as its top-level target does not apply to resources.
     let with_top = json!({ "targetRef": target, "to": [item(&json!({ "kind": "Mesh" }), &json!({}))] });
     assert!(rules(&[policy(&TIMEOUT, "p", &with_top)], &resources).is_empty());
 }
 
 #[test]
-fn a_resource_that_changed_its_labels_is_found_by_the_new_ones() {
+fn changed_labels_are_indexed() {
     let mut resources = resources();
     resources.insert(resource(&mesh_service::KIND, "plain", &[("team", "b")], &[]));
     let found = |team: &str| resources.by_labels("MeshService", "default", &labels(&[("team", team)])).len();
@@ -184,7 +184,7 @@ fn a_resource_that_changed_its_labels_is_found_by_the_new_ones() {
 }
 
 #[test]
-fn a_plain_name_is_an_old_one_to_routes_until_only_objects_are_left() {
+fn plain_name_is_a_legacy_name_for_routes_until_only_objects_are_left() {
     let target = |fields: &[(&str, &str)]| -> Value {
         let kind = [("kind", "MeshService")];
         kind.iter().chain(fields).map(|(key, value)| ((*key).to_owned(), json!(value))).collect()
@@ -213,7 +213,7 @@ fn a_plain_name_is_an_old_one_to_routes_until_only_objects_are_left() {
 }
 
 #[test]
-fn what_came_over_by_an_old_name_says_so() {
+fn entries_by_legacy_name_are_marked() {
     let spec = json!({ "to": [
         item(&json!({ "kind": "Mesh" }), &json!({ "a": 1 })),
         item(&json!({ "kind": "MeshService", "name": "web_shop_svc_80" }), &json!({ "b": 1 })),
@@ -231,7 +231,7 @@ fn what_came_over_by_an_old_name_says_so() {
 }
 
 #[test]
-fn a_policy_tells_what_it_is_about() {
+fn meant_by_lists_all_targets() {
     let of = |kind, targets: &[Value]| {
         let items: Vec<Value> = targets.iter().map(|target| item(target, &json!({}))).collect();
         meant_by(&labelled(kind, "p", &[("kuma.io/zone", "east")], &json!({ "to": items })))

@@ -1,4 +1,4 @@
-//! From pieces to rules.
+//! Builds rules from pieces.
 
 use std::{
     cmp::Reverse,
@@ -18,19 +18,19 @@ use crate::{Policy, merge, route_hash, routes};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Negations {
     Always,
-    /// Not where all pieces are about one tag: there, the order of the rules says the same.
+    /// Not when all pieces are about one tag: then the order of the rules is enough.
     WhereNeeded,
 }
 
-/// Or how many combinations there are at least, when they are too many.
+/// The error is a lower bound of the number of combinations, when there are too many.
 pub(super) fn rules(pieces: &[Piece], shape: ConfShape, negations: Negations) -> Result<Vec<Rule>, usize> {
-    let shelves = Shelves::new(pieces);
+    let index = TagIndex::new(pieces);
     let mut rules = Vec::new();
     if negations == Negations::WhereNeeded && is_plain(pieces) {
         let mut seen = BTreeSet::new();
         for piece in pieces.iter().filter(|piece| seen.insert(&piece.tags)) {
             let subset: Vec<Tag> = piece.tags.iter().map(|(key, value)| tag(key, value, false)).collect();
-            rules.extend(shelves.rules(&piece.tags, &subset, shape));
+            rules.extend(index.rules(&piece.tags, &subset, shape));
         }
     } else {
         let tags: Vec<&Tags> = pieces.iter().map(|piece| &piece.tags).collect();
@@ -38,7 +38,7 @@ pub(super) fn rules(pieces: &[Piece], shape: ConfShape, negations: Negations) ->
             for chosen in combinations(&group) {
                 let as_tag = |(key, value): (&String, &String)| tag(key, value, !chosen.contains_key(key));
                 let subset: Vec<Tag> = group.iter().map(as_tag).collect();
-                rules.extend(shelves.rules(&chosen, &subset, shape));
+                rules.extend(index.rules(&chosen, &subset, shape));
             }
         }
     }
@@ -46,16 +46,16 @@ pub(super) fn rules(pieces: &[Piece], shape: ConfShape, negations: Negations) ->
     Ok(rules)
 }
 
-/// Of all pieces that are about something with these tags; the subset has those of its tags that any of them names.
+/// Rule of all pieces that match these tags; the subset has those of the tags that any of them names.
 pub(super) fn at(pieces: &[Piece], shape: ConfShape, tags: &[(&str, &str)]) -> Vec<Rule> {
     let tags: Tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let shelves = Shelves::new(pieces);
-    let named: BTreeMap<&String, &String> = shelves.about(&tags).into_iter().flat_map(|piece| &piece.tags).collect();
+    let index = TagIndex::new(pieces);
+    let named: BTreeMap<&String, &String> = index.about(&tags).into_iter().flat_map(|piece| &piece.tags).collect();
     let subset: Vec<Tag> = named.into_iter().map(|(key, value)| tag(key, value, false)).collect();
-    shelves.rules(&tags, &subset, shape)
+    index.rules(&tags, &subset, shape)
 }
 
-/// Whether combinations of tags need not be looked at.
+/// Whether combinations of tags can be skipped.
 pub(super) fn is_plain(pieces: &[Piece]) -> bool {
     pieces.iter().flat_map(|piece| piece.tags.keys()).collect::<BTreeSet<_>>().len() <= 1
 }
@@ -64,7 +64,7 @@ fn tag(key: &str, value: &str, not: bool) -> Tag {
     Tag { key: key.to_owned(), value: value.to_owned(), not }
 }
 
-/// Every choice of some of the tags. The first tag changes fastest, and the choice of all comes last.
+/// All subsets of the tags. The first tag changes fastest, and the full set comes last.
 fn combinations(group: &Group) -> impl Iterator<Item = Tags> {
     let count: usize = 1 << group.len();
     (1..=count).map(move |n| {
@@ -73,26 +73,26 @@ fn combinations(group: &Group) -> impl Iterator<Item = Tags> {
     })
 }
 
-/// Pieces under one of their tags, to find those that are about a choice of tags.
-struct Shelves<'a> {
+/// Pieces indexed by one of their tags, to find those that match a set of tags.
+struct TagIndex<'a> {
     pieces: &'a [Piece],
     everywhere: Vec<usize>,
     by_tag: BTreeMap<(&'a String, &'a String), Vec<usize>>,
 }
 
-impl<'a> Shelves<'a> {
+impl<'a> TagIndex<'a> {
     fn new(pieces: &'a [Piece]) -> Self {
-        let mut shelves = Self { pieces, everywhere: Vec::new(), by_tag: BTreeMap::new() };
+        let mut index = Self { pieces, everywhere: Vec::new(), by_tag: BTreeMap::new() };
         for (place, piece) in pieces.iter().enumerate() {
             match piece.tags.iter().next() {
-                None => shelves.everywhere.push(place),
-                Some(tag) => shelves.by_tag.entry(tag).or_default().push(place),
+                None => index.everywhere.push(place),
+                Some(tag) => index.by_tag.entry(tag).or_default().push(place),
             }
         }
-        shelves
+        index
     }
 
-    /// None where nothing is said about the chosen tags; several for routes with hostnames.
+    /// Empty without matching pieces; several for routes with hostnames.
     fn rules(&self, chosen: &Tags, subset: &[Tag], shape: ConfShape) -> Vec<Rule> {
         let pieces = self.about(chosen);
         if pieces.is_empty() {
@@ -117,10 +117,10 @@ impl<'a> Shelves<'a> {
         merge::merge(shape, pieces.iter().map(|piece| &piece.conf)).into_iter().map(rule).collect()
     }
 
-    /// In their order.
+    /// In order.
     fn about(&self, chosen: &Tags) -> Vec<&'a Piece> {
-        let shelves = chosen.iter().filter_map(|tag| self.by_tag.get(&tag)).chain([&self.everywhere]);
-        let mut places: Vec<usize> = shelves.flatten().copied().collect();
+        let index = chosen.iter().filter_map(|tag| self.by_tag.get(&tag)).chain([&self.everywhere]);
+        let mut places: Vec<usize> = index.flatten().copied().collect();
         places.retain(|place| self.pieces[*place].tags.iter().all(|(key, value)| chosen.get(key) == Some(value)));
         places.sort_unstable();
         places.into_iter().map(|place| &self.pieces[place]).collect()

@@ -1,25 +1,25 @@
-//! Which pieces can be about the same thing.
+//! Groups of compatible pieces.
 //!
-//! Two pieces can unless they want different values of a tag. A group is a set of pieces that all can, and to which no
-//! other piece can be added: a maximal clique, found as Bron and Kerbosch do it, with Tomita's choice of the pivot.
-//! There may be exponentially many, so the search stops as soon as there are too many to be of use.
+//! Two pieces are compatible unless they require different values of a tag. A group is a maximal set of compatible
+//! pieces: a maximal clique, found with the Bron–Kerbosch algorithm and Tomita's pivot. There may be exponentially
+//! many, so the search stops as soon as there are too many.
 
 use std::collections::BTreeMap;
 
 use super::pieces::Tags;
 
-/// Of tags, over all groups: so many rules can still be read, sent and understood.
+/// Of tags, over all groups: this many rules are still usable.
 pub(super) const MOST_COMBINATIONS: usize = 10_000;
 
-/// Words of memory looked at in a search. Reached only where most of a search leads nowhere.
+/// Memory words read in a search. Only reached by searches with many dead ends.
 const MOST_WORK: usize = 50_000_000;
 
 /// The tags of all pieces of a group. In a group, a tag has one value.
 pub(super) type Group = Tags;
 
-/// In the order of Kuma, or how many combinations there are at least.
+/// In Kuma's order; the error is a lower bound of the number of combinations.
 pub(super) fn groups(pieces: &[&Tags]) -> Result<Vec<Group>, usize> {
-    // Equal pieces are always together.
+    // Equal pieces are always in the same groups.
     let mut places: BTreeMap<&Tags, Vec<usize>> = BTreeMap::new();
     for (place, tags) in pieces.iter().enumerate() {
         places.entry(*tags).or_default().push(place);
@@ -37,7 +37,7 @@ pub(super) fn groups(pieces: &[&Tags]) -> Result<Vec<Group>, usize> {
     Ok(groups.into_iter().map(|(_, group)| group).collect())
 }
 
-/// How many combinations there are at least, if they are too many.
+/// A lower bound of the number of combinations, if there are too many.
 pub(super) fn too_many(pieces: &[&Tags]) -> Option<usize> {
     let mut nodes = pieces.to_vec();
     nodes.sort_unstable();
@@ -45,7 +45,7 @@ pub(super) fn too_many(pieces: &[&Tags]) -> Option<usize> {
     cliques(&nodes).err()
 }
 
-/// Where the search stands: who may still be added, who was already tried, and who is tried next.
+/// State of the search: candidates, excluded nodes, and nodes to try next.
 struct Frame {
     open: Bits,
     done: Bits,
@@ -85,7 +85,7 @@ fn cliques(nodes: &[&Tags]) -> Result<Vec<Vec<usize>>, usize> {
     Ok(found)
 }
 
-/// Whoever is next to the pivot will be met in the branches of the others.
+/// Neighbours of the pivot are found in the branches of the others.
 fn frame(open: Bits, done: Bits, near: &[Bits], work: &mut usize) -> Frame {
     let all = open.count();
     let mut best: Option<(usize, usize)> = None;
@@ -103,7 +103,7 @@ fn frame(open: Bits, done: Bits, near: &[Bits], work: &mut usize) -> Frame {
     Frame { open, done, next }
 }
 
-/// Everybody but those who want another value of one of its tags, and itself.
+/// All nodes except those with another value of one of its tags, and itself.
 fn neighbours(nodes: &[&Tags]) -> Vec<Bits> {
     let mut by_key: BTreeMap<&str, (Bits, BTreeMap<&str, Bits>)> = BTreeMap::new();
     let none = || Bits::none(nodes.len());
@@ -130,7 +130,7 @@ fn union(nodes: &[&Tags], clique: &[usize]) -> Tags {
     clique.iter().flat_map(|node| nodes[*node].clone()).collect()
 }
 
-/// Every tag is there or not.
+/// Every tag is present or not.
 fn doublings(tags: usize) -> usize {
     u32::try_from(tags).ok().and_then(|tags| 1_usize.checked_shl(tags)).unwrap_or(usize::MAX)
 }
@@ -193,14 +193,14 @@ mod tests {
         a.iter().all(|(key, value)| b.get(key).is_none_or(|other| other == value))
     }
 
-    /// Every set of nodes, looked at one after the other.
-    fn by_hand(nodes: &[&Tags]) -> Vec<Vec<usize>> {
+    /// Naive evaluation over all sets of nodes.
+    fn naive(nodes: &[&Tags]) -> Vec<Vec<usize>> {
         let fits = |set: usize, node: usize| {
             (0..nodes.len()).all(|other| set >> other & 1 == 0 || compatible(nodes[node], nodes[other]))
         };
         let mut found = Vec::new();
         for set in 1..1_usize << nodes.len() {
-            // A clique holds all that fit to it, and nothing else.
+            // A maximal clique contains exactly the nodes that are compatible with it.
             if (0..nodes.len()).all(|node| fits(set, node) == (set >> node & 1 == 1)) {
                 found.push((0..nodes.len()).filter(|node| set >> node & 1 == 1).collect());
             }
@@ -217,14 +217,14 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn all_maximal_groups_are_found(nodes in prop::collection::btree_set(tags(), 0..9)) {
+        fn finds_all_maximal_groups(nodes in prop::collection::btree_set(tags(), 0..9)) {
             let nodes: Vec<&Tags> = nodes.iter().collect();
             let mut found = cliques(&nodes).unwrap();
             for clique in &mut found {
                 clique.sort_unstable();
             }
             found.sort();
-            let mut expected = by_hand(&nodes);
+            let mut expected = naive(&nodes);
             expected.sort();
             prop_assert_eq!(found, expected);
         }

@@ -1,10 +1,10 @@
 //! Rules by tags: for callers (`from`), for `kuma.io/service` destinations (`to`), and for whole proxies.
 //!
 //! ```text
-//!  items --> pieces: tags and a conf --> groups that can hold together --> combinations of their tags --> rules
+//!  items --> pieces: tags and a conf --> groups of compatible pieces --> combinations of their tags --> rules
 //! ```
 //!
-//! The first rule that is about something is the one that counts for it, so the list starts with those that say most.
+//! The first rule that matches applies, so the list starts with the most specific ones.
 
 mod build;
 mod groups;
@@ -21,7 +21,7 @@ pub use trouble::{Trouble, explodes};
 
 use crate::{Policy, Resources, merge};
 
-/// Stands beside `kuma.io/service` for a route of that service.
+/// Tag beside `kuma.io/service` for a route of that service.
 pub const ROUTE_HASH: &str = "__rule-matches-hash__";
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,25 +31,25 @@ pub struct Tag {
     pub not: bool,
 }
 
-/// What holds for everything that has these tags.
+/// Merged confs for everything with these tags.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     pub subset: Vec<Tag>,
     pub conf: Conf,
-    /// Weakest first.
+    /// In ascending precedence.
     pub origins: Vec<Arc<Policy>>,
     /// Of routes: by the hash of the matches.
     pub by_matches: BTreeMap<String, Arc<Policy>>,
 }
 
-/// For callers, with negations. Policies of one kind, weakest first.
+/// For callers, with negations. Policies of one kind, in ascending precedence.
 pub fn from(policies: &[Arc<Policy>]) -> Result<Vec<Rule>, Trouble> {
     let pieces = pieces::from(policies)?;
     let rules = build::rules(&pieces, ConfShape::Default, build::Negations::Always);
     rules.map_err(|combinations| trouble::too_many(policies, combinations, trouble::count_from))
 }
 
-/// For destinations by `kuma.io/service`. Policies of one kind, weakest first.
+/// For destinations by `kuma.io/service`. Policies of one kind, in ascending precedence.
 pub fn to(policies: &[Arc<Policy>], resources: &Resources) -> Result<Vec<Rule>, Trouble> {
     let pieces = pieces::to(policies, Some(resources))?;
     let rules = build::rules(&pieces, shape_of(policies), build::Negations::WhereNeeded);
@@ -57,13 +57,13 @@ pub fn to(policies: &[Arc<Policy>], resources: &Resources) -> Result<Vec<Rule>, 
     rules.map_err(|combinations| trouble::too_many(policies, combinations, count))
 }
 
-/// What all items say together about one caller. Unlike the first rule of the list, which can be of a group that leaves
-/// some items out, this is exact, and it is never too much.
+/// Merged rule of all items that match one caller. Unlike the first rule of the list, which can be of a group without
+/// some of the items, this is exact, and there are never too many combinations.
 pub fn for_caller(policies: &[Arc<Policy>], tags: &[(&str, &str)]) -> Result<Option<Rule>, Trouble> {
     Ok(build::at(&pieces::from(policies)?, ConfShape::Default, tags).pop())
 }
 
-/// The same for a destination. Several for routes with hostnames.
+/// Like [`for_caller`], for a destination. Several for routes with hostnames.
 pub fn for_destination(
     policies: &[Arc<Policy>],
     resources: &Resources,
@@ -72,7 +72,7 @@ pub fn for_destination(
     Ok(build::at(&pieces::to(policies, Some(resources))?, shape_of(policies), tags))
 }
 
-/// For the proxy as a whole. Policies of one kind, weakest first.
+/// For the proxy as a whole. Policies of one kind, in ascending precedence.
 pub fn single(policies: &[Arc<Policy>]) -> Option<Rule> {
     if policies.is_empty() {
         return None;
@@ -81,7 +81,7 @@ pub fn single(policies: &[Arc<Policy>]) -> Option<Rule> {
     Some(Rule { subset: Vec::new(), conf, origins: policies.to_vec(), by_matches: BTreeMap::new() })
 }
 
-/// The first rule that is about something with these tags.
+/// The first rule that matches these tags.
 pub fn find<'a>(rules: &'a [Rule], tags: &[(&str, &str)]) -> Option<&'a Rule> {
     rules.iter().find(|rule| is_about(&rule.subset, tags))
 }
@@ -90,7 +90,7 @@ fn shape_of(policies: &[Arc<Policy>]) -> ConfShape {
     policies.first().and_then(|policy| policy.kind.policy).map_or(ConfShape::Default, |facts| facts.conf)
 }
 
-/// Something without tags is only what is said about everything.
+/// Without tags, only rules for everything match.
 fn is_about(subset: &[Tag], tags: &[(&str, &str)]) -> bool {
     let has = |tag: &Tag| tags.contains(&(tag.key.as_str(), tag.value.as_str()));
     subset.is_empty() || !tags.is_empty() && subset.iter().all(|tag| has(tag) != tag.not)

@@ -1,4 +1,4 @@
-//! From items of policies to tags, each with what is said about whatever has them.
+//! Converts policy items to pieces: tags and a conf.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -31,7 +31,7 @@ pub(super) fn from(policies: &[Arc<Policy>]) -> Result<Vec<Piece>, Trouble> {
     Ok(pieces)
 }
 
-/// Without resources, policies for a route are left out: what they are about cannot be known.
+/// Without resources, policies for a route are skipped: their target cannot be resolved.
 pub(super) fn to(policies: &[Arc<Policy>], resources: Option<&Resources>) -> Result<Vec<Piece>, Trouble> {
     let mut pieces = Vec::new();
     for policy in policies.iter().filter(|policy| !names_routes(policy)) {
@@ -51,18 +51,18 @@ pub(super) fn to(policies: &[Arc<Policy>], resources: Option<&Resources>) -> Res
     Ok(pieces)
 }
 
-/// Routes are resources: a policy about them is about resources as a whole.
+/// Routes are resources: a policy about them applies to resources only.
 fn names_routes(policy: &Policy) -> bool {
     policy.body.to.iter().any(|item| item.target.known_kind() == Some(TargetKind::MeshHTTPRoute))
 }
 
-/// With a section only the real MeshService is meant, and never the tag.
+/// A section references a MeshService, never a `kuma.io/service`.
 fn has_section(target: &TargetRef) -> bool {
     target.known_kind() == Some(TargetKind::MeshService)
         && target.section_name.as_deref().is_some_and(|section| !section.is_empty())
 }
 
-/// What a policy for a route says, it says about every rule of the route, wherever that leads.
+/// A policy for a route applies to every rule of the route, for all its backends.
 fn of_route(policy: &Arc<Policy>, resources: &Resources, pieces: &mut Vec<Piece>) -> Result<(), Trouble> {
     let name = policy.body.target.as_ref().and_then(|target| target.name.as_deref()).unwrap_or_default();
     let Some(route) = resources.route(&policy.mesh, name) else {

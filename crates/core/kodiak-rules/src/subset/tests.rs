@@ -1,4 +1,4 @@
-//! Tables of rules by tags, and what is too much.
+//! Tables of rules by tags, and the limit of combinations.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -11,7 +11,7 @@ fn subset(tags: &Value) -> Value {
     json!({ "kind": "MeshSubset", "tags": tags })
 }
 
-/// One item for each target, with its place as the conf.
+/// One item for each target, with its index as the conf.
 fn items(list: &str, targets: &[Value]) -> Value {
     let items = targets.iter().enumerate().map(|(n, target)| json!({ "targetRef": target, "default": { "n": n } }));
     json!({ list: items.collect::<Vec<_>>() })
@@ -33,7 +33,7 @@ fn shown(rules: &[Rule]) -> Vec<String> {
 }
 
 #[test]
-fn a_broad_item_beside_narrow_ones_is_split_at_each_of_them() {
+fn broad_item_is_split_at_each_narrow_one() {
     let targets = [json!({ "kind": "Mesh" }), subset(&json!({ "app": "a" })), subset(&json!({ "app": "b" }))];
     let spec = json!({ "from": [
         { "targetRef": targets[0], "default": { "action": "Allow" } },
@@ -48,7 +48,7 @@ fn a_broad_item_beside_narrow_ones_is_split_at_each_of_them() {
         r#"!app=a: {"action":"Allow"} by p"#,
     ];
     assert_eq!(shown(&rules), expected);
-    // The first one that is about a caller counts.
+    // The first one that matches a caller applies.
     for (app, action) in [("a", "Deny"), ("b", "Deny"), ("c", "Allow")] {
         assert_eq!(find(&rules, &[("app", app)]).unwrap().conf.json()["action"], action, "{app}");
     }
@@ -68,14 +68,14 @@ fn combinations_start_with_the_first_tag_negated_and_those_with_most_tags_come_f
 }
 
 #[test]
-fn what_is_said_about_one_caller_is_exact_where_the_list_is_not() {
+fn rule_for_one_caller_is_exact_where_the_list_is_not() {
     let spec = items(
         "from",
         &[subset(&json!({ "a": "1" })), subset(&json!({ "x": "1" })), subset(&json!({ "a": "1", "b": "1", "x": "2" }))],
     );
     let policies = [policy(&FAULT, "p", &spec)];
     let caller = [("a", "1"), ("b", "1"), ("x", "1")];
-    // The last item leads to a group without the second one, and to a rule that names as many tags of the caller.
+    // The last item creates a group without the second one, and a rule with as many tags of the caller.
     assert_eq!(shown(&[find(&from(&policies).unwrap(), &caller).unwrap().clone()]), [r#"a=1 b=1 !x=2: {"n":0} by p"#]);
     let exact = for_caller(&policies, &caller).unwrap().unwrap();
     assert_eq!(shown(&[exact]), [r#"a=1 x=1: {"n":1} by p"#]);
@@ -84,7 +84,7 @@ fn what_is_said_about_one_caller_is_exact_where_the_list_is_not() {
 }
 
 #[test]
-fn a_destination_hears_all_items_about_it() {
+fn rule_of_a_destination_merges_all_its_items() {
     let service = |name: &str| json!({ "kind": "MeshService", "name": name });
     let policies = [policy(&TIMEOUT, "p", &items("to", &[service("a"), json!({ "kind": "Mesh" }), service("b")]))];
     for (name, expected) in [("a", r#"service=a: {"n":1} by p"#), ("c", r#": {"n":1} by p"#)] {
@@ -94,7 +94,7 @@ fn a_destination_hears_all_items_about_it() {
 }
 
 #[test]
-fn nothing_is_said_about_combinations_that_nobody_names() {
+fn combinations_without_items_have_no_rule() {
     let spec = items("from", &[json!({ "kind": "MeshServiceSubset", "name": "web", "tags": { "v": "1" } })]);
     assert_eq!(shown(&from(&[policy(&FAULT, "p", &spec)]).unwrap()), [r#"service=web v=1: {"n":0} by p"#]);
     assert!(from(&[]).unwrap().is_empty());
@@ -109,7 +109,7 @@ fn destinations_by_one_tag_need_no_negations() {
 }
 
 #[test]
-fn what_is_not_about_tags_makes_no_rules_by_tags() {
+fn items_for_resources_have_no_rules_by_tags() {
     for target in [
         json!({ "kind": "MeshService", "name": "web", "sectionName": "http" }),
         json!({ "kind": "MeshExternalService", "name": "far" }),
@@ -118,7 +118,7 @@ fn what_is_not_about_tags_makes_no_rules_by_tags() {
         let rules = to(&[policy(&TIMEOUT, "p", &items("to", &[target]))], &resources()).unwrap();
         assert!(rules.is_empty(), "{:?}", shown(&rules));
     }
-    // With a route among them, all items of a policy are about resources.
+    // With a route among them, all items of a policy apply to resources.
     let route = [json!({ "kind": "Mesh" }), json!({ "kind": "MeshHTTPRoute", "name": "route" })];
     assert!(to(&[policy(&TIMEOUT, "p", &items("to", &route))], &resources()).unwrap().is_empty());
     let gateway = items("to", &[json!({ "kind": "MeshGateway", "name": "edge" })]);
@@ -127,7 +127,7 @@ fn what_is_not_about_tags_makes_no_rules_by_tags() {
 }
 
 #[test]
-fn a_policy_for_a_route_is_about_each_of_its_rules() {
+fn policy_for_a_route_applies_to_each_of_its_rules() {
     let matches = json!([{ "method": "GET" }]);
     let rules = json!([{ "matches": matches, "default": {} }]);
     let route = policy(
@@ -153,7 +153,7 @@ fn a_policy_for_a_route_is_about_each_of_its_rules() {
 }
 
 #[test]
-fn routes_say_which_policy_each_rule_is_from() {
+fn route_rules_name_their_policy() {
     let route = |name: &str, methods: &[&str]| {
         let rules: Vec<Value> =
             methods.iter().map(|it| json!({ "matches": [{ "method": it }], "default": {} })).collect();
@@ -168,7 +168,7 @@ fn routes_say_which_policy_each_rule_is_from() {
 }
 
 #[test]
-fn proxies_as_a_whole_have_one_rule() {
+fn whole_proxies_have_one_rule() {
     let [weak, strong] = [json!({ "a": 1, "b": 1 }), json!({ "b": 2 })].map(|conf| json!({ "default": conf }));
     let rule = single(&[policy(&FAULT, "weak", &weak), policy(&FAULT, "strong", &strong)]).unwrap();
     assert_eq!(shown(&[rule]), [r#": {"a":1,"b":2} by weak, strong"#]);
@@ -176,7 +176,7 @@ fn proxies_as_a_whole_have_one_rule() {
 }
 
 #[test]
-fn something_without_tags_is_only_what_is_said_about_everything() {
+fn without_tags_only_rules_for_everything_match() {
     let tag = |key: &str, not| Tag { key: key.to_owned(), value: "1".to_owned(), not };
     for (subset, tags, expected) in [
         (vec![], &[][..], true),
@@ -191,7 +191,7 @@ fn something_without_tags_is_only_what_is_said_about_everything() {
     }
 }
 
-/// Policies that each name a tag of their own, with a harmless one between them.
+/// Policies with a tag of their own each, with a harmless one between them.
 fn different_tags(count: usize) -> Vec<Arc<Policy>> {
     let mut policies = Vec::new();
     for n in 0..count {
@@ -203,7 +203,7 @@ fn different_tags(count: usize) -> Vec<Arc<Policy>> {
 }
 
 #[test]
-fn too_many_combinations_are_refused_with_those_that_make_them() {
+fn too_many_combinations_are_rejected_with_the_policies_that_cause_them() {
     assert_eq!(from(&different_tags(13)).unwrap().len(), 1 << 13);
     assert_eq!(explodes(&different_tags(13)), None);
     let policies = different_tags(60);
@@ -216,8 +216,8 @@ fn too_many_combinations_are_refused_with_those_that_make_them() {
 }
 
 #[test]
-fn a_search_that_would_never_end_is_given_up() {
-    // Two values for each of many tags: twice as many groups with every tag.
+fn long_searches_are_stopped() {
+    // Two values for each of many tags: every tag doubles the number of groups.
     let targets: Vec<Value> = (0..80).map(|n| subset(&json!({ format!("key-{}", n / 2): n.to_string() }))).collect();
     let policies = [policy(&TIMEOUT, "one", &items("to", &targets)), policy(&TIMEOUT, "other", &items("to", &[]))];
     let Err(Trouble::TooMany { policies, .. }) = to(&policies, &resources()) else { panic!("not too many") };

@@ -1,4 +1,4 @@
-//! Why there are no rules, and whose fault that is.
+//! Why rules cannot be built, and which policies cause it.
 
 use std::{fmt, sync::Arc};
 
@@ -9,13 +9,13 @@ use super::{
 };
 use crate::{Policy, Resources};
 
-/// Why there are no rules.
+/// Why rules cannot be built.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Trouble {
-    /// More combinations of tags than anybody can look at. None of the policies can be left out of the list: without
-    /// it, the others are not too many. The number is how many were counted before giving up.
+    /// Too many combinations of tags. The list of policies is minimal: without any of them, there are not too many. The
+    /// number is how many were counted before the search stopped.
     TooMany { policies: Vec<Arc<Policy>>, combinations: usize },
-    /// What these mean cannot be said with tags, or leads nowhere. In Kuma's words.
+    /// The targets cannot be represented as tags, or cannot be resolved. In Kuma's wording.
     Unfit(String),
 }
 
@@ -40,17 +40,17 @@ impl fmt::Display for Trouble {
 
 impl std::error::Error for Trouble {}
 
-/// Whether policies of one kind would be too many if all of them were about one proxy. Builds no rules.
+/// Whether policies of one kind would have too many combinations if all of them matched one proxy. Builds no rules.
 pub fn explodes(policies: &[Arc<Policy>]) -> Option<Trouble> {
     let to = |policies: &[Arc<Policy>]| count_to(policies, None);
     let from = || Some(too_many(policies, count_from(policies)?, count_from));
     from().or_else(|| Some(too_many(policies, to(policies)?, to)))
 }
 
-/// Finds those policies that are enough to be too many.
+/// Finds a minimal set of policies with too many combinations.
 ///
 /// More policies never have fewer combinations. So there is a first one with which those before it become too many, and
-/// that one is needed; then the same is asked about those before it.
+/// that one is needed; then the search continues with those before it.
 pub(super) fn too_many(
     policies: &[Arc<Policy>],
     combinations: usize,
@@ -75,7 +75,7 @@ pub(super) fn too_many(
     Trouble::TooMany { policies: needed, combinations }
 }
 
-/// How many combinations there are at least, if they are too many.
+/// A lower bound of the number of combinations, if there are too many.
 pub(super) fn count_from(policies: &[Arc<Policy>]) -> Option<usize> {
     count(&pieces::from(policies).ok()?)
 }

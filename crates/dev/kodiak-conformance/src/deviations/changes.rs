@@ -1,6 +1,6 @@
-//! What is about changes and who is told of them.
+//! Deviations about change notifications.
 
-/// [`super::EQUAL_IS_SILENT`]: nobody must be told of what leaves every configuration as it is.
-pub(crate) fn must_be_seen(recorded: bool, makes_a_difference: bool) -> bool {
+/// [`super::EQUAL_IS_NOT_PUSHED`]: a change that leaves every configuration unchanged need not be pushed.
+pub(crate) fn must_be_pushed(recorded: bool, makes_a_difference: bool) -> bool {
     recorded && makes_a_difference
 }

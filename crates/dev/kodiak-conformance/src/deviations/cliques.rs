@@ -1,4 +1,4 @@
-//! Who may call by `from`, where what is recorded lets in those that a rule denies.
+//! Callers that `from` allows, where the recorded output allows callers that a rule denies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use crate::suites::envoyconfig::callers::{Caller, callers, each_list, uris};
 
-/// What a principal says of each URI: that a caller has it, or that it has not.
+/// Condition of a principal for each URI: present or absent.
 type Signs = BTreeMap<String, bool>;
 
-/// [`super::MOST_SPECIFIC`]. What is recorded are combinations of tags, in groups of the same tags. Of each group one
-/// combination is about a caller, and where it is missing, its rule denies. The one with most tags decides.
+/// [`super::MOST_SPECIFIC`]. The recorded output has combinations of tags, in groups of the same tags. One combination
+/// of each group matches a caller, and where it is missing, its rule denies. The one with most tags decides.
 pub(super) fn most_specific(filter: &mut Value) {
     let mut spoken_of = BTreeSet::new();
     let mut combinations = Vec::new();
@@ -44,7 +44,7 @@ fn signs(principal: &Value) -> Option<Signs> {
     }
 }
 
-/// Who has these URIs, and no others that are spoken of.
+/// Callers that have exactly these of the mentioned URIs.
 fn only(caller: &Caller, spoken_of: &BTreeSet<String>) -> Value {
     let uri = |uri: &String| json!({ "authenticated": { "principalName": { "exact": uri } } });
     let sign = |one: &String| if caller.contains(one) { uri(one) } else { json!({ "notId": uri(one) }) };
@@ -71,8 +71,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_denied_by_a_rule_of_its_own_is_not_let_in_by_others() {
-        // Everybody may, but not a and not b.
+    fn caller_denied_by_its_own_rule_is_not_allowed_by_others() {
+        // All callers but a and b.
         let mut recorded = filter(&[not(&uri("b")), not(&uri("a"))]);
         most_specific(&mut recorded);
         let neither = json!({ "andIds": { "ids": [not(&uri("a")), not(&uri("b"))] } });
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_defect_means_the_same_after_it() {
+    fn correct_filters_keep_their_meaning() {
         let mut one = filter(&[uri("a")]);
         most_specific(&mut one);
         assert_eq!(one, filter(&[json!({ "andIds": { "ids": [uri("a")] } })]));
@@ -90,8 +90,8 @@ mod tests {
     }
 
     #[test]
-    fn who_is_only_watched_is_not_who_has_a_rule_of_its_own() {
-        // Everybody is watched, but a and b may.
+    fn shadow_rule_does_not_match_callers_with_their_own_rule() {
+        // Shadow rules for all callers, but a and b are allowed.
         let shadow = [not(&uri("a")), not(&uri("b"))];
         let policy =
             |principals: Vec<Value>| json!({ "policies": { "MeshTrafficPermission": { "principals": principals } } });

@@ -1,4 +1,4 @@
-//! What is about the configuration of proxies.
+//! Deviations about proxy configuration.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::{cliques, permissions};
 const ASSIGNMENT: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 
-/// All of them, in a whole configuration: `{ type: { name: resource } }`.
+/// Applies all of them to a whole configuration: `{ type: { name: resource } }`.
 pub(crate) fn rewrite(xds: &mut Value, has_ipv6: bool) {
     if let Some(assignments) = xds.get_mut(ASSIGNMENT) {
         without_labels(assignments);
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_and_what_needs_ipv6_are_taken_out() {
+    fn labels_and_ipv6_resources_are_removed() {
         let recorded = |labels: bool, ipv6: bool| {
             let mut tags = json!({ "envoy.lb": { "version": "v1" } });
             if labels {

@@ -1,4 +1,4 @@
-//! What we answer differently on purpose, each as a rule over the expected answer.
+//! Intentional differences, each as a rule over the expected output.
 
 pub(crate) mod changes;
 mod cliques;
@@ -15,34 +15,34 @@ struct Deviation {
 
 const UNKNOWN_FIELDS: Deviation = Deviation {
     name: "unknown-fields-are-reported",
-    because: "nothing is dropped in silence: a field that nothing reads is accepted, and named in `warnings`",
+    because: "unknown fields are not dropped silently: they are accepted, and listed in `warnings`",
 };
 
-const OLD_NAMES: Deviation = Deviation {
-    name: "old-names-are-not-for-all",
-    because: "seed 004: through `name_namespace_svc_port`, a MeshService is not reached by routes, and by \
-              MeshLoadBalancingStrategy only with `localityAwareness.localZone`",
+const LEGACY_NAMES: Deviation = Deviation {
+    name: "legacy-names-are-limited",
+    because: "by its legacy name `name_namespace_svc_port`, routes do not apply to a MeshService, and \
+              MeshLoadBalancingStrategy applies only with `localityAwareness.localZone`",
 };
 
 const SECTIONS: Deviation = Deviation {
-    name: "section-means-the-resource",
-    because: "seed 004: an item with `sectionName` is about the MeshService only, never about `kuma.io/service`",
+    name: "section-applies-to-the-resource",
+    because: "an item with `sectionName` applies to the MeshService only, never to a `kuma.io/service`",
 };
 
-const EQUAL_IS_SILENT: Deviation = Deviation {
-    name: "equal-means-silent",
-    because: "design 5.2: a change after which every proxy would be told the same is no reason to make anything again",
+const EQUAL_IS_NOT_PUSHED: Deviation = Deviation {
+    name: "equal-configuration-is-not-pushed",
+    because: "a change that leaves the configuration of every proxy unchanged causes no new snapshot",
 };
 
 const NO_LABELS: Deviation = Deviation {
     name: "endpoints-without-labels",
-    because: "the labels of a Dataplane are no part of its endpoints: nothing in Envoy reads `io.kuma.labels`, and it is \
+    because: "endpoints do not contain the labels of a Dataplane: nothing in Envoy reads `io.kuma.labels`, and they are \
               the larger part of an assignment",
 };
 
 const NO_IPV6: Deviation = Deviation {
-    name: "no-ipv6-where-there-is-none",
-    because: "a proxy that says that it has no IPv6 gets no listeners at `::`, which it could not bind",
+    name: "no-ipv6-listeners-without-ipv6",
+    because: "a proxy that reports no IPv6 support gets no listeners on `::`, which it could not bind",
 };
 
 const PRINCIPALS: Deviation = Deviation {
@@ -53,11 +53,19 @@ const PRINCIPALS: Deviation = Deviation {
 
 const MOST_SPECIFIC: Deviation = Deviation {
     name: "the-most-specific-permission-decides",
-    because: "design 2: in `from`, a Deny beside a broad Allow denies; what is recorded lets in whom any rule lets in",
+    because: "in `from`, a Deny overrides a broader Allow; the recorded output allows callers that any rule allows",
 };
 
-const ALL: &[&Deviation] =
-    &[&UNKNOWN_FIELDS, &OLD_NAMES, &SECTIONS, &EQUAL_IS_SILENT, &NO_LABELS, &NO_IPV6, &PRINCIPALS, &MOST_SPECIFIC];
+const ALL: &[&Deviation] = &[
+    &UNKNOWN_FIELDS,
+    &LEGACY_NAMES,
+    &SECTIONS,
+    &EQUAL_IS_NOT_PUSHED,
+    &NO_LABELS,
+    &NO_IPV6,
+    &PRINCIPALS,
+    &MOST_SPECIFIC,
+];
 
 pub(crate) fn list() {
     for Deviation { name, because } in ALL {
@@ -65,7 +73,7 @@ pub(crate) fn list() {
     }
 }
 
-/// [`UNKNOWN_FIELDS`]: the expected answer of a write gains the warnings about unknown fields.
+/// [`UNKNOWN_FIELDS`]: adds the warnings about unknown fields to the expected response of a write.
 pub(crate) fn with_unknown_fields(expected: &mut Value, found: &Value) {
     let warnings = found.get("warnings").and_then(Value::as_array);
     let unknown: Vec<Value> = warnings

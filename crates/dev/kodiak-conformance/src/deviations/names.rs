@@ -1,4 +1,4 @@
-//! What is about the names and sections of destinations.
+//! Deviations about names and sections of destinations.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use kodiak_model::{
 use kodiak_rules::Policy;
 use serde_json::{Value, json};
 
-/// [`super::OLD_NAMES`] and [`super::SECTIONS`], in expected rules for destinations.
+/// [`super::LEGACY_NAMES`] and [`super::SECTIONS`], in expected rules for destinations.
 pub(crate) fn with_seeds_about_names(expected: &mut Value, policies: &[Arc<Policy>]) {
     if let Some(Value::Array(rules)) = expected.get_mut("Rules") {
         rules.retain(|rule| !is_only_of_sections(rule, policies));
     }
     let by_kri = if expected.get("ResourceRules").is_some() { &mut expected["ResourceRules"] } else { expected };
     if let Some(by_kri) = by_kri.as_object_mut() {
-        by_kri.retain(|_, rule| holds_for_old_names(rule, policies));
+        by_kri.retain(|_, rule| reduce_to_legacy_names(rule, policies));
     }
 }
 
-/// A rule for a `kuma.io/service` that all items name together with a section.
+/// A rule for a `kuma.io/service` that all items reference together with a section.
 fn is_only_of_sections(rule: &Value, policies: &[Arc<Policy>]) -> bool {
     let mut tags = rule["Subset"].as_array().into_iter().flatten();
     let Some(service) = tags.find(|tag| tag["Key"] == tags::SERVICE && tag["Not"] == false) else {
@@ -35,9 +35,9 @@ fn is_only_of_sections(rule: &Value, policies: &[Arc<Policy>]) -> bool {
     named.peek().is_some() && named.all(|item| has_section(&item.target))
 }
 
-/// Cuts a rule down to what holds for a destination by its old name; `false` where nothing does. Where
-/// it is mixed with what others say, only its removal can be told from here, and it is left as it is.
-fn holds_for_old_names(rule: &mut Value, policies: &[Arc<Policy>]) -> bool {
+/// Reduces a rule to the part that applies to a destination by its legacy name; `false` when no part does. A rule that
+/// is merged with others is left unchanged, since the parts cannot be separated here.
+fn reduce_to_legacy_names(rule: &mut Value, policies: &[Arc<Policy>]) -> bool {
     let of = |origin: &Value| {
         let name = origin["Resource"].get("name").or(origin["Resource"].get("Name"))?.as_str()?;
         let policy = policies.iter().find(|policy| *policy.name == *name)?;
@@ -48,7 +48,7 @@ fn holds_for_old_names(rule: &mut Value, policies: &[Arc<Policy>]) -> bool {
     let origins: Vec<(&Arc<Policy>, &Item)> = origins.filter_map(of).collect();
     let own = origins.iter().filter(|(_, item)| item.target.known_kind() != Some(TargetKind::Mesh));
     let own_count = own.clone().count();
-    if own_count == 0 || !own.clone().all(|(_, item)| is_old_name(&item.target)) {
+    if own_count == 0 || !own.clone().all(|(_, item)| is_legacy_name(&item.target)) {
         return true;
     }
     match origins.first().map_or(OldNames::All, |(policy, _)| policy.kind.old_names) {
@@ -64,7 +64,7 @@ fn holds_for_old_names(rule: &mut Value, policies: &[Arc<Policy>]) -> bool {
     }
 }
 
-fn is_old_name(target: &TargetRef) -> bool {
+fn is_legacy_name(target: &TargetRef) -> bool {
     let parts = target.name.as_deref().unwrap_or_default().split('_').count();
     target.known_kind() == Some(TargetKind::MeshService) && !has_section(target) && (parts == 3 || parts == 4)
 }
@@ -73,7 +73,7 @@ fn has_section(target: &TargetRef) -> bool {
     target.section_name.as_deref().is_some_and(|section| !section.is_empty())
 }
 
-/// [`super::SECTIONS`], in the expected answer of `_rules`.
+/// [`super::SECTIONS`], in the expected response of `_rules`.
 pub(crate) fn with_sections_in_rules(expected: &mut Value, policies: &[Body]) {
     for of_kind in expected.get_mut("rules").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(Value::Array(rules)) = of_kind.get_mut("toRules") {
@@ -82,7 +82,7 @@ pub(crate) fn with_sections_in_rules(expected: &mut Value, policies: &[Body]) {
     }
 }
 
-/// A rule for a `kuma.io/service` that all items name together with a section.
+/// A rule for a `kuma.io/service` that all items reference together with a section.
 fn is_shown_for_sections(rule: &Value, policies: &[Body]) -> bool {
     let mut matchers = rule["matchers"].as_array().into_iter().flatten();
     let Some(service) = matchers.find(|tag| tag["key"] == tags::SERVICE && tag["not"] == false) else { return false };
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_is_only_named_with_sections_has_no_rule_by_tag() {
+    fn service_referenced_only_with_sections_has_no_rule_by_tag() {
         let plain = json!({ "kind": "MeshService", "name": "a" });
         let section = |name: &str| json!({ "kind": "MeshService", "name": name, "sectionName": "http" });
         let rule = |name: &str| json!({ "Subset": [{ "Key": "kuma.io/service", "Value": name, "Not": false }] });
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_through_an_old_name_depends_on_the_kind() {
+    fn part_that_applies_by_legacy_name_depends_on_the_kind() {
         let targets =
             [json!({ "kind": "MeshService", "name": "a_b_svc_80" }), json!({ "kind": "MeshService", "name": "a" })];
         let rule = |index: usize, conf: &Value| json!({ "Conf": [conf], "Origin": [{ "Resource": { "name": "p" }, "RuleIndex": index }] });

@@ -1,13 +1,13 @@
-//! Permissions as matchers, rewritten into the principals that we send.
+//! Rewrites permissions with matchers into principals.
 
 use serde_json::{Map, Value, json};
 
-/// [`super::PRINCIPALS`], in a list of filters of a chain or of HTTP.
+/// [`super::PRINCIPALS`], in the filters of a filter chain or connection manager.
 pub(super) fn by_principals(filters: &mut Vec<Value>) {
     *filters = std::mem::take(filters).into_iter().flat_map(rewritten).collect();
 }
 
-/// Denials have a filter of their own, before the one that allows, unless nobody is allowed anyway.
+/// Denials have their own filter, before the allowing one, unless no caller is allowed anyway.
 fn rewritten(filter: Value) -> Vec<Value> {
     let config = &filter["typedConfig"];
     if config.get("matcher").is_none() {
@@ -24,11 +24,11 @@ fn rewritten(filter: Value) -> Vec<Value> {
     all
 }
 
-/// The callers that one policy speaks of.
+/// Callers of one policy.
 struct Callers {
     policy: String,
     is_denied: bool,
-    /// Each by identity, by server name, or by both.
+    /// Each by identity, by SNI, or by both.
     any_of: Vec<Caller>,
 }
 
@@ -85,7 +85,7 @@ fn with_rules(filter: &Value, callers: &[Callers], shadow: &[Callers]) -> Value 
     filter
 }
 
-/// One policy for each of ours and each server that it names.
+/// One RBAC policy for each policy and each SNI in it.
 fn rules(callers: &[Callers]) -> Value {
     let mut policies = Map::new();
     for (policy, caller) in callers.iter().flat_map(|each| each.any_of.iter().map(|caller| (&each.policy, caller))) {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn denials_come_first_and_servers_are_told_apart() {
+    fn denials_come_first_and_snis_have_separate_policies() {
         let web = json!({ "exact": "spiffe://a/web" });
         let shop = json!({ "exact": "shop" });
         let both = json!({ "andMatcher": { "predicate": [single("uri_san", &web), single("server_name", &shop)] } });
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_is_allowed_nobody_is_denied() {
+    fn no_deny_filter_when_no_caller_is_allowed() {
         let mut filters = vec![filter(&[entry("DENY", &single("uri_san", &json!({ "prefix": "spiffe://" })))])];
         by_principals(&mut filters);
         assert_eq!(filters, [json!({ "name": "rbac", "typedConfig": { "rules": {} } })]);

@@ -1,4 +1,4 @@
-//! `api`: resources loaded into the store, requests from the first comment lines, JSON answers out.
+//! `api`: loads resources into the store, sends the requests in the first comment lines, compares JSON responses.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ async fn run_async(case: &Case) -> anyhow::Result<Outcome> {
         let body = case.beside(&format!("{suffix}.request.json")).unwrap_or_default();
         let (status, answer) = feed::send(&router, action.method.clone(), &action.path, body).await?;
         if answer.starts_with("404: Page Not Found") || answer.starts_with("405: Method Not Allowed") {
-            return Ok(Outcome::Skipped(format!("{} {} is not served yet", action.method, action.path)));
+            return Ok(Outcome::Skipped(format!("{} {} is unsupported", action.method, action.path)));
         }
         if status != action.status {
             let Action { method, path, .. } = action;
@@ -55,7 +55,7 @@ async fn run_async(case: &Case) -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Some folders say what sort of control plane is asked.
+/// Some folders determine the role of the control plane.
 fn in_folder(case: &Case, folder: &str) -> bool {
     Path::new(&case.name).parent().is_some_and(|path| path.iter().any(|part| part == folder))
 }
@@ -97,7 +97,7 @@ fn compare_answers(expected: Option<Value>, found: Option<Value>, policies: &[po
     compare(&expected, &found)
 }
 
-/// What differs from run to run, and the order of problems, which is nobody's contract.
+/// Removes values that vary between runs, and the order of problems, which is unspecified.
 fn normalize(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -105,7 +105,7 @@ fn normalize(value: &mut Value) {
                 "0001-01-01T00:00:00Z".clone_into(text);
             }
             *text = text.replace(ADDRESS, "{{address}}");
-            // The recorded documents were fed without the line break that ends them.
+            // The recorded documents were sent without their final line break.
             text.truncate(text.trim_end_matches('\n').len());
         }
         Value::Array(list) => list.iter_mut().for_each(normalize),

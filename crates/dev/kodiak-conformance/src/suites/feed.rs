@@ -1,4 +1,4 @@
-//! What several suites do: documents into a store, and requests to the handlers that serve users.
+//! Shared by suites: loads documents into a store, and sends requests to the HTTP handlers.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -18,28 +18,28 @@ use tower::ServiceExt as _;
 
 use crate::lenient;
 
-/// Where the API is, as answers name it.
+/// Address of the API in responses.
 pub(crate) const ADDRESS: &str = "127.0.0.1:5681";
 
-/// Puts the documents into the store as they are: their specs checked, with the labels they have and no others. Or why
-/// they cannot be read yet.
+/// Stores the documents unchanged: specs are validated, labels are kept as they are. Returns why they cannot be read,
+/// if so.
 pub(crate) async fn load(store: &Store, text: &str) -> anyhow::Result<Option<String>> {
     let documents = match lenient::parse(text) {
         Ok(documents) => documents,
-        Err(error) => return Ok(Some(format!("the input is not YAML that we take: {error}"))),
+        Err(error) => return Ok(Some(format!("the input is unsupported YAML: {error}"))),
     };
     let mut loaded = Vec::new();
     for document in documents {
         let draft = kodiak_kinds::draft(document.value).map_err(|problems| anyhow::anyhow!("{problems}"))?;
         let Some(kind) = kinds().by_name(&draft.kind) else {
-            return Ok(Some(format!("there is no kind {}", draft.kind)));
+            return Ok(Some(format!("kind {} is unsupported", draft.kind)));
         };
         let mut problems = Problems::default();
         let found = check::spec(kind, draft.clone(), &mut problems);
         let spec = found.with_context(|| format!("{} {}: {problems}", draft.kind, draft.name))?.json().to_owned();
         loaded.push((kind, draft, spec));
     }
-    // Meshes first: the others are theirs.
+    // Meshes first: the others belong to them.
     loaded.sort_by_key(|(kind, ..)| kind.name != "Mesh");
     for (kind, draft, spec) in loaded {
         let mesh = draft.mesh.filter(|_| kind.scope == Scope::Mesh).unwrap_or_default();
@@ -55,7 +55,7 @@ pub(crate) async fn load(store: &Store, text: &str) -> anyhow::Result<Option<Str
     Ok(None)
 }
 
-/// The API of a control plane beside which no proxies are connected.
+/// API of a control plane without connected proxies.
 pub(crate) fn router(store: Store, place: Place, engine: kodiak_engine::Settings) -> Router {
     let proxies = Arc::new(Offline::new(store.clone(), engine, kodiak_views::service_status::Settings::default()));
     let catalog = Catalog::new(store, Settings { place, unsafe_delete: false });
@@ -63,7 +63,7 @@ pub(crate) fn router(store: Store, place: Place, engine: kodiak_engine::Settings
     kodiak_api::router(&api)
 }
 
-/// The status and the text of the answer, to somebody on the machine of the control plane.
+/// Status and body of the response, to a local client.
 pub(crate) async fn send(router: &Router, method: Method, path: &str, body: String) -> anyhow::Result<(u16, String)> {
     let mut request = Request::builder()
         .method(method)

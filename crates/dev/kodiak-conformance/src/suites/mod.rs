@@ -1,4 +1,4 @@
-//! How the cases of each suite are fed.
+//! Runs the cases of each suite.
 
 pub(crate) mod api;
 pub(crate) mod context;

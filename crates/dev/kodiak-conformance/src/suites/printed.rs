@@ -1,4 +1,4 @@
-//! Policies and rules as recorded outputs print them.
+//! Policies and rules in the format of recorded outputs.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
-/// What a resource is called, without its spec.
+/// Metadata of a resource.
 pub(crate) fn meta(kind: &Kind, mesh: &str, name: &str, labels: &Labels) -> Value {
     let mut meta = json!({
         "type": kind.name,

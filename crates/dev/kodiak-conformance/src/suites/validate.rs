@@ -1,4 +1,4 @@
-//! `validate-<kind>`: a spec in, violations out. Without an expected output the spec is valid.
+//! `validate-<kind>`: validates a spec, compares the violations. Without an expected output the spec is valid.
 
 use anyhow::Context as _;
 use kodiak_kinds::kinds;
@@ -7,10 +7,10 @@ use serde_json::{Map, Value, json};
 
 use crate::case::{Case, Outcome, compare};
 
-/// The recorded inputs hold a spec alone, and were read without the schema: numbers became strings where strings are
-/// wanted. Violations are a set: their order is nobody's contract.
+/// The recorded inputs contain only a spec, and were read without the schema: numbers became strings where strings are
+/// expected. The order of violations is unspecified.
 pub(crate) fn run(kind: &str, case: &Case) -> anyhow::Result<Outcome> {
-    let Some(kind) = kinds().by_arg(kind) else { return Ok(Outcome::Skipped(format!("there is no kind {kind}"))) };
+    let Some(kind) = kinds().by_arg(kind) else { return Ok(Outcome::Skipped(format!("kind {kind} is unsupported"))) };
     let text = case.text()?;
     let mut spec = match yaml::parse(&text)?.into_iter().next() {
         Some(document) => document.value,
@@ -26,7 +26,7 @@ pub(crate) fn run(kind: &str, case: &Case) -> anyhow::Result<Outcome> {
     };
     let expected = sorted(expected["violations"].as_array().cloned().unwrap_or_default());
 
-    // The name is not part of the input. Where the violation is about it, it was too long.
+    // The name is not part of the input. A violation about it means that it was too long.
     let about_name = expected.iter().any(|violation| violation["field"] == "name");
     let name = if about_name { "n".repeat(64) } else { "name".to_owned() };
     let labels = Labels::new();

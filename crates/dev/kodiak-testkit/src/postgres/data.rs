@@ -1,4 +1,4 @@
-//! Faults of a server: its data as it was earlier, another address, and a hang.
+//! Faults of a server: an earlier state of its data, another port, and a hang.
 
 use std::{fs, net::TcpListener, process::Command};
 
@@ -7,32 +7,32 @@ use anyhow::{Context as _, Result, ensure};
 use super::{HOST, Server, run};
 
 impl Server {
-    /// Copies the data of a stopped server aside, under a name.
+    /// Copies the data of a stopped server to a named backup.
     pub fn save(&self, name: &str) -> Result<()> {
         ensure!(self.keeper.is_none(), "stop the server first");
         run(Command::new("cp").arg("-a").arg(self.data()).arg(self.folder.join(name)))
     }
 
-    /// Replaces the data of a stopped server by a copy that was saved, as a failover does that loses commits.
+    /// Replaces the data of a stopped server by a backup, like a failover that loses commits.
     pub fn put_back(&self, name: &str) -> Result<()> {
         ensure!(self.keeper.is_none(), "stop the server first");
         fs::remove_dir_all(self.data())?;
         run(Command::new("cp").arg("-a").arg(self.folder.join(name)).arg(self.data()))
     }
 
-    /// Makes a stopped server listen on another port from its next run on, where clients do not look for it. Gives the
-    /// port that it had.
+    /// Makes a stopped server listen on another port, unknown to clients, from its next run on. Returns the original
+    /// port.
     pub fn hide(&mut self) -> Result<u16> {
         let port = TcpListener::bind((HOST, 0))?.local_addr()?.port();
         Ok(std::mem::replace(&mut self.port, port))
     }
 
-    /// Makes a stopped server listen where it did before it was hidden.
+    /// Makes a stopped server listen on its original port again.
     pub fn show(&mut self, port: u16) {
         self.port = port;
     }
 
-    /// Stops every process of the server with SIGSTOP: connections stay open and nothing answers.
+    /// Suspends every process of the server with SIGSTOP: connections stay open and nothing answers.
     pub fn hang(&self) -> Result<()> {
         self.signal("-STOP")
     }
@@ -52,7 +52,7 @@ impl Server {
                 processes.push(entry.file_name().to_string_lossy().into_owned());
             }
         }
-        // A child that ended meanwhile is no failure.
+        // A child that ended in the meantime is no failure.
         drop(Command::new("kill").arg(signal).args(&processes).output()?);
         Ok(())
     }

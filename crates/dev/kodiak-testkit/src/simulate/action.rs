@@ -1,4 +1,4 @@
-//! What a route does with a request.
+//! Route actions.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use super::refusal::{Refusal, refuse_if};
 use super::request::{Headers, Request};
 use super::{route_match, strings};
 
-/// How long Envoy waits where a route does not say.
+/// Envoy's default.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) fn act(
@@ -71,7 +71,7 @@ pub(super) fn act(
     Ok((Routed { virtual_host: host.name.clone(), name: route.name.clone(), response }, answer))
 }
 
-/// The path with its matched start replaced, without the query.
+/// The path with its matched prefix replaced, without the query.
 pub(super) fn replace_prefix(matched: &RouteMatch, request: &Request, with: &str) -> Result<String, Refusal> {
     let path = request.path_without_query();
     let length = route_match::matched_path(matched, request)?.unwrap_or(0);
@@ -89,7 +89,7 @@ fn choose<'a>(action: &'a RouteAction, request: &Request, dice: u64) -> Result<C
     match &action.cluster_specifier {
         Some(ClusterSpecifier::Cluster(cluster)) => Ok(one(cluster.clone())),
         Some(ClusterSpecifier::ClusterHeader(header)) => {
-            // Without the header it is the cluster without a name, which is not there.
+            // Without the header it is the cluster with an empty name, which does not exist.
             Ok(one(request.value(header)?.unwrap_or_default().to_owned()))
         }
         Some(ClusterSpecifier::WeightedClusters(clusters)) => {
@@ -107,7 +107,7 @@ fn choose<'a>(action: &'a RouteAction, request: &Request, dice: u64) -> Result<C
     }
 }
 
-/// A header may bring its own random number.
+/// A header may set the random number.
 fn random(clusters: &WeightedCluster, request: &Request, dice: u64) -> Result<u64, Refusal> {
     match &clusters.random_value_specifier {
         None | Some(RandomValueSpecifier::UseHashPolicy(false)) => Ok(dice),

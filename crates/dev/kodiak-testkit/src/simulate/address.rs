@@ -1,18 +1,18 @@
-//! Addresses, and ranges of them.
+//! Addresses and CIDR ranges.
 
 use std::net::IpAddr;
 
 use kodiak_envoy::envoy::config::core::v3::socket_address::{PortSpecifier, Protocol};
 use kodiak_envoy::envoy::config::core::v3::{Address, CidrRange, SocketAddress, address};
 
-/// Where a connection goes to, before any redirection.
+/// Destination of a connection, before any redirection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Destination<'a> {
     pub(super) address: &'a str,
     pub(super) port: u16,
 }
 
-/// The address and port of a TCP socket.
+/// Address and port of a TCP socket.
 pub(super) fn tcp(address: Option<&Address>) -> Option<(&str, u16)> {
     let Some(address::Address::SocketAddress(socket)) = address.and_then(|address| address.address.as_ref()) else {
         return None;
@@ -23,7 +23,7 @@ pub(super) fn tcp(address: Option<&Address>) -> Option<(&str, u16)> {
     (*protocol == i32::from(Protocol::Tcp)).then_some((address.as_str(), u16::try_from(*port).ok()?))
 }
 
-/// `::1` has more than one spelling.
+/// `::1` has more than one notation.
 pub(super) fn same(one: &str, other: &str) -> bool {
     match (one.parse::<IpAddr>(), other.parse::<IpAddr>()) {
         (Ok(one), Ok(other)) => one == other,
@@ -36,7 +36,7 @@ pub(super) fn is_any(address: &str, like: &str) -> bool {
     same(address, if ipv6 { "::" } else { "0.0.0.0" })
 }
 
-/// How many bits of the range are fixed, if the address is in it.
+/// Prefix length of the range, if it contains the address.
 pub(super) fn in_range(range: &CidrRange, address: &str) -> Option<u32> {
     let fixed = range.prefix_len.unwrap_or(0);
     let (bits, prefix, address) = match (range.address_prefix.parse().ok()?, address.parse().ok()?) {

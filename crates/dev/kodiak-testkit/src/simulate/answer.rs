@@ -1,4 +1,4 @@
-//! What comes of a call that Envoy does not refuse.
+//! Result of a call that Envoy accepts.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::tls::UpstreamTls;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sent {
     pub listener: String,
-    /// Whether TLS ends at the listener; what goes through it otherwise is for somebody behind it.
+    /// Whether the listener terminates TLS; otherwise it passes TLS through.
     pub ends_tls: bool,
-    /// What rules that are only noted would have said, in the order of the filters.
+    /// Results of shadow rules, in the order of the filters.
     pub shadows: Vec<Shadow>,
-    /// Missing where it is not HTTP.
+    /// `None` for TCP.
     pub route: Option<Routed>,
     pub answer: Answer,
 }
@@ -24,11 +24,11 @@ pub struct Sent {
 pub struct Shadow {
     pub filter: String,
     pub allowed: bool,
-    /// The policy that matched, if one did.
+    /// The policy that matched, if any.
     pub policy: Option<String>,
 }
 
-/// Where the routes were looked up, and what is done to the answer on its way back.
+/// Route configuration of the request, and header changes of the response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Routed {
     pub virtual_host: String,
@@ -46,13 +46,13 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forwarded {
     pub cluster: String,
-    /// Those of the first priority first.
+    /// In the order of priorities.
     pub endpoints: Vec<Endpoint>,
-    /// Missing where it is not HTTP.
+    /// `None` for TCP.
     pub http: Option<Http>,
 }
 
-/// The request as the endpoint gets it, without the headers that Envoy adds of its own.
+/// The upstream request, without the headers that Envoy adds itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Http {
     pub authority: String,
@@ -91,7 +91,7 @@ impl Sent {
 }
 
 impl Forwarded {
-    /// The endpoint that the dice choose: of the first priority, by weight.
+    /// The endpoint that `dice` selects: of the highest priority, by weight.
     pub fn endpoint(&self, dice: u64) -> Option<&Endpoint> {
         let first = self.endpoints.first()?.priority;
         let candidates = self.endpoints.iter().filter(|endpoint| endpoint.priority == first);
@@ -99,7 +99,7 @@ impl Forwarded {
     }
 }
 
-/// Envoy counts weights up to a random number, in the order of the configuration.
+/// Envoy sums up weights to a random number, in the order of the configuration.
 pub(super) fn by_weight<T>(items: impl Iterator<Item = (T, u32)> + Clone, dice: u64) -> Option<T> {
     let total: u64 = items.clone().map(|(_, weight)| u64::from(weight)).sum();
     let mut left = dice.checked_rem(total)?;

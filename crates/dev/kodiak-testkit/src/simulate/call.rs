@@ -1,28 +1,28 @@
-//! A call from one workload to another, through the proxies of both.
+//! A call from one workload to another, through both proxies.
 
 use super::Proxy;
 use super::answer::{Endpoint, Sent};
 use super::refusal::Refusal;
 use super::request::{Connection, Request, TlsPeer};
 
-/// A proxy, and the URIs in the certificate of its workload.
+/// A proxy, and the URI SANs of its certificate.
 #[derive(Clone, Copy)]
 pub struct Workload<'a> {
     pub proxy: &'a Proxy,
     pub uris: &'a [String],
 }
 
-/// Where a call got to. What is missing did not take part in it.
+/// How far a call got. A missing part was not reached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Called {
     pub outbound: Sent,
-    /// The one that the dice chose.
+    /// The endpoint that `dice` selected.
     pub endpoint: Option<Endpoint>,
-    /// Missing where nobody that we know is at the endpoint.
+    /// `None` when the endpoint is not a known proxy.
     pub inbound: Option<Sent>,
 }
 
-/// `at` says who is at an endpoint.
+/// `at` looks up the workload of an endpoint.
 pub fn call<'a>(
     from: Workload<'_>,
     at: impl Fn(&Endpoint) -> Option<Workload<'a>>,
@@ -51,7 +51,8 @@ pub fn call<'a>(
     }
     let inbound = callee.proxy.inbound(&endpoint.address, endpoint.port, &arriving, &connection)?;
     if endpoint.tls.is_some() && !inbound.ends_tls {
-        let reason = "it hands TLS on, and who is behind it is not the one that is expected".to_owned();
+        let reason =
+            "it passes TLS through, and the application behind it has another identity than expected".to_owned();
         return Err(Refusal::Handshake { with: inbound.listener, reason });
     }
     Ok(Called { outbound, endpoint: Some(endpoint), inbound: Some(inbound) })

@@ -1,4 +1,4 @@
-//! Clusters, and the endpoints that they have.
+//! Clusters and their endpoints.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ impl Clusters {
         }
     }
 
-    /// Endpoints by priority; never an empty list. `subset` is what the route asks of their metadata.
+    /// Endpoints by priority; never an empty list. `subset` is the route's metadata match.
     pub(super) fn endpoints(
         &self,
         name: &str,
@@ -129,7 +129,7 @@ fn read(
     })
 }
 
-/// The first whose demands the endpoint's metadata meets, or else that of the cluster.
+/// The first transport socket whose match fits the endpoint's metadata, or else that of the cluster.
 fn socket<'a>(cluster: &'a Cluster, endpoint: &LbEndpoint) -> Option<&'a TransportSocket> {
     let metadata = endpoint.metadata.as_ref().and_then(|metadata| metadata.filter_metadata.get(SOCKET_MATCH));
     let none = Struct::default();

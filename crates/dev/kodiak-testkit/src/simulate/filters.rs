@@ -1,4 +1,4 @@
-//! The filters of a chain, one after the other, down to the one that sends the call on.
+//! Filters of a chain, in order, up to the terminal one.
 
 use kodiak_envoy::envoy::config::listener::v3::{Filter, filter};
 use kodiak_envoy::envoy::config::rbac::v3::Rbac;
@@ -25,11 +25,11 @@ use super::refusal::{Refusal, refuse_if};
 use super::request::Request;
 use super::{action, path, tls, virtual_host};
 
-/// Network filters that let the first connection to a rested proxy pass as it is.
+/// Network filters that pass the first connection to an idle proxy unchanged.
 const NEUTRAL_NETWORK: &[&str] =
     &[network_ratelimit::v3::LocalRateLimit::TYPE_URL, network_filter_state::v3::Config::TYPE_URL];
 
-/// HTTP filters that let the first request to a rested proxy pass as it is, and their settings for single routes.
+/// HTTP filters that pass the first request to an idle proxy unchanged, and their per-route settings.
 pub(super) const NEUTRAL_HTTP: &[&str] = &[
     compressor::v3::Compressor::TYPE_URL,
     compressor::v3::CompressorPerRoute::TYPE_URL,
@@ -38,12 +38,12 @@ pub(super) const NEUTRAL_HTTP: &[&str] = &[
     set_filter_state::v3::Config::TYPE_URL,
 ];
 
-/// A connection for which a chain was chosen, and the call on it.
+/// A connection with its filter chain, and the call on it.
 pub(super) struct Accepted<'a> {
     pub(super) listener: &'a str,
     pub(super) clusters: &'a Clusters,
     pub(super) seen: Seen<'a>,
-    /// `None` where it is not HTTP, or not to be read by us.
+    /// `None` for TCP, or when the proxy cannot read it.
     pub(super) request: Option<&'a Request>,
     pub(super) dice: u64,
 }
@@ -78,7 +78,7 @@ pub(super) fn run(accepted: &Accepted<'_>, filters: &[Filter]) -> Result<Sent, R
     Err(Refusal::unsupported("a chain that no filter ends"))
 }
 
-/// Shadow rules are noted before the others decide. With a status it is HTTP.
+/// Shadow rules are recorded before the others decide. With a status it is HTTP.
 fn check(
     filter: &str,
     [rules, shadow_rules]: [Option<&Rbac>; 2],
@@ -112,7 +112,7 @@ fn forward(accepted: &Accepted<'_>, proxy: &TcpProxy) -> Result<Forwarded, Refus
     Ok(Forwarded { cluster: cluster.clone(), endpoints, http: None })
 }
 
-/// The route is chosen first, as per-route settings belong to it; only the router minds when there is none.
+/// The route is selected first, for per-route settings; only the router fails when there is none.
 fn http(accepted: &Accepted<'_>, manager: &HttpConnectionManager, mut shadows: Vec<Shadow>) -> Result<Sent, Refusal> {
     let request = accepted.request.ok_or_else(|| Refusal::NotHttp { listener: accepted.listener.to_owned() })?.clone();
     let request = path::normalize(manager, request)?;

@@ -6,13 +6,13 @@ use kodiak_envoy::envoy::config::core::v3::header_value_option::HeaderAppendActi
 use super::refusal::{Refusal, refuse_if};
 use super::request::Headers;
 
-/// What is done to headers, level after level.
+/// Header changes, by level.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     levels: Vec<Level>,
 }
 
-/// What one of route, virtual host and route configuration says.
+/// Header changes of a route, virtual host or route configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Level {
     remove: Vec<String>,
@@ -37,7 +37,7 @@ impl Level {
 }
 
 impl Changes {
-    /// From the most specific level to the least, unless the most specific is to have the last word.
+    /// From the most specific level to the least, unless the most specific wins.
     pub(super) fn new(mut levels: Vec<Level>, most_specific_wins: bool) -> Self {
         if most_specific_wins {
             levels.reverse();
@@ -70,7 +70,7 @@ impl Changes {
     }
 }
 
-/// Nothing for an empty value, which Envoy does not add unless it is told to.
+/// `None` for an empty value, which Envoy does not add by default.
 #[allow(deprecated, reason = "Envoy still takes `append`")]
 fn read(option: &HeaderValueOption) -> Result<Option<Added>, Refusal> {
     let Some(header) = &option.header else { return Ok(None) };

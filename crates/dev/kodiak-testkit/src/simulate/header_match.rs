@@ -1,4 +1,4 @@
-//! Headers against the matchers of routes and rules.
+//! Header matchers of routes and RBAC rules.
 
 use kodiak_envoy::envoy::config::route::v3::HeaderMatcher;
 use kodiak_envoy::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
@@ -8,8 +8,8 @@ use kodiak_envoy::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use super::refusal::Refusal;
 use super::strings;
 
-/// `values` are those of the header which the matcher names: it matches when one of them does, and inverted when
-/// none does. They are not joined.
+/// `values` are those of the matcher's header: it matches when one of them does, and inverted when none does. They are
+/// not joined.
 #[allow(deprecated, reason = "Envoy still takes the older forms")]
 pub(super) fn matches(matcher: &HeaderMatcher, values: &[&str]) -> Result<bool, Refusal> {
     let values = if values.is_empty() && matcher.treat_missing_header_as_empty { &[""] } else { values };
@@ -19,7 +19,7 @@ pub(super) fn matches(matcher: &HeaderMatcher, values: &[&str]) -> Result<bool, 
         Some(HeaderMatchSpecifier::PresentMatch(wanted)) => {
             return Ok((values.is_empty() != *wanted) != matcher.invert_match);
         }
-        // A header that is not there has no value to compare, so inverting does not make it match.
+        // A missing header has no value to compare, so inversion does not make it match.
         Some(_) if values.is_empty() => return Ok(false),
         Some(HeaderMatchSpecifier::RangeMatch(range)) => {
             let within =

@@ -1,4 +1,4 @@
-//! Which listener takes a connection, and which of its filter chains.
+//! Selects the listener of a connection, and its filter chain.
 
 use kodiak_envoy::envoy::config::core::v3::TrafficDirection;
 use kodiak_envoy::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener, listener_filter};
@@ -11,17 +11,17 @@ use super::address::{self, Destination};
 use super::refusal::{Refusal, refuse_if};
 use super::request::{Connection, Protocol};
 
-/// What the listener filters find out before a chain is chosen.
+/// Results of the listener filters, before a chain is selected.
 #[derive(Debug, Default)]
 pub(super) struct Inspected {
-    /// Empty unless the TLS inspector runs, also for rules that ask for it later.
+    /// Empty unless the TLS inspector runs, also for later rules that match on it.
     pub(super) sni: String,
     transport: &'static str,
     applications: Vec<String>,
 }
 
-/// A listener at this very address comes first, then one for all addresses. Those that are not bound get what is
-/// redirected, and so does the listener that redirects when there is no other.
+/// A listener with the exact address comes first, then one for all addresses. Listeners that do not bind get redirected
+/// connections, and so does the redirecting listener when there is no other.
 pub(super) fn find<'a>(
     listeners: &'a [Listener],
     direction: TrafficDirection,
@@ -79,8 +79,8 @@ pub(super) fn inspect(listener: &Listener, connection: &Connection, protocol: Pr
     Ok(inspected)
 }
 
-/// Envoy looks at one thing after the other, and never goes back: who matches the server name best is asked for the
-/// transport, though another chain would have matched that.
+/// Envoy evaluates one criterion after the other without backtracking: the chains with the best server name match are
+/// then filtered by transport, even if another chain would have matched that.
 pub(super) fn choose<'a>(
     listener: &'a Listener,
     to: Destination<'_>,
@@ -116,7 +116,7 @@ pub(super) fn choose<'a>(
     };
     let application = |matched: &FilterChainMatch| match matched.application_protocols.as_slice() {
         [] => Some(0),
-        // The caller's first choice is the best.
+        // The caller's first protocol is preferred.
         wanted => {
             let position = inspected.applications.iter().position(|offered| wanted.contains(offered));
             position.map(|position| u32::MAX - u32::try_from(position).unwrap_or(u32::MAX - 1))
@@ -127,7 +127,7 @@ pub(super) fn choose<'a>(
     chosen.ok_or_else(|| Refusal::NoChain { listener: listener.name.clone() })
 }
 
-/// Those that match best; `None` is no match.
+/// The best matches; `None` is no match.
 fn best(
     chains: Vec<(FilterChainMatch, &FilterChain)>,
     rank: impl Fn(&FilterChainMatch) -> Option<u32>,
@@ -136,7 +136,7 @@ fn best(
     chains.into_iter().filter(|(matched, _)| top.is_some() && rank(matched) == top).collect()
 }
 
-/// The exact name is better than any wildcard, and a longer wildcard better than a shorter one.
+/// An exact name is better than any wildcard, and a longer wildcard better than a shorter one.
 fn server_name(pattern: &str, sni: &str) -> Option<u32> {
     let rank = |length: usize| u32::try_from(length).ok();
     match pattern.strip_prefix('*') {

@@ -1,13 +1,13 @@
-//! An Envoy that is asked, not run: what does this configuration do with a call?
+//! A simulator of Envoy: computes how a configuration handles a call.
 //!
-//! In come the messages that one proxy has, or the encoded resources of its stream, and a request; out comes where it
-//! goes to and what is changed on the way, or at which step it ends. Start with [`Proxy`]; [`call()`] joins two of them.
+//! Input: the messages of one proxy, or the encoded resources of its stream, and a request; output: its destination and
+//! its modifications, or the step at which it fails. Start with [`Proxy`]; [`call()`] joins two of them.
 //!
-//! The proxy is rested: no limit is reached, no circuit is open, no endpoint but those marked so is unhealthy, and
-//! nothing is retried. Headers that Envoy adds of its own (`x-request-id`, `x-forwarded-for`, ...) are left out.
+//! The proxy is idle: no limit is reached, no circuit is open, only endpoints that are marked unhealthy are unhealthy,
+//! and nothing is retried. Headers that Envoy adds itself (`x-request-id`, `x-forwarded-for`, ...) are omitted.
 //!
-//! **Invariant:** nothing is guessed. What could change the outcome and is not understood is [`Refusal::Unsupported`].
-//! What does not change it is named: see the lists in `filters.rs`.
+//! **Invariant:** nothing is guessed. Unsupported settings that could change the result are [`Refusal::Unsupported`].
+//! Those that do not change it are listed in `filters.rs`.
 
 mod action;
 mod address;
@@ -50,25 +50,25 @@ pub use tls::UpstreamTls;
 use address::Destination;
 use cluster::Clusters;
 
-/// What one Envoy is configured with.
+/// Configuration of one Envoy.
 pub struct Proxy {
     listeners: Vec<Listener>,
     clusters: Clusters,
 }
 
 impl Proxy {
-    /// Routes are inside the listeners. Clusters that are not discovered hold their endpoints themselves.
+    /// Routes are inline in the listeners. Clusters without discovery contain their endpoints.
     pub fn new(listeners: Vec<Listener>, clusters: Vec<Cluster>, assignments: Vec<ClusterLoadAssignment>) -> Self {
         Self { listeners, clusters: Clusters::new(clusters, assignments) }
     }
 
-    /// From the bytes that the proxy is sent.
+    /// Decodes the resources of a proxy.
     pub fn of(resources: &ResourceSet) -> Result<Self> {
         let listeners = decode(resources, TypeUrl::Listener)?;
         Ok(Self::new(listeners, decode(resources, TypeUrl::Cluster)?, decode(resources, TypeUrl::Endpoint)?))
     }
 
-    /// The workload calls this address.
+    /// A connection of the application to this address.
     pub fn outbound(
         &self,
         address: &str,
@@ -79,7 +79,7 @@ impl Proxy {
         self.send(TrafficDirection::Outbound, Destination { address, port }, request, connection)
     }
 
-    /// Somebody calls the workload at this address.
+    /// A connection of another proxy to this address.
     pub fn inbound(
         &self,
         address: &str,

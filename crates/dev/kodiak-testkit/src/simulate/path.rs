@@ -1,4 +1,4 @@
-//! Paths as the connection manager makes them, before anything looks at them.
+//! Path normalization of the connection manager.
 
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 

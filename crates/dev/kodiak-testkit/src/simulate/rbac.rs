@@ -1,4 +1,4 @@
-//! Rules on who may call, as both kinds of RBAC filter hold them.
+//! RBAC rules, of both kinds of filters.
 
 use kodiak_envoy::envoy::config::rbac::v3::permission::Rule;
 use kodiak_envoy::envoy::config::rbac::v3::principal::Identifier;
@@ -11,14 +11,14 @@ use super::refusal::{Refusal, refuse_if};
 use super::request::Request;
 use super::{header_match, strings};
 
-/// What rules can look at.
+/// Inputs of RBAC rules.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen<'a> {
     pub(super) to: Destination<'a>,
-    /// `None` where there is no TLS, or it is not ended here.
+    /// `None` without TLS, or when it is not terminated here.
     pub(super) uris: Option<&'a [String]>,
     pub(super) sni: &'a str,
-    /// `None` where only a connection is seen.
+    /// `None` for a network filter.
     pub(super) request: Option<&'a Request>,
 }
 
@@ -86,7 +86,7 @@ fn is(principal: &Principal, seen: Seen<'_>) -> Result<bool, Refusal> {
         Some(Identifier::Authenticated(authenticated)) => match (seen.uris, &authenticated.principal_name) {
             (None, _) => Ok(false),
             (Some(_), None) => Ok(true),
-            // Each URI alone: one that matches is enough.
+            // Each URI separately: one match is enough.
             (Some(uris), Some(matcher)) => any(uris, |uri| strings::matches(matcher, uri)),
         },
         Some(Identifier::Header(matcher)) => header_match::matches(matcher, &header(&matcher.name, seen)?),

@@ -1,4 +1,4 @@
-//! Where a redirect sends the caller to.
+//! Location of a redirect.
 
 use kodiak_envoy::envoy::config::route::v3::redirect_action::{
     PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier,
@@ -41,7 +41,7 @@ pub(super) fn redirect(
     Ok(Answer::Redirected { status, location: format!("{new_scheme}://{host}{port}{path}") })
 }
 
-/// Without its port where there is a new one, or where it goes without saying and the scheme changes.
+/// Without its port when there is a new one, or when it is the default port and the scheme changes.
 fn own_host<'a>(request: &'a Request, scheme: &str, new_scheme: &str, new_port: &str) -> &'a str {
     let Some((host, port)) = request.authority.rsplit_once(':') else { return &request.authority };
     if port.contains(']') {
@@ -51,7 +51,7 @@ fn own_host<'a>(request: &'a Request, scheme: &str, new_scheme: &str, new_port: 
     if !new_port.is_empty() || (scheme != new_scheme && default) { host } else { &request.authority }
 }
 
-/// A new path that has a query of its own keeps it, whatever the request has.
+/// A new path with a query of its own replaces the query of the request.
 fn path(redirect: &RedirectAction, matched: &RouteMatch, request: &Request) -> Result<String, Refusal> {
     let query = if redirect.strip_query { "" } else { request.query() };
     let own = request.path_without_query();

@@ -1,27 +1,27 @@
-//! Why a call does not get through, and where it ends.
+//! Reasons for which a call fails, and the step.
 
-/// Each says at which step Envoy refuses, in the order of the steps.
+/// In the order of Envoy's steps.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("no listener takes {address}:{port}")]
+    #[error("no listener for {address}:{port}")]
     NoListener { address: String, port: u16 },
-    #[error("no filter chain of listener {listener} is for this connection")]
+    #[error("no filter chain of listener {listener} matches the connection")]
     NoChain { listener: String },
-    #[error("no TLS with {with}: {reason}")]
+    #[error("TLS handshake with {with} failed: {reason}")]
     Handshake { with: String, reason: String },
     /// Without a status the connection is closed.
-    #[error("{filter} denies it")]
+    #[error("denied by {filter}")]
     Denied { filter: String, policy: Option<String>, status: Option<u16> },
     #[error("{listener} expects HTTP")]
     NotHttp { listener: String },
-    #[error("no route is for it")]
+    #[error("no route matches")]
     NoRoute,
-    #[error("there is no cluster {0}")]
+    #[error("cluster {0} does not exist")]
     NoCluster(String),
     #[error("cluster {0} has no endpoints")]
     NoEndpoints(String),
-    /// The simulator does not know what Envoy does here, and does not guess. Teach it.
-    #[error("the simulator does not know {0}")]
+    /// The simulator does not implement this setting, and does not guess.
+    #[error("the simulator does not support {0}")]
     Unsupported(String),
 }
 
@@ -31,7 +31,7 @@ impl Refusal {
     }
 }
 
-/// For what changes the outcome only when it is set.
+/// For settings that change the result only when they are set.
 pub(super) fn refuse_if(set: bool, what: &str) -> Result<(), Refusal> {
     if set { Err(Refusal::unsupported(what)) } else { Ok(()) }
 }

@@ -1,15 +1,15 @@
-//! What is asked, and over which connection.
+//! Simulated requests and connections.
 
 use super::refusal::{Refusal, refuse_if};
 
-/// Names in lower case, in the order in which they were sent.
+/// Names in lower case, in order.
 pub type Headers = Vec<(String, String)>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     Http1,
     Http2,
-    /// Not HTTP. All but the dice of the request is without meaning then.
+    /// Not HTTP. Only the `dice` of the request are used then.
     Bytes,
 }
 
@@ -21,7 +21,7 @@ pub struct Request {
     /// With the query.
     pub path: String,
     pub headers: Headers,
-    /// Stands for each random number that Envoy draws: shares and weights are counted up to it.
+    /// Stands for each random number of Envoy: shares and weights are summed up to it.
     pub dice: u64,
 }
 
@@ -54,7 +54,7 @@ impl Request {
         Self { dice, ..self }
     }
 
-    /// The values of a header or pseudo header, in their order.
+    /// Values of a header or pseudo header, in order.
     pub(super) fn values(&self, name: &str, scheme: &'static str) -> Result<Vec<&str>, Refusal> {
         let name = name.to_ascii_lowercase();
         match name.as_str() {
@@ -65,7 +65,7 @@ impl Request {
             _ => {
                 let named = self.headers.iter().filter(|(other, _)| *other == name);
                 let values: Vec<&str> = named.map(|(_, value)| value.as_str()).collect();
-                // Envoy joins those that it has a field for when it reads them, and keeps others apart.
+                // Envoy joins the values of headers that it has a field for, and keeps others separate.
                 let joined = values.len() > 1 && !name.starts_with("x-");
                 refuse_if(joined, &format!("whether the values of {name} are joined"))?;
                 Ok(values)
@@ -82,7 +82,7 @@ impl Request {
         self.path.split(['?', '#']).next().unwrap_or_default()
     }
 
-    /// The query with its `?`, or nothing.
+    /// The query with its `?`, or empty.
     pub(super) fn query(&self) -> &str {
         &self.path[self.path_without_query().len()..]
     }
@@ -93,10 +93,10 @@ pub struct Connection {
     pub tls: Option<TlsPeer>,
 }
 
-/// The other side of a TLS connection, as its hello and its certificate say.
+/// Client of a TLS connection: its ClientHello and certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsPeer {
-    /// The URIs in its certificate; none means that it has no certificate.
+    /// URI SANs of its certificate; empty means no certificate.
     pub uris: Vec<String>,
     pub sni: String,
     pub alpn: Vec<String>,

@@ -1,4 +1,4 @@
-//! A request against the match of one route.
+//! Route matches.
 
 use kodiak_envoy::envoy::config::route::v3::query_parameter_matcher::QueryParameterMatchSpecifier;
 use kodiak_envoy::envoy::config::route::v3::route_match::PathSpecifier;
@@ -36,7 +36,7 @@ pub(super) fn matches(route: &RouteMatch, request: &Request, seen: Seen<'_>) -> 
     Ok(true)
 }
 
-/// How much of the path matches, from its start: what a rewrite of the prefix replaces.
+/// Length of the matched prefix of the path, which a prefix rewrite replaces.
 pub(super) fn matched_path(route: &RouteMatch, request: &Request) -> Result<Option<usize>, Refusal> {
     let ignore_case = route.case_sensitive == Some(false);
     let fold = |text: &str| if ignore_case { text.to_ascii_lowercase() } else { text.to_owned() };
@@ -56,7 +56,7 @@ pub(super) fn matched_path(route: &RouteMatch, request: &Request) -> Result<Opti
     }
 }
 
-/// Values are compared as they are sent; of more than one the first counts.
+/// Values are compared without decoding; the first of several is used.
 fn parameter(matcher: &QueryParameterMatcher, query: &str) -> Result<bool, Refusal> {
     let parameters = query.trim_start_matches('?').split('&').filter(|parameter| !parameter.is_empty());
     let pairs = parameters.map(|parameter| parameter.split_once('=').unwrap_or((parameter, "")));

@@ -1,4 +1,4 @@
-//! Text against a pattern, and regular expressions.
+//! String matchers and regular expressions.
 
 use kodiak_envoy::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use kodiak_envoy::envoy::r#type::matcher::v3::{RegexMatchAndSubstitute, RegexMatcher, StringMatcher};
@@ -14,19 +14,19 @@ pub(super) fn matches(matcher: &StringMatcher, text: &str) -> Result<bool, Refus
         Some(MatchPattern::Prefix(pattern)) => Ok(text_folded.starts_with(&fold(pattern))),
         Some(MatchPattern::Suffix(pattern)) => Ok(text_folded.ends_with(&fold(pattern))),
         Some(MatchPattern::Contains(pattern)) => Ok(text_folded.contains(&fold(pattern))),
-        // Envoy does not look at `ignore_case` here.
+        // Envoy ignores `ignore_case` here.
         Some(MatchPattern::SafeRegex(pattern)) => matches_whole(pattern, text),
         Some(MatchPattern::Custom(_)) => Err(Refusal::unsupported("a custom string matcher")),
         None => Err(Refusal::unsupported("a string matcher without a pattern")),
     }
 }
 
-/// The whole text must match, not a part of it.
+/// The whole text must match.
 pub(super) fn matches_whole(pattern: &RegexMatcher, text: &str) -> Result<bool, Refusal> {
     Ok(compile(&format!("^(?:{})$", pattern.regex))?.is_match(text))
 }
 
-/// Every match is replaced; `\1` is the first group, `\0` the match.
+/// Replaces every match; `\1` is the first group, `\0` the match.
 pub(super) fn substitute(rewrite: &RegexMatchAndSubstitute, text: &str) -> Result<String, Refusal> {
     let pattern = rewrite.pattern.as_ref().ok_or_else(|| Refusal::unsupported("a rewrite without a pattern"))?;
     let regex = compile(&pattern.regex)?;

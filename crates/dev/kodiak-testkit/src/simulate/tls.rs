@@ -1,4 +1,4 @@
-//! TLS as far as names decide it: who may be whom. Keys and authorities are taken to be right.
+//! TLS, as far as names decide it. Keys and signatures are assumed to be valid.
 
 use kodiak_envoy::envoy::config::core::v3::{TransportSocket, transport_socket};
 use kodiak_envoy::envoy::extensions::transport_sockets::raw_buffer::v3::RawBuffer;
@@ -14,7 +14,7 @@ use super::refusal::{Refusal, refuse_if};
 use super::request::Connection;
 use super::strings;
 
-/// How an endpoint is called.
+/// TLS settings of an upstream connection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpstreamTls {
     pub sni: String,
@@ -22,16 +22,16 @@ pub struct UpstreamTls {
     expected: Expected,
 }
 
-/// Whom the other side must be.
+/// Accepted peers.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Expected {
     names: Vec<SubjectAltNameMatcher>,
-    /// Any of these trust domains; all of them when there is no such list.
+    /// Any of these trust domains; all of them without a list.
     trust_domains: Option<Vec<String>>,
 }
 
 impl UpstreamTls {
-    /// Whether the one with these URIs may answer.
+    /// Whether a server with these URIs is accepted.
     pub(super) fn check(&self, uris: &[String]) -> Result<(), Refusal> {
         let refuse = |reason| Refusal::Handshake { with: "the endpoint".to_owned(), reason };
         self.expected.check(uris)?.map_err(refuse)
@@ -46,7 +46,7 @@ pub(super) fn upstream(socket: Option<&TransportSocket>) -> Result<Option<Upstre
     Ok(Some(UpstreamTls { sni: context.sni, alpn: common.alpn_protocols, expected }))
 }
 
-/// The URIs of the caller where the chain ends TLS, `None` where it takes what comes as it is.
+/// URIs of the caller where the chain terminates TLS, `None` where it passes connections through.
 pub(super) fn accept<'a>(
     listener: &str,
     socket: Option<&TransportSocket>,
@@ -93,7 +93,7 @@ impl Expected {
         Ok(Self { names: context.match_typed_subject_alt_names.clone(), trust_domains })
     }
 
-    /// The inner error says why not.
+    /// The inner error is why the peer is rejected.
     fn check(&self, uris: &[String]) -> Result<Result<(), String>, Refusal> {
         if let Some(domains) = &self.trust_domains {
             let domain = |uri: &String| Some(uri.strip_prefix("spiffe://")?.split('/').next()?.to_owned());

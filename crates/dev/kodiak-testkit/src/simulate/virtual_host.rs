@@ -1,4 +1,4 @@
-//! Which virtual host a request is for, and the first of its routes that matches.
+//! Selects the virtual host of a request, and its first matching route.
 
 use kodiak_envoy::envoy::config::route::v3::{Route, RouteConfiguration, VirtualHost};
 
@@ -7,7 +7,7 @@ use super::refusal::{Refusal, refuse_if};
 use super::request::Request;
 use super::route_match;
 
-/// `None` where there is no host or no route for it. A host without a matching route is not left for another.
+/// `None` without a virtual host or route. Envoy does not try another virtual host when no route matches.
 pub(super) fn find<'a>(
     routes: &'a RouteConfiguration,
     request: &Request,

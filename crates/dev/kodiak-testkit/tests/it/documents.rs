@@ -1,4 +1,4 @@
-//! Documents as users write them, as the engine is told of them.
+//! User documents, as typed changes for the engine.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use kodiak_world::Resource;
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
 use serde_json::Value;
 
-/// Of the control plane that gets the documents.
+/// Zone of the control plane.
 pub(crate) const ZONE: &str = "default";
 
-/// As the control plane would store it, or what is wrong with it.
+/// The stored form of the document, or its validation error.
 pub(crate) fn change(document: Value) -> Result<Change, String> {
     let draft = draft(document).map_err(|problems| format!("{problems:?}"))?;
     let kind = kinds().by_name(&draft.kind).ok_or_else(|| format!("there is no kind {:?}", draft.kind))?;
@@ -38,7 +38,7 @@ pub(crate) fn change(document: Value) -> Result<Change, String> {
     Change::of(&change).ok_or_else(|| format!("proxies do not depend on a {}", kind.name))
 }
 
-/// A proxy that says as little of itself as can be: only whether connections are redirected to it.
+/// Minimal node metadata: only whether connections are redirected.
 pub(crate) fn metadata(redirected: bool) -> NodeMetadata {
     let redirect = |port| Redirect { enabled: true, port: Some(port) };
     let transparent_proxy = redirected.then(|| TransparentProxy {

@@ -1,4 +1,4 @@
-//! Whole meshes, from what users write to what proxies get: golden cases, a real Envoy, and the simulated one.
+//! Whole meshes, from user documents to proxy configuration: golden cases, a real Envoy, and the simulator.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 

@@ -1,4 +1,4 @@
-//! Regular expressions that are refused when they are written are those that a real Envoy refuses.
+//! Validation rejects exactly the regular expressions that a real Envoy rejects.
 
 use std::{fs, path::Path, process::Command};
 
@@ -6,9 +6,9 @@ use kodiak_model::re2;
 use kodiak_testkit::envoy;
 use serde_json::{Value, json};
 
-/// What Envoy made of each expression when the table was written; kodiak-model is tested with it.
+/// Envoy's result for each expression when the table was written; kodiak-model is tested with it.
 const TABLE: &str = include_str!("../../../../core/kodiak-model/src/re2/table.txt");
-/// Envoys that run at the same time.
+/// Number of concurrent Envoys.
 const WORKERS: usize = 2;
 
 fn bootstrap(expressions: &[&str]) -> Value {
@@ -43,13 +43,13 @@ fn loads(program: &Path, expressions: &[&str]) -> Result<(), String> {
 }
 
 #[test]
-fn expressions_are_refused_if_and_only_if_envoy_refuses_them() {
+fn validation_rejects_exactly_the_expressions_that_envoy_rejects() {
     let Some(program) = envoy::envoy() else { return };
     let expressions = TABLE.lines().filter_map(|line| line.split_once(' ')).filter(|(verdict, _)| *verdict != "#");
     let (accepted, refused): (Vec<&str>, Vec<&str>) =
         expressions.map(|(_, expression)| expression).partition(|expression| re2::check(expression).is_ok());
     assert!(accepted.len() > 40 && refused.len() > 40, "{} and {}", accepted.len(), refused.len());
-    // One that it refuses is enough for Envoy to refuse all; so those that are accepted can go together.
+    // One rejected expression makes Envoy reject all; so accepted ones can be loaded together.
     loads(program, &accepted).unwrap();
     std::thread::scope(|scope| {
         for part in refused.chunks(refused.len().div_ceil(WORKERS)) {

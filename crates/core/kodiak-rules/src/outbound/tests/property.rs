@@ -1,4 +1,4 @@
-//! What is said about a destination is what each item by itself says about it, whatever else there is.
+//! The rule of a destination equals the naive evaluation of all items.
 
 use kodiak_model::{Kind, OldNames, kinds::mesh_external_service, labels::Labels};
 use proptest::{
@@ -40,7 +40,7 @@ fn targets() -> impl Strategy<Value = Value> {
     prop_oneof![4 => named, 3 => labelled, 3 => select(fixed.to_vec())]
 }
 
-/// Of one kind, each with a name of its own. Confs differ in every item, and show their order.
+/// Of one kind, with different names. Confs differ in every item, and show their order.
 fn policies(kinds: &[&'static Kind]) -> impl Strategy<Value = Vec<Arc<Policy>>> + use<> {
     let places = select(vec![
         vec![],
@@ -103,10 +103,10 @@ fn questions(destinations: &[Resource]) -> impl Iterator<Item = (&Resource, Kri)
     })
 }
 
-/// The name of a policy, and one of its items.
+/// Name of a policy, and index of its item.
 type Place = (String, usize);
 
-/// What a rule comes to, and where from; for each of the matches, where it is from.
+/// Merged confs of a rule, and their origins; for each of the matches, its origin.
 type Shown = (Vec<Value>, Vec<Place>, BTreeMap<String, Place>);
 
 fn place(entry: &Entry) -> Place {
@@ -119,7 +119,7 @@ fn shown(rule: &ResourceRule) -> Shown {
     (confs, rule.origins.iter().map(place).collect(), by_matches.collect())
 }
 
-/// Whether an item means a port of a resource, as one would look it up by hand.
+/// Naive evaluation of whether an item targets a port.
 fn means(entry: &Entry, resource: &Resource, section: &str) -> bool {
     let (policy, target) = (&entry.policy, &entry.item().target);
     let kri = resource.kri().unwrap();
@@ -149,22 +149,22 @@ fn means(entry: &Entry, resource: &Resource, section: &str) -> bool {
     meant && wanted.is_none_or(|wanted| wanted == section && is_port)
 }
 
-fn by_hand(policies: &[Arc<Policy>], resource: &Resource, section: &str) -> Option<(Vec<Value>, Vec<Place>)> {
-    let mut heard = entries(policies);
-    heard.retain(|entry| !is_for_route(&entry.policy) && means(entry, resource, section));
-    let shape = heard.first()?.policy.kind.policy.unwrap().conf;
+fn naive(policies: &[Arc<Policy>], resource: &Resource, section: &str) -> Option<(Vec<Value>, Vec<Place>)> {
+    let mut items = entries(policies);
+    items.retain(|entry| !is_for_route(&entry.policy) && means(entry, resource, section));
+    let shape = items.first()?.policy.kind.policy.unwrap().conf;
     let conf = |entry: &Entry| match entry.policy.kind.old_names {
         OldNames::Only(_) if entry.old_name().is_some() => {
             Conf::new(json!({ "a": { "b": entry.item().conf.json()["a"]["b"] } }))
         }
         _ => conf_of(shape, entry.item()),
     };
-    let confs: Vec<Conf> = heard.iter().map(conf).collect();
+    let confs: Vec<Conf> = items.iter().map(conf).collect();
     let merged = merge(shape, &confs).iter().map(|conf| conf.json().clone()).collect();
-    Some((merged, heard.iter().map(place).collect()))
+    Some((merged, items.iter().map(place).collect()))
 }
 
-/// Whether [`meant_by`] finds a destination.
+/// Whether [`meant_by`] contains a destination.
 fn is_found(meant: &Meant, resource: &Resource) -> bool {
     let Meant::Some { named, old, labels } = meant else { return true };
     let kri = resource.kri().unwrap();
@@ -180,7 +180,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_destination_is_told_what_the_rules_for_all_of_them_say(
+    fn rule_of_a_destination_equals_the_rules_of_all(
         policies in policies(&KINDS),
         destinations in destinations(),
     ) {
@@ -192,12 +192,12 @@ proptest! {
             let alone = rules(&policies, &with_mesh([destination]));
             prop_assert_eq!(&about, &find(&alone, &kri).map(shown), "alone {}", kri);
             let told = about.map(|(confs, origins, _)| (confs, origins));
-            prop_assert_eq!(told, by_hand(&policies, destination, &kri.section), "by hand {}", kri);
+            prop_assert_eq!(told, naive(&policies, destination, &kri.section), "by hand {}", kri);
         }
     }
 
     #[test]
-    fn a_route_is_told_what_is_said_of_it_or_nothing(
+    fn rule_of_a_route_needs_an_item_for_it(
         policies in policies(&[&TIMEOUT]),
         destinations in destinations(),
     ) {
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn beside_old_names_routes_are_as_without_their_plain_ones(
+    fn plain_route_items_are_ignored_beside_legacy_names(
         policies in policies(&[&HTTP_ROUTE, &TCP_ROUTE]),
         destinations in destinations(),
     ) {
@@ -232,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn no_destination_is_touched_by_a_policy_that_is_not_about_it(
+    fn policies_do_not_affect_other_destinations(
         policies in policies(&KINDS),
         destinations in destinations(),
     ) {

@@ -1,4 +1,4 @@
-//! `context-hash`: a mesh and a change. Must proxies be looked at again?
+//! `context-hash`: a mesh and a change. Must proxies get new configuration?
 
 mod watched;
 
@@ -18,9 +18,9 @@ use crate::{
 };
 use watched::{Addresses, Sets, Watched, is_remade};
 
-/// Kinds on which no proxy depends yet.
-const LATER: [&str; 2] = ["MeshGateway", "ZoneIngress"];
-/// A kind of the control plane alone.
+/// Kinds that no proxy depends on yet.
+const WITHOUT_EFFECT: [&str; 2] = ["MeshGateway", "ZoneIngress"];
+/// A kind for the control plane only.
 const CONFIG: &str = "Config";
 
 pub(crate) fn run(case: &Case) -> anyhow::Result<Outcome> {
@@ -28,7 +28,7 @@ pub(crate) fn run(case: &Case) -> anyhow::Result<Outcome> {
         Some("basemeshcontext_hash") => Scope::Base,
         Some("meshcontext_hash") => Scope::Mesh,
         Some("globalcontext_hash") => Scope::Global,
-        other => return Ok(Outcome::Skipped(format!("there is no context {other:?}"))),
+        other => return Ok(Outcome::Skipped(format!("context {other:?} is unsupported"))),
     };
     let change = case.beside(".change.yaml").context("there is no change beside the input")?;
     judge(scope, case.text()?, &change)
@@ -39,10 +39,10 @@ fn judge(scope: Scope, mesh: String, change: &str) -> anyhow::Result<Outcome> {
     runtime.block_on(judge_async(scope, mesh, change))
 }
 
-/// What of a mesh is meant.
+/// Part of the resources.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
-    /// All meshes, but for what belongs to one of them.
+    /// All meshes, without resources of a single mesh.
     Global,
     /// One mesh, without its Dataplanes.
     Base,
@@ -59,12 +59,12 @@ struct Recorded {
 async fn judge_async(scope: Scope, text: String, change: &str) -> anyhow::Result<Outcome> {
     let recorded = Recorded::read(scope, &text)?;
     let changed = documents(change)?;
-    if let Some(kind) = changed.iter().map(|key| &key.kind).find(|kind| LATER.contains(&&***kind)) {
+    if let Some(kind) = changed.iter().map(|key| &key.kind).find(|kind| WITHOUT_EFFECT.contains(&&***kind)) {
         return Ok(Outcome::Skipped(format!("no proxy depends on a {kind} yet")));
     }
     let store = Store::open(StoreConfig::new(Backend::Memory)).await?;
     let mut keys: BTreeSet<ResourceKey> = documents(&text)?.into_iter().collect();
-    // Somebody is there in every mesh who would have to be told.
+    // Every mesh has a proxy that would get new configuration.
     let text = keys.iter().filter(|key| &*key.kind == "Mesh").fold(text, |text, mesh| text + &watcher(&mesh.name));
     keys.extend(documents(&text)?);
     if let Some(reason) = load(&store, &text).await? {
@@ -78,28 +78,28 @@ async fn judge_async(scope: Scope, text: String, change: &str) -> anyhow::Result
     if let Some(reason) = load(&store, change).await? {
         return Ok(Outcome::Skipped(reason));
     }
-    let told = watched.change(changes_of(&store, &changed))?;
+    let pushed = watched.change(changes_of(&store, &changed))?;
     let after = watched.sets(&proxies);
     keys.extend(changed.iter().cloned());
     let anew = Watched::connected(watched.addresses(), changes_of(&store, &keys), &proxies)?.sets(&proxies);
     if after != anew {
-        return Ok(Outcome::Failed("the change makes a difference that was not seen".to_owned()));
+        return Ok(Outcome::Failed("the change was not pushed although it makes a difference".to_owned()));
     }
     let meant: Vec<&ProxyKey> = proxies.iter().filter(|proxy| recorded.means(proxy, &changed)).collect();
     let different = meant.iter().any(|proxy| scope.differs(proxy, &changed, &before, &after));
-    let in_vain = told.proxies.is_empty() && told.encoded > 0;
-    let seen = in_vain
+    let unnecessary = pushed.proxies.is_empty() && pushed.encoded > 0;
+    let seen = unnecessary
         || match scope {
             Scope::Base => different,
-            Scope::Global | Scope::Mesh => meant.iter().any(|proxy| told.proxies.contains(*proxy)),
+            Scope::Global | Scope::Mesh => meant.iter().any(|proxy| pushed.proxies.contains(*proxy)),
         };
-    let expected = deviations::changes::must_be_seen(recorded.seen, different);
+    let expected = deviations::changes::must_be_pushed(recorded.seen, different);
     Ok(if seen == expected {
         Outcome::Passed
     } else {
         Outcome::Failed(format!(
-            "expected {expected}, found {seen}: {:?} were told, {} encoded",
-            told.proxies, told.encoded
+            "expected {expected}, found {seen}: {:?} were updated, {} encoded",
+            pushed.proxies, pushed.encoded
         ))
     })
 }
@@ -107,7 +107,7 @@ async fn judge_async(scope: Scope, text: String, change: &str) -> anyhow::Result
 impl Recorded {
     fn read(scope: Scope, text: &str) -> anyhow::Result<Self> {
         let mut words = text.lines().next().unwrap_or_default().trim_start_matches('#').split_whitespace().rev();
-        let seen = words.next().context("the first line says what is expected")?.parse()?;
+        let seen = words.next().context("the first line has the expected result")?.parse()?;
         Ok(Self { scope, mesh: words.next().map(str::to_owned), seen })
     }
 
@@ -124,8 +124,8 @@ fn is_of_mesh(kind: &str) -> bool {
 }
 
 impl Scope {
-    /// Whether a proxy is to have something else. Without Dataplanes, that is only what it has before and after, who
-    /// serves it apart, and only if its own Dataplane is as before.
+    /// Whether a proxy gets other resources. Without Dataplanes, this ignores added and removed resources and
+    /// endpoints, and applies only if its own Dataplane is unchanged.
     fn differs(self, proxy: &ProxyKey, changed: &[ResourceKey], before: &Sets, after: &Sets) -> bool {
         match self {
             Self::Global | Self::Mesh => before.get(proxy) != after.get(proxy),
@@ -145,7 +145,7 @@ fn changes_of<'a>(store: &Store, keys: impl IntoIterator<Item = &'a ResourceKey>
     keys.into_iter().filter_map(|key| Change::of(&typed(key))).collect()
 }
 
-/// What users write, and what the control plane keeps for itself.
+/// User resources, and internal ones of the control plane.
 async fn load(store: &Store, text: &str) -> anyhow::Result<Option<String>> {
     let (own, users): (Vec<Value>, Vec<Value>) =
         lenient::parse(text)?.into_iter().map(|document| document.value).partition(|value| value["type"] == CONFIG);
@@ -170,7 +170,7 @@ fn documents(text: &str) -> anyhow::Result<Vec<ResourceKey>> {
     Ok(documents.collect())
 }
 
-/// A Mesh may be written with a mesh, which means nothing.
+/// A Mesh may have a `mesh` field, which is ignored.
 fn key(document: &Value) -> ResourceKey {
     let text = |field: &str| document[field].as_str().unwrap_or_default();
     match text("type") {
@@ -216,7 +216,7 @@ spec: { to: [{ targetRef: { kind: Mesh }, default: { connectionTimeout: 9s } }] 
     }
 
     #[test]
-    fn what_makes_a_difference_must_be_seen_and_by_those_alone() {
+    fn differences_must_be_pushed_only_to_affected_proxies() {
         for (change, scope, mesh, seen) in [
             (MTLS, Scope::Global, "", true),
             (MTLS, Scope::Mesh, "one ", true),
@@ -234,14 +234,14 @@ spec: { to: [{ targetRef: { kind: Mesh }, default: { connectionTimeout: 9s } }] 
     }
 
     #[test]
-    fn what_is_seen_although_nobody_should_is_a_failure() {
+    fn unnecessary_push_is_a_failure() {
         for (change, scope) in [(MTLS, Scope::Global), (TIMEOUT, Scope::Mesh), (MTLS, Scope::Base)] {
             assert!(!passes(scope, "one false", change), "{change}");
         }
     }
 
     #[test]
-    fn what_leaves_all_as_it_is_need_not_be_seen() {
+    fn unchanged_configuration_need_not_be_pushed() {
         for change in ["{ type: Mesh, name: three }", "{ type: Config, mesh: one, name: x, config: text }"] {
             assert!(passes(Scope::Global, "true", change), "{change}");
             assert!(passes(Scope::Global, "false", change), "{change}");

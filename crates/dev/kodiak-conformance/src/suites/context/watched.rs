@@ -1,4 +1,4 @@
-//! An engine, and who it tells of what.
+//! An engine with connected proxies, and the proxies that it updates.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,9 +15,9 @@ use kodiak_xds_stream::{ResourceSet, TypeUrl};
 const TIME: Timestamp = Timestamp::UNIX_EPOCH;
 const ZONE: &str = "zone-1";
 
-/// What each proxy has.
+/// Resources of each proxy.
 pub(super) type Sets = BTreeMap<ProxyKey, ResourceSet>;
-/// The virtual addresses of each mesh.
+/// Virtual IPs of each mesh.
 pub(super) type Addresses = BTreeMap<Arc<str>, Arc<Vips>>;
 
 pub(super) struct Watched {
@@ -25,16 +25,16 @@ pub(super) struct Watched {
     addresses: Addresses,
 }
 
-/// What a change led to.
+/// Result of a change.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Pushed {
     pub(super) proxies: BTreeSet<ProxyKey>,
-    /// How many resources were made.
+    /// Number of encoded resources.
     pub(super) encoded: u64,
 }
 
 impl Watched {
-    /// With these proxies, which see all services of their mesh.
+    /// With these proxies, which can reach all services of their mesh.
     pub(super) fn connected(
         addresses: Addresses,
         changes: impl IntoIterator<Item = Change>,
@@ -50,14 +50,14 @@ impl Watched {
         Ok(watched)
     }
 
-    /// Services without an address get one, as the control plane would give it.
-    pub(super) fn change(&mut self, changes: impl IntoIterator<Item = Change>) -> anyhow::Result<Told> {
-        let mut told = Told::default();
+    /// Services without a virtual IP get one, as the control plane would assign it.
+    pub(super) fn change(&mut self, changes: impl IntoIterator<Item = Change>) -> anyhow::Result<Pushed> {
+        let mut pushed = Pushed::default();
         let mut changes: Vec<Change> = changes.into_iter().collect();
         while !changes.is_empty() {
             let outcome = self.engine.apply(std::mem::take(&mut changes), &Placeholders, TIME);
-            told.encoded += outcome.stats.encoded;
-            told.proxies.extend(outcome.proxies.into_iter().map(|updated| updated.key));
+            pushed.encoded += outcome.stats.encoded;
+            pushed.proxies.extend(outcome.proxies.into_iter().map(|updated| updated.key));
             for (mesh, services) in outcome.services {
                 let vips = self.addresses.entry(mesh.clone()).or_default();
                 let assigned = vips.assign(&services, TIME, SignedDuration::MAX);
@@ -65,7 +65,7 @@ impl Watched {
                 changes.push(Change::Vips { mesh, vips: Some(vips.clone()) });
             }
         }
-        Ok(told)
+        Ok(pushed)
     }
 
     pub(super) fn sets(&self, proxies: &[ProxyKey]) -> Sets {
@@ -78,7 +78,7 @@ impl Watched {
     }
 }
 
-/// Whether anything that is there before and after is another now, who serves it apart.
+/// Whether any resource that exists before and after differs, except endpoints.
 pub(super) fn is_remade(before: &ResourceSet, after: &ResourceSet) -> bool {
     let types = TypeUrl::ALL.into_iter().filter(|type_url| *type_url != TypeUrl::Endpoint);
     types.into_iter().any(|type_url| {

@@ -1,18 +1,18 @@
-//! Lists of principals by what they mean: the callers that they are about. There are many ways to write one down.
+//! Normalizes lists of principals by their meaning, the callers that they match. The same meaning has many forms.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// The name of the one policy that Envoy gets for `from`.
+/// Name of the single RBAC policy for `from`.
 const FROM: &str = "MeshTrafficPermission";
-/// More callers than these are not tried out.
+/// Maximum number of callers to evaluate.
 const MOST: usize = 1 << 14;
 
-/// The URIs in a certificate.
+/// The URI SANs of a certificate.
 pub(crate) type Caller = BTreeSet<String>;
 
-/// Callers that have, of each tag, one of the values that anybody speaks of, or none of them.
+/// Callers with any combination of the mentioned values: of each tag one value, or none.
 pub(crate) fn callers<'a>(uris: impl IntoIterator<Item = &'a String>) -> Option<Vec<Caller>> {
     let mut values: BTreeMap<&str, BTreeSet<&String>> = BTreeMap::new();
     for uri in uris {
@@ -33,7 +33,7 @@ pub(crate) fn callers<'a>(uris: impl IntoIterator<Item = &'a String>) -> Option<
     Some(values.values().fold(nobody, with))
 }
 
-/// Does something to each list of principals that was made from `from`.
+/// Applies a function to each list of principals that was generated from `from`.
 pub(crate) fn each_list(config: &mut Value, change: &mut impl FnMut(&mut Value)) {
     match config {
         Value::Object(fields) => {
@@ -48,7 +48,7 @@ pub(crate) fn each_list(config: &mut Value, change: &mut impl FnMut(&mut Value))
     }
 }
 
-/// All URIs that a principal speaks of.
+/// All URIs in a principal.
 pub(crate) fn uris(principal: &Value, found: &mut BTreeSet<String>) {
     match principal {
         Value::Object(fields) => {
@@ -62,7 +62,7 @@ pub(crate) fn uris(principal: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// As Envoy decides it.
+/// Evaluates a principal like Envoy.
 fn is(principal: &Value, caller: &Caller) -> bool {
     let set = |name: &str| principal[name]["ids"].as_array();
     if let Some(all) = set("andIds") {
@@ -78,7 +78,7 @@ fn is(principal: &Value, caller: &Caller) -> bool {
     uri.map_or(principal["any"] == true, |uri| caller.contains(uri))
 }
 
-/// Writes the same callers in the same way in all of them.
+/// Rewrites all lists into the same form for the same callers.
 pub(super) fn by_meaning(configs: &mut [&mut Value]) {
     let mut spoken_of = BTreeSet::new();
     for config in &mut *configs {
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_tag_a_caller_has_one_value_or_none() {
+    fn caller_has_one_value_or_none_of_each_tag() {
         let uris = ["spiffe://m/a", "spiffe://m/b", "kuma://env/dev"].map(str::to_owned);
         assert_eq!(callers(&uris).unwrap().len(), 6);
         let many: Vec<String> = (0..20).map(|n| format!("kuma://tag-{n}/x")).collect();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_mean_the_same_become_the_same() {
+    fn equivalent_lists_become_equal() {
         let (a, b) = (uri("spiffe://m/a"), uri("spiffe://m/b"));
         let not = |id: &Value| json!({ "notId": id });
         let mut one = config(&json!([not(&json!({ "orIds": { "ids": [a, b] } }))]));

@@ -1,4 +1,4 @@
-//! `envoyconfig`: policies on top of a fixed mesh of two proxies, the whole configuration of each out.
+//! `envoyconfig`: policies on top of a fixed mesh of two proxies, compared by the whole configuration of each.
 
 pub(crate) mod callers;
 mod normal;
@@ -24,8 +24,8 @@ const MESH: &str = "envoyconfig";
 const PROXIES: [&str; 2] = ["demo-client", "test-server"];
 const HAS_IPV6: bool = false;
 
-/// What users brought, and what the control plane has made of it, when a case begins.
-const BROUGHT: &str = include_str!("mesh.yaml");
+/// User resources and their statuses at the start of a case.
+const RESOURCES: &str = include_str!("mesh.yaml");
 const KEPT: &str = include_str!("kept.yaml");
 
 pub(crate) fn run(case: &Case) -> anyhow::Result<Outcome> {
@@ -57,13 +57,13 @@ async fn run_async(case: &Case) -> anyhow::Result<Outcome> {
     Ok(if text.is_empty() { Outcome::Passed } else { Outcome::Failed(text) })
 }
 
-/// A control plane that has been running for a while.
+/// A control plane in steady state.
 async fn mesh() -> anyhow::Result<Router> {
     let store = Store::open(StoreConfig::new(Backend::Memory)).await?;
     let settings = kodiak_engine::Settings::default();
     let engine = kodiak_engine::Settings { zone: ZONE.into(), naming: Naming::Kuma, ..settings };
     let router = feed::router(store.clone(), Place::Zone { name: ZONE.to_owned() }, engine);
-    for document in documents(BROUGHT)? {
+    for document in documents(RESOURCES)? {
         put(&router, &document).await?;
     }
     let insight = |name| json!({ "type": "DataplaneInsight", "mesh": MESH, "name": name, "metadata": metadata() });
@@ -75,7 +75,7 @@ async fn mesh() -> anyhow::Result<Router> {
     Ok(router)
 }
 
-/// What the runner of the recordings said of itself.
+/// Node metadata of the recordings.
 fn metadata() -> Value {
     json!({
         "features": [
@@ -101,7 +101,7 @@ fn documents(text: &str) -> anyhow::Result<Vec<Value>> {
 async fn put(router: &Router, document: &Value) -> anyhow::Result<()> {
     let text = |field: &str| document[field].as_str().unwrap_or_default();
     let (kind, mesh, name) = (text("type"), text("mesh"), text("name"));
-    let kind = kinds().by_name(kind).with_context(|| format!("there is no kind {kind}"))?;
+    let kind = kinds().by_name(kind).with_context(|| format!("kind {kind} is unsupported"))?;
     let path = match kind.scope {
         Scope::Global => format!("/{}/{name}", kind.path),
         Scope::Mesh => format!("/meshes/{mesh}/{}/{name}", kind.path),

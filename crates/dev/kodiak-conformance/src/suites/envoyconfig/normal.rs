@@ -1,19 +1,19 @@
-//! What differs from run to run and from machine to machine, taken out as it was taken out of the recordings.
+//! Removes values that vary between runs and machines, as the recordings do.
 
 use std::{cmp::Ordering, net::Ipv6Addr};
 
 use serde_json::{Map, Value, json};
 
-/// The listener of the runner. What stands in it is another suite's.
-const RUNNER: &str = "_kuma:dynamicconfig";
-/// What has the address of the admin interface, or of who says whether the proxy is ready.
+/// Listener for the sidecar process, which is covered by another suite.
+const DP_LISTENER: &str = "_kuma:dynamicconfig";
+/// Resources that contain the address of the admin interface or of the readiness endpoint.
 const OWN: [&str; 2] = ["kuma:envoy:admin", "kuma:readiness"];
 
 /// In a whole configuration.
 pub(super) fn config(xds: &mut Value) {
     for resources in xds.as_object_mut().into_iter().flat_map(|types| types.values_mut()) {
         let Some(resources) = resources.as_object_mut() else { continue };
-        resources.remove(RUNNER);
+        resources.remove(DP_LISTENER);
         for name in OWN {
             if let Some(resource) = resources.get_mut(name) {
                 own_address(resource);
@@ -32,7 +32,7 @@ fn own_address(resource: &mut Value) {
     }
 }
 
-/// Anywhere in it.
+/// At any depth.
 fn values(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -40,7 +40,7 @@ fn values(value: &mut Value) {
             let named = std::mem::take(fields).into_iter().map(|(name, mut value)| {
                 match name.as_str() {
                     "statPrefix" => value = json!("STAT_PREFIX_REDACTED"),
-                    // Both sides show something else in their place.
+                    // Both sides have other placeholders.
                     "privateKey" | "certificateChain" | "trustedCa" => value = json!("SECRET_REDACTED"),
                     _ => values(&mut value),
                 }
@@ -57,7 +57,7 @@ fn values(value: &mut Value) {
     }
 }
 
-/// IPv4 addresses anywhere in a text, and IPv6 addresses that are all of it.
+/// IPv4 addresses anywhere in a text, and IPv6 addresses that are the whole text.
 fn addresses(text: &str) -> String {
     const REDACTED: &str = "IP_REDACTED";
     if text.contains(':') && text.parse::<Ipv6Addr>().is_ok() {
@@ -76,13 +76,13 @@ fn addresses(text: &str) -> String {
     shown + rest
 }
 
-/// A patch: without tests, and in an order of its own.
+/// A JSON patch, without test operations and in a canonical order.
 pub(super) fn diff(operations: &mut Vec<Value>) {
     operations.retain(|operation| operation["op"] != "test");
     operations.sort_by(order);
 }
 
-/// Removals come before additions; what is said of one place of a list keeps its order.
+/// Removals come before additions; operations on the same list keep their order.
 fn order(one: &Value, other: &Value) -> Ordering {
     let path = |operation: &Value| operation["path"].as_str().unwrap_or_default().to_owned();
     let is_add = |operation: &Value| operation["op"] == "add";
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_listener_of_the_runner_is_left_out_and_own_addresses_are_hidden() {
+    fn dp_listener_is_removed_and_own_addresses_are_hidden() {
         let address = json!({ "pipe": { "path": "/tmp/x.sock" } });
         let mut xds = json!({ "l": { "_kuma:dynamicconfig": {}, "kuma:envoy:admin": { "address": address } } });
         config(&mut xds);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_has_no_tests_and_one_order() {
+    fn patch_has_no_test_operations_and_one_order() {
         let operation = |op: &str, path: &str, value: u32| json!({ "op": op, "path": path, "value": value });
         let mut operations = vec![
             operation("test", "/b", 1),

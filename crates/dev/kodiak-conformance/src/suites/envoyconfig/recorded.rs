@@ -1,4 +1,4 @@
-//! An answer beside the recorded one.
+//! Compares a response with the recorded one.
 
 use std::fmt::Write as _;
 
@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 use super::{callers, normal};
 use crate::deviations;
 
-/// A configuration, the one that is in force meanwhile, and the patch between them.
+/// A shadow configuration, the current one, and the patch between them.
 struct Answer {
     before: Value,
     after: Value,
     diff: Vec<Value>,
 }
 
-/// How the found answer differs from the expected one, as text; nothing where it does not.
+/// Differences between the found and the expected response, as text; empty when they are equal.
 ///
-/// Deviations are rules about configurations, not about patches. So both ends of the patch are compared, and that ours
-/// between the recorded ends is the recorded one.
+/// Deviations are rules about configurations, not about patches. So both ends of the patch are compared, and our patch
+/// between the recorded ends with the recorded one.
 pub(super) fn differences(expected: Value, found: Value) -> anyhow::Result<String> {
     let mut expected = Answer::read(expected).context("recorded")?;
     let mut found = Answer::read(found).context("found")?;
@@ -31,14 +31,14 @@ pub(super) fn differences(expected: Value, found: Value) -> anyhow::Result<Strin
     for config in [&mut expected.before, &mut expected.after] {
         deviations::config::rewrite(config, super::HAS_IPV6);
     }
-    // The recordings are normal already, but for what stands where secrets were.
+    // The recordings are normalized already, except for the placeholders of secrets.
     for config in [&mut expected.before, &mut expected.after, &mut found.before, &mut found.after] {
         normal::config(config);
     }
     let Answer { before, after, .. } = &mut expected;
     callers::by_meaning(&mut [before, after, &mut found.before, &mut found.after]);
     show("the configuration", &expected.after, &found.after, &mut text)?;
-    show("the configuration that is in force", &expected.before, &found.before, &mut text)?;
+    show("the current configuration", &expected.before, &found.before, &mut text)?;
     Ok(text)
 }
 
@@ -58,7 +58,7 @@ fn show(what: &str, expected: &Value, found: &Value, text: &mut String) -> anyho
     if expected == found {
         return Ok(());
     }
-    writeln!(text, "{what}: from what is expected to what is found")?;
+    writeln!(text, "{what}: from expected to found")?;
     for operation in patched(expected, found).iter().filter(|operation| operation["op"] != "test") {
         let (op, path) = (operation["op"].as_str().unwrap_or_default(), operation["path"].as_str().unwrap_or_default());
         writeln!(text, "  {op:6} {path} {}", operation["value"])?;
@@ -66,7 +66,7 @@ fn show(what: &str, expected: &Value, found: &Value, text: &mut String) -> anyho
     Ok(())
 }
 
-/// What the patch was made from, by the last operation first.
+/// Reverts a patch, from its last operation to its first.
 fn undone(mut document: Value, operations: &[Value]) -> anyhow::Result<Value> {
     for operation in operations.iter().rev() {
         let path = operation["path"].as_str().context("an operation has a path")?;
@@ -91,7 +91,7 @@ fn undone(mut document: Value, operations: &[Value]) -> anyhow::Result<Value> {
             (Some("test"), _) => continue,
             (op, _) => anyhow::bail!("{op:?} at {path}"),
         };
-        anyhow::ensure!(gone.as_ref() == Some(value), "what was added at {path} is not there");
+        anyhow::ensure!(gone.as_ref() == Some(value), "the value added at {path} is missing");
     }
     Ok(document)
 }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_is_undone() {
+    fn patch_is_reverted() {
         let (before, after) = (json!({ "a": [1, 2, { "x": 1 }] }), json!({ "a": [2, { "x": 2 }, 5], "b": { "c": 1 } }));
         assert_eq!(undone(after.clone(), &patched(&before, &after)).unwrap(), before);
         let stranger = [json!({ "op": "add", "path": "/b", "value": 7 })];

@@ -1,4 +1,4 @@
-//! The documents of a case, as what they are.
+//! Typed documents of a case.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::metas::Named;
 use crate::lenient;
 
-/// A document that was read and checked.
+/// A validated document.
 pub(crate) struct Read {
     pub(crate) kind: &'static Kind,
     pub(crate) named: Named,
@@ -19,27 +19,27 @@ pub(crate) struct Read {
     pub(crate) spec: String,
 }
 
-/// Why a case cannot be fed.
-pub(crate) enum Unfit {
-    /// What we do not have yet.
+/// Why a case cannot run.
+pub(crate) enum CannotRun {
+    /// An unsupported feature.
     Missing(String),
     Broken(anyhow::Error),
 }
 
-impl<E: Into<anyhow::Error>> From<E> for Unfit {
+impl<E: Into<anyhow::Error>> From<E> for CannotRun {
     fn from(error: E) -> Self {
         Self::Broken(error.into())
     }
 }
 
-pub(crate) fn documents(text: &str) -> Result<Vec<Read>, Unfit> {
+pub(crate) fn documents(text: &str) -> Result<Vec<Read>, CannotRun> {
     lenient::parse(text)?.into_iter().map(|document| read(document.value)).collect()
 }
 
-fn read(document: Value) -> Result<Read, Unfit> {
+fn read(document: Value) -> Result<Read, CannotRun> {
     let draft = draft(document).map_err(|problems| anyhow::anyhow!("{problems}"))?;
     let kind = kinds().by_name(&draft.kind);
-    let kind = kind.ok_or_else(|| Unfit::Missing(format!("there is no kind {}", draft.kind)))?;
+    let kind = kind.ok_or_else(|| CannotRun::Missing(format!("kind {} is unsupported", draft.kind)))?;
     let named =
         Named { mesh: draft.mesh.clone().unwrap_or_default(), name: draft.name.clone(), labels: draft.labels.clone() };
     let mut problems = Problems::default();
@@ -49,15 +49,15 @@ fn read(document: Value) -> Result<Read, Unfit> {
     }
 }
 
-/// All that a case is about.
+/// Inputs of a case.
 #[derive(Default)]
 pub(crate) struct Input {
     pub(crate) book: Book,
-    /// What policies refer to, beside routes.
+    /// Resources that policies reference, without routes.
     resources: Vec<Resource>,
     /// In the order of the file.
     pub(crate) policies: Vec<Arc<Policy>>,
-    /// The specs of policies, by where the policies are.
+    /// Specs of policies, by the address of the policy.
     specs: BTreeMap<*const Policy, Value>,
 }
 
@@ -72,7 +72,7 @@ impl Input {
         } else if let Some(facts) = &kind.policy {
             let spec: Value = serde_json::from_str(&spec)?;
             let policy = Arc::new(Policy { kind, mesh, name, labels, body: Body::read(facts, &spec)? });
-            // Some files hold two policies of one name, so names are no keys here.
+            // Some files have two policies of one name, so names cannot be keys.
             let key = (kind.name, self.policies.len().to_string().into());
             self.book.set_policy(&key, Some(Arc::clone(&policy)));
             self.specs.insert(Arc::as_ptr(&policy), spec);
@@ -84,7 +84,7 @@ impl Input {
         Ok(())
     }
 
-    /// The kind that the case is about: the one that is no route, if there is one.
+    /// The policy kind of the case: the one that is not a route, if there is one.
     pub(crate) fn kind(&self) -> anyhow::Result<&'static Kind> {
         let mut kinds: Vec<&'static Kind> = self.policies.iter().map(|policy| policy.kind).collect();
         kinds.sort_by_key(|kind| (kind.name == "MeshHTTPRoute", kind.name));
@@ -111,7 +111,7 @@ impl Input {
     }
 }
 
-/// The recorded function is given what belongs to the proxy's mesh, whatever mesh is written there.
+/// The recorded function uses the proxy's mesh, whatever the document has.
 pub(crate) fn proxy(read: &Read, mesh: &Arc<str>) -> anyhow::Result<Proxy> {
     let Read { named: Named { name, labels, .. }, spec, .. } = read;
     let dataplane = Arc::new(serde_json::from_str(spec)?);

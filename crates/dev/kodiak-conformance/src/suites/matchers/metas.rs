@@ -1,10 +1,10 @@
-//! The names and labels that a resource gets where it is made, and where it is synced to.
+//! Names and labels of a resource, where it is created and where it is synced to.
 
 use std::hash::Hasher;
 
 use kodiak_model::{Labels, labels};
 
-/// What a resource is called.
+/// Identity of a resource.
 #[derive(Debug, Clone)]
 pub(crate) struct Named {
     pub(crate) mesh: String,
@@ -31,10 +31,10 @@ enum Step {
 use Made::{GlobalKubernetes, GlobalUniversal, ZoneKubernetes, ZoneUniversal};
 use Step::{Producer, SyncedToKubernetes, SyncedToUniversal, System};
 
-type Way = (Made, &'static [Step]);
+type Origin = (Made, &'static [Step]);
 
-/// By the name of the output: how the proxy and the policies came to be what they are.
-const WAYS: &[(&str, Way, Way)] = &[
+/// By the name of the output: where the proxy and the policies were created and synced to.
+const ORIGINS: &[(&str, Origin, Origin)] = &[
     ("uni-zone", (ZoneUniversal, &[]), (ZoneUniversal, &[])),
     ("k8s-zone", (ZoneKubernetes, &[]), (ZoneKubernetes, &[])),
     ("policy-from-global-uni-zone-uni-on-global", (ZoneUniversal, &[SyncedToUniversal]), (GlobalUniversal, &[System])),
@@ -67,33 +67,36 @@ const WAYS: &[(&str, Way, Way)] = &[
     ("policy-from-k8s-to-k8s", (ZoneKubernetes, &[]), (ZoneKubernetes, &[SyncedToKubernetes, Producer])),
 ];
 
-/// Which way a proxy and its policies went.
+/// Origin and sync of a proxy and of its policies.
 #[derive(Clone, Copy)]
-pub(crate) struct Ways {
-    proxy: Way,
-    policy: Way,
+pub(crate) struct Origins {
+    proxy: Origin,
+    policy: Origin,
 }
 
-impl Ways {
+impl Origins {
     pub(crate) fn of(output: &str) -> Option<Self> {
-        WAYS.iter().find(|(name, ..)| *name == output).map(|(_, proxy, policy)| Self { proxy: *proxy, policy: *policy })
+        ORIGINS
+            .iter()
+            .find(|(name, ..)| *name == output)
+            .map(|(_, proxy, policy)| Self { proxy: *proxy, policy: *policy })
     }
 
     pub(crate) fn proxy(&self, written: Named) -> Named {
-        went(self.proxy, written)
+        synced(self.proxy, written)
     }
 
     pub(crate) fn policy(&self, written: Named) -> Named {
-        went(self.policy, written)
+        synced(self.policy, written)
     }
 }
 
-fn went((made, steps): Way, written: Named) -> Named {
+fn synced((made, steps): Origin, written: Named) -> Named {
     let made = make(made, written);
     steps.iter().fold(made, |named, step| take(*step, named))
 }
 
-/// What is written is stronger than what follows from the place.
+/// Labels in the document override derived ones.
 fn make(made: Made, written: Named) -> Named {
     let Named { mesh, mut name, labels: stronger } = written;
     let (zone, kubernetes) = match made {
@@ -134,7 +137,7 @@ fn take(step: Step, mut named: Named) -> Named {
     named
 }
 
-/// The display name, and a hash of what tells it apart from others of that name.
+/// The display name, and a hash of the other parts of the identity.
 fn synced_name(named: &Named) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let label = |key| named.labels.get(key).map(String::as_str).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! `matchers`: one proxy and policies in; which policies are matched, or the rules that follow from them, out.
+//! `matchers`: compares the policies that match a proxy, or the resulting rules.
 //!
-//! A folder says what is compared. In a folder named after a case there is an output for each way in which the proxy and
-//! the policies may have come to where they meet.
+//! The folder determines what is compared. A folder that is named after a case has an output for each combination of
+//! origins of the proxy and the policies.
 
 mod input;
 mod metas;
@@ -15,8 +15,8 @@ use kodiak_rules::{Matched, Policy, Proxy, Resources, Shadow, egress, inbound, o
 use serde_json::{Map, Value, json};
 
 use self::{
-    input::{Input, Read, Unfit, documents},
-    metas::Ways,
+    input::{CannotRun, Input, Read, documents},
+    metas::Origins,
 };
 use super::printed;
 use crate::{
@@ -28,36 +28,36 @@ pub(crate) fn run(case: &Case) -> anyhow::Result<Outcome> {
     let expected = yaml::parse(&case.text()?)?.into_iter().next().context("the expected output is empty")?.value;
     match found(case) {
         Ok(found) => Ok(compare(&expected, &found)),
-        Err(Unfit::Missing(what)) => Ok(Outcome::Skipped(what)),
-        Err(Unfit::Broken(error)) => Err(error),
+        Err(CannotRun::Missing(what)) => Ok(Outcome::Skipped(what)),
+        Err(CannotRun::Broken(error)) => Err(error),
     }
 }
 
-fn found(case: &Case) -> Result<Value, Unfit> {
+fn found(case: &Case) -> Result<Value, CannotRun> {
     let folders: Vec<&str> = case.name.split('/').collect();
-    let ways = Ways::of(folders.last().copied().unwrap_or_default());
-    let text = |ending: &str| match ways {
+    let origins = Origins::of(folders.last().copied().unwrap_or_default());
+    let text = |ending: &str| match origins {
         None => case.beside(ending),
         Some(_) => case.above(ending),
     };
     let mut input = Input::default();
     for mut read in documents(&text(".policies.yaml").context("there are no policies")?)? {
-        if let (Some(ways), true) = (&ways, read.kind.is_policy()) {
-            read.named = ways.policy(read.named);
+        if let (Some(origins), true) = (&origins, read.kind.is_policy()) {
+            read.named = origins.policy(read.named);
         }
         input.add(read)?;
     }
     for read in text(".mes.yaml").map(|text| documents(&text)).transpose()?.into_iter().flatten() {
         input.add(read)?;
     }
-    let compared = folders.iter().rev().nth(if ways.is_some() { 2 } else { 1 }).copied().unwrap_or_default();
+    let compared = folders.iter().rev().nth(if origins.is_some() { 2 } else { 1 }).copied().unwrap_or_default();
     if let Some(service) = text(".es.yaml") {
         return Ok(at_egress(&input, &service)?);
     }
     let proxy = documents(&text(".dataplane.yaml").context("there is no proxy")?)?;
     let proxy = proxy.into_iter().next().context("there is no proxy")?;
-    let proxy = match ways {
-        Some(ways) => Read { named: ways.proxy(proxy.named), ..proxy },
+    let proxy = match origins {
+        Some(origins) => Read { named: origins.proxy(proxy.named), ..proxy },
         None => proxy,
     };
     let kind = input.kind()?;
@@ -69,7 +69,7 @@ fn found(case: &Case) -> Result<Value, Unfit> {
         "fromrules" => from_rules(&at_inbounds(&proxy.dataplane, &matched))?,
         "torules" | "meshexternalservice" => to_rules(&matched.proxy, &input.resources())?,
         "meshgateways" => gateway_rules(&proxy, &matched, &input.resources())?,
-        other => return Err(Unfit::Missing(format!("the folder {other} is not fed yet"))),
+        other => return Err(CannotRun::Missing(format!("the folder {other} is unsupported"))),
     })
 }
 
@@ -119,7 +119,7 @@ fn gateway_rules(proxy: &Proxy, matched: &Matched, resources: &Resources) -> any
     for (listener, policies) in &matched.gateway {
         let place = format!("{address}:{}", listener.port);
         by_hostname.insert(format!("{place}:{}", listener.hostname), to_rules(policies, resources)?);
-        // Policies of several hostnames of a port, each once. All are in the order of the whole proxy.
+        // Policies of several hostnames of a port, without duplicates. All are in the order of the whole proxy.
         let there = places.remove(&place).unwrap_or_default();
         let either = |policy: &&Arc<Policy>| there.iter().chain(policies).any(|each| Arc::ptr_eq(each, policy));
         let all = matched.proxy.iter().filter(either).cloned().collect();
@@ -135,7 +135,7 @@ fn gateway_rules(proxy: &Proxy, matched: &Matched, resources: &Resources) -> any
     }))
 }
 
-/// A service outside the mesh is a kind that we do not have: its tags are all that counts.
+/// ExternalService is an unsupported kind: only its tags are used.
 fn at_egress(input: &Input, service: &str) -> anyhow::Result<Value> {
     let service = lenient::parse(service)?.into_iter().next().context("there is no service")?.value;
     let tags = serde_json::from_value(service["tags"].clone()).context("tags are texts")?;

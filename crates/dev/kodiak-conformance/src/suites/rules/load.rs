@@ -1,4 +1,4 @@
-//! Inputs, read and checked as users' resources are.
+//! Reads and validates inputs like user resources.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ pub(super) struct Document {
     pub(super) body: Option<Body>,
 }
 
-/// Or why they cannot be read yet.
+/// The inner error is why they cannot be read.
 pub(super) fn documents(text: &str) -> anyhow::Result<Result<Vec<Document>, String>> {
     let mut documents = Vec::new();
     for document in yaml::parse(text)? {
         let draft = kodiak_kinds::draft(document.value).map_err(|problems| anyhow::anyhow!("{problems}"))?;
         let Some(kind) = kinds().by_name(&draft.kind) else {
-            return Ok(Err(format!("there is no kind {}", draft.kind)));
+            return Ok(Err(format!("kind {} is unsupported", draft.kind)));
         };
         let mut problems = Problems::default();
         let found = check::spec(kind, draft.clone(), &mut problems);

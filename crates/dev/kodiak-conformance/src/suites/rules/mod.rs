@@ -1,4 +1,4 @@
-//! `rules`, `rules-inbound`, `rules-outbound`: policies in, merged rules out.
+//! `rules`, `rules-inbound`, `rules-outbound`: compares merged rules of policies.
 
 mod load;
 mod places;
@@ -17,9 +17,9 @@ use crate::{
 use load::{Document, documents};
 use show::MetaForm;
 
-/// The one inbound that there is in these cases.
+/// The single inbound of these cases.
 const INBOUND: &str = "127.0.0.1:80";
-/// The policies that are about the proxy, where cases leave it to their names.
+/// Name prefix of the policies that match the proxy, in cases without a proxy.
 const MATCHED: &str = "matched-for-rules-";
 
 pub(crate) fn run(case: &Case) -> anyhow::Result<Outcome> {
@@ -47,7 +47,7 @@ pub(crate) fn run(case: &Case) -> anyhow::Result<Outcome> {
             expect(case, entries.iter().map(|entry| show::entry(entry, &documents)).collect(), &[])
         }
         "resourcerules" => resource_rules(case, &documents),
-        other => Ok(Outcome::Skipped(format!("the folder {other} is not fed yet"))),
+        other => Ok(Outcome::Skipped(format!("the folder {other} is unsupported"))),
     }
 }
 
@@ -65,7 +65,7 @@ fn against(case: &Case, ending: &str, found: Value, policies: &[Arc<Policy>]) ->
     Ok(compare(&show::sorted(expected), &show::sorted(found)))
 }
 
-/// In the order of the file: there is no proxy to which they would be matched.
+/// In the order of the file: there is no proxy to match.
 fn from(documents: &[Document]) -> anyhow::Result<Value> {
     let policies = policies(documents);
     let rules: Vec<Value> = subset::from(&policies)?.iter().map(show::rule).collect();
@@ -79,7 +79,7 @@ fn to(policies: &[Arc<Policy>], resources: &Resources) -> anyhow::Result<Value> 
     Ok(json!({ "Rules": rules, "ResourceRules": resource_rules }))
 }
 
-/// Routes are what the other policies refer to.
+/// Other policies reference the routes.
 fn routes_and_policies(documents: &[Document]) -> (Vec<Arc<Policy>>, Resources) {
     let mut resources = Resources::default();
     let (routes, policies): (Vec<_>, Vec<_>) =
@@ -90,7 +90,7 @@ fn routes_and_policies(documents: &[Document]) -> (Vec<Arc<Policy>>, Resources) 
     (policies, resources)
 }
 
-/// The same input everywhere it could have been written, and everywhere it could have been copied to.
+/// The same input for every combination of origin and sync target.
 fn resource_rules(case: &Case, documents: &[Document]) -> anyhow::Result<Outcome> {
     for (place, form) in places::all() {
         let mut resources = Resources::default();

@@ -1,4 +1,4 @@
-//! What a resource is called, and which labels it has, where it was written and where it was copied to.
+//! Names and labels of a resource, where it was created and where it was synced to.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ struct Side {
     environment: Environment,
 }
 
-/// Where it was written and, if elsewhere, where it is looked at.
+/// Where a resource was created and, if different, where it was synced to.
 pub(super) struct Place {
     written: Side,
     copied: Option<Side>,
@@ -44,7 +44,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// From anywhere to anywhere, but not from one global control plane to another.
+/// All combinations, except from one global control plane to another.
 pub(super) fn all() -> Vec<(Place, MetaForm)> {
     let environments = [Environment::Universal, Environment::Kubernetes];
     let sides = ["global", "zone"].iter().flat_map(|level| environments.map(|environment| Side { level, environment }));
@@ -84,7 +84,7 @@ impl Place {
         Document { name, labels, ..document.clone() }
     }
 
-    /// What the document says itself wins.
+    /// Labels in the document override derived ones.
     fn labels(&self, document: &Document) -> Labels {
         let mut labels = Labels::new();
         let mut set = |key: &str, value: &str| _ = labels.insert(key.to_owned(), value.to_owned());
@@ -102,7 +102,7 @@ impl Place {
     }
 }
 
-/// Copies are called after what they are copies of, with a hash of where they are from.
+/// Synced resources have the original name, with a hash of their origin.
 fn copied_name(mesh: &str, display_name: &str, labels: &Labels) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let from = [labels::ZONE, labels::NAMESPACE].map(|key| labels.get(key).map_or("", String::as_str));

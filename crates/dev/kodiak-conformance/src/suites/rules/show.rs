@@ -1,4 +1,4 @@
-//! Rules as the expected outputs show them.
+//! Rules in the format of the expected outputs.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use super::Document;
 
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
-/// How the metadata of resources is written.
+/// Format of resource metadata.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MetaForm {
-    /// As the API does.
+    /// Of the API.
     Rest,
-    /// As it is in memory, in a store without namespaces.
+    /// In memory, in a store without namespaces.
     Universal,
-    /// The same, in a store whose names have two parts.
+    /// In memory, in a store with namespaces.
     Kubernetes,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn resource_rules(rules: &ResourceRules, form: MetaForm) -> Value {
     Value::Object(shown)
 }
 
-/// The order of fields is nobody's contract.
+/// The order of fields is unspecified.
 pub(super) fn sorted(mut value: Value) -> Value {
     value.sort_all_objects();
     value
@@ -77,7 +77,7 @@ fn meta(policy: &Policy, form: MetaForm) -> Value {
     one_meta(policy.kind, (&policy.mesh, &policy.name, &policy.labels), form)
 }
 
-/// Meshes are never copied, so they are always written as the API does.
+/// Meshes are never synced, so they always have the format of the API.
 fn resource_meta(resource: &Resource, form: MetaForm) -> Value {
     let form = if resource.mesh.is_empty() { MetaForm::Rest } else { form };
     one_meta(resource.kind, (&resource.mesh, &resource.name, &resource.labels), form)

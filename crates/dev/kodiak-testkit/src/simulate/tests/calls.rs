@@ -1,4 +1,4 @@
-//! Calls between two workloads, through what we generate, from the bytes that proxies are sent.
+//! Calls between two workloads, through generated configuration in wire format.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn insert_passthrough(resources: &mut ResourceSet) {
     }
 }
 
-/// Calls `backend` at 240.0.0.1:80, and everything else where it is.
+/// Calls `backend` at 240.0.0.1:80, and passes through everything else.
 fn caller(protocol: Protocol, mtls: bool) -> Proxy {
     let listener = outbound::listener(&OutboundListener {
         address: "240.0.0.1".to_owned(),
@@ -88,7 +88,7 @@ fn caller(protocol: Protocol, mtls: bool) -> Proxy {
     Proxy::of(&resources).unwrap()
 }
 
-/// `backend` lets in `web`, and nobody else.
+/// `backend` allows `web`, and no other caller.
 fn callee(protocol: Protocol, accept: Accept) -> Proxy {
     let only_web = Entry {
         policy: "only-web".into(),
@@ -117,7 +117,7 @@ fn callee(protocol: Protocol, accept: Accept) -> Proxy {
     Proxy::of(&resources).unwrap()
 }
 
-/// Who calls, whether with mTLS, and who answers, taking what.
+/// Arguments: the caller, whether it uses mTLS, and the server with its accepted connections.
 fn ask(who: &str, mtls: bool, answers: &str, accept: Accept, protocol: Protocol) -> Result<Called, Refusal> {
     let (from, to) = (caller(protocol, mtls), callee(protocol, accept));
     let uri = |service: &str| vec![format!("spiffe://default/{service}"), "kuma://env/dev".to_owned()];
@@ -131,7 +131,7 @@ fn ask(who: &str, mtls: bool, answers: &str, accept: Accept, protocol: Protocol)
 }
 
 #[test]
-fn who_is_permitted_gets_through_to_the_workload() {
+fn allowed_caller_reaches_the_application() {
     for protocol in [Protocol::Http, Protocol::Tcp] {
         for (mtls, accept) in
             [(true, Accept::Mtls), (true, Accept::Both), (false, Accept::Both), (false, Accept::Plain)]
@@ -151,7 +151,7 @@ fn who_is_permitted_gets_through_to_the_workload() {
 }
 
 #[test]
-fn who_is_not_permitted_is_denied() {
+fn caller_without_permission_is_denied() {
     for (protocol, status) in [(Protocol::Http, Some(403)), (Protocol::Tcp, None)] {
         for accept in [Accept::Mtls, Accept::Both] {
             let refusal = ask("other", true, "backend", accept, protocol).unwrap_err();
@@ -172,7 +172,7 @@ fn both_sides_must_agree_on_tls() {
 }
 
 #[test]
-fn what_is_not_in_the_mesh_is_called_where_it_is() {
+fn destinations_outside_the_mesh_are_passed_through() {
     let from = caller(Protocol::Http, true);
     let called = call(Workload { proxy: &from, uris: &[] }, |_| None, "203.0.113.9", 443, &Request::bytes()).unwrap();
     assert_eq!(called.outbound.listener, "outbound:passthrough:ipv4");

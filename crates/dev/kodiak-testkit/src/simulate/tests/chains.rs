@@ -1,4 +1,4 @@
-//! Which listener, and which of its chains.
+//! Selection of listeners and filter chains.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn to(cluster: &str) -> Vec<String> {
 const REDIRECTS: &str = "use_original_dst: true, traffic_direction: OUTBOUND,";
 
 #[test]
-fn the_very_address_comes_before_all_addresses() {
+fn exact_address_comes_before_wildcard_address() {
     let listeners = [listener("0.0.0.0", 80, "", &to("any")), listener("10.0.0.1", 80, "", &to("one"))];
     let proxy = with(&listeners, &["any", "one"]);
     let cluster = |address: &str| forwarded(proxy.outbound(address, 80, &Request::bytes(), &plain())).cluster;
@@ -31,7 +31,7 @@ fn the_very_address_comes_before_all_addresses() {
 }
 
 #[test]
-fn a_listener_that_is_not_bound_gets_what_is_redirected() {
+fn unbound_listener_gets_redirected_connections() {
     let hidden = listener("10.0.0.1", 80, "bind_to_port: false,", &to("hidden"));
     let redirecting = listener("0.0.0.0", 15001, REDIRECTS, &to("passthrough"));
     let proxy = with(&[hidden.clone(), redirecting.clone()], &["hidden", "passthrough"]);
@@ -40,13 +40,13 @@ fn a_listener_that_is_not_bound_gets_what_is_redirected() {
     assert_eq!(cluster("10.9.9.9"), "passthrough");
     let alone = with(&[hidden], &["hidden"]);
     assert!(alone.outbound("10.0.0.1", 80, &Request::bytes(), &plain()).is_err());
-    // What comes in is not redirected by a listener for what goes out.
+    // An outbound redirection listener does not redirect inbound connections.
     let outward = with(&[redirecting], &["passthrough"]);
     assert!(outward.inbound("10.0.0.1", 80, &Request::bytes(), &plain()).is_err());
 }
 
 #[test]
-fn ipv6_has_more_than_one_spelling() {
+fn ipv6_addresses_are_compared_by_value() {
     let proxy = with(&[listener("fd00::1", 80, "", &to("six"))], &["six"]);
     assert_eq!(forwarded(proxy.outbound("fd00:0::1", 80, &Request::bytes(), &plain())).cluster, "six");
 }
@@ -62,7 +62,7 @@ fn chosen(chains: &[(&str, &str)], connection: &Connection) -> Result<String, Re
 }
 
 #[test]
-fn chains_are_told_apart_by_transport_and_alpn() {
+fn chains_are_matched_by_transport_and_alpn() {
     let chains = [
         ("{transport_protocol: raw_buffer}", "plain"),
         ("{transport_protocol: tls}", "workload"),
@@ -75,7 +75,7 @@ fn chains_are_told_apart_by_transport_and_alpn() {
 }
 
 #[test]
-fn the_best_server_name_is_taken_and_never_left_again() {
+fn best_server_name_match_is_final() {
     let chains = [
         ("{server_names: [a.test]}", "exact"),
         ("{server_names: ['*.test']}", "wild"),
@@ -92,7 +92,7 @@ fn the_best_server_name_is_taken_and_never_left_again() {
 }
 
 #[test]
-fn chains_are_told_apart_by_destination() {
+fn chains_are_matched_by_destination() {
     let chains = [
         ("{destination_port: 80, prefix_ranges: [{address_prefix: 10.0.0.0, prefix_len: 8}]}", "wide"),
         ("{destination_port: 80, prefix_ranges: [{address_prefix: 10.0.0.0, prefix_len: 24}]}", "narrow"),
@@ -103,7 +103,7 @@ fn chains_are_told_apart_by_destination() {
 }
 
 #[test]
-fn http_is_told_apart_where_it_is_inspected() {
+fn http_is_detected_with_the_http_inspector() {
     let inspects = r#"listener_filters: [{name: http, typed_config: {"@type": TYPE.filters.listener.http_inspector.v3.HttpInspector}}],"#;
     let chains = [tcp_chain("{application_protocols: [http/1.1, h2c]}", "http"), tcp_chain("{}", "bytes")];
     let proxy = with(&[listener("10.0.0.1", 80, inspects, &chains)], &["http", "bytes"]);
@@ -113,7 +113,7 @@ fn http_is_told_apart_where_it_is_inspected() {
 }
 
 #[test]
-fn what_is_not_known_is_said() {
+fn unsupported_features_are_reported() {
     let blind = with(&[listener("10.0.0.1", 80, "", &[tcp_chain("{server_names: [a]}", "a")])], &["a"]);
     unsupported(blind.outbound("10.0.0.1", 80, &get("/"), &plain()), "without the TLS inspector");
     unsupported(chosen_sent("{source_ports: [1]}"), "where a connection comes from");

@@ -1,4 +1,4 @@
-//! Which endpoints a cluster has.
+//! Endpoints of clusters.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn endpoint(address: &str, more: &str) -> String {
 }
 
 #[test]
-fn priorities_come_in_order_and_who_leaves_is_not_called() {
+fn priorities_are_ordered_and_draining_endpoints_are_skipped() {
     let assignment = format!(
         "{{cluster_name: service, endpoints: [\
          {{priority: 1, locality: {{zone: west}}, lb_endpoints: [{}]}}, \
@@ -42,7 +42,7 @@ fn priorities_come_in_order_and_who_leaves_is_not_called() {
 }
 
 #[test]
-fn what_is_missing_has_its_own_refusal() {
+fn missing_resources_have_their_own_refusal() {
     assert_eq!(send(&to("{name: other}", &[])), Err(Refusal::NoCluster("service".to_owned())));
     assert_eq!(send(&to(EDS, &[])), Err(Refusal::NoEndpoints("service".to_owned())));
     assert_eq!(send(&to("{name: service}", &[])), Err(Refusal::NoEndpoints("service".to_owned())));
@@ -56,13 +56,13 @@ fn endpoints_may_have_another_name_than_their_cluster() {
 }
 
 #[test]
-fn the_original_destination_is_the_address_that_was_called() {
+fn original_destination_is_the_called_address() {
     let found = forwarded(send(&to("{name: service, type: ORIGINAL_DST, lb_policy: CLUSTER_PROVIDED}", &[])));
     assert_eq!((found.endpoints[0].address.as_str(), found.endpoints[0].port), ("10.0.0.1", 80));
 }
 
 #[test]
-fn endpoints_choose_their_transport_by_metadata() {
+fn transport_socket_is_matched_by_endpoint_metadata() {
     let socket = |sni| {
         format!(
             "{{name: tls, typed_config: {{\"@type\": TYPE.transport_sockets.tls.v3.UpstreamTlsContext, sni: {sni}, \
@@ -90,7 +90,7 @@ fn endpoints_choose_their_transport_by_metadata() {
 }
 
 #[test]
-fn what_is_not_known_is_said() {
+fn unsupported_features_are_reported() {
     let custom = "{name: service, cluster_type: {name: custom}}";
     unsupported(send(&to(custom, &[])), "the type of cluster service");
     let named =

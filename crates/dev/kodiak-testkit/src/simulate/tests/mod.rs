@@ -1,4 +1,4 @@
-//! Small configurations, and what they do with calls. What Envoy does with the same is tested beside the runner.
+//! Small configurations, and how they handle calls. kodiak-dp's tests compare the same with a real Envoy.
 
 mod calls;
 mod chains;
@@ -14,20 +14,20 @@ use prost::{Message, Name};
 
 use super::{Answer, Connection, Forwarded, Proxy, Refusal, Request, Sent, TlsPeer};
 
-/// YAML in which `TYPE` stands for the start of all type URLs.
+/// YAML in which `TYPE` stands for the prefix of all type URLs.
 fn message<M: Message + Name + Default>(text: &str) -> M {
     let text = text.replace("TYPE", "type.googleapis.com/envoy.extensions");
     from_json(&yaml::parse(&text).unwrap().remove(0).value).unwrap()
 }
 
-/// Listeners and clusters, and the endpoints of those that are discovered.
+/// Listeners and clusters, and the endpoints of EDS clusters.
 fn proxy(resources: &str, assignments: &[&str]) -> Proxy {
     let StaticResources { listeners, clusters, .. } = message(resources);
     Proxy::new(listeners, clusters, assignments.iter().map(|one| message::<ClusterLoadAssignment>(one)).collect())
 }
 
 /// HTTP over one listener at 10.0.0.1:80, with these filters before the router, and these routes for all domains.
-/// Clusters `a` and `b` are there.
+/// Clusters `a` and `b` exist.
 fn http(filters: &str, routes: &str) -> Proxy {
     let (filters, routes) = (indented(filters, 10), indented(routes, 14));
     proxy(
@@ -65,7 +65,7 @@ const A: &str = "{name: a, load_assignment: {cluster_name: a, endpoints: [{lb_en
 const B: &str = "{name: b, load_assignment: {cluster_name: b, endpoints: [{lb_endpoints: [{endpoint: {address: \
                  {socket_address: {address: 10.0.1.2, port_value: 80}}}}]}]}}";
 
-/// A chain that hands its connections to a cluster, with this match.
+/// A filter chain with this match and a TCP proxy to a cluster.
 fn tcp_chain(matched: &str, cluster: &str) -> String {
     let proxy = format!(r#""@type": TYPE.filters.network.tcp_proxy.v3.TcpProxy, stat_prefix: x, cluster: {cluster}"#);
     format!("{{filter_chain_match: {matched}, filters: [{{name: tcp, typed_config: {{{proxy}}}}}]}}")

@@ -1,11 +1,11 @@
-//! Who comes in: TLS, and the rules of both RBAC filters.
+//! Access control: TLS, and the rules of both RBAC filters.
 
 use super::*;
 
 const WEB: &str = "spiffe://default/web";
 const DEV: &str = "kuma://env/dev";
 
-/// An inbound with TLS that takes callers of the mesh `default`, and one filter before the last, with these rules.
+/// An inbound with TLS for callers of the mesh `default`, and one filter with these rules before the last.
 fn inbound(rbac: &str) -> Proxy {
     let rbac = indented(rbac, 8);
     proxy(
@@ -55,7 +55,7 @@ fn allows(principal: &str, uris: &[&str]) -> bool {
 }
 
 #[test]
-fn each_uri_is_looked_at_alone() {
+fn each_uri_is_matched_separately() {
     let name = |matcher: &str| format!("{{authenticated: {{principal_name: {matcher}}}}}");
     let exact = name(&format!("{{exact: '{WEB}'}}"));
     for (principal, expected) in [
@@ -90,7 +90,7 @@ fn permissions_and_principals_must_both_match() {
 }
 
 #[test]
-fn shadow_rules_are_noted_only() {
+fn shadow_rules_are_only_recorded() {
     let rules = "shadow_rules: {action: DENY, policies: {p: {permissions: [{any: true}], principals: [{any: true}]}}}";
     let sent = ask(rules, &tls(&[WEB], "", &[])).unwrap();
     let [shadow] = sent.shadows.as_slice() else { panic!("{sent:?}") };
@@ -99,7 +99,7 @@ fn shadow_rules_are_noted_only() {
 }
 
 #[test]
-fn nobody_comes_in_without_the_right_certificate() {
+fn callers_without_a_valid_certificate_are_rejected() {
     let reason = |connection: &Connection| match ask("rules: {action: DENY}", connection) {
         Err(Refusal::Handshake { with, reason }) if with == "inbound" => reason,
         other => panic!("{other:?}"),
@@ -111,7 +111,7 @@ fn nobody_comes_in_without_the_right_certificate() {
 }
 
 #[test]
-fn over_http_the_answer_is_403_and_plain_callers_are_nobody() {
+fn http_denials_are_403_and_plaintext_callers_have_no_identity() {
     let filter = r#"
 - name: rbac
   typed_config:
@@ -130,7 +130,7 @@ fn over_http_the_answer_is_403_and_plain_callers_are_nobody() {
 }
 
 #[test]
-fn rules_that_are_not_known_are_said() {
+fn unsupported_rules_are_reported() {
     let rules =
         "rules: {policies: {p: {permissions: [{any: true}], principals: [{remote_ip: {address_prefix: 10.0.0.0}}]}}}";
     unsupported(ask(rules, &tls(&[WEB], "", &[])), "the principal");

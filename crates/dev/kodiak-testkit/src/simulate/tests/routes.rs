@@ -1,4 +1,5 @@
-//! What routes do. Most of it is compared with Envoy itself; here is what one cannot see from outside.
+//! Routes. Most behaviour is compared with Envoy itself; these tests cover the rest, which is not observable from
+//! outside.
 
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ fn timeout_retry_and_mirrors_are_shown() {
 }
 
 #[test]
-fn the_dice_choose_among_weights() {
+fn dice_select_by_weight() {
     let routes = "
 - match: {prefix: /}
   route: {weighted_clusters: {clusters: [{name: a, weight: 1}, {name: none, weight: 0}, {name: b, weight: 2}]}}
@@ -45,7 +46,7 @@ fn the_dice_choose_among_weights() {
 }
 
 #[test]
-fn answers_of_its_own_are_read_out() {
+fn direct_responses_are_returned() {
     let routes = "- {match: {prefix: /}, direct_response: {status: 418, body: {inline_string: teapot}}}";
     let answer = send(routes, &get("/")).unwrap().answer;
     assert_eq!(answer, Answer::Responded { status: 418, body: "teapot".to_owned() });
@@ -55,7 +56,7 @@ fn answers_of_its_own_are_read_out() {
 }
 
 #[test]
-fn what_changes_the_outcome_and_is_not_known_is_said() {
+fn unsupported_settings_that_change_the_result_are_reported() {
     let cases = [
         ("- {match: {prefix: /, cookies: [{name: a, string_match: {exact: b}}]}, route: {cluster: a}}", "cookies"),
         ("- {match: {prefix: /, runtime_fraction: {}}, route: {cluster: a}}", "a share of requests"),
@@ -85,7 +86,7 @@ fn what_changes_the_outcome_and_is_not_known_is_said() {
 }
 
 #[test]
-fn filters_that_change_nothing_are_passed() {
+fn neutral_filters_are_skipped() {
     let filters = r#"
 - {name: stats, typed_config: {"@type": TYPE.filters.http.grpc_stats.v3.FilterConfig}}
 - {name: limit, typed_config: {"@type": TYPE.filters.http.local_ratelimit.v3.LocalRateLimit, stat_prefix: x}}

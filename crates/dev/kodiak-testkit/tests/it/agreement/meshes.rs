@@ -1,4 +1,4 @@
-//! Random small meshes, as users write them.
+//! Random small meshes, as user documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +14,9 @@ use super::policies::{self, Written};
 pub(super) type Tags = BTreeMap<String, String>;
 
 pub(super) const MESH: &str = "default";
-/// Of outbounds that are listed.
+/// Of listed outbounds.
 const FIRST_PORT: u16 = 10_000;
-/// One begins like another, for prefixes.
+/// One is a prefix of another.
 pub(super) const SERVICES: &[&str] = &["a", "ab", "b"];
 pub(super) const VERSIONS: &[&str] = &["1", "2"];
 pub(super) const PATHS: &[&str] = &["/", "/a", "/ab", "/a/", "/a/b", "/b"];
@@ -25,7 +25,7 @@ pub(super) const PATHS: &[&str] = &["/", "/a", "/ab", "/a/", "/a/b", "/b"];
 pub(super) struct Mesh {
     mtls: Mtls,
     pub(super) sidecars: Vec<Sidecar>,
-    /// They are named by their places.
+    /// Named by their index.
     policies: Vec<Written>,
 }
 
@@ -51,11 +51,11 @@ pub(super) struct Sidecar {
     pub(super) address: String,
     pub(super) tags: Tags,
     pub(super) speaks: Speaks,
-    /// What it calls where; without a list its connections are redirected.
+    /// Its outbounds; without a list its connections are redirected.
     listed: Option<Vec<Tags>>,
 }
 
-/// A destination, and where a proxy calls it.
+/// A destination, and its address at a proxy.
 pub(super) struct Outbound {
     pub(super) tags: Tags,
     pub(super) address: String,
@@ -77,12 +77,12 @@ impl Mesh {
         [mesh].into_iter().chain(dataplanes).chain(policies).collect()
     }
 
-    /// Whether callers are known by certificates.
+    /// Whether callers have certificates.
     pub(super) fn has_mtls(&self) -> bool {
         self.mtls != Mtls::Off
     }
 
-    /// What a proxy calls. Redirected connections are known by virtual addresses, in the order of the names of services.
+    /// Outbounds of a proxy. Redirected connections use virtual IPs, in the order of service names.
     pub(super) fn outbounds(&self, caller: &Sidecar) -> Vec<Outbound> {
         if let Some(listed) = &caller.listed {
             let outbound =
@@ -94,7 +94,7 @@ impl Mesh {
         names.into_iter().enumerate().map(outbound).collect()
     }
 
-    /// TCP where nobody serves it.
+    /// TCP without a serving proxy.
     pub(super) fn speaks(&self, service: &str) -> Speaks {
         let serving = self.sidecars.iter().find(|sidecar| sidecar.service() == service);
         serving.map_or(Speaks::Tcp, |sidecar| sidecar.speaks)
@@ -110,7 +110,7 @@ impl Sidecar {
         tags.iter().all(|(key, value)| self.tags.get(key) == Some(value))
     }
 
-    /// What its certificate says.
+    /// URI SANs of its certificate.
     pub(super) fn uris(&self) -> Vec<String> {
         mesh_traffic_permission::uris(MESH, [&self.tags])
     }

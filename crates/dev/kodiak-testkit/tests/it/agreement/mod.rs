@@ -1,13 +1,13 @@
-//! A law: what the rules say about a call is what the configuration does with it.
+//! Property: the rules and the configuration agree on every call.
 //!
-//! Two readings of random small meshes. `said.rs` asks the matcher and the merger about a caller and a destination, and
-//! reads their answers as the documentation does, knowing nothing of Envoy. The simulator is given the configuration
-//! that the engine makes for every proxy, and knows nothing of policies.
+//! Two evaluations of random small meshes. `oracle.rs` queries matching and merging about a caller and a destination,
+//! and interprets their results by the documentation, independently of Envoy. The simulator gets the configuration that
+//! the engine generates for every proxy, independently of policies.
 
 mod meshes;
+mod oracle;
 mod policies;
 mod routes;
-mod said;
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use proptest::test_runner::TestCaseResult;
 
 use crate::documents;
 use meshes::{MESH, Mesh, Outbound, Sidecar, meshes, requests};
-use said::{Expected, Said};
+use oracle::{Expected, Oracle};
 
-/// A proxy, as Envoy would be it.
+/// A proxy with its simulated Envoy.
 struct Configured {
     proxy: simulate::Proxy,
     uris: Vec<String>,
@@ -31,16 +31,16 @@ struct Configured {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn simulated_calls_are_what_the_rules_say(mesh in meshes(), requests in requests()) {
+    fn simulated_calls_agree_with_the_rules(mesh in meshes(), requests in requests()) {
         let changes: Vec<_> = mesh.documents().into_iter().map(|one| documents::change(one).unwrap()).collect();
-        let said = Said::of(&changes);
+        let oracle = Oracle::of(&changes);
         let settings = Settings { zone: documents::ZONE.into(), ..Settings::default() };
         let mut world = World::new(settings, MESH, changes).unwrap();
         let configured: Vec<Configured> = mesh.sidecars.iter().map(|sidecar| configured(&mut world, sidecar)).collect();
         for (caller, sidecar) in configured.iter().zip(&mesh.sidecars) {
             for outbound in mesh.outbounds(sidecar) {
                 for request in &requests {
-                    let call = Call { mesh: &mesh, said: &said, configured: &configured, outbound: &outbound, request };
+                    let call = Call { mesh: &mesh, oracle: &oracle, configured: &configured, outbound: &outbound, request };
                     call.agrees(caller, sidecar)?;
                 }
             }
@@ -57,7 +57,7 @@ fn configured(world: &mut World, sidecar: &Sidecar) -> Configured {
 
 struct Call<'a> {
     mesh: &'a Mesh,
-    said: &'a Said,
+    oracle: &'a Oracle,
     configured: &'a [Configured],
     outbound: &'a Outbound,
     request: &'a Request,
@@ -66,7 +66,7 @@ struct Call<'a> {
 impl Call<'_> {
     fn agrees(&self, from: &Configured, sidecar: &Sidecar) -> TestCaseResult {
         let Outbound { tags, address, port } = self.outbound;
-        let expected = self.said.about(sidecar, tags, self.mesh, self.request);
+        let expected = self.oracle.about(sidecar, tags, self.mesh, self.request);
         let what = format!("{} calls {tags:?} with {:?}: {expected:?}", sidecar.name, self.request);
         let sent = from.proxy.outbound(address, *port, self.request, &simulate::Connection::default());
         let Expected::Forwarded { tags, http } = &expected else {
@@ -94,7 +94,7 @@ impl Call<'_> {
         let serving: Vec<&str> = serving.iter().map(|sidecar| sidecar.address.as_str()).collect();
         prop_assert_eq!(addresses, serving, "{}", what);
         let done = forwarded.http.as_ref();
-        let done = done.map(|done| said::Http {
+        let done = done.map(|done| oracle::Http {
             timeout: done.timeout,
             retries: done.retry.as_ref().map(|retry| retry.num_retries.unwrap_or(1)),
         });
@@ -102,7 +102,7 @@ impl Call<'_> {
         self.is_answered(from, sidecar, forwarded, &what)
     }
 
-    /// At the other end: whether the callee lets it in, and how long it may take there.
+    /// On the server side: whether the server accepts the call, and its timeouts there.
     fn is_answered(&self, from: &Configured, sidecar: &Sidecar, sent: &Forwarded, what: &str) -> TestCaseResult {
         let at = |address: &str| self.mesh.sidecars.iter().position(|sidecar| sidecar.address == address);
         let chosen = sent.endpoint(self.request.dice).and_then(|endpoint| at(&endpoint.address)).unwrap();
@@ -117,13 +117,13 @@ impl Call<'_> {
             self.outbound.port,
             self.request,
         );
-        let allowed = !self.mesh.has_mtls() || self.said.may_call(sidecar, serving);
+        let allowed = !self.mesh.has_mtls() || self.oracle.may_call(sidecar, serving);
         match outcome {
             Ok(through) => {
                 prop_assert!(allowed, "{}, and it gets through", what);
                 let timeout =
                     through.inbound.as_ref().and_then(Sent::forwarded).unwrap().http.as_ref().map(|http| http.timeout);
-                prop_assert_eq!(timeout, serving.speaks.http().then(|| self.said.received(serving)), "{}", what);
+                prop_assert_eq!(timeout, serving.speaks.http().then(|| self.oracle.received(serving)), "{}", what);
             }
             Err(Refusal::Denied { status, .. }) => {
                 prop_assert!(!allowed, "{}, and {} denies it", what, serving.name);

@@ -1,4 +1,4 @@
-//! What the rules say about a call, read from what matching and merging give.
+//! Expected result of a call, from matching and merging.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::meshes::{Mesh, Sidecar, Speaks, Tags};
 use super::routes;
 
 const SERVICE: &str = "kuma.io/service";
-/// How long a request may take where nothing is said.
+/// The default request timeout.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-pub(super) struct Said {
+pub(super) struct Oracle {
     book: Book,
     resources: Resources,
 }
@@ -29,18 +29,18 @@ pub(super) enum Expected {
         http: Option<Http>,
     },
     NoRoute,
-    /// A connection that leads nowhere.
+    /// The connection is closed.
     Closed,
 }
 
 #[derive(Debug, PartialEq)]
 pub(super) struct Http {
     pub(super) timeout: Duration,
-    /// The number, where requests are tried again at all.
+    /// Number of retries, if enabled.
     pub(super) retries: Option<u32>,
 }
 
-impl Said {
+impl Oracle {
     pub(super) fn of(changes: &[Change]) -> Self {
         let (mut book, mut resources) = (Book::default(), Resources::default());
         for change in changes {
@@ -58,7 +58,7 @@ impl Said {
         Self { book, resources }
     }
 
-    /// Policies are about the whole service, also where a part of it is called.
+    /// Policies apply to the whole service, also for a subset of it.
     pub(super) fn about(&self, from: &Sidecar, called: &Tags, mesh: &Mesh, request: &Request) -> Expected {
         let (service, own) = (called[SERVICE].as_str(), || called.clone());
         let speaks = mesh.speaks(service);
@@ -67,7 +67,7 @@ impl Said {
         let tcp_route = self.conf("MeshTCPRoute", from, to);
         if http_route.is_none() && (tcp_route.is_some() || !speaks.http()) {
             let refs = tcp_route.as_ref().map_or(&Value::Null, |conf| &conf["default"]["backendRefs"]);
-            // What a backend speaks does not matter, nor whether anybody serves it.
+            // Neither the protocol of a backend nor its endpoints matter.
             return match routes::split(refs, |_| true, request.dice) {
                 routes::Split::Own => Expected::Forwarded { tags: own(), http: None },
                 routes::Split::To(tags) => Expected::Forwarded { tags, http: None },
@@ -82,7 +82,7 @@ impl Said {
         Expected::Forwarded { tags: taken.to.unwrap_or_else(own), http: Some(http) }
     }
 
-    /// Whether the caller is let in where calls come with certificates.
+    /// Whether the server allows the caller, with mTLS.
     pub(super) fn may_call(&self, from: &Sidecar, to: &Sidecar) -> bool {
         let matched = self.book.matched("MeshTrafficPermission", &to.name, Shadow::Ignored);
         let policies = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
@@ -96,7 +96,7 @@ impl Said {
         rule.is_some_and(|rule| rule.conf.json()["action"] != "Deny")
     }
 
-    /// How long a request may take that comes in.
+    /// Timeout of an inbound request.
     pub(super) fn received(&self, callee: &Sidecar) -> Duration {
         let matched = self.book.matched("MeshTimeout", &callee.name, Shadow::Ignored);
         let policies = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
@@ -119,7 +119,7 @@ impl Said {
         }
     }
 
-    /// What policies of a kind say together about the calls of a proxy to a destination.
+    /// Merged conf of one policy kind for a proxy and a destination.
     fn conf(&self, kind: &str, caller: &Sidecar, to: &[(&str, &str)]) -> Option<Value> {
         let policies = &self.book.matched(kind, &caller.name, Shadow::Ignored).proxy;
         let rule = subset::for_destination(policies, &self.resources, to).unwrap().into_iter().next();

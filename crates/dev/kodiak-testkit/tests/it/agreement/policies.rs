@@ -1,4 +1,4 @@
-//! Random policies, as users write them.
+//! Random policies, as user documents.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -11,12 +11,12 @@ use super::meshes::{MESH, PATHS, SERVICES, VERSIONS};
 pub(super) struct Written {
     kind: &'static str,
     spec: Value,
-    /// Only tried out: it must change nothing.
+    /// A shadow policy, which must change nothing.
     shadow: bool,
 }
 
 impl Written {
-    /// By its place.
+    /// Named by its index.
     pub(super) fn document(&self, n: usize) -> Value {
         let Self { kind, spec, shadow } = self;
         let labels = if *shadow { json!({ "kuma.io/effect": "shadow" }) } else { json!({}) };
@@ -40,7 +40,7 @@ pub(super) fn written() -> impl Strategy<Value = Written> {
     (written, proptest::bool::weighted(0.1)).prop_map(|((kind, spec), shadow)| Written { kind, spec, shadow })
 }
 
-/// The proxies that a policy is about.
+/// Top-level `targetRef`s.
 fn targets() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(json!({ "kind": "Mesh" })),
@@ -69,7 +69,7 @@ fn identities() -> impl Strategy<Value = Value> {
     let identity = identity.prop_map(
         |(how, service)| json!({ "spiffeID": { "type": how, "value": format!("spiffe://{MESH}/{service}") } }),
     );
-    // Callers ask for services of the mesh, never for this.
+    // Callers send the SNI of services of the mesh, never this one.
     let elsewhere = Just(json!({ "sni": { "type": "Exact", "value": "elsewhere.example" } }));
     let one = prop_oneof![4 => identity, 1 => Just(json!({})), 1 => elsewhere];
     let list = select(&["deny", "allow", "allowWithShadowDeny"][..]);
@@ -77,7 +77,7 @@ fn identities() -> impl Strategy<Value = Value> {
     (targets(), lists).prop_map(|(target, lists)| json!({ "targetRef": target, "rules": [{ "default": lists }] }))
 }
 
-/// One of them may be nobody's.
+/// One of them may not exist.
 fn backends() -> impl Strategy<Value = Value> {
     let named = (select(&["a", "ab", "b", "gone"][..]), 0_u32..4);
     let named = named.prop_map(|(name, weight)| json!({ "kind": "MeshService", "name": name, "weight": weight }));
@@ -132,7 +132,7 @@ fn tcp_routes() -> impl Strategy<Value = Value> {
     })
 }
 
-/// For calls that are made, for those of one route, and for calls that are received.
+/// For outbound traffic, for one route of it, and for inbound traffic.
 fn timeouts() -> impl Strategy<Value = Value> {
     let conf = || (0_u32..9).prop_map(|seconds| json!({ "http": { "requestTimeout": format!("{seconds}s") } }));
     let route = (0_usize..8).prop_map(|n| json!({ "kind": "MeshHTTPRoute", "name": name(n) }));

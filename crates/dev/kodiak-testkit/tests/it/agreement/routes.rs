@@ -1,4 +1,4 @@
-//! Routes, as their documentation reads: which rule takes a request, and where its backends lead.
+//! Routes by their documentation: the rule that matches a request, and its backends.
 
 use std::cmp::Reverse;
 
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::meshes::Tags;
 
-/// The rule that takes a request.
+/// The rule that matches a request.
 pub(super) struct Taken {
-    /// By which policies know it.
+    /// Route name that policies use.
     pub(super) name: String,
     /// The destination itself when missing.
     pub(super) to: Option<Tags>,
@@ -19,15 +19,14 @@ pub(super) struct Taken {
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Split {
-    /// Nothing is written.
+    /// No backends are listed.
     Own,
     To(Tags),
-    /// None is left.
+    /// No backend exists.
     Nobody,
 }
 
-/// The most specific match that describes the request, of a rule that has a backend left. `None` where the rule for
-/// everything has none.
+/// The most specific match of the request, of a rule with an existing backend. `None` when the catch-all rule has none.
 pub(super) fn take(rules: &Value, speaks_http: impl Fn(&str) -> bool, request: &Request) -> Option<Taken> {
     let everything = json!({ "path": { "type": "PathPrefix", "value": "/" } });
     let rules = || rules.as_array().into_iter().flatten();
@@ -46,7 +45,7 @@ pub(super) fn take(rules: &Value, speaks_http: impl Fn(&str) -> bool, request: &
     (!stood_in).then(|| Taken { name: route_hash(&json!([everything])), to: None })
 }
 
-/// By weight, in the order in which they are written.
+/// By weight, in the order of the list.
 pub(super) fn split(refs: &Value, usable: impl Fn(&str) -> bool, dice: u64) -> Split {
     let Some(refs) = refs.as_array().filter(|refs| !refs.is_empty()) else { return Split::Own };
     let parts = refs.iter().filter(|one| usable(one["name"].as_str().unwrap()));

@@ -1,4 +1,4 @@
-//! One case: a mesh, and the proxy whose configuration is looked at.
+//! One case: a mesh, and the proxy whose configuration is shown.
 
 use std::fs;
 use std::path::Path;
@@ -21,14 +21,14 @@ const MESH: &str = "default";
 struct Head {
     #[serde(rename = "type")]
     kind: Kind,
-    /// What it shows, in one line.
+    /// Description in one line.
     about: String,
-    /// The Dataplane whose proxy is looked at.
+    /// The Dataplane whose proxy is shown.
     proxy: String,
-    /// Whether its machine sends all connections through it.
+    /// Whether its connections are redirected.
     #[serde(default)]
     redirected: bool,
-    /// What of it: all resources of a type (`clusters`), or one by its name.
+    /// Resources to show: all of a type (`clusters`), or one by its name.
     show: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ impl Case {
         self.render(|_| true)
     }
 
-    /// What policies and destinations change of what is shown.
+    /// Changes that policies and destinations make to the shown resources.
     pub(super) fn changed(&self) -> Result<String, String> {
         let is_tried = |change: &Change| matches!(change, Change::Policy { .. } | Change::Destination { .. });
         let (before, after) = (self.render(|change| !is_tried(change))?, self.config()?);
@@ -88,7 +88,7 @@ impl Case {
     }
 }
 
-/// What people call the resources of a type.
+/// Plural name of a resource type.
 fn word(type_url: TypeUrl) -> &'static str {
     match type_url {
         TypeUrl::Cluster => "clusters",

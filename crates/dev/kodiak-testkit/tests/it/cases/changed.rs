@@ -1,7 +1,8 @@
-//! The difference between two configurations, for people to read.
+//! Readable difference between two configurations.
 //!
-//! Each resource that differs has a list of places: `at` a field, `from` what it was `to` what it is; in lists, what is
-//! `removed` there and `inserted` instead. A resource that only one of them has is `added` as a whole, or `removed`.
+//! Each resource that differs has a list of places: `at` a field, `from` the old value `to` the new one; in lists,
+//! values that are `removed` and `inserted`. A resource that only one configuration has is `added` as a whole, or
+//! `removed`.
 
 use serde_json::{Map, Value, json};
 
@@ -52,7 +53,7 @@ fn values(before: &Value, after: &Value, path: &str, places: &mut Vec<Value>) {
     }
 }
 
-/// What is the same thing in both is looked into; between that, the rest goes and comes. Places are those of the new
+/// Compares equal items of both lists recursively; all others are removed or inserted. Indexes are those of the new
 /// list.
 fn lists(before: &[Value], after: &[Value], path: &str, places: &mut Vec<Value>) {
     let (mut old, mut new) = (0, 0);
@@ -76,13 +77,13 @@ fn lists(before: &[Value], after: &[Value], path: &str, places: &mut Vec<Value>)
     }
 }
 
-/// What something that is gone was known by.
+/// The name of a removed item.
 fn brief(gone: &Value) -> Value {
     let mut known_by = ["/name", "/locality", "/endpoint/address/socketAddress"].into_iter();
     known_by.find_map(|path| gone.pointer(path)).unwrap_or(gone).clone()
 }
 
-/// The places of a longest common subsequence of things that are the same.
+/// Index pairs of a longest common subsequence.
 fn pairs(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
     let mut lengths = vec![vec![0_usize; after.len() + 1]; before.len() + 1];
     for old in (0..before.len()).rev() {
@@ -94,7 +95,7 @@ fn pairs(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
     }
     let (mut old, mut new, mut places) = (0, 0, Vec::new());
     while old < before.len() && new < after.len() {
-        // Later in the new list when it can be: what is inserted stands in front.
+        // Later in the new list if possible, so that insertions come before it.
         if lengths[old][new] == lengths[old][new + 1] {
             new += 1;
         } else if lengths[old][new] == lengths[old + 1][new] {
@@ -107,7 +108,7 @@ fn pairs(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
     places
 }
 
-/// Things are known by their names or localities; those without are all alike.
+/// Items are identified by name or locality; those without are all equal.
 fn same(one: &Value, other: &Value) -> bool {
     let (Value::Object(one), Value::Object(other)) = (one, other) else { return one == other };
     one.get("name") == other.get("name") && one.get("locality") == other.get("locality")

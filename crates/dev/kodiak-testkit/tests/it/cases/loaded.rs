@@ -1,4 +1,4 @@
-//! The real Envoy loads the configuration of every case.
+//! A real Envoy loads the configuration of every case.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn envoy_loads_the_configuration_of_every_case() {
 }
 
 #[test]
-fn envoy_refuses_what_is_wrong() {
+fn envoy_rejects_invalid_configuration() {
     let Some(program) = envoy() else { return };
     let (_, case) = super::all().remove(0);
     let mut bootstrap = bootstrap(&case.config().unwrap());
@@ -31,7 +31,7 @@ fn envoy_refuses_what_is_wrong() {
     assert!(error.contains("ClusterValidationError.ConnectTimeout"), "{error}");
 }
 
-/// Resources stand in it as if they had been there always; only secrets would come from a control plane.
+/// All resources are static; only secrets would come from a control plane.
 fn bootstrap(config: &Snapshot) -> Value {
     let config = shown::config(config).unwrap();
     let of = |type_url: TypeUrl| {
@@ -58,7 +58,7 @@ fn bootstrap(config: &Snapshot) -> Value {
     })
 }
 
-/// What Envoy says when it takes it not.
+/// The error is Envoy's.
 fn load(program: &Path, bootstrap: &Value) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bootstrap.json");

@@ -1,7 +1,7 @@
-//! `cases/<name>.mesh.yaml` of each kind: what its policies change for one proxy, in `<name>.xds.yaml`.
+//! `cases/<name>.mesh.yaml` of each kind: changes that its policies make for one proxy, in `<name>.xds.yaml`.
 //!
-//! `UPDATE=1 cargo test -p kodiak-testkit --test it cases` rewrites the outputs and removes those without an input. Read
-//! what it wrote. Every configuration is loaded by a real Envoy too.
+//! `UPDATE=1 cargo test -p kodiak-testkit --test it cases` rewrites the outputs and removes those without an input.
+//! Review the result. A real Envoy loads every configuration too.
 
 mod case;
 mod changed;
@@ -14,12 +14,12 @@ use case::Case;
 
 const INPUT: &str = ".mesh.yaml";
 const OUTPUT: &str = ".xds.yaml";
-/// More is not read by anybody.
+/// Longer cases are not readable.
 const LONGEST_INPUT: usize = 60;
 const LONGEST_OUTPUT: usize = 200;
 
 #[test]
-fn cases_give_what_they_say() {
+fn cases_match_their_outputs() {
     let update = env::var_os("UPDATE").is_some();
     let mut wrong = Vec::new();
     for folder in folders() {
@@ -64,7 +64,7 @@ fn every_policy_in_force_has_a_case() {
     assert!(without.is_empty(), "no cases/<name>{INPUT} for {without:?}");
 }
 
-/// The folder of a kind: capitals in a row are one word.
+/// The folder of a kind: consecutive capitals are one word.
 fn snake_case(kind: &str) -> String {
     let letters: Vec<char> = kind.chars().collect();
     let mut name = String::new();
@@ -79,13 +79,13 @@ fn snake_case(kind: &str) -> String {
     name
 }
 
-/// All cases, by their paths.
+/// All cases, by path.
 fn all() -> Vec<(PathBuf, Case)> {
     let inputs = folders().into_iter().flat_map(|folder| files(&folder, INPUT));
     inputs.map(|input| (input.clone(), Case::read(&input).unwrap())).collect()
 }
 
-/// The folders of cases of all kinds, sorted.
+/// The case folders of all kinds, sorted.
 fn folders() -> Vec<PathBuf> {
     // Tests run in the folder of their crate.
     let crates = Path::new("../..");
@@ -95,7 +95,7 @@ fn folders() -> Vec<PathBuf> {
     folders.into_iter().map(|folder| folder.join("cases")).collect()
 }
 
-/// Files of a folder whose names end so, sorted.
+/// Files of a folder with this suffix, sorted.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut files: Vec<_> =
         entries(folder).into_iter().filter(|path| path.to_string_lossy().ends_with(ending)).collect();
@@ -109,7 +109,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
         .unwrap_or_default()
 }
 
-/// The file of the same case that ends differently.
+/// The file of the same case with another suffix.
 fn other(path: &Path, ending: &str, with: &str) -> PathBuf {
     let path = path.to_string_lossy();
     PathBuf::from(format!("{}{with}", path.strip_suffix(ending).expect("files are found by their endings")))

@@ -1,4 +1,4 @@
-//! Equal answers are one answer: many proxies of a service have the same policies.
+//! Interner of results: many proxies of a service have the same policies.
 
 use std::{
     collections::HashMap,
@@ -7,24 +7,24 @@ use std::{
 
 use crate::{Matched, Policy, Selection};
 
-/// A policy as it was filed, by its number, and what of a proxy it selects.
+/// A policy by its number, and its selection.
 pub(super) type Line = (u64, Selection);
 
-/// What was answered and is still in use.
+/// Results that are in use.
 #[derive(Default)]
-pub(super) struct Memo(Mutex<Answers>);
+pub(super) struct ResultInterner(Mutex<Answers>);
 
 #[derive(Default)]
 struct Answers {
     by_lines: HashMap<Vec<Line>, Weak<Matched>>,
-    /// How many there may be before those that nobody uses are thrown away.
+    /// Size at which unused results are dropped.
     limit: usize,
 }
 
 const LEAST_LIMIT: usize = 1024;
 
-impl Memo {
-    /// The answer for these lines; `policy` says which policy a line is about.
+impl ResultInterner {
+    /// The result for these lines; `policy` returns the policy of a line.
     pub(super) fn answer<'a>(&self, lines: Vec<Line>, policy: impl Fn(usize) -> &'a Arc<Policy>) -> Arc<Matched> {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = answers.by_lines.get(&lines).and_then(Weak::upgrade) {
@@ -45,7 +45,7 @@ impl Memo {
 }
 
 #[cfg(test)]
-impl Memo {
+impl ResultInterner {
     pub(super) fn len(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).by_lines.len()
     }
