@@ -7,7 +7,7 @@
 use kodiak_xds::names;
 use kodiak_xds_stream::{Snapshot, TypeUrl};
 
-use crate::status::TypeStatus;
+use super::status::TypeStatus;
 
 /// The stream cuts longer messages, and what is cut off may name more.
 const LONGEST_WHOLE: usize = 4000;

@@ -1,6 +1,6 @@
-//! What a MeshExternalService wants of TLS.
+//! TLS settings of a MeshExternalService.
 //!
-//! **Invariant:** what cannot be verified as the user wants it is an error, never verified less.
+//! **Invariant:** verification that cannot be configured as requested is an error; it is never weakened.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use kodiak_model::{Choice, Word};
 
 use crate::input::{ExternalAuthority, ExternalName, ExternalTls};
 
-/// Reads a source: a Secret of the mesh, or what stands in the source itself. Or why there is nothing to read.
+/// Reads a source: a Secret of the mesh, or inline bytes. The error says why it cannot be read.
 type Read<'a> = &'a mut dyn FnMut(&Source) -> Result<Arc<str>, String>;
 
-/// A certificate and its key.
+/// A certificate and its private key.
 type Pair = (Arc<str>, Arc<str>);
 
-/// `None` when it does not enable TLS. `system_ca` is the file that the proxy told; a source that the mode leaves out
-/// is never read. What is wrong is told with its field.
+/// `None` when TLS is disabled. `system_ca` is the CA file path that the proxy reported; a source that the mode does
+/// not need is never read. Errors name the field.
 pub fn tls(
     spec: &Tls,
     endpoints: &[Endpoint],
@@ -40,7 +40,7 @@ pub fn tls(
     Ok(Some(ExternalTls {
         versions: version.as_ref().map_or(Ok((None, None)), versions)?,
         allow_renegotiation: *allow_renegotiation,
-        // An address is no server name (RFC 6066, section 3).
+        // An IP address is not a valid SNI (RFC 6066, section 3).
         sni: called.filter(|name| !is_ip(name)).map(str::to_owned),
         names: if checks.authority && checks.names { names(verification, called)? } else { Vec::new() },
         authority,
@@ -48,8 +48,8 @@ pub fn tls(
     }))
 }
 
-/// What a mode leaves of the verification that is written. Names that anybody may have signed say nothing, so they
-/// are checked only together with the authority.
+/// Which checks a mode leaves enabled. SANs are only verified together with the CA, since without one they could be
+/// forged.
 #[derive(Clone, Copy)]
 struct Checks {
     authority: bool,
@@ -69,19 +69,19 @@ impl Checks {
     }
 }
 
-/// The name that is written, or else the first endpoint. Certificates are not made for the dot at the end of a name.
+/// The configured server name, or else the first endpoint. Certificates are issued without the trailing dot of a name.
 fn called<'a>(verification: &'a Verification, endpoints: &'a [Endpoint], checks: Checks) -> Option<&'a str> {
     let written = verification.server_name.as_deref().filter(|name| checks.names && !name.is_empty());
     let first = || endpoints.first().map(|endpoint| endpoint.address.as_str());
     written.or_else(first).map(|name| name.strip_suffix('.').unwrap_or(name))
 }
 
-/// Without any, every certificate of the authority would do.
+/// Without SANs, every certificate of the CA would be accepted.
 fn names(verification: &Verification, called: Option<&str>) -> Result<Vec<ExternalName>, String> {
     let listed = verification.subject_alt_names.iter().flatten().enumerate().map(|(n, san)| {
         let SanMatch { match_type, value } = san;
         if value.is_empty() {
-            return Err(fault(&format!("verification.subjectAltNames[{n}].value"), "is empty: write a name"));
+            return Err(fault(&format!("verification.subjectAltNames[{n}].value"), "is empty: set a name"));
         }
         Ok(match known(match_type, &format!("verification.subjectAltNames[{n}].type"))? {
             SanMatchType::Exact => ExternalName::Exact(value.clone()),
@@ -91,7 +91,7 @@ fn names(verification: &Verification, called: Option<&str>) -> Result<Vec<Extern
     let called = called.map(|name| Ok(ExternalName::Exact(name.to_owned())));
     let names: Vec<_> = called.into_iter().chain(listed).collect::<Result<_, _>>()?;
     if names.is_empty() {
-        return Err(fault("verification.serverName", "is missing, and there is no endpoint to take it from: write it"));
+        return Err(fault("verification.serverName", "is missing, and there is no endpoint to derive it from: set it"));
     }
     Ok(names)
 }
@@ -105,8 +105,8 @@ fn authority(
         return Ok(ExternalAuthority::Given(pem(source, "verification.caCert", "CERTIFICATE", read)?));
     }
     let path = system_ca.filter(|path| !path.is_empty()).ok_or_else(|| {
-        let problem = "is missing, and the proxy told no file with the certificates of its system: write caCert, or \
-                       let verification.mode be SkipCA to trust everybody";
+        let problem = "is missing, and the proxy did not report a CA file of its system: set caCert, or \
+                       set verification.mode to SkipCA to trust any CA";
         fault("verification.caCert", problem)
     })?;
     Ok(ExternalAuthority::System(path.into()))
@@ -119,19 +119,19 @@ fn client(verification: &Verification, read: Read<'_>) -> Result<Option<Pair>, S
             let certificate = pem(certificate, "verification.clientCert", "CERTIFICATE", read)?;
             Ok(Some((certificate, pem(key, "verification.clientKey", "PRIVATE KEY", read)?)))
         }
-        (Some(_), None) => Err(fault("verification.clientKey", "is missing, clientCert needs it")),
-        (None, Some(_)) => Err(fault("verification.clientCert", "is missing, clientKey needs it")),
+        (Some(_), None) => Err(fault("verification.clientKey", "is required with clientCert")),
+        (None, Some(_)) => Err(fault("verification.clientCert", "is required with clientKey")),
     }
 }
 
-/// Envoy would refuse what is no PEM without a word about whose it is.
+/// Envoy would reject invalid PEM with an error that does not name the resource.
 fn pem(source: &Source, field: &str, label: &str, read: Read<'_>) -> Result<Arc<str>, String> {
     let text = read(source).map_err(|why| format!("spec.tls.{field}: {why}"))?;
     let begins = |line: &str| {
         let between = line.trim().strip_prefix("-----BEGIN ").and_then(|rest| rest.strip_suffix("-----"));
         between.is_some_and(|found| found.ends_with(label))
     };
-    if text.lines().any(begins) { Ok(text) } else { Err(fault(field, &format!("has no {label} in PEM"))) }
+    if text.lines().any(begins) { Ok(text) } else { Err(fault(field, &format!("is not PEM with a {label}"))) }
 }
 
 fn versions(written: &TlsVersions) -> Result<(Option<TlsVersion>, Option<TlsVersion>), String> {
@@ -143,7 +143,7 @@ fn versions(written: &TlsVersions) -> Result<(Option<TlsVersion>, Option<TlsVers
 }
 
 fn known<W: Word>(choice: &Choice<W>, field: &str) -> Result<W, String> {
-    choice.known().ok_or_else(|| fault(field, &format!("is {:?}, which is not known", choice.as_str())))
+    choice.known().ok_or_else(|| fault(field, &format!("is {:?}, which is unsupported", choice.as_str())))
 }
 
 fn fault(field: &str, problem: &str) -> String {

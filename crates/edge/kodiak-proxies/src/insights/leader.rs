@@ -1,4 +1,4 @@
-//! What one control plane does for all of them: connections that nobody holds any more, and proxies long gone.
+//! Connections that no control plane holds any more: the leader closes them in insights.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,19 +7,19 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_catalog::spec_of;
-use kodiak_model::{ProxyKey, kinds::dataplane_insight, kinds::dataplane_insight::DataplaneInsight};
-use kodiak_store::{Record, Snapshot, StoreError};
+use kodiak_model::{ProxyKey, kinds::dataplane_insight::DataplaneInsight};
+use kodiak_store::StoreError;
 use tokio::time::Instant;
 
-use crate::{Registry, batch, flush};
+use super::{InsightWriter, flush};
+use crate::{batch, stored};
 
-/// After a write that failed: the store may be away.
+/// Delay after a failed write: the store may be unavailable.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The last sign of life of each open connection, and when it was first seen.
 #[derive(Default)]
-pub(crate) struct Seen(BTreeMap<ProxyKey, BTreeMap<String, (u32, Timestamp)>>);
+pub(super) struct Seen(BTreeMap<ProxyKey, BTreeMap<String, (u32, Timestamp)>>);
 
 impl Seen {
     /// Since when the connection has shown no sign of life.
@@ -31,17 +31,18 @@ impl Seen {
     }
 }
 
-impl Registry {
+impl InsightWriter {
     /// Closes, in insights, connections that show no sign of life, and says how many proxies that concerns. Only
     /// the leader may do it: others do not know what it has seen.
-    pub async fn finalize_once(&self, now: Timestamp) -> usize {
-        let store = self.0.catalog.store();
+    pub(crate) async fn close_lost(&self, now: Timestamp, connected: &BTreeSet<ProxyKey>) -> usize {
+        let store = &self.store;
         let snapshot = store.snapshot();
         let writes: Vec<_> = {
-            let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             let mut before = std::mem::take(&mut *seen);
-            let lost = insights(&snapshot).filter_map(|(key, record, mut insight)| {
-                self.close_lost(&mut seen, &mut before, &key, &mut insight, now);
+            let lost = stored::insights(&snapshot).filter_map(|(key, record, mut insight)| {
+                let is_connected = connected.contains(&key);
+                self.close_idle(&mut seen, &mut before, &key, &mut insight, now, is_connected);
                 flush::write(&key, Some(record), &insight)
             });
             lost.collect()
@@ -51,19 +52,19 @@ impl Registry {
         outcomes.iter().filter(|outcome| outcome.is_ok()).count()
     }
 
-    fn close_lost(
+    fn close_idle(
         &self,
         seen: &mut Seen,
         before: &mut Seen,
         key: &ProxyKey,
         insight: &mut DataplaneInsight,
         now: Timestamp,
+        is_connected: bool,
     ) {
-        let is_ours = self.state().streams.contains_key(key);
         for subscription in insight.subscriptions.iter_mut().filter(|subscription| subscription.is_open()) {
             let since = seen.since(before, key, &subscription.id, subscription.generation, now);
-            let held_here = is_ours && subscription.control_plane_instance_id == self.0.settings.instance_id;
-            if !held_here && is_older(since, self.0.settings.idle_timeout, now) {
+            let held_here = is_connected && subscription.control_plane_instance_id == self.settings.instance_id;
+            if !held_here && is_older(since, self.settings.idle_timeout, now) {
                 subscription.disconnect_time = Some(now.to_string());
             }
         }
@@ -75,20 +76,20 @@ impl Registry {
     ///
     /// The connection ended when its control plane did, so that is what the insight says: whoever counts a grace from
     /// there does not count it twice.
-    pub async fn close_abandoned(
+    pub(crate) async fn close_abandoned(
         &self,
         grace: Duration,
         lost: impl Fn(&str) -> Option<Instant>,
     ) -> (usize, Option<Instant>) {
-        let store = self.0.catalog.store();
+        let store = &self.store;
         let snapshot = store.snapshot();
-        let (now, time) = (Instant::now(), (self.0.settings.now)());
+        let (now, time) = (Instant::now(), (self.settings.now)());
         let mut next: Option<Instant> = None;
         let mut writes = Vec::new();
-        for (key, record, mut insight) in insights(&snapshot) {
+        for (key, record, mut insight) in stored::insights(&snapshot) {
             for subscription in insight.subscriptions.iter_mut().filter(|subscription| subscription.is_open()) {
                 let instance = &subscription.control_plane_instance_id;
-                if *instance == self.0.settings.instance_id {
+                if *instance == self.settings.instance_id {
                     continue;
                 }
                 let Some(since) = lost(instance) else { continue };
@@ -113,36 +114,8 @@ impl Registry {
         }
         (closed, next)
     }
-
-    /// Deletes the Dataplanes whose proxies are away for too long, and says how many. For the leader.
-    pub async fn collect_garbage_once(&self, now: Timestamp) -> usize {
-        let age = self.0.settings.cleanup_age;
-        let is_old = |insight: &DataplaneInsight| {
-            let left = insight.subscriptions.iter().filter_map(|known| known.disconnect_time.as_deref()?.parse().ok());
-            !insight.is_online() && left.max().is_some_and(|left: Timestamp| is_older(left, age, now))
-        };
-        let snapshot = self.0.catalog.store().snapshot();
-        let old: BTreeSet<_> =
-            insights(&snapshot).filter(|(_, _, insight)| is_old(insight)).map(|(key, ..)| key).collect();
-        let count = old.len();
-        if count == 0 {
-            return 0;
-        }
-        let still_old = |snapshot: &Snapshot, key: &ProxyKey| {
-            let record = snapshot.get(&flush::insight_key(key));
-            record.and_then(spec_of::<DataplaneInsight>).is_some_and(|insight| is_old(&insight))
-        };
-        count - self.delete(old, still_old).await.len()
-    }
 }
 
-fn is_older(since: Timestamp, age: Duration, now: Timestamp) -> bool {
+pub(crate) fn is_older(since: Timestamp, age: Duration, now: Timestamp) -> bool {
     SignedDuration::try_from(age).is_ok_and(|age| now.duration_since(since) >= age)
-}
-
-fn insights(snapshot: &Snapshot) -> impl Iterator<Item = (ProxyKey, &Record, DataplaneInsight)> {
-    snapshot.list(dataplane_insight::KIND.name).filter_map(|record| {
-        let key = ProxyKey { mesh: record.key.mesh.clone(), name: record.key.name.clone() };
-        Some((key, record, spec_of(record)?))
-    })
 }

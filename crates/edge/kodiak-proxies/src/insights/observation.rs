@@ -1,4 +1,4 @@
-//! What one stream has done, as the insight of its proxy tells it.
+//! State of one stream, as the insight of its proxy shows it.
 
 use std::sync::Arc;
 
@@ -13,27 +13,27 @@ use kodiak_xds_stream::TypeUrl;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::status::TypeStatus;
+use crate::sessions::{Reported, TypeStatus};
 
-/// Everything of one stream that is to be in the insight.
+/// Everything that the insight shows of one stream.
 #[derive(Clone)]
 pub(crate) struct Observation {
-    pub(crate) key: ProxyKey,
-    pub(crate) subscription: Subscription,
-    pub(crate) metadata: Option<Value>,
-    pub(crate) certificate: Option<MtlsInsight>,
-    pub(crate) acknowledged: Option<Arc<str>>,
-    /// What keeps the proxy from acknowledging a step of mTLS.
-    pub(crate) rejecting: String,
-    pub(crate) due: Due,
+    pub(super) key: ProxyKey,
+    pub(super) subscription: Subscription,
+    pub(super) metadata: Option<Value>,
+    pub(super) certificate: Option<MtlsInsight>,
+    pub(super) acknowledged: Option<Arc<str>>,
+    /// Why the proxy does not acknowledge a step of an mTLS rollout; empty for nothing.
+    pub(super) rejecting: String,
+    pub(super) due: Due,
     /// Grows with every change, so that one made during a write is not taken for written.
-    pub(crate) changes: u64,
-    pub(crate) written: Option<Instant>,
+    pub(super) changes: u64,
+    pub(super) written: Option<Instant>,
 }
 
 /// When it is to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Due {
+pub(super) enum Due {
     Never,
     /// Not before the last write is some time ago.
     Later,
@@ -41,12 +41,66 @@ pub(crate) enum Due {
 }
 
 impl Observation {
-    pub(crate) fn change(&mut self, due: Due) {
+    pub(crate) fn new(key: ProxyKey, subscription: Subscription, metadata: Option<Value>) -> Self {
+        Self {
+            key,
+            subscription,
+            metadata,
+            certificate: None,
+            acknowledged: None,
+            rejecting: String::new(),
+            due: Due::Now,
+            changes: 0,
+            written: None,
+        }
+    }
+
+    /// Returns whether it is to be written at once.
+    pub(super) fn report(&mut self, reported: &Reported, now: Timestamp) -> bool {
+        if let Some(types) = &reported.types {
+            self.count(types, now);
+            self.change(Due::Later);
+        }
+        let mut now = false;
+        if let Some(rejecting) = reported.rejecting.as_ref().filter(|rejecting| **rejecting != self.rejecting) {
+            self.rejecting.clone_from(rejecting);
+            now = true;
+        }
+        if reported.acknowledged.is_some() && self.acknowledged != reported.acknowledged {
+            self.acknowledged.clone_from(&reported.acknowledged);
+            now = true;
+        }
+        if now {
+            self.change(Due::Now);
+        }
+        now
+    }
+
+    pub(super) fn issue(&mut self, certificate: MtlsInsight) {
+        if self.certificate.as_ref() != Some(&certificate) {
+            self.certificate = Some(certificate);
+            self.change(Due::Later);
+        }
+    }
+
+    pub(super) fn beat(&mut self) {
+        if !self.is_closed() {
+            self.subscription.generation = self.subscription.generation.wrapping_add(1);
+            self.change(Due::Now);
+        }
+    }
+
+    pub(super) fn close(&mut self, now: Timestamp) {
+        self.subscription.disconnect_time = Some(now.to_string());
+        self.change(Due::Now);
+    }
+
+    fn change(&mut self, due: Due) {
         self.changes += 1;
         self.due = self.due.max(due);
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.subscription.disconnect_time.is_some()
     }
 
@@ -66,7 +120,7 @@ impl Observation {
     }
 
     /// Writes it into the insight, beside what others wrote there.
-    pub(crate) fn apply(&self, insight: &mut DataplaneInsight, limit: usize) {
+    pub(super) fn apply(&self, insight: &mut DataplaneInsight, limit: usize) {
         let own = insight.subscriptions.iter().position(|known| known.id == self.subscription.id);
         match own {
             Some(index) if index + 1 == insight.subscriptions.len() => {
@@ -124,17 +178,8 @@ mod tests {
     }
 
     fn observation(id: &str, disconnected: Option<&str>, written: bool) -> Observation {
-        Observation {
-            key: ProxyKey::new("default", "web"),
-            subscription: subscription(id, disconnected),
-            metadata: None,
-            certificate: None,
-            acknowledged: None,
-            rejecting: String::new(),
-            due: Due::Now,
-            changes: 0,
-            written: written.then(Instant::now),
-        }
+        let observation = Observation::new(ProxyKey::new("default", "web"), subscription(id, disconnected), None);
+        Observation { written: written.then(Instant::now), ..observation }
     }
 
     #[track_caller]

@@ -1,4 +1,4 @@
-//! One stream of a proxy, and what it reports.
+//! One ADS stream of a proxy, and its reports.
 
 use std::sync::Arc;
 
@@ -8,19 +8,20 @@ use kodiak_model::{ProxyKey, subscription::Version};
 use kodiak_xds_stream::{Snapshot, TypeUrl};
 use tokio::sync::watch;
 
-use crate::{
-    Registry, rejection,
+use super::{
+    rejection,
     rollout::Rollout,
     status::{ProxyStatus, TypeStatus},
 };
+use crate::Registry;
 
-/// The open stream of a proxy.
+/// The open ADS stream of a proxy.
 pub(crate) struct Stream {
     pub(crate) id: u64,
     pub(crate) protocol: Protocol,
     pub(crate) connected: Timestamp,
     pub(crate) credential: Credential,
-    /// When its token is worth nothing any more.
+    /// Expiration time of the token.
     pub(crate) expires: Option<Timestamp>,
     pub(crate) from_metadata: bool,
     pub(crate) version: Option<Version>,
@@ -29,18 +30,19 @@ pub(crate) struct Stream {
     pub(crate) rollout: Rollout,
     pub(crate) types: [TypeStatus; TypeUrl::COUNT],
     pub(crate) settled: Option<u64>,
-    /// Its inbounds wait until it has what it needs to serve them.
-    pub(crate) arriving: bool,
     pub(crate) bytes: u64,
     pub(crate) faults: Vec<String>,
 }
 
-/// What a report has changed.
+/// Changes that a report brought.
 pub(crate) struct Reported {
-    pub(crate) counters: bool,
+    /// Counters, if they have changed.
+    pub(crate) types: Option<[TypeStatus; TypeUrl::COUNT]>,
+    /// The proxy has acknowledged everything for the first time on this stream.
+    pub(crate) is_first: bool,
     /// The token of the snapshot that was acknowledged.
     pub(crate) acknowledged: Option<Arc<str>>,
-    /// What holds up the step instead; empty for nothing. `None` while the proxy has not answered.
+    /// Error that holds up the step; empty for none. `None` while the proxy has not answered.
     pub(crate) rejecting: Option<String>,
     pub(crate) rejected: [(TypeUrl, u64); TypeUrl::COUNT],
 }
@@ -53,11 +55,13 @@ impl Stream {
 
     pub(crate) fn take(&mut self, report: &StreamReport<'_>) -> Reported {
         let mut reported = Reported {
-            counters: false,
+            types: None,
+            is_first: false,
             acknowledged: None,
             rejecting: None,
             rejected: report.counters.map(|(type_url, _)| (type_url, 0)),
         };
+        let mut changed = false;
         for (index, (type_url, counters)) in report.counters.iter().enumerate() {
             let now = TypeStatus {
                 type_url: *type_url,
@@ -68,14 +72,16 @@ impl Stream {
                 rejecting: counters.rejecting,
             };
             if self.types[index] != now {
-                reported.counters = true;
+                changed = true;
                 reported.rejected[index].1 = now.rejected.saturating_sub(self.types[index].rejected);
                 self.types[index] = now;
             }
         }
+        reported.types = changed.then(|| self.types.clone());
         if let Some(revision) = report.settled {
+            reported.is_first = self.settled.is_none();
             self.settled = Some(revision);
-            // A proxy that runs on something older has not taken the step.
+            // A proxy that runs on an older configuration has not acknowledged the step.
             let holding_up = rejection::holding_up(&self.types, self.snapshots.borrow().as_deref());
             reported.acknowledged = self.rollout.settled(revision).filter(|_| holding_up.is_none());
             reported.rejecting = Some(holding_up.unwrap_or_default());
@@ -111,7 +117,7 @@ pub(crate) fn close(stream: &watch::Sender<Option<Closing>>, code: u8, message: 
     })
 }
 
-/// What the port holds of a stream. Dropping it says that the stream has ended.
+/// Receives the reports of a stream from the port. Dropping it means that the stream has ended.
 pub(crate) struct Reporter {
     pub(crate) registry: Registry,
     pub(crate) key: ProxyKey,
@@ -126,6 +132,6 @@ impl Report for Reporter {
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        self.registry.left(&self.key, self.id);
+        self.registry.disconnected(&self.key, self.id);
     }
 }
