@@ -1,8 +1,8 @@
-//! Resources as a mesh of many services has them.
+//! Resources of a mesh with many services.
 
 use std::fmt::Write as _;
 
-/// How many of each.
+/// Number of resources by kind.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counts {
     pub(super) dataplanes: usize,
@@ -16,7 +16,7 @@ impl Counts {
     }
 }
 
-/// All of them as one YAML stream.
+/// All resources as one YAML stream.
 pub(super) fn yaml(counts: Counts) -> String {
     let mut text = String::new();
     for n in 0..counts.dataplanes {

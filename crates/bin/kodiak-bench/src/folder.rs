@@ -1,4 +1,4 @@
-//! Where a control plane keeps its files while it is measured.
+//! Data directory of a control plane under measurement.
 
 use std::{
     fs,
@@ -7,13 +7,13 @@ use std::{
 
 use anyhow::Context as _;
 
-/// A folder that is gone when the measuring is over.
+/// Folder that is removed after the measurement.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
     pub(super) fn make() -> anyhow::Result<Self> {
         let path = std::env::temp_dir().join(format!("kodiak-bench-{}", std::process::id()));
-        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self(path))
     }
 

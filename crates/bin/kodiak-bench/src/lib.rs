@@ -1,6 +1,6 @@
-//! `kodiak bench`: how fast and how small, measured on this machine.
+//! `kodiak bench`: benchmarks for this machine.
 //!
-//! Machines differ and are shared: look at counts and ratios first, at times second.
+//! Machines differ and are shared: compare counts and ratios first, times second.
 
 mod documents;
 mod folder;
@@ -21,13 +21,13 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Bench {
-    /// Load resources with `apply` into the embedded store, restart, read, list and watch them
+    /// Apply resources to the embedded store, restart, read, list and watch them
     Store(store::Args),
-    /// Work out which policies are in force where, from the beginning and after a change
+    /// Match and merge policies of all proxies, from scratch and after a change
     Policies(policies::Args),
-    /// Let one instance come, change its health and go, in meshes of several sizes
+    /// Add an instance, change its health and remove it, in meshes of several sizes
     Services(services::Args),
-    /// Connect many simulated proxies to a control plane, and change what they have
+    /// Connect many simulated proxies to a control plane, and push changes to them
     Xds(xds::Args),
 }
 

@@ -1,10 +1,10 @@
-//! What was measured, as a table for people and as JSON for programs.
+//! Results as a table and as JSON.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-/// In the order it is shown.
+/// In the order of output.
 #[derive(Default)]
 pub(super) struct Results(Vec<Row>);
 
@@ -20,7 +20,7 @@ impl Results {
         self.0.push(Row { key: key.into(), what: what.into(), value });
     }
 
-    /// The last line is the JSON, if it is asked for.
+    /// With `as_json`, the last line is one JSON object.
     pub(super) fn show(&self, as_json: bool) {
         for Row { what, value, .. } in &self.0 {
             let digits = if value.fract() == 0.0 { 0 } else { 3 };
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_with_a_dot_are_gathered_in_an_object() {
+    fn groups_keys_with_a_dot_in_an_object() {
         let mut results = Results::default();
         results.add("proxies", "proxies", 7.0);
         results.add("change.p50_ms", "median", 0.5);

@@ -1,4 +1,4 @@
-//! A control plane as a process of its own, so that its memory and its time are its own.
+//! Control plane in a child process, so that its memory and CPU time are measured separately.
 
 use std::{
     fs,
@@ -18,20 +18,20 @@ use hyper_util::{
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_mins(1);
-/// In which Linux tells every program what time a process took, whatever its kernel counts in.
+/// USER_HZ: unit of CPU time in /proc, independent of the kernel configuration.
 const TICKS_A_SECOND: f64 = 100.0;
 
 pub(super) struct Server {
     child: Child,
     pub(super) api: SocketAddr,
-    /// Where proxies connect.
+    /// Address for proxies.
     pub(super) proxies: SocketAddr,
     diagnostics: SocketAddr,
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
 impl Server {
-    /// Starts it on this folder and waits until it is ready; also how long that took.
+    /// Starts it with this data directory, and waits until it is ready. Also returns the time.
     pub(super) async fn start(folder: &Path) -> anyhow::Result<(Self, Duration)> {
         let [api, proxies, diagnostics] = free_ports()?;
         let started = Instant::now();
@@ -52,14 +52,14 @@ impl Server {
         let client = Client::builder(TokioExecutor::new()).build_http();
         let mut server = Self { child, api, proxies, diagnostics, client };
         while server.get(diagnostics, "/ready").await.map_or(true, |(status, _)| status != 200) {
-            anyhow::ensure!(server.child.try_wait()?.is_none(), "the control plane ended by itself");
-            anyhow::ensure!(started.elapsed() < PATIENCE, "the control plane did not become ready");
+            anyhow::ensure!(server.child.try_wait()?.is_none(), "control plane exited");
+            anyhow::ensure!(started.elapsed() < PATIENCE, "control plane did not become ready");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         Ok((server, started.elapsed()))
     }
 
-    /// Loads a file as users do it.
+    /// Applies a file with `kodiak apply`.
     pub(super) fn apply(&self, file: &Path) -> anyhow::Result<()> {
         let output = Command::new(std::env::current_exe()?)
             .args(["--cp", &format!("http://{}", self.api), "-q", "apply", "-f"])
@@ -70,13 +70,13 @@ impl Server {
         Ok(())
     }
 
-    /// The status and the length of the answer.
+    /// Status and length of the response.
     pub(super) async fn get_api(&self, path: &str) -> anyhow::Result<(u16, usize)> {
         let (status, body) = self.get(self.api, path).await?;
         Ok((status, body.len()))
     }
 
-    /// Writes through the API; the answer must be a good one.
+    /// Writes through the API; any status but 2xx is an error.
     pub(super) async fn write_api(&self, method: Method, path: &str, body: &Value) -> anyhow::Result<Bytes> {
         let request = Request::builder()
             .method(method)
@@ -112,28 +112,28 @@ impl Server {
         memory_of(self.child.id(), "VmRSS:")
     }
 
-    /// The most that it ever was, in MiB.
+    /// Peak resident memory in MiB.
     pub(super) fn peak_memory(&self) -> anyhow::Result<f64> {
         memory_of(self.child.id(), "VmHWM:")
     }
 
-    /// The time that it took on all cores, in seconds.
+    /// CPU time on all cores, in seconds.
     pub(super) fn cpu(&self) -> anyhow::Result<f64> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name of the program comes second and may hold anything, but ends with the last bracket.
+        // The second field, the name of the program, may hold anything, but ends with the last bracket.
         let (_, after) = stat.rsplit_once(')').context("no stat")?;
         let ticks = after.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
         let ticks: Vec<f64> = ticks.collect::<Result<_, _>>()?;
         Ok(ticks.iter().sum::<f64>() / TICKS_A_SECOND)
     }
 
-    /// Ends it as a supervisor would.
+    /// Stops it with SIGTERM.
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
         let pid = self.child.id().to_string();
         Command::new("kill").args(["-TERM", &pid]).status().context("cannot run kill")?;
         let deadline = Instant::now() + PATIENCE;
         while self.child.try_wait()?.is_none() {
-            anyhow::ensure!(Instant::now() < deadline, "the control plane did not stop");
+            anyhow::ensure!(Instant::now() < deadline, "control plane did not stop");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Ok(())
@@ -147,7 +147,7 @@ impl Drop for Server {
     }
 }
 
-/// Of any process, in MiB; the key says what of it.
+/// Memory of a process in MiB; `key` is the line of /proc/PID/status.
 pub(super) fn memory_of(process: u32, key: &str) -> anyhow::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("no {key}"))?;
@@ -155,18 +155,18 @@ pub(super) fn memory_of(process: u32, key: &str) -> anyhow::Result<f64> {
     Ok(kib / 1024.0)
 }
 
-/// What was counted until one moment.
+/// Metrics at one point in time.
 pub(super) struct Metrics(String);
 
 impl Metrics {
-    /// The values of a metric, summed over its labels that hold `part`.
+    /// Sum of a metric over its series with `part` in their labels.
     pub(super) fn sum(&self, name: &str, part: &str) -> f64 {
         let lines = self.0.lines().filter(|line| line.starts_with(name) && line.contains(part));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
     }
 }
 
-/// Three that differ: each is taken until all are known.
+/// Three distinct ports: all are bound until the last one is known.
 fn free_ports() -> anyhow::Result<[SocketAddr; 3]> {
     let take = || TcpListener::bind(("127.0.0.1", 0));
     let taken = [take()?, take()?, take()?];

@@ -24,7 +24,7 @@ pub(super) struct Args {
     services: usize,
     #[arg(long, default_value_t = 5_000)]
     policies: usize,
-    /// The last line is one JSON object
+    /// Print one JSON object as the last line
     #[arg(long)]
     json: bool,
 }
@@ -42,7 +42,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<Exit> {
     Ok(Exit::Fine)
 }
 
-/// Through the API, as users do it.
+/// Writes through the API, with `kodiak apply`.
 async fn load(counts: Counts, folder: &Path, results: &mut Results) -> anyhow::Result<()> {
     let file = folder.join("mesh.yaml");
     fs::write(&file, documents::yaml(counts))?;
@@ -55,9 +55,9 @@ async fn load(counts: Counts, folder: &Path, results: &mut Results) -> anyhow::R
     let commits = server.metric("kodiak_store_commits_total", "").await? - commits_before;
     let total = as_f64(counts.total());
     results.add("apply_s", "apply, s", took.as_secs_f64());
-    results.add("applied_per_s", "durable resources a second", total / took.as_secs_f64());
+    results.add("applied_per_s", "durable resources per second", total / took.as_secs_f64());
     results.add("commits", "durable commits", commits);
-    results.add("resources_per_commit", "resources a commit", total / commits.max(1.0));
+    results.add("resources_per_commit", "resources per commit", total / commits.max(1.0));
     results.add("loaded_rss_mb", "memory after loading, MiB", server.memory()?);
     let file_size = fs::metadata(folder.join("kodiak.redb"))?.len();
     results.add("file_mb", "file, MiB", as_f64(usize::try_from(file_size)?) / 1024.0 / 1024.0);
@@ -65,16 +65,16 @@ async fn load(counts: Counts, folder: &Path, results: &mut Results) -> anyhow::R
     server.apply(&file)?;
     results.add("reapply_s", "apply again, nothing changed, s", started.elapsed().as_secs_f64());
     let after = server.metric("kodiak_store_commits_total", "").await? - commits_before;
-    results.add("reapply_commits", "commits of that", after - commits);
+    results.add("reapply_commits", "commits of the second apply", after - commits);
     server.stop().await
 }
 
-/// With everything in it: start, read, list.
+/// Start, read and list with all resources.
 async fn restart(counts: Counts, folder: &Path, results: &mut Results) -> anyhow::Result<()> {
     const READS: usize = 2_000;
     let (server, start) = Server::start(folder).await?;
-    results.add("start_ms", "start with all of it, ms", millis(start));
-    results.add("start_rss_mb", "memory after that, MiB", server.memory()?);
+    results.add("start_ms", "start with all resources, ms", millis(start));
+    results.add("start_rss_mb", "memory after the start, MiB", server.memory()?);
     let mut times = Vec::with_capacity(READS);
     for n in 0..READS {
         let started = Instant::now();
@@ -99,12 +99,12 @@ async fn restart(counts: Counts, folder: &Path, results: &mut Results) -> anyhow
         }
     }
     results.add("list_ms", "list all in pages of 1,000, ms", millis(started.elapsed()));
-    results.add("list_mb", "bytes of that, MiB", as_f64(bytes) / 1024.0 / 1024.0);
+    results.add("list_mb", "bytes of the list, MiB", as_f64(bytes) / 1024.0 / 1024.0);
     results.add("end_rss_mb", "memory at the end, MiB", server.memory()?);
     server.stop().await
 }
 
-/// The store by itself.
+/// The store without a control plane.
 async fn in_process(folder: &Path, results: &mut Results) -> anyhow::Result<()> {
     let mut config = StoreConfig::new(Backend::File { path: folder.join("kodiak.redb") });
     config.seal = Some(kodiak_store::Seal::load_or_create(&folder.join("seal.key"), Vec::new())?);
@@ -122,7 +122,7 @@ async fn in_process(folder: &Path, results: &mut Results) -> anyhow::Result<()> 
         }
     }
     results.add("watch_changes", "changes replayed to a watch", as_f64(changes));
-    results.add("watch_ms", "time of that, ms", millis(started.elapsed()));
+    results.add("watch_ms", "time of the replay, ms", millis(started.elapsed()));
     store.close().await;
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The file with the control planes a user knows, in the format of kumactl, so that an existing one can be read.
+//! Configuration file with control planes, in the format of kumactl, so that an existing one can be used.
 //!
-//! What we do not know is kept as it was. The file holds tokens: it is written for its owner alone, and never in part.
+//! Unknown fields are kept. The file holds tokens: it is readable by its owner only, and replaced atomically.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ pub(crate) struct Config {
     other: Map<String, Value>,
 }
 
-/// A control plane, and what is meant there when nothing is said.
+/// Control plane with its defaults.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Context {
@@ -77,7 +77,7 @@ pub(crate) struct ApiServer {
     pub(crate) auth_type: String,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) auth_conf: Map<String, Value>,
-    /// kumactl's; we read it only to say that we do not do it.
+    /// Of kumactl; read only to reject it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) skip_verify: bool,
     #[serde(flatten)]
@@ -92,7 +92,7 @@ pub(crate) struct Header {
 }
 
 impl ApiServer {
-    /// The control plane of this machine as it is known before anything is configured.
+    /// Whether it is the default control plane of this machine, without credentials.
     pub(crate) fn is_local(&self) -> bool {
         let Self { url, ca_cert_file, client_cert_file, client_key_file, headers, auth_type, .. } = self;
         let files = [ca_cert_file, client_cert_file, client_key_file];
@@ -104,7 +104,7 @@ impl ApiServer {
 }
 
 impl Config {
-    /// What holds before the user has said anything.
+    /// Configuration without a file.
     pub(crate) fn first() -> Self {
         let mut config = Self::default();
         let local = ApiServer { url: LOCAL.to_owned(), ..ApiServer::default() };
@@ -113,7 +113,7 @@ impl Config {
         config
     }
 
-    /// Reads the file, or starts anew when there is none.
+    /// Reads the file, or returns the default configuration if it does not exist.
     pub(crate) fn load(path: &Path) -> anyhow::Result<Self> {
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&text)
@@ -137,7 +137,7 @@ impl Config {
         yaml::to_string(&value)
     }
 
-    /// Writes the file as a whole or not at all, readable for its owner alone.
+    /// Replaces the file atomically, readable by its owner only.
     pub(crate) fn save(&self, path: &Path) -> anyhow::Result<()> {
         private_file::write(path, self.to_yaml().as_bytes())
             .with_context(|| format!("cannot write the configuration {}", path.display()))
@@ -164,7 +164,7 @@ impl Config {
         }
     }
 
-    /// Removes a control plane and the contexts that lead to it.
+    /// Removes a control plane and its contexts.
     pub(crate) fn remove(&mut self, name: &str) -> bool {
         let before = self.control_planes.len();
         self.control_planes.retain(|control_plane| control_plane.name != name);
@@ -220,7 +220,7 @@ currentContext: prod
 ";
 
     #[test]
-    fn a_file_of_kumactl_is_read_and_kept() {
+    fn reads_a_file_of_kumactl_and_keeps_unknown_fields() {
         let config = Config::parse(OF_KUMACTL).ok().unwrap();
         assert_eq!(config.current_context, "prod");
         assert_eq!(config.context("prod").unwrap().defaults.as_ref().unwrap().mesh, "payments");
@@ -256,7 +256,7 @@ currentContext: prod
     }
 
     #[test]
-    fn what_is_no_configuration_is_said_so() {
+    fn rejects_files_that_are_no_configuration() {
         for (text, why) in [("contexts: 5", "invalid type"), ("a: [", "line"), ("a: 1\n---\nb: 2", "more than one")] {
             let error = Config::parse(text).err().unwrap();
             assert!(error.contains(why), "{error}");
@@ -266,7 +266,7 @@ currentContext: prod
     }
 
     #[test]
-    fn removing_leaves_no_context_without_a_control_plane() {
+    fn removes_contexts_with_their_control_plane() {
         let mut config = Config::parse(OF_KUMACTL).ok().unwrap();
         assert!(config.remove("prod"));
         assert!(!config.remove("prod"));
@@ -275,7 +275,7 @@ currentContext: prod
 
     #[cfg(unix)]
     #[test]
-    fn the_file_is_for_its_owner_alone() {
+    fn only_the_owner_can_read_the_file() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/config");
@@ -283,7 +283,7 @@ currentContext: prod
         Config::first().save(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
-        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
         assert_eq!(Config::load(&path).unwrap().control_planes.len(), 1);
     }
 }

@@ -1,13 +1,13 @@
 //! Exit code and text of an error.
 
-use kodiak_client::{AddressError, ClientError, Refusal, SetupError, Trouble};
+use kodiak_client::{AddressError, ClientError, ConnectFailure, Refusal, SetupError};
 use kodiak_terminal::{Exit, Usage};
 
-/// How to give a control plane that is known a new token.
+/// Command that sets the token of a configured control plane.
 const SET_TOKEN: &str =
     "kodiak config control-planes add --name NAME --address URL --overwrite --auth-type tokens --auth-conf token=TOKEN";
 
-/// The exit code of an error, by its root cause.
+/// Exit code of an error, by its root cause.
 pub fn of(error: &anyhow::Error) -> Exit {
     for cause in error.chain() {
         if cause.is::<Usage>() || cause.is::<SetupError>() || cause.is::<AddressError>() {
@@ -20,7 +20,7 @@ pub fn of(error: &anyhow::Error) -> Exit {
     Exit::Refused
 }
 
-/// The error with all its causes, and below it what to do.
+/// Error with its causes, followed by advice.
 pub fn explain(error: &anyhow::Error) -> String {
     let mut text = format!("Error: {error:#}");
     let hint = error.chain().find_map(|cause| {
@@ -37,24 +37,24 @@ pub fn explain(error: &anyhow::Error) -> String {
     text
 }
 
-/// What to do, in the words of the command line.
+/// Advice with the commands and flags to use.
 fn hint(error: &ClientError) -> Option<String> {
     match error {
-        ClientError::Unreachable { trouble: Trouble::Certificate, .. } => Some(
-            "Its certificate is not one that this machine trusts. Kodiak never skips this check; pass the CA instead:\n  \
+        ClientError::Unreachable { failure: ConnectFailure::Certificate, .. } => Some(
+            "Its certificate is not trusted by this machine. Kodiak never skips verification; pass the CA instead:\n  \
              kodiak config control-planes add --name NAME --address URL --ca-cert-file CA.pem"
                 .to_owned(),
         ),
-        ClientError::Unreachable { trouble: Trouble::NotTls, .. } => {
+        ClientError::Unreachable { failure: ConnectFailure::NotTls, .. } => {
             Some("Does it speak HTTPS? By default HTTP is on port 5681 and HTTPS on port 5682.".to_owned())
         }
-        ClientError::Unreachable { trouble: Trouble::Connection, .. } => Some(
-            "Start a control plane with\n  kodiak run\nor choose another one with\n  kodiak --cp URL …\n  \
+        ClientError::Unreachable { failure: ConnectFailure::Connection, .. } => Some(
+            "Start a control plane with\n  kodiak run\nor use another one with\n  kodiak --cp URL …\n  \
              kodiak config control-planes add --name NAME --address URL"
                 .to_owned(),
         ),
         ClientError::TimedOut { .. } => {
-            Some("Wait longer with --api-timeout, or choose another one with --cp URL.".to_owned())
+            Some("Raise --api-timeout, or use another control plane with --cp URL.".to_owned())
         }
         ClientError::Refused(refusal) => refusal_hint(refusal),
         ClientError::TooLarge { .. }
@@ -68,7 +68,7 @@ fn refusal_hint(refusal: &Refusal) -> Option<String> {
     match refusal.status.as_u16() {
         401 => Some(format!("The token was not accepted. Set a new one with\n  {SET_TOKEN}")),
         403 => Some(format!(
-            "`kodiak who-am-i` shows who you are to the control plane. To be someone else, set a token with\n  {SET_TOKEN}"
+            "`kodiak who-am-i` shows the user of the current credentials. To use another one, set a token with\n  {SET_TOKEN}"
         )),
         _ if refusal.status.is_redirection() => {
             Some("Redirects are not followed: use the address it points to.".to_owned())
@@ -82,7 +82,7 @@ fn setup_hint(error: &SetupError) -> Option<String> {
         SetupError::Address(error) => address_hint(error),
         SetupError::Token => Some(format!("Set a new one with\n  {SET_TOKEN}")),
         SetupError::NoSystemRoots(_) => Some(
-            "Name it with\n  kodiak config control-planes add --name NAME --address URL --overwrite --ca-cert-file CA.pem"
+            "Pass it with\n  kodiak config control-planes add --name NAME --address URL --overwrite --ca-cert-file CA.pem"
                 .to_owned(),
         ),
         _ => None,
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_address_is_wrong_usage() {
+    fn invalid_address_is_invalid_usage() {
         let error = anyhow::Error::from(Address::parse("http://admin:pw@cp").unwrap_err());
         assert_eq!(of(&error), Exit::Usage);
         assert!(explain(&error).contains("--auth-conf token=TOKEN"));

@@ -8,29 +8,29 @@ use kodiak_model::GoDuration;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
-    /// The file with the known control planes [default: ~/.kodiak/config]
+    /// Configuration file with the control planes to connect to [default: ~/.kodiak/config]
     #[arg(long, value_name = "FILE", env = "KODIAK_CONFIG", global = true)]
     pub(crate) config_file: Option<PathBuf>,
 
-    /// Use this context of the file instead of the current one
+    /// Context of the configuration file to use instead of the current one
     #[arg(short, long, value_name = "NAME", global = true, conflicts_with = "cp")]
     pub(crate) context: Option<String>,
 
-    /// Use the control plane at this address, just once: http://…, https://… or unix:/PATH of its socket.
-    /// Without it and without a configured control plane: the socket ~/.kodiak/kodiak.sock where one listens,
-    /// else http://localhost:5681
+    /// Address of the control plane for this command: http://…, https://… or unix:/PATH of its Unix socket
+    /// [default: that of the current context, else the socket ~/.kodiak/kodiak.sock if a control plane listens there,
+    /// else http://localhost:5681]
     #[arg(long, value_name = "URL", global = true)]
     pub(crate) cp: Option<String>,
 
-    /// How long one request may take; 0s waits for ever
+    /// Timeout of a request to the control plane; 0s disables it
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = kodiak_terminal::duration, global = true)]
     pub(crate) api_timeout: GoDuration,
 
-    /// No colours
+    /// Disable colours
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
 
-    /// Say nothing but results and errors
+    /// Print only results and errors
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }

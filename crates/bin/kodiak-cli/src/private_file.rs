@@ -1,9 +1,9 @@
-//! Files that may hold secrets: whole or not at all, and for their owner alone.
+//! Files with secrets: replaced atomically, and readable by their owner only.
 
 use std::io::Write as _;
 use std::path::Path;
 
-/// Writes a file that may hold secrets: beside its place first, then moved there.
+/// Writes to a temporary file in the same folder, and renames it.
 pub(crate) fn write(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     create_private_folder(folder)?;

@@ -1,17 +1,17 @@
-//! What every command starts with: the flags, the chosen control plane, and a place to write to.
+//! Context of a command: global flags, the selected control plane, and the terminal.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kodiak_client::{Address, Client, ClientCert, Endpoint};
+use kodiak_client::{Address, Client, ClientCertificate, Endpoint};
 use kodiak_terminal::{Terminal, usage};
 
 use crate::GlobalArgs;
 use crate::config_file::{ApiServer, Config, Context, Header};
 
-/// Where a control plane of this user has its socket, below the home folder.
+/// Unix socket of a control plane of this user, relative to the home folder.
 const SOCKET: &str = ".kodiak/kodiak.sock";
-/// The mesh that is meant when nothing else is said.
+/// Mesh without a flag and without one in the context.
 const DEFAULT_MESH: &str = "default";
 
 pub struct Session {
@@ -31,7 +31,7 @@ impl Session {
         }
         let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
         let home =
-            home.ok_or_else(|| usage("there is no home folder; say where the configuration is with --config-file"))?;
+            home.ok_or_else(|| usage("there is no home folder; pass the configuration file with --config-file"))?;
         Ok(home.join(".kodiak/config"))
     }
 
@@ -39,7 +39,7 @@ impl Session {
         Config::load(&self.config_path()?)
     }
 
-    /// Of one request; `None` waits for ever.
+    /// Timeout of a request; `None` disables it.
     pub fn timeout(&self) -> Option<Duration> {
         self.flags.api_timeout.to_std().filter(|limit| !limit.is_zero())
     }
@@ -48,7 +48,7 @@ impl Session {
         Ok(Client::new(&self.endpoint()?, self.timeout())?)
     }
 
-    /// The mesh of a flag, of the context, or the default one.
+    /// Mesh of the flag, of the context, or the default one.
     pub(crate) fn mesh(&self, flag: Option<&str>) -> anyhow::Result<String> {
         if let Some(mesh) = flag {
             return Ok(mesh.to_owned());
@@ -66,7 +66,7 @@ impl Session {
         let config = self.config()?;
         if let Some(url) = &self.flags.cp {
             let address = Address::parse(url)?;
-            // A control plane that we know is shown what we have for it.
+            // For a configured control plane, its credentials are used.
             let mut known = config.control_planes.iter().map(|known| &known.coordinates.api_server);
             let this = known.find(|known| Address::parse(&known.url).is_ok_and(|known| known == address));
             return this.map_or_else(|| Ok(Endpoint::anonymous(address)), endpoint);
@@ -89,7 +89,7 @@ impl Session {
         let name = self.flags.context.as_deref().unwrap_or(&config.current_context);
         if name.is_empty() {
             return Err(usage(
-                "no control plane is chosen; choose one with `kodiak config control-planes switch --name NAME`, or pass --cp URL",
+                "no control plane is selected; select one with `kodiak config control-planes switch --name NAME`, or pass --cp URL",
             ));
         }
         config.context(name).ok_or_else(|| {
@@ -99,25 +99,24 @@ impl Session {
     }
 }
 
-/// The socket that is used in place of the address of this machine's control plane, if one listens there.
+/// Unix socket to use instead of the default address, if a control plane listens there.
 ///
-/// `local` is what holds where nothing else is configured; whoever has written a token, a header or another address
-/// means just that.
+/// Only for the default control plane `local`: a token, a header or another address was configured on purpose.
 pub(crate) fn local_socket(api_server: &ApiServer) -> Option<PathBuf> {
     if !api_server.is_local() {
         return None;
     }
     let path = std::env::home_dir()?.join(SOCKET);
-    // The socket of a control plane that was killed is left behind; and other users may not open it.
+    // A killed control plane leaves its socket behind, and other users may not open it.
     std::os::unix::net::UnixStream::connect(&path).is_ok().then_some(path)
 }
 
-/// From what the configuration says to what a client needs.
+/// Endpoint of a configured control plane.
 pub(crate) fn endpoint(api_server: &ApiServer) -> anyhow::Result<Endpoint> {
     let address = Address::parse(&api_server.url)?;
     if api_server.skip_verify {
         return Err(usage(format!(
-            "the configuration asks to trust {address} blindly (skipVerify), which Kodiak does not do; \
+            "the configuration disables verification of {address} (skipVerify), which Kodiak does not support; \
              pass its CA instead: kodiak config control-planes add --name NAME --address {address} --overwrite --ca-cert-file CA.pem"
         )));
     }
@@ -127,12 +126,12 @@ pub(crate) fn endpoint(api_server: &ApiServer) -> anyhow::Result<Endpoint> {
             Some(token) => Some(token.to_owned()),
             None => return Err(usage("auth type tokens needs a token; pass it with --auth-conf token=TOKEN")),
         },
-        other => return Err(usage(format!("auth type {other:?} is not known; there is only tokens"))),
+        other => return Err(usage(format!("auth type {other:?} is not supported; use tokens"))),
     };
     let client_cert = match (api_server.client_cert_file.as_str(), api_server.client_key_file.as_str()) {
         ("", "") => None,
-        ("", _) | (_, "") => return Err(usage("--client-cert-file and --client-key-file need each other")),
-        (cert, key) => Some(ClientCert { cert_file: cert.into(), key_file: key.into() }),
+        ("", _) | (_, "") => return Err(usage("--client-cert-file and --client-key-file must be used together")),
+        (cert, key) => Some(ClientCertificate { cert_file: cert.into(), key_file: key.into() }),
     };
     Ok(Endpoint {
         address,

@@ -1,4 +1,4 @@
-//! One request: over a connection that is kept, or over one of its own.
+//! A request: over a keep-alive connection, or over a new one.
 
 use std::error::Error;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use hyper::{StatusCode, Uri};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 
-/// Longer than any proxy waits by default, so that it is the proxy that gives up.
+/// Longer than default timeouts of proxies, so that the proxy times out first.
 const PATIENCE: Duration = Duration::from_secs(20);
 const MAX_ANSWER: usize = 1 << 20;
 
@@ -41,7 +41,7 @@ impl Caller {
         }
     }
 
-    /// The whole answer, or why there is none.
+    /// The whole response, or the reason of the failure.
     pub(super) async fn get(&self, uri: Uri, connection: Connection) -> Result<Answer, String> {
         let client = match connection {
             Connection::Kept => &self.kept,
@@ -53,12 +53,12 @@ impl Caller {
             let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
             Ok(Answer { status, body: body.map_err(|error| innermost(&*error))?.to_bytes() })
         };
-        let timed_out = |_| Err(format!("there is no answer after {PATIENCE:?}"));
+        let timed_out = |_| Err(format!("no response within {PATIENCE:?}"));
         tokio::time::timeout(PATIENCE, exchange).await.unwrap_or_else(timed_out)
     }
 }
 
-/// What it came from says the most.
+/// Innermost cause, which is the most specific one.
 fn innermost(mut error: &(dyn Error + 'static)) -> String {
     while let Some(source) = error.source() {
         error = source;

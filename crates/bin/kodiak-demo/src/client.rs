@@ -1,4 +1,4 @@
-//! `kodiak demo client`: steady requests to one address.
+//! `kodiak demo client`: requests to one address at a constant rate.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,8 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-Most requests share connections that are kept; every fourth has one of its own. A request is sent when it is due, whether
-those before it were answered or not.
+Most requests share keep-alive connections; every fourth uses a new one. Requests are sent at the given rate, whether
+earlier ones were answered or not.
 
 Exit codes: 0 when there were requests and none failed, 1 otherwise.
 
@@ -25,23 +25,23 @@ Examples:
   kodiak demo client --url http://127.0.0.1:9000/ --rate 500 --for 10s --json
   kodiak demo client --url http://127.0.0.1:9000/ --expect 403")]
 pub(super) struct Args {
-    /// What to ask for, over plain HTTP
+    /// URL to request, over plain HTTP
     #[arg(long)]
     url: Uri,
 
-    /// Requests in a second
+    /// Requests per second
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: u32,
 
-    /// The status that is right [default: any of success]
+    /// Expected status [default: any 2xx]
     #[arg(long, value_name = "STATUS")]
     expect: Option<StatusCode>,
 
-    /// End by itself after so long [default: at Ctrl-C]
+    /// Stop after this time [default: run until Ctrl-C]
     #[arg(long = "for", value_name = "DURATION", value_parser = kodiak_terminal::duration)]
     limit: Option<GoDuration>,
 
-    /// Print JSON, one object in a line; the last one sums it up
+    /// Print JSON, one object per line; the last one is the summary
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! `kodiak demo echo`: a service that answers with what it was asked, and calls others when asked to.
+//! `kodiak demo echo`: a service that echoes requests, and calls other services on request.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -22,35 +22,35 @@ use tokio::sync::oneshot;
 
 use super::call::{Caller, Connection};
 
-/// How long open requests have once it is to end.
+/// Time for open requests to finish on shutdown.
 const GRACE: Duration = Duration::from_secs(5);
-/// After a failed accept, mostly for want of file descriptors.
+/// Pause after a failed accept, mostly for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-It answers every path with its name, the path and the headers it got, as JSON; x-forwarded-client-cert among them says
-as whom a proxy knows the caller. /via/NAME/REST asks the service of that --next for /REST, and puts its answer into its
-own. It speaks HTTP/1.1 and HTTP/2 without TLS, on this machine alone.
+Responds to every path with its name, the path and the request headers, as JSON; the header x-forwarded-client-cert has
+the identity of the caller. /via/NAME/REST requests /REST from the service NAME of --next, and includes its response.
+The service speaks HTTP/1.1 and HTTP/2 without TLS, on 127.0.0.1.
 
 Examples:
   kodiak demo echo --name db --port 9000
   kodiak demo echo --name api --port 9001 --next db=http://127.0.0.1:9000
   curl localhost:9001/via/db/rows")]
 pub(super) struct Args {
-    /// What it calls itself
+    /// Name of the service
     #[arg(long)]
     name: String,
 
-    /// Where it listens on 127.0.0.1; 0 is chosen by the system and printed
+    /// Port on 127.0.0.1; 0 lets the system choose one, which is printed
     #[arg(long, default_value_t = 0)]
     port: u16,
 
-    /// A service that it can call, by a name. May be repeated
+    /// Name and address of a service that it can call. May be repeated
     #[arg(long, value_name = "NAME=URL", value_parser = kodiak_terminal::key_value)]
     next: Vec<(String, String)>,
 
-    /// End when standard input does, so as not to outlive who started it
+    /// Exit when standard input is closed, so as not to outlive the parent process
     #[arg(long, hide = true)]
     while_stdin_is_open: bool,
 }
@@ -81,14 +81,14 @@ pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> 
     Ok(Exit::Fine)
 }
 
-/// `http://host:port`, with or without a slash at its end.
+/// `http://host:port`, with or without a trailing slash.
 fn address(url: &str) -> anyhow::Result<Uri> {
     let uri = url.parse::<Uri>().ok();
     let plain = |uri: &Uri| uri.scheme_str() == Some("http") && uri.authority().is_some() && uri.path() == "/";
     uri.filter(plain).ok_or_else(|| usage(format!("{url:?} is no address; write for example http://127.0.0.1:9000")))
 }
 
-/// Read by a thread that nobody waits for: one of the runtime would keep the process while standard input is open.
+/// Reads in a detached thread: one of the runtime would keep the process alive while standard input is open.
 async fn end_of_stdin() {
     let (ended, end) = oneshot::channel::<()>();
     std::thread::spawn(move || {
@@ -103,7 +103,7 @@ async fn serve(listener: &TcpListener, connections: &GracefulShutdown, echo: &Ar
         match listener.accept().await {
             Ok((stream, _)) => connection(stream, connections, echo),
             Err(error) => {
-                tracing::warn!(%error, "Cannot accept a connection.");
+                tracing::warn!(%error, "failed to accept connection, retrying");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -116,13 +116,13 @@ fn connection(stream: TcpStream, connections: &GracefulShutdown, echo: &Arc<Echo
         let echo = Arc::clone(&echo);
         async move { Ok::<_, Infallible>(echo.answer(&request).await) }
     });
-    // An answer is one small write, which need not wait for more.
+    // A response is one small write, which need not wait for more.
     let _ = stream.set_nodelay(true);
     let http = auto::Builder::new(TokioExecutor::new());
     let served = connections.watch(http.serve_connection(TokioIo::new(stream), service).into_owned());
     tokio::spawn(async move {
         if let Err(error) = served.await {
-            tracing::debug!(%error, "A connection was broken off.");
+            tracing::debug!(%error, "connection closed with an error");
         }
     });
 }
@@ -143,7 +143,7 @@ impl Echo {
         response
     }
 
-    /// The next one's status, and what it says.
+    /// Status and body of the response of the next service.
     async fn call(&self, way: &str) -> (StatusCode, Value) {
         let (name, rest) = way.split_once('/').unwrap_or((way, ""));
         let Some(address) = self.next.get(name) else {
@@ -162,7 +162,7 @@ impl Echo {
     }
 }
 
-/// Where one came more than once, the last.
+/// Of repeated headers, the last one.
 fn headers(headers: &HeaderMap) -> BTreeMap<&str, String> {
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     headers.iter().map(|(name, value)| (name.as_str(), text(value))).collect()
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_addresses_of_plain_http_are_taken() {
+    fn accepts_only_plain_http_addresses() {
         assert_eq!(address("http://127.0.0.1:9000").unwrap().to_string(), "http://127.0.0.1:9000/");
         for wrong in ["", "127.0.0.1:9000", "https://127.0.0.1", "http://127.0.0.1/path", "http://"] {
             assert!(address(wrong).is_err(), "{wrong}");

@@ -1,30 +1,30 @@
-//! Requests of one sort: where they go, and which answer is the right one.
+//! Requests of one kind: addresses and the expected response.
 
 use hyper::{StatusCode, Uri};
 
 use super::call::Answer;
 
-/// More of a wrong answer is noise.
+/// Characters to show of an unexpected response.
 const LONGEST_EXCERPT: usize = 120;
 
 #[derive(Debug, Clone)]
 pub(super) struct Flow {
-    /// Taken in turn.
+    /// Used in turn.
     pub(super) uris: Vec<Uri>,
     pub(super) expect: Expect,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expect {
-    /// Any status of success.
+    /// Any 2xx status.
     Success,
     Status(StatusCode),
-    /// Success, and whoever answered says that the proxy showed it this identity of its caller.
+    /// Success, and the response shows this identity of the caller.
     SuccessAs(String),
 }
 
 impl Expect {
-    /// What is wrong with the answer.
+    /// Why the response is not the expected one.
     pub(super) fn check(&self, answer: &Answer) -> Result<(), String> {
         let right = match self {
             Self::Success | Self::SuccessAs(_) => answer.status.is_success(),
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_right_answer_is_right() {
+    fn accepts_only_the_expected_response() {
         check(&Expect::Success, 204, "", Ok(()));
         check(&Expect::Success, 503, "no healthy upstream\n", Err("503 Service Unavailable no healthy upstream"));
         let refused = Expect::Status(StatusCode::FORBIDDEN);

@@ -1,4 +1,4 @@
-//! Who is in the demo, and who calls whom.
+//! Services of the demo, and their calls.
 
 pub(super) struct Service {
     pub(super) name: &'static str,
@@ -11,7 +11,7 @@ pub(super) struct Edge {
     pub(super) to: &'static str,
 }
 
-/// One replica of a service, with its own proxy.
+/// Instance of a service, with its own proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Instance {
     pub(super) service: &'static str,
@@ -26,7 +26,7 @@ pub(super) const SERVICES: &[Service] = &[
     Service { name: "db", replicas: 1 },
 ];
 
-/// The calls that are permitted.
+/// Allowed calls.
 pub(super) const EDGES: &[Edge] = &[
     Edge { from: "web", to: "api" },
     Edge { from: "api", to: "orders" },
@@ -35,7 +35,7 @@ pub(super) const EDGES: &[Edge] = &[
     Edge { from: "users", to: "db" },
 ];
 
-/// A call that is tried all the same, to see it refused.
+/// Call that no policy allows, to show that it is denied.
 pub(super) const FORBIDDEN: Edge = Edge { from: "web", to: "db" };
 
 /// A request that goes through several services, each calling the next.
@@ -49,7 +49,7 @@ pub(super) fn instances() -> Vec<Instance> {
     SERVICES.iter().flat_map(of).collect()
 }
 
-/// Whom a service calls, permitted or not.
+/// Services that a service calls, allowed or not.
 pub(super) fn called_by(service: &str) -> impl Iterator<Item = &'static str> {
     EDGES.iter().chain([&FORBIDDEN]).filter(move |edge| edge.from == service).map(|edge| edge.to)
 }
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_are_between_services_that_are_there() {
+    fn calls_are_between_existing_services() {
         let known = |name| SERVICES.iter().any(|service| service.name == name);
         assert!(EDGES.iter().chain([&FORBIDDEN]).all(|edge| known(edge.from) && known(edge.to)));
         assert!(!EDGES.contains(&FORBIDDEN));
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn every_replica_has_a_name() {
+    fn every_instance_has_a_name() {
         let names: Vec<_> = instances().into_iter().map(|instance| instance.name).collect();
         assert_eq!(names, ["web-1", "api-1", "api-2", "orders-1", "users-1", "db-1"]);
         assert_eq!(called_by("web").collect::<Vec<_>>(), ["api", "db"]);

@@ -1,11 +1,11 @@
-//! How long answers took, in a fixed amount of memory however many there are.
+//! Latency histogram of constant size.
 
 use std::time::Duration;
 
-/// Microseconds are told apart exactly below this, and to one part in as many above.
+/// Values in microseconds are exact below this, and have this relative precision above.
 const STEPS: u64 = 32;
 
-/// Counts in buckets that grow with what they hold.
+/// Counts in buckets whose width grows with the value.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Latencies {
     buckets: Vec<u64>,
@@ -32,7 +32,7 @@ impl Latencies {
         self.count += other.count;
     }
 
-    /// So many of a hundred took no longer; `None` when there are none.
+    /// Percentile; `None` without values.
     pub(super) fn percentile(&self, percent: u64) -> Option<Duration> {
         let rank = (self.count * percent).div_ceil(100).max(1);
         let mut seen = 0;
@@ -54,7 +54,7 @@ fn bucket(micros: u64) -> usize {
     usize::try_from(u64::from(power) * STEPS + step).expect("64 powers of 32 steps")
 }
 
-/// The largest value that falls into the bucket.
+/// Largest value of the bucket.
 fn highest(bucket: usize) -> u64 {
     let bucket = u64::try_from(bucket).expect("64 powers of 32 steps");
     let power = (bucket / STEPS).saturating_sub(1);
@@ -69,12 +69,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_has_no_percentile() {
+    fn empty_histogram_has_no_percentile() {
         assert_eq!(Latencies::default().percentile(50), None);
     }
 
     #[test]
-    fn milliseconds_are_rounded_for_people() {
+    fn rounds_milliseconds() {
         let mut latencies = Latencies::default();
         latencies.add(Duration::from_micros(31));
         assert_eq!(latencies.milliseconds(99), Some(0.03));

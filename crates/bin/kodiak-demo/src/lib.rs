@@ -1,10 +1,10 @@
-//! `kodiak demo`: a whole mesh on this machine, with traffic, to look at and to play with.
+//! `kodiak demo`: a mesh with real Envoys and traffic on one machine.
 //!
-//! - `graph` says who calls whom; `resources` says it in the language of the mesh.
-//! - `stage` starts everything, from `ports`, `service` and `proxy`, and leaves nothing behind.
-//! - `traffic` sends requests along `flow`s with `call` and counts them in `tally` and `latency`;
-//!   `view` says what that comes to, and `screen` shows it.
-//! - `mesh` is the command itself; `echo` and `client` are its parts as commands of their own.
+//! - `graph` defines services and calls; `resources` makes Mesh, Dataplanes and policies of them.
+//! - `stage` starts all processes, with `ports`, `service` and `proxy`, and leaves nothing behind.
+//! - `traffic` sends requests of `flow`s with `call` and counts them in `tally` and `latency`;
+//!   `view` summarises the results, and `screen` prints them.
+//! - `mesh` is the command itself; `echo` and `client` are also commands of their own.
 
 mod call;
 mod client;
@@ -39,13 +39,13 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum Part {
-    /// A service that answers with what it was asked
+    /// Run a service that echoes requests
     Echo(echo::Args),
-    /// Send steady requests to one address, and count what becomes of them
+    /// Send requests to one address at a constant rate, and count results
     Client(client::Args),
 }
 
-/// `api_timeout` limits each request to the control plane; `None` waits for ever.
+/// `api_timeout` limits each request to the control plane; `None` disables it.
 pub async fn run(args: Args, terminal: Terminal, api_timeout: Option<Duration>) -> anyhow::Result<Exit> {
     match args.part {
         None => mesh::run(args.mesh, terminal, api_timeout).await,

@@ -1,4 +1,4 @@
-//! The demo as a command: starts the mesh, shows it until it is told to end, and says what came of it.
+//! `kodiak demo` itself: starts the mesh, shows results until a signal or the time limit, and prints a summary.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -20,36 +20,36 @@ use super::view::{Results, Sent};
 const SECOND: Duration = Duration::from_secs(1);
 
 pub(super) const HELP: &str = "\
-It starts a control plane, five services, and a real Envoy beside each: web calls api, api calls orders and users, and
-both call db. All calls go through two Envoys with mutual TLS, and each is permitted by a MeshTrafficPermission; web also
-tries to call db, which none permits. Requests are sent all the time, and what became of them is shown every second.
-Nothing of it is left when it ends, and it uses no port that was taken. Envoy is installed into the cache if it is not
-there. With --json, there is a line when it works, one for each second, and a last one that sums it up.
+Starts a control plane and five services, each with a real Envoy as sidecar: web calls api, api calls orders and users,
+and both call db. All calls go through two Envoys with mutual TLS, and a MeshTrafficPermission allows each; web also
+tries to call db, which no policy allows. Requests are sent continuously, and results are shown every second. The demo
+uses free ports only, and leaves nothing behind. Envoy is installed into the cache if necessary. With --json, it prints
+a line when the mesh is ready, one per second, and a summary.
 
-Exit codes: 0 when no request failed and the forbidden ones were refused, 1 otherwise.
+Exit codes: 0 when no request failed and all forbidden ones were denied, 1 otherwise.
 
 Examples:
-  kodiak demo                           until Ctrl-C; it prints commands to try in another terminal
+  kodiak demo                           run until Ctrl-C; prints commands to try in another terminal
   kodiak demo --for 20s --json          for scripts
   kodiak demo --rate 500                more traffic
-  kodiak demo echo --name a --port 9000              one of its services alone
+  kodiak demo echo --name a --port 9000              one of its services
   kodiak demo client --url http://127.0.0.1:9000     requests to any address";
 
 #[derive(clap::Args)]
 pub(super) struct MeshArgs {
-    /// End by itself after so long, counted from when everything works [default: at Ctrl-C]
+    /// Stop after this time, counted from when all calls work [default: run until Ctrl-C]
     #[arg(long = "for", value_name = "DURATION", value_parser = kodiak_terminal::duration)]
     limit: Option<GoDuration>,
 
-    /// Print JSON on standard output, one object in a line
+    /// Print JSON on standard output, one object per line
     #[arg(long)]
     json: bool,
 
-    /// Requests in a second, over all calls
+    /// Requests per second, over all calls
     #[arg(long, value_name = "COUNT", default_value_t = 70, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rate: u32,
 
-    /// The Envoy to run [default: the one that `kodiak dp run` would]
+    /// Envoy binary [default: that of `kodiak dp run`]
     #[arg(long, value_name = "FILE")]
     envoy: Option<PathBuf>,
 }
@@ -62,13 +62,14 @@ pub(super) async fn run(args: MeshArgs, terminal: Terminal, timeout: Option<Dura
         terminal.remark("Starting a control plane.");
         let stage = Stage::start(&envoy, timeout, |line| terminal.remark(line)).await?;
         let (flows, caller) = (stage.flows()?, Caller::new());
-        terminal.remark("All proxies are ready. Waiting until every call works, and the forbidden one does not.");
+        terminal
+            .remark("All proxies are ready. Waiting until all allowed calls succeed and the forbidden one is denied.");
         stage.settle(&flows, &caller).await?;
         anyhow::Ok((stage, flows, caller))
     };
     let (mut stage, flows, caller) = tokio::select! {
         started = start => started?,
-        () = signals.next() => anyhow::bail!("the demo was ended before it had started"),
+        () = signals.next() => anyhow::bail!("demo was interrupted while starting"),
     };
     let startup = before.elapsed();
     let api = stage.control_plane.http.map(|address| format!("http://{address}")).unwrap_or_default();
@@ -97,7 +98,7 @@ pub(super) async fn run(args: MeshArgs, terminal: Terminal, timeout: Option<Dura
     let sent: Vec<_> = stage.names().filter_map(|name| Sent::to(name, &stage.control_plane)).collect();
     let results = tokio::select! {
         tallies = traffic.stop() => Results::new(tallies),
-        () = signals.next() => anyhow::bail!("the demo was ended while answers were on their way"),
+        () = signals.next() => anyhow::bail!("demo was interrupted while requests were in flight"),
     };
     let took = steady.elapsed();
     tokio::select! {
@@ -108,7 +109,7 @@ pub(super) async fn run(args: MeshArgs, terminal: Terminal, timeout: Option<Dura
     Ok(if results.are_fine() { Exit::Fine } else { Exit::Refused })
 }
 
-/// The Envoy that was asked for or is there, or the pinned one, which is installed then.
+/// The given or installed Envoy, or else the pinned one, which is installed.
 async fn envoy(explicit: Option<PathBuf>, terminal: Terminal) -> anyhow::Result<PathBuf> {
     let environment = Environment::of_this_process();
     let program = match find(explicit.as_deref(), &environment) {
@@ -116,18 +117,22 @@ async fn envoy(explicit: Option<PathBuf>, terminal: Terminal) -> anyhow::Result<
         Err(error) if explicit.is_some() => return Err(usage(error.to_string())),
         Err(error) => {
             let folder = cache_folder(&environment).ok_or_else(|| usage(error.to_string()))?;
-            terminal.remark(&format!("There is no Envoy yet; installing one into {}.", folder.display()));
+            terminal.remark(&format!("Envoy is not installed yet; installing it into {}.", folder.display()));
             let work = move || install(&folder, OsStr::new(PYTHON), &mut |line| terminal.remark(line));
-            tokio::task::spawn_blocking(work).await.context("the installation was broken off")??
+            tokio::task::spawn_blocking(work).await.context("installation was aborted")??
         }
     };
     let asked = program.clone();
     let version = tokio::task::spawn_blocking(move || Version::of_usable(&asked)).await;
-    terminal.remark(&format!("Envoy {} is {}.", version.context("asking Envoy was broken off")??, program.display()));
+    terminal.remark(&format!(
+        "Envoy {} is {}.",
+        version.context("reading the version of Envoy was aborted")??,
+        program.display()
+    ));
     Ok(program)
 }
 
-/// How this program is called from another terminal.
+/// Command to run this program from another terminal.
 fn this_program() -> String {
     let called = std::env::args().next().unwrap_or_default();
     let path = std::env::current_exe().ok().filter(|_| called.contains('/'));
@@ -141,12 +146,12 @@ fn introduction(api: &str, startup: Duration) -> String {
     let (from, to) = (FORBIDDEN.from, FORBIDDEN.to);
     format!(
         "\
-It works: {services} services with {proxies} proxies, {:.1} s after the start. No permission lets {from} call {to}.
+Ready: {services} services with {proxies} proxies, {:.1} s after the start. No permission allows {from} to call {to}.
 Try in another terminal:
   {kodiak} get dataplanes
   {kodiak} get meshtrafficpermissions -o yaml
-  {kodiak} delete meshtrafficpermission {permission}     its calls are refused then, and failed
-Ctrl-C ends it all.
+  {kodiak} delete meshtrafficpermission {permission}     its calls are denied, and count as failed
+Stop it with Ctrl-C.
 ",
         startup.as_secs_f64()
     )

@@ -1,12 +1,12 @@
-//! Ports for the listeners of Envoy that nobody else can get before Envoy does.
+//! Reserved ports for the listeners of Envoy.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use tokio::net::TcpSocket;
 
-/// A port of 127.0.0.1 that the system chose. The socket never listens, so it gets no connections, but as long as it is
-/// there the system gives the port to nobody who does not ask to share it. Envoy does, and is of the same user.
+/// Port of 127.0.0.1 that the system chose. The socket never listens, so it gets no connections, but while it exists the
+/// system gives the port only to sockets of the same user with SO_REUSEPORT, which Envoy sets.
 pub(super) struct Reserved {
     _socket: TcpSocket,
     address: SocketAddr,
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_who_shares_gets_the_port_and_then_all_its_connections() {
+    async fn only_sockets_with_reuse_port_get_a_reserved_port() {
         let reserved = Reserved::new().unwrap();
         let taken = TcpListener::bind(reserved.address()).await.unwrap_err();
         assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_two_are_the_same() {
+    async fn reserves_distinct_ports() {
         let all: Vec<_> = (0..64).map(|_| Reserved::new().unwrap()).collect();
         let mut ports: Vec<_> = all.iter().map(Reserved::port).collect();
         ports.sort_unstable();

@@ -15,15 +15,15 @@ use super::resources::{MESH, Ports, dataplane};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(50);
-/// The end of what Envoy printed, where it is asked why it ended.
+/// Characters to show of the log of an Envoy that exited.
 const LAST_LINES: usize = 10;
 
-/// What all proxies have in common.
+/// Settings shared by all proxies.
 pub(super) struct Common<'a> {
     pub(super) envoy: &'a Path,
     pub(super) control_plane: String,
     pub(super) ca_pem: Vec<u8>,
-    /// Each proxy gets its own below.
+    /// Parent of the folders of the proxies.
     pub(super) folder: &'a Path,
     pub(super) api: &'a Client,
 }
@@ -35,7 +35,7 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    /// Ends when Envoy is started; it is not ready by then.
+    /// Returns when Envoy is started, before it is ready.
     pub(super) async fn start(instance: &Instance, ports: &Ports, common: &Common<'_>) -> anyhow::Result<Self> {
         let name = instance.name.clone();
         let asked = json!({"name": name, "mesh": MESH, "type": "dataplane", "validFor": "24h"});
@@ -49,7 +49,7 @@ impl Proxy {
         options.envoy_output = Some(log.clone());
         "warning".clone_into(&mut options.envoy_log_level);
         options.concurrency = Some(1);
-        let runner = Runner::start(options).await.with_context(|| format!("the proxy {name} does not start"))?;
+        let runner = Runner::start(options).await.with_context(|| format!("failed to start proxy {name}"))?;
         Ok(Self { name, runner, log })
     }
 
@@ -67,19 +67,19 @@ impl Proxy {
         };
         tokio::select! {
             ready = tokio::time::timeout(PATIENCE, asked) => {
-                ready.with_context(|| format!("the proxy {} is not ready after {PATIENCE:?}{}", self.name, self.tail()))?
+                ready.with_context(|| format!("proxy {} is not ready after {PATIENCE:?}{}", self.name, self.tail()))?
             }
             ended = self.ended() => Err(ended),
         }
     }
 
-    /// Waits until Envoy ended by itself, which it should not.
+    /// Waits until Envoy exits unexpectedly.
     pub(super) async fn ended(&self) -> anyhow::Error {
         let status = self.runner.ended().await;
         anyhow::anyhow!("the Envoy of {} ended by itself ({status}){}", self.name, self.tail())
     }
 
-    /// Without waiting for connections: there is no traffic any more by then.
+    /// Stops without draining: there is no traffic any more.
     pub(super) async fn stop(self) {
         self.runner.stop_sooner_on(ready(())).await;
     }

@@ -1,16 +1,16 @@
-//! The demo in the language of the mesh: what is applied, and what each proxy brings.
+//! Resources of the demo: Mesh, policies, and the Dataplane of each proxy.
 
 use serde_json::{Value, json};
 
 use super::graph::{EDGES, Edge};
 
-/// The one that commands mean when nothing else is said.
+/// Default mesh of all commands.
 pub(super) const MESH: &str = "default";
 
-/// The kind of a resource, its name, and the resource.
+/// Kind, name and resource.
 pub(super) type Document = (&'static str, String, Value);
 
-/// The mesh with mutual TLS, and one permission for each call.
+/// Mesh with mutual TLS, and one permission per allowed call.
 pub(super) fn documents() -> Vec<Document> {
     let mesh = json!({
         "type": "Mesh",
@@ -29,7 +29,7 @@ pub(super) fn permission_name(edge: &Edge) -> String {
     format!("{}-to-{}", edge.from, edge.to)
 }
 
-/// As which a service shows itself with a certificate of the mesh.
+/// SPIFFE ID of a service.
 pub(super) fn identity(service: &str) -> String {
     format!("spiffe://{MESH}/{service}")
 }
@@ -48,12 +48,12 @@ fn permission(edge: &Edge) -> Document {
     ("MeshTrafficPermission", name, document)
 }
 
-/// Where one proxy listens, and for whom.
+/// Ports of a proxy.
 pub(super) struct Ports {
     pub(super) inbound: u16,
-    /// Of the application.
+    /// Port of the application.
     pub(super) application: u16,
-    /// Whom it calls, and the port on which Envoy takes the calls.
+    /// Called services, and the ports of their outbounds.
     pub(super) outbounds: Vec<(&'static str, u16)>,
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_it_is_understood_in_full() {
+    fn all_resources_are_valid() {
         let ports = Ports { inbound: 10, application: 11, outbounds: vec![("api", 12)] };
         let mut all: Vec<_> = documents().into_iter().map(|(_, _, document)| document).collect();
         all.push(dataplane("web-1", "web", &ports));

@@ -1,4 +1,4 @@
-//! Where results go: a table that is redrawn, lines where that cannot be, or JSON.
+//! Output of results: a table that is redrawn on a terminal, else lines, or JSON.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -11,15 +11,15 @@ use super::view::{Results, Sent};
 pub(super) struct Screen {
     json: bool,
     redraws: bool,
-    /// Of the table that is there now.
+    /// Height of the table on the screen.
     lines: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
-    /// From the start until everything worked.
+    /// From the start until all calls worked.
     pub(super) startup: Duration,
-    /// Since then.
+    /// Since all calls work.
     pub(super) steady: Duration,
 }
 
@@ -28,7 +28,7 @@ impl Screen {
         Self { json, redraws: !json && io::stdout().is_terminal(), lines: 0 }
     }
 
-    /// It works; `introduction` is for people.
+    /// The mesh is ready; `introduction` prints the human-readable text.
     pub(super) fn ready(&self, api: &str, startup: Duration, introduction: impl FnOnce()) -> io::Result<()> {
         if self.json {
             return write(&json!({"event": "ready", "api": api, "startup_seconds": seconds(startup)}));
@@ -37,7 +37,7 @@ impl Screen {
         Ok(())
     }
 
-    /// How it stands.
+    /// Prints the current results.
     pub(super) fn show(&mut self, results: &Results, sent: &[Sent], times: Times) -> io::Result<()> {
         if self.json {
             return write(&summary("second", results, sent, times));
@@ -49,7 +49,7 @@ impl Screen {
         writeln!(io::stdout().lock(), "{:>4.0} s  {}", times.steady.as_secs_f64(), printable(&line))
     }
 
-    /// How it ended.
+    /// Prints the final results.
     pub(super) fn last(&mut self, results: &Results, sent: &[Sent], times: Times) -> io::Result<()> {
         if self.json {
             return write(&summary("end", results, sent, times));
@@ -61,7 +61,7 @@ impl Screen {
         let text = format!("{}\n\nAfter {:.0} s.\n", results.tables(sent), times.steady.as_secs_f64());
         let mut out = io::stdout().lock();
         if self.lines > 0 {
-            // Up to the first line of the last table, and clear everything below.
+            // Move up to the first line of the last table, and clear everything below.
             write!(out, "\x1b[{}A\x1b[J", self.lines)?;
         }
         out.write_all(printable(&text).as_bytes())?;

@@ -8,10 +8,10 @@ use anyhow::Context as _;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 
-/// How long it has to end when its standard input does.
+/// Time to exit after standard input is closed.
 const END_TIME: Duration = Duration::from_secs(10);
 
-/// Killed when it is dropped; ends by itself when we do, because its standard input ends with us.
+/// Killed when dropped; exits with this process, since its standard input is closed then.
 pub(super) struct Service {
     pub(super) name: String,
     pub(super) address: SocketAddr,
@@ -20,37 +20,37 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// `next` are the ports on which its proxy takes its calls. Ends when it listens.
+    /// `next` are the ports of the outbounds of its proxy. Returns when the service listens.
     pub(super) async fn start(name: &str, next: &[(&'static str, u16)]) -> anyhow::Result<Self> {
-        let mut command = Command::new(std::env::current_exe().context("cannot tell which program this is")?);
+        let mut command = Command::new(std::env::current_exe().context("cannot find the path of this program")?);
         command.args(["demo", "echo", "--while-stdin-is-open", "--name", name]);
         for (to, port) in next {
             command.args(["--next", &format!("{to}=http://127.0.0.1:{port}")]);
         }
-        // Ctrl-C goes to all processes of the terminal's group; this one is to end after the traffic has.
+        // Ctrl-C signals the whole process group; the service must stop after the traffic.
         command.process_group(0).kill_on_drop(true).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("cannot start the service {name}"))?;
+        let mut child = command.spawn().with_context(|| format!("failed to start service {name}"))?;
         let stdin = child.stdin.take();
-        let stdout = child.stdout.take().context("the service has no standard output")?;
+        let stdout = child.stdout.take().context("service has no standard output")?;
         let mut line = String::new();
         BufReader::new(stdout).read_line(&mut line).await?;
         let address = line.trim_end().rsplit(' ').next().and_then(|address| address.parse().ok());
-        let address = address.with_context(|| format!("the service {name} did not say where it listens: {line:?}"))?;
+        let address = address.with_context(|| format!("service {name} did not print its address: {line:?}"))?;
         Ok(Self { name: name.to_owned(), address, child, stdin })
     }
 
-    /// Waits until it ended by itself, which it should not.
+    /// Waits until the service exits unexpectedly.
     pub(super) async fn ended(&mut self) -> anyhow::Error {
         match self.child.wait().await {
             Ok(status) => anyhow::anyhow!("the service {} ended by itself ({status})", self.name),
-            Err(error) => anyhow::Error::from(error).context(format!("cannot wait for the service {}", self.name)),
+            Err(error) => anyhow::Error::from(error).context(format!("failed to wait for service {}", self.name)),
         }
     }
 
     pub(super) async fn stop(mut self) {
         drop(self.stdin.take());
         if tokio::time::timeout(END_TIME, self.child.wait()).await.is_err() {
-            // It is gone either way.
+            // It has exited either way.
             let _ = self.child.kill().await;
         }
     }

@@ -1,4 +1,4 @@
-//! Everything that runs for the demo: started as a whole, ended as a whole, and nothing left of it.
+//! All processes of the demo: started and stopped together, with nothing left behind.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use futures_util::FutureExt as _;
 use futures_util::future::{join_all, select_all, try_join_all};
 use hyper::{StatusCode, Uri};
-use kodiak_client::{Address, Client, Endpoint, Target};
+use kodiak_client::{Address, Client, Endpoint, ResourceId};
 use kodiak_cp::config::StoreType;
 use kodiak_cp::{Config, ControlPlane};
 use kodiak_kinds::kinds;
@@ -22,12 +22,12 @@ use super::proxy::{Common, Proxy};
 use super::resources::{MESH, Ports, documents, identity};
 use super::service::Service;
 
-/// How long a call may take to work for the first time.
+/// Time for a call to succeed for the first time.
 const PATIENCE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) struct Stage {
-    // In the order in which they go.
+    // In the order in which they are dropped.
     proxies: Vec<Proxy>,
     services: Vec<Service>,
     seats: Vec<Seat>,
@@ -35,7 +35,7 @@ pub(super) struct Stage {
     _folder: TempDir,
 }
 
-/// One instance and the ports that are kept for its Envoy.
+/// Instance and the reserved ports of its Envoy.
 struct Seat {
     instance: Instance,
     inbound: Reserved,
@@ -43,21 +43,24 @@ struct Seat {
 }
 
 impl Stage {
-    /// Ends when every proxy is ready. `say` is told of each step. Dropped on the way, it leaves nothing.
+    /// Returns when every proxy is ready. Calls `say` at each step. Dropping the future leaves nothing behind.
     pub(super) async fn start(envoy: &Path, timeout: Option<Duration>, say: impl Fn(&str)) -> anyhow::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("kodiak-demo-").tempdir().context("cannot make a folder")?;
+        let folder = tempfile::Builder::new().prefix("kodiak-demo-").tempdir().context("cannot create a folder")?;
         let control_plane = ControlPlane::start(config(folder.path())).await?;
         let address = control_plane.http.context("the control plane has no API")?;
         let api = Client::new(&Endpoint::anonymous(Address::parse(&format!("http://{address}"))?), timeout)?;
-        say("Applying a mesh with mutual TLS, and a permission for each call.");
+        say("Applying a mesh with mutual TLS and a permission for each call.");
         for (kind, name, document) in documents() {
             let kind = kinds().by_name(kind).expect("kinds of the demo are known");
-            api.put(Target { kind, mesh: MESH, name: &name }, document.to_string().into()).await?;
+            api.put(ResourceId { kind, mesh: MESH, name: &name }, document.to_string().into()).await?;
         }
 
         let seats = instances().into_iter().map(Seat::new).collect::<Result<Vec<_>, _>>();
         let seats = seats.context("there are no free ports")?;
-        say(&format!("Starting {} services, one of them twice, and an Envoy beside each.", SERVICES.len()));
+        say(&format!(
+            "Starting {} services, one of them with two instances, and an Envoy for each instance.",
+            SERVICES.len()
+        ));
         let services = try_join_all(seats.iter().map(Seat::start_service)).await?;
         let common = Common {
             envoy,
@@ -79,7 +82,7 @@ impl Stage {
         self.proxies.iter().map(|proxy| proxy.name.as_str())
     }
 
-    /// One for each call, then one for the forbidden call, then one for the whole journey.
+    /// One flow per allowed call, then the forbidden call, then the call through several services.
     pub(super) fn flows(&self) -> anyhow::Result<Vec<Flow>> {
         let mut flows = Vec::new();
         for edge in EDGES {
@@ -90,14 +93,14 @@ impl Stage {
         Ok(flows)
     }
 
-    /// Where the proxies of the caller take this call.
+    /// Outbounds of the proxies of the caller.
     fn outbounds(&self, edge: &Edge) -> anyhow::Result<Vec<Uri>> {
         let callers = self.seats.iter().filter(|seat| seat.instance.service == edge.from);
         let outbounds = callers.flat_map(|seat| seat.outbounds.iter().filter(|(to, _)| *to == edge.to));
         outbounds.map(|(_, port)| Ok(format!("http://{}/", port.address()).parse()?)).collect()
     }
 
-    /// The first application is asked itself: nobody in the mesh calls it.
+    /// The first application is called directly: it has no caller in the mesh.
     fn journey(&self) -> anyhow::Result<Flow> {
         let path = format!("/via/{}", JOURNEY[1..].join("/via/"));
         let first = self.seats.iter().zip(&self.services).filter(|(seat, _)| seat.instance.service == JOURNEY[0]);
@@ -106,7 +109,7 @@ impl Stage {
         Ok(Flow { uris, expect: Expect::SuccessAs(identity(JOURNEY[JOURNEY.len() - 2])) })
     }
 
-    /// Waits until each flow gets its answer from each of its addresses.
+    /// Waits until each flow gets the expected response from each of its addresses.
     pub(super) async fn settle(&self, flows: &[Flow], caller: &Caller) -> anyhow::Result<()> {
         let each = flows.iter().flat_map(|flow| flow.uris.iter().map(|uri| self.first_answer(flow, uri, caller)));
         try_join_all(each).await.map(drop)
@@ -125,7 +128,7 @@ impl Stage {
         }
     }
 
-    /// What proxies say about what they were sent.
+    /// ACKs and NACKs of the proxies.
     fn troubles(&self) -> Vec<String> {
         let connected = self.control_plane.registry.connected();
         let mut troubles = vec![format!("{} proxies are connected", connected.len())];
@@ -137,14 +140,14 @@ impl Stage {
         troubles
     }
 
-    /// Waits until something ended by itself, which nothing should.
+    /// Waits until a process exits unexpectedly.
     pub(super) async fn ended(&mut self) -> anyhow::Error {
         let proxies = self.proxies.iter().map(|proxy| proxy.ended().boxed());
         let services = self.services.iter_mut().map(|service| service.ended().boxed());
         select_all(proxies.chain(services)).await.0
     }
 
-    /// Ends everything, in turn.
+    /// Stops all processes in order.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         let Self { proxies, services, seats, control_plane, _folder: folder } = self;
         join_all(proxies.into_iter().map(Proxy::stop)).await;
@@ -177,7 +180,7 @@ impl Seat {
     }
 }
 
-/// In memory, on this machine alone, on ports that the system chooses.
+/// In-memory store, on 127.0.0.1 only, on ports that the system chooses.
 fn config(folder: &Path) -> Config {
     let here = IpAddr::from(Ipv4Addr::LOCALHOST);
     let mut config = Config::default();
@@ -188,7 +191,7 @@ fn config(folder: &Path) -> Config {
     (config.dp_server.interface, config.dp_server.port) = (here, 0);
     (config.diagnostics.interface, config.diagnostics.server_port) = (here, 0);
     config.diagnostics.health_port = 0;
-    // It is applied with mutual TLS from the beginning.
+    // The mesh is applied with mutual TLS from the beginning.
     config.defaults.skip_mesh_creation = true;
     config
 }

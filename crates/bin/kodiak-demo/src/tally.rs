@@ -1,4 +1,4 @@
-//! What became of requests.
+//! Counts of requests by result.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(super) struct Tally {
     pub(super) requests: u64,
     pub(super) failed: u64,
     pub(super) latencies: Latencies,
-    /// By the name in the answer.
+    /// By the service name in the response.
     pub(super) answered_by: BTreeMap<String, u64>,
     pub(super) last_failure: Option<String>,
 }
@@ -64,7 +64,7 @@ impl Tally {
         self.requests - self.failed
     }
 
-    /// Whether there is something to be proud of.
+    /// Whether there were requests and none failed.
     pub(super) fn is_fine(&self) -> bool {
         self.requests > 0 && self.failed == 0
     }
@@ -80,7 +80,7 @@ impl Tally {
         })
     }
 
-    /// One line for people.
+    /// One human-readable line.
     pub(super) fn line(&self) -> String {
         let mut line = format!(
             "{} requests, {} failed, p50 {}, p99 {}",
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_told_from_answers() {
+    fn counts_failures_apart_from_responses() {
         let answer = |status: StatusCode| Ok(Answer { status, body: r#"{"name": "api-1"}"#.into() });
         let mut tally = Tally::default();
         assert!(!tally.is_fine(), "nothing was asked");

@@ -1,4 +1,4 @@
-//! Steady requests along flows, at a rate that does not wait for answers.
+//! Sends requests of flows at a constant rate, without waiting for responses.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::call::{Caller, Connection};
 use super::flow::Flow;
 use super::tally::Tally;
 
-/// Of so many requests, one has a connection of its own.
+/// One of this many requests uses a new connection.
 const FRESH: usize = 4;
-/// With more under way the rate is given up, so that a mesh that hangs does not take all sockets.
+/// With more requests in flight the rate is not kept, so that a hanging mesh does not use up all sockets.
 const MAX_UNDER_WAY: usize = 256;
 
-/// Ends at once when it is dropped.
+/// Stops immediately when dropped.
 pub(super) struct Traffic {
     tallies: Vec<Arc<Mutex<Tally>>>,
     stop: watch::Sender<()>,
@@ -24,11 +24,11 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// `rate` requests in a second, spread evenly.
+    /// `rate` is in requests per second, spread evenly.
     pub(super) fn start(flows: &[Flow], rate: u32, caller: &Caller) -> Self {
         let count = u32::try_from(flows.len()).expect("flows are few");
         let period = Duration::from_secs(1) * count / rate.max(1);
-        // A little different for each: in step with each other, one flow would get every other turn of a round robin.
+        // Slightly different per flow: in lockstep, one flow would get every other turn of a round robin.
         let periods = (0..count).map(|number| period * (64 + 2 * number + 1).saturating_sub(count) / 64);
         let (stop, stopped) = watch::channel(());
         let mut this = Self { tallies: Vec::new(), stop, tasks: JoinSet::new() };
@@ -48,7 +48,7 @@ impl Traffic {
         self.tallies.iter().map(|tally| tally.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect()
     }
 
-    /// Sends no more, and waits for the answers that are on their way.
+    /// Stops sending, and waits for requests in flight.
     pub(super) async fn stop(mut self) -> Vec<Tally> {
         self.stop.send_replace(());
         while self.tasks.join_next().await.is_some() {}
@@ -80,7 +80,7 @@ async fn send(flow: Flow, mut pace: Pace, caller: Caller, tally: Arc<Mutex<Tally
         let (flow, caller, tally) = (Arc::clone(&flow), caller.clone(), Arc::clone(&tally));
         under_way.spawn(async move {
             let connection = if number % FRESH == 0 { Connection::Fresh } else { Connection::Kept };
-            // Each sort of connection comes to each address.
+            // Both kinds of connections are used for each address.
             let uri = flow.uris[number / FRESH % flow.uris.len()].clone();
             let started = Instant::now();
             let answer = caller.get(uri, connection).await;

@@ -1,4 +1,4 @@
-//! What people see of the demo, and what programs read.
+//! Results of the demo as tables and as JSON.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use super::graph::{EDGES, FORBIDDEN, JOURNEY, SERVICES};
 use super::resources::MESH;
 use super::tally::{Tally, time};
 
-/// What a proxy was sent, and how far it got with it.
+/// Envoy resources sent to a proxy, and how many it acknowledged.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Sent {
     name: String,
@@ -46,7 +46,7 @@ impl Sent {
     }
 }
 
-/// The tallies of all flows, by what they are.
+/// Tallies of all flows.
 pub(super) struct Results {
     edges: Vec<Tally>,
     forbidden: Tally,
@@ -61,12 +61,12 @@ impl Results {
         Self { edges: tallies, forbidden, journey }
     }
 
-    /// All that should succeed.
+    /// Sum of the flows that should succeed.
     fn wanted(&self) -> Tally {
         Tally::of(self.edges.iter().chain([&self.journey]))
     }
 
-    /// There were requests, none failed, and what should be refused was.
+    /// Whether there were requests, none failed, and the forbidden ones were denied.
     pub(super) fn are_fine(&self) -> bool {
         self.wanted().is_fine() && self.forbidden.failed == 0
     }
@@ -115,7 +115,7 @@ impl Results {
                 [name, requests.to_string(), failed.to_string()].into_iter().chain(times).chain([mtls.to_owned()]),
             );
         };
-        // An answer counts only when it shows who called.
+        // A response counts only if it shows the identity of the caller.
         let mtls = |tally: &Tally| if tally.right() > 0 { "yes" } else { "-" };
         for (edge, tally) in EDGES.iter().zip(&self.edges) {
             row(format!("{} → {}", edge.from, edge.to), tally, mtls(tally));

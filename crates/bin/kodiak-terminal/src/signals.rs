@@ -1,4 +1,4 @@
-//! Being told to end: by whoever supervises us, or by Ctrl-C.
+//! Termination signals: SIGTERM from a supervisor, or SIGINT by Ctrl-C.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -8,7 +8,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// To be called before anything is started, so that no signal is missed.
+    /// Call it before anything is started, so that no signal is missed.
     pub fn listen() -> std::io::Result<Self> {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }

@@ -1,4 +1,4 @@
-//! Plain tables: columns with three blanks between them, nothing to draw around, nothing cut off.
+//! Plain tables: columns three blanks apart, no borders, no truncation.
 
 use comfy_table::{ContentArrangement, presets};
 
@@ -18,7 +18,7 @@ impl Table {
     }
 
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        // A cell is one line, whatever a server puts into it.
+        // A cell is one line, whatever text a server sent.
         let clean = |cell: String| printable(&cell).replace(['\n', '\t'], " ");
         self.0.add_row(cells.into_iter().map(clean).collect::<Vec<_>>());
     }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_and_lines_have_no_tail() {
+    fn columns_are_aligned_without_trailing_blanks() {
         let mut table = Table::new(["MESH", "NAME", "AGE"]);
         table.row(["default".to_owned(), "a".to_owned(), "5s".to_owned()]);
         table.row(["d".to_owned(), "a-much-longer-name".to_owned(), "1\u{1b}[2J\nx".to_owned()]);

@@ -1,4 +1,4 @@
-//! All commands, one line each. The arguments of each are with its code.
+//! All commands, one line each. Arguments are defined next to the code of each command.
 
 use clap::{Parser, Subcommand};
 use kodiak_cli::GlobalArgs;
@@ -12,18 +12,18 @@ use crate::{render, run, store};
 #[command(
     name = "kodiak",
     version,
-    about = "A service-mesh control plane, and the tool to use it",
+    about = "A service-mesh control plane for Envoy, and its command line",
     after_help = "\
 Examples:
-  kodiak demo                                  a mesh with traffic, to look at and to play with
+  kodiak demo                                  a mesh with real Envoys and traffic on this machine
   kodiak run                                   start a control plane on this machine
-  kodiak apply -f mesh/                        create or change everything in a folder
-  kodiak get dataplanes                        what is in the mesh, and is it connected
-  kodiak inspect dataplane web-1               is this proxy well, and if not, why
-  kodiak validate -f policy.yaml               check without a control plane
+  kodiak apply -f mesh/                        create or update all resources in a folder
+  kodiak get dataplanes                        list data plane proxies and their status
+  kodiak inspect dataplane web-1               show the status of a proxy, and why it is not ready
+  kodiak validate -f policy.yaml               validate files without a control plane
   kodiak config control-planes add --name prod --address https://cp.example.com:5682 --ca-cert-file ca.pem
 
-Exit codes: 0 fine, 1 refused by the server or by a check, 2 wrong usage, 3 control plane not reachable."
+Exit codes: 0 success, 1 rejected by the control plane or failed validation, 2 invalid usage, 3 control plane unreachable."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -38,45 +38,45 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Check, back up and restore the store of a control plane
     Store(store::Args),
-    /// Create or change resources from files
+    /// Create or update resources from files
     Apply(apply::Args),
-    /// Show which proxies would change, and how, before anything is applied
+    /// Preview how resources would change the configuration of proxies
     Diff(diff::Args),
-    /// Check files without a control plane
+    /// Validate files without a control plane
     Validate(validate::Args),
     /// Show resources
     Get(get::Args),
-    /// Look inside a proxy
+    /// Show the configuration and status of a proxy or a policy
     Inspect(inspect::Args),
-    /// Print what a proxy would get, without a control plane
+    /// Render the Envoy configuration of a dataplane from files, without a control plane
     Render(render::Args),
     /// Delete resources
     Delete(delete::Args),
-    /// Write resources as files that can be applied again
+    /// Export resources to files that can be applied again
     Export(export::Args),
-    /// Make tokens and signing keys
+    /// Generate tokens and signing keys
     Generate(generate::Args),
-    /// Which control planes there are, and which one is used
+    /// Manage the control planes that this command connects to
     Config(config::Args),
-    /// The proxy beside an application
+    /// Run a data plane proxy (sidecar)
     Dp(dp::Args),
-    /// Change this machine for a proxy
+    /// Set up this machine for a data plane proxy
     Install(install::Args),
-    /// Undo what `install` did
+    /// Revert `kodiak install`
     Uninstall(install::UninstallArgs),
-    /// A mesh with real proxies and traffic on this machine, to look at and to play with
+    /// Run a demo mesh with real Envoys and traffic on this machine
     Demo(Box<kodiak_demo::Args>),
-    /// Go from old ways to new ones, step by step and with a way back
+    /// Guided, reversible migrations
     Migrate(migrate::Args),
-    /// Measure how fast and how small it is, on this machine
+    /// Run benchmarks on this machine
     Bench(kodiak_bench::Args),
     /// Print the OpenAPI document of the REST API
     Openapi,
-    /// Print a script that completes commands in a shell
+    /// Print a shell completion script
     Completion(completion::Args),
-    /// Print the versions of this command and of the control plane
+    /// Print the version of this command and of the control plane
     Version,
-    /// Print who the control plane takes you for
+    /// Show the user and groups of the current credentials
     WhoAmI,
 }
 
@@ -87,12 +87,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_without_contradictions() {
+    fn command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn every_command_teaches() {
+    fn every_command_has_a_description_and_examples() {
         fn walk(command: &clap::Command, path: &str) {
             let path = format!("{path} {}", command.get_name());
             assert!(command.get_about().is_some(), "{path} has no description");

@@ -1,6 +1,6 @@
-//! The one binary: wires the control plane, the proxy runner, the demo, the benches and the command line together.
+//! The `kodiak` binary: wires the control plane, the sidecar, the demo, the benches and the command line together.
 //!
-//! Here are only the commands that need the control plane, the engine or the store beside the command line.
+//! It holds only the commands that need the control plane, the engine or the store next to the command line.
 
 mod cli;
 mod dispatch;
@@ -18,16 +18,16 @@ use kodiak_cli::{Session, exit};
 use kodiak_terminal::{Exit, is_broken_pipe};
 use tracing_subscriber::filter::LevelFilter;
 
-/// How long work beside the command may take to end.
-const LAST_WORK: Duration = Duration::from_secs(5);
+/// Time for background work to finish after the command.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     match &cli.command {
-        // The control plane logs as its configuration says.
+        // The control plane configures its own logging.
         cli::Command::Run(_) => (),
-        cli::Command::Dp(args) if args.stays() && !cli.global.quiet => start_logging(LevelFilter::INFO),
-        cli::Command::Dp(args) if args.stays() => start_logging(LevelFilter::WARN),
+        cli::Command::Dp(args) if args.is_long_running() && !cli.global.quiet => start_logging(LevelFilter::INFO),
+        cli::Command::Dp(args) if args.is_long_running() => start_logging(LevelFilter::WARN),
         _ => start_logging(LevelFilter::OFF),
     }
     let session = Session::new(cli.global);
@@ -44,12 +44,12 @@ fn main() -> ExitCode {
 fn run(command: cli::Command, session: &Session) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Runtime::new()?;
     let exit = runtime.block_on(dispatch::dispatch(command, session));
-    // A thread that hangs must not keep a process that is over.
-    runtime.shutdown_timeout(LAST_WORK);
+    // A hanging thread must not keep the process alive.
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     exit
 }
 
-/// Most commands speak for themselves and log nothing by default. `RUST_LOG=debug` shows their requests.
+/// Most commands print their results and log nothing by default. `RUST_LOG=debug` shows their requests.
 fn start_logging(default: LevelFilter) {
     let filter = tracing_subscriber::EnvFilter::builder().with_default_directive(default.into()).from_env_lossy();
     let colors = std::io::stderr().is_terminal();

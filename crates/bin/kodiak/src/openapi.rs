@@ -1,4 +1,4 @@
-//! `kodiak openapi`: the document of the REST API, without a control plane.
+//! `kodiak openapi`: OpenAPI document of the REST API.
 
 use kodiak_terminal::{Exit, Terminal};
 

@@ -1,4 +1,4 @@
-//! `kodiak render`: what a proxy would get, from files alone.
+//! `kodiak render`: Envoy configuration of a dataplane, generated from files.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use kodiak_world::Resource;
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
 use serde_json::json;
 
-/// Where rules of `kodiak install transparent-proxy` send connections.
+/// Default ports of `kodiak install transparent-proxy`.
 const INBOUND_PORT: u32 = 15006;
 const OUTBOUND_PORT: u32 = 15001;
 
@@ -28,23 +28,23 @@ pub(crate) struct Args {
     #[command(flatten)]
     files: FileArgs,
 
-    /// The Dataplane whose proxy is meant
+    /// Name of the Dataplane
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     proxy: String,
 
-    /// Its mesh, and that of resources that name none
+    /// Mesh of the Dataplane, and of resources that name none
     #[arg(short, long, default_value = "default")]
     mesh: String,
 
-    /// The zone whose control plane would get the resources
+    /// Zone of the control plane to validate for
     #[arg(long, default_value = "default")]
     zone: String,
 
-    /// As if its machine sent all connections through it
+    /// Render for a transparent proxy
     #[arg(long)]
     transparent_proxy: bool,
 
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Yaml)]
     output: Output,
 }
@@ -57,14 +57,13 @@ enum Output {
 
 pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     if args.files.is_empty() {
-        return Err(usage("say what to render with -f FILE, -f FOLDER or -f -"));
+        return Err(usage("pass the files to render with -f FILE, -f FOLDER or -f -"));
     }
     let place = Place::Zone { name: args.zone.clone() };
     let Some(mut resources) = args.files.checked(&args.mesh, &place, terminal)? else { return Ok(Exit::Refused) };
     let mesh = resources.iter().find(|one| one.kind.name == "Mesh" && one.name == args.mesh);
     if mesh.is_none() {
-        terminal
-            .remark(&format!("Warning: there is no Mesh {:?} in the files; taking one without settings", args.mesh));
+        terminal.remark(&format!("Warning: Mesh {:?} is not in the files; using one without settings", args.mesh));
     }
     let mut mesh = mesh.and_then(Checked::typed::<Mesh>).map(Arc::unwrap_or_clone).unwrap_or_default();
     mesh.fill_defaults();
@@ -75,7 +74,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     let proxy = ProxyKey::new(&args.mesh, &args.proxy);
     let settings = Settings { zone: args.zone.as_str().into(), ..Settings::default() };
     let config = offline::config(settings, changes, &proxy, Arc::new(metadata(args)));
-    let config = config.map_err(|faults| anyhow::anyhow!("nothing would be sent: {}", faults.join("; ")))?;
+    let config = config.map_err(|faults| {
+        anyhow::anyhow!("generated configuration failed validation, so it would not be sent: {}", faults.join("; "))
+    })?;
     let shown = json!({ "xds": shown::config(&config)? });
     let text = match args.output {
         Output::Yaml => yaml::to_string(&shown),
@@ -96,7 +97,7 @@ fn change(resource: &mut Checked, zone: &str, exclusive: bool) -> Option<Change>
     Change::of(&kodiak_world::Change::put(Arc::new(Resource::checked(resource))))
 }
 
-/// What a proxy says of itself that says as little as can be.
+/// Minimal metadata of a proxy.
 fn metadata(args: &Args) -> NodeMetadata {
     let redirect = |port| Redirect { enabled: true, port: Some(port) };
     let transparent_proxy = args.transparent_proxy.then(|| TransparentProxy {

@@ -1,4 +1,4 @@
-//! `kodiak run`: the control plane. What it does is in `kodiak-cp`.
+//! `kodiak run`: runs the control plane of `kodiak-cp`.
 
 use std::{fs, path::PathBuf};
 
@@ -13,37 +13,37 @@ use kodiak_terminal::{Exit, usage};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-Settings come from the file, then from the environment, then from flags; the last word wins. The variable of a setting
-is its path in capitals: apiServer.http.port is KODIAK_API_SERVER_HTTP_PORT.
+Settings are read from the file, then from the environment, then from flags; later ones override earlier ones. The
+environment variable of a setting is its path in capitals: apiServer.http.port is KODIAK_API_SERVER_HTTP_PORT.
 
 Examples:
-  kodiak run                                              the embedded store, in ~/.kodiak
+  kodiak run                                              with the embedded store in ~/.kodiak
   kodiak run --data-dir /var/lib/kodiak --zone east
   kodiak run -f kodiak.yaml --set apiServer.http.port=8080
   kodiak run --store postgres --set store.postgres.host=db.example.com
-  kodiak run --show-config                                all settings, as they would be in force")]
+  kodiak run --show-config                                print all effective settings")]
 pub(crate) struct Args {
-    /// The configuration file, as YAML
+    /// Configuration file (YAML)
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Where the control plane keeps its files (general.workDir)
+    /// Data directory of the control plane (general.workDir)
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 
-    /// The name of this control plane's zone (multizone.zone.name)
+    /// Zone of this control plane (multizone.zone.name)
     #[arg(long, value_name = "NAME")]
     zone: Option<String>,
 
-    /// Where resources are kept (store.type)
+    /// Store for resources (store.type)
     #[arg(long, value_name = "TYPE", value_parser = ["file", "memory", "postgres"])]
     store: Option<String>,
 
-    /// Any setting by its path; may be given more than once
+    /// Override a setting by its path. May be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Print the settings that would be in force, secrets masked, and stop
+    /// Print the effective settings, with secrets masked, and exit
     #[arg(long)]
     show_config: bool,
 }
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Fine);
     }
     start_logging(&config)?;
-    tracing::info!(config = %serde_json::to_string(&config)?, "Starting with this configuration.");
+    tracing::info!(config = %serde_json::to_string(&config)?, "starting control plane");
     kodiak_cp::run(config).await?;
     Ok(Exit::Fine)
 }

@@ -1,21 +1,21 @@
-//! Where a control plane is, and the URLs below it.
+//! Address of a control plane, and URLs below it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use hyper::Uri;
 
-/// Where a control plane of this machine answers.
+/// Default address of a control plane on this machine.
 pub const LOCAL: &str = "http://localhost:5681";
 
-/// The scheme of a socket of this machine.
+/// Scheme of a Unix socket.
 const UNIX: &str = "unix:";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// Scheme, host, port, and the path the API is served under; without a slash at the end.
+    /// Scheme, host, port and base path, without a trailing slash.
     Url(String),
-    /// A Unix socket of this machine: `unix:/var/lib/kodiak/kodiak.sock`.
+    /// Unix socket: `unix:/var/lib/kodiak/kodiak.sock`.
     Socket(PathBuf),
 }
 
@@ -41,7 +41,7 @@ impl Address {
             return Err(AddressError::Credentials);
         }
         if uri.query().is_some() || text.contains('#') {
-            return Err(wrong("there must be nothing after the path"));
+            return Err(wrong("it must not have a query or a fragment"));
         }
         Ok(Self::Url(text.trim_end_matches('/').to_owned()))
     }
@@ -60,7 +60,7 @@ impl Address {
         }
     }
 
-    /// Whether what is sent there stays on this machine.
+    /// Whether requests stay on this machine.
     pub fn is_loopback(&self) -> bool {
         let Self::Url(url) = self else { return true };
         let host = url.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
@@ -68,25 +68,25 @@ impl Address {
         host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback())
     }
 
-    /// `path` starts with a slash, and its parts are encoded.
+    /// URL of `path`, which starts with a slash and has percent-encoded segments.
     pub fn url(&self, path: &str) -> String {
         match self {
             Self::Url(url) => format!("{url}{path}"),
-            // The host is not looked at; HTTP needs one.
+            // The host is ignored, but HTTP requires one.
             Self::Socket(_) => format!("http://localhost{path}"),
         }
     }
 }
 
-/// A text that is not the address of a control plane.
+/// Invalid address of a control plane.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    #[error("{0:?} must have the whole path: unix:/var/lib/kodiak/kodiak.sock")]
+    #[error("{0:?} must have an absolute path: unix:/var/lib/kodiak/kodiak.sock")]
     RelativeSocket(String),
-    #[error("{address:?} is not the address of a control plane: {reason}; write for example {LOCAL}")]
+    #[error("{address:?} is not the address of a control plane: {reason}; use for example {LOCAL}")]
     Invalid { address: String, reason: String },
-    /// The address is not repeated, since it holds a password.
-    #[error("the address of a control plane must not hold a name or a password; use a token")]
+    /// The message omits the address, since it contains a password.
+    #[error("the address of a control plane must not contain a user name or password; use a token")]
     Credentials,
 }
 
@@ -99,11 +99,11 @@ impl fmt::Display for Address {
     }
 }
 
-/// One part of a path or of a query, whatever the text.
+/// Percent-encodes a segment of a path or a value of a query.
 pub(crate) fn encode(text: &str) -> String {
     use std::fmt::Write as _;
     let mut encoded = String::with_capacity(text.len());
-    // A part that is only dots means another folder to some servers.
+    // Some servers resolve `.` and `..` in paths.
     let only_dots = text.bytes().all(|byte| byte == b'.');
     for byte in text.bytes() {
         let plain = byte.is_ascii_alphanumeric() || b"-_~".contains(&byte) || (byte == b'.' && !only_dots);
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_checked() {
+    fn rejects_invalid_addresses() {
         for (text, url) in [
             ("http://localhost:5681", "http://localhost:5681/meshes"),
             ("https://cp.example.com/", "https://cp.example.com/meshes"),
@@ -136,13 +136,13 @@ mod tests {
             ("localhost:5681", "http:// or https:// is missing"),
             ("localhost", "http:// or https:// is missing"),
             ("ftp://x", "it must start with http://"),
-            ("unix:kodiak.sock", "must have the whole path"),
-            ("unix://kodiak.sock", "must have the whole path"),
+            ("unix:kodiak.sock", "must have an absolute path"),
+            ("unix://kodiak.sock", "must have an absolute path"),
             ("http://", "is not the address"),
             ("http://a b", "is not the address"),
-            ("http://admin:pw@cp", "must not hold a name or a password"),
-            ("http://cp?x=1", "nothing after the path"),
-            ("http://cp#x", "nothing after the path"),
+            ("http://admin:pw@cp", "must not contain a user name or password"),
+            ("http://cp?x=1", "a query or a fragment"),
+            ("http://cp#x", "a query or a fragment"),
         ] {
             let error = Address::parse(text).unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_known() {
+    fn recognises_loopback_addresses() {
         for (text, here) in [
             ("http://localhost:5681", true),
             ("http://127.0.0.2", true),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_cannot_leave_their_place() {
+    fn encoded_segments_cannot_change_the_path() {
         assert_eq!(encode("demo-app.v1_x~"), "demo-app.v1_x~");
         assert_eq!(encode("a/b?c=d&é"), "a%2Fb%3Fc%3Dd%26%C3%A9");
         assert_eq!(encode(".."), "%2E%2E");

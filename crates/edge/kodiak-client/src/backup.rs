@@ -1,14 +1,14 @@
-//! Downloading a backup: larger than other answers, and written as it comes.
+//! Backup of a store: larger than other responses, so it is streamed to the output.
 
 use std::io::Write;
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::Request;
 
-use super::{Client, ClientError, MAX_ANSWER, Refusal};
+use super::{Client, ClientError, MAX_RESPONSE, Refusal};
 
 impl Client {
-    /// The time limit holds for each part of the answer, not for all of it.
+    /// Writes a backup to `output`. The timeout applies to each chunk, not to the whole response.
     pub async fn backup(&self, output: &mut impl Write) -> Result<(), ClientError> {
         let mut request = Request::get(self.address.url("/store/backup"));
         if let Some(headers) = request.headers_mut() {
@@ -20,7 +20,7 @@ impl Client {
         let status = response.status();
         let mut body = response.into_body();
         if !status.is_success() {
-            let refusal = self.within(Limited::new(body, MAX_ANSWER).collect()).await?;
+            let refusal = self.within(Limited::new(body, MAX_RESPONSE).collect()).await?;
             let refusal = refusal.map_err(|error| self.unreachable(&*error))?.to_bytes();
             return Err(Refusal::read(status, &refusal).into());
         }

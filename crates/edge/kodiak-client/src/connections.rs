@@ -1,4 +1,4 @@
-//! Connections to a control plane: over the network, or over its socket on this machine.
+//! Connections to a control plane: over the network, or over its Unix socket.
 
 use std::future::Future;
 use std::io;
@@ -53,7 +53,7 @@ impl Connections {
     }
 }
 
-/// Connects to this path, whatever host is asked for.
+/// Connects to this Unix socket, whatever the host of the request.
 #[derive(Clone)]
 pub(super) struct Socket(Arc<Path>);
 

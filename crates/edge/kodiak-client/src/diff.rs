@@ -1,4 +1,4 @@
-//! What would change for the proxies of a mesh.
+//! Preview of changes to the proxies of a mesh.
 
 use bytes::Bytes;
 use hyper::Method;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Client, ClientError, encode};
 
 impl Client {
-    /// In full: also how each resource of a proxy would change.
+    /// `POST /meshes/{mesh}/_diff`; with `full`, including how each Envoy resource changes.
     pub async fn diff(&self, mesh: &str, change: &Value, full: bool) -> Result<Value, ClientError> {
         let query = if full { "?full=true" } else { "" };
         let path = format!("/meshes/{}/_diff{query}", encode(mesh));

@@ -1,4 +1,4 @@
-//! What can go wrong between us and a control plane, and what to do about it.
+//! Errors of requests, and advice on what to do about them.
 
 use std::error::Error;
 use std::time::Duration;
@@ -8,19 +8,20 @@ use hyper::StatusCode;
 use kodiak_model::{GoDuration, Problem};
 use serde::Deserialize;
 
+/// A failed request. [`ClientError::advice`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error("cannot reach the control plane at {address}")]
-    Unreachable { address: String, trouble: Trouble, source: Cause },
+    Unreachable { address: String, failure: ConnectFailure, source: RootCause },
     #[error("the control plane at {address} did not answer within {}", shown(*after))]
     TimedOut { address: String, after: Duration },
     #[error(transparent)]
     Refused(#[from] Refusal),
-    #[error("the control plane at {address} answered {what} with more than {} MiB", super::MAX_ANSWER >> 20)]
+    #[error("the control plane at {address} answered {what} with more than {} MiB", super::MAX_RESPONSE >> 20)]
     TooLarge { address: String, what: String },
-    #[error("the answer of {address} to {what} is not what a control plane says")]
+    #[error("the response of {address} to {what} is not that of a control plane")]
     NotUnderstood { address: String, what: String, source: serde_json::Error },
-    #[error("{address} answered {what} with lists that do not end")]
+    #[error("{address} answered {what} with pages that do not end")]
     Endless { address: String, what: String },
     #[error("cannot write the backup")]
     Backup(#[source] io::Error),
@@ -43,16 +44,16 @@ impl ClientError {
         }
     }
 
-    /// What to do about it, in general words. A program that knows its own settings can say it better.
+    /// Advice for whoever configured the client.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
-            Self::Unreachable { trouble: Trouble::Certificate, .. } => {
+            Self::Unreachable { failure: ConnectFailure::Certificate, .. } => {
                 Some("the certificate is not issued by a trusted CA: set Endpoint::ca_cert_file")
             }
-            Self::Unreachable { trouble: Trouble::NotTls, .. } => {
+            Self::Unreachable { failure: ConnectFailure::NotTls, .. } => {
                 Some("the port does not speak TLS: use http://, or the HTTPS port (5682 by default)")
             }
-            Self::Unreachable { trouble: Trouble::Connection, .. } => {
+            Self::Unreachable { failure: ConnectFailure::Connection, .. } => {
                 Some("check that the control plane runs and that the address is right")
             }
             Self::TimedOut { .. } => Some("retry, or allow more time"),
@@ -65,64 +66,64 @@ impl ClientError {
     }
 }
 
-/// What kept us from the control plane.
+/// Reason why the control plane is unreachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ConnectFailure {
     Connection,
     Certificate,
-    /// We spoke TLS, the other side did not.
+    /// The server does not speak TLS.
     NotTls,
 }
 
-/// The innermost reason. Those around it only say that we tried to connect.
+/// Innermost cause of a failed connection. Those around it only say that it failed.
 #[derive(Debug)]
-pub struct Cause(String);
+pub struct RootCause(String);
 
-impl Cause {
-    pub fn of(error: &(dyn Error + 'static)) -> (Trouble, Self) {
-        let mut trouble = Trouble::Connection;
+impl RootCause {
+    pub fn of(error: &(dyn Error + 'static)) -> (ConnectFailure, Self) {
+        let mut failure = ConnectFailure::Connection;
         let mut innermost = error;
         loop {
             if let Some(tls) = innermost.downcast_ref::<rustls::Error>() {
-                trouble = of_tls(tls);
+                failure = of_tls(tls);
             }
-            // An I/O error that wraps another error names the source of that one as its own.
+            // The source of an I/O error that wraps another error is the source of that error.
             let wrapped = innermost.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
             match wrapped.map(|error| error as &(dyn Error + 'static)).or_else(|| innermost.source()) {
                 Some(inner) => innermost = inner,
-                None => return (trouble, Self(innermost.to_string())),
+                None => return (failure, Self(innermost.to_string())),
             }
         }
     }
 }
 
-fn of_tls(error: &rustls::Error) -> Trouble {
+fn of_tls(error: &rustls::Error) -> ConnectFailure {
     match error {
-        rustls::Error::InvalidCertificate(_) => Trouble::Certificate,
-        rustls::Error::InvalidMessage(_) => Trouble::NotTls,
-        _ => Trouble::Connection,
+        rustls::Error::InvalidCertificate(_) => ConnectFailure::Certificate,
+        rustls::Error::InvalidMessage(_) => ConnectFailure::NotTls,
+        _ => ConnectFailure::Connection,
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for RootCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Error for Cause {}
+impl Error for RootCause {}
 
-/// An answer that is not a success.
+/// Error response of a control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub status: StatusCode,
     pub title: String,
     pub detail: String,
-    /// What is wrong with the resource that was sent.
+    /// Problems of the resource in the request.
     pub problems: Vec<Problem>,
 }
 
-/// More of a text that is not ours is noise.
+/// Characters to show of a response that is not an error body of the API.
 const LONGEST_TEXT: usize = 200;
 
 impl Refusal {
@@ -157,7 +158,7 @@ impl Refusal {
     }
 }
 
-/// In the form in which users write durations.
+/// Formats durations the way users write them.
 fn shown(duration: Duration) -> String {
     let millis = i64::try_from(duration.as_millis()).ok().filter(|millis| millis.checked_mul(1_000_000).is_some());
     millis.map_or_else(|| format!("{duration:?}"), |millis| GoDuration::from_millis(millis).to_string())
@@ -178,7 +179,7 @@ impl fmt::Display for Refusal {
 
 impl Error for Refusal {}
 
-/// The error body of the API. Older servers send only `details` and `causes`.
+/// Error body of the API. Older servers send only `details` and `causes`.
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_of_an_error_is_read() {
+    fn reads_the_error_body_of_the_api() {
         check(
             400,
             r#"{"type":"/std-errors","status":400,"title":"Could not process a resource","detail":"Resource is not valid",
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn older_bodies_are_read_too() {
+    fn reads_older_error_bodies() {
         check(
             400,
             r#"{"title":"Invalid","details":"old","causes":[{"field":"mesh","message":"cannot be empty"}]}"#,
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_error_body_is_shown_in_part() {
+    fn truncates_text_that_is_no_error_body() {
         check(404, "404: Page Not Found\n", &expect!["404 Not Found (404: Page Not Found)"]);
         check(502, "", &expect!["502 Bad Gateway"]);
         check(500, r#"{"title": 5}"#, &expect![[r#"500 Internal Server Error ({"title": 5})"#]]);

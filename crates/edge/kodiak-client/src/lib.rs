@@ -1,7 +1,7 @@
-//! REST client of a control plane: one connection pool, bounded answers, errors that say what to do.
+//! REST client of a control plane: one connection pool, bounded responses, errors with advice.
 //!
-//! In: an [`Endpoint`] and requests. Out: values as the API answered them, or a [`ClientError`]. Kinds come from a table
-//! of kinds, such as that of `kodiak-kinds`.
+//! In: an [`Endpoint`] and requests. Out: JSON values of the API, or a [`ClientError`]. Kinds come from a table of kinds,
+//! such as that of `kodiak-kinds`.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -25,7 +25,7 @@
 //! ```
 //!
 //! **Invariant:** the certificate of a control plane is always verified.
-//! **Invariant:** every request ends, by an answer or by its time limit.
+//! **Invariant:** every request ends, by a response or by its timeout.
 
 #![cfg_attr(test, allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them"))]
 
@@ -54,34 +54,36 @@ use address::encode;
 use connections::Connections;
 
 pub use address::{Address, AddressError, LOCAL};
-pub use endpoint::{ClientCert, Endpoint};
-pub use error::{Cause, ClientError, Refusal, Trouble};
-pub use paging::{ListQuery, Page, Window};
-pub use resources::{Index, Put, Target};
+pub use endpoint::{ClientCertificate, Endpoint};
+pub use error::{ClientError, ConnectFailure, Refusal, RootCause};
+pub use paging::{ListQuery, Page, PageRange};
+pub use resources::{ControlPlaneInfo, PutResult, ResourceId};
 pub use setup::SetupError;
 
-/// How many requests are sent at a time where there are many.
+/// Requests to send concurrently where there are many.
 pub const IN_FLIGHT: usize = 64;
 
-/// No answer of a control plane is larger; what is, is not from one.
-const MAX_ANSWER: usize = 64 << 20;
+/// Upper bound of a response; no control plane sends a larger one.
+const MAX_RESPONSE: usize = 64 << 20;
 
+/// REST client of one control plane. Requests share a connection pool.
 pub struct Client {
     connections: Connections,
     address: Address,
     headers: HeaderMap,
-    /// `None` waits for ever.
+    /// `None` disables it.
     timeout: Option<Duration>,
 }
 
-/// An answer, whatever its status.
-struct Answer {
+/// Response with any status.
+struct Response {
     status: StatusCode,
     body: Bytes,
 }
 
 impl Client {
-    /// `timeout` is for each request; `None`, or zero, waits for ever. Files are read here; no connection is made yet.
+    /// `timeout` applies to each request; `None` or zero disables it. Reads the files of the endpoint, and does not
+    /// connect yet.
     pub fn new(endpoint: &Endpoint, timeout: Option<Duration>) -> Result<Self, SetupError> {
         Ok(Self {
             connections: Connections::to(endpoint)?,
@@ -95,9 +97,9 @@ impl Client {
         &self.address
     }
 
-    /// Sends a request and reads the whole answer.
-    async fn send(&self, method: Method, path: &str, body: Option<Bytes>) -> Result<Answer, ClientError> {
-        tracing::debug!(%method, path, "Sending a request.");
+    /// Sends a request and reads the whole response.
+    async fn send(&self, method: Method, path: &str, body: Option<Bytes>) -> Result<Response, ClientError> {
+        tracing::debug!(%method, path, "sending request");
         let what = format!("{method} {path}");
         let Some(limit) = self.timeout else { return self.exchange(method, path, body, &what).await };
         match tokio::time::timeout(limit, self.exchange(method, path, body, &what)).await {
@@ -112,7 +114,7 @@ impl Client {
         path: &str,
         body: Option<Bytes>,
         what: &str,
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<Response, ClientError> {
         let mut request = Request::builder().method(method).uri(self.address.url(path));
         if let Some(headers) = request.headers_mut() {
             headers.extend(self.headers.clone());
@@ -125,18 +127,18 @@ impl Client {
             .expect("the address was parsed and the parts of the path are encoded");
         let response = self.connections.request(request).await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(|error| {
+        let body = Limited::new(response.into_body(), MAX_RESPONSE).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
                 ClientError::TooLarge { address: self.address.to_string(), what: what.to_owned() }
             } else {
                 self.unreachable(&*error)
             }
         })?;
-        tracing::debug!(%status, what, "Read the answer.");
-        Ok(Answer { status, body: body.to_bytes() })
+        tracing::debug!(%status, what, "received response");
+        Ok(Response { status, body: body.to_bytes() })
     }
 
-    /// A request whose answer is read as JSON.
+    /// `GET`, with a JSON response.
     async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let answer = self.send(Method::GET, path, None).await?;
         self.json(&format!("GET {path}"), &answer.success()?)
@@ -155,12 +157,12 @@ impl Client {
     }
 
     fn unreachable(&self, error: &(dyn std::error::Error + 'static)) -> ClientError {
-        let (trouble, source) = Cause::of(error);
-        ClientError::Unreachable { address: self.address.to_string(), trouble, source }
+        let (failure, source) = RootCause::of(error);
+        ClientError::Unreachable { address: self.address.to_string(), failure, source }
     }
 }
 
-impl Answer {
+impl Response {
     fn success(self) -> Result<Bytes, Refusal> {
         if self.status.is_success() { Ok(self.body) } else { Err(Refusal::read(self.status, &self.body)) }
     }
@@ -177,7 +179,7 @@ fn headers(endpoint: &Endpoint) -> Result<HeaderMap, SetupError> {
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("kodiak/", env!("CARGO_PKG_VERSION"))));
     for (key, value) in &endpoint.headers {
         let name = HeaderName::try_from(key).map_err(|_| SetupError::HeaderName(key.clone()))?;
-        // The value may be a secret, so it is not repeated.
+        // The value may be a secret, so the error omits it.
         let mut value = HeaderValue::try_from(value).map_err(|_| SetupError::HeaderValue(key.clone()))?;
         value.set_sensitive(true);
         headers.append(name, value);

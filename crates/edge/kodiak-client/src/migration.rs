@@ -1,4 +1,4 @@
-//! How far a mesh is on its way to MeshService.
+//! Migration of a mesh from kuma.io/service tags to MeshService.
 
 use bytes::Bytes;
 use hyper::Method;
@@ -27,7 +27,7 @@ impl Client {
         items.into_iter().map(|item| self.json(&what, item.to_string().as_bytes())).collect()
     }
 
-    /// What is asked for with new references, in its order. Nothing is stored.
+    /// Converts references of the policies in `asked`, in their order. Nothing is stored.
     pub async fn convert<T: DeserializeOwned>(&self, mesh: &str, asked: &Value) -> Result<Vec<T>, ClientError> {
         let path = format!("/meshes/{}/_migration/convert", encode(mesh));
         let answer = self.send(Method::POST, &path, Some(Bytes::from(asked.to_string()))).await?;

@@ -1,4 +1,4 @@
-//! Lists: page by page, or whole.
+//! Lists of resources: page by page, or all pages.
 
 use kodiak_model::Kind;
 use serde::Deserialize;
@@ -6,20 +6,20 @@ use serde_json::Value;
 
 use super::{Client, ClientError, encode, resources::collection};
 
-/// The most that a server gives at once.
+/// Largest page of the API.
 const LARGEST_PAGE: u32 = 1000;
 
-/// Which resources are listed.
+/// Resources to list.
 #[derive(Clone, Copy)]
 pub struct ListQuery<'a> {
     pub kind: &'static Kind,
-    /// All meshes when `None`.
+    /// `None` lists all meshes.
     pub mesh: Option<&'a str>,
-    /// Together with what was observed of them.
+    /// Include the insight of each resource.
     pub overview: bool,
-    /// A part of their names.
+    /// Only resources with this text in their names.
     pub name: Option<&'a str>,
-    /// Labels that they have.
+    /// Only resources with all of these labels.
     pub labels: &'a [(String, String)],
 }
 
@@ -28,7 +28,7 @@ impl<'a> ListQuery<'a> {
         Self { kind, mesh, overview: false, name: None, labels: &[] }
     }
 
-    fn path(&self, window: Window) -> String {
+    fn path(&self, range: PageRange) -> String {
         let mut path = collection(self.kind, self.mesh);
         if self.overview {
             path.push_str("/_overview");
@@ -41,11 +41,11 @@ impl<'a> ListQuery<'a> {
             path.push_str(&encode(value));
             separator = '&';
         };
-        if let Some(size) = window.size {
+        if let Some(size) = range.size {
             parameter("size", &size.to_string());
         }
-        if window.offset > 0 {
-            parameter("offset", &window.offset.to_string());
+        if range.offset > 0 {
+            parameter("offset", &range.offset.to_string());
         }
         if let Some(name) = self.name {
             parameter("name", name);
@@ -57,15 +57,15 @@ impl<'a> ListQuery<'a> {
     }
 }
 
-/// A stretch of a list. Without a size the server chooses.
+/// Range of a list. Without a size, the server chooses one.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Window {
+pub struct PageRange {
     pub size: Option<u32>,
     pub offset: u64,
 }
 
-impl Window {
-    /// The first page, as large as a server gives it.
+impl PageRange {
+    /// First page of the largest size.
     pub const LARGEST: Self = Self { size: Some(LARGEST_PAGE), offset: 0 };
 }
 
@@ -73,14 +73,14 @@ impl Window {
 pub struct Page {
     pub total: u64,
     pub items: Vec<Value>,
-    /// Where the next page starts.
+    /// Offset of the next page.
     pub next: Option<u64>,
-    /// The same as the server said it.
+    /// URL of the next page, as the server sent it.
     pub next_url: Option<String>,
 }
 
 impl Page {
-    /// A list that has no further pages.
+    /// List without further pages.
     pub fn whole(items: Vec<Value>) -> Self {
         Self { total: u64::try_from(items.len()).unwrap_or(u64::MAX), items, next: None, next_url: None }
     }
@@ -96,18 +96,18 @@ struct PageBody {
 }
 
 impl Client {
-    pub async fn page(&self, query: &ListQuery<'_>, window: Window) -> Result<Page, ClientError> {
-        self.page_at(&query.path(window)).await
+    pub async fn page(&self, query: &ListQuery<'_>, range: PageRange) -> Result<Page, ClientError> {
+        self.page_at(&query.path(range)).await
     }
 
-    /// A page of whatever is listed there.
+    /// Page of the list at `path`.
     pub async fn page_at(&self, path: &str) -> Result<Page, ClientError> {
         let PageBody { total, items, next } = self.read(path).await?;
         let (next, next_url) = (next.as_deref().and_then(offset), next);
         Ok(Page { total, items: items.unwrap_or_default(), next, next_url })
     }
 
-    /// All that is listed there. `path` may have a query.
+    /// All pages of the list at `path`, which may have a query.
     pub async fn list_at(&self, path: &str) -> Result<Vec<Value>, ClientError> {
         let (mut items, mut offset) = (Vec::new(), 0);
         loop {
@@ -126,17 +126,17 @@ impl Client {
         }
     }
 
-    /// All pages as one. `seen` is told how far it is: so many of so many.
+    /// All pages of a list. `seen` is called after each page with the number of items so far, and in total.
     pub async fn list_all(
         &self,
         query: &ListQuery<'_>,
         seen: impl FnMut(usize, u64),
     ) -> Result<Vec<Value>, ClientError> {
-        let first = self.page(query, Window::LARGEST).await?;
+        let first = self.page(query, PageRange::LARGEST).await?;
         self.list_after(query, first, seen).await
     }
 
-    /// The items of `first` and of all pages after it.
+    /// Items of `first` and of all pages after it.
     pub async fn list_after(
         &self,
         query: &ListQuery<'_>,
@@ -144,15 +144,15 @@ impl Client {
         mut seen: impl FnMut(usize, u64),
     ) -> Result<Vec<Value>, ClientError> {
         let Page { total, mut items, mut next, next_url: _ } = first;
-        let mut window = Window::LARGEST;
+        let mut range = PageRange::LARGEST;
         seen(items.len(), total);
         while let Some(offset) = next {
-            if offset <= window.offset {
+            if offset <= range.offset {
                 let address = self.address.to_string();
-                return Err(ClientError::Endless { address, what: format!("GET {}", query.path(window)) });
+                return Err(ClientError::Endless { address, what: format!("GET {}", query.path(range)) });
             }
-            window.offset = offset;
-            let page = self.page(query, window).await?;
+            range.offset = offset;
+            let page = self.page(query, range).await?;
             items.extend(page.items);
             seen(items.len(), page.total);
             next = page.next;
@@ -161,7 +161,7 @@ impl Client {
     }
 }
 
-/// Of `next` only the offset counts: behind a proxy its host may be one that we cannot reach.
+/// Offset in the URL of the next page. Its host is ignored: behind a load balancer it may be unreachable.
 fn offset(next: &str) -> Option<u64> {
     let (_, query) = next.split_once('?')?;
     query.split('&').find_map(|pair| pair.strip_prefix("offset=")?.parse().ok())
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_offset_of_the_next_page_counts() {
+    fn reads_only_the_offset_of_the_next_page() {
         assert_eq!(offset("http://10.0.0.1:5681/meshes?offset=100&size=10"), Some(100));
         assert_eq!(offset("http://x/meshes?size=10&offset=7"), Some(7));
         for odd in ["", "http://x/meshes", "http://x?offset=", "http://x?offset=-1", "http://x?offsets=5"] {
@@ -181,15 +181,15 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_encoded() {
+    fn encodes_queries() {
         let kind = kodiak_kinds::kinds().by_name("MeshTimeout").unwrap();
         let labels = [("kuma.io/zone".to_owned(), "a b".to_owned())];
         let query = ListQuery { kind, mesh: Some("de/mo"), overview: false, name: Some("x&y"), labels: &labels };
         assert_eq!(
-            query.path(Window { size: Some(5), offset: 10 }),
+            query.path(PageRange { size: Some(5), offset: 10 }),
             "/meshes/de%2Fmo/meshtimeouts?size=5&offset=10&name=x%26y&filter%5Blabels.kuma.io%2Fzone%5D=a%20b"
         );
         let all = ListQuery::all_of(kind, None);
-        assert_eq!(all.path(Window::default()), "/meshtimeouts");
+        assert_eq!(all.path(PageRange::default()), "/meshtimeouts");
     }
 }

@@ -1,4 +1,4 @@
-//! One resource at a time, and what a control plane says about itself.
+//! Reads and writes of single resources, and information about the control plane.
 
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
@@ -9,22 +9,22 @@ use serde_json::Value;
 
 use super::{Client, ClientError, encode};
 
-/// A resource by its name.
+/// Kind, mesh and name of a resource.
 #[derive(Debug, Clone, Copy)]
-pub struct Target<'a> {
+pub struct ResourceId<'a> {
     pub kind: &'static Kind,
-    /// Not looked at for kinds that live in no mesh.
+    /// Ignored for kinds of global scope.
     pub mesh: &'a str,
     pub name: &'a str,
 }
 
-impl Target<'_> {
+impl ResourceId<'_> {
     pub(super) fn path(self) -> String {
         format!("{}/{}", collection(self.kind, Some(self.mesh)), encode(self.name))
     }
 }
 
-/// The path of all resources of a kind: in one mesh, or in all.
+/// Path of the list of a kind: in one mesh, or in all.
 pub(super) fn collection(kind: &Kind, mesh: Option<&str>) -> String {
     match (kind.scope, mesh) {
         (Scope::Mesh, Some(mesh)) => format!("/meshes/{}/{}", encode(mesh), kind.path),
@@ -32,10 +32,10 @@ pub(super) fn collection(kind: &Kind, mesh: Option<&str>) -> String {
     }
 }
 
-/// What `GET /` says.
+/// Product and version of the control plane: `GET /`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Index {
+pub struct ControlPlaneInfo {
     pub product: String,
     pub version: String,
     pub hostname: String,
@@ -43,9 +43,9 @@ pub struct Index {
     pub cluster_id: String,
 }
 
-/// What came of a write.
+/// Result of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Put {
+pub struct PutResult {
     pub created: bool,
     pub warnings: Vec<String>,
 }
@@ -57,7 +57,7 @@ struct PutBody {
 }
 
 impl Client {
-    pub async fn index(&self) -> Result<Index, ClientError> {
+    pub async fn info(&self) -> Result<ControlPlaneInfo, ClientError> {
         self.read("/").await
     }
 
@@ -65,19 +65,19 @@ impl Client {
         self.read("/who-am-i").await
     }
 
-    /// The kinds that the server has, as it describes them.
+    /// Kinds of the server: `GET /_resources`.
     pub async fn kinds(&self) -> Result<Value, ClientError> {
         self.read("/_resources").await
     }
 
-    /// `None` when there is no such resource.
-    pub async fn get(&self, target: Target<'_>) -> Result<Option<Value>, ClientError> {
-        self.get_at(&target.path()).await
+    /// `None` if the resource does not exist.
+    pub async fn get(&self, id: ResourceId<'_>) -> Result<Option<Value>, ClientError> {
+        self.get_at(&id.path()).await
     }
 
-    /// The resource together with what was observed of it.
-    pub async fn get_overview(&self, target: Target<'_>) -> Result<Option<Value>, ClientError> {
-        self.get_at(&format!("{}/_overview", target.path())).await
+    /// The resource with its insight. `None` if it does not exist.
+    pub async fn get_overview(&self, id: ResourceId<'_>) -> Result<Option<Value>, ClientError> {
+        self.get_at(&format!("{}/_overview", id.path())).await
     }
 
     async fn get_at(&self, path: &str) -> Result<Option<Value>, ClientError> {
@@ -87,24 +87,24 @@ impl Client {
         }
     }
 
-    /// Creates a resource, or puts another in its place.
-    pub async fn put(&self, target: Target<'_>, body: Bytes) -> Result<Put, ClientError> {
-        let path = target.path();
+    /// Creates or replaces a resource.
+    pub async fn put(&self, id: ResourceId<'_>, body: Bytes) -> Result<PutResult, ClientError> {
+        let path = id.path();
         let answer = self.send(Method::PUT, &path, Some(body)).await?;
         let created = answer.status == StatusCode::CREATED;
         let body = answer.success()?;
         let PutBody { warnings } =
             if body.is_empty() { PutBody::default() } else { self.json(&format!("PUT {path}"), &body)? };
-        Ok(Put { created, warnings })
+        Ok(PutResult { created, warnings })
     }
 
-    /// Whether there was something to delete.
-    pub async fn delete(&self, target: Target<'_>) -> Result<bool, ClientError> {
-        let answer = self.send(Method::DELETE, &target.path(), None).await?;
+    /// Deletes a resource. `false` if it did not exist.
+    pub async fn delete(&self, id: ResourceId<'_>) -> Result<bool, ClientError> {
+        let answer = self.send(Method::DELETE, &id.path(), None).await?;
         Ok(answer.found()?.is_some())
     }
 
-    /// A new token: `path` says of which sort.
+    /// Issues a token. `path` selects its type, for example `/tokens/dataplane`.
     pub async fn token(&self, path: &str, request: &impl Serialize) -> Result<String, ClientError> {
         let body = serde_json::to_vec(request).expect("requests for tokens are made of text and lists");
         let answer = self.send(Method::POST, path, Some(body.into())).await?;

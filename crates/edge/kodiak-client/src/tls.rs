@@ -1,4 +1,4 @@
-//! Whom we believe, and what we show.
+//! TLS: trusted CAs and the client certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 
 use super::SetupError;
-use super::endpoint::{ClientCert, Endpoint};
+use super::endpoint::{ClientCertificate, Endpoint};
 
-/// The TLS settings for a control plane. For one that speaks plain HTTP they are made but not used.
+/// TLS configuration for a control plane. For plain HTTP it is built but not used.
 pub(super) fn config(endpoint: &Endpoint) -> Result<ClientConfig, SetupError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13, &TLS12])
         .map_err(SetupError::Tls)?;
     let builder: ConfigBuilder<ClientConfig, WantsClientCert> = match &endpoint.ca_cert_file {
-        Some(file) => builder.with_root_certificates(authorities(file)?),
-        // Machines without any authority still reach control planes over plain HTTP.
+        Some(file) => builder.with_root_certificates(root_certificates(file)?),
+        // Plain HTTP needs no root certificates, so a machine without any can use it.
         None if !endpoint.address.is_https() => builder.with_root_certificates(RootCertStore::empty()),
         None => builder.with_native_roots().map_err(SetupError::NoSystemRoots)?,
     };
     match &endpoint.client_cert {
         None => Ok(builder.with_no_client_auth()),
-        Some(ClientCert { cert_file, key_file }) => {
+        Some(ClientCertificate { cert_file, key_file }) => {
             let key = PrivateKeyDer::from_pem_slice(&read(key_file)?)
                 .map_err(|error| SetupError::PrivateKey { file: key_file.clone(), reason: error.to_string() })?;
             builder.with_client_auth_cert(certificates(cert_file)?, key).map_err(|source| {
@@ -37,7 +37,7 @@ pub(super) fn config(endpoint: &Endpoint) -> Result<ClientConfig, SetupError> {
     }
 }
 
-fn authorities(file: &Path) -> Result<RootCertStore, SetupError> {
+fn root_certificates(file: &Path) -> Result<RootCertStore, SetupError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {
         roots.add(certificate).map_err(|source| SetupError::NotACa { file: file.to_owned(), source })?;

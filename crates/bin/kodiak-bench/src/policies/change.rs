@@ -1,4 +1,4 @@
-//! One policy says something else: who is concerned, and what is done again.
+//! Change of one policy: affected proxies, and repeated work.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{
     rebuild::Rules,
 };
 
-/// The policies that are changed, by whom they are for.
+/// Changed policies by their targets.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Scope {
     Mesh,
@@ -49,7 +49,7 @@ impl Scope {
         }
     }
 
-    /// At most so many policies, from all over the mesh.
+    /// At most this many policies, spread over the mesh.
     pub(super) fn picked(self, size: Size, count: usize) -> Vec<usize> {
         let target = match self {
             Self::Mesh => Target::Mesh,
@@ -85,7 +85,7 @@ pub(super) fn measure(book: &mut Book, size: Size, scope: Scope, count: usize) -
     Ok(Measured { concerned: mean(concerned), looked_at: mean(looked_at), rules: mean(built), p50, p99 })
 }
 
-/// In milliseconds. Zero when nothing was measured.
+/// In milliseconds. Zero without measurements.
 pub(super) fn percentile(times: &mut [Duration], percent: usize) -> f64 {
     times.sort_unstable();
     let place = (times.len() * percent / 100).min(times.len().saturating_sub(1));

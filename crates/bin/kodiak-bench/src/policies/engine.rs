@@ -1,4 +1,4 @@
-//! The same changes through everything that a control plane does, up to the bytes for each proxy.
+//! The same changes through the whole engine, up to the encoded resources of each proxy.
 
 use std::{
     sync::Arc,

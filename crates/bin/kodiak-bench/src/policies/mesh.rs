@@ -1,5 +1,5 @@
-//! A mesh as it is found in a company: many services with several instances, of teams that write policies of their own,
-//! and a few policies for everybody.
+//! A typical mesh: many services with several instances, teams with policies of their own, and a few policies for the
+//! whole mesh.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use kodiak_rules::{Policy, Proxy, book::PolicyKey};
 use serde_json::{Value, json};
 
 pub(super) const MESH: &str = "default";
-/// The kinds that there are policies of, in turn.
+/// Kinds of the policies, in turn.
 pub(super) const KINDS: [&str; 6] = [
     "MeshTimeout",
     "MeshRetry",
@@ -32,21 +32,21 @@ pub(super) struct Size {
     pub(super) services: usize,
 }
 
-/// Whom a policy is for.
+/// Target of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     Mesh,
     Service,
-    /// Some of the proxies of a team, by their tags.
+    /// Some proxies of a team, by tags.
     Subset,
-    /// The proxies of a service, by their labels.
+    /// Proxies of a service, by labels.
     Labels,
 }
 
 impl Size {
     pub(super) fn divided_by(self, by: usize) -> Self {
         let Self { policies, proxies, services } = self;
-        // What is for all does not become less.
+        // Policies for all proxies are not scaled down.
         let policies = FOR_ALL + policies.saturating_sub(FOR_ALL) / by;
         Self { policies, proxies: (proxies / by).max(1), services: (services / by).max(1) }
     }
@@ -83,7 +83,7 @@ impl Size {
         }
     }
 
-    /// In another `round` it says something else about the same.
+    /// Another `round` has other values for the same target.
     pub(super) fn policy(self, n: usize, round: usize) -> anyhow::Result<(PolicyKey, Arc<Policy>)> {
         let (kind, spec) = self.spec(n, round);
         let facts = kind.policy.as_ref().expect("these kinds are policies");
@@ -124,7 +124,7 @@ impl Size {
                     { "targetRef": one, "default": { "connectionTimeout": seconds } },
                 ]);
                 match target {
-                    // One policy says either.
+                    // A policy has one of them.
                     Target::Labels if (n / KINDS.len()).is_multiple_of(2) => json!({ "rules": [{ "default": idle }] }),
                     Target::Labels => to(calls),
                     Target::Mesh | Target::Service | Target::Subset => {
@@ -164,7 +164,7 @@ impl Size {
     }
 }
 
-/// The name of a service; after the last comes the first.
+/// Name of a service; wraps around after the last one.
 fn name(n: usize, size: Size) -> String {
     format!("svc-{}", n % size.services)
 }
@@ -178,7 +178,7 @@ mod tests {
     const SIZE: Size = Size { policies: 100, proxies: 40, services: 20 };
 
     #[test]
-    fn a_control_plane_would_take_all_of_it() {
+    fn all_policies_are_valid() {
         for (n, round) in (0..SIZE.policies).flat_map(|n| [(n, 0), (n, 1)]) {
             let (kind, spec) = SIZE.spec(n, round);
             let document = json!({ "type": kind.name, "mesh": MESH, "name": "policy", "spec": spec });
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn another_round_says_something_else_about_the_same() {
+    fn another_round_changes_only_values() {
         for n in 0..SIZE.policies {
             let [(key, before), (same, after)] = [0, 1].map(|round| SIZE.policy(n, round).unwrap());
             assert_eq!((key, &before.body.target), (same, &after.body.target));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_mesh_has_as_many_policies_for_all() {
+    fn a_smaller_mesh_has_the_same_number_of_policies_for_all_proxies() {
         let smaller = Size { policies: 10_020, proxies: 10_000, services: 1_000 }.divided_by(10);
         assert_eq!((smaller.policies, smaller.proxies, smaller.services), (1_020, 1_000, 100));
     }

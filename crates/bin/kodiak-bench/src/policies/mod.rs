@@ -13,7 +13,7 @@ use kodiak_terminal::{Exit, Terminal};
 use mesh::Size;
 use rebuild::Rebuilt;
 
-/// How much smaller the mesh is that the first one is compared with.
+/// Size ratio of the two meshes that are compared.
 const SMALLER: usize = 10;
 
 #[derive(clap::Args)]
@@ -21,10 +21,10 @@ const SMALLER: usize = 10;
 Examples:
   kodiak bench policies
   kodiak bench policies --policies 2000 --proxies 500 --services 100 --json
-  kodiak bench policies --connected 10000          more proxies for the engine
+  kodiak bench policies --connected 10000          with more connected proxies
 
-Nothing is started: the mesh is made in memory. What changes cost is told for a mesh of a tenth of the size too:
-counts that are the same for both do not grow with the mesh.")]
+No process is started: the mesh is created in memory. The cost of changes is also measured in a mesh of a tenth of the
+size: counts that are equal in both do not grow with the mesh.")]
 pub(super) struct Args {
     #[arg(long, default_value_t = 10_000, value_parser = enough)]
     policies: usize,
@@ -32,16 +32,16 @@ pub(super) struct Args {
     proxies: usize,
     #[arg(long, default_value_t = 1_000, value_parser = enough)]
     services: usize,
-    /// How many of the proxies are connected when a change goes through the whole engine
+    /// Connected proxies, for changes through the whole engine
     #[arg(long, default_value_t = 1_000)]
     connected: usize,
-    /// How many policies are changed, of each sort of target
+    /// Policies to change per type of target
     #[arg(long, default_value_t = 100, value_parser = enough)]
     changes: usize,
-    /// How many threads rebuild everything [default: one for each core]
+    /// Threads for the full rebuild [default: one per core]
     #[arg(long)]
     threads: Option<NonZero<usize>>,
-    /// The last line is one JSON object
+    /// Print one JSON object as the last line
     #[arg(long)]
     json: bool,
 }
@@ -61,12 +61,12 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     results.add("threads", "threads", as_f64(threads));
     let smaller = size.divided_by(SMALLER);
     for (size, prefix, which) in [(size, "", ""), (smaller, "tenth_", ", a tenth of the mesh")] {
-        remark(&format!("Making a mesh of {} policies and {} proxies.", size.policies, size.proxies));
+        remark(&format!("Creating a mesh of {} policies and {} proxies.", size.policies, size.proxies));
         let (mut book, filed) = rebuild::file(size)?;
         remark("Building the rules of all proxies.");
         let rebuilt = rebuild::all(&book, size, threads);
         if prefix.is_empty() {
-            results.add("file_s", "filing policies and proxies, s", filed.as_secs_f64());
+            results.add("file_s", "indexing policies and proxies, s", filed.as_secs_f64());
             report(&rebuilt, &mut results);
         }
         remark("Changing policies one by one.");
@@ -89,8 +89,8 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
 
 fn report(rebuilt: &Rebuilt, results: &mut Results) {
     results.add("rebuild_s", "all matches and rules of all proxies, s", rebuilt.took.as_secs_f64());
-    results.add("rebuild_looked_at", "policies looked at, once for each proxy", as_f64(rebuilt.looked_at));
-    results.add("rebuild_matched", "of these, in force", as_f64(rebuilt.matched));
+    results.add("rebuild_looked_at", "policies examined, summed over proxies", as_f64(rebuilt.looked_at));
+    results.add("rebuild_matched", "of these, matched", as_f64(rebuilt.matched));
     results.add("rebuild_lists", "distinct lists of policies", as_f64(rebuilt.lists));
     results.add("rebuild_rules", "rules built from them", as_f64(rebuilt.rules));
 }
@@ -99,8 +99,8 @@ impl Measured {
     fn report(&self, prefix: &str, which: &str, scope: Scope, results: &mut Results) {
         let object = format!("{prefix}{}", scope.key());
         let what = |text: &str| format!("{}{which}: {text}", scope.name());
-        results.add(format!("{object}.concerned"), what("proxies concerned"), self.concerned);
-        results.add(format!("{object}.looked_at"), what("policies looked at"), self.looked_at);
+        results.add(format!("{object}.concerned"), what("proxies affected"), self.concerned);
+        results.add(format!("{object}.looked_at"), what("policies examined"), self.looked_at);
         results.add(format!("{object}.rules"), what("rules built"), self.rules);
         results.add(format!("{object}.p50_ms"), what("p50, ms"), self.p50);
         results.add(format!("{object}.p99_ms"), what("p99, ms"), self.p99);

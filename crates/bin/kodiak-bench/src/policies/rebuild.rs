@@ -1,4 +1,4 @@
-//! Everything from the beginning: which policies every proxy has, and what they say together.
+//! Full rebuild: matched policies and merged rules of every proxy.
 
 use std::{
     collections::HashMap,
@@ -15,25 +15,25 @@ use super::mesh::{KINDS, Size};
 pub(super) struct Rebuilt {
     pub(super) took: Duration,
     pub(super) looked_at: usize,
-    /// Policies in force, once for each proxy.
+    /// Matched policies, counted once per proxy.
     pub(super) matched: usize,
     pub(super) lists: usize,
     pub(super) rules: usize,
-    /// Kept as a control plane keeps them, so that equal answers are known again.
+    /// Kept as in a control plane, so that equal lists are recognised.
     _known: Vec<Rules>,
 }
 
-/// The rules that were built, by the list of policies that they are from.
+/// Built rules by their list of policies.
 #[derive(Default)]
 pub(super) struct Rules {
-    /// By where the list is: that is enough to know it again while it is kept.
+    /// By address of the list, which identifies it while it is alive.
     by_list: HashMap<(&'static str, usize), Arc<Matched>>,
     resources: Resources,
     pub(super) built: usize,
 }
 
 impl Rules {
-    /// Builds the rules of a list, unless that was done.
+    /// Builds the rules of a list, unless they are built.
     pub(super) fn build(&mut self, kind: &'static str, matched: Arc<Matched>) {
         let at = (kind, Arc::as_ptr(&matched).addr());
         if self.by_list.contains_key(&at) {
@@ -55,7 +55,7 @@ impl Rules {
     }
 }
 
-/// A book of all of it, and how long it took to write it.
+/// Policy index of the mesh, and the time to build it.
 pub(super) fn file(size: Size) -> anyhow::Result<(Book, Duration)> {
     let policies = (0..size.policies).map(|n| size.policy(n, 0)).collect::<anyhow::Result<Vec<_>>>()?;
     let proxies = (0..size.proxies).map(|n| size.proxy(n)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -70,7 +70,7 @@ pub(super) fn file(size: Size) -> anyhow::Result<(Book, Duration)> {
     Ok((book, start.elapsed()))
 }
 
-/// Instances of a service go to one thread: they mostly have the same lists.
+/// Instances of a service go to one thread, since they mostly have the same lists.
 pub(super) fn all(book: &Book, size: Size, threads: usize) -> Rebuilt {
     let before = book.looked_at();
     let start = Instant::now();

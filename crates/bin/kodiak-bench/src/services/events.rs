@@ -1,4 +1,4 @@
-//! One instance comes, changes its health and goes: what is done for each of it.
+//! Cost of adding an instance, changing its health, and removing it.
 
 use std::{
     sync::Arc,
@@ -21,7 +21,7 @@ pub(super) enum Event {
     Goes,
 }
 
-/// The most that an event cost in any sample, and times.
+/// Maximum work of an event over all samples, and times.
 #[derive(Debug)]
 pub(super) struct Cost {
     pub(super) work: Work,
@@ -65,7 +65,7 @@ impl Event {
     }
 }
 
-/// What each event costs; the mesh is as before in the end.
+/// Cost of each event; restores the mesh in the end.
 pub(super) fn measure(world: &mut World, size: Size, samples: usize) -> anyhow::Result<Vec<(Event, Cost)>> {
     let mut work = [Work::default(); Event::ALL.len()];
     let mut times: [Vec<Duration>; Event::ALL.len()] = Default::default();

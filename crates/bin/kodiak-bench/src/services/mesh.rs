@@ -1,5 +1,5 @@
-//! A mesh of which a larger one has more of the same: services with equally many instances, and instances that each call
-//! equally many services.
+//! A mesh that scales evenly: each service has the same number of instances, and each instance calls the same number of
+//! services.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::world::NOW;
 
 pub(super) const MESH: &str = "default";
 pub(super) const ZONE: &str = "default";
-/// Services that a proxy may call.
+/// Reachable services of a proxy.
 pub(super) const CALLS: usize = 10;
 
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub(super) struct Size {
     pub(super) per_service: usize,
 }
 
-/// Whether an instance answers.
+/// Health of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Health {
     Ready,
@@ -31,7 +31,7 @@ pub(super) enum Health {
 }
 
 impl Size {
-    /// Of so many Dataplanes, or of the few less that fill services.
+    /// Rounds the number of Dataplanes down to whole services.
     pub(super) fn of(dataplanes: usize, per_service: usize) -> anyhow::Result<Self> {
         let services = dataplanes / per_service;
         if services <= CALLS {
@@ -48,7 +48,7 @@ impl Size {
         self.services * self.per_service
     }
 
-    /// The proxies that call one service.
+    /// Proxies that call one service.
     pub(super) fn callers(self) -> usize {
         CALLS * self.per_service
     }
@@ -58,10 +58,10 @@ impl Size {
         self.instance(&format!("dp-{n}"), &address, n % self.services, Health::Ready)
     }
 
-    /// One more of a service, for the measuring.
+    /// Additional instance of a service, for the measurement.
     pub(super) fn guest(self, n: usize, health: Health) -> anyhow::Result<Arc<Proxy>> {
         let address = format!("172.16.{}.{}", n / 250 % 250, n % 250 + 1);
-        // From all over the mesh, and not always with the same callers.
+        // Spread over the mesh, with varying callers.
         let service = n.wrapping_mul(7919) % self.services;
         self.instance(&format!("guest-{n}"), &address, service, health)
     }
@@ -87,7 +87,7 @@ impl Size {
         Ok(Arc::new(Proxy { mesh, name, labels: Arc::new(labels), dataplane: Arc::new(dataplane), admission: None }))
     }
 
-    /// After the last comes the first.
+    /// Wraps around after the last service.
     fn name(self, service: usize) -> String {
         format!("svc-{}", service % self.services)
     }
@@ -101,7 +101,7 @@ pub(super) fn mesh() -> anyhow::Result<Arc<Mesh>> {
     Ok(Arc::new(serde_json::from_value(spec)?))
 }
 
-/// As a new control plane has it.
+/// Resource as in a new control plane.
 pub(super) fn generator() -> anyhow::Result<Generator> {
     let spec = json!({
         "selector": { "meshService": { "matchLabels": { labels::ORIGIN: "zone" } } },
@@ -110,7 +110,7 @@ pub(super) fn generator() -> anyhow::Result<Generator> {
     Ok(Generator { labels: Arc::default(), created: NOW, spec: serde_json::from_value(spec)? })
 }
 
-/// What a proxy says of itself: redirected, and it answers names.
+/// Metadata of a transparent proxy with DNS.
 pub(super) fn metadata() -> NodeMetadata {
     let enabled = |port: u32| Redirect { enabled: true, port: Some(port) };
     let known = [

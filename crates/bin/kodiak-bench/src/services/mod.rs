@@ -29,21 +29,21 @@ Examples:
   kodiak bench services
   kodiak bench services --sizes 500,2000 --samples 50 -o json
 
-Nothing is started: meshes in mode Everywhere are made in memory, with all that keeps services and all that configures
-proxies; every Dataplane is connected and redirected. Each may reach 10 services, by reachableServices and by
-reachableBackends, so that a service has as many callers in a mesh of any size: those have to be told of a new instance.
-Counts that are the same for all sizes do not grow with the mesh.")]
+No process is started: meshes with mode Everywhere are created in memory, with the service reconciler and the engine;
+every Dataplane is connected, with a transparent proxy. Each reaches 10 services, by reachableServices and by
+reachableBackends, so that a service has the same number of callers in every mesh; these need an update for a new
+instance. Counts that are equal for all sizes do not grow with the mesh.")]
 pub(super) struct Args {
-    /// How many Dataplanes, for each mesh
+    /// Number of Dataplanes of each mesh
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 5_000, 10_000])]
     sizes: Vec<usize>,
-    /// How many of them serve the same service
+    /// Dataplanes per service
     #[arg(long, value_name = "DATAPLANES", default_value = "5")]
     per_service: NonZero<usize>,
-    /// How many instances come and go in each mesh
+    /// Instances to add and remove in each mesh
     #[arg(long, default_value = "20")]
     samples: NonZero<usize>,
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
@@ -54,7 +54,7 @@ enum Output {
     Json,
 }
 
-/// What a mesh cost.
+/// Cost of a mesh.
 struct Measured {
     size: Size,
     fill: Fill,
@@ -72,11 +72,11 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     let samples = args.samples.get();
     let sizes = args.sizes.iter().map(|dataplanes| Size::of(*dataplanes, args.per_service.get()));
     let sizes = sizes.collect::<anyhow::Result<Vec<_>>>()?;
-    // They stay until the end: in what one leaves behind, the memory of the next could not be seen.
+    // They are kept until the end: freed memory would hide the memory of the next one.
     let mut worlds = Vec::new();
     let mut all = Vec::new();
     for size in sizes {
-        terminal.remark(&format!("Making a mesh of {} Dataplanes.", size.dataplanes()));
+        terminal.remark(&format!("Creating a mesh of {} Dataplanes.", size.dataplanes()));
         let (world, measured) = measure(size, samples)?;
         worlds.push(world);
         all.push(measured);

@@ -1,4 +1,4 @@
-//! What was measured, as tables for people and as JSON for programs.
+//! Results as tables and as JSON.
 
 use kodiak_terminal::Table;
 use serde_json::{Map, Value, json};
@@ -39,7 +39,7 @@ fn fills(all: &[Measured]) -> Table {
     table
 }
 
-/// The sizes of one event stand below each other: that is what is to be compared.
+/// Sizes of one event are in adjacent rows, since these are to be compared.
 fn events(all: &[Measured]) -> Table {
     let headers = ["AN INSTANCE", "DATAPLANES", "SERVICES"].into_iter().chain(COUNTS);
     let mut table = Table::new(headers.chain(["MEDIAN MS", "MAX MS"]));

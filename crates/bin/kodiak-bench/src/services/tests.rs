@@ -1,4 +1,4 @@
-//! In small: what is counted, never how long it took.
+//! Small runs: counts are tested, never times.
 
 use super::*;
 
@@ -10,13 +10,13 @@ fn measured(dataplanes: usize) -> Measured {
 }
 
 #[test]
-fn one_instance_costs_the_same_in_a_mesh_of_any_size() {
+fn cost_of_an_instance_does_not_depend_on_the_size_of_the_mesh() {
     let work = |measured: &Measured| -> Vec<(Event, Work)> {
         measured.events.iter().map(|(event, cost)| (*event, cost.work)).collect()
     };
     let (small, large) = (measured(24), measured(100));
     let [comes, others @ ..] = &*work(&small) else { panic!("nothing was measured") };
-    // Once when its Dataplane is written and once when it connects; it is told of itself, and its callers of it.
+    // Once when its Dataplane is written and once when it connects; updates go to itself and to its callers.
     let (looked_at, status_writes, woken) = (comes.1.looked_at, comes.1.status_writes, comes.1.woken);
     assert_eq!((looked_at, status_writes, woken), (4, 2, CALLERS + 1));
     assert!(comes.1.encoded > 0);
@@ -28,7 +28,7 @@ fn one_instance_costs_the_same_in_a_mesh_of_any_size() {
 }
 
 #[test]
-fn both_forms_tell_all_sizes_and_events() {
+fn text_and_json_have_all_sizes_and_events() {
     let all = [measured(22), measured(30)];
     let json = report::json(&all, 3);
     for (size, dataplanes) in [(0, 22), (1, 30)] {
@@ -49,7 +49,7 @@ fn both_forms_tell_all_sizes_and_events() {
 }
 
 #[test]
-fn a_mesh_in_which_nobody_has_others_to_call_is_refused() {
+fn rejects_a_mesh_without_enough_services_to_call() {
     let error = Size::of(54, 5).unwrap_err().to_string();
     assert!(error.ends_with("give at least 55"), "{error}");
     assert_eq!(Size::of(59, 5).unwrap().dataplanes(), 55);

@@ -1,8 +1,8 @@
-//! What is counted.
+//! Counters of the benchmark.
 
 use std::ops::Sub;
 
-/// What was done since the beginning.
+/// Work done since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Work {
     pub(super) looked_at: u64,
@@ -13,7 +13,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// The larger one of each.
+    /// Maximum of each counter.
     pub(super) fn max(self, other: Self) -> Self {
         Self {
             looked_at: self.looked_at.max(other.looked_at),

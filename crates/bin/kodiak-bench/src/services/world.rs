@@ -1,4 +1,4 @@
-//! Who keeps services and who configures proxies, side by side, and what is stored between them.
+//! Service reconciler and engine in one process, with the stored resources between them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,7 +23,7 @@ use super::{
     work::Work,
 };
 
-/// Time does not pass: the control plane has been there for long, and waits for nothing.
+/// Fixed clock, long after the start, so that no grace period is running.
 pub(super) const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 const LONG: SignedDuration = SignedDuration::from_hours(1);
 const ONLINE: Seen = Seen { online: true, left: None, certified: true };
@@ -31,9 +31,9 @@ const ONLINE: Seen = Seen { online: true, left: None, certified: true };
 pub(super) struct World {
     keeper: Keeper,
     engine: Engine,
-    /// The MeshServices as a store has them.
+    /// Stored MeshServices.
     services: BTreeMap<ServiceKey, Stored>,
-    /// The addresses of `kuma.io/service`.
+    /// Virtual addresses of `kuma.io/service` services.
     vips: Arc<Vips>,
     metadata: Arc<NodeMetadata>,
     woken: u64,
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// The mesh and all its Dataplanes are written, then all proxies connect.
+    /// Writes the mesh and all its Dataplanes, then connects all proxies.
     pub(super) fn fill(&mut self, proxies: &[Arc<Proxy>]) -> anyhow::Result<()> {
         let mesh = mesh()?;
         let facts = MeshFacts { mode: mesh.mesh_services_mode(), mtls: mesh.enabled_backend().is_some() };
@@ -63,7 +63,7 @@ impl World {
         self.connect(proxies)
     }
 
-    /// Dataplanes are written.
+    /// Writes Dataplanes.
     pub(super) fn write(&mut self, proxies: &[Arc<Proxy>]) -> anyhow::Result<()> {
         for Proxy { mesh, name, labels, dataplane, admission } in proxies.iter().map(|proxy| &**proxy) {
             let facts = DataplaneFacts {
@@ -80,7 +80,7 @@ impl World {
         self.settle()
     }
 
-    /// Their proxies connect, which is seen and written.
+    /// Connects their proxies, and writes their insights.
     pub(super) fn connect(&mut self, proxies: &[Arc<Proxy>]) -> anyhow::Result<()> {
         let metadata = self.metadata.clone();
         self.configure(proxies.iter().map(|proxy| Change::Connected { key: key(proxy), metadata: metadata.clone() }))?;
@@ -90,7 +90,7 @@ impl World {
         self.settle()
     }
 
-    /// A proxy ends, and takes its Dataplane with it, and what was seen of it.
+    /// Removes a proxy with its Dataplane and insight.
     pub(super) fn remove(&mut self, proxy: &Proxy) -> anyhow::Result<()> {
         self.configure([
             Change::Disconnected { key: key(proxy) },
@@ -107,7 +107,7 @@ impl World {
         Work { looked_at: services_looked_at, spec_writes, status_writes, encoded, woken }
     }
 
-    /// What the keeper wants is written and told to both, until it wants nothing.
+    /// Applies the writes of the reconciler until there are none.
     fn settle(&mut self) -> anyhow::Result<()> {
         loop {
             let due = self.keeper.due(NOW);
@@ -132,7 +132,7 @@ impl World {
         let outcome = self.engine.apply(changes, &Placeholders, NOW);
         self.woken += outcome.stats.woken;
         if let Some(faulty) = outcome.proxies.iter().find(|updated| !updated.faults.is_empty()) {
-            anyhow::bail!("{} cannot be configured: {}", faulty.key.name, faulty.faults.join("; "));
+            anyhow::bail!("configuration of {} failed validation: {}", faulty.key.name, faulty.faults.join("; "));
         }
         let Some((mesh, services)) = outcome.services.into_iter().next() else { return Ok(()) };
         let vips = self.vips.assign(&services, NOW, LONG);
@@ -145,10 +145,10 @@ fn key(proxy: &Proxy) -> ProxyKey {
     ProxyKey { mesh: proxy.mesh.clone(), name: proxy.name.clone() }
 }
 
-/// What is there after a write.
+/// Stored resource after a write.
 fn store(before: Option<Stored>, write: Write) -> anyhow::Result<Option<Stored>> {
     let Some(mut stored) = before else {
-        let Write::Put { labels, spec, .. } = write else { anyhow::bail!("only what is there has a status") };
+        let Write::Put { labels, spec, .. } = write else { anyhow::bail!("a deleted resource has no status") };
         let content = Content::Service { spec, status: MeshServiceStatus::default() };
         let labels = Arc::new(labels);
         return Ok(Some(Stored { labels, created: NOW, version: 1, status_version: None, content }));
@@ -164,12 +164,12 @@ fn store(before: Option<Stored>, write: Write) -> anyhow::Result<Option<Stored>>
             stored.status_version = Some(stored.status_version.unwrap_or_default() + 1);
         }
         (Write::Delete { .. }, _) => return Ok(None),
-        _ => anyhow::bail!("there are only MeshServices here"),
+        _ => anyhow::bail!("unexpected kind: only MeshServices are used"),
     }
     Ok(Some(stored))
 }
 
-/// As the engine is told of it: read from the text that is stored.
+/// Change for the engine, decoded from the stored text.
 fn change(key: &ServiceKey, stored: Option<&Stored>) -> Change {
     let ServiceKey { kind, mesh, name } = key;
     let destination = stored.and_then(|Stored { labels, created, content, .. }| {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_has_the_services_that_it_may_reach_twice() {
+    fn a_proxy_has_clusters_of_reachable_services_by_tag_and_by_object() {
         let (world, size) = filled();
         let snapshot = world.engine.snapshot(&key(&size.proxy(0).unwrap())).unwrap();
         let (objects, tags): (Vec<_>, Vec<_>) =
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_and_goes_is_counted_and_then_forgotten() {
+    fn counts_an_added_instance_until_it_is_removed() {
         let (mut world, size) = filled();
         let before = counted(&world);
         let (ready, not_ready) = (size.guest(0, Health::Ready).unwrap(), size.guest(0, Health::NotReady).unwrap());

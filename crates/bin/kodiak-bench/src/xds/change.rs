@@ -1,4 +1,4 @@
-//! One change, and what it cost.
+//! Cost of one change.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::{
     crowd::Crowd,
 };
 
-/// What the control plane has counted.
+/// Counters of the control plane.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counted {
     pub(super) encoded: f64,
@@ -40,12 +40,12 @@ impl Counted {
 pub(super) struct Change {
     counted: Counted,
     cpu: f64,
-    /// Of each proxy, sorted.
+    /// Sorted times of all proxies.
     times: Vec<Duration>,
 }
 
 impl Change {
-    /// Writes, and waits until all proxies have what follows.
+    /// Writes the change, and waits until all proxies received it.
     pub(super) async fn measure(
         server: &Server,
         crowd: &mut Crowd,
@@ -60,8 +60,8 @@ impl Change {
         Ok(Self { counted: Counted::now(server).await?.since(before), cpu, times })
     }
 
-    /// Of several alike. Times are those of the run in the middle; counts are those of the first, because what was
-    /// encoded once may be remembered.
+    /// Summary of equal changes: times of the median run, and counts of the first one, since later ones may find encoded
+    /// resources in a cache.
     pub(super) fn report(mut runs: Vec<Self>, key: &str, what: &str, results: &mut Results) {
         let Some(Counted { encoded, woken, bytes }) = runs.first().map(|run| run.counted) else { return };
         runs.sort_by_key(|run| run.times.last().copied());
@@ -76,6 +76,6 @@ impl Change {
         add("p50_ms", "p50, ms", millis(at(50).unwrap_or_default()));
         add("p99_ms", "p99, ms", millis(at(99).unwrap_or_default()));
         add("max_ms", "last proxy, ms", millis(at(100).unwrap_or_default()));
-        add("server_cpu_s", "time of the control plane, s", cpu);
+        add("server_cpu_s", "CPU time of the control plane, s", cpu);
     }
 }

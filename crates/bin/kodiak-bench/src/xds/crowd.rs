@@ -18,14 +18,14 @@ use super::{
     proxy::{self, Event, Shared},
 };
 
-/// So many connect at the same time. More would only wait for the same cores.
+/// Proxies that connect concurrently. More would only wait for the same cores.
 const AT_ONCE: usize = 64;
-/// Longer than this nothing takes, unless something is wrong.
+/// Timeout of each phase.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// A change has arrived when nobody was told anything for so long.
+/// A change is complete when no proxy received anything for this long.
 const QUIET: Duration = Duration::from_millis(400);
 
-/// Dropping it closes all connections.
+/// Closes all connections when dropped.
 pub(super) struct Crowd {
     proxies: JoinSet<()>,
     events: mpsc::UnboundedReceiver<(usize, Event)>,
@@ -33,7 +33,7 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// Connects them all, and waits until each has all that it should have.
+    /// Connects all proxies, and waits until each has its full configuration.
     pub(super) async fn connect(shared: Shared, count: usize, dns: bool) -> anyhow::Result<Self> {
         let (teller, events) = mpsc::unbounded_channel();
         let (shared, slots) = (Arc::new(shared), Arc::new(Semaphore::new(AT_ONCE)));
@@ -64,7 +64,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// Waits until nothing arrives any more.
+    /// Waits until no proxy receives anything.
     pub(super) async fn settle(&mut self) -> anyhow::Result<()> {
         while let Ok(event) = timeout(QUIET, self.next()).await {
             event?;
@@ -72,7 +72,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// Waits until every proxy was told of a change, and gives for each how long after `start` the last of it came.
+    /// Waits until every proxy received a change, and returns the time from `start` to its last response for each.
     pub(super) async fn changed(&mut self, start: Instant) -> anyhow::Result<Vec<Duration>> {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         let mut told = BTreeMap::new();
@@ -86,7 +86,7 @@ impl Crowd {
                     }
                 }
                 Err(_) if all => break,
-                Err(_) => anyhow::bail!("{} of {} proxies were told of the change", told.len(), self.count),
+                Err(_) => anyhow::bail!("only {} of {} proxies received the change", told.len(), self.count),
             }
         }
         let mut times: Vec<_> = told.into_values().collect();
@@ -95,7 +95,7 @@ impl Crowd {
     }
 
     async fn next(&mut self) -> anyhow::Result<(usize, Event)> {
-        match self.events.recv().await.context("all proxies are gone")? {
+        match self.events.recv().await.context("all proxies are disconnected")? {
             (proxy, Event::Failed(error)) => Err(error.context(format!("proxy {proxy}"))),
             event => Ok(event),
         }

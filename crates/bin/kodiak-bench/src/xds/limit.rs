@@ -1,12 +1,12 @@
-//! Every proxy is a connection, and every connection is an open file.
+//! Limit of open files: each proxy needs a connection.
 
 use anyhow::Context as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What a process has open besides.
+/// Other open files of a process.
 const OTHERS: u64 = 100;
 
-/// Lets this process, and those that it starts, have so many connections.
+/// Raises the limit of this process and its children to this many connections.
 pub(super) fn raise(connections: usize) -> anyhow::Result<()> {
     let needed = connections as u64 + OTHERS;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);

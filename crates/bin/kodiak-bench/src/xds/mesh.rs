@@ -1,4 +1,4 @@
-//! The mesh of the measurement: services, their instances, and what changes.
+//! Mesh of the benchmark: services, their instances, and changes.
 
 use std::fmt::Write as _;
 
@@ -10,12 +10,12 @@ use kodiak_xds::{
 use serde_json::{Value, json};
 
 pub(super) const MESH: &str = "default";
-/// Clusters of services are told by it from those that a proxy has for itself.
+/// Prefix that tells clusters of services from other clusters of a proxy.
 pub(super) const SERVICE_PREFIX: &[u8] = b"svc-";
-/// An instance of the first service that has no proxy. When it moves, nothing changes but the endpoints of that service.
+/// Instance of the first service without a proxy. A new address of it changes only the endpoints of that service.
 pub(super) const MOVING: &str = "moving";
 
-/// The Dataplanes of all services and all proxies: one for each service, and more when there are more proxies.
+/// Dataplanes of all services and proxies: one per service, and more if there are more proxies.
 pub(super) fn dataplanes(proxies: usize, services: usize) -> String {
     let mut text = String::new();
     for n in 0..proxies.max(services) {
@@ -26,7 +26,7 @@ pub(super) fn dataplanes(proxies: usize, services: usize) -> String {
     text
 }
 
-/// The instance that moves, after so many moves.
+/// The instance with its address after this many changes.
 pub(super) fn moving(moves: usize) -> Value {
     dataplane(MOVING, "10.255.0.1", 20_000 + moves, 0)
 }
@@ -60,7 +60,7 @@ pub(super) fn mesh(mtls: bool, passthrough: bool) -> Value {
     mesh
 }
 
-/// What a proxy says of itself: redirected, as `kodiak dp run --transparent-proxy` has it.
+/// Metadata of a proxy, as with `kodiak dp run --transparent-proxy`.
 pub(super) fn node(n: usize, dns: bool) -> Node {
     let workdir = ".".to_owned();
     let enabled = |port: u32| Redirect { enabled: true, port: Some(port) };
@@ -97,7 +97,7 @@ fn address(n: usize) -> String {
     format!("10.{}.{}.{}", n / 62_500 % 250, n / 250 % 250, n % 250 + 1)
 }
 
-/// Whether this is the listener of a service.
+/// Whether it is the listener of a service.
 pub(super) fn is_service_listener(name: &[u8]) -> bool {
     let passthrough = [names::OUTBOUND_PASSTHROUGH_IPV4, names::OUTBOUND_PASSTHROUGH_IPV6];
     name.starts_with(b"outbound:") && passthrough.iter().all(|other| other.as_bytes() != name)

@@ -35,9 +35,9 @@ use crowd::Crowd;
 use proxy::Shared;
 use requests::Protocol;
 
-/// How often the control plane writes down what proxies have acknowledged, and a little more.
+/// Slightly longer than the interval in which the control plane writes insights.
 const INSIGHTS: Duration = Duration::from_secs(12);
-/// When nothing is written for so long, everything that follows from the last write is there.
+/// Reconciliation is complete when nothing was written for this long.
 const QUIET: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
@@ -48,28 +48,28 @@ Examples:
   kodiak bench xds --proxies 200 --services 1000 --mtls --dns")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub(super) struct Args {
-    /// How many connect, each over a connection of its own
+    /// Number of proxies, each with its own connection
     #[arg(long, default_value_t = 1_000, value_parser = at_least_one)]
     proxies: usize,
-    /// How many each of them is told of
+    /// Number of services in the configuration of each proxy
     #[arg(long, default_value_t = 1_000, value_parser = at_least_one)]
     services: usize,
-    /// With mutual TLS: a certificate for each proxy
+    /// Enable mutual TLS, with a certificate per proxy
     #[arg(long)]
     mtls: bool,
-    /// Proxies answer names: the whole table for each of them
+    /// Enable DNS in proxies, with the whole name table for each
     #[arg(long)]
     dns: bool,
-    /// Over state-of-the-world streams, not delta
+    /// Use state-of-the-world xDS instead of delta xDS
     #[arg(long)]
     sotw: bool,
-    /// How often each change is made
+    /// Repetitions of each change
     #[arg(long, default_value_t = 5, value_parser = at_least_one)]
     changes: usize,
-    /// For how many seconds to look at a control plane that has nothing to do
+    /// Seconds to measure an idle control plane
     #[arg(long, default_value_t = 10)]
     idle: u64,
-    /// The last line is one JSON object
+    /// Print one JSON object as the last line
     #[arg(long)]
     json: bool,
 }
@@ -91,7 +91,7 @@ pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> 
     let file = folder.path().join("mesh.yaml");
     fs::write(&file, mesh::dataplanes(proxies, services))?;
     server.apply(&file)?;
-    // Services have their addresses then.
+    // Services have their virtual addresses then.
     quiet(&server).await?;
 
     remark(&format!("Connecting {proxies} proxies."));
@@ -106,21 +106,21 @@ pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> 
     let mut results = Results::default();
     results.add("proxies", "proxies", as_f64(proxies));
     results.add("services", "services", as_f64(services));
-    results.add("loaded_rss_mb", "memory before proxies came, MiB", server.memory()?);
+    results.add("loaded_rss_mb", "memory before proxies connected, MiB", server.memory()?);
     let (before, cpu) = (Counted::now(&server).await?, server.cpu()?);
     let start = Instant::now();
     let mut crowd = Crowd::connect(shared, proxies, dns).await?;
     results.add("served_s", "all served, s", start.elapsed().as_secs_f64());
-    results.add("server_cpu_s", "time of the control plane, s", server.cpu()? - cpu);
+    results.add("server_cpu_s", "CPU time of the control plane, s", server.cpu()? - cpu);
     results.add("server_rss_mb", "memory, MiB", server.memory()?);
-    results.add("server_peak_mb", "most memory, MiB", server.peak_memory()?);
+    results.add("server_peak_mb", "peak memory, MiB", server.peak_memory()?);
     crowd.settle().await?;
     let Counted { encoded, woken, bytes } = Counted::now(&server).await?.since(before);
     results.add("bytes", "bytes", bytes);
     results.add("encoded", "resources encoded", encoded);
-    results.add("woken", "sets given to proxies", woken);
+    results.add("woken", "snapshots published to proxies", woken);
 
-    remark("Moving one endpoint.");
+    remark("Changing one endpoint.");
     let mut runs = Vec::new();
     for moves in 1..=changes {
         let path = format!("/meshes/{}/dataplanes/{}", mesh::MESH, mesh::MOVING);
@@ -138,13 +138,13 @@ pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> 
     Change::report(runs, "mesh_change", "the mesh", &mut results);
 
     if idle > 0 {
-        remark("Waiting.");
+        remark("Measuring the idle control plane.");
         tokio::time::sleep(INSIGHTS).await;
         let cpu = server.cpu()?;
         let period = Duration::from_secs(idle);
         tokio::time::sleep(period).await;
         let share = (server.cpu()? - cpu) / period.as_secs_f64();
-        results.add("idle_cpu_percent", "nothing to do, percent of a core", share * 100.0);
+        results.add("idle_cpu_percent", "idle, percent of a core", share * 100.0);
     }
     results.add("end_rss_mb", "memory at the end, MiB", server.memory()?);
     crowd.leave().await;
@@ -153,7 +153,7 @@ pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> 
     Ok(Exit::Fine)
 }
 
-/// Waits until the control plane writes nothing any more.
+/// Waits until the control plane stops writing.
 async fn quiet(server: &Server) -> anyhow::Result<()> {
     let commits = || server.metric("kodiak_store_commits_total", "");
     let mut seen = commits().await?;
@@ -167,14 +167,14 @@ async fn quiet(server: &Server) -> anyhow::Result<()> {
     }
 }
 
-/// One for all proxies of the mesh.
+/// Token for all proxies of the mesh.
 async fn token(server: &Server) -> anyhow::Result<String> {
     let request = json!({ "mesh": mesh::MESH, "validFor": "24h" });
     let token = server.write_api(Method::POST, "/tokens/dataplane", &request).await?;
     Ok(String::from_utf8(token.to_vec())?.trim().to_owned())
 }
 
-/// Believes the certificate that the control plane has made for itself, and nothing else.
+/// Trusts only the self-signed certificate of the control plane.
 fn tls(folder: &Path) -> anyhow::Result<Arc<ClientConfig>> {
     let file = folder.join("kodiak.crt");
     let certificate =
@@ -185,7 +185,7 @@ fn tls(folder: &Path) -> anyhow::Result<Arc<ClientConfig>> {
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
-    // Proxies are strangers to each other: none goes on with what another has agreed on.
+    // Simulated proxies must not share TLS sessions.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }

@@ -1,4 +1,4 @@
-//! One simulated proxy: a connection of its own, and the requests that Envoy would send.
+//! Simulated proxy: its own connection, and the requests that Envoy would send.
 
 use std::{net::SocketAddr, sync::Arc, time::Instant};
 
@@ -27,13 +27,13 @@ use super::{
     scan::{Part, Scanner},
 };
 
-/// So much a control plane may send ahead; Envoy's default is larger still.
+/// HTTP/2 flow-control window; Envoy's default is larger still.
 const WINDOW: u32 = 4 * 1024 * 1024;
 
-/// The certificate of a proxy, and the authorities that it believes.
+/// Secrets of a proxy: its certificate and the trust bundle.
 const SECRETS: usize = 2;
 
-/// What all proxies have in common.
+/// Settings shared by all proxies.
 pub(super) struct Shared {
     pub(super) address: SocketAddr,
     pub(super) tls: Arc<ClientConfig>,
@@ -43,22 +43,22 @@ pub(super) struct Shared {
     pub(super) mtls: bool,
 }
 
-/// What a proxy tells those who measure.
+/// Event of a proxy for the measurement.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// It has all that it should have, for the first time.
+    /// The proxy has its full configuration for the first time.
     Served,
-    /// It was told of a change after that.
+    /// The proxy received a change after that.
     Changed(Instant),
     Failed(anyhow::Error),
 }
 
-/// A proxy while it is connected.
+/// Connected proxy.
 struct Proxy {
     protocol: Protocol,
     services: usize,
     requests: mpsc::UnboundedSender<Bytes>,
-    /// The names of endpoints that it asks for, as they stand in a request, and how many.
+    /// Encoded names of its endpoint subscription, and their number.
     names: Vec<u8>,
     named: usize,
     secret_names: Vec<u8>,
@@ -67,7 +67,7 @@ struct Proxy {
     secrets: usize,
     asked_for_listeners: bool,
     served: bool,
-    /// The response that is being read.
+    /// Response being scanned.
     reading: Reading,
 }
 
@@ -78,12 +78,12 @@ struct Reading {
     nonce: String,
     resources: usize,
     removed: usize,
-    /// Those that are of a service, and the names of clusters among them.
+    /// Resources of services, and the names of the clusters among them.
     counted: usize,
     clusters: Vec<u8>,
 }
 
-/// Connects, then stays until the stream ends, which it should not. `starting` is let go once it is connected.
+/// Connects, and runs until the stream ends, which is an error. Releases `starting` once connected.
 pub(super) async fn run(
     shared: &Shared,
     node: Node,
@@ -120,7 +120,7 @@ async fn open(shared: &Shared) -> anyhow::Result<(mpsc::UnboundedSender<Bytes>, 
     let stream = TcpStream::connect(shared.address).await.context("cannot connect")?;
     stream.set_nodelay(true)?;
     let name = ServerName::from(shared.address.ip());
-    let stream = TlsConnector::from(shared.tls.clone()).connect(name, stream).await.context("no TLS")?;
+    let stream = TlsConnector::from(shared.tls.clone()).connect(name, stream).await.context("TLS handshake failed")?;
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder.initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
@@ -151,10 +151,10 @@ impl Proxy {
                     })?;
                     outcome?;
                 }
-                Err(frame) => anyhow::bail!("the stream ended: {:?}", frame.into_trailers().unwrap_or_default()),
+                Err(frame) => anyhow::bail!("xDS stream closed: {:?}", frame.into_trailers().unwrap_or_default()),
             }
         }
-        anyhow::bail!("the stream ended without a reason")
+        anyhow::bail!("xDS stream closed without a status")
     }
 
     fn field(&mut self, number: u64, content: &[u8]) {
@@ -169,7 +169,7 @@ impl Proxy {
         }
     }
 
-    /// Responses say their type before their resources.
+    /// The type of a response precedes its resources.
     fn resource(&mut self, resource: &[u8]) {
         self.reading.resources += 1;
         if self.served {
@@ -189,11 +189,11 @@ impl Proxy {
         }
     }
 
-    /// A response is there in full: acknowledges it, and asks for what Envoy would ask for then.
+    /// Acknowledges a complete response, and sends the subscriptions that Envoy would send.
     fn take(&mut self, tell: &impl Fn(Event)) -> anyhow::Result<()> {
         let Reading { type_url, version, nonce, resources, removed, counted, clusters } =
             std::mem::take(&mut self.reading);
-        let type_url = type_url.context("a response has no type, or one that nobody asked for")?;
+        let type_url = type_url.context("response has no type, or one without a subscription")?;
         if !self.served {
             self.count(type_url, counted, clusters);
         }
@@ -203,7 +203,7 @@ impl Proxy {
             _ => &Vec::new(),
         };
         self.send(None, type_url, repeated, &Answered { version: &version, nonce: &nonce });
-        // Envoy asks for listeners when its clusters are warm.
+        // Envoy subscribes to listeners when its clusters are warm.
         if self.assignments >= self.services && !self.asked_for_listeners {
             self.asked_for_listeners = true;
             self.send(None, TypeUrl::Listener, &[], &Answered::default());
@@ -219,7 +219,7 @@ impl Proxy {
         Ok(())
     }
 
-    /// Takes note of what came, and asks for the endpoints of new clusters.
+    /// Records resources, and subscribes to the endpoints of new clusters.
     fn count(&mut self, type_url: TypeUrl, counted: usize, clusters: Vec<u8>) {
         let whole = self.protocol == Protocol::StateOfTheWorld;
         match type_url {
@@ -245,7 +245,7 @@ impl Proxy {
         self.assignments >= self.services && self.listeners >= self.services && has_secrets
     }
 
-    /// When the stream has ended, whoever reads finds out.
+    /// A closed stream is detected by the reader.
     fn send(&self, node: Option<&Node>, type_url: TypeUrl, names: &[u8], answered: &Answered<'_>) {
         let _ = self.requests.send(self.protocol.request(node, type_url, names, answered));
     }

@@ -1,4 +1,4 @@
-//! What a proxy says: its requests, as Envoy writes them.
+//! Discovery requests of a proxy, as Envoy sends them.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use kodiak_envoy::envoy::{
@@ -10,14 +10,14 @@ use prost::Message as _;
 
 use super::scan::field;
 
-/// How a proxy wants to be served.
+/// Variant of the xDS protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     Delta,
     StateOfTheWorld,
 }
 
-/// A response that is to be acknowledged, and what the proxy has from it.
+/// Response to acknowledge, and its resources.
 #[derive(Debug, Default)]
 pub(super) struct Answered<'a> {
     pub(super) version: &'a str,
@@ -32,7 +32,7 @@ impl Protocol {
         }
     }
 
-    /// A request for these names (as [`write_name`] writes them), an answer to a response, or both.
+    /// Subscription to these names (encoded by [`write_name`]), an ACK, or both.
     pub(super) fn request(
         self,
         node: Option<&Node>,
@@ -60,18 +60,18 @@ impl Protocol {
         message.freeze()
     }
 
-    /// The name of a resource as it stands in a response.
+    /// Name of a resource in a response.
     pub(super) fn name(self, resource: &[u8]) -> &[u8] {
         let name = match self {
             Self::Delta => field(resource, 3),
-            // In the resource itself. It is the first field of all that are served.
+            // In the resource itself: the name is the first field of all types.
             Self::StateOfTheWorld => field(resource, 2).and_then(|content| field(content, 1)),
         };
         name.unwrap_or_default()
     }
 }
 
-/// Adds a name to those that are asked for.
+/// Adds a name to a subscription.
 pub(super) fn write_name(name: &[u8], names: &mut Vec<u8>) {
     prost::encoding::encode_key(3, prost::encoding::WireType::LengthDelimited, names);
     prost::encoding::encode_varint(name.len() as u64, names);
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_the_request_in_both_protocols() {
+    fn encodes_names_for_both_protocols() {
         let mut names = Vec::new();
         write_name(b"one", &mut names);
         write_name(b"two", &mut names);

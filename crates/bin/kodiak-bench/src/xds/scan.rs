@@ -1,26 +1,26 @@
-//! Reading responses as they come, and of them only what a proxy must know to go on.
+//! Streaming scanner of responses, for the few fields that a proxy needs.
 //!
-//! Thousands of proxies share a machine with the control plane that is measured, so resources are not decoded: a field
-//! of a response is looked at when it is there in full, and then forgotten.
+//! Thousands of proxies share a machine with the control plane under measurement, so resources are not decoded: each
+//! field of a response is scanned when it is complete, and then dropped.
 
-/// The length of what stands before each gRPC message.
+/// Length of the prefix of each gRPC message.
 const HEADER: usize = 5;
-/// Fields of this type have a length and bytes; all others are numbers.
+/// Wire type of fields with a length; all others are numbers.
 const BYTES: u64 = 2;
 
-/// What was found.
+/// Scanned part of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
     Field { number: u64, content: &'a [u8] },
     End,
 }
 
-/// Of one stream of gRPC messages.
+/// Scanner of one stream of gRPC messages.
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
-    /// What begins a field that is not there in full.
+    /// Start of an incomplete field.
     rest: Vec<u8>,
-    /// Bytes of the message that were not looked at. `None` between messages.
+    /// Remaining bytes of the message. `None` between messages.
     left: Option<usize>,
 }
 
@@ -41,7 +41,7 @@ impl Scanner {
     }
 }
 
-/// How many bytes were used.
+/// Number of bytes consumed.
 fn scan(bytes: &[u8], left: &mut Option<usize>, mut each: impl FnMut(Part<'_>)) -> anyhow::Result<usize> {
     let mut used = 0;
     loop {
@@ -49,7 +49,7 @@ fn scan(bytes: &[u8], left: &mut Option<usize>, mut each: impl FnMut(Part<'_>)) 
         match *left {
             None => {
                 let Some(header) = rest.get(..HEADER) else { return Ok(used) };
-                anyhow::ensure!(header[0] == 0, "a response is compressed, which was not asked for");
+                anyhow::ensure!(header[0] == 0, "response is compressed, which was not requested");
                 let length = header[1..].iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
                 *left = Some(length);
                 used += HEADER;
@@ -61,7 +61,7 @@ fn scan(bytes: &[u8], left: &mut Option<usize>, mut each: impl FnMut(Part<'_>)) 
             Some(length) => {
                 let Some((number, content, after)) = first(rest) else { return Ok(used) };
                 let size = rest.len() - after.len();
-                anyhow::ensure!(size <= length, "a field is longer than the response that it is in");
+                anyhow::ensure!(size <= length, "field is longer than its response");
                 each(Part::Field { number, content });
                 *left = Some(length - size);
                 used += size;
@@ -70,7 +70,7 @@ fn scan(bytes: &[u8], left: &mut Option<usize>, mut each: impl FnMut(Part<'_>)) 
     }
 }
 
-/// The content of the first field of this number. Numbers have none.
+/// Content of the first field with this number, if it has a length.
 pub(super) fn field(mut message: &[u8], wanted: u64) -> Option<&[u8]> {
     while let Some((number, content, after)) = first(message) {
         if number == wanted {
@@ -81,7 +81,7 @@ pub(super) fn field(mut message: &[u8], wanted: u64) -> Option<&[u8]> {
     None
 }
 
-/// The first field, and what comes after it; `None` when it is not there in full.
+/// First field and the rest; `None` if the field is incomplete.
 fn first(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     let (tag, after) = varint(bytes)?;
     let (number, after) = (tag >> 3, after);
@@ -120,7 +120,7 @@ mod tests {
         [&[0][..], &length.to_be_bytes(), &content].concat()
     }
 
-    /// What is seen in these pieces: names, nonces and ends.
+    /// Scanned names, nonces and ends of these pieces.
     fn seen(pieces: &[&[u8]]) -> Vec<String> {
         let (mut scanner, mut seen) = (Scanner::default(), Vec::new());
         for piece in pieces {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_are_read_however_they_are_cut() {
+    fn scans_responses_in_pieces_of_any_size() {
         let stream = [message(&["one", "two"]), message(&[]), message(&["three"])].concat();
         let expected = ["one", "two", "5=7", "end", "5=7", "end", "three", "5=7", "end"];
         assert_eq!(seen(&[&stream]), expected);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_response_is_refused() {
+    fn rejects_invalid_responses() {
         let mut scanner = Scanner::default();
         scanner.push(&[1, 0, 0, 0, 0], |_| ()).unwrap_err();
         let mut scanner = Scanner::default();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_is_missing_is_not_found() {
+    fn finds_no_missing_field() {
         assert_eq!(field(&[0x08, 0x96, 0x01, 0x1a, 1, b'x'], 3), Some(&b"x"[..]));
         assert_eq!(field(&[0x1a, 1, b'x'], 2), None);
         assert_eq!(field(&[0x1a, 9], 3), None);

@@ -1,6 +1,6 @@
-//! `kodiak apply`: create or change everything that the files say, and leave alone what is so already.
+//! `kodiak apply`: creates or updates the resources of files, and skips those that are up to date.
 //!
-//! Everything is checked here first; nothing is sent when anything is wrong.
+//! All files are validated first; nothing is sent if one is invalid.
 
 mod compare;
 mod existing;
@@ -9,7 +9,7 @@ mod send;
 
 use std::collections::BTreeSet;
 
-use kodiak_client::{Client, Target};
+use kodiak_client::{Client, ResourceId};
 use kodiak_model::{Place, Scope};
 use kodiak_terminal::{Exit, usage};
 
@@ -25,34 +25,34 @@ Examples:
   kodiak apply -f timeout.yaml
   kodiak apply -f mesh/ -f extra.yaml              folders and files, in any order
   kodiak apply -f app.yaml -v zone=east -v app.port=8080
-  cat policy.yaml | kodiak apply -f - --dry-run    what would change?
+  cat policy.yaml | kodiak apply -f - --dry-run    show what would change
 
-Meshes are written first, then secrets, zones, and the rest in the order of the files.
-What is equal already is not written again. In files, {{ name }} is filled in when -v is given;
-{{ .Name }} and {{ label \"x\" }} belong to the resources and stay.")]
+Meshes are written first, then secrets, zones, and the rest in the order of the files. Resources that are
+up to date are not written. The placeholder {{ name }} is replaced when -v is given; {{ .Name }} and
+{{ label \"x\" }} are templates of the resources and are left as they are.")]
 pub struct Args {
     #[command(flatten)]
     files: FileArgs,
 
-    /// The mesh of resources that name none [default: that of the context, or default]
+    /// Mesh of resources that name none [default: that of the context, or default]
     #[arg(short, long)]
     mesh: Option<String>,
 
-    /// Check, and ask the control plane what would change, but write nothing
+    /// Validate, and report what would change, without writing anything
     #[arg(long)]
     dry_run: bool,
 
-    /// A line for each resource, however many there are
+    /// Print one line per resource, however many there are
     #[arg(long)]
     verbose: bool,
 }
 
-/// Up to this many resources get a line each without being asked.
+/// Up to this many resources get one line each without --verbose.
 const SHORT: usize = 50;
 
 pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     if args.files.files.is_empty() {
-        return Err(usage("say what to apply with -f FILE, -f FOLDER or -f -"));
+        return Err(usage("pass the files to apply with -f FILE, -f FOLDER or -f -"));
     }
     let terminal = session.terminal;
     let (files, faults) = args.files.read(terminal)?;
@@ -60,7 +60,7 @@ pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         return Ok(refuse(session, &files, &faults));
     }
     let mesh = session.mesh(args.mesh.as_deref())?;
-    // Where the resources go is known to the server alone: what depends on it is checked there.
+    // Only the server knows whether it is global or of a zone, so it validates what depends on that.
     let Checkup { resources, findings } = check(&files, &Names { mesh: &mesh }, &Place::Global);
     if !findings.is_empty() {
         return Ok(refuse(session, &files, &findings));
@@ -85,7 +85,7 @@ fn refuse(session: &Session, files: &[SourceFile], findings: &[Finding]) -> Exit
     Exit::Refused
 }
 
-/// Meshes that resources live in and that neither the files nor the server have.
+/// Meshes of resources that neither the files nor the server have.
 async fn missing_meshes(client: &Client, files: &[SourceFile], resources: &[Resource]) -> anyhow::Result<Vec<Finding>> {
     let Some(kind) = kodiak_kinds::kinds().by_name("Mesh") else { return Ok(Vec::new()) };
     let brought: BTreeSet<_> =
@@ -98,7 +98,7 @@ async fn missing_meshes(client: &Client, files: &[SourceFile], resources: &[Reso
         if brought.contains(mesh) || !asked.insert(mesh) {
             continue;
         }
-        if client.get(Target { kind, mesh: "", name: mesh }).await?.is_none() {
+        if client.get(ResourceId { kind, mesh: "", name: mesh }).await?.is_none() {
             let message = format!("there is no mesh {mesh:?}; apply it too, or name another with -m");
             missing.push(locator.finding(resource, "mesh", message));
         }
@@ -142,14 +142,14 @@ async fn apply(
         }
         if phase == Phase::Meshes && tally.failed > 0 {
             mesh_failed = true;
-            terminal.error("Error: a mesh was not accepted, so what lives in meshes is not sent");
+            terminal.error("Error: a mesh was rejected, so resources of meshes are not sent");
         }
     }
     sender.bar.finish_and_clear();
     warnings.lines().for_each(|line| terminal.remark(&line));
     terminal.note(&tally.summary(args.dry_run));
     match broken {
-        Some(error) => Err(anyhow::Error::from(error).context("the rest was not sent; apply again to go on")),
+        Some(error) => Err(anyhow::Error::from(error).context("the rest was not sent; apply again to continue")),
         None if tally.failed > 0 => Ok(Exit::Refused),
         None => Ok(Exit::Fine),
     }

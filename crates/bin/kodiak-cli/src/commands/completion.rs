@@ -1,4 +1,4 @@
-//! `kodiak completion`: scripts for shells.
+//! `kodiak completion`: completion scripts for shells.
 
 use std::io::Write as _;
 
@@ -11,11 +11,11 @@ Examples:
   kodiak completion zsh > ~/.zfunc/_kodiak
   kodiak completion fish > ~/.config/fish/completions/kodiak.fish")]
 pub struct Args {
-    /// Which shell
+    /// Shell
     shell: clap_complete::Shell,
 }
 
-/// `command` is the whole command line, as the binary puts it together.
+/// `command` is the complete command line of the binary.
 pub fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "kodiak", &mut script);

@@ -1,4 +1,4 @@
-//! `kodiak config`: which control planes there are, and which one is used.
+//! `kodiak config`: manages the configured control planes.
 
 mod add;
 
@@ -13,12 +13,12 @@ use crate::session::{Session, local_socket};
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    command: ConfigCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// Add, list, remove and choose control planes
+enum ConfigCommand {
+    /// Add, list, remove and switch control planes
     ControlPlanes(ControlPlanesArgs),
     /// Print the configuration
     View(ViewArgs),
@@ -30,7 +30,7 @@ Examples:
   kodiak config view
   kodiak --config-file ~/.kumactl/config config view --show-secrets")]
 struct ViewArgs {
-    /// Tokens and headers as they are
+    /// Show tokens and headers
     #[arg(long)]
     show_secrets: bool,
 }
@@ -38,25 +38,25 @@ struct ViewArgs {
 #[derive(clap::Args)]
 struct ControlPlanesArgs {
     #[command(subcommand)]
-    what: ControlPlanes,
+    command: ControlPlanes,
 }
 
 #[derive(clap::Subcommand)]
 enum ControlPlanes {
-    /// Add a control plane and use it from now on
+    /// Add a control plane and switch to it
     Add(add::Args),
-    /// Which control planes there are
+    /// List control planes
     List,
-    /// Forget a control plane
+    /// Remove a control plane from the configuration
     Remove(RemoveArgs),
-    /// Use another control plane from now on
+    /// Switch to another control plane
     Switch(SwitchArgs),
 }
 
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  kodiak config control-planes remove --name staging")]
 struct RemoveArgs {
-    /// Which one
+    /// Name of the control plane
     #[arg(long)]
     name: String,
 }
@@ -64,15 +64,15 @@ struct RemoveArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  kodiak config control-planes switch --name prod")]
 struct SwitchArgs {
-    /// Which one
+    /// Name of the control plane
     #[arg(long)]
     name: String,
 }
 
 pub async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
-    match args.what {
-        What::View(args) => view(&args, session)?,
-        What::ControlPlanes(ControlPlanesArgs { what }) => match what {
+    match args.command {
+        ConfigCommand::View(args) => view(&args, session)?,
+        ConfigCommand::ControlPlanes(ControlPlanesArgs { command }) => match command {
             ControlPlanes::Add(args) => add::run(args, session).await?,
             ControlPlanes::List => list(session)?,
             ControlPlanes::Remove(args) => remove(&args.name, session)?,
@@ -90,7 +90,7 @@ fn view(args: &ViewArgs, session: &Session) -> anyhow::Result<()> {
     Ok(session.terminal.data(config.to_yaml().trim_end())?)
 }
 
-/// Whatever may be a secret. Headers are, when they let someone in.
+/// Masks tokens and headers, which may hold credentials.
 fn mask(config: &mut Config) {
     for control_plane in &mut config.control_planes {
         let api_server = &mut control_plane.coordinates.api_server;
@@ -132,7 +132,7 @@ fn remove(name: &str, session: &Session) -> anyhow::Result<()> {
 
 fn switch(name: &str, session: &Session) -> anyhow::Result<()> {
     let mut config = session.config()?;
-    // A context of that name, or the first one that leads to the control plane of that name.
+    // The context of that name, or the first one of the control plane of that name.
     let of_control_plane = || config.contexts.iter().find(|context| context.control_plane == name);
     let Some(context) = config.context(name).or_else(of_control_plane) else { return Err(unknown(name, &config)) };
     config.current_context = context.name.clone();

@@ -1,8 +1,8 @@
-//! `kodiak delete`: by kind and name, or everything that files name.
+//! `kodiak delete`: by kind and name, or all resources in files.
 
 use clap::builder::NonEmptyStringValueParser;
 use futures_util::{StreamExt as _, stream};
-use kodiak_client::{Client, ClientError, IN_FLIGHT, Target};
+use kodiak_client::{Client, ClientError, IN_FLIGHT, ResourceId};
 use kodiak_kinds::{Kind, kinds};
 use kodiak_terminal::{Exit, usage};
 
@@ -16,29 +16,29 @@ use crate::session::Session;
 Examples:
   kodiak delete meshtimeout slow fast -m demo
   kodiak delete dataplane web-1 --ignore-not-found
-  kodiak delete -f mesh/                         what `kodiak apply -f mesh/` made, in reverse order")]
+  kodiak delete -f mesh/                         delete the resources in the files, in reverse order of apply")]
 pub struct Args {
-    /// A kind in any spelling (meshtimeout, MeshTimeouts, mt)
+    /// Kind in any spelling (meshtimeout, MeshTimeouts, mt)
     #[arg(required_unless_present = "files", conflicts_with = "files", requires = "names")]
     kind: Option<String>,
 
-    /// The names of the resources
+    /// Names of the resources
     #[arg(value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     names: Vec<String>,
 
     #[command(flatten)]
     files: FileArgs,
 
-    /// The mesh they are in [default: that of the context, or default]
+    /// Mesh of the resources [default: that of the context, or default]
     #[arg(short, long)]
     mesh: Option<String>,
 
-    /// What is not there is as good as deleted
+    /// Do not fail if a resource does not exist
     #[arg(long)]
     ignore_not_found: bool,
 }
 
-/// Something to delete.
+/// Resource to delete.
 struct Doomed {
     kind: &'static Kind,
     mesh: String,
@@ -46,8 +46,8 @@ struct Doomed {
 }
 
 impl Doomed {
-    fn target(&self) -> Target<'_> {
-        Target { kind: self.kind, mesh: &self.mesh, name: &self.name }
+    fn id(&self) -> ResourceId<'_> {
+        ResourceId { kind: self.kind, mesh: &self.mesh, name: &self.name }
     }
 }
 
@@ -74,7 +74,7 @@ pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// The resources of the files, last phase first; `None` when the files are wrong.
+/// Resources of the files, last phase first; `None` if the files are invalid.
 fn from_files(args: &Args, session: &Session, mesh: &str) -> anyhow::Result<Option<Vec<Vec<Doomed>>>> {
     let terminal = session.terminal;
     let (files, faults) = args.files.read(terminal)?;
@@ -102,10 +102,10 @@ async fn delete(args: &Args, session: &Session, client: &Client, group: Vec<Doom
     let bar = terminal.progress("Deleting", group.len());
     let mut exit = Exit::Fine;
     let tasks = group.into_iter().map(|doomed| async move {
-        let deleted = client.delete(doomed.target()).await;
+        let deleted = client.delete(doomed.id()).await;
         (doomed, deleted)
     });
-    // Answers come in the order of the files, whichever was first.
+    // Results are in the order of the files, whichever finished first.
     let mut answers = stream::iter(tasks).buffered(IN_FLIGHT);
     while let Some((doomed, deleted)) = answers.next().await {
         bar.inc(1);
@@ -116,7 +116,7 @@ async fn delete(args: &Args, session: &Session, client: &Client, group: Vec<Doom
                 continue;
             }
             Ok(false) if args.ignore_not_found => continue,
-            Ok(false) => format!("Error: {}", absent(doomed.target())),
+            Ok(false) => format!("Error: {}", absent(doomed.id())),
             Err(error @ ClientError::Refused(_)) => format!("Error: {kind} {name:?}: {error}"),
             Err(error) => return Err(error.into()),
         };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use kodiak_client::{Client, Index, ListQuery};
+use kodiak_client::{Client, ControlPlaneInfo, ListQuery};
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::{Access, Scope, yaml};
 use kodiak_terminal::{Exit, usage};
@@ -20,18 +20,18 @@ use crate::session::Session;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  kodiak export > federation.yaml                 what a global control plane needs of this one
+  kodiak export > federation.yaml                 resources that a global control plane needs
   kodiak export --profile all --include-admin --out backup.yaml
   kodiak export --profile no-dataplanes --out mesh/    a file per kind; apply it with `kodiak apply -f mesh/`
 
-Federation profiles hold secrets whether --include-admin is given or not: they are of no use without.
-Files are written for their owner alone.")]
+Federation profiles always include secrets: they are useless without them.
+Files are readable by their owner only.")]
 pub struct Args {
-    /// Which kinds
+    /// Kinds to export
     #[arg(short, long, value_enum, default_value_t = Profile::Federation)]
     profile: Profile,
 
-    /// Secrets too
+    /// Include secrets
     #[arg(short = 'a', long)]
     include_admin: bool,
 
@@ -42,13 +42,13 @@ pub struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
-    /// What a zone hands over when it joins a global control plane
+    /// Resources that a global control plane needs when this zone joins it
     Federation,
-    /// The same, and policies
+    /// The same, with policies
     FederationWithPolicies,
     /// Everything
     All,
-    /// Everything but Dataplanes
+    /// Everything except Dataplanes
     NoDataplanes,
 }
 
@@ -70,7 +70,7 @@ impl Profile {
     }
 }
 
-/// The resources of one kind.
+/// Resources of one kind.
 struct Exported {
     kind: &'static Kind,
     items: Vec<Value>,
@@ -78,7 +78,7 @@ struct Exported {
 
 pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let client = session.client()?;
-    let index = client.index().await?;
+    let info = client.info().await?;
     let kinds = chosen(args, session, &client).await?;
     let secrets = kinds.iter().any(|kind| kind.name == "Secret");
     let mut all = fetch(session, &client, &kinds).await?;
@@ -87,13 +87,13 @@ pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     }
     let count: usize = all.iter().map(|exported| exported.items.len()).sum();
     match &args.out {
-        None => session.terminal.data(to_yaml(&index, &in_order(&all)).trim_end())?,
+        None => session.terminal.data(to_yaml(&info, &in_order(&all)).trim_end())?,
         Some(out) if out.is_dir() || out.to_string_lossy().ends_with('/') => {
-            write_folder(out, &index, &all)?;
+            write_folder(out, &info, &all)?;
             session.terminal.remark(&format!("{count} resources written to {}", out.display()));
         }
         Some(out) => {
-            write(out, &to_yaml(&index, &in_order(&all)))?;
+            write(out, &to_yaml(&info, &in_order(&all)))?;
             session.terminal.remark(&format!("{count} resources written to {}", out.display()));
         }
     }
@@ -113,10 +113,10 @@ struct KindBody {
     include_in_federation: bool,
 }
 
-/// The kinds that the profile takes of those that the server has, in the order of the export.
+/// Kinds of the server that the profile includes, in the order of the export.
 async fn chosen(args: &Args, session: &Session, client: &Client) -> anyhow::Result<Vec<&'static Kind>> {
-    let KindsBody { resources } = serde_json::from_value(client.kinds().await?)
-        .context("the list of kinds of the server cannot be understood")?;
+    let KindsBody { resources } =
+        serde_json::from_value(client.kinds().await?).context("cannot parse the kinds of the server")?;
     let mut chosen = Vec::new();
     let mut unknown = Vec::new();
     for KindBody { name, include_in_federation } in resources {
@@ -127,7 +127,7 @@ async fn chosen(args: &Args, session: &Session, client: &Client) -> anyhow::Resu
         let allowed = match kind.access {
             Access::Everyone => true,
             Access::Admin => args.include_admin || args.profile.is_federation(),
-            // Observed: the next control plane observes for itself.
+            // Insights: the next control plane has its own.
             Access::ReadOnly => false,
         };
         if allowed && args.profile.takes(kind, include_in_federation) {
@@ -181,7 +181,7 @@ async fn fetch(session: &Session, client: &Client, kinds: &[&'static Kind]) -> a
     Ok(all)
 }
 
-/// All resources; keys that sign users' tokens last, for once they are applied our own token may be worth nothing.
+/// All resources; signing keys of user tokens last, since applying one may invalidate the token in use.
 fn in_order(all: &[Exported]) -> Vec<&Value> {
     let items = all.iter().flat_map(|exported| exported.items.iter().map(|item| (exported.kind, item)));
     let (last, first): (Vec<_>, Vec<_>) = items.partition(|(kind, item)| {
@@ -191,9 +191,9 @@ fn in_order(all: &[Exported]) -> Vec<&Value> {
     first.into_iter().chain(last).map(|(_, item)| item).collect()
 }
 
-fn to_yaml(index: &Index, items: &[&Value]) -> String {
-    let Index { product, version, hostname, instance_id, cluster_id } = index;
-    // A comment ends with its line, whatever a server says of itself.
+fn to_yaml(info: &ControlPlaneInfo, items: &[&Value]) -> String {
+    let ControlPlaneInfo { product, version, hostname, instance_id, cluster_id } = info;
+    // A comment ends with its line, whatever text the server sends.
     let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     let head = [product, version, hostname, cluster_id, instance_id].map(|text| text.replace(ends_line, " "));
     let [product, version, hostname, cluster_id, instance_id] = head;
@@ -210,10 +210,10 @@ fn to_yaml(index: &Index, items: &[&Value]) -> String {
     text
 }
 
-fn write_folder(folder: &Path, index: &Index, all: &[Exported]) -> anyhow::Result<()> {
+fn write_folder(folder: &Path, info: &ControlPlaneInfo, all: &[Exported]) -> anyhow::Result<()> {
     for Exported { kind, items } in all.iter().filter(|exported| !exported.items.is_empty()) {
         let items: Vec<_> = items.iter().collect();
-        write(&folder.join(format!("{}.yaml", kind.path)), &to_yaml(index, &items))?;
+        write(&folder.join(format!("{}.yaml", kind.path)), &to_yaml(info, &items))?;
     }
     Ok(())
 }

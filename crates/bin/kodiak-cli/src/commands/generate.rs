@@ -12,34 +12,34 @@ use crate::session::Session;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    command: GenerateCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// A token for data plane proxies
+enum GenerateCommand {
+    /// Generate a token for data plane proxies
     DataplaneToken(tokens::DataplaneArgs),
-    /// A token for the ingress and egress of a zone
+    /// Generate a token for the ingress and egress of a zone
     ZoneToken(tokens::ZoneArgs),
-    /// A token for people and machines that use the API
+    /// Generate a token for a user of the API
     UserToken(tokens::UserArgs),
-    /// A key to sign tokens with
+    /// Generate a key that signs tokens
     SigningKey(keys::SigningKeyArgs),
-    /// The public half of a signing key
+    /// Print the public key of a signing key
     PublicKey(keys::PublicKeyArgs),
 }
 
 pub async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
-    let text = match args.what {
-        What::DataplaneToken(args) => tokens::dataplane(args, session).await?,
-        What::ZoneToken(args) => tokens::zone(args, session).await?,
-        What::UserToken(args) => tokens::user(args, session).await?,
-        What::SigningKey(args) => keys::signing_key(&args)?,
-        What::PublicKey(args) => keys::public_key(&args)?,
+    let text = match args.command {
+        GenerateCommand::DataplaneToken(args) => tokens::dataplane(args, session).await?,
+        GenerateCommand::ZoneToken(args) => tokens::zone(args, session).await?,
+        GenerateCommand::UserToken(args) => tokens::user(args, session).await?,
+        GenerateCommand::SigningKey(args) => keys::signing_key(&args)?,
+        GenerateCommand::PublicKey(args) => keys::public_key(&args)?,
     };
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;
-    // A token in a file must end where the token ends; on a terminal the prompt wants a line of its own.
+    // A token in a file must not end with a newline; on a terminal the prompt needs a line of its own.
     if out.is_terminal() && !text.ends_with('\n') {
         out.write_all(b"\n")?;
     }

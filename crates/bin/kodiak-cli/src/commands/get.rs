@@ -1,11 +1,11 @@
-//! `kodiak get`: resources as tables, or as the API has them.
+//! `kodiak get`: resources as tables, or as YAML and JSON of the API.
 
 mod policies;
 
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use jiff::Timestamp;
-use kodiak_client::{Client, ListQuery, Page, Refusal, Target, Window};
+use kodiak_client::{Client, ListQuery, Page, PageRange, Refusal, ResourceId};
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::{Scope, yaml};
 use kodiak_terminal::{Exit, Table, Terminal, usage};
@@ -22,18 +22,18 @@ Examples:
   kodiak get dataplanes -A -o wide
   kodiak get meshtimeout slow -m demo -o yaml
   kodiak get mtp --filter kuma.io/origin=zone --name payments
-  kodiak get policies                            all policies, and which of them do something
-  kodiak get kinds                               every kind, with its path and short name")]
+  kodiak get policies                            status of all policies: which proxies each affects
+  kodiak get kinds                               all kinds, with path and short name")]
 pub struct Args {
-    /// A kind in any spelling (meshtimeout, MeshTimeouts, mt), `policies` for how all policies stand, or `kinds` for
+    /// Kind in any spelling (meshtimeout, MeshTimeouts, mt), `policies` for the status of all policies, or `kinds` for
     /// the list of kinds
     kind: String,
 
-    /// One resource instead of all
+    /// Name of one resource
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     name: Option<String>,
 
-    /// The mesh to look in [default: that of the context, or default]
+    /// Mesh [default: that of the context, or default]
     #[arg(short, long)]
     mesh: Option<String>,
 
@@ -41,23 +41,23 @@ pub struct Args {
     #[arg(short = 'A', long, conflicts_with_all = ["mesh", "name"])]
     all_meshes: bool,
 
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 
-    /// At most this many, from --offset on
+    /// Maximum number of resources
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "name")]
     size: Option<u32>,
 
-    /// How many to leave out at the start
+    /// Number of resources to skip
     #[arg(long, conflicts_with = "name")]
     offset: Option<u64>,
 
-    /// Only those with this label. May be repeated
+    /// Only resources with this label. May be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = kodiak_terminal::key_value, conflicts_with = "name")]
     filter: Vec<(String, String)>,
 
-    /// Only those with this in their name
+    /// Only resources with this text in their name
     #[arg(long = "name", value_name = "PART", conflicts_with = "name")]
     name_part: Option<String>,
 }
@@ -65,7 +65,7 @@ pub struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     Table,
-    /// The table with labels, versions and KRIs
+    /// Table with labels, versions and KRIs
     Wide,
     Yaml,
     Json,
@@ -81,17 +81,17 @@ pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     }
     let kind = kinds().by_arg(&args.kind).ok_or_else(|| usage(unknown_kind(&args.kind)))?;
     if args.all_meshes && kind.scope == Scope::Global {
-        session.terminal.remark(&format!("Warning: {} lives in no mesh; -A has no effect", kind.name));
+        session.terminal.remark(&format!("Warning: {} has global scope; -A has no effect", kind.name));
     }
     let client = session.client()?;
     let mesh = session.mesh(args.mesh.as_deref())?;
     match &args.name {
-        Some(name) => get_one(args, session, &client, Target { kind, mesh: &mesh, name }).await,
+        Some(name) => get_one(args, session, &client, ResourceId { kind, mesh: &mesh, name }).await,
         None => get_list(args, session, &client, kind, &mesh).await,
     }
 }
 
-async fn get_one(args: &Args, session: &Session, client: &Client, target: Target<'_>) -> anyhow::Result<Exit> {
+async fn get_one(args: &Args, session: &Session, client: &Client, target: ResourceId<'_>) -> anyhow::Result<Exit> {
     let found = if wants_overview(args.output, target.kind) {
         client.get_overview(target).await?
     } else {
@@ -107,8 +107,8 @@ async fn get_one(args: &Args, session: &Session, client: &Client, target: Target
 }
 
 /// `no MeshTimeout with name "x" in mesh "default"`
-pub(crate) fn absent(target: Target<'_>) -> String {
-    let Target { kind, mesh, name } = target;
+pub(crate) fn absent(target: ResourceId<'_>) -> String {
+    let ResourceId { kind, mesh, name } = target;
     match kind.scope {
         Scope::Mesh => format!("no {} with name {name:?} in mesh {mesh:?}", kind.name),
         Scope::Global => format!("no {} with name {name:?}", kind.name),
@@ -130,7 +130,7 @@ async fn get_list(
         labels: &args.filter,
     };
     let page = if args.size.is_some() || args.offset.is_some() {
-        client.page(&query, Window { size: args.size, offset: args.offset.unwrap_or(0) }).await
+        client.page(&query, PageRange { size: args.size, offset: args.offset.unwrap_or(0) }).await
     } else {
         client.list_all(&query, |_, _| ()).await.map(Page::whole)
     };
@@ -149,7 +149,7 @@ async fn get_list(
     Ok(Exit::Fine)
 }
 
-/// Tables of proxies show what was observed; YAML and JSON are what can be applied again.
+/// Tables of proxies include insights; YAML and JSON can be applied again.
 fn wants_overview(output: Output, kind: &Kind) -> bool {
     match output {
         Output::Table | Output::Wide => Layout::of(kind).needs_overview(),

@@ -1,4 +1,4 @@
-//! The commands, one file or folder each: its arguments, its help, and what it does.
+//! Commands, one file or folder each, with their arguments and help.
 
 pub mod apply;
 pub mod completion;

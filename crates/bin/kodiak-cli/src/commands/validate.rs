@@ -1,4 +1,4 @@
-//! `kodiak validate`: the checks of the control plane, without one.
+//! `kodiak validate`: validation without a control plane.
 
 use kodiak_model::Place;
 use kodiak_terminal::{Exit, usage};
@@ -17,11 +17,11 @@ pub struct Args {
     #[command(flatten)]
     files: FileArgs,
 
-    /// The zone whose control plane would get the resources
+    /// Zone of the control plane to validate for
     #[arg(long, default_value = "default")]
     zone: String,
 
-    /// The mesh of resources that name none
+    /// Mesh of resources that name none
     #[arg(short, long, default_value = "default")]
     mesh: String,
 }
@@ -29,7 +29,7 @@ pub struct Args {
 pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let terminal = session.terminal;
     if args.files.files.is_empty() {
-        return Err(usage("say what to check with -f FILE, -f FOLDER or -f -"));
+        return Err(usage("pass the files to validate with -f FILE, -f FOLDER or -f -"));
     }
     let (files, faults) = args.files.read(terminal)?;
     if !faults.is_empty() {

@@ -1,4 +1,4 @@
-//! `kodiak who-am-i`: the user that the control plane sees.
+//! `kodiak who-am-i`: user and groups of the current credentials.
 
 use kodiak_terminal::Exit;
 use serde_json::Value;

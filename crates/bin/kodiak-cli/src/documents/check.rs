@@ -1,8 +1,8 @@
-//! From documents to resources: which kind, which mesh, and everything that is wrong.
+//! Validates documents: from text to resources with kind and mesh, or findings.
 
 use std::collections::BTreeMap;
 
-use kodiak_client::Target;
+use kodiak_client::ResourceId;
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::{
     Checked, Draft, Place, Problems, ResourceKey, Scope, Shape,
@@ -13,27 +13,27 @@ use serde_json::{Map, Value};
 
 use super::{Finding, Origin, SourceFile, Spot, nearest, spot};
 
-/// A resource that may be sent.
+/// Valid resource.
 #[derive(Debug, Clone)]
 pub(crate) struct Resource {
     pub(crate) origin: Origin,
-    /// What the user wrote; this is what is sent.
+    /// Document as the user wrote it; this is sent.
     pub(crate) draft: Draft,
-    /// What we believe; this is what is compared.
+    /// Canonical form; this is compared.
     pub(crate) checked: Checked,
 }
 
 impl Resource {
-    pub(crate) fn target(&self) -> Target<'_> {
-        Target { kind: self.checked.kind, mesh: &self.checked.mesh, name: &self.checked.name }
+    pub(crate) fn id(&self) -> ResourceId<'_> {
+        ResourceId { kind: self.checked.kind, mesh: &self.checked.mesh, name: &self.checked.name }
     }
 
-    /// The body of a PUT.
+    /// Body of a PUT.
     pub(crate) fn body(&self) -> Vec<u8> {
         serde_json::to_vec(&self.document()).expect("a JSON value is always written")
     }
 
-    /// The envelope and the spec, without status and what else the server alone writes.
+    /// Envelope and spec, without status and other fields of the server.
     pub(crate) fn document(&self) -> Value {
         let Draft { kind, mesh, name, labels, spec, status: _, unknown: _ } = &self.draft;
         let mut body = Map::new();
@@ -57,13 +57,13 @@ impl Resource {
     }
 }
 
-/// What the documents do not say themselves.
+/// Defaults for documents.
 pub(crate) struct Names<'a> {
-    /// The mesh of resources that live in one and name none.
+    /// Mesh of mesh-scoped resources that name none.
     pub(crate) mesh: &'a str,
 }
 
-/// A document whose kind, mesh and name are known, and nothing more.
+/// Document of which only kind, mesh and name are validated.
 pub(crate) struct Identified {
     pub(crate) kind: &'static Kind,
     pub(crate) draft: Draft,
@@ -78,14 +78,14 @@ impl Identified {
     }
 }
 
-/// What came of checking: what may be sent, and what is wrong, both in the order of the files.
+/// Result of validation: valid resources and findings, both in the order of the files.
 #[derive(Debug, Default)]
 pub(crate) struct Checkup {
     pub(crate) resources: Vec<Resource>,
     pub(crate) findings: Vec<Finding>,
 }
 
-/// Checks all documents in full.
+/// Validates all documents.
 pub(crate) fn check(files: &[SourceFile], names: &Names<'_>, place: &Place) -> Checkup {
     let Checkup { mut resources, mut findings } = Checkup::default();
     let mut seen: BTreeMap<ResourceKey, Origin> = BTreeMap::new();
@@ -127,7 +127,7 @@ pub(crate) fn check(files: &[SourceFile], names: &Names<'_>, place: &Place) -> C
     Checkup { resources, findings }
 }
 
-/// Only what names resources: for deleting them, whatever else is written.
+/// Reads only kind, mesh and name: enough to delete a resource, even an invalid one.
 pub(crate) fn identify(files: &[SourceFile], names: &Names<'_>) -> Result<Vec<Identified>, Vec<Finding>> {
     let mut identified = Vec::new();
     let mut findings = Vec::new();
@@ -193,14 +193,14 @@ fn identify_one(document: Document, origin: Origin, names: &Names<'_>) -> Result
         }
         Scope::Global => {
             if draft.mesh.take().is_some_and(|mesh| !mesh.is_empty()) {
-                warnings.push(format!("{} lives in no mesh; the field mesh is ignored", kind.name));
+                warnings.push(format!("{} has global scope; the field mesh is ignored", kind.name));
             }
         }
     }
     Ok(Identified { kind, draft, origin, places, warnings })
 }
 
-/// What to say about a kind that the table does not have.
+/// Message for an unknown kind.
 pub(crate) fn unknown_kind(typed: &str) -> String {
     if typed.is_empty() {
         return "the kind is missing; write for example `type: MeshTimeout`".to_owned();

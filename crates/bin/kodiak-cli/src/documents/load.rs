@@ -1,4 +1,4 @@
-//! Files to checked resources in one step, for commands of other crates.
+//! Reads and validates files in one step, for commands of other crates.
 
 use kodiak_model::{Checked, Place};
 use kodiak_terminal::Terminal;
@@ -7,13 +7,13 @@ use super::{Checkup, FileArgs, Names, check};
 use crate::report;
 
 impl FileArgs {
-    /// Whether no file was named.
+    /// Whether `-f` is missing.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// Reads and checks all files, as the control plane at `place` would; `mesh` is for resources that name none. `None`
-    /// when something is wrong, which is on the terminal then.
+    /// Reads and validates all files as the control plane at `place` would; `mesh` is for resources that name none.
+    /// Prints the findings and returns `None` if a file is invalid.
     pub fn checked(&self, mesh: &str, place: &Place, terminal: Terminal) -> anyhow::Result<Option<Vec<Checked>>> {
         let (files, mut findings) = self.read(terminal)?;
         let mut resources = Vec::new();

@@ -1,6 +1,6 @@
-//! From files to checked resources: reading, filling in variables, splitting, checking, ordering.
+//! From files to validated resources: reading, replacing placeholders, splitting, validating, ordering.
 //!
-//! In: what `-f` names. Out: resources that may be sent, or every finding with its place in the files.
+//! In: the arguments of `-f`. Out: valid resources, or all findings with their locations in the files.
 
 mod check;
 mod load;
@@ -19,15 +19,15 @@ use std::collections::BTreeMap;
 
 use kodiak_model::yaml::{self, Mark};
 
-/// Something wrong in a file.
+/// Problem in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// The file, by its place in the list of files.
+    /// Index in the list of files.
     pub(crate) file: usize,
     pub(crate) spot: Spot,
-    /// What it is about: `MeshTimeout "slow"`, or the file itself.
+    /// Subject of the finding: `MeshTimeout "slow"`, or the file itself.
     pub(crate) subject: String,
-    /// The field, as problems name it. Empty when it is not about one.
+    /// Path of the field. Empty if the finding is not about a field.
     pub(crate) path: String,
     pub(crate) message: String,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Spot {
     pub(crate) mark: Mark,
-    /// Whether the field itself stands there, or only what it should be in.
+    /// Whether the field itself is there, or only its parent.
     pub(crate) exact: bool,
 }
 
@@ -44,13 +44,13 @@ impl Spot {
         Self { mark, exact: true }
     }
 
-    /// The start of a document, for what has no place in it.
+    /// Start of a document, for findings without a location in it.
     fn start(origin: Origin, path: &str) -> Self {
         Self { mark: Mark { line: origin.line, column: 1, length: 1 }, exact: path.is_empty() }
     }
 }
 
-/// One document of a file: where a resource was written.
+/// Document of a file that a resource comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) file: usize,
@@ -66,8 +66,8 @@ impl Origin {
     }
 }
 
-/// Finds the places of fields after the fact. They are not kept, for there may be very many documents and seldom a
-/// question; a file is read again when the first one comes.
+/// Finds locations of fields afterwards. Locations are not stored, since there may be very many documents and findings
+/// are rare; a file is parsed again for its first finding.
 pub(crate) struct Locator<'a> {
     files: &'a [SourceFile],
     read: BTreeMap<usize, Vec<yaml::Document>>,
@@ -78,7 +78,7 @@ impl<'a> Locator<'a> {
         Self { files, read: BTreeMap::new() }
     }
 
-    /// Something that was found wrong later, by the server.
+    /// Finding of the server.
     pub(crate) fn finding(&mut self, resource: &Resource, path: &str, message: String) -> Finding {
         Finding {
             file: resource.origin.file,

@@ -1,9 +1,9 @@
-//! "Did you mean": the nearest of the names that exist.
+//! "Did you mean": the most similar of the existing names.
 
-/// The candidate that differs least from what was typed, if it is near enough to have been meant.
+/// The candidate with the smallest edit distance to the typed text, if the distance is small enough.
 pub(crate) fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed: Vec<char> = typed.chars().take(LONGEST).map(|c| c.to_ascii_lowercase()).collect();
-    // Two letters in the wrong order are two replacements; in a very short word that would be nearly all of it.
+    // Two swapped letters are two replacements; in a very short word that would be nearly all of it.
     let near_enough = if typed.len() < 4 { 1 } else { (typed.len() / 3).clamp(2, 4) };
     candidates
         .into_iter()
@@ -13,10 +13,10 @@ pub(crate) fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a 
         .map(|(_, candidate)| candidate)
 }
 
-/// More of a name is not compared.
+/// Longer names are truncated for the comparison.
 const LONGEST: usize = 64;
 
-/// Insertions, deletions and replacements between two names, in any case of letters.
+/// Case-insensitive edit distance: insertions, deletions and replacements.
 fn distance(typed: &[char], candidate: &str) -> usize {
     let mut row: Vec<usize> = (0..=typed.len()).collect();
     for (i, c) in candidate.chars().take(LONGEST).enumerate() {
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn typing_errors_are_understood() {
+    fn suggests_names_for_typing_errors() {
         let kinds = ["Mesh", "MeshTimeout", "MeshRetry", "Dataplane"];
         for (typed, meant) in [
             ("MeshTimout", Some("MeshTimeout")),

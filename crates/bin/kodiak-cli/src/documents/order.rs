@@ -1,15 +1,15 @@
-//! The order in which resources are applied, so that a whole folder can be applied at once.
+//! Order in which resources are applied, so that a whole folder can be applied at once.
 
 /// Each phase is finished before the next one starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// Everything else lives in one.
+    /// All other resources belong to one.
     Meshes,
-    /// Certificate authorities and tokens are looked up when others are written.
+    /// CAs and tokens refer to them, and are validated against them.
     Secrets,
     Zones,
     Rest,
-    /// Once another key signs users' tokens, ours may be worth nothing: these come last.
+    /// Signing keys of user tokens come last: with a new key, the token of this command may become invalid.
     UserSigningKeys,
 }
 
@@ -25,7 +25,7 @@ impl Phase {
     }
 }
 
-/// The phases that there is something for, first to last; within each the order is kept.
+/// Non-empty phases, first to last; within each, the order is kept.
 pub(crate) fn phases<T>(items: Vec<T>, phase_of: impl Fn(&T) -> Phase) -> Vec<(Phase, Vec<T>)> {
     let mut phases: Vec<(Phase, Vec<T>)> = Vec::new();
     for item in items {
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_need_comes_first() {
+    fn applies_dependencies_first() {
         let items = vec![
             ("MeshTimeout", "a"),
             ("Zone", "east"),

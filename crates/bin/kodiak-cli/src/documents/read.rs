@@ -1,4 +1,4 @@
-//! Reading what `-f` names: files, folders, standard input.
+//! Reads the arguments of `-f`: files, folders, standard input.
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -9,26 +9,26 @@ use kodiak_terminal::{Terminal, usage};
 use super::template::{self, Variables};
 use super::{Finding, Spot};
 
-/// A file of resources beyond this is a mistake.
+/// Larger files are rejected as a mistake.
 const LARGEST_FILE: u64 = 256 << 20;
 
-/// Where the documents come from.
+/// Source of the documents.
 #[derive(Debug, Clone, clap::Args)]
 pub struct FileArgs {
-    /// A file, a folder (its *.yaml, *.yml and *.json, sorted), or - for standard input. May be repeated
+    /// File, folder (its *.yaml, *.yml and *.json, sorted) or - for standard input. May be repeated
     #[arg(short = 'f', long = "file", value_name = "FILE|DIR|-")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// Look into the folders of folders too
+    /// Include subfolders
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
 
-    /// A value for `{{ KEY }}` in the files. May be repeated; without any, nothing is filled in
+    /// Value for the placeholder `{{ KEY }}` in the files. May be repeated; without it, placeholders are not replaced
     #[arg(short = 'v', long = "var", value_name = "KEY=VALUE", value_parser = kodiak_terminal::key_value)]
     pub(crate) vars: Vec<(String, String)>,
 }
 
-/// A file as it is checked and shown: with its variables filled in.
+/// File with its placeholders replaced.
 #[derive(Debug, Clone)]
 pub(crate) struct SourceFile {
     pub(crate) name: String,
@@ -36,7 +36,7 @@ pub(crate) struct SourceFile {
 }
 
 impl FileArgs {
-    /// All files, and the findings in their templates.
+    /// Reads all files. Findings are about placeholders.
     pub(crate) fn read(&self, terminal: Terminal) -> anyhow::Result<(Vec<SourceFile>, Vec<Finding>)> {
         let mut files = Vec::new();
         for path in &self.files {
@@ -58,7 +58,7 @@ impl FileArgs {
     }
 }
 
-/// One file that is a template whether variables are given or not, and the findings in it.
+/// Reads one file as a template, even without variables. Findings are about placeholders.
 pub(crate) fn read_template(
     path: &Path,
     vars: &[(String, String)],
@@ -122,7 +122,7 @@ fn bounded(name: &str, size: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// kumactl takes URLs; a tool that fetches and applies in one go is one nobody has looked at the resources of.
+/// Rejects URLs, which kumactl accepts: nobody would have reviewed resources that are fetched and applied at once.
 fn refuse_url(path: &Path) -> anyhow::Result<()> {
     let text = path.to_string_lossy();
     if text.starts_with("http://") || text.starts_with("https://") {
@@ -138,7 +138,7 @@ fn folder(path: &Path, recursive: bool) -> anyhow::Result<Vec<PathBuf>> {
         let cannot = |error: std::io::Error| usage(format!("cannot read the folder {}: {error}", folder.display()));
         for entry in std::fs::read_dir(&folder).map_err(cannot)? {
             let entry = entry.map_err(cannot)?.path();
-            // A link to a folder is not followed, so that a ring of them ends.
+            // Links to folders are not followed, so that a cycle of links ends.
             if entry.is_dir() {
                 if recursive && !entry.is_symlink() {
                     folders.push(entry);
@@ -167,7 +167,7 @@ mod tests {
     const QUIET: Terminal = Terminal { quiet: true, color: false };
 
     #[test]
-    fn folders_give_their_documents_in_order() {
+    fn reads_the_documents_of_a_folder_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
         std::fs::create_dir(root.join("deep")).unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn names_the_file_that_cannot_be_read() {
         let folder = tempfile::tempdir().unwrap();
         let error = |path: &Path| args(&[path], false).read(QUIET).unwrap_err().to_string();
         assert!(error(folder.path()).contains("pass -R"));

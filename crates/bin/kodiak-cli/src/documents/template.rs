@@ -1,7 +1,7 @@
 //! Variables in files: `{{ zone }}` with `-v zone=east`.
 //!
-//! Only plain names are filled in. `{{ .Name }}` and `{{ label "x" }}` belong to the resources themselves
-//! (HostnameGenerator, MeshIdentity) and stay. Unlike with kumactl, a variable that is not given is an error.
+//! Only plain names are replaced. `{{ .Name }}` and `{{ label "x" }}` are templates of the resources themselves
+//! (HostnameGenerator, MeshIdentity) and are left as they are. Unlike in kumactl, a missing variable is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use kodiak_model::yaml::Mark;
 
 pub(super) type Variables = BTreeMap<String, String>;
 
-/// What is wrong with a template, and where.
+/// Invalid placeholder, and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) mark: Mark,
     pub(super) message: String,
 }
 
-/// Fills in all variables; `used` learns their names.
+/// Replaces all placeholders, and adds their names to `used`.
 pub(super) fn fill(text: &str, variables: &Variables, used: &mut BTreeSet<String>) -> Result<String, Vec<Fault>> {
     let mut filled = String::with_capacity(text.len());
     let mut faults = Vec::new();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_filled_in() {
+    fn replaces_placeholders() {
         for (text, expected) in [
             ("name: {{ zone }}", "name: east"),
             ("name: {{zone}}-{{ app.name }}\nip: {{ip}}\n", "name: east-web\nip: 10.0.0.1\n"),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_resource_stays() {
+    fn keeps_templates_of_the_resource() {
         for text in [
             "template: '{{ .DisplayName }}.{{ .Zone }}.mesh.local'",
             "path: '/{{ label \"kuma.io/workload\" }}'",
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_has_its_place() {
+    fn locates_every_invalid_placeholder() {
         assert_eq!(
             filled("a: {{ zon }}\nbé: {{ other }}{{ zone }}{{# list }}\nc: {{{ zone }}}\n").unwrap_err(),
             "1:4+9 the variable \"zon\" is not given; did you mean \"zone\", or to pass -v zon=VALUE?\n\
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_not_filled_in_again() {
+    fn does_not_replace_placeholders_in_values() {
         let variables = [("a".to_owned(), "{{ b }}".to_owned())].into();
         let mut used = BTreeSet::new();
         assert_eq!(fill("{{ a }}", &variables, &mut used).as_deref(), Ok("{{ b }}"));

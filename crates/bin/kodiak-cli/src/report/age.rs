@@ -1,13 +1,13 @@
-//! How long ago, in one unit: `5s`, `3m`, `2h`, `4d`, `1y`.
+//! Age in one unit: `5s`, `3m`, `2h`, `4d`, `1y`.
 
 use jiff::Timestamp;
 
-/// The age of something changed at `time` (RFC 3339), as kumactl shows it.
+/// Age at `now` of a change at `time` (RFC 3339), as kumactl shows it.
 pub(super) fn since(time: Option<&str>, now: Timestamp) -> String {
-    // Go's zero time means that nobody has set it.
+    // Go's zero time means unset.
     let Some(time) = time.filter(|time| !time.starts_with("0001-01-01")) else { return "never".to_owned() };
     let Ok(then) = time.parse::<Timestamp>() else { return "unknown".to_owned() };
-    // Clocks differ; what is to come happens now.
+    // Clocks differ: a time in the future is shown as now.
     let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86400);
     match () {
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_unit_is_enough() {
+    fn shows_one_unit() {
         let now: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
         for (time, age) in [
             ("2026-11-15T11:59:55.123456789Z", "5s"),

@@ -1,4 +1,4 @@
-//! Which columns a kind is shown with, and what stands in them.
+//! Columns of the table of each kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{age, status};
 
-/// The tables that kumactl's users know.
+/// Tables as in kumactl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     Dataplane,
@@ -24,7 +24,7 @@ pub(crate) enum Layout {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableOpts {
-    /// Labels, versions and KRIs besides.
+    /// Adds labels, versions and KRIs.
     pub(crate) wide: bool,
     pub(crate) now: Timestamp,
 }
@@ -41,7 +41,7 @@ impl Layout {
         }
     }
 
-    /// Whether rows are made from overviews, with what was observed.
+    /// Whether rows need overviews, which include insights.
     pub(crate) fn needs_overview(self) -> bool {
         match self {
             Self::Dataplane => true,
@@ -121,7 +121,7 @@ fn text(value: &Value, pointer: &str) -> String {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// The ports, addresses and names under which a service is called.
+/// Ports, addresses and hostnames of a service.
 fn called(item: &Value) -> [String; 3] {
     let list = |pointer: &str| item.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
     let all = |cells: Vec<String>| {
@@ -144,7 +144,7 @@ fn switch(value: Option<&Value>) -> String {
     if value.and_then(Value::as_bool) == Some(true) { "on" } else { "off" }.to_owned()
 }
 
-/// The backend that is enabled: `builtin/ca-1`.
+/// Enabled mTLS backend: `builtin/ca-1`.
 fn mtls(mesh: &Value) -> String {
     let enabled = text(mesh, "/mtls/enabledBackend");
     let backends = mesh.pointer("/mtls/backends").and_then(Value::as_array).into_iter().flatten();
@@ -155,7 +155,7 @@ fn mtls(mesh: &Value) -> String {
     }
 }
 
-/// The tags of all inbounds and of the gateway: `kuma.io/protocol=http kuma.io/service=web,web-admin`.
+/// Tags of all inbounds and of the gateway: `kuma.io/protocol=http kuma.io/service=web,web-admin`.
 fn tags(networking: &Value) -> String {
     let inbounds = networking.get("inbound").and_then(Value::as_array).into_iter().flatten();
     let sets = inbounds.chain(networking.get("gateway")).filter_map(|one| one.get("tags")?.as_object());
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_shown_with_their_mesh() {
+    fn shows_policies_with_their_mesh() {
         let items = [
             json!({ "mesh": "default", "name": "slow", "modificationTime": "2026-11-15T11:59:00Z", "kri": "kri_mt_default___slow_",
                     "labels": { "kuma.io/mesh": "default", "team": "a" } }),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn meshes_are_shown_with_their_switches() {
+    fn shows_meshes_with_their_features() {
         let items = [
             json!({ "name": "default", "modificationTime": "2026-11-15T11:59:00Z" }),
             json!({ "name": "safe", "modificationTime": "2025-11-15T11:59:00Z", "routing": { "localityAwareLoadBalancing": true, "zoneEgress": true },
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn services_are_shown_with_how_they_are_and_where_they_are_called() {
+    fn shows_services_with_status_and_hostnames() {
         let status = json!({ "vips": [{ "ip": "241.0.0.1" }], "dataplaneProxies": { "healthy": 1, "connected": 2, "total": 3 },
                              "addresses": [{ "hostname": "web.svc.mesh.local" }] });
         let items = [
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn dataplanes_are_shown_with_what_was_observed() {
+    fn shows_dataplanes_with_their_insights() {
         let items = [json!({
             "mesh": "default", "name": "web-1", "modificationTime": "2026-11-15T11:59:00Z", "labels": {},
             "dataplane": { "networking": { "address": "10.0.0.1", "inbound": [
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_items_are_shown_as_far_as_they_go() {
+    fn shows_incomplete_items() {
         check(
             Layout::Dataplane,
             &[json!({ "name": 5 }), json!([])],

@@ -1,4 +1,4 @@
-//! How things are shown to people: findings in their files, warnings, tables.
+//! Human-readable output: findings in files, warnings, tables.
 
 mod age;
 mod columns;

@@ -1,10 +1,10 @@
-//! How policies stand, in words.
+//! Status of policies as text.
 
 use kodiak_kinds::kinds;
 use kodiak_model::Kri;
 use serde_json::Value;
 
-/// So many names fit on a line.
+/// Names to show on a line.
 const MOST_NAMES: usize = 3;
 
 pub(crate) fn state(status: &Value) -> &'static str {
@@ -37,7 +37,7 @@ pub(crate) fn target(target: &Value) -> String {
     }
 }
 
-/// The first reason, with room for nothing else.
+/// First reason, short enough for a table.
 pub(crate) fn short_reason(status: &Value) -> String {
     let reasons = status["reasons"].as_array().map_or(&[][..], Vec::as_slice);
     let Some(first) = reasons.first() else { return "-".to_owned() };
@@ -53,7 +53,7 @@ pub(crate) fn short_reason(status: &Value) -> String {
     if reasons.len() == 1 { text } else { format!("{text} (and {} more)", reasons.len() - 1) }
 }
 
-/// A reason in full: where, what, and who.
+/// Full reason: location, problem, and the policies involved.
 pub(crate) fn reason(reason: &Value) -> String {
     let text = |field: &str| reason[field].as_str().unwrap_or_default();
     let path = if text("path").is_empty() { String::new() } else { format!("{}: ", text("path")) };
@@ -66,7 +66,7 @@ fn blamed(reason: &Value) -> Vec<&str> {
     reason["policies"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// The names in the KRIs of those to blame.
+/// Names in the KRIs of the policies involved.
 fn names(reason: &Value) -> String {
     let blamed = blamed(reason);
     let name = |kri: &&str| Kri::parse(kinds(), kri).map_or_else(|_| (*kri).to_owned(), |kri| kri.name);
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_one_line() {
+    fn shows_targets_on_one_line() {
         for (given, expected) in [
             (Value::Null, "Mesh"),
             (json!({ "kind": "Mesh", "proxyTypes": ["Gateway"] }), "Mesh Gateway"),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_reason_fits_and_the_others_are_counted() {
+    fn shows_the_first_reason_and_counts_the_others() {
         let kris: Vec<String> = ["a", "b", "c", "d"].map(|name| format!("kri_mt_default___{name}_")).into();
         let overridden = json!({ "reason": "Overridden", "message": "long", "policies": kris });
         let missing = json!({ "reason": "Unresolved", "message": "there is no x", "path": "spec.to[0]" });

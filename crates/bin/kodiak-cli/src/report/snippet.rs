@@ -1,4 +1,4 @@
-//! Findings as a compiler shows them: file, line, column, the line itself, and what is wrong there.
+//! Findings as a compiler shows them: file, line, column, the source line, and the problem.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use kodiak_model::yaml::Mark;
 
 use crate::documents::{Finding, SourceFile};
 
-/// More of one file does not help anybody.
+/// Findings to show per file.
 const SHOWN_PER_FILE: usize = 20;
 
-/// All findings, file by file; of each file the first ones, and how many there are besides.
+/// Findings by file: the first ones of each file, and the number of further ones.
 pub(crate) fn findings(files: &[SourceFile], findings: &[Finding], color: bool) -> String {
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut text = String::new();
@@ -42,7 +42,7 @@ fn render(renderer: &Renderer, file: &SourceFile, finding: &Finding) -> String {
     renderer.render(&[Level::ERROR.primary_title(title.as_str()).element(snippet)])
 }
 
-/// The texts of the API are a contract with its clients. People who see the place itself need fewer words.
+/// Shortens messages of the API, which are a contract with its clients: the snippet shows the location already.
 fn in_own_words(message: &str) -> String {
     if let Some(found) = message.strip_prefix("json: cannot unmarshal ")
         && let Some((found, _)) = found.split_once(" into Go struct field ")
@@ -58,13 +58,13 @@ fn in_own_words(message: &str) -> String {
     message.strip_prefix("in body ").map_or_else(|| message.replacen(" in body ", " ", 1), str::to_owned)
 }
 
-/// The field that was not written, to go before what is said about it.
+/// Name of the missing field, as a prefix of the message.
 fn missing(path: &str) -> String {
     let last = path.rsplit('.').next().unwrap_or_default();
     if last.is_empty() { String::new() } else { format!("{last} ") }
 }
 
-/// The line of a mark, and the bytes in it that are meant. What is beyond the text is brought back into it.
+/// Line of a mark, and its range of bytes in the line, both clamped to the text.
 fn place(text: &str, mark: Mark) -> (&str, std::ops::Range<usize>) {
     let line = text.lines().nth(mark.line.saturating_sub(1)).unwrap_or_default();
     let byte = |column: usize| line.char_indices().nth(column).map_or(line.len(), |(byte, _)| byte);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_is_pointed_at() {
+    fn points_at_the_field() {
         check(
             "type: MeshTimeout\nname: slow\nspec:\n  to:\n  - targetRef: {kind: Mesh}\n    default:\n      idleTimeout: -5s # né\n",
             &expect![[r#"
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_shown_where_it_belongs() {
+    fn points_at_the_parent_of_a_missing_field() {
         check(
             "type: MeshTimeout\nname: slow\nspec:\n  to:\n  - targetRef: {}\n    default: {idleTimeout: 5s}\n",
             &expect![[r#"
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_the_api_are_put_for_people() {
+    fn shortens_messages_of_the_api() {
         check(
             "type: MeshTimeout\nname: 5\n---\ntype: MeshTimeout\nname: a\nspec: {to: [{targetRef: {kind: Mash, name: 5}}]}\n---\ntype: MeshTimeout\nname: b\n",
             &expect![[r#"
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_yaml_is_pointed_at() {
+    fn points_at_invalid_yaml() {
         check(
             "a: 1\nb: [1, 2\n",
             &expect![[r#"
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_are_shown() {
+    fn limits_findings_per_file() {
         let items = "  - targetRef: {kind: Mesh}\n    default: {idleTimeout: -1s}\n".repeat(23);
         let text = format!("type: MeshTimeout\nname: slow\nspec:\n  to:\n{items}");
         let files = [SourceFile { name: "a.yaml".to_owned(), text }];
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_beyond_the_text_are_harmless() {
+    fn clamps_marks_beyond_the_text() {
         for (line, column, length) in [(0, 0, 0), (9, 1, 1), (1, 99, 5), (1, 2, usize::MAX / 2)] {
             let (found, span) = place("aé\n", Mark { line, column, length });
             assert!(found.get(span).is_some());

@@ -1,4 +1,4 @@
-//! Whether a proxy is there, from what was observed of it.
+//! Status of a proxy, from its insight.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ pub(crate) fn of_dataplane(overview: &Value) -> &'static str {
     if networking.is_some_and(|networking| networking.get("gateway").is_some()) {
         return "Online";
     }
-    // What is ignored is not waited for.
+    // Ignored inbounds do not count.
     let counted = list("inbound").chain(list("listeners")).filter(|one| state(one) != Some("Ignored"));
     let ready: Vec<bool> = counted.map(is_ready).collect();
     match (ready.contains(&true), ready.contains(&false)) {
@@ -23,17 +23,17 @@ pub(crate) fn of_dataplane(overview: &Value) -> &'static str {
     }
 }
 
-/// The versions of the runner and of Envoy at the last connection: `0.1.0/1.40.0`.
+/// Versions of the sidecar and of Envoy at the last connection: `0.1.0/1.40.0`.
 pub(crate) fn versions(overview: &Value) -> Option<String> {
     let version = last(overview)?.get("version")?;
     let of = |pointer| version.pointer(pointer).and_then(Value::as_str).unwrap_or("?");
     Some(format!("{}/{}", of("/kumaDp/version"), of("/envoy/version")))
 }
 
-/// What became of all that was sent on the last connection: `acked 12/12`, or `NACKED 1 (lds)`.
+/// ACKs and NACKs of the last connection: `acked 12/12`, or `NACKED 1 (lds)`.
 pub(super) fn responses(overview: &Value) -> Option<String> {
     let status = last(overview)?.get("status")?;
-    // Zeros are left out, and numbers are text.
+    // JSON of protobuf omits zeros and writes numbers as text.
     let count = |of: &str, field: &str| {
         let value = status.get(of).and_then(|of| of.get(field));
         value.and_then(|value| value.as_str().map_or_else(|| value.as_u64(), |text| text.parse().ok())).unwrap_or(0)
@@ -45,14 +45,14 @@ pub(super) fn responses(overview: &Value) -> Option<String> {
         return Some(format!("acked {acked}/{sent}"));
     }
     let mut types: Vec<_> = ["cds", "eds", "lds", "rds"].into_iter().filter(|of| rejected(of) > 0).collect();
-    // Secrets are in the total only.
+    // Secrets count in the total only.
     if types.iter().map(|of| rejected(of)).sum::<u64>() < total {
         types.push("sds");
     }
     Some(format!("NACKED {total} ({})", types.join(",")))
 }
 
-/// When the certificate of the proxy ends.
+/// Expiration of the certificate of the proxy.
 pub(super) fn certificate_end(overview: &Value) -> Option<&str> {
     overview.pointer("/dataplaneInsight/mTLS/certificateExpirationTime")?.as_str()
 }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_status_follows_from_connection_and_inbounds() {
+    fn status_depends_on_connection_and_inbounds() {
         let up = json!({ "subscriptions": [{ "connectTime": "t", "disconnectTime": "t" }, { "connectTime": "t" }] });
         let down = json!({ "subscriptions": [{ "connectTime": "t", "disconnectTime": "t" }] });
         let (ready, not_ready) = (json!({ "port": 1 }), json!({ "port": 2, "state": "NotReady" }));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_versions_are_shown() {
+    fn shows_the_last_versions() {
         let of = |v: &str| json!({ "version": { "kumaDp": { "version": v }, "envoy": { "version": "1.40.0" } } });
         let overview = json!({ "dataplaneInsight": { "subscriptions": [of("1.0"), of("2.0")] } });
         assert_eq!(versions(&overview).as_deref(), Some("2.0/1.40.0"));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_rejected_comes_before_what_was_acknowledged() {
+    fn shows_nacks_instead_of_acks() {
         let of = |status: Value| {
             responses(&json!({ "dataplaneInsight": { "subscriptions": [{ "status": status }] } })).unwrap()
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Texts in the order in which they first came.
+/// Texts in the order of their first occurrence.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
     order: Vec<String>,
@@ -16,7 +16,7 @@ struct Seen {
 }
 
 impl Warnings {
-    /// `place` says where: `policies.yaml:12`.
+    /// `place` is the location: `policies.yaml:12`.
     pub(crate) fn add(&mut self, text: &str, place: impl FnOnce() -> String) {
         if let Some(seen) = self.seen.get_mut(text) {
             seen.count += 1;
@@ -26,7 +26,7 @@ impl Warnings {
         self.seen.insert(text.to_owned(), Seen { first: place(), count: 1 });
     }
 
-    /// The lines to print.
+    /// Lines to print.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> + '_ {
         self.order.iter().filter_map(|text| {
             let Seen { first, count } = self.seen.get(text)?;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_said_once_with_its_count() {
+    fn prints_a_text_once_with_its_count() {
         let mut warnings = Warnings::default();
         for (text, place) in [("old", "a.yaml:1"), ("odd", "a.yaml:9"), ("old", "b.yaml:2"), ("old", "b.yaml:3")] {
             warnings.add(text, || place.to_owned());

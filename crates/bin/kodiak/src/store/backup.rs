@@ -13,20 +13,20 @@ use super::count;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-Without --path, asks the control plane of the current context, which goes on serving; you need to be an administrator.
-The backup holds everything at one revision, whatever is written meanwhile, and a checksum at its end.
+Without --path, the control plane of the current context writes the backup while it keeps serving; this needs
+administrator rights. The backup is a consistent snapshot of one revision and ends with a checksum.
 
 SECRETS: where the control plane seals secrets (store.sealSecrets, the default), they are sealed in the backup too, with
-seal.key of the control plane's data directory. That key is NOT in the backup: keep a copy of it in another place. Without
-it, secrets, CA keys and token signing keys cannot be restored. Where secrets are not sealed, the backup holds them in
+seal.key of the control plane's data directory. That key is NOT in the backup: store a copy of it elsewhere. Without it,
+secrets, CA keys and token signing keys cannot be restored. Where secrets are not sealed, the backup holds them in
 plain text.
 
 Examples:
   kodiak store backup kodiak-$(date +%F).backup
-  kodiak store backup out.backup --path /var/lib/kodiak/kodiak.redb                 of a control plane that is stopped
-  kodiak store backup out.backup --path /var/lib/kodiak/kodiak.redb --skip-damaged  save what is not damaged")]
+  kodiak store backup out.backup --path /var/lib/kodiak/kodiak.redb                 of a stopped control plane
+  kodiak store backup out.backup --path /var/lib/kodiak/kodiak.redb --skip-damaged  back up the undamaged records")]
 pub(crate) struct Args {
-    /// Where to write the backup; an existing file is not overwritten
+    /// File to write; an existing file is not overwritten
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     path: Option<PathBuf>,
 
-    /// Leave out damaged records instead of failing
+    /// Skip damaged records instead of failing
     #[arg(long, requires = "path")]
     skip_damaged: bool,
 }
@@ -74,7 +74,7 @@ pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
     Ok(Exit::Fine)
 }
 
-/// Verified as it was written to the disk, before it gets its name.
+/// Verifies the backup as it is on disk, before it gets its final name.
 async fn write(
     partial: &Path,
     store: Option<&Path>,
@@ -100,7 +100,7 @@ async fn write(
     Ok(offline::verify(BufReader::new(File::open(partial).with_context(failed)?))?)
 }
 
-/// For its owner alone: not every kind is sealed.
+/// Readable by its owner only, since not every kind is sealed.
 fn create(path: &Path) -> std::io::Result<File> {
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);

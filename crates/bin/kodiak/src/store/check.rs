@@ -10,26 +10,26 @@ use super::{Place, count};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-Reads the whole file and changes nothing. The control plane must be stopped: a running one has the file locked.
-PostgreSQL has checksums of its own; check it with pg_amcheck and `SHOW data_checksums`.
+Reads the whole file and changes nothing. The control plane must be stopped: a running one locks the file.
+PostgreSQL has its own checksums; check it with pg_amcheck and `SHOW data_checksums`.
 
 Examples:
   kodiak store check
   kodiak store check --path /var/lib/kodiak/kodiak.redb -o json
 
-Exit codes: 0 everything is as it was written, 1 something is damaged.")]
+Exit codes: 0 no record is damaged, 1 some are.")]
 pub(crate) struct Args {
     #[command(flatten)]
     place: Place,
 
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people
+    /// Human-readable
     Table,
     Json,
 }

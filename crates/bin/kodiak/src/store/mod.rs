@@ -25,7 +25,7 @@ enum StoreCommand {
     Check(check::Args),
     /// Write a consistent backup of a running control plane, or of a store file
     Backup(backup::Args),
-    /// Make a store file from a backup
+    /// Create a store file from a backup
     Restore(restore::Args),
 }
 
@@ -37,18 +37,18 @@ pub(crate) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
     }
 }
 
-/// Which file, and which key opens what is sealed in it.
+/// Store file and its seal key.
 #[derive(clap::Args)]
 pub(crate) struct Place {
-    /// The store file [default: kodiak.redb in the data directory]
+    /// Store file [default: kodiak.redb in the data directory]
     #[arg(long, value_name = "FILE")]
     path: Option<PathBuf>,
 
-    /// Where the control plane keeps its files (general.workDir) [default: ~/.kodiak]
+    /// Data directory of the control plane (general.workDir) [default: ~/.kodiak]
     #[arg(long, value_name = "DIR", conflicts_with = "path")]
     data_dir: Option<PathBuf>,
 
-    /// The key that seals secrets [default: seal.key beside the store file]
+    /// Key that seals secrets [default: seal.key next to the store file]
     #[arg(long, value_name = "FILE")]
     seal_key: Option<PathBuf>,
 }
@@ -62,13 +62,13 @@ impl Place {
             Some(folder) => folder.clone(),
             None => std::env::home_dir()
                 .filter(|home| !home.as_os_str().is_empty())
-                .ok_or_else(|| usage("there is no home folder; say where the store is with --path"))?
+                .ok_or_else(|| usage("there is no home folder; pass the store file with --path"))?
                 .join(".kodiak"),
         };
         Ok(folder.join("kodiak.redb"))
     }
 
-    /// `None` where there is no key: a store without sealed records has none.
+    /// `None` if there is no key: a store without sealed records has none.
     fn seal(&self) -> anyhow::Result<Option<Seal>> {
         let path = match &self.seal_key {
             Some(path) => path.clone(),

@@ -14,23 +14,23 @@ use super::{Place, count};
 #[command(after_help = "\
 Stop the control plane first. The backup is verified as a whole before anything is written, and each sealed record is
 opened with the seal key: put the seal.key of the backed-up control plane beside the store file, or name it with
---seal-key. The restored store begins a new history, so that nobody takes it for the one before.
+--seal-key. The restored store begins a new history, so that clients of the old one reload everything.
 
-A store file that is there is refused without --force; with it, the old file is kept under another name.
-PostgreSQL is restored with its own tools; control planes notice that by themselves and reload.
+An existing store file is replaced only with --force, and renamed, not deleted.
+Restore PostgreSQL with its own tools; control planes detect that and reload.
 
 Examples:
   kodiak store restore kodiak-2026-01-02.backup
   kodiak store restore kodiak.backup --path /var/lib/kodiak/kodiak.redb --force")]
 pub(crate) struct Args {
-    /// The backup
+    /// Backup file
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
     #[command(flatten)]
     place: Place,
 
-    /// Replace a store file that exists; it is kept under another name
+    /// Replace an existing store file; the old file is renamed
     #[arg(long)]
     force: bool,
 }
@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
         path.display()
     ));
     if let Some(kept) = kept {
-        session.terminal.remark(&format!("The file that was there is now {}", kept.display()));
+        session.terminal.remark(&format!("The old store file is now {}", kept.display()));
     }
     Ok(Exit::Fine)
 }

@@ -29,7 +29,7 @@ fn control_planes_are_added_listed_switched_and_removed() {
     kodiak.run(&["--context", "here", "get", "zones"]).is(0);
     kodiak.run(&["-c", "nowhere", "get", "zones"]).is(2);
     kodiak.run(&["config", "control-planes", "remove", "--name", "local"]).is(0);
-    assert!(kodiak.run(&["get", "zones"]).is(2).err.contains("no control plane is chosen"));
+    assert!(kodiak.run(&["get", "zones"]).is(2).err.contains("no control plane is selected"));
 }
 
 #[test]

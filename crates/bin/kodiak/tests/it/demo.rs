@@ -182,7 +182,7 @@ fn told_to_end_while_it_starts_it_leaves_nothing() {
     demo.signal("-TERM");
     let (code, out, err) = demo.end();
     assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
-    assert!(err.contains("ended before it had started"), "{err}");
+    assert!(err.contains("interrupted while starting"), "{err}");
     demo.leaves_nothing();
 }
 

@@ -115,7 +115,7 @@ fn old_references_that_are_in_use_are_not_dropped_by_accident() {
     let refused = convert(&bed, &["--replace", "--apply"]).is(1);
     assert!(refused.out.contains("PROXY   ADDED   REMOVED   CHANGED\n"), "{}", refused.out);
     assert!(refused.out.contains("as converted: 2 proxies change\n"), "{}", refused.out);
-    assert!(refused.err.contains("nothing was written; --accept-changes"), "{}", refused.err);
+    assert!(refused.err.contains("nothing was written; use --accept-changes"), "{}", refused.err);
     let items = |bed: &Bed| {
         let stored = bed.run(&["get", "meshtimeout", "a-clear", "-o", "json"]).is(0).out;
         serde_json::from_str::<Value>(&stored).unwrap()["spec"]["to"].as_array().unwrap().len()

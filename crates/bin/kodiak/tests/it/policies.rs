@@ -38,7 +38,7 @@ fn the_list_of_policies_follows_its_pages() {
     kodiak.run(&["--cp", &url, "get", "policies", "--size", "5"]).is(2);
     server.with(|state| state.stuck = true);
     let stuck = kodiak.run(&["--cp", &url, "get", "policies"]).is(1);
-    assert!(stuck.err.contains("lists that do not end"), "{}", stuck.err);
+    assert!(stuck.err.contains("pages that do not end"), "{}", stuck.err);
 }
 
 #[test]

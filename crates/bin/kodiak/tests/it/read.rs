@@ -40,7 +40,7 @@ fn answers_are_bounded() {
     assert!(big.err.contains("with more than 64 MiB"), "{}", big.err);
     server.with(|state| state.stuck = true);
     let stuck = kodiak.run(&["--cp", &url, "get", "meshtimeouts"]).is(1);
-    assert!(stuck.err.contains("lists that do not end"), "{}", stuck.err);
+    assert!(stuck.err.contains("pages that do not end"), "{}", stuck.err);
     server.put("/who-am-i", json!([]));
     server.put("/meshes/default/meshtimeouts/odd", json!("\u{1b}[2J"));
     kodiak.run(&["--cp", &url, "get", "meshtimeout", "odd"]).is(0);

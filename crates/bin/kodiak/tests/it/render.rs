@@ -104,5 +104,5 @@ fn what_cannot_be_rendered_is_said() {
     let no_mesh = FILES.split_once("---\n").unwrap().1;
     kodiak.file("no-mesh.yaml", no_mesh);
     let without = kodiak.run(&["render", "-f", "no-mesh.yaml", "--proxy", "web-1"]).is(0);
-    assert!(without.err.contains("there is no Mesh \"default\" in the files"), "{}", without.err);
+    assert!(without.err.contains("Mesh \"default\" is not in the files"), "{}", without.err);
 }

@@ -1,14 +1,14 @@
-//! Whether what the server has is what the user wrote.
+//! Compares the stored resource with the document of the user.
 //!
-//! Both go through the same check and are compared in canonical form, so that `60s` is `1m0s`. What the control plane
-//! adds by itself is no difference, unless the user wrote something else there.
+//! Both are validated and compared in canonical form, so that `60s` equals `1m0s`. Fields that the control plane sets are
+//! ignored, unless the user wrote another value.
 
 use kodiak_model::{Checked, Place, labels};
 use serde_json::{Map, Value};
 
 use crate::documents::Resource;
 
-/// Labels that follow from where and what a resource is.
+/// Labels that the control plane computes.
 const COMPUTED_LABELS: [&str; 7] = [
     labels::MESH,
     labels::ORIGIN,
@@ -19,7 +19,7 @@ const COMPUTED_LABELS: [&str; 7] = [
     labels::LISTENER_ZONE_EGRESS,
 ];
 
-/// Fields of specs that the control plane fills in.
+/// Fields of specs that the control plane sets.
 const COMPUTED_FIELDS: [(&str, &str); 7] = [
     ("Dataplane", "kuma.io/zone"),
     ("Dataplane", "state"),
@@ -32,7 +32,7 @@ const COMPUTED_FIELDS: [(&str, &str); 7] = [
 
 pub(super) fn is_same(resource: &Resource, current: &Value) -> bool {
     let Ok(draft) = kodiak_kinds::draft(current.clone()) else { return false };
-    // What does not check any more is to be written anew.
+    // A stored resource that is no longer valid is written again.
     let Ok(current) = kodiak_model::check(resource.checked.kind, draft, &Place::Global) else { return false };
     same_labels(&resource.checked, &current) && same_spec(resource, &current)
 }
@@ -59,7 +59,7 @@ fn same_spec(resource: &Resource, current: &Checked) -> bool {
     same(resource.draft.spec.as_ref(), &read(resource.checked.spec()), &read(current.spec()), &computed)
 }
 
-/// Compares without the computed fields that were not written.
+/// Compares without computed fields that the user did not write.
 fn same(written: Option<&Value>, wanted: &Value, current: &Value, computed: &[&str]) -> bool {
     match (wanted, current) {
         (Value::Object(wanted), Value::Object(current)) => same_fields(written, wanted, current, computed),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_the_same_is_the_same() {
+    fn equal_in_canonical_form_is_equal() {
         let wanted = written(WRITTEN);
         let labels = json!({ "team": "x", "kuma.io/mesh": "default", "kuma.io/origin": "zone", "kuma.io/zone": "east", "kuma.io/env": "universal" });
         assert!(is_same(&wanted, &of_server(&labels, "1m0s")));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_the_user_count() {
+    fn compares_labels_of_the_user() {
         let wanted = written(WRITTEN);
         for labels in [json!({}), json!({ "team": "y" }), json!({ "team": "x", "other": "label" })] {
             assert!(!is_same(&wanted, &of_server(&labels, "1m0s")), "{labels}");
@@ -132,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_check_any_more_is_written_anew() {
+    fn writes_again_if_the_stored_resource_is_invalid() {
         let wanted = written(WRITTEN);
         assert!(!is_same(&wanted, &of_server(&json!({ "team": "x" }), "soon")));
         assert!(!is_same(&wanted, &json!([])));
     }
 
     #[test]
-    fn what_the_server_fills_in_counts_only_where_it_was_written() {
+    fn compares_computed_fields_only_if_the_user_wrote_them() {
         let computed = ["kuma.io/zone", "state"];
         let wanted = json!({ "inbound": [{ "port": 1, "tags": { "a": "b" } }] });
         let current =

@@ -1,19 +1,19 @@
-//! What the server has already. Where many of a kind are applied they are listed instead of asked for one by one.
+//! Resources that are stored already. With many of a kind, one list replaces many requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kodiak_client::{Client, ClientError, ListQuery, Refusal, Window};
+use kodiak_client::{Client, ClientError, ListQuery, PageRange, Refusal};
 use serde_json::Value;
 
 use crate::documents::Resource;
 
-/// Above this many of one kind and mesh a list costs less than single questions.
+/// Above this many resources of a kind and mesh, a list costs less than single requests.
 const MANY: usize = 20;
 
-/// A list that is this many times longer than what we look for in it is not worth reading.
+/// A list this many times longer than the number of wanted resources costs more than single requests.
 const TOO_MUCH: usize = 50;
 
-/// The kind and mesh of resources that are listed together.
+/// Kind and mesh of resources that are listed together.
 type Group = (&'static str, String);
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Existing(BTreeMap<Group, BTreeMap<String, Value>>);
 pub(super) enum Known<'a> {
     Present(&'a Value),
     Absent,
-    /// It was not in a list; ask for it.
+    /// Not listed: request it.
     NotAsked,
 }
 
@@ -40,11 +40,11 @@ impl Existing {
                 Ok(Some(found)) => {
                     existing.0.insert(group, found);
                 }
-                // The mesh is not there yet, so nothing is in it.
+                // The mesh does not exist yet, so it has no resources.
                 Err(error) if error.refusal().is_some_and(Refusal::is_not_found) => {
                     existing.0.insert(group, BTreeMap::new());
                 }
-                // Asked for one by one, each gets an answer of its own.
+                // Single requests then report the error of each resource.
                 Ok(None) => (),
                 Err(error) if error.refusal().is_some() => (),
                 Err(error) => return Err(error),
@@ -65,13 +65,13 @@ fn group(resource: &Resource) -> Group {
     (resource.checked.kind.name, resource.checked.mesh.clone())
 }
 
-/// The wanted ones of a list; `None` when the list is too long for that.
+/// Wanted resources of a list; `None` if the list is too long.
 async fn list(
     client: &Client,
     query: &ListQuery<'_>,
     names: &BTreeSet<&str>,
 ) -> Result<Option<BTreeMap<String, Value>>, ClientError> {
-    let first = client.page(query, Window::LARGEST).await?;
+    let first = client.page(query, PageRange::LARGEST).await?;
     if first.total > u64::try_from(names.len() * TOO_MUCH).unwrap_or(u64::MAX) {
         return Ok(None);
     }

@@ -1,4 +1,4 @@
-//! What came of one resource, and of all.
+//! Result of applying a resource, and totals.
 
 use kodiak_client::{ClientError, Refusal};
 
@@ -15,7 +15,7 @@ pub(super) enum Outcome {
     },
     Unchanged,
     Failed(ClientError),
-    /// The control plane was gone before it was this one's turn.
+    /// Not sent, since the control plane became unreachable.
     NotSent,
 }
 
@@ -36,7 +36,7 @@ impl Outcome {
         })
     }
 
-    /// Our own warnings, and those of the server that we did not know.
+    /// Warnings of the local validation, and further ones of the server.
     pub(super) fn warn(&self, resource: &Resource, files: &[SourceFile], warnings: &mut Warnings) {
         let own = &resource.checked.warnings;
         let of_server: &[String] = match self {
@@ -48,7 +48,7 @@ impl Outcome {
         }
     }
 
-    /// What the server said against it, in the places of the file.
+    /// Problems that the server reported, with their locations in the file.
     pub(super) fn findings(&self, resource: &Resource, locator: &mut Locator<'_>) -> Vec<Finding> {
         let Self::Failed(error) = self else { return Vec::new() };
         match error.refusal() {
@@ -62,7 +62,7 @@ impl Outcome {
     }
 }
 
-/// How many came to what.
+/// Number of resources per result.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     created: usize,

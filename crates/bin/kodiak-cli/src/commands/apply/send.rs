@@ -1,15 +1,15 @@
-//! Writing many resources at once over few connections.
+//! Writes many resources concurrently over few connections.
 
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use indicatif::ProgressBar;
-use kodiak_client::{Client, ClientError, IN_FLIGHT, Put, Refusal};
+use kodiak_client::{Client, ClientError, IN_FLIGHT, PutResult, Refusal};
 
 use super::existing::{Existing, Known};
 use super::{Outcome, compare};
 use crate::documents::Resource;
 
-/// So many conflicts in a row are no accident.
+/// Retries of a write that conflicts with another one.
 const CONFLICTS: usize = 3;
 
 pub(super) struct Sender<'a> {
@@ -18,10 +18,10 @@ pub(super) struct Sender<'a> {
     pub(super) bar: ProgressBar,
 }
 
-/// What came of each resource, in their order.
+/// Result of each resource, in their order.
 pub(super) struct Sent {
     pub(super) outcomes: Vec<Outcome>,
-    /// Set when the control plane could not be reached any more.
+    /// Set when the control plane became unreachable.
     pub(super) broken: Option<ClientError>,
 }
 
@@ -45,7 +45,7 @@ impl Sender<'_> {
             self.bar.inc(1);
             match outcome {
                 Ok(outcome) => outcomes[n] = outcome,
-                // Each of the others would wait as long for the same answer.
+                // All others would run into the same timeout.
                 Err(error) if error.is_unreachable() => {
                     broken = Some(error);
                     break;
@@ -62,30 +62,30 @@ impl Sender<'_> {
             Known::Absent => None,
             Known::Present(current) => Some(current),
             Known::NotAsked => {
-                asked = self.client.get(resource.target()).await?;
+                asked = self.client.get(resource.id()).await?;
                 asked.as_ref()
             }
         };
         if current.is_some_and(|current| compare::is_same(resource, current)) {
             return Ok(Outcome::Unchanged);
         }
-        let Put { created, warnings } = if self.dry_run {
-            Put { created: current.is_none(), warnings: Vec::new() }
+        let PutResult { created, warnings } = if self.dry_run {
+            PutResult { created: current.is_none(), warnings: Vec::new() }
         } else {
             self.put(resource).await?
         };
         Ok(if created { Outcome::Created { warnings } } else { Outcome::Changed { warnings } })
     }
 
-    /// Someone else may write the same resource at the same moment; what we bring is whole, so it is brought again.
-    async fn put(&self, resource: &Resource) -> Result<Put, ClientError> {
+    /// Retries on conflict with a concurrent write: the document is complete, so it does not depend on the stored one.
+    async fn put(&self, resource: &Resource) -> Result<PutResult, ClientError> {
         let body = Bytes::from(resource.body());
         for _ in 0..CONFLICTS {
-            match self.client.put(resource.target(), body.clone()).await {
+            match self.client.put(resource.id(), body.clone()).await {
                 Err(error) if error.refusal().is_some_and(Refusal::is_conflict) => (),
                 answer => return answer,
             }
         }
-        self.client.put(resource.target(), body).await
+        self.client.put(resource.id(), body).await
     }
 }

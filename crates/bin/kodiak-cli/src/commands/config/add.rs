@@ -1,10 +1,10 @@
-//! `kodiak config control-planes add`: nothing is kept that does not work.
+//! `kodiak config control-planes add`: verifies the control plane before it is added.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
-use kodiak_client::{Client, Index};
+use kodiak_client::{Client, ControlPlaneInfo};
 use kodiak_terminal::usage;
 
 use crate::config_file::{ApiServer, Header};
@@ -17,38 +17,38 @@ Examples:
   kodiak config control-planes add --name prod --address https://cp.example.com:5682 \\
       --ca-cert-file ca.pem --auth-type tokens --auth-conf token=\"$(cat admin.token)\"
 
-The certificate of the control plane is always verified. If it is signed by an authority of your own,
-pass that with --ca-cert-file; for the certificate that a control plane made for itself, pass that certificate.")]
+The certificate of the control plane is always verified. If a private CA issued it, pass that CA with
+--ca-cert-file; if the control plane uses its self-signed certificate, pass that certificate.")]
 pub(super) struct Args {
-    /// How you will call it
+    /// Name of the control plane and of its context
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     name: String,
 
-    /// Its API: http://localhost:5681, https://cp.example.com:5682
+    /// Address of the API: http://localhost:5681, https://cp.example.com:5682
     #[arg(long, value_name = "URL")]
     address: String,
 
-    /// Replace the one that has this name
+    /// Replace an existing control plane of this name
     #[arg(long)]
     overwrite: bool,
 
-    /// Believe certificates signed by these authorities, in PEM, and by no others
+    /// CA certificates (PEM) to trust instead of those of this machine
     #[arg(long, value_name = "FILE")]
     ca_cert_file: Option<PathBuf>,
 
-    /// A certificate to show, in PEM
+    /// Client certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "client_key_file")]
     client_cert_file: Option<PathBuf>,
 
-    /// Its key
+    /// Private key of the client certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "client_cert_file")]
     client_key_file: Option<PathBuf>,
 
-    /// A header to send with every request. May be repeated
+    /// Header to send with every request. May be repeated
     #[arg(long = "header", alias = "headers", value_name = "KEY=VALUE", value_parser = kodiak_terminal::key_value)]
     headers: Vec<(String, String)>,
 
-    /// How to say who you are
+    /// Authentication type
     #[arg(long, value_parser = ["tokens"], requires = "auth_conf")]
     auth_type: Option<String>,
 
@@ -56,7 +56,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "KEY=VALUE", value_parser = kodiak_terminal::key_value, requires = "auth_type")]
     auth_conf: Vec<(String, String)>,
 
-    /// Do not ask the control plane whether it is one
+    /// Do not connect to the control plane to verify the address
     #[arg(long)]
     skip_check: bool,
 }
@@ -87,11 +87,12 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The products whose API this is.
+/// Products with this API.
 const PRODUCTS: [&str; 2] = ["Kodiak", "Kuma"];
 
 async fn check(client: &Client) -> anyhow::Result<()> {
-    let Index { product, .. } = client.index().await.context("it was not added (--skip-check adds it all the same)")?;
+    let ControlPlaneInfo { product, .. } =
+        client.info().await.context("control plane was not added (--skip-check adds it anyway)")?;
     anyhow::ensure!(
         PRODUCTS.contains(&product.as_str()),
         "{} says that it is {product:?}, not a control plane of Kodiak or Kuma",
@@ -126,7 +127,7 @@ fn to_api_server(args: Args) -> anyhow::Result<ApiServer> {
     })
 }
 
-/// The command is run in other folders later on.
+/// Absolute path, since later commands run in other folders.
 fn absolute(path: Option<&Path>) -> anyhow::Result<String> {
     let Some(path) = path else { return Ok(String::new()) };
     let absolute = std::path::absolute(path)

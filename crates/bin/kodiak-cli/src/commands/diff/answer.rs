@@ -1,4 +1,4 @@
-//! What the control plane answers.
+//! Response of the control plane.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::documents::Resource;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
-    /// In the order of the request: what would be written, then what would be deleted.
+    /// In the order of the request: writes, then deletions.
     pub(super) changes: Vec<Change>,
     pub(super) proxies: Vec<Proxy>,
     pub(super) unchanged: usize,
     pub(super) bytes: usize,
     pub(super) faults: Vec<Faulty>,
-    /// Of so many proxies only the numbers are told.
+    /// Number of proxies without details.
     #[serde(default)]
     pub(super) left_out: usize,
 }
@@ -45,7 +45,7 @@ pub(super) struct Proxy {
     pub(super) changed: Vec<Held>,
 }
 
-/// A resource of a proxy.
+/// Envoy resource of a proxy.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Held {
@@ -67,7 +67,7 @@ pub(super) struct Operation {
     pub(super) value: Value,
 }
 
-/// One that would keep what it has.
+/// Proxy that would stay on its last good configuration.
 #[derive(Deserialize)]
 pub(super) struct Faulty {
     pub(super) name: String,
@@ -77,11 +77,11 @@ pub(super) struct Faulty {
 impl Answer {
     pub(super) fn read(value: &Value) -> anyhow::Result<Self> {
         use anyhow::Context as _;
-        Self::deserialize(value).context("the answer of the control plane is not what one says")
+        Self::deserialize(value).context("cannot parse the response of the control plane")
     }
 }
 
-/// The document and the field in it of `resources[2].spec.to[0]`.
+/// Index of the document, and field in it, of `resources[2].spec.to[0]`.
 pub(super) fn place<'a, 'p>(path: &'p str, resources: &[&'a Resource]) -> Option<(&'a Resource, &'p str)> {
     let (number, rest) = path.strip_prefix("resources[")?.split_once(']')?;
     let resource = resources.get(number.parse::<usize>().ok()?)?;

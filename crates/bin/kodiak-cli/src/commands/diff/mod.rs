@@ -1,6 +1,6 @@
-//! `kodiak diff`: which proxies would change, and how, if files were applied and resources deleted. Nothing is written.
+//! `kodiak diff`: previews how applying files and deleting resources would change proxies. Nothing is written.
 //!
-//! Documents are read and checked as `kodiak apply` does it; each mesh is one question to the control plane.
+//! Documents are read and validated as in `kodiak apply`; each mesh is one request to the control plane.
 
 mod answer;
 mod show;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
-use kodiak_client::{Client, ClientError, Refusal, Target};
+use kodiak_client::{Client, ClientError, Refusal, ResourceId};
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::{Place, Scope, yaml};
 use kodiak_terminal::{Exit, usage};
@@ -24,31 +24,31 @@ use crate::session::Session;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  kodiak diff -f timeout.yaml                      which proxies would get something else?
-  kodiak diff -R -f mesh/ --full                   and what exactly?
+  kodiak diff -f timeout.yaml                      list the proxies whose configuration would change
+  kodiak diff -R -f mesh/ --full                   and each changed resource
   kodiak diff --delete meshtimeout/slow -m demo
   kodiak diff -f new.yaml -o json | jq '.[].proxies[].name'
 
-Nothing is written. Certificates are placeholders, and a change of mTLS is shown as it is in the end.
-Exit codes: 0 whether anything would change or not; 1 when something would be refused, or when a proxy
-would keep what it has because what it should get is not fit to be sent.")]
+Nothing is written. Certificates are placeholders, and a change of mTLS is shown as it is after its rollout.
+Exit codes: 0 whether anything would change or not; 1 when a resource would be rejected, or when the generated
+configuration of a proxy fails validation, so that the proxy would stay on its last good one.")]
 pub struct Args {
     #[command(flatten)]
     files: FileArgs,
 
-    /// Something that would be deleted. May be repeated
+    /// Resource to delete. May be repeated
     #[arg(long, value_name = "KIND/NAME")]
     delete: Vec<String>,
 
-    /// The mesh of resources that name none, and of what would be deleted [default: that of the context, or default]
+    /// Mesh of resources that name none, and of --delete [default: that of the context, or default]
     #[arg(short, long)]
     mesh: Option<String>,
 
-    /// How each resource of a proxy would change
+    /// Show how each Envoy resource would change
     #[arg(long)]
     full: bool,
 
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
@@ -60,7 +60,7 @@ enum Output {
     Yaml,
 }
 
-/// What would become of one mesh.
+/// Preview of one mesh.
 #[derive(Default)]
 struct Change<'a> {
     resources: Vec<&'a Resource>,
@@ -75,12 +75,12 @@ impl Change<'_> {
     }
 }
 
-/// So often a sign of life while the control plane works it out.
+/// Interval of progress output while the control plane computes.
 const TICK: Duration = Duration::from_millis(100);
 
 pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     if args.files.files.is_empty() && args.delete.is_empty() {
-        return Err(usage("say what would change with -f FILE, -f FOLDER, -f - or --delete KIND/NAME"));
+        return Err(usage("pass the changes with -f FILE, -f FOLDER, -f - or --delete KIND/NAME"));
     }
     let (files, faults) = args.files.read(session.terminal)?;
     if !faults.is_empty() {
@@ -168,7 +168,7 @@ fn deleted(written: &[String]) -> anyhow::Result<Vec<(&'static Kind, &str)>> {
     written.iter().map(|text| read(text).map(|(kind, at)| (kind, &text[at..]))).collect()
 }
 
-/// What belongs to no mesh is asked about together with the mesh that is meant when none is named.
+/// Resources of global scope are in the request of the default mesh.
 fn by_mesh<'a>(
     resources: &'a [Resource],
     deleted: &[(&'static Kind, &'a str)],
@@ -181,7 +181,7 @@ fn by_mesh<'a>(
         Scope::Global => default.to_owned(),
     };
     for resource in resources {
-        let Target { kind, mesh, name } = resource.target();
+        let ResourceId { kind, mesh, name } = resource.id();
         changes.entry(place(kind, mesh, name)).or_default().resources.push(resource);
     }
     for (kind, name) in deleted {
@@ -190,7 +190,7 @@ fn by_mesh<'a>(
     changes
 }
 
-/// A mesh that is not there has no proxies to compare.
+/// A mesh that does not exist has no proxies to compare.
 async fn missing_meshes(
     client: &Client,
     files: &[SourceFile],
@@ -200,7 +200,7 @@ async fn missing_meshes(
     let mut missing = Vec::new();
     let mut locator = Locator::new(files);
     for (mesh, change) in changes {
-        if client.get(Target { kind, mesh: "", name: mesh }).await?.is_some() {
+        if client.get(ResourceId { kind, mesh: "", name: mesh }).await?.is_some() {
             continue;
         }
         let itself = |resource: &&&Resource| resource.checked.kind.name == "Mesh";
@@ -220,7 +220,7 @@ async fn missing_meshes(
     Ok(missing)
 }
 
-/// What the control plane found wrong, in the places of the files.
+/// Problems that the control plane reported, with their locations in the files.
 fn refused(session: &Session, files: &[SourceFile], change: &Change<'_>, error: ClientError) -> anyhow::Result<Exit> {
     let Some(Refusal { problems, .. }) = error.refusal() else { return Err(error.into()) };
     let mut locator = Locator::new(files);

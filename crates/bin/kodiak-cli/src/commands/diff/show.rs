@@ -1,4 +1,4 @@
-//! What would change, for people: what would be written, a line for each proxy, and what it comes to.
+//! Human-readable preview: writes, one line per proxy, and a summary.
 
 use std::fmt::Write as _;
 
@@ -48,7 +48,7 @@ fn table(proxies: &[Proxy]) -> String {
     table.show()
 }
 
-/// Every resource that comes, goes or changes.
+/// Every added, removed or changed Envoy resource.
 fn in_full(proxy: &Proxy) -> String {
     let mut text = format!("\n{}\n", printable(&proxy.name));
     for (what, held) in [("+", &proxy.added), ("-", &proxy.removed)] {
@@ -62,7 +62,7 @@ fn in_full(proxy: &Proxy) -> String {
             let sign = match operation.op.as_str() {
                 "remove" => '-',
                 "add" => '+',
-                // What is tested is removed next.
+                // A test operation is followed by a removal.
                 _ => continue,
             };
             let _ = writeln!(text, "    {sign} {}: {}", printable(&operation.path), operation.value);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_each_proxy_and_one_for_all() {
+    fn shows_one_line_per_proxy_and_a_summary() {
         expect![[r#"
             type="MeshTimeout" mesh="default" name="slow" would be created
             type="MeshTimeout" mesh="default" name="same" is so already
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn in_full_every_resource_is_shown_with_what_goes_and_what_comes() {
+    fn full_output_shows_removed_and_added_values() {
         let mut answer = answer();
         answer["faults"] = json!([]);
         expect![[r#"
@@ -192,13 +192,13 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_changes_one_line_says_so() {
+    fn shows_one_line_if_nothing_changes() {
         let nothing = json!({ "changes": [], "proxies": [], "unchanged": 1, "bytes": 0, "faults": [] });
         assert_eq!(shown(&nothing, true), "none of 1 proxy would change");
     }
 
     #[test]
-    fn sizes_are_rounded_down_to_what_people_read() {
+    fn rounds_sizes_down() {
         for (bytes, expected) in [(0, "0 bytes"), (999, "999 bytes"), (12_345, "12.3 kB"), (7_654_321, "7.6 MB")] {
             assert_eq!(size(bytes), expected);
         }

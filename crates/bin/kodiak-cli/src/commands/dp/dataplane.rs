@@ -1,4 +1,4 @@
-//! The file with the Dataplane: filled in, read and checked as the control plane would.
+//! Reads the file with the Dataplane, replaces placeholders and validates it.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::session::Session;
 
 const KIND: &str = "Dataplane";
 
-/// `None` when something is wrong with it, which is on the terminal then.
+/// Prints the findings and returns `None` if the file is invalid.
 pub(super) fn read(path: &Path, vars: &[(String, String)], session: &Session) -> anyhow::Result<Option<Proxy>> {
     let terminal = session.terminal;
     let (files, faults) = read_template(path, vars, terminal)?;
@@ -20,7 +20,7 @@ pub(super) fn read(path: &Path, vars: &[(String, String)], session: &Session) ->
         terminal.rendered(&report::findings(&files, &faults, terminal.color));
         return Ok(None);
     }
-    // Which zone it is, only the control plane knows.
+    // Only the control plane knows the zone.
     let Checkup { resources, findings } = check(&files, &Names { mesh: "default" }, &Place::Global);
     if !findings.is_empty() {
         terminal.rendered(&report::findings(&files, &findings, terminal.color));

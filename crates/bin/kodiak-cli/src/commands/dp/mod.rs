@@ -1,4 +1,4 @@
-//! `kodiak dp`: the proxy beside an application.
+//! `kodiak dp`: the sidecar.
 
 mod dataplane;
 mod install_envoy;
@@ -11,27 +11,27 @@ use crate::session::Session;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    command: DpCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// Run an Envoy beside an application, as the control plane says
+enum DpCommand {
+    /// Run Envoy as a sidecar, configured by the control plane
     Run(Box<run::Args>),
-    /// Get the Envoy that Kodiak is tested with, and print its path
+    /// Install the Envoy version that Kodiak is tested with, and print its path
     InstallEnvoy(install_envoy::Args),
 }
 
 impl Args {
-    /// Whether it goes on for a long time, so that people look at what it logs.
-    pub fn stays(&self) -> bool {
-        matches!(self.what, What::Run(_))
+    /// Whether it is a long-running command, which logs.
+    pub fn is_long_running(&self) -> bool {
+        matches!(self.command, DpCommand::Run(_))
     }
 }
 
 pub async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
-    match args.what {
-        What::Run(args) => run::run(*args, session).await,
-        What::InstallEnvoy(args) => install_envoy::run(args, session).await,
+    match args.command {
+        DpCommand::Run(args) => run::run(*args, session).await,
+        DpCommand::InstallEnvoy(args) => install_envoy::run(args, session).await,
     }
 }

@@ -1,4 +1,4 @@
-//! `kodiak dp run`: one proxy, until it is told to end. What it does is in `kodiak-dp`.
+//! `kodiak dp run`: runs one sidecar until a signal. The code of the sidecar is in `kodiak-dp`.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -15,112 +15,113 @@ use kodiak_terminal::{Exit, Signals, usage};
 use super::dataplane;
 use crate::session::Session;
 
-/// Where a control plane of this machine answers proxies.
+/// Default address of a control plane on this machine, for proxies.
 const LOCAL: &str = "https://localhost:5678";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 const READINESS_PORT: u16 = 9902;
 const DNS_PORT: u16 = 15053;
-/// Beyond this it is no token.
+/// Larger files hold no token.
 const LONGEST_TOKEN: u64 = 64 << 10;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-It gets Envoy's configuration from the control plane, waiting for it where need be, starts Envoy, and ends with it. On
-SIGTERM or SIGINT it drains: it is no longer ready, tells the control plane, waits for --drain-time, and ends Envoy; a
-second signal ends the wait. Variables of kuma-dp (KUMA_…) are taken where the one of Kodiak (KODIAK_…) is not set.
+Gets the bootstrap from the control plane, waiting for it if necessary, starts Envoy, and exits with it. On SIGTERM or
+SIGINT it drains: it fails readiness, notifies the control plane, waits for --drain-time, and stops Envoy; a second
+signal ends the wait. Environment variables of kuma-dp (KUMA_…) are used if those of Kodiak (KODIAK_…) are not set.
 
-The certificate of the control plane is always verified. One that made its own has it in kodiak.crt in its work folder:
-copy that file to this machine and pass it with --ca-cert-file.
+The certificate of the control plane is always verified. A control plane with a self-signed certificate has it as
+kodiak.crt in its data directory: copy that file to this machine and pass it with --ca-cert-file.
 
 Examples:
   kodiak generate dataplane-token --mesh default --name web-1 --valid-for 720h > token
   kodiak dp run -d web.yaml --dataplane-token-file token --ca-cert-file ~/.kodiak/kodiak.crt
   kodiak dp run -d web.yaml -v name=web-2 -v address=10.0.0.2 --dataplane-token-file token --ca-cert-file ca.pem
-  kodiak dp run --mesh default --name web-1 --dataplane-token-file token --ca-cert-file ca.pem   for one that is applied
+  kodiak dp run --mesh default --name web-1 --dataplane-token-file token --ca-cert-file ca.pem   for a Dataplane that is applied
   kodiak dp run -d web.yaml --transparent-proxy …     see `kodiak install transparent-proxy --help`
-  curl -fsS localhost:9902/ready                      is it ready
+  curl -fsS localhost:9902/ready                      readiness
 
-Exit codes: as for all commands; that of Envoy where it ends by itself, or 128 and the number of its signal.")]
+Exit codes: as for all commands; that of Envoy if Envoy exits by itself, or 128 plus the number of its signal.")]
 pub(crate) struct Args {
-    /// Where the control plane answers proxies [default: https://localhost:5678]
+    /// Address of the control plane for proxies [default: https://localhost:5678]
     #[arg(long, value_name = "URL", env = "KODIAK_CONTROL_PLANE_URL")]
     cp_address: Option<String>,
 
-    /// The authorities that vouch for the control plane, as PEM
+    /// CA certificates that verify the control plane (PEM)
     #[arg(long, value_name = "FILE", env = "KODIAK_CONTROL_PLANE_CA_CERT_FILE")]
     ca_cert_file: Option<PathBuf>,
 
-    /// The file with the Dataplane, or - for standard input
+    /// File with the Dataplane, or - for standard input
     #[arg(short, long, value_name = "FILE|-", env = "KODIAK_DATAPLANE_RUNTIME_RESOURCE_PATH")]
     dataplane_file: Option<PathBuf>,
 
-    /// A value for `{{ KEY }}` in that file. May be repeated
+    /// Value for the placeholder `{{ KEY }}` in that file. May be repeated
     #[arg(short = 'v', long, value_name = "KEY=VALUE", value_parser = kodiak_terminal::key_value)]
     dataplane_var: Vec<(String, String)>,
 
-    /// The file with the token of this proxy
+    /// File with the token of this proxy
     #[arg(long, value_name = "FILE", env = "KODIAK_DATAPLANE_RUNTIME_TOKEN_PATH")]
     dataplane_token_file: Option<PathBuf>,
 
-    /// The name of a Dataplane that the control plane has; not with a file
+    /// Name of a Dataplane in the control plane, instead of --dataplane-file
     #[arg(long, env = "KODIAK_DATAPLANE_NAME")]
     name: Option<String>,
 
-    /// Its mesh; not with a file [default: default]
+    /// Mesh of that Dataplane [default: default]
     #[arg(long, env = "KODIAK_DATAPLANE_MESH")]
     mesh: Option<String>,
 
-    /// The program [default: where `kodiak dp install-envoy` puts it, or from PATH]
+    /// Envoy binary [default: that of `kodiak dp install-envoy`, or from PATH]
     #[arg(long, value_name = "FILE")]
     envoy: Option<PathBuf>,
 
-    /// Worker threads of Envoy [default: one for each core]
+    /// Worker threads of Envoy [default: one per core]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
 
-    /// Where the bootstrap and the sockets are, for one proxy alone [default: a temporary folder]
+    /// Folder for the bootstrap and sockets of this proxy [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     work_dir: Option<PathBuf>,
 
-    /// How long connections have to end
+    /// Time for connections to drain
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = kodiak_terminal::duration)]
     drain_time: GoDuration,
 
-    /// What Envoy logs
+    /// Log level of Envoy
     #[arg(long, value_name = "LEVEL", default_value = "info",
         value_parser = ["trace", "debug", "info", "warning", "error", "critical", "off"])]
     envoy_log_level: String,
 
-    /// The port of GET /ready on 127.0.0.1; 0 is chosen by the system and logged [default: 9902]
+    /// Port of GET /ready on 127.0.0.1; 0 lets the system choose one, which is logged [default: 9902]
     #[arg(long, value_name = "PORT", env = "KODIAK_READINESS_PORT")]
     readiness_port: Option<u16>,
 
-    /// The port on 127.0.0.1 for DNS with the names of the mesh; 0 is off [default: 15053 with --transparent-proxy, or 0]
+    /// Port on 127.0.0.1 of the DNS server for names of the mesh; 0 disables it [default: 15053 with --transparent-proxy,
+    /// else 0]
     #[arg(long, value_name = "PORT", env = "KODIAK_DNS_PROXY_PORT")]
     dns_port: Option<u16>,
 
-    /// Traffic is redirected to the proxy; see `kodiak install transparent-proxy`
+    /// Traffic is redirected to Envoy; see `kodiak install transparent-proxy`
     #[arg(long)]
     transparent_proxy: bool,
 
-    /// Where traffic that comes in is redirected to
+    /// Port that inbound traffic is redirected to
     #[arg(long, value_name = "PORT", default_value_t = 15006, requires = "transparent_proxy")]
     redirect_inbound_port: u16,
 
-    /// Where traffic that applications send is redirected to
+    /// Port that outbound traffic is redirected to
     #[arg(long, value_name = "PORT", default_value_t = 15001, requires = "transparent_proxy")]
     redirect_outbound_port: u16,
 
-    /// Addresses of IPv6 are of use on this machine
+    /// This machine has IPv6
     #[arg(long)]
     ipv6: bool,
 
-    /// The file with the authorities that vouch for what is outside of the mesh, as PEM, where nothing else is said
-    /// [default: that of SSL_CERT_FILE, or of this machine]
+    /// CA certificates (PEM) for destinations outside of the mesh that name no CA [default: SSL_CERT_FILE, or those of
+    /// this machine]
     #[arg(long, value_name = "FILE", env = "KODIAK_DATAPLANE_RUNTIME_SYSTEM_CA_PATH")]
     system_ca_path: Option<PathBuf>,
 
-    /// Have Envoy told everything at each change, instead of what changed
+    /// Use state-of-the-world xDS instead of delta xDS
     #[arg(long)]
     sotw: bool,
 }
@@ -134,7 +135,7 @@ pub(crate) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
         () = signals.next() => return Ok(Exit::Fine),
     };
     if let Some(address) = runner.dns_address() {
-        tracing::info!(%address, "Names of the mesh are answered.");
+        tracing::info!(%address, "DNS server for names of the mesh is listening");
     }
     let died = tokio::select! {
         status = runner.ended() => Some(status),
@@ -144,11 +145,11 @@ pub(crate) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
         runner.stop_sooner_on(signals.next()).await;
         return Ok(Exit::Fine);
     };
-    session.terminal.error(&format!("Error: Envoy ended by itself ({status}); its last lines above say why"));
+    session.terminal.error(&format!("Error: Envoy exited by itself ({status}); see its log above"));
     Ok(exit(status))
 }
 
-/// That of Envoy, except that to end by itself is never fine.
+/// Exit code of Envoy, which is never success when Envoy exits by itself.
 fn exit(status: ExitStatus) -> Exit {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     match code.and_then(|code| u8::try_from(code).ok()) {
@@ -157,7 +158,7 @@ fn exit(status: ExitStatus) -> Exit {
     }
 }
 
-/// What the command line got wrong has the code for it.
+/// Maps errors in arguments to invalid usage.
 fn explained(error: RunError) -> anyhow::Error {
     let wrong_usage = matches!(
         error,
@@ -170,7 +171,7 @@ fn explained(error: RunError) -> anyhow::Error {
     if wrong_usage { usage(format!("{:#}", anyhow::Error::from(error))) } else { error.into() }
 }
 
-/// `None` when something is wrong with the Dataplane, which is on the terminal then.
+/// Prints the findings and returns `None` if the Dataplane is invalid.
 fn options(args: Args, session: &Session) -> anyhow::Result<Option<Options>> {
     let ca_file = or_kuma(args.ca_cert_file, "KUMA_CONTROL_PLANE_CA_CERT_FILE")?.ok_or_else(|| {
         usage(
@@ -187,15 +188,13 @@ fn options(args: Args, session: &Session) -> anyhow::Result<Option<Options>> {
             Some(proxy) => proxy,
             None => return Ok(None),
         },
-        (Some(_), _, _) => return Err(usage("the file says name and mesh; leave --name and --mesh out")),
+        (Some(_), _, _) => return Err(usage("name and mesh are in the Dataplane file; omit --name and --mesh")),
         (None, _, _) if !args.dataplane_var.is_empty() => {
             return Err(usage("--dataplane-var is for the file with the Dataplane; pass it with --dataplane-file"));
         }
         (None, Some(name), mesh) => Proxy { mesh: mesh.unwrap_or_else(|| "default".to_owned()), name, resource: None },
         (None, None, _) => {
-            return Err(usage(
-                "say who the proxy is: with its Dataplane in --dataplane-file FILE, or with --name NAME",
-            ));
+            return Err(usage("pass the Dataplane with --dataplane-file FILE, or its name with --name NAME"));
         }
     };
     let token_file = or_kuma(args.dataplane_token_file, "KUMA_DATAPLANE_RUNTIME_TOKEN_PATH")?;
@@ -222,26 +221,23 @@ fn options(args: Args, session: &Session) -> anyhow::Result<Option<Options>> {
     Ok(Some(options))
 }
 
-/// What was given, or what people have set for kuma-dp.
+/// The given value, or that of the environment variable of kuma-dp.
 fn or_kuma<T: FromStr>(given: Option<T>, variable: &str) -> anyhow::Result<Option<T>> {
     if given.is_some() {
         return Ok(given);
     }
     let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) else { return Ok(None) };
-    text.parse().map(Some).map_err(|_| usage(format!("{variable} is {text:?}, which cannot be")))
+    text.parse().map(Some).map_err(|_| usage(format!("{variable} is {text:?}, which is not valid")))
 }
 
-/// What was named, or what this machine has.
+/// The given file, or the CA certificates of this machine.
 fn system_ca(named: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>> {
     let Some(file) = named else {
         let variable = std::env::var_os(system_ca::VARIABLE);
         let found = system_ca::find(variable.as_deref());
         if found.is_none() {
             let place = variable.map_or_else(|| "any usual place".into(), |file| file.to_string_lossy().into_owned());
-            tracing::warn!(
-                place,
-                "The authorities of this machine are not there; name their file with --system-ca-path."
-            );
+            tracing::warn!(place, "no CA certificates found on this machine; pass their file with --system-ca-path");
         }
         return Ok(found);
     };
@@ -259,7 +255,7 @@ fn read_token(file: &Path) -> anyhow::Result<Token> {
         return Err(usage(format!("{} is too large for a token", file.display())));
     }
     if metadata.permissions().mode() & 0o004 != 0 {
-        tracing::warn!(file = %file.display(), "Everybody on this machine can read the token; chmod 600 it.");
+        tracing::warn!(file = %file.display(), "token file is readable by all users; run chmod 600");
     }
     let text = std::fs::read_to_string(file).map_err(cannot)?.trim().to_owned();
     if text.is_empty() {

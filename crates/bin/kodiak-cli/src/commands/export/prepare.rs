@@ -1,4 +1,4 @@
-//! What is changed in resources so that they can be applied elsewhere.
+//! Prepares resources to be applied to another control plane.
 
 use kodiak_kinds::Kind;
 use kodiak_model::labels;
@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opts {
-    /// They go to a global control plane, where nothing is of the origin `zone`.
+    /// For a global control plane, which has no resources of origin `zone`.
     pub(super) federation: bool,
-    /// Secrets go along, and so do the certificate authorities.
+    /// With secrets, and hence with CAs.
     pub(super) secrets: bool,
 }
 
-/// Set by each control plane for itself.
+/// Set by each control plane.
 const OF_THE_SERVER: [&str; 5] = ["creationTime", "modificationTime", "kri", "snis", "status"];
 
-/// Authorities between control planes and their proxies: with those of another one TLS would fail.
+/// CAs between a control plane and its proxies: with those of another control plane, TLS would fail.
 const OF_THE_CONTROL_PLANE: [&str; 2] = ["envoy-admin-ca", "inter-cp-ca"];
 
 pub(super) fn prepare(kind: &Kind, items: &mut Vec<Value>, opts: Opts) {
@@ -27,7 +27,7 @@ pub(super) fn prepare(kind: &Kind, items: &mut Vec<Value>, opts: Opts) {
             prepare_mesh(item, opts);
         }
         let Value::Object(fields) = item else { continue };
-        // Legacy kinds have no status of their own, but plugin kinds do, and it is not for us to bring.
+        // Kinds with a spec have a status, which the new control plane computes itself.
         fields.retain(|field, _| !OF_THE_SERVER.contains(&field.as_str()));
         if opts.federation
             && let Some(Value::Object(labels)) = fields.get_mut("labels")
@@ -40,7 +40,7 @@ pub(super) fn prepare(kind: &Kind, items: &mut Vec<Value>, opts: Opts) {
     }
 }
 
-/// A new mesh makes policies and an authority of its own; this one brings them.
+/// Prevents the new control plane from creating default policies and a CA: the export has them.
 fn prepare_mesh(mesh: &mut Value, opts: Opts) {
     let mesh_name = name(mesh).to_owned();
     if let Value::Object(fields) = mesh {
@@ -63,7 +63,7 @@ fn prepare_mesh(mesh: &mut Value, opts: Opts) {
             changed = true;
         }
     }
-    // The mesh is applied before its secrets, so they cannot be looked at yet.
+    // The mesh is applied before its secrets, so they cannot be validated yet.
     if changed && let Value::Object(fields) = mtls {
         fields.insert("skipValidation".to_owned(), true.into());
     }
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn meshes_bring_their_authorities_when_secrets_go_along() {
+    fn exports_meshes_with_their_cas_when_secrets_are_included() {
         let mut with = mesh();
         prepare_mesh(&mut with, Opts { federation: true, secrets: true });
         assert_eq!(
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_servers_set_is_left_out() {
+    fn omits_fields_that_servers_set() {
         let kind = kodiak_kinds::kinds().by_name("MeshTimeout").unwrap();
         let item = json!({ "type": "MeshTimeout", "name": "a", "creationTime": "x", "kri": "y", "labels": { "kuma.io/origin": "zone" }, "spec": {}, "status": {} });
         let prepared = |federation| {

@@ -16,7 +16,7 @@ Examples:
   kodiak generate signing-key --format pem > key.pem
   printf 'type: GlobalSecret\\nname: user-token-signing-key-2\\ndata: %s\\n' \"$(kodiak generate signing-key)\" | kodiak apply -f -")]
 pub(super) struct SigningKeyArgs {
-    /// Base64 is what the data of a secret needs
+    /// Output format; the data of a secret is base64
     #[arg(long, value_enum, default_value_t = Format::PemBase64)]
     format: Format,
 }
@@ -26,7 +26,7 @@ pub(super) struct SigningKeyArgs {
 Example:
   kodiak generate public-key --signing-key-path key.pem > key.pub.pem")]
 pub(super) struct PublicKeyArgs {
-    /// The private key, in PEM
+    /// Private key (PEM)
     #[arg(long, value_name = "FILE")]
     signing_key_path: PathBuf,
 }
@@ -38,7 +38,7 @@ enum Format {
 }
 
 pub(super) fn signing_key(args: &SigningKeyArgs) -> anyhow::Result<String> {
-    let pem = RsaKey::generate().and_then(|key| key.to_pem()).context("cannot make a key")?;
+    let pem = RsaKey::generate().and_then(|key| key.to_pem()).context("cannot generate a key")?;
     Ok(match args.format {
         Format::Pem => pem.expose().to_owned(),
         Format::PemBase64 => STANDARD.encode(pem.expose()),
@@ -52,7 +52,7 @@ pub(super) fn public_key(args: &PublicKeyArgs) -> anyhow::Result<String> {
     key.public_pem().context("cannot write the public key")
 }
 
-/// The key in a file: as PEM, or in the base64 that `generate signing-key` gives.
+/// Key of a file: PEM, or base64 of PEM as `generate signing-key` prints it.
 pub(super) fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     let bytes = std::fs::read(file).map_err(|error| usage(format!("cannot read {}: {error}", file.display())))?;
     if bytes.len() > 2 * MAX_PEM_BYTES {

@@ -1,4 +1,4 @@
-//! Tokens: asked of the control plane, or signed here with a key that is at hand.
+//! Tokens: issued by the control plane, or signed offline with a given key.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,11 +22,11 @@ Examples:
   kodiak generate dataplane-token --tag kuma.io/service=web --label app=web --valid-for 30d
   kodiak generate dataplane-token --workload web --valid-for 24h --signing-key-path key.pem --kid 1")]
 pub(super) struct DataplaneArgs {
-    /// Only for the proxy of this name
+    /// Only for the proxy with this name
     #[arg(long)]
     name: Option<String>,
 
-    /// Only for proxies of this mesh [default: that of the context, or default]
+    /// Only for proxies in this mesh [default: that of the context, or default]
     #[arg(short, long)]
     mesh: Option<String>,
 
@@ -42,7 +42,7 @@ pub(super) struct DataplaneArgs {
     #[arg(long)]
     workload: Option<String>,
 
-    /// What sort of proxy
+    /// Type of the proxy
     #[arg(long, value_enum, default_value_t = ProxyType::Dataplane)]
     proxy_type: ProxyType,
 
@@ -56,11 +56,11 @@ Examples:
   kodiak generate zone-token --zone east --valid-for 30d > /tmp/east.token
   kodiak generate zone-token --zone east --scope ingress --valid-for 24h --signing-key-path key.pem --kid 1")]
 pub(super) struct ZoneArgs {
-    /// The zone it is for
+    /// Zone
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     zone: String,
 
-    /// What it may be used for
+    /// Scope of the token
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [ZoneScope::Ingress, ZoneScope::Egress])]
     scope: Vec<ZoneScope>,
 
@@ -74,11 +74,11 @@ Examples:
   kodiak generate user-token --name jo --group mesh-system:admin --valid-for 24h
   kodiak generate user-token --name ci --group ci --group readers --valid-for 1y --signing-key-path key.pem --kid 1")]
 pub(super) struct UserArgs {
-    /// Who it is for
+    /// Name of the user
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     name: String,
 
-    /// A group they are in. May be repeated
+    /// Group of the user. May be repeated
     #[arg(long = "group", value_delimiter = ',')]
     groups: Vec<String>,
 
@@ -88,15 +88,15 @@ pub(super) struct UserArgs {
 
 #[derive(clap::Args)]
 struct Common {
-    /// How long it is good: 24h, 1h30m, 30d, 1y
+    /// Lifetime of the token: 24h, 1h30m, 30d, 1y
     #[arg(long, value_parser = kodiak_tokens::parse_valid_for)]
     valid_for: Duration,
 
-    /// Sign it here, with this private key, instead of asking the control plane
+    /// Sign offline with this private key, without the control plane
     #[arg(long, value_name = "FILE", requires = "kid")]
     signing_key_path: Option<PathBuf>,
 
-    /// The id of that key: the number at the end of its secret's name
+    /// ID of that key: the number at the end of its secret's name
     #[arg(long, value_name = "ID", requires = "signing_key_path")]
     kid: Option<String>,
 }
@@ -133,7 +133,7 @@ pub(super) async fn dataplane(args: DataplaneArgs, session: &Session) -> anyhow:
     let mut request = json!({
         "name": name, "mesh": mesh, "tags": tags, "type": kind, "workload": workload, "validFor": common.valid_for(),
     });
-    // An older control plane would ignore it, and the token would bind less than was asked for.
+    // An older control plane would ignore it, and the token would be less restricted than requested.
     if !labels.is_empty() {
         request["labels"] = json!(labels);
     }
@@ -162,7 +162,7 @@ pub(super) async fn user(args: UserArgs, session: &Session) -> anyhow::Result<St
 }
 
 impl Common {
-    /// Go's durations know no days; seconds are understood by every server.
+    /// In seconds: Go's durations have no days, so older servers reject them.
     fn valid_for(&self) -> String {
         format!("{}s", self.valid_for.as_secs())
     }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_gathered() {
+    fn merges_values_of_a_tag() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         let all = tag_values(&[pair("a", "x, y"), pair("b", "1"), pair("a", "z,")]);
         assert_eq!(all["a"], ["x", "y", "z"]);

@@ -1,4 +1,4 @@
-//! `kodiak get policies`: all policies, whatever their kinds, and whether they do something.
+//! `kodiak get policies`: status of all policies of all kinds.
 
 use kodiak_client::{Client, ListQuery, Refusal};
 use kodiak_kinds::kinds;
@@ -12,10 +12,10 @@ use crate::session::Session;
 
 pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     if let Some(name) = &args.name {
-        return Err(usage(format!("`kodiak inspect policy {name}` shows how one policy stands")));
+        return Err(usage(format!("`kodiak inspect policy {name}` shows the status of one policy")));
     }
     if args.size.is_some() || args.offset.is_some() || !args.filter.is_empty() {
-        return Err(usage("policies are shown all at once; narrow them down with --name"));
+        return Err(usage("`kodiak get policies` has no pages; filter with --name"));
     }
     let client = session.client()?;
     let meshes = if args.all_meshes { all_meshes(&client).await? } else { vec![session.mesh(args.mesh.as_deref())?] };
@@ -46,7 +46,7 @@ async fn all_meshes(client: &Client) -> anyhow::Result<Vec<String>> {
     Ok(meshes.iter().filter_map(|mesh| mesh["name"].as_str()).map(str::to_owned).collect())
 }
 
-/// How the policies of a mesh stand.
+/// Status of the policies of a mesh.
 async fn of_mesh(client: &Client, mesh: &str, part: Option<&str>) -> anyhow::Result<Vec<Value>> {
     client.policies(mesh, part).await.map_err(|error| {
         if error.refusal().is_some_and(Refusal::is_not_found) {

@@ -1,10 +1,10 @@
-//! What policies that are only tried out would change, as people read changes.
+//! Changes that shadow policies would make, as text.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// A block for each path: what goes, and what comes.
+/// One block per path, with removed and added values.
 pub(super) fn text(config: &Value) -> String {
     let operations = config["diff"].as_array().map_or(&[][..], Vec::as_slice);
     let (mut text, mut last) = (String::new(), "");
@@ -13,7 +13,7 @@ pub(super) fn text(config: &Value) -> String {
         let signs: &[(char, &Value)] = match operation["op"].as_str() {
             Some("add") => &[('+', &operation["value"])],
             Some("remove") => &[('-', &operation["value"])],
-            // Those that only make sure that all is as it was.
+            // Test operations change nothing.
             _ => &[],
         };
         for (sign, value) in signs {
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_and_what_comes_stand_together() {
+    fn shows_removed_and_added_values_together() {
         let config = json!({ "xds": {}, "diff": [
             { "op": "test", "path": "/cds/web", "value": { "timeout": "5s" } },
             { "op": "remove", "path": "/cds/web", "value": { "timeout": "5s" } },

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
-use kodiak_client::{Client, ClientError, Target};
+use kodiak_client::{Client, ClientError, ResourceId};
 use kodiak_kinds::kinds;
 use kodiak_model::yaml;
 use kodiak_terminal::{Exit, usage};
@@ -15,105 +15,105 @@ use crate::session::Session;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  kodiak inspect dataplane web-1                            is it well, and if not, why
-  kodiak inspect dataplane web-1 --type config              what the control plane has for it
-  kodiak inspect dataplane web-1 --type config-dump         what its Envoy runs on
-  kodiak inspect dataplane web-1 --type policies -m demo    what is in force there, and who says so
-  kodiak inspect dataplane web-1 --type references          what its reachable lists and outbounds mean
+  kodiak inspect dataplane web-1                            status, and the reasons if it is not ready
+  kodiak inspect dataplane web-1 --type config              generated Envoy configuration
+  kodiak inspect dataplane web-1 --type config-dump         Envoy's config dump
+  kodiak inspect dataplane web-1 --type policies -m demo    merged configuration, and the policies it comes from
+  kodiak inspect dataplane web-1 --type references          resolved reachableServices, reachableBackends and outbounds
   kodiak inspect dataplane web-1 --type config --shadow --include diff
-                                                            what policies that are only tried out would change
+                                                            changes that shadow policies would make
   kodiak inspect dataplane web-1 --type stats | grep rbac")]
 pub(crate) struct Args {
-    /// The name of the Dataplane
+    /// Name of the Dataplane
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     name: String,
 
-    /// The mesh to look in [default: that of the context, or default]
+    /// Mesh [default: that of the context, or default]
     #[arg(short, long)]
     mesh: Option<String>,
 
-    /// What to look at; how it stands when missing
+    /// View to show [default: a summary of the status]
     #[arg(long = "type", value_enum, value_name = "TYPE")]
-    what: Option<What>,
+    view: Option<View>,
 
-    /// With policies that are only tried out
+    /// Include shadow policies
     #[arg(long)]
     shadow: bool,
 
-    /// What else to show of the configuration
+    /// Additional output for --type config
     #[arg(long, value_enum, value_name = "WHAT")]
     include: Option<Include>,
 
-    /// With endpoints
+    /// Include endpoints
     #[arg(long)]
     include_eds: bool,
 
-    /// How to print it [default: yaml for configuration, table for changes and all else]
+    /// Output format [default: yaml for configuration, else table]
     #[arg(short, long, value_enum)]
     output: Option<Output>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum What {
-    /// What the control plane has for it
+enum View {
+    /// Envoy configuration that the control plane generated
     Config,
-    /// What its Envoy runs on, as Envoy tells it
+    /// Config dump of its Envoy
     ConfigDump,
-    /// Where its Envoy sends calls, as Envoy tells it
+    /// Clusters and endpoints of its Envoy
     Clusters,
-    /// What its Envoy counts, as Envoy tells it
+    /// Statistics of its Envoy
     Stats,
-    /// What policies say in the end: to its callers, about its destinations and to itself
+    /// Merged policy configuration: inbound, outbound and for the proxy itself
     Policies,
-    /// What its reachable lists and outbounds mean now, and what is wrong with them
+    /// Resolved reachableServices, reachableBackends and outbounds, with their problems
     References,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Include {
-    /// What is different with policies that are only tried out
+    /// Difference that shadow policies would make
     Diff,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people
+    /// Human-readable
     Table,
     Yaml,
     Json,
 }
 
 pub(crate) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
-    if args.shadow && args.what != Some(What::Config) {
-        return Err(usage("--shadow goes with --type config"));
+    if args.shadow && args.view != Some(View::Config) {
+        return Err(usage("--shadow requires --type config"));
     }
     if args.include.is_some() && !args.shadow {
-        return Err(usage("--include diff goes with --type config --shadow"));
+        return Err(usage("--include diff requires --type config --shadow"));
     }
-    if args.include_eds && args.what != Some(What::ConfigDump) {
-        return Err(usage("--include-eds goes with --type config-dump"));
+    if args.include_eds && args.view != Some(View::ConfigDump) {
+        return Err(usage("--include-eds requires --type config-dump"));
     }
     let client = session.client()?;
     let mesh = session.mesh(args.mesh.as_deref())?;
     let kind = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
-    let target = Target { kind, mesh: &mesh, name: &args.name };
-    let text = match args.what {
+    let target = ResourceId { kind, mesh: &mesh, name: &args.name };
+    let text = match args.view {
         None => standing(&client, target, args.output).await?,
-        Some(What::Policies) => {
+        Some(View::Policies) => {
             let found = client.inspect(target, "_rules").await.map_err(|error| not_there(error, target))?;
             match args.output {
                 None | Some(Output::Table) => rules::text(&found),
                 Some(output) => document(output, &found)?,
             }
         }
-        Some(What::References) => {
+        Some(View::References) => {
             let found = client.inspect(target, "_references").await.map_err(|error| not_there(error, target))?;
             match args.output {
                 None | Some(Output::Table) => references::text(&found),
                 Some(output) => document(output, &found)?,
             }
         }
-        Some(What::Config) if args.include == Some(Include::Diff) => {
+        Some(View::Config) if args.include == Some(Include::Diff) => {
             let path = "_config?shadow=true&include=diff";
             let found = client.inspect(target, path).await.map_err(|error| not_there(error, target))?;
             match args.output {
@@ -121,25 +121,25 @@ pub(crate) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
                 Some(output) => document(output, &found)?,
             }
         }
-        Some(What::Config) => {
+        Some(View::Config) => {
             let path = if args.shadow { "_config?shadow=true" } else { "_config" };
             configuration(&client, target, path, args.output).await?
         }
-        Some(What::ConfigDump) => {
+        Some(View::ConfigDump) => {
             let path = if args.include_eds { "xds?include_eds=true" } else { "xds" };
             configuration(&client, target, path, args.output).await?
         }
-        Some(What::Clusters) => told(&client, target, "clusters", args.output).await?,
-        Some(What::Stats) => told(&client, target, "stats", args.output).await?,
+        Some(View::Clusters) => told(&client, target, "clusters", args.output).await?,
+        Some(View::Stats) => told(&client, target, "stats", args.output).await?,
     };
     session.terminal.data(text.trim_end())?;
     Ok(Exit::Fine)
 }
 
-async fn standing(client: &Client, target: Target<'_>, output: Option<Output>) -> anyhow::Result<String> {
+async fn standing(client: &Client, target: ResourceId<'_>, output: Option<Output>) -> anyhow::Result<String> {
     let overview = client.get_overview(target).await?;
     let overview = overview.ok_or_else(|| anyhow::anyhow!("{}", absent(target)))?;
-    // Counters are in the overview; without more the rest is still worth showing.
+    // Without the status, the counters of the overview are still shown.
     let (status, why_not) = match client.inspect(target, "_status").await {
         Ok(status) => (Some(status), None),
         Err(ClientError::Refused(refusal)) => (None, Some(refusal.detail)),
@@ -147,7 +147,7 @@ async fn standing(client: &Client, target: Target<'_>, output: Option<Output>) -
     };
     let references = match client.inspect(target, "_references").await {
         Ok(found) => found["references"].clone(),
-        // Other control planes have none.
+        // Kuma has none.
         Err(ClientError::Refused(_)) => Value::Null,
         Err(error) => return Err(error.into()),
     };
@@ -163,20 +163,20 @@ async fn standing(client: &Client, target: Target<'_>, output: Option<Output>) -
 
 async fn configuration(
     client: &Client,
-    target: Target<'_>,
+    target: ResourceId<'_>,
     path: &str,
     output: Option<Output>,
 ) -> anyhow::Result<String> {
     let output = output.unwrap_or(Output::Yaml);
     if output == Output::Table {
-        return Err(usage("configuration is no table; print it with -o yaml or -o json"));
+        return Err(usage("-o table is not available for configuration; use -o yaml or -o json"));
     }
     let found = client.inspect(target, path).await.map_err(|error| not_there(error, target))?;
     document(output, &found)
 }
 
-/// As Envoy writes it, or made from its JSON.
-async fn told(client: &Client, target: Target<'_>, what: &str, output: Option<Output>) -> anyhow::Result<String> {
+/// Text of Envoy, or YAML of its JSON.
+async fn told(client: &Client, target: ResourceId<'_>, what: &str, output: Option<Output>) -> anyhow::Result<String> {
     let not_there = |error| not_there(error, target);
     match output {
         None | Some(Output::Table) => client.inspect_text(target, what).await.map_err(not_there),
@@ -187,8 +187,8 @@ async fn told(client: &Client, target: Target<'_>, what: &str, output: Option<Ou
     }
 }
 
-/// A proxy that never came is told apart from a Dataplane that is not there.
-fn not_there(error: ClientError, target: Target<'_>) -> anyhow::Error {
+/// Tells a proxy that never connected from a Dataplane that does not exist.
+fn not_there(error: ClientError, target: ResourceId<'_>) -> anyhow::Error {
     match error.refusal().filter(|refusal| refusal.is_not_found()) {
         Some(refusal) if refusal.title.contains("DataplaneInsight") => {
             anyhow::anyhow!("the proxy {:?} was never connected; start it with `kodiak dp run`", target.name)

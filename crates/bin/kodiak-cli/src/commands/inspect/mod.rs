@@ -1,4 +1,4 @@
-//! `kodiak inspect`: what a proxy should have, what it has, and how it stands; and whether a policy does something.
+//! `kodiak inspect`: configuration and status of a proxy or a policy.
 
 mod changes;
 mod dataplane;
@@ -14,21 +14,21 @@ use crate::session::Session;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    command: InspectCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// One proxy, from outside or from inside
+enum InspectCommand {
+    /// Show the status, configuration, policies or statistics of a proxy
     #[command(visible_alias = "dp")]
     Dataplane(dataplane::Args),
-    /// One policy: on which proxies it is in force, and why not on others
+    /// Show which proxies a policy affects, and why it does not affect others
     Policy(policy::Args),
 }
 
 pub async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
-    match args.what {
-        What::Dataplane(args) => dataplane::run(&args, session).await,
-        What::Policy(args) => policy::run(&args, session).await,
+    match args.command {
+        InspectCommand::Dataplane(args) => dataplane::run(&args, session).await,
+        InspectCommand::Policy(args) => policy::run(&args, session).await,
     }
 }

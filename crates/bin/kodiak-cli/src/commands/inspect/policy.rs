@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::{ValueEnum, builder::NonEmptyStringValueParser};
-use kodiak_client::{Client, Page, Refusal, Target};
+use kodiak_client::{Client, Page, Refusal, ResourceId};
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::yaml;
 use kodiak_terminal::{Exit, printable, usage};
@@ -14,36 +14,36 @@ use crate::documents::unknown_kind;
 use crate::report::{policy_reason, policy_state, policy_target};
 use crate::session::Session;
 
-/// So many proxies are named, and the others counted.
+/// Proxies to name; further ones are counted.
 const MOST_PROXIES: usize = 20;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  kodiak inspect policy slow                         if only one policy has this name
+  kodiak inspect policy slow                         if the name is unique
   kodiak inspect policy meshtimeout/slow -m demo
   kodiak inspect policy slow --kind MeshTimeout -o json")]
 pub(crate) struct Args {
-    /// The name of the policy, or its kind and name: meshtimeout/slow
+    /// Name of the policy, or kind and name: meshtimeout/slow
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     policy: String,
 
-    /// Its kind in any spelling (meshtimeout, MeshTimeouts, mt)
+    /// Kind in any spelling (meshtimeout, MeshTimeouts, mt)
     #[arg(long)]
     kind: Option<String>,
 
-    /// The mesh to look in [default: that of the context, or default]
+    /// Mesh [default: that of the context, or default]
     #[arg(short, long)]
     mesh: Option<String>,
 
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people
+    /// Human-readable
     Table,
     Yaml,
     Json,
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
         Some(kind) => kind,
         None => only_kind(&client, &mesh, name).await?,
     };
-    let target = Target { kind, mesh: &mesh, name };
+    let target = ResourceId { kind, mesh: &mesh, name };
     let status = match client.inspect(target, "_status").await {
         Err(error) if error.refusal().is_some_and(Refusal::is_not_found) => anyhow::bail!("{}", absent(target)),
         other => other?,
@@ -81,7 +81,7 @@ fn policy_kind(typed: &str) -> anyhow::Result<&'static Kind> {
     if kind.is_policy() { Ok(kind) } else { Err(usage(format!("{} is not a kind of policies", kind.name))) }
 }
 
-/// The kind of the only policy with this name.
+/// Kind of the only policy with this name.
 async fn only_kind(client: &Client, mesh: &str, name: &str) -> anyhow::Result<&'static Kind> {
     let all = match client.policies(mesh, Some(name)).await {
         Err(error) if error.refusal().is_some_and(Refusal::is_not_found) => {
@@ -95,7 +95,7 @@ async fn only_kind(client: &Client, mesh: &str, name: &str) -> anyhow::Result<&'
         [] => anyhow::bail!("no policy with name {name:?} in mesh {mesh:?}; `kodiak get policies` lists them"),
         [only] => Ok(only),
         several => {
-            let mut text = format!("{} policies have the name {name:?}; say which one is meant:", several.len());
+            let mut text = format!("{} policies have the name {name:?}; pass the kind:", several.len());
             for kind in several {
                 let _ = write!(text, "\n  kodiak inspect policy {}/{name}", kind.name.to_ascii_lowercase());
             }
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_is_shown_with_why_and_whom() {
+    fn shows_affected_proxies_and_reasons() {
         let status = json!({
             "type": "MeshTimeout", "mesh": "default", "name": "slow", "kri": "kri_mt_default___slow_",
             "targetRef": { "kind": "Dataplane", "labels": { "app": "web" } },
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_kinds_of_policies_are_taken() {
+    fn rejects_kinds_that_are_no_policies() {
         assert_eq!(policy_kind("mt").unwrap().name, "MeshTimeout");
         assert!(policy_kind("dataplane").unwrap_err().to_string().contains("not a kind of policies"));
         assert!(policy_kind("meshtimout").unwrap_err().to_string().contains("did you mean MeshTimeout?"));

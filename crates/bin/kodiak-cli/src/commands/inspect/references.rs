@@ -1,10 +1,10 @@
-//! What the references of a Dataplane mean, as a table.
+//! Table of the resolved references of a Dataplane.
 
 use serde_json::Value;
 
 use kodiak_terminal::Table;
 
-/// So many names fit on a line.
+/// Names to show on a line.
 const MOST_NAMES: usize = 3;
 
 pub(super) fn text(found: &Value) -> String {
@@ -19,7 +19,7 @@ pub(super) fn text(found: &Value) -> String {
     table.show()
 }
 
-/// A line for those who did not ask. Empty where all is well.
+/// Hint for the summary. Empty if all references resolve.
 pub(super) fn hint(references: &Value) -> String {
     let all = list(references);
     match all.iter().filter(|reference| reference["trouble"].is_object()).count() {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reference_is_a_line() {
+    fn shows_one_line_per_reference() {
         let found = json!({ "references": [
             { "path": "refs[0]", "means": ["a", "b", "c", "d", "e"] },
             { "path": "refs[1]", "means": [], "trouble": { "reason": "Unresolved", "message": "there is no x" } },
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_is_well_nothing_is_hinted_at() {
+    fn gives_no_hint_if_all_references_resolve() {
         assert_eq!(hint(&Value::Null), "");
         assert_eq!(hint(&json!([{ "path": "refs[0]", "means": ["a"] }])), "");
         let none = "It has neither reachable lists nor outbounds with a backendRef.";

@@ -1,4 +1,4 @@
-//! What policies come to at a proxy: a row for each rule, with the policies that it is made of.
+//! Merged policy configuration of a proxy: one row per rule, with the policies it comes from.
 
 use std::fmt::Write as _;
 
@@ -8,17 +8,17 @@ use serde_json::Value;
 
 use kodiak_terminal::{Table, printable};
 
-/// Where a rule holds, for whom, and who says so.
+/// Rule with its inbound or outbound, its match, and the policies it comes from.
 struct Row {
     at: String,
     about: String,
     kind: String,
-    /// Weakest first.
+    /// Lowest precedence first.
     policies: Vec<String>,
     conf: Value,
 }
 
-/// First what holds for callers, then for destinations, then for the proxy.
+/// Inbound rules, then outbound rules, then those of the proxy itself.
 pub(super) fn text(found: &Value) -> String {
     let mut rows: Vec<Row> = list(found, "rules").iter().flat_map(of_kind).collect();
     rows.sort_by_key(|row| match row.at.as_str() {
@@ -26,7 +26,7 @@ pub(super) fn text(found: &Value) -> String {
         "proxy" => 2,
         _ => 0,
     });
-    let mut shown = if rows.is_empty() { "No policy says anything here.\n".to_owned() } else { String::new() };
+    let mut shown = if rows.is_empty() { "No policy affects this proxy.\n".to_owned() } else { String::new() };
     if !rows.is_empty() {
         let mut table = Table::new(["AT", "FOR", "KIND", "POLICIES", "CONF"]);
         for Row { at, about, kind, policies, conf } in rows {
@@ -60,7 +60,7 @@ fn of_kind(of_kind: &Value) -> Vec<Row> {
                 .map(|(about, policies, conf)| row(&at, about, policies, conf)),
         );
     }
-    // Where `from` counts as `rules`, it was among those.
+    // Where `from` is converted to `rules`, it is among those.
     let from = if is_merged(&kind) { &[] } else { list(of_kind, "fromRules") };
     for place in from {
         let at = inbound(&place["inbound"]);
@@ -81,7 +81,7 @@ fn of_kind(of_kind: &Value) -> Vec<Row> {
     rows
 }
 
-/// Rules for everybody are merged, where the kind wants it.
+/// Merges rules without a match, for kinds that merge them.
 fn for_callers(kind: &str, rules: &[Value]) -> Vec<(String, Vec<String>, Value)> {
     let together = is_merged(kind);
     let (merged, single): (Vec<&Value>, Vec<&Value>) =
@@ -98,7 +98,7 @@ fn for_callers(kind: &str, rules: &[Value]) -> Vec<(String, Vec<String>, Value)>
     shown
 }
 
-/// Whether what policies of a kind say for everybody is one conf, wherever they say it.
+/// Whether rules of a kind without a match are merged into one configuration.
 fn is_merged(kind: &str) -> bool {
     kinds().by_name(kind).and_then(|kind| kind.policy).is_some_and(|facts| facts.from_as_rules)
 }
@@ -111,7 +111,7 @@ fn string(value: &Value, field: &str) -> String {
     value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// One conf is shown without the list around it.
+/// A single configuration is shown without a list around it.
 fn one(confs: &Value) -> Value {
     match confs.as_array().map(Vec::as_slice) {
         Some([only]) => only.clone(),
@@ -154,7 +154,7 @@ fn caller(matches: &Value) -> String {
     if parts.is_empty() { "everybody".to_owned() } else { parts.join(",") }
 }
 
-/// `slow`, or `slow (via web_shop_svc_80)` for what came over from the old name of a MeshService.
+/// `slow`, or `slow (via web_shop_svc_80)` for a policy that targets the legacy name of a MeshService.
 fn origins(rule: &Value, name: &str) -> Vec<String> {
     let shown = |origin: &Value| {
         let name = origin.pointer(name)?.as_str()?;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_over_from_an_old_name_says_so() {
+    fn shows_the_legacy_name_a_policy_targets() {
         let origin = |name: &str, old_name: Value| {
             let mut origin = item(name)[0].clone();
             origin["viaOldName"] = old_name;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_is_a_row_with_its_policies_weakest_first() {
+    fn shows_rules_with_policies_in_order_of_precedence() {
         let exact = json!({ "spiffeID": { "type": "Exact", "value": "spiffe://a/b" } });
         let timeout = json!({
             "type": "MeshTimeout",
@@ -244,6 +244,6 @@ mod tests {
             Warning: MeshTimeout: unable to resolve
         "#]]
         .assert_eq(&text(&found));
-        assert_eq!(text(&json!({ "rules": [] })), "No policy says anything here.\n");
+        assert_eq!(text(&json!({ "rules": [] })), "No policy affects this proxy.\n");
     }
 }

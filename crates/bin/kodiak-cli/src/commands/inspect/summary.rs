@@ -1,4 +1,4 @@
-//! How a proxy stands, on one screen.
+//! Summary of the status of a proxy.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::report::{dataplane_status, dataplane_versions};
 
-/// `why_not` says why there is no `status`.
+/// `why_not` is the reason if there is no `status`.
 pub(super) fn text(overview: &Value, status: Option<&Value>, why_not: Option<&str>) -> String {
     let last = overview.pointer("/dataplaneInsight/subscriptions").and_then(Value::as_array).and_then(|all| all.last());
     let mut lines = vec![
@@ -60,7 +60,7 @@ fn certificate(overview: &Value, status: Option<&Value>) -> Option<(&'static str
     Some(("Certificate", format!("from {issuer}, until {until}{left}; believes {}", trusted.join(", "))))
 }
 
-/// Where the mesh is with mTLS, where it wants to be, and whether this proxy is as far.
+/// Current step and goal of the mTLS rollout, and the progress of this proxy.
 fn step(status: &Value, overview: &Value) -> Option<(&'static str, String)> {
     let (step, target) = (string(status, "/mTLS/step"), string(status, "/mTLS/target"));
     if step.is_empty() && target.is_empty() {
@@ -105,7 +105,7 @@ fn responses(status: &Value) -> String {
     table.show()
 }
 
-/// What Envoy said, in full.
+/// Envoy's error in full.
 fn rejections(status: &Value) -> String {
     let mut text = String::new();
     for of_type in types(status) {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_that_rejects_is_shown_with_what_it_said() {
+    fn shows_a_nack_with_the_error_of_envoy() {
         let status = json!({
             "types": [
                 { "type": "cds", "sent": 2, "acknowledged": 2, "rejected": 0, "rejecting": false },
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_was_not_renewed_is_warned_of() {
+    fn warns_of_a_certificate_that_was_not_renewed() {
         let certificate = json!({ "expiresIn": "5h 12m", "warning": "the certificate expires in 5h 12m" });
         let text = text(&overview(), Some(&json!({ "certificate": certificate })), None);
         assert!(text.contains("until 2026-11-16T12:00:00Z (expires in 5h 12m); believes"), "{text}");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_connection_the_reason_is_said() {
+    fn shows_why_a_proxy_is_disconnected() {
         let never = json!({ "mesh": "default", "name": "web-1", "dataplane": {} });
         expect![[r#"
             Dataplane:     web-1 in mesh default

@@ -1,4 +1,4 @@
-//! `kodiak install` and `kodiak uninstall`: changes to this machine that a proxy needs.
+//! `kodiak install` and `kodiak uninstall`: set up this machine for a proxy.
 
 mod transparent_proxy;
 
@@ -9,35 +9,35 @@ use crate::session::Session;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    command: InstallCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// Send the traffic of this machine through its proxy
+enum InstallCommand {
+    /// Redirect the traffic of this machine to its proxy
     TransparentProxy(transparent_proxy::Args),
 }
 
 #[derive(clap::Args)]
 pub struct UninstallArgs {
     #[command(subcommand)]
-    what: UninstallWhat,
+    command: UninstallCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum UninstallWhat {
-    /// Send the traffic of this machine where it was meant to go
+enum UninstallCommand {
+    /// Remove the redirection of traffic to the proxy
     TransparentProxy(transparent_proxy::UninstallArgs),
 }
 
 pub fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
-    match args.what {
-        What::TransparentProxy(args) => transparent_proxy::run(args, session),
+    match args.command {
+        InstallCommand::TransparentProxy(args) => transparent_proxy::run(args, session),
     }
 }
 
 pub fn undo(args: UninstallArgs, session: &Session) -> anyhow::Result<Exit> {
-    match args.what {
-        UninstallWhat::TransparentProxy(args) => transparent_proxy::undo(&args, session),
+    match args.command {
+        UninstallCommand::TransparentProxy(args) => transparent_proxy::undo(&args, session),
     }
 }

@@ -1,4 +1,4 @@
-//! `kodiak install transparent-proxy`, and its undoing. The rules are in `kodiak-dp`.
+//! `kodiak install transparent-proxy` and its removal. The rules are in `kodiak-dp`.
 
 use std::process::{Command, Stdio};
 
@@ -9,40 +9,40 @@ use crate::session::Session;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-What the proxy's user sends is not redirected, so run `kodiak dp run --transparent-proxy` as that user and nothing else.
-Everything else that is sent over TCP goes to Envoy, and so does everything that comes in; think of your own SSH. The rules
-are for IPv4, need root, and are gone after a restart of the machine. To do it twice does no harm.
+Traffic of the proxy's user is not redirected: run `kodiak dp run --transparent-proxy`, and nothing else, as that user.
+All other TCP traffic, outbound and inbound, goes through Envoy: exclude the port of your SSH session. The rules are for
+IPv4, need root, and do not survive a reboot. Running it again is harmless.
 
 Examples:
   kodiak install transparent-proxy --kodiak-dp-user kodiak-dp --redirect-dns --exclude-inbound-ports 22
-  kodiak install transparent-proxy --kodiak-dp-user 5678 --dry-run     print the rules, change nothing
+  kodiak install transparent-proxy --kodiak-dp-user 5678 --dry-run     print the rules only
   kodiak uninstall transparent-proxy")]
 pub(crate) struct Args {
-    /// The user of the proxy, by number or name
+    /// User (name or UID) that runs the proxy
     #[arg(long, alias = "kuma-dp-user", value_name = "USER")]
     kodiak_dp_user: String,
 
-    /// Where Envoy takes what comes in
+    /// Port of Envoy for inbound traffic
     #[arg(long, value_name = "PORT", default_value_t = 15006, value_parser = clap::value_parser!(u16).range(1..))]
     redirect_inbound_port: u16,
 
-    /// Where Envoy takes what applications send
+    /// Port of Envoy for outbound traffic
     #[arg(long, value_name = "PORT", default_value_t = 15001, value_parser = clap::value_parser!(u16).range(1..))]
     redirect_outbound_port: u16,
 
-    /// Redirect questions to nameservers too, so that the names of the mesh are known
+    /// Redirect DNS queries too, so that names of the mesh resolve
     #[arg(long)]
     redirect_dns: bool,
 
-    /// Where the proxy answers them
+    /// Port of the proxy's DNS server
     #[arg(long, value_name = "PORT", default_value_t = 15053, value_parser = clap::value_parser!(u16).range(1..))]
     redirect_dns_port: u16,
 
-    /// Ports of this machine that are reached without the proxy; may hold several, with commas
+    /// Inbound ports that bypass the proxy, separated by commas
     #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     exclude_inbound_ports: Vec<u16>,
 
-    /// Ports of others that are called without the proxy; may hold several, with commas
+    /// Outbound ports that bypass the proxy, separated by commas
     #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     exclude_outbound_ports: Vec<u16>,
 
@@ -52,7 +52,7 @@ pub(crate) struct Args {
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-Only what `kodiak install transparent-proxy` made is removed.
+Removes only rules of `kodiak install transparent-proxy`.
 
 Examples:
   kodiak uninstall transparent-proxy
@@ -64,11 +64,11 @@ pub(crate) struct UninstallArgs {
 
 #[derive(clap::Args)]
 struct How {
-    /// The program that makes the rules [default: nft where it is installed, or else iptables; both to uninstall]
+    /// Program that installs the rules [default: nft if installed, else iptables; both to uninstall]
     #[arg(long, value_name = "PROGRAM")]
     backend: Option<Program>,
 
-    /// Print the script, and change nothing
+    /// Print the script without running it
     #[arg(long)]
     dry_run: bool,
 }
@@ -94,7 +94,7 @@ pub(crate) fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
     carry_out(&install(&settings, backend), args.how.dry_run, &made, session)
 }
 
-/// From all of them, unless one is named: nobody remembers which it was.
+/// Removes the rules of all backends unless one is named, since users forget which one they used.
 pub(crate) fn undo(args: &UninstallArgs, session: &Session) -> anyhow::Result<Exit> {
     for backend in args.how.backends()? {
         let removed = format!("No rules of ours are left in {}.", backend.name());
@@ -114,7 +114,7 @@ fn carry_out(script: &Script, dry_run: bool, done: &str, session: &Session) -> a
 }
 
 impl How {
-    /// The one that was named, or all that are there; at least one.
+    /// The named backend, or all that are installed; at least one.
     fn backends(&self) -> anyhow::Result<Vec<Backend>> {
         let backends = match self.backend {
             Some(Program::Nft) => vec![Backend::Nft],
@@ -122,19 +122,19 @@ impl How {
             None => Backend::installed().collect(),
         };
         if backends.is_empty() {
-            return Err(usage("neither nft nor iptables is installed; install one of them, or name it with --backend"));
+            return Err(usage("neither nft nor iptables is installed; install one of them, or pass it with --backend"));
         }
         Ok(backends)
     }
 }
 
-/// The number of a user. Names are looked up as the system does it, which knows more than `/etc/passwd`.
+/// UID of a user. The system resolves names, since users are not only in `/etc/passwd`.
 fn user(text: &str) -> anyhow::Result<u32> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }
     let unknown =
-        || usage(format!("there is no user {text:?}; make it with `useradd --system {text}`, or give a number"));
+        || usage(format!("there is no user {text:?}; create it with `useradd --system {text}`, or pass a UID"));
     let mut id = Command::new("id");
     let output = id.args(["-u", "--", text]).stdin(Stdio::null()).output().map_err(|_| unknown())?;
     let number = String::from_utf8_lossy(&output.stdout).trim().parse();

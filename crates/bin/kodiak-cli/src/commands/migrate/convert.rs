@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use kodiak_client::{Client, Target};
+use kodiak_client::{Client, ResourceId};
 use kodiak_kinds::kinds;
 use kodiak_model::{Place, Scope, yaml};
 use kodiak_terminal::{Exit, usage};
@@ -21,45 +21,45 @@ use crate::session::Session;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  kodiak migrate services convert                                what would become of the policies that are stored
-  kodiak migrate services convert -m demo --apply                and write them, if no proxy changes
+  kodiak migrate services convert                                preview the conversion of all stored policies
+  kodiak migrate services convert -m demo --apply                convert them, if no proxy changes
   kodiak migrate services convert -f policies.yaml --write policies.yaml
-  kodiak migrate services convert --replace --apply              in the end: drop the old references
+  kodiak migrate services convert --replace --apply              finally, drop the legacy references
 
-An item of `to` for MeshService demo-app_kuma-demo_svc_5000 gets another one beside it:
+An item of `to` for MeshService demo-app_kuma-demo_svc_5000 gets a second one next to it:
   targetRef:
     kind: MeshService
     labels: {kuma.io/display-name: demo-app, k8s.kuma.io/namespace: kuma-demo}
     sectionName: \"5000\"
-so that callers of both follow it. What is not clear stays as it is, with the reason. Routes are listed for you to
-look at, and never changed. Every proxy is rendered with the policies as they are and as converted, and what differs
-is shown. Comments and formatting of files are not kept.
-Exit codes: 0 when all that was asked for was done; 1 when --apply was refused because proxies would change.")]
+so that it applies to both kinds of callers. Ambiguous references are not converted, and the reason is shown. Routes
+are listed for review, and never changed. The configuration of every proxy is generated with the policies before and
+after the conversion, and the difference is shown. Comments and formatting of files are lost.
+Exit codes: 0 success; 1 when --apply was refused because proxies would change.")]
 pub(crate) struct Args {
     #[command(flatten)]
     files: FileArgs,
 
-    /// Convert what is stored in this mesh; with -f, the mesh of documents that name none [default: that of the context, or default]
+    /// Mesh whose policies are converted; with -f, the mesh of documents that name none [default: that of the context, or default]
     #[arg(short, long)]
     mesh: Option<String>,
 
-    /// Where to write the policies: all documents of -f, or those of the mesh that changed; - for standard output
+    /// File for the converted policies: all documents of -f, or the changed ones of the mesh; - for standard output
     #[arg(long, value_name = "FILE|-", conflicts_with = "apply")]
     write: Option<PathBuf>,
 
-    /// Store them, if no proxy changes
+    /// Apply the converted policies, if no proxy changes
     #[arg(long)]
     apply: bool,
 
-    /// Drop old references that have new ones: for when nobody calls by tags any more
+    /// Drop legacy references that have a MeshService reference: when no consumer uses tags any more
     #[arg(long)]
     replace: bool,
 
-    /// Store them also if proxies change
+    /// Apply them even if proxies change
     #[arg(long, requires = "apply")]
     accept_changes: bool,
 
-    /// How to print what was found
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
@@ -95,7 +95,7 @@ pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
         return apply(args, session, &client, &converted).await;
     }
     if converted.iter().any(|one| one.changed().next().is_some()) {
-        session.terminal.remark("Nothing was written: --apply stores it, --write FILE keeps it in a file");
+        session.terminal.remark("Nothing was written: use --apply to apply it, --write FILE to write a file");
     }
     Ok(Exit::Fine)
 }
@@ -108,7 +108,7 @@ async fn of_stored(session: &Session, client: &Client, mesh: &str, replace: bool
     Ok(Converted { mesh: mesh.to_owned(), items, proof })
 }
 
-/// What the files hold, in their order; or how it ends when something is wrong with them.
+/// Resources of the files in their order, or the exit code if the files are invalid.
 fn read(args: &Args, session: &Session, mesh: &str) -> anyhow::Result<Result<Vec<Value>, Exit>> {
     let terminal = session.terminal;
     let (files, mut wrong) = args.files.read(terminal)?;
@@ -125,7 +125,7 @@ fn read(args: &Args, session: &Session, mesh: &str) -> anyhow::Result<Result<Vec
     Ok(Ok(resources.iter().map(crate::documents::Resource::document).collect()))
 }
 
-/// Each mesh is asked about for itself. The documents become what they are converted to.
+/// Converts the documents in place, mesh by mesh.
 async fn of_files(
     session: &Session,
     client: &Client,
@@ -171,14 +171,14 @@ fn write(session: &Session, out: &Path, documents: &[&Value]) -> anyhow::Result<
 async fn apply(args: &Args, session: &Session, client: &Client, all: &[Converted]) -> anyhow::Result<Exit> {
     let terminal = session.terminal;
     if !args.accept_changes && all.iter().any(|converted| !converted.proof.is_clean()) {
-        terminal.error("Error: proxies would change, so nothing was written; --accept-changes writes it all the same");
+        terminal.error("Error: proxies would change, so nothing was written; use --accept-changes to write it anyway");
         return Ok(Exit::Refused);
     }
     for converted in all {
         for document in converted.changed() {
             let text = |field: &str| document[field].as_str().unwrap_or_default();
             let kind = kinds().by_name(text("type")).expect("the control plane converts kinds that there are");
-            let target = Target { kind, mesh: &converted.mesh, name: text("name") };
+            let target = ResourceId { kind, mesh: &converted.mesh, name: text("name") };
             client.put(target, Bytes::from(document.to_string())).await?;
             terminal.note(&format!("type={:?} mesh={:?} name={:?} changed", kind.name, target.mesh, target.name));
         }

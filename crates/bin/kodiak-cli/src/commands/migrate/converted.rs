@@ -1,4 +1,4 @@
-//! What became of the policies of a mesh, for people and for programs.
+//! Result of a conversion, as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::count;
 use super::proof::Proof;
 
-/// What became of one mesh.
+/// Result for one mesh.
 #[derive(Serialize)]
 pub(super) struct Converted {
     pub(super) mesh: String,
@@ -71,7 +71,7 @@ impl Converted {
     }
 }
 
-/// A line for each reference that has a new one now.
+/// One line per converted reference.
 fn table(items: &[Item]) -> String {
     let mut rows =
         items.iter().flat_map(|item| item.found(Outcome::Converted).map(move |found| (item, found))).peekable();
@@ -85,7 +85,7 @@ fn table(items: &[Item]) -> String {
     table.show() + "\n\n"
 }
 
-/// Two lines for each reference that there is something to say about.
+/// Two lines per reference with a note.
 fn told(items: &[Item], outcome: Outcome) -> String {
     let found = items.iter().flat_map(|item| item.found(outcome).map(move |finding| (item, finding)));
     let told = found.filter(|(_, finding)| !finding.message.is_empty()).map(|(item, finding)| {

@@ -1,10 +1,10 @@
-//! What the control plane knows of a mesh, and what its proxies count.
+//! Collects the migration status of a mesh and the traffic of its proxies.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use kodiak_client::{Client, ClientError, Target};
+use kodiak_client::{Client, ClientError, ResourceId};
 use kodiak_kinds::kinds;
 use kodiak_views::migration::{Consumer, Standing};
 use serde::Serialize;
@@ -14,9 +14,9 @@ use super::traffic::{self, Clusters, Traffic};
 use crate::report::Warnings;
 use crate::session::Session;
 
-/// Proxies that are asked at a time: each costs the control plane a connection.
+/// Proxies to read concurrently: each costs the control plane a connection.
 const AT_A_TIME: usize = 32;
-/// So often a sign of life while nothing else happens.
+/// Interval of progress output while waiting.
 const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Serialize)]
@@ -30,17 +30,17 @@ pub(super) struct Gathered {
 pub(super) struct Seen {
     #[serde(flatten)]
     pub(super) consumer: Consumer,
-    /// `null` when the proxy is away or does not answer.
+    /// `null` when the proxy is offline or does not answer.
     pub(super) traffic: Option<Traffic>,
-    /// Why it does not.
+    /// Error of a proxy that does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) trouble: Option<String>,
 }
 
-/// What each proxy counts, or why it does not say.
+/// Traffic of each proxy, or the error of reading it.
 type Answers = BTreeMap<String, Result<Clusters, String>>;
 
-/// With `watch`, proxies are asked twice, and what counts is what came in between.
+/// With `watch`, statistics are read twice, and only traffic in between counts.
 pub(super) async fn gather(
     client: &Client,
     session: &Session,
@@ -81,7 +81,7 @@ async fn ask_all(client: &Client, session: &Session, mesh: &str, proxies: &[&str
     let kind = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
     let bar = session.terminal.progress("Asking proxies", proxies.len());
     let asking = proxies.iter().map(|name| async move {
-        let answer = client.inspect_text(Target { kind, mesh, name }, "stats").await;
+        let answer = client.inspect_text(ResourceId { kind, mesh, name }, "stats").await;
         ((*name).to_owned(), answer)
     });
     let mut asking = stream::iter(asking).buffer_unordered(AT_A_TIME);
@@ -92,7 +92,7 @@ async fn ask_all(client: &Client, session: &Session, mesh: &str, proxies: &[&str
             Ok(stats) => Ok(traffic::read(&stats)),
             Err(ClientError::Refused(refusal)) => Err(refusal.to_string()),
             Err(error @ ClientError::TimedOut { .. }) => Err(error.to_string()),
-            // There is no control plane any more to ask for the others.
+            // The control plane became unreachable, so the others cannot be read either.
             Err(error) => return Err(error.into()),
         };
         answers.insert(name, answer);
@@ -101,12 +101,12 @@ async fn ask_all(client: &Client, session: &Session, mesh: &str, proxies: &[&str
     Ok(answers)
 }
 
-/// Of those that are there and do not answer.
+/// Errors of connected proxies that do not answer.
 fn warn(session: &Session, consumers: &[Seen]) {
     let mut warnings = Warnings::default();
     for seen in consumers.iter().filter(|seen| seen.consumer.connected) {
         if let Some(why) = &seen.trouble {
-            warnings.add(&format!("a proxy does not say what it counts: {why}"), || seen.consumer.name.clone());
+            warnings.add(&format!("cannot read the statistics of a proxy: {why}"), || seen.consumer.name.clone());
         }
     }
     warnings.lines().for_each(|line| session.terminal.remark(&line));

@@ -1,4 +1,4 @@
-//! `kodiak migrate`: from one way of doing things to another, step by step and with a way back.
+//! `kodiak migrate`: guided, reversible migrations.
 
 mod convert;
 mod converted;
@@ -19,24 +19,24 @@ use crate::session::Session;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    command: MigrateCommand,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
-    /// From kuma.io/service tags to MeshService objects, consumer by consumer
+enum MigrateCommand {
+    /// Migrate from kuma.io/service tags to MeshService
     Services(ServicesArgs),
 }
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-A mesh goes from Disabled to Exclusive (meshServices.mode of the Mesh) in steps that each can be undone:
+Migrates a mesh from Disabled to Exclusive (meshServices.mode of the Mesh) in reversible steps:
 
-  1  plan        what to do next, and why
-  2  Everywhere  MeshServices beside the services of tags: new names and clusters, old ones untouched
-  3  convert     references of policies, old and new side by side
-  4  status      who still calls old clusters
-  5  Exclusive   when nobody does")]
+  1  plan        the next step, and why
+  2  Everywhere  adds MeshServices next to kuma.io/service: new hostnames and clusters, legacy ones unchanged
+  3  convert     adds MeshService references to policies, next to the legacy ones
+  4  status      which consumers still send traffic to legacy clusters
+  5  Exclusive   when none does")]
 struct ServicesArgs {
     #[command(subcommand)]
     command: Services,
@@ -44,16 +44,16 @@ struct ServicesArgs {
 
 #[derive(clap::Subcommand)]
 enum Services {
-    /// Who calls what by tags and what by MeshServices, and which policies still use old names
+    /// Show which consumers and policies still use kuma.io/service tags
     Status(status::Args),
-    /// Add new references to policies, with the proof that no proxy changes
+    /// Add MeshService references to policies, verifying that no proxy changes
     Convert(convert::Args),
-    /// The next safe step, why, and how to go back
+    /// Show the next safe step, its reasons, and the rollback
     Plan(plan::Args),
 }
 
 pub async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
-    let What::Services(ServicesArgs { command }) = args.what;
+    let MigrateCommand::Services(ServicesArgs { command }) = args.command;
     match command {
         Services::Status(args) => status::run(&args, session).await,
         Services::Convert(args) => convert::run(&args, session).await,
@@ -63,14 +63,14 @@ pub async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people
+    /// Human-readable
     Table,
     Yaml,
     Json,
 }
 
 impl Output {
-    /// Without a newline at its end. `table` is asked for when people read it.
+    /// Formats `value`, without a newline at its end. `table` makes the human-readable form.
     fn show(self, document: &impl Serialize, table: impl FnOnce() -> String) -> anyhow::Result<String> {
         let document = serde_json::to_value(document)?;
         Ok(match self {
@@ -85,7 +85,7 @@ fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 
-/// A mesh that is not there is said as such.
+/// Error for a mesh that does not exist.
 fn of_mesh(error: ClientError, mesh: &str) -> anyhow::Error {
     if error.refusal().is_some_and(Refusal::is_not_found) {
         return anyhow::anyhow!("no Mesh with name {mesh:?}; `kodiak get meshes` lists them");

@@ -16,25 +16,25 @@ use crate::session::Session;
 #[command(after_help = "\
 Examples:
   kodiak migrate services plan
-  kodiak migrate services plan -m demo --watch 1h      nobody called an old cluster for an hour: what now?
-  kodiak migrate services plan --examined              routes and unclear policies have been dealt with
+  kodiak migrate services plan -m demo --watch 1h      require an hour without traffic to legacy clusters
+  kodiak migrate services plan --examined              routes and ambiguous policies have been reviewed
   kodiak migrate services plan -o json | jq -r '.next.commands[]'
 
-Nothing is changed. Each step says what to type, and the way back is told too.")]
+Nothing is changed. Each step comes with its commands and its rollback.")]
 pub(crate) struct Args {
-    /// The mesh to look at [default: that of the context, or default]
+    /// Mesh [default: that of the context, or default]
     #[arg(short, long)]
     mesh: Option<String>,
 
-    /// Ask proxies twice, this long apart: who calls old clusters is who did in between
+    /// Read the statistics of proxies twice, this long apart, and count only traffic in between
     #[arg(long, value_name = "DURATION", value_parser = kodiak_terminal::duration)]
     watch: Option<GoDuration>,
 
-    /// Somebody has looked at routes, at references that are not clear and at services without a MeshService
+    /// Routes, ambiguous references and services without a MeshService have been reviewed
     #[arg(long)]
     examined: bool,
 
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }

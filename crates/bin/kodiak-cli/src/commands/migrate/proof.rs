@@ -1,4 +1,4 @@
-//! That policies mean the same with old and with new references: every proxy is rendered both ways.
+//! Verifies that converted policies change no proxy: generates the configuration of each with both versions.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 use super::count;
 use crate::session::Session;
 
-/// So often a sign of life while the control plane works it out.
+/// Interval of progress output while the control plane computes.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What is different for proxies.
+/// Difference between two sets of policies, for all proxies.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Proof {
-    /// How many proxies there are.
+    /// Number of proxies.
     pub(super) proxies: usize,
     pub(super) changed: Vec<Changed>,
-    /// Proxies that would keep what they have, because what they should get is not fit to be sent.
+    /// Proxies whose configuration would fail validation, so that they stay on their last good one.
     pub(super) faulty: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Changed {
     pub(super) counts: BTreeMap<String, usize>,
 }
 
-/// As far as it is looked at here.
+/// Fields of the response that are needed here.
 #[derive(Deserialize)]
 struct Answer {
     changes: Vec<Effect>,
@@ -58,8 +58,8 @@ struct Faulty {
 }
 
 impl Proof {
-    /// `before` are documents that may not be stored as they are: then what they change by themselves is not counted.
-    /// Without any, what is stored is held against `after`.
+    /// `before` are documents that may not be stored: changes that they make themselves do not count. Without any, the
+    /// stored resources are compared with `after`.
     pub(super) async fn of(
         session: &Session,
         client: &Client,
@@ -82,8 +82,8 @@ impl Proof {
         Ok(proof)
     }
 
-    /// Both are held against what is stored. A proxy that changes in the same way both times does not change between
-    /// them; what is new is told by its name alone, so who gets something new is taken for changed.
+    /// Compares both with the stored resources. A proxy with the same difference in both does not change between them;
+    /// of added Envoy resources only the names are known, so a proxy with added ones counts as changed.
     fn between(before: Option<Answer>, after: Answer) -> Self {
         let proxies = after.proxies.len() + after.unchanged + after.faults.len();
         let before = before.map(|before| before.proxies).unwrap_or_default();
@@ -97,7 +97,7 @@ impl Proof {
                 changed.push(Changed { name, counts });
             }
         }
-        // What changes as it is and not when converted, changes too.
+        // A proxy that only the unconverted documents change counts, too.
         changed.extend(before.into_keys().map(|name| Changed { name, counts: BTreeMap::new() }));
         Self { proxies, changed, faulty: after.faults.into_iter().map(|faulty| faulty.name).collect() }
     }
@@ -133,14 +133,14 @@ fn name(proxy: &Value) -> String {
     proxy["name"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Beyond a limit only numbers are told, and of what is added never more than its size.
+/// The server limits details to some proxies, and shows only the size of added resources.
 fn is_told_in_full(proxy: &Value) -> bool {
     proxy["added"].as_array().is_some_and(Vec::is_empty)
 }
 
 async fn ask(client: &Client, mesh: &str, documents: &[&Value], full: bool) -> anyhow::Result<Answer> {
     let answer = client.diff(mesh, &json!({ "resources": documents }), full).await?;
-    Answer::deserialize(&answer).context("the answer of the control plane is not what one says")
+    Answer::deserialize(&answer).context("cannot parse the response of the control plane")
 }
 
 #[cfg(test)]
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn against_what_is_stored_every_difference_counts() {
+    fn counts_every_difference_from_the_stored_resources() {
         let proof = Proof::between(None, answer(&json!([proxy("a", 1, &json!([]))])));
         assert_eq!((names(&proof), proof.proxies, proof.is_clean()), (vec!["a"], 3, false));
         let clean = Proof::between(None, answer(&json!([])));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_files_change_by_themselves_does_not_count() {
+    fn ignores_changes_that_the_files_make_themselves() {
         let new = json!([{ "name": "x", "bytes": 5 }]);
         let before = json!([
             proxy("same", 1, &json!([])),

@@ -12,25 +12,25 @@ use crate::session::Session;
 #[command(after_help = "\
 Examples:
   kodiak migrate services status
-  kodiak migrate services status -m demo --watch 1m          who calls old clusters within a minute
+  kodiak migrate services status -m demo --watch 1m          consumers of legacy clusters within a minute
   kodiak migrate services status -o json | jq '.consumers[] | select(.traffic.old != {}) | .name'
 
   MODE        meshServices.mode, and what the Dataplane lists
-  OLD, NEW    how many services it can call by kuma.io/service, and how many ports of MeshServices and the like
-  OLD TRAFFIC requests (or connections) to old clusters since the proxy started, as its Envoy counts them, and
-              connections open now; - when the proxy is away or does not answer
-  POLICIES    about its calls that use old names alone; ROUTES that use old names
-  CROSS-ZONE  services that it calls in other zones too: with a MeshService, calls would stay in one zone")]
+  OLD, NEW    reachable kuma.io/service services, and reachable ports of MeshServices and other destinations
+  OLD TRAFFIC requests (or connections) to legacy clusters since the proxy started, by Envoy's statistics, and
+              connections open now; - when the proxy is offline or does not answer
+  POLICIES    for its outbounds that use kuma.io/service only; ROUTES that use kuma.io/service
+  CROSS-ZONE  services that it also calls in other zones: with a MeshService, calls would stay in one zone")]
 pub(crate) struct Args {
-    /// The mesh to look at [default: that of the context, or default]
+    /// Mesh [default: that of the context, or default]
     #[arg(short, long)]
     mesh: Option<String>,
 
-    /// Ask proxies twice, this long apart, and show only what came in between
+    /// Read the statistics of proxies twice, this long apart, and show the traffic in between
     #[arg(long, value_name = "DURATION", value_parser = kodiak_terminal::duration)]
     watch: Option<GoDuration>,
 
-    /// How to print it
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
 }
@@ -76,7 +76,7 @@ fn text(gathered: &Gathered, watched: bool) -> String {
     table + &summary(gathered, watched).join("\n")
 }
 
-/// What is in force for one consumer.
+/// Mode of one consumer.
 fn mode(consumer: &Consumer) -> String {
     let what = match (consumer.mode.known(), consumer.lists) {
         (Some(MeshServicesMode::Disabled), _) | (_, Lists::Nothing) => "",
@@ -130,7 +130,7 @@ fn summary(gathered: &Gathered, watched: bool) -> Vec<String> {
     lines
 }
 
-/// Services whose calls would stay in one zone.
+/// Services whose traffic would stay in one zone.
 pub(super) fn spread(services: &[ServiceStanding]) -> impl Iterator<Item = &str> {
     services.iter().filter(|one| one.zones.len() > 1 && !one.in_all_zones).map(|one| one.service.as_str())
 }

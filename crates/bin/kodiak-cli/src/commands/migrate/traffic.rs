@@ -1,34 +1,34 @@
-//! What Envoy counts for its clusters, and which of them are old.
+//! Traffic of a proxy by cluster, from Envoy's statistics, and which clusters are legacy.
 
 use std::collections::BTreeMap;
 
 use kodiak_xds::names;
 use serde::Serialize;
 
-/// Since the proxy started, or over a time in which it was watched; `open` and `waiting` are of now.
+/// Since the proxy started, or over the time of `--watch`; `open` and `waiting` are current values.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Counters {
     pub(super) requests: u64,
     pub(super) connections: u64,
     /// Connections.
     pub(super) open: u64,
-    /// Requests without an answer yet, and connections for bytes that are open: Envoy counts those as requests too.
+    /// Requests in flight, and open TCP connections, which Envoy counts as requests too.
     pub(super) waiting: u64,
 }
 
-/// By the names of clusters as they are in statistics.
+/// By the name of the cluster in statistics.
 pub(super) type Clusters = BTreeMap<String, Counters>;
 
-/// What a proxy sends where.
+/// Traffic of a proxy to legacy and new destinations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Traffic {
-    /// By the value of `kuma.io/service`; those that were never called are missing.
+    /// By the value of `kuma.io/service`; services without traffic are missing.
     pub(super) old: BTreeMap<String, Counters>,
-    /// To all objects together.
+    /// Sum over all MeshServices and other destinations.
     pub(super) new: Counters,
 }
 
-/// The lines of `/stats` that are about clusters.
+/// Lines of `/stats` for clusters.
 pub(super) fn read(stats: &str) -> Clusters {
     let mut clusters = Clusters::new();
     for line in stats.lines() {
@@ -58,20 +58,20 @@ impl Counters {
         self.waiting += waiting;
     }
 
-    /// What came on top of `before`; a proxy that was started anew counts from nothing.
+    /// Traffic since `before`; a restarted proxy counts from zero.
     fn since(self, before: Self) -> Self {
         let restarted = self.requests < before.requests || self.connections < before.connections;
         let before = if restarted { Self::default() } else { before };
         Self { requests: self.requests - before.requests, connections: self.connections - before.connections, ..self }
     }
 
-    /// Connections that are kept open for requests that nobody sends are no use.
+    /// Idle connections do not count.
     pub(super) fn is_used(self) -> bool {
         let Self { requests, connections, open: _, waiting } = self;
         requests > 0 || connections > 0 || waiting > 0
     }
 
-    /// `1200 requests, 3 open`; bytes are counted by their connections.
+    /// `1200 requests, 3 open`; TCP traffic is counted in connections.
     pub(super) fn show(self) -> String {
         let Self { requests, connections, open, .. } = self;
         if !self.is_used() {
@@ -84,13 +84,13 @@ impl Counters {
 }
 
 impl Traffic {
-    /// `services` are all values of `kuma.io/service`. Clusters of the proxy itself are neither old nor new.
+    /// `services` are all values of `kuma.io/service`. Clusters of the proxy itself are neither legacy nor new.
     pub(super) fn of<'a>(
         clusters: &Clusters,
         before: Option<&Clusters>,
         services: impl Iterator<Item = &'a str>,
     ) -> Self {
-        // Clusters of services keep their names in statistics, all others lose what is special in them.
+        // Statistics use the names of legacy clusters unchanged, and replace special characters in all others.
         let known = |service: &'a str| [(names::stat_name(service), service), (service.to_owned(), service)];
         let services: BTreeMap<String, &str> = services.flat_map(known).collect();
         let mut traffic = Self::default();
@@ -118,7 +118,7 @@ impl Traffic {
     }
 }
 
-/// `web` of `web-c72efb5be46fae6b`: a subset of a service has the hash of its tags behind it.
+/// `web` of `web-c72efb5be46fae6b`: the cluster of a subset ends with the hash of its tags.
 fn whole(cluster: &str) -> Option<&str> {
     let (service, hash) = cluster.rsplit_once('-')?;
     let is_hash = hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
@@ -154,7 +154,7 @@ nonsense";
     }
 
     #[test]
-    fn clusters_are_old_by_their_services_and_new_by_their_endings() {
+    fn tells_legacy_clusters_from_new_ones() {
         let traffic = Traffic::of(&read(STATS), None, services());
         let old: Vec<_> =
             traffic.old.iter().map(|(service, counters)| (service.as_str(), requests(*counters))).collect();
@@ -165,7 +165,7 @@ nonsense";
     }
 
     #[test]
-    fn what_was_watched_is_what_came_on_top() {
+    fn counts_traffic_since_the_first_reading() {
         let (before, mut after) = (read(STATS), read(STATS));
         after.get_mut("a.b").unwrap().connections = 5;
         let traffic = Traffic::of(&after, Some(&before), services());
@@ -175,16 +175,16 @@ nonsense";
             "the connections to api are open, and nobody sends over them"
         );
         assert_eq!(traffic.old["a.b"].connections, 4);
-        // Bytes are not counted: who has a connection for them may use it.
+        // Bytes are not counted: an open TCP connection may be in use.
         let held = read("cluster.api.upstream_cx_total: 1\ncluster.api.upstream_rq_active: 1\n");
         assert!(Traffic::of(&held, Some(&held), services()).old["api"].is_used());
-        // The proxy was started anew.
+        // The proxy restarted.
         after.get_mut("api").unwrap().requests = 1;
         assert_eq!(Traffic::of(&after, Some(&before), services()).old["api"].requests, 1);
     }
 
     #[test]
-    fn numbers_are_said_as_people_read_them() {
+    fn formats_counts() {
         let counters = |requests, connections, open| Counters { requests, connections, open, ..Counters::default() };
         for (counters, expected) in [
             (counters(0, 0, 0), "0"),
@@ -197,7 +197,7 @@ nonsense";
     }
 
     #[test]
-    fn only_a_hash_is_taken_off_a_name() {
+    fn strips_only_a_hash_from_a_name() {
         assert_eq!(whole("web-c72efb5be46fae6b"), Some("web"));
         for other in ["web", "web-1", "web-c72efb5be46fae6", "web-C72EFB5BE46FAE6B"] {
             assert_eq!(whole(other), None, "{other}");

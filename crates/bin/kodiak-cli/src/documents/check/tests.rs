@@ -1,4 +1,4 @@
-//! What is found in documents, and where.
+//! Tests of findings and their locations.
 
 use expect_test::{Expect, expect};
 
@@ -28,7 +28,7 @@ fn check(text: &str, expected: &Expect) {
 const TIMEOUT: &str = "type: MeshTimeout\nname: slow\nspec:\n  to:\n  - targetRef: { kind: Mesh }\n    default: { connectionTimeout: 5s }\n";
 
 #[test]
-fn every_problem_of_every_document_is_found() {
+fn finds_every_problem_of_every_document() {
     check(
         "type: MeshTimeout\nname: Bad\nspec:\n  to:\n  - targetRef: { kind: Nothing }\n    default: { idleTimeout: -1s }\n---\ntype: MeshTimeout\nname: b\n",
         &expect![[r#"
@@ -40,7 +40,7 @@ fn every_problem_of_every_document_is_found() {
 }
 
 #[test]
-fn unknown_kinds_are_answered_with_near_ones() {
+fn suggests_similar_kinds_for_unknown_ones() {
     check(
         "type: MeshTimout\nname: a\n---\ntype: meshtimeout\nname: b\n---\nname: c\n---\ntype: Pod\nname: d\n---\nitems: []\ntotal: 0\n",
         &expect![[r#"
@@ -54,7 +54,7 @@ fn unknown_kinds_are_answered_with_near_ones() {
 }
 
 #[test]
-fn documents_that_are_no_resources_are_refused() {
+fn rejects_documents_that_are_no_resources() {
     check(
         "just text\n---\n- a\n---\napiVersion: kuma.io/v1alpha1\nkind: Mesh\nmetadata: {}\n---\ntype: 5\n",
         &expect![[r#"
@@ -67,7 +67,7 @@ fn documents_that_are_no_resources_are_refused() {
 }
 
 #[test]
-fn a_file_that_is_no_yaml_has_one_finding() {
+fn invalid_yaml_is_one_finding() {
     check(
         "a: 1\na: 2\n",
         &expect![[r#"
@@ -77,7 +77,7 @@ fn a_file_that_is_no_yaml_has_one_finding() {
 }
 
 #[test]
-fn a_resource_written_twice_is_found_with_the_first() {
+fn reports_duplicates_with_the_first_occurrence() {
     check(
         &format!("{TIMEOUT}---\n{TIMEOUT}"),
         &expect![[r#"
@@ -87,18 +87,18 @@ fn a_resource_written_twice_is_found_with_the_first() {
 }
 
 #[test]
-fn the_mesh_is_filled_in_where_it_is_needed() {
+fn sets_the_mesh_of_mesh_scoped_resources() {
     let all = resources(&format!(
         "{TIMEOUT}---\n{}---\ntype: Zone\nname: east\nmesh: x\n",
         TIMEOUT.replace("name", "mesh: other\nname")
     ));
     let meshes: Vec<_> = all.iter().map(|one| (one.checked.mesh.as_str(), one.draft.mesh.as_deref())).collect();
     assert_eq!(meshes, [("demo", Some("demo")), ("other", Some("other")), ("", None)]);
-    assert_eq!(all[2].checked.warnings, ["Zone lives in no mesh; the field mesh is ignored"]);
+    assert_eq!(all[2].checked.warnings, ["Zone has global scope; the field mesh is ignored"]);
 }
 
 #[test]
-fn what_is_sent_is_what_was_written() {
+fn sends_the_document_as_written() {
     let all = resources(
         "type: MeshTimeout\nname: a\nlabels: { team: x }\ncreationTime: 2020-01-01T00:00:00Z\nkri: kri_mt____a_\nspec:\n  to:\n  - targetRef: { kind: Mesh }\n    default: { connectionTimeout: 60s, odd: 1 }\nstatus: { a: 1 }\n---\ntype: Zone\nname: east\nenabled: true\n",
     );
@@ -112,13 +112,13 @@ fn what_is_sent_is_what_was_written() {
 }
 
 #[test]
-fn json_is_read_as_well() {
+fn reads_json() {
     let all = resources("{\n\t\"type\": \"Zone\",\n\t\"name\": \"east\"\n}\n");
     assert_eq!(all[0].checked.name, "east");
 }
 
 #[test]
-fn a_place_can_be_found_again_later() {
+fn locates_findings_of_the_server() {
     let files = file(&format!("type: Zone\nname: z\n---\n{TIMEOUT}"));
     let all = super::check(&files, &Names { mesh: "demo" }, &Place::Global).resources;
     let spot = crate::documents::Locator::new(&files).spot(all[1].origin, "spec.to[0].default.connectionTimeout");
@@ -127,7 +127,7 @@ fn a_place_can_be_found_again_later() {
 }
 
 #[test]
-fn for_deleting_only_the_name_counts() {
+fn identifies_invalid_resources_for_deletion() {
     let found = identify(&file("type: MeshTimeout\nname: a\n"), &Names { mesh: "demo" }).ok().unwrap();
     assert_eq!((found[0].kind.name, found[0].mesh(), found[0].draft.name.as_str()), ("MeshTimeout", "demo", "a"));
     assert!(identify(&file("type: MeshTimeout\n"), &Names { mesh: "demo" }).is_err());
