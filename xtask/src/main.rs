@@ -5,6 +5,7 @@
 //!
 //! **Invariant:** needs cargo, the pinned toolchain and this repository; whatever else a command needs, it says how to get.
 
+mod capture;
 mod ci;
 mod codegen;
 mod conformance;
@@ -45,6 +46,7 @@ enum Command {
     Conformance(conformance::Args),
     Deny(deny::Args),
     Docs(docs::Args),
+    Capture(capture::Args),
     Fuzz(fuzz::Args),
     Soak(soak::Args),
     Codegen(codegen::Args),
@@ -69,6 +71,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Fmt(args) => fmt::run(&workspace, &args),
         Command::Tidy(args) => tidy::run(&workspace, &args),
         Command::Test(args) => test::run(&workspace, &args),
+        Command::Capture(args) => capture::run(&workspace, &args),
         Command::Docs(args) => docs::run(&workspace, &args),
         Command::Deny(args) => deny::run(&workspace, &args),
         Command::Conformance(args) => conformance::run(&workspace, &args),
