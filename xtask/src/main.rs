@@ -10,6 +10,7 @@ mod ci;
 mod codegen;
 mod conformance;
 mod deny;
+mod dist;
 mod docs;
 mod envoy;
 mod families;
@@ -45,6 +46,7 @@ enum Command {
     Test(test::Args),
     Conformance(conformance::Args),
     Deny(deny::Args),
+    Dist(dist::Args),
     Docs(docs::Args),
     Capture(capture::Args),
     Fuzz(fuzz::Args),
@@ -73,6 +75,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Test(args) => test::run(&workspace, &args),
         Command::Capture(args) => capture::run(&workspace, &args),
         Command::Docs(args) => docs::run(&workspace, &args),
+        Command::Dist(args) => dist::run(&workspace, &args),
         Command::Deny(args) => deny::run(&workspace, &args),
         Command::Conformance(args) => conformance::run(&workspace, &args),
         Command::Fuzz(args) => fuzz::run(&workspace, &args),
