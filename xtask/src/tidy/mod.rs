@@ -2,6 +2,7 @@
 //!
 //! Each rule is a file here and a row in [`RULES`]; what it allows and forbids is a table at its top.
 
+mod apart;
 mod closure;
 mod edges;
 mod finding;
@@ -46,6 +47,7 @@ type Rule = fn(&Repository, &mut Findings);
 
 const RULES: &[Rule] = &[
     edges::check,
+    apart::check,
     closure::check,
     length::check,
     opening::check,

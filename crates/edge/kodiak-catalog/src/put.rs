@@ -43,8 +43,6 @@ pub enum Author {
     User,
     /// The proxy itself, with a token that binds this.
     Proxy(Admission),
-    /// The same as before: what is written was observed.
-    Unchanged,
 }
 
 impl Catalog {
@@ -64,9 +62,18 @@ impl Catalog {
         self.put_as(target, body, dry_run, rights, &Author::User).await
     }
 
-    /// As [`put`](Self::put), for a Dataplane that may not be a user's.
-    pub async fn put_by(&self, target: Target<'_>, body: Value, author: &Author) -> Result<Put, Refusal> {
-        self.put_as(target, body, false, Rights::default(), author).await
+    /// As [`put`](Self::put), for a Dataplane that may not be a user's, decided on what `read` has. A
+    /// [`Refusal::Conflict`] when the resource has changed since: read again, and decide again.
+    pub async fn put_on(
+        &self,
+        read: &Snapshot,
+        target: Target<'_>,
+        body: Value,
+        author: &Author,
+    ) -> Result<Put, Refusal> {
+        self.require_mesh(target.kind, target.mesh)?;
+        let (meta, spec, left_out) = self.read(target, body)?;
+        self.try_put(read, meta.with(spec, self.place()), left_out, false, Rights::default(), author).await
     }
 
     async fn put_as(
@@ -81,12 +88,13 @@ impl Catalog {
         let (meta, spec, left_out) = self.read(target, body)?;
         let checked = meta.with(spec, self.place());
         for _ in 1..TRIES {
-            match self.try_put(checked.clone(), left_out, dry_run, rights, author).await {
+            let snapshot = self.store().snapshot();
+            match self.try_put(&snapshot, checked.clone(), left_out, dry_run, rights, author).await {
                 Err(Refusal::Conflict(_)) => (),
                 other => return other,
             }
         }
-        self.try_put(checked, left_out, dry_run, rights, author).await
+        self.try_put(&self.store().snapshot(), checked, left_out, dry_run, rights, author).await
     }
 
     /// Checks the document by itself: first what it says, then how it is named.
@@ -140,19 +148,19 @@ impl Catalog {
 
     async fn try_put(
         &self,
+        snapshot: &Snapshot,
         checked: Checked,
         left_out: LeftOut,
         dry_run: bool,
         rights: Rights,
         author: &Author,
     ) -> Result<Put, Refusal> {
-        let snapshot = self.store().snapshot();
-        let (checked, secrets, put) = self.prepare(&snapshot, checked, left_out, rights)?;
+        let (checked, secrets, put) = self.prepare(snapshot, checked, left_out, rights)?;
         let authored = authored(&checked, snapshot.get(&key_of(&checked)), author);
         if dry_run || !(put.changed || authored.is_some()) {
             return Ok(put);
         }
-        let companions = initial::companions(self, &snapshot, &checked, put.created).await?;
+        let companions = initial::companions(self, snapshot, &checked, put.created).await?;
         let mut writes = vec![write(&checked, snapshot.get(&key_of(&checked)))];
         writes.extend(secrets);
         writes.extend(companions);
@@ -216,7 +224,6 @@ fn authored(checked: &Checked, old: Option<&Record>, author: &Author) -> Option<
         return None;
     }
     let admission = match author {
-        Author::Unchanged => return None,
         Author::User => None,
         Author::Proxy(admission) => Some(admission.clone()),
     };

@@ -3,23 +3,24 @@
 use std::sync::Arc;
 
 use kodiak_ads::{Closing, Credential, Hello, Session};
-use kodiak_catalog::{Author, Refusal, Target};
+use kodiak_catalog::{Author, Refusal};
 use kodiak_envoy::{envoy::config::core::v3::Node, google::protobuf::value::Kind};
 use kodiak_model::{ProxyKey, labels, subscription::Subscription};
+use kodiak_store::Snapshot;
 use kodiak_xds::node::{NodeMetadata, ProxyType};
 use kodiak_xds_stream::TypeUrl;
+use serde_json::Value;
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::{
-    Registry, arrival,
+    Registry,
     credential::{self, Proof},
     dataplane::{self, Brought},
-    insight::{Due, Observation},
-    metadata,
-    rollout::Rollout,
-    status::TypeStatus,
-    stream::{Reporter, Stream},
+    insights::{self, Observation},
+    readiness::Registration,
+    sessions::{Reporter, Rollout, Stream, TypeStatus},
+    stored,
 };
 
 /// What is said of every fault in the Dataplane that a proxy brings.
@@ -37,7 +38,7 @@ impl Registry {
     }
 
     pub(crate) fn refused(&self, refused: &Closing) {
-        tracing::info!(code = refused.code, reason = refused.message, "Refused a proxy.");
+        tracing::info!(code = refused.code, reason = refused.message, "xDS stream refused");
         if let Some(observer) = &self.0.settings.observer {
             observer.refused();
         }
@@ -50,11 +51,11 @@ impl Registry {
         let key = proxy_of(&hello.node)?;
         let proof = self.identify(&key, &hello.credential)?;
         let metadata = metadata_of(&hello.node)?;
-        let _registering = self.0.registering.read().await;
-        let brought = self.check(&key, &proof, metadata.resource.as_deref())?;
-        let from_metadata = brought.is_some();
-        if let Some(brought) = brought {
-            self.register(&key, brought, &proof).await.map_err(|refusal| not_registered(&refusal))?;
+        let _connecting = self.0.registrations.connecting().await;
+        let from_metadata = metadata.resource.is_some();
+        match metadata.resource.as_deref() {
+            Some(text) => self.register(&key, text, &proof).await?,
+            None => self.check_stored(&key, &proof)?,
         }
         let session = self.open(key.clone(), &hello, metadata, &proof, from_metadata);
         // Its token may have been revoked meanwhile, when there was no stream yet to be closed.
@@ -62,35 +63,38 @@ impl Registry {
         Ok(session)
     }
 
-    async fn register(&self, key: &ProxyKey, brought: Brought, proof: &Proof) -> Result<(), Refusal> {
+    /// Stores the Dataplane that the proxy provides. Everything is decided on the record that is replaced: when that changes
+    /// meanwhile, all is decided again.
+    async fn register(&self, key: &ProxyKey, text: &str, proof: &Proof) -> Result<(), Closing> {
+        let store = self.0.catalog.store();
         let author = Author::Proxy(proof.admission());
-        let stored = dataplane::stored(&self.0.catalog.store().snapshot(), key);
-        let is_new = stored.is_none();
-        if is_new {
-            self.expect_arrival(key);
+        let registration = self.0.readiness.registration(key);
+        loop {
+            let snapshot = store.snapshot();
+            let provided = self.check_provided(&snapshot, key, proof, text)?;
+            let is_new = snapshot.get(&key.dataplane()).is_none();
+            if is_new {
+                self.0.registrations.begin(key);
+            }
+            let document = provided_document(&snapshot, key, provided, &registration);
+            let put = self.0.catalog.put_on(&snapshot, dataplane::target(key), document, &author).await;
+            if put.is_err() && is_new {
+                // Also after a conflict: somebody else has stored one, and that is not this proxy's to replace.
+                self.0.registrations.abandon(key, self.0.sessions.is_connected(key));
+            }
+            match put {
+                Ok(_) => break,
+                Err(Refusal::Conflict(_)) => (),
+                Err(refusal) => return Err(not_registered(&refusal)),
+            }
         }
-        let Brought { document, mut in_force } = brought;
-        let written = in_force.spec.clone();
-        let stored = stored.as_ref().map(|stored| &stored.spec);
-        let held_back = arrival::hold_back(&mut in_force.spec, stored, self.0.settings.health.is_some());
-        let outcome = if in_force.spec == written {
-            let target = Target { kind: dataplane::kind(), mesh: &key.mesh, name: &key.name };
-            self.0.catalog.put_by(target, document, &author).await.map(drop)
-        } else {
-            self.replace_by(key, &in_force, &author).await
-        };
-        match (&outcome, held_back) {
-            (Ok(()), None) => drop(self.state().drained.remove(key)),
-            (Ok(()), Some(inbounds)) => drop(self.state().drained.insert(key.clone(), inbounds)),
-            (Err(_), _) if is_new => self.forget_arrival(key),
-            (Err(_), _) => (),
-        }
-        outcome
+        registration.stored(store.snapshot().revision());
+        Ok(())
     }
 
     /// Verifies the token for the name that the proxy gives, before anything else of what it sent is read.
     pub(crate) fn identify(&self, key: &ProxyKey, credential: &Credential) -> Result<Proof, Closing> {
-        if dataplane::mesh(&self.0.catalog.store().snapshot(), &key.mesh).is_none() {
+        if stored::mesh(&self.0.catalog.store().snapshot(), &key.mesh).is_none() {
             return Err(closing(Closing::UNAUTHENTICATED, format!("mesh: mesh {:?} does not exist", key.mesh)));
         }
         let proof = credential::verify(&self.0.catalog, &self.0.settings, key, credential);
@@ -98,47 +102,52 @@ impl Registry {
     }
 
     /// The token must be good for the Dataplane that will be in force.
-    pub(crate) fn check(
+    pub(crate) fn check(&self, key: &ProxyKey, proof: &Proof, resource: Option<&str>) -> Result<(), Closing> {
+        match resource {
+            Some(text) => self.check_provided(&self.0.catalog.store().snapshot(), key, proof, text).map(drop),
+            None => self.check_stored(key, proof),
+        }
+    }
+
+    fn check_stored(&self, key: &ProxyKey, proof: &Proof) -> Result<(), Closing> {
+        let snapshot = self.0.catalog.store().snapshot();
+        let known = stored::dataplane(&snapshot, key).ok_or_else(|| {
+            denied(format!(
+                "resource {:?} not found; create a Dataplane in Kuma CP first or pass it as an argument to kuma-dp",
+                key.node_id()
+            ))
+        })?;
+        proof.check(&snapshot, key, &known).map_err(denied)
+    }
+
+    fn check_provided(
         &self,
+        snapshot: &Snapshot,
         key: &ProxyKey,
         proof: &Proof,
-        resource: Option<&str>,
-    ) -> Result<Option<Brought>, Closing> {
-        let denied = |reason: String| closing(Closing::UNAUTHENTICATED, reason);
-        let snapshot = self.0.catalog.store().snapshot();
-        let mesh = dataplane::mesh(&snapshot, &key.mesh).unwrap_or_default();
-        let stored = dataplane::stored(&snapshot, key);
-        let Some(text) = resource else {
-            let stored = stored.ok_or_else(|| {
-                denied(format!(
-                    "resource {:?} not found; create a Dataplane in Kuma CP first or pass it as an argument to kuma-dp",
-                    key.node_id()
-                ))
-            })?;
-            proof.check(&snapshot, key, &stored).map_err(denied)?;
-            return Ok(None);
-        };
+        text: &str,
+    ) -> Result<Brought, Closing> {
         let invalid = |reason: String| closing(Closing::INVALID_ARGUMENT, format!("{NOT_REGISTERED}: {reason}"));
+        let mesh = stored::mesh(snapshot, &key.mesh).unwrap_or_default();
         let brought = dataplane::brought(&self.0.catalog, &mesh, key, text).map_err(invalid)?;
-        proof.check(&snapshot, key, &brought.in_force).map_err(denied)?;
+        proof.check(snapshot, key, &brought.in_force).map_err(denied)?;
         // Nobody pushes another's proxy out by taking its name.
-        if let Some(stored) = stored.filter(|_| !self.may_be_replaced(key)) {
-            proof.check(&snapshot, key, &stored).map_err(|reason| {
+        if let Some(known) = stored::dataplane(snapshot, key).filter(|_| !self.may_be_replaced(key)) {
+            proof.check(snapshot, key, &known).map_err(|reason| {
                 denied(format!("{reason}; this is about the Dataplane that is stored, which would be replaced"))
             })?;
         }
         let has_label = brought.in_force.labels.contains_key(labels::WORKLOAD);
-        if !has_label && credential::identity_is_workload(&snapshot, &key.mesh, &brought.in_force) {
+        if !has_label && credential::identity_is_workload(snapshot, &key.mesh, &brought.in_force) {
             let reason = format!("the identity of this proxy is made from its label {:?}; add it", labels::WORKLOAD);
             return Err(invalid(reason));
         }
-        Ok(Some(brought))
+        Ok(brought)
     }
 
-    /// A proxy that brought its Dataplane and left may come back as something else.
+    /// A proxy that provided its Dataplane and left may come back as something else.
     fn may_be_replaced(&self, key: &ProxyKey) -> bool {
-        let state = self.state();
-        state.brought.contains(key) && !state.streams.contains_key(key)
+        self.0.registrations.is_provided(key) && !self.0.sessions.is_connected(key)
     }
 
     fn open(
@@ -150,28 +159,20 @@ impl Registry {
         from_metadata: bool,
     ) -> Session {
         let now = self.now();
-        let id = self.state().next_id();
+        let id = self.0.sessions.next_id();
         let (snapshots, snapshots_of_session) = watch::channel(None);
         let (closing, closing_of_session) = watch::channel(None);
-        let version = metadata::version(&metadata.versions);
-        let mut observation = Observation {
-            key: key.clone(),
-            subscription: Subscription {
-                id: Uuid::new_v4().to_string(),
-                control_plane_instance_id: self.0.settings.instance_id.clone(),
-                connect_time: Some(now.to_string()),
-                version: version.clone(),
-                ..Subscription::default()
-            },
-            metadata: hello.node.metadata.as_ref().and_then(metadata::for_insight),
-            certificate: None,
-            acknowledged: None,
-            rejecting: String::new(),
-            due: Due::Now,
-            changes: 0,
-            written: None,
+        let version = insights::version(&metadata.versions);
+        let subscription = Subscription {
+            id: Uuid::new_v4().to_string(),
+            control_plane_instance_id: self.0.settings.instance_id.clone(),
+            connect_time: Some(now.to_string()),
+            version: version.clone(),
+            ..Subscription::default()
         };
+        let node = hello.node.metadata.as_ref().and_then(insights::for_insight);
         let types = TypeUrl::ALL.map(TypeStatus::new);
+        let mut observation = Observation::new(key.clone(), subscription, node);
         observation.count(&types, now);
         let stream = Stream {
             id,
@@ -186,15 +187,27 @@ impl Registry {
             rollout: Rollout::default(),
             types,
             settled: None,
-            arriving: false,
             bytes: 0,
             faults: Vec::new(),
         };
-        self.arrived(stream, observation, Arc::new(metadata));
-        tracing::debug!(proxy = %key, peer = %hello.peer, "A proxy has connected.");
+        self.opened(&key, stream, observation, Arc::new(metadata));
+        tracing::debug!(proxy = %key, peer = %hello.peer, "proxy connected");
         let report = Box::new(Reporter { registry: self.clone(), key, id });
         Session { snapshots: snapshots_of_session, closing: closing_of_session, report }
     }
+}
+
+/// The document to store. That of the proxy itself, unless inbounds are held back.
+fn provided_document(snapshot: &Snapshot, key: &ProxyKey, provided: Brought, registration: &Registration<'_>) -> Value {
+    let Brought { document, mut in_force } = provided;
+    let written = in_force.spec.clone();
+    let known = stored::dataplane(snapshot, key);
+    registration.hold(&mut in_force.spec, known.as_ref().map(|known| &known.spec));
+    if in_force.spec == written { document } else { in_force.document(key) }
+}
+
+fn denied(reason: String) -> Closing {
+    closing(Closing::UNAUTHENTICATED, reason)
 }
 
 pub(crate) fn proxy_of(node: &Node) -> Result<ProxyKey, Closing> {

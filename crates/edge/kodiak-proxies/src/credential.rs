@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kodiak_ads::Credential;
-use kodiak_catalog::{Catalog, spec_of};
+use kodiak_catalog::Catalog;
 use kodiak_model::{
     ProxyKey,
     go_template::Template,
@@ -21,6 +21,7 @@ use kodiak_tokens::{
 use crate::{
     dataplane::InForce,
     settings::{Authn, Settings},
+    stored,
 };
 
 /// What a token says, once it is verified. Nothing when nobody asks for tokens.
@@ -143,7 +144,7 @@ fn failed(reason: impl std::fmt::Display) -> String {
 pub(crate) fn identity_is_workload(snapshot: &Snapshot, mesh: &str, dataplane: &InForce) -> bool {
     let mut best: Option<(usize, MeshIdentity)> = None;
     // In the order of names: the first among equals wins.
-    for identity in snapshot.list_in("MeshIdentity", mesh).filter_map(spec_of::<MeshIdentity>) {
+    for identity in stored::identities(snapshot, mesh) {
         let selector = identity.selector.as_ref().and_then(|selector| selector.dataplane.as_ref());
         let Some(selector) = selector.filter(|selector| selector.matches(&dataplane.labels)) else { continue };
         let specificity = selector.specificity();

@@ -1,16 +1,15 @@
 //! The Dataplane of a proxy: the one that is stored, or the one that the proxy brings.
 
-use kodiak_catalog::{Catalog, spec_of};
+use kodiak_catalog::{Catalog, Target};
 use kodiak_model::{
-    Draft, Kind, Labels, Place, ProxyKey, ResourceKey, Shape, check,
+    Draft, Kind, Labels, Place, ProxyKey, Shape, check,
     kinds::{
         dataplane::Dataplane,
         mesh::{Mesh, MeshServicesMode},
     },
     language, yaml,
 };
-use kodiak_store::{Record, Snapshot};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Longer text is not a Dataplane.
 const LONGEST_TEXT: usize = 256 * 1024;
@@ -19,6 +18,18 @@ const LONGEST_TEXT: usize = 256 * 1024;
 pub(crate) struct InForce {
     pub(crate) labels: Labels,
     pub(crate) spec: Dataplane,
+}
+
+impl InForce {
+    /// The whole resource, as a user would write it.
+    pub(crate) fn document(&self, key: &ProxyKey) -> Value {
+        let ProxyKey { mesh, name } = key;
+        let mut document = json!({ "type": kind().name, "mesh": mesh, "name": name, "labels": self.labels });
+        if let (Value::Object(document), Ok(Value::Object(spec))) = (&mut document, serde_json::to_value(&self.spec)) {
+            document.extend(spec);
+        }
+        document
+    }
 }
 
 /// A Dataplane that a proxy brings: what it wrote, and what follows from it.
@@ -31,17 +42,8 @@ pub(crate) fn kind() -> &'static Kind {
     kodiak_kinds::kinds().by_name("Dataplane").expect("Dataplane is in the table of kinds")
 }
 
-pub(crate) fn mesh(snapshot: &Snapshot, name: &str) -> Option<Mesh> {
-    let record = snapshot.get(&ResourceKey::global("Mesh", name))?;
-    Some(spec_of(record).unwrap_or_default())
-}
-
-pub(crate) fn stored(snapshot: &Snapshot, key: &ProxyKey) -> Option<InForce> {
-    in_force(snapshot.get(&key.dataplane())?)
-}
-
-pub(crate) fn in_force(record: &Record) -> Option<InForce> {
-    Some(InForce { labels: (*record.labels).clone(), spec: spec_of(record)? })
+pub(crate) fn target(key: &ProxyKey) -> Target<'_> {
+    Target { kind: kind(), mesh: &key.mesh, name: &key.name }
 }
 
 /// Reads YAML or JSON. It must be the Dataplane of this proxy, and good by itself.

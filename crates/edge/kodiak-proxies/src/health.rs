@@ -1,45 +1,24 @@
-//! What proxies find out about the workloads beside them.
+//! Streams on which proxies get health checks of their workloads to run, and report the results.
 //!
-//! A proxy has a second stream for it, on which it is told what to check: what follows from its Dataplane, and again
-//! whenever that is changed. What it reports is kept; only what is new is written down, by `health_write`.
+//! The checks follow from the Dataplane, and are sent again whenever that changes. Results go to `readiness`.
 
-use std::sync::Arc;
-
-use jiff::Timestamp;
-use kodiak_ads::{Closing, Credential, HealthHello, HealthReport, HealthSession};
-use kodiak_envoy::envoy::service::health::v3::{EndpointHealthResponse, HealthCheckSpecifier};
+use kodiak_ads::{Closing, HealthHello, HealthReport, HealthSession};
+use kodiak_envoy::envoy::service::health::v3::EndpointHealthResponse;
 use kodiak_model::ProxyKey;
 use kodiak_xds::{
     health::{self, Findings},
     node::NodeMetadata,
 };
-use tokio::{sync::watch, time::Instant};
+use tokio::sync::watch;
 
 use crate::{
     Registry,
     admission::{closing, metadata_of, proxy_of},
     credential::Proof,
-    dataplane::{self, InForce},
-    stream,
+    dataplane::InForce,
+    sessions::HealthStream,
+    stored,
 };
-
-/// The open stream of health checks of a proxy.
-pub(crate) struct HealthStream {
-    pub(crate) id: u64,
-    pub(crate) credential: Credential,
-    /// When its token is worth nothing any more.
-    pub(crate) expires: Option<Timestamp>,
-    pub(crate) closing: watch::Sender<Option<Closing>>,
-    checks: watch::Sender<Option<Arc<HealthCheckSpecifier>>>,
-    node: NodeMetadata,
-    /// Of the store, when it was last worked out what to check.
-    revision: u64,
-    /// What was reported last.
-    pub(crate) findings: Option<Findings>,
-    /// It may have to be written down.
-    pub(crate) due: bool,
-    pub(crate) written: Option<Instant>,
-}
 
 impl Registry {
     pub(crate) fn admit_health(&self, hello: &HealthHello) -> Result<HealthSession, Closing> {
@@ -74,88 +53,44 @@ impl Registry {
     fn open_health(&self, key: &ProxyKey, hello: &HealthHello, metadata: NodeMetadata, proof: &Proof) -> HealthSession {
         let (checks, checks_of_session) = watch::channel(None);
         let (closing, closing_of_session) = watch::channel(None);
-        let mut state = self.state();
-        let id = state.next_id();
+        let id = self.0.sessions.next_id();
         let stream = HealthStream {
             id,
             credential: hello.credential.clone(),
             expires: proof.expires(),
             closing,
             checks,
-            // The Dataplane that it brings is stored by now, or will be.
+            // The Dataplane that it provides is stored by now, or will be.
             node: NodeMetadata { resource: None, ..metadata },
             revision: 0,
-            findings: None,
-            due: false,
-            written: None,
         };
-        if let Some(older) = state.health.insert(key.clone(), stream) {
-            stream::close(&older.closing, Closing::ALREADY_EXISTS, "a newer connection of this proxy took over");
-        }
-        drop(state);
-        tracing::debug!(proxy = %key, peer = %hello.peer, "A proxy asks what to check.");
+        self.0.sessions.open_health(key, stream);
+        self.0.readiness.probes_opened(key, id);
+        tracing::debug!(proxy = %key, peer = %hello.peer, "proxy opened a stream of health checks");
         let report = Box::new(HealthReporter { registry: self.clone(), key: key.clone(), id });
         HealthSession { checks: checks_of_session, closing: closing_of_session, report }
     }
 
-    /// To be called when a Dataplane was changed or deleted: the proxy is told what to check now. What it found bad stays
-    /// so, whatever was written; what it found well it has to say again, as somebody may have reasons to stop it.
+    /// To be called when a Dataplane was changed or deleted: the proxy gets the health checks that it defines now.
     pub fn refresh_checks(&self, key: &ProxyKey) {
-        let Some(timing) = &self.0.settings.health else { return };
-        if !self.state().health.contains_key(key) {
-            return;
-        }
         let snapshot = self.0.catalog.store().snapshot();
-        let stored = dataplane::stored(&snapshot, key);
-        let mut state = self.state();
-        let Some(stream) = state.health.get_mut(key) else { return };
-        if stream.revision > snapshot.revision() {
-            // Somebody was faster, and saw more.
+        if snapshot.get(&key.dataplane()).is_none() {
+            self.0.readiness.deleted(key, snapshot.revision());
+        }
+        let Some(timing) = &self.0.settings.health else { return };
+        if !self.0.sessions.has_health(key) {
             return;
         }
-        stream.revision = snapshot.revision();
-        let specifier = stored.as_ref().and_then(|stored| health::specifier(&stored.spec, &stream.node, timing));
-        stream.checks.send_if_modified(|checks| {
-            let new = match (&checks, specifier) {
-                (None, None) => None,
-                (Some(_), None) => Some(health::nothing()),
-                (_, specifier) => specifier,
-            };
-            let is_new = checks.as_deref() != new.as_ref();
-            if is_new {
-                *checks = new.map(Arc::new);
-            }
-            is_new
-        });
-        let (Some(findings), Some(InForce { mut spec, .. })) = (&stream.findings, stored) else { return };
-        if findings.apply(&mut spec, false) {
-            stream.due = true;
-            self.0.nudge.notify_one();
-        } else if findings.apply(&mut spec, true) {
-            stream.findings = None;
-        }
-    }
-
-    /// A report that says what the last one said costs nothing more.
-    fn found(&self, key: &ProxyKey, id: u64, findings: Findings) {
-        let mut state = self.state();
-        let Some(stream) = state.health.get_mut(key).filter(|stream| stream.id == id) else { return };
-        if stream.findings.as_ref() != Some(&findings) {
-            stream.findings = Some(findings);
-            stream.due = true;
-            self.0.nudge.notify_one();
-        }
-    }
-
-    fn health_left(&self, key: &ProxyKey, id: u64) {
-        let mut state = self.state();
-        if state.health.get(key).is_some_and(|stream| stream.id == id) {
-            state.health.remove(key);
+        let known = stored::dataplane(&snapshot, key);
+        let checks = |node: &NodeMetadata| health::specifier(&known.as_ref()?.spec, node, timing);
+        let is_newest = self.0.sessions.send_checks(key, snapshot.revision(), checks);
+        if let Some(InForce { spec, .. }) = known.filter(|_| is_newest) {
+            self.0.readiness.changed(key, spec);
         }
     }
 }
 
-/// What the port holds of the stream. Dropping it says that the stream has ended.
+/// Receives the reports of a stream from the port. Dropping it means that the stream has ended.
 struct HealthReporter {
     registry: Registry,
     key: ProxyKey,
@@ -164,12 +99,13 @@ struct HealthReporter {
 
 impl HealthReport for HealthReporter {
     fn report(&mut self, found: EndpointHealthResponse) {
-        self.registry.found(&self.key, self.id, Findings::read(found));
+        self.registry.0.readiness.probed(&self.key, self.id, Findings::read(found));
     }
 }
 
 impl Drop for HealthReporter {
     fn drop(&mut self) {
-        self.registry.health_left(&self.key, self.id);
+        self.registry.0.sessions.close_health(&self.key, self.id);
+        self.registry.0.readiness.probes_closed(&self.key, self.id);
     }
 }

@@ -1,46 +1,47 @@
-//! The proxies that are connected to this control plane: who they are, how long they stay, and what is seen of them.
+//! The proxies that are connected to this control plane: their streams, their insights, and the readiness of their inbounds.
 //!
-//! In: streams that introduce themselves ([`kodiak_ads::Proxies`]), and what they report. Out: [`ProxyEvent`]s for
-//! whoever makes their configuration, Dataplanes that proxies bring with them, and their DataplaneInsights.
+//! In: streams of proxies ([`kodiak_ads::Proxies`]) and their reports. Out: [`ProxyEvent`]s for the configuration writer,
+//! Dataplanes that proxies register, DataplaneInsights, and `state` of inbounds.
 //!
-//! - `admission` decides who may connect; `credential` holds tokens against what they are shown for.
-//! - `registry` knows the streams; `insight` is what one of them has done, `flush` writes it down.
-//! - `health` is what proxies find out about the workloads beside them, `health_write` makes inbounds ready by it.
-//! - `run` is the one task: it writes insights, and deletes what proxies have left behind.
-//! - `bootstrap` and `drain` are the two requests that are no streams.
+//! [`Registry`] connects four parts, each with a lock and a loop of its own:
 //!
-//! **Invariant:** a stream has a token that is good for the Dataplane in force, or it is closed.
-//! **Invariant:** a proxy has one stream here, the newest.
-//! **Invariant:** what is written here is observed; nothing of it says what a proxy is to have, but for which inbounds are
-//! ready to be called.
+//! - `sessions`: who is connected. Streams, their snapshots and acknowledgements; the newest stream wins.
+//! - `insights`: the writer of DataplaneInsights.
+//! - `readiness`: the one owner of inbound readiness, which decides from registration, drain and health checks.
+//! - `registrations`: proxies that provided their Dataplane, and when it is deleted after they left (`deregister`).
+//!
+//! Around them: `admission` decides who may connect, `credential` verifies tokens, `recheck` closes streams that would
+//! not be admitted any more, `health` has the streams of health checks, `bootstrap` and `drain` are HTTP requests.
+//! `stored` is the only place that decodes stored specs; `run` is the one task.
+//!
+//! **Invariant:** a stream has a token that is valid for the stored Dataplane, or it is closed.
+//! **Invariant:** a proxy has one ADS stream here, the newest.
+//! **Invariant:** no lock is held across another part's.
+//! **Invariant:** what is written here is observed; it never decides the configuration of a proxy, except for which inbounds
+//! are ready.
 //! **Invariant:** a token is never printed.
 
 mod admission;
 mod answer;
-mod arrival;
 mod batch;
 mod bootstrap;
 mod credential;
 mod dataplane;
-mod departure;
+mod deregister;
 mod drain;
-mod finalize;
-mod flush;
 mod headers;
 mod health;
-mod health_write;
-mod insight;
-mod metadata;
+mod insights;
+mod readiness;
 mod recheck;
+mod registrations;
 mod registry;
-mod rejection;
-mod rollout;
 mod run;
+mod sessions;
 mod settings;
-mod status;
-mod stream;
+mod stored;
 
 pub use recheck::Recheck;
-pub use registry::{ProxyEvent, Registry};
+pub use registry::Registry;
+pub use sessions::{ProxyEvent, ProxyStatus, TypeStatus};
 pub use settings::{Authn, CheckAuthority, Clock, Observer, Settings};
-pub use status::{ProxyStatus, TypeStatus};

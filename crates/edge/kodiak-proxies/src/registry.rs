@@ -1,148 +1,113 @@
-//! Who is connected, and what the rest of the control plane tells and asks about them.
+//! The proxies of this control plane, as its other parts see them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use jiff::Timestamp;
-use kodiak_ads::{Closing, StreamReport};
+use kodiak_ads::StreamReport;
 use kodiak_catalog::Catalog;
-use kodiak_model::{
-    ProxyKey,
-    kinds::{dataplane::Inbound, dataplane_insight::MtlsInsight},
-};
+use kodiak_model::{ProxyKey, kinds::dataplane_insight::MtlsInsight};
 use kodiak_xds::node::NodeMetadata;
 use kodiak_xds_stream::Snapshot;
-use tokio::sync::{Notify, RwLock, mpsc};
+use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    departure::Departure,
-    finalize::Seen,
-    health::HealthStream,
-    insight::{Due, Observation},
+    insights::{InsightWriter, Observation},
+    readiness::InboundReadiness,
+    registrations::Registrations,
+    sessions::{ProxyEvent, ProxyStatus, Reported, Sessions, Stream},
     settings::{Authn, Settings},
-    status::ProxyStatus,
-    stream::Stream,
 };
 
-/// The proxies of this control plane. Cheap to clone; all clones speak of the same ones.
+/// The proxies of this control plane. Cheap to clone; all clones share one state.
+///
+/// It connects four parts, each with a lock of its own, and calls one after the other: no lock is held across another.
 #[derive(Clone)]
 pub struct Registry(pub(crate) Arc<Inner>);
 
-/// What whoever makes configuration must know. `Connected` is answered by [`Registry::publish`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProxyEvent {
-    /// The proxy has a new stream, maybe in place of an older one.
-    Connected {
-        key: ProxyKey,
-        metadata: Arc<NodeMetadata>,
-    },
-    Disconnected {
-        key: ProxyKey,
-    },
-}
-
 pub(crate) struct Inner {
     pub(crate) catalog: Catalog,
-    pub(crate) settings: Settings,
-    events: mpsc::UnboundedSender<ProxyEvent>,
-    state: Mutex<State>,
-    /// Something is to be written at once.
-    pub(crate) nudge: Notify,
-    /// Held for reading while a proxy connects, for writing while Dataplanes of proxies that left are deleted: none is
-    /// deleted under a proxy that is just coming back.
-    pub(crate) registering: RwLock<()>,
-    pub(crate) seen: Mutex<Seen>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) sessions: Sessions,
+    pub(crate) insights: InsightWriter,
+    pub(crate) readiness: InboundReadiness,
+    pub(crate) registrations: Registrations,
     stopping: AtomicBool,
-    /// Also cancelled when this control plane ends, maybe before anybody says so.
+    /// Also cancelled when this control plane ends, maybe before [`Registry::stop`].
     pub(crate) drain: OnceLock<CancellationToken>,
-}
-
-#[derive(Default)]
-pub(crate) struct State {
-    pub(crate) streams: BTreeMap<ProxyKey, Stream>,
-    pub(crate) health: BTreeMap<ProxyKey, HealthStream>,
-    /// By the id of their stream, so the older ones of a proxy come first.
-    pub(crate) observations: BTreeMap<u64, Observation>,
-    pub(crate) departures: Vec<Departure>,
-    /// Whose Dataplane was brought by the proxy itself.
-    pub(crate) brought: BTreeSet<ProxyKey>,
-    /// The inbounds of proxies that have not arrived yet, or asked to be drained, as they are otherwise. Without those that
-    /// are probed: what was found says how they are.
-    pub(crate) drained: BTreeMap<ProxyKey, Vec<Inbound>>,
-    /// Those that have what they need to serve their inbounds.
-    pub(crate) welcome: BTreeSet<ProxyKey>,
-    /// The last one whose token was verified again by the timer.
-    pub(crate) rechecked: Option<ProxyKey>,
-    last_id: u64,
 }
 
 impl Registry {
     pub fn new(catalog: Catalog, settings: Settings, events: mpsc::UnboundedSender<ProxyEvent>) -> Self {
         if settings.authn == Authn::None {
-            tracing::warn!("Proxies are not asked for tokens: whoever reaches the port can be any of them.");
+            tracing::warn!("proxy authentication is disabled: anybody who reaches the port can connect as any proxy");
         }
+        let (store, settings) = (catalog.store(), Arc::new(settings));
         Self(Arc::new(Inner {
-            catalog,
-            settings,
-            events,
-            state: Mutex::default(),
-            nudge: Notify::new(),
-            registering: RwLock::default(),
-            seen: Mutex::default(),
+            sessions: Sessions::new(events),
+            insights: InsightWriter::new(store.clone(), settings.clone()),
+            readiness: InboundReadiness::new(store.clone(), settings.health.is_some()),
+            registrations: Registrations::new(settings.deregistration_delay),
             stopping: AtomicBool::new(false),
             drain: OnceLock::new(),
+            catalog,
+            settings,
         }))
     }
 
-    /// What the proxy should have. `token` names the step of a rollout that it belongs to; revisions grow, and one has
-    /// one token. The insight tells which token was acknowledged last.
+    /// Sends the proxy a snapshot. `token` names the step of a rollout that it belongs to; revisions grow, and one has one
+    /// token. The insight shows which token was acknowledged last.
     pub fn publish(&self, key: &ProxyKey, snapshot: Arc<Snapshot>, token: Arc<str>) {
-        let mut state = self.state();
-        let Some(stream) = state.streams.get_mut(key) else { return };
-        stream.rollout.published(snapshot.revision, token);
-        stream.faults.clear();
-        stream.snapshots.send_replace(Some(snapshot));
+        self.0.sessions.publish(key, snapshot, token);
     }
 
-    /// What it should have is not fit to be sent. It keeps what it has; a stream on which nothing was said yet is told
-    /// so and closed, because silence would tell nobody.
+    /// The configuration failed validation. The proxy stays on its last good configuration; a stream that has none yet is
+    /// closed with the faults, because silence would tell nobody.
     pub fn fault(&self, key: &ProxyKey, faults: Vec<String>) {
-        if let Some(stream) = self.state().streams.get_mut(key) {
-            if stream.snapshots.borrow().is_none() {
-                let reason = format!("what this proxy should have is not fit to be sent: {}", faults.join("; "));
-                stream.close(Closing::FAILED_PRECONDITION, &reason);
-            }
-            stream.faults = faults;
-        }
+        self.0.sessions.fault(key, faults);
     }
 
-    /// Which certificate the proxy has. `acknowledged` is not taken from here.
+    /// The certificate that the proxy has. `acknowledged` is not taken from here.
     pub fn issued(&self, key: &ProxyKey, certificate: MtlsInsight) {
-        let mut state = self.state();
-        let State { streams, observations, .. } = &mut *state;
-        let observation = streams.get(key).and_then(|stream| observations.get_mut(&stream.id));
-        if let Some(observation) = observation.filter(|known| known.certificate.as_ref() != Some(&certificate)) {
-            observation.certificate = Some(certificate);
-            observation.change(Due::Later);
+        if let Some(stream) = self.0.sessions.stream_of(key) {
+            self.0.insights.issued(stream, certificate);
         }
     }
 
     pub fn connected(&self) -> Vec<ProxyStatus> {
-        self.state().streams.iter().map(|(key, stream)| stream.status(key)).collect()
+        self.0.sessions.statuses()
     }
 
     pub fn status(&self, key: &ProxyKey) -> Option<ProxyStatus> {
-        self.state().streams.get(key).map(|stream| stream.status(key))
+        self.0.sessions.status(key)
     }
 
     pub fn snapshot(&self, key: &ProxyKey) -> Option<Arc<Snapshot>> {
-        self.state().streams.get(key)?.snapshots.borrow().clone()
+        self.0.sessions.snapshot(key)
+    }
+
+    /// Closes, in insights, connections that show no sign of life, and returns how many proxies that concerns. Only for the
+    /// leader: others do not know what it has seen.
+    pub async fn finalize_once(&self, now: Timestamp) -> usize {
+        let connected = self.0.sessions.keys();
+        self.0.insights.close_lost(now, &connected).await
+    }
+
+    /// Closes, in insights, connections to control planes that died, once `grace` has passed in which the proxy could come
+    /// back. `lost` says since when an instance is dead. Returns how many proxies that concerns, and when the next one is
+    /// due. Only for the leader.
+    pub async fn close_abandoned(
+        &self,
+        grace: Duration,
+        lost: impl Fn(&str) -> Option<Instant>,
+    ) -> (usize, Option<Instant>) {
+        self.0.insights.close_abandoned(grace, lost).await
     }
 
     /// This control plane ends: its proxies will be back, here or elsewhere, so their leaving means nothing from now
@@ -155,120 +120,63 @@ impl Registry {
         self.0.stopping.load(Ordering::SeqCst) || self.0.drain.get().is_some_and(CancellationToken::is_cancelled)
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn now(&self) -> Timestamp {
         (self.0.settings.now)()
     }
 
-    /// The stream is the proxy's from now on; an older one has to go.
-    pub(crate) fn arrived(&self, stream: Stream, observation: Observation, metadata: Arc<NodeMetadata>) {
-        let key = observation.key.clone();
-        let mut state = self.state();
-        if stream.from_metadata {
-            state.brought.insert(key.clone());
+    /// The stream is the proxy's newest; an older one is closed.
+    pub(crate) fn opened(&self, key: &ProxyKey, stream: Stream, observation: Observation, metadata: Arc<NodeMetadata>) {
+        let (id, connected, from_metadata) = (stream.id, stream.connected, stream.from_metadata);
+        // Before the stream can be replaced, which closes its observation.
+        self.0.insights.opened(id, observation);
+        self.0.readiness.connected(key, id);
+        let opened = self.0.sessions.open(key, stream, metadata);
+        self.0.registrations.connected(key, from_metadata);
+        if let Some(replaced) = opened.replaced {
+            self.0.insights.closed(replaced, connected);
         }
-        state.departures.retain(|departure| departure.key != key);
-        let stream = Stream { arriving: state.drained.contains_key(&key), ..stream };
-        let (id, connected) = (stream.id, stream.connected);
-        if let Some(older) = state.streams.insert(key.clone(), stream) {
-            older.close(Closing::ALREADY_EXISTS, "a newer connection of this proxy took over");
-            state.close_observation(older.id, connected);
-        }
-        state.observations.insert(id, observation);
-        let count = state.streams.len();
-        // Sent under the lock, so that events have the order of what they tell.
-        let _ = self.0.events.send(ProxyEvent::Connected { key, metadata });
-        drop(state);
-        self.observe_count(count);
-        self.0.nudge.notify_one();
+        self.observe_count(opened.connected);
     }
 
     pub(crate) fn reported(&self, key: &ProxyKey, id: u64, report: &StreamReport<'_>) {
-        let now = self.now();
-        let mut state = self.state();
-        let State { streams, observations, welcome, .. } = &mut *state;
-        let Some(stream) = streams.get_mut(key).filter(|stream| stream.id == id) else { return };
-        let reported = stream.take(report);
-        if stream.arriving && report.settled.is_some() {
-            stream.arriving = false;
-            welcome.insert(key.clone());
-            self.0.nudge.notify_one();
+        let Some(reported) = self.0.sessions.report(key, id, report) else { return };
+        if reported.is_first {
+            self.0.readiness.acknowledged(key, id);
         }
-        if let Some(observation) = observations.get_mut(&id) {
-            if reported.counters {
-                observation.count(&stream.types, now);
-                observation.change(Due::Later);
-            }
-            if let Some(rejecting) = reported.rejecting.filter(|rejecting| *rejecting != observation.rejecting) {
-                observation.rejecting = rejecting;
-                observation.change(Due::Now);
-                self.0.nudge.notify_one();
-            }
-            if reported.acknowledged.is_some() && observation.acknowledged != reported.acknowledged {
-                observation.acknowledged.clone_from(&reported.acknowledged);
-                observation.change(Due::Now);
-                self.0.nudge.notify_one();
-            }
-        }
-        drop(state);
+        self.0.insights.reported(id, &reported, self.now());
         for (type_url, counters) in &report.counters {
             if reported.rejected.iter().any(|(rejected, count)| rejected == type_url && *count > 0) {
-                let reason = counters.last_error.as_deref().unwrap_or_default();
-                tracing::warn!(proxy = %key, kind = ?type_url, reason, "A proxy has rejected what it was sent.");
+                let error = counters.last_error.as_deref().unwrap_or_default();
+                tracing::warn!(proxy = %key, kind = ?type_url, error, "proxy rejected its configuration (NACK)");
             }
         }
-        if let Some(observer) = &self.0.settings.observer {
-            if report.bytes > 0 {
-                observer.sent(report.bytes);
-            }
-            for (type_url, count) in reported.rejected.into_iter().filter(|(_, count)| *count > 0) {
-                observer.rejected(type_url, count);
-            }
+        self.observe_report(&reported, report.bytes);
+    }
+
+    fn observe_report(&self, reported: &Reported, bytes: u64) {
+        let Some(observer) = &self.0.settings.observer else { return };
+        if bytes > 0 {
+            observer.sent(bytes);
+        }
+        for (type_url, count) in reported.rejected.iter().filter(|(_, count)| *count > 0) {
+            observer.rejected(*type_url, *count);
         }
     }
 
-    /// A stream has ended. If it was the proxy's last, the proxy has left.
-    pub(crate) fn left(&self, key: &ProxyKey, id: u64) {
-        let now = self.now();
-        let mut state = self.state();
-        if state.streams.get(key).is_none_or(|stream| stream.id != id) {
-            return;
+    /// The stream has ended. If it was the newest, the proxy is disconnected.
+    pub(crate) fn disconnected(&self, key: &ProxyKey, id: u64) {
+        let stopping = self.is_stopping();
+        let Some(connected) = self.0.sessions.close(key, id, !stopping) else { return };
+        if !stopping {
+            self.0.insights.closed(id, self.now());
+            self.0.registrations.disconnected(key);
         }
-        state.streams.remove(key);
-        let count = state.streams.len();
-        if !self.is_stopping() {
-            state.close_observation(id, now);
-            if state.brought.contains(key) {
-                let delay = self.0.settings.deregistration_delay;
-                state.departures.push(Departure::after(key.clone(), delay));
-            }
-            let _ = self.0.events.send(ProxyEvent::Disconnected { key: key.clone() });
-        }
-        drop(state);
-        self.observe_count(count);
-        self.0.nudge.notify_one();
+        self.observe_count(connected);
     }
 
     fn observe_count(&self, count: usize) {
         if let Some(observer) = &self.0.settings.observer {
             observer.connected(count);
-        }
-    }
-}
-
-impl State {
-    pub(crate) fn next_id(&mut self) -> u64 {
-        self.last_id += 1;
-        self.last_id
-    }
-
-    fn close_observation(&mut self, id: u64, now: Timestamp) {
-        if let Some(observation) = self.observations.get_mut(&id) {
-            observation.subscription.disconnect_time = Some(now.to_string());
-            observation.change(Due::Now);
         }
     }
 }

@@ -30,6 +30,7 @@ use crate::{
     credential,
     dataplane::{self, InForce},
     settings::Authn,
+    stored,
 };
 use request::{BootstrapRequest, Introduction};
 
@@ -110,7 +111,7 @@ impl Registry {
 
     fn mesh(&self, key: &ProxyKey) -> Result<Mesh, Fault> {
         let missing = || Fault::Invalid(format!("mesh: mesh {:?} does not exist", key.mesh));
-        dataplane::mesh(&self.0.catalog.store().snapshot(), &key.mesh).ok_or_else(missing)
+        stored::mesh(&self.0.catalog.store().snapshot(), &key.mesh).ok_or_else(missing)
     }
 
     /// The configuration, and the address of the proxy.
@@ -166,7 +167,7 @@ impl Registry {
         let snapshot = self.0.catalog.store().snapshot();
         let mesh = self.mesh(key)?;
         let dataplane = if parsed.dataplane_resource.is_empty() {
-            dataplane::stored(&snapshot, key).ok_or(Fault::NotFound)?
+            stored::dataplane(&snapshot, key).ok_or(Fault::NotFound)?
         } else {
             let brought = dataplane::brought(&self.0.catalog, &mesh, key, &parsed.dataplane_resource);
             brought.map_err(Fault::Invalid)?.in_force

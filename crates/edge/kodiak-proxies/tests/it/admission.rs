@@ -250,7 +250,7 @@ async fn a_proxy_that_cannot_be_given_anything_is_told_why() {
     bed.registry.fault(&key("web-1"), vec!["a and b both listen on 10.0.0.1:80".to_owned()]);
     let (code, reason) = closing(&session).unwrap();
     assert_eq!(code, Closing::FAILED_PRECONDITION);
-    assert_eq!(reason, "what this proxy should have is not fit to be sent: a and b both listen on 10.0.0.1:80");
+    assert_eq!(reason, "the configuration of this proxy failed validation: a and b both listen on 10.0.0.1:80");
     // One that has something keeps it.
     let session = bed.connect("web-1").await;
     bed.registry.publish(&key("web-1"), snapshot(1), "".into());

@@ -161,12 +161,22 @@ impl Bed {
     }
 
     pub(crate) async fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (StatusCode, String) {
+        self.post_to(&self.registry, path, headers, body).await
+    }
+
+    pub(crate) async fn post_to(
+        &self,
+        registry: &Registry,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> (StatusCode, String) {
         let mut request = Request::builder().method(Method::POST).uri(path).header("host", "localhost:5678");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request.body(Bytes::from(body.to_owned())).unwrap();
-        let reply = self.registry.answer(request, "127.0.0.1:1".parse().unwrap()).await;
+        let reply = registry.answer(request, "127.0.0.1:1".parse().unwrap()).await;
         (reply.status(), String::from_utf8(reply.body().to_vec()).unwrap())
     }
 }

@@ -5,6 +5,7 @@
 mod admission;
 mod bed;
 mod bootstrap;
+mod concurrent_put;
 mod drain;
 mod headers;
 mod health;

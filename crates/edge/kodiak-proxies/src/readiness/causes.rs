@@ -1,0 +1,222 @@
+//! Why inbounds of a proxy are ready or not, and the decision that follows. Pure.
+
+use kodiak_model::kinds::dataplane::{Dataplane, Inbound};
+use kodiak_xds::health::{Findings, is_probed};
+use tokio::time::Instant;
+
+/// Observations of one proxy that decide about its inbounds.
+#[derive(Clone, Default)]
+pub(super) struct Causes {
+    pub(super) hold: Option<Hold>,
+    pub(super) probes: Option<Probes>,
+    /// The decision may differ from the stored Dataplane.
+    pub(super) due: bool,
+    /// Last write that probes caused.
+    pub(super) written: Option<Instant>,
+}
+
+/// Inbounds are held back, whatever probes report.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Hold {
+    pub(super) cause: Cause,
+    /// Inbounds as they were before, with their `state` and `health`.
+    pub(super) before: Vec<Inbound>,
+    /// Revision of the store at which the Dataplane existed; [`NOT_STORED`] while it is being registered.
+    pub(super) stored_at: u64,
+}
+
+pub(super) const NOT_STORED: u64 = u64::MAX;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Envoy opens its listeners only once it has all of its configuration. `None` while the proxy is registered.
+    Arriving { stream: Option<u64> },
+    /// The proxy is about to end.
+    Draining,
+    /// Nothing any more: the next write gives the inbounds back.
+    Arrived,
+}
+
+/// Results of the health checks that one stream reported.
+#[derive(Clone)]
+pub(super) struct Probes {
+    pub(super) stream: u64,
+    pub(super) findings: Option<Findings>,
+}
+
+impl Probes {
+    pub(super) fn new(stream: u64) -> Self {
+        Self { stream, findings: None }
+    }
+}
+
+impl Causes {
+    pub(super) fn findings(&self) -> Option<&Findings> {
+        self.probes.as_ref()?.findings.as_ref()
+    }
+
+    pub(super) fn is_arrived(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| hold.cause == Cause::Arrived)
+    }
+
+    /// Applies the decision to a Dataplane, and returns whether that changed it.
+    pub(super) fn apply(&self, dataplane: &mut Dataplane, probing: bool) -> bool {
+        let apply_findings = |dataplane: &mut Dataplane, may_serve: bool| {
+            self.findings().is_some_and(|findings| findings.apply(dataplane, may_serve))
+        };
+        match &self.hold {
+            None => apply_findings(dataplane, true),
+            // Inbounds that were ready before stay so: the proxy went on serving while it was not connected.
+            Some(Hold { cause: Cause::Arriving { .. }, .. }) => apply_findings(dataplane, false),
+            Some(Hold { cause: Cause::Draining, .. }) => !hold_all(dataplane).is_empty(),
+            Some(Hold { cause: Cause::Arrived, before, .. }) => {
+                let restored = restore(dataplane, before, probing);
+                apply_findings(dataplane, true) || restored
+            }
+        }
+    }
+}
+
+impl Hold {
+    /// Starts or continues a drain of this Dataplane. Remembers the inbounds that are ready now, and those that were
+    /// held back earlier.
+    pub(super) fn draining(earlier: Option<Self>, dataplane: &Dataplane, stored_at: u64) -> Self {
+        let mut before = hold_all(&mut dataplane.clone());
+        let earlier = earlier.into_iter().flat_map(|hold| hold.before);
+        let forgotten = earlier.filter(|inbound| before.iter().all(|known| known.port != inbound.port));
+        before.extend(forgotten.collect::<Vec<_>>());
+        Self { cause: Cause::Draining, before, stored_at }
+    }
+
+    /// Makes inbounds NotReady that the proxy registers as ready and that are not ready in the stored Dataplane. With
+    /// `probing`, inbounds with a `serviceProbe` keep their stored state until health checks report. `None` when no inbound
+    /// has to wait.
+    pub(super) fn arriving(provided: &mut Dataplane, stored: Option<&Dataplane>, probing: bool) -> Option<Self> {
+        let serves = |inbound: &Inbound| {
+            let known = stored.into_iter().flat_map(Dataplane::inbounds).find(|known| known.port == inbound.port);
+            known.is_some_and(Inbound::is_ready)
+        };
+        let mut before = None;
+        for inbound in inbounds(provided) {
+            let serves = serves(inbound);
+            if probing && is_probed(inbound) {
+                if inbound.is_ready() != serves {
+                    inbound.set_ready(serves);
+                }
+                if !serves {
+                    before.get_or_insert_with(Vec::new);
+                }
+            } else if inbound.is_ready() && !serves {
+                before.get_or_insert_with(Vec::new).push(inbound.clone());
+                inbound.set_ready(false);
+            }
+        }
+        before.map(|before| Self { cause: Cause::Arriving { stream: None }, before, stored_at: NOT_STORED })
+    }
+}
+
+/// Makes every inbound NotReady, and returns those that were ready, as they were.
+fn hold_all(dataplane: &mut Dataplane) -> Vec<Inbound> {
+    let ready = inbounds(dataplane).filter(|inbound| inbound.is_ready());
+    let held = ready.map(|inbound| {
+        let before = inbound.clone();
+        inbound.set_ready(false);
+        before
+    });
+    held.collect()
+}
+
+/// Gives inbounds the `state` and `health` that they had. Those that are probed follow their probes instead.
+fn restore(dataplane: &mut Dataplane, before: &[Inbound], probing: bool) -> bool {
+    let mut changed = false;
+    for inbound in inbounds(dataplane).filter(|inbound| !(probing && is_probed(inbound))) {
+        let Some(before) = before.iter().find(|before| before.port == inbound.port) else { continue };
+        changed |= inbound.state != before.state || inbound.health != before.health;
+        inbound.state.clone_from(&before.state);
+        inbound.health.clone_from(&before.health);
+    }
+    changed
+}
+
+fn inbounds(dataplane: &mut Dataplane) -> impl Iterator<Item = &mut Inbound> {
+    dataplane.networking.iter_mut().flat_map(|networking| &mut networking.inbound)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn dataplane(inbounds: &[(u32, &str)]) -> Dataplane {
+        let inbound = |(port, state): &(u32, &str)| json!({ "port": port, "state": state });
+        let inbounds: Vec<_> = inbounds.iter().map(inbound).collect();
+        serde_json::from_value(json!({ "networking": { "address": "10.0.0.1", "inbound": inbounds } })).unwrap()
+    }
+
+    fn states(dataplane: &Dataplane) -> Vec<(u32, bool)> {
+        dataplane.inbounds().iter().map(|inbound| (inbound.port, inbound.is_ready())).collect()
+    }
+
+    #[track_caller]
+    fn check(provided: &[(u32, &str)], stored: Option<&[(u32, &str)]>, expected: &[(u32, bool)]) {
+        let mut new = dataplane(provided);
+        let hold = Hold::arriving(&mut new, stored.map(dataplane).as_ref(), true);
+        assert_eq!(states(&new), expected);
+        assert!(hold.into_iter().flat_map(|hold| hold.before).all(|inbound| inbound.is_ready()));
+    }
+
+    #[test]
+    fn a_new_proxy_is_not_ready() {
+        check(&[(1, "Ready"), (2, "NotReady")], None, &[(1, false), (2, false)]);
+    }
+
+    #[test]
+    fn what_was_ready_stays_ready_and_nothing_else() {
+        let stored = [(1, "Ready"), (2, "NotReady")];
+        check(&[(1, "Ready"), (2, "Ready"), (3, "Ready")], Some(&stored), &[(1, true), (2, false), (3, false)]);
+        check(&[(1, "NotReady")], Some(&stored), &[(1, false)]);
+    }
+
+    /// One that is probed, in this state.
+    fn probed(state: &str) -> Dataplane {
+        let inbound = json!({ "port": 1, "state": state, "serviceProbe": {} });
+        serde_json::from_value(json!({ "networking": { "address": "10.0.0.1", "inbound": [inbound] } })).unwrap()
+    }
+
+    #[test]
+    fn what_is_probed_stays_as_probes_found_it() {
+        for written in ["Ready", "NotReady"] {
+            for (stored, ready) in [(None, false), (Some("NotReady"), false), (Some("Ready"), true)] {
+                let mut new = probed(written);
+                let hold = Hold::arriving(&mut new, stored.map(probed).as_ref(), true);
+                assert_eq!(new.inbounds()[0].is_ready(), ready, "{written} {stored:?}");
+                let before = hold.map(|hold| hold.before);
+                assert_eq!(before, (!ready).then(Vec::new), "it arrives, and probes say the rest");
+            }
+        }
+    }
+
+    #[test]
+    fn without_probes_what_is_probed_is_as_others() {
+        let mut new = probed("Ready");
+        assert_eq!(Hold::arriving(&mut new, None, false).unwrap().before.len(), 1);
+        assert!(!new.inbounds()[0].is_ready());
+    }
+
+    #[test]
+    fn a_second_drain_remembers_what_the_first_held_back() {
+        let mut stored = dataplane(&[(1, "Ready"), (2, "NotReady")]);
+        let first = Hold::draining(None, &stored, 1);
+        let mut causes = Causes { hold: Some(first.clone()), ..Causes::default() };
+        assert!(causes.apply(&mut stored, true));
+        assert_eq!(states(&stored), [(1, false), (2, false)]);
+        // Somebody makes the other one ready meanwhile.
+        inbounds(&mut stored).last().unwrap().set_ready(true);
+        causes.hold = Some(Hold::draining(Some(first), &stored, 2));
+        assert!(causes.apply(&mut stored, true) && !causes.apply(&mut stored, true));
+        causes.hold.as_mut().unwrap().cause = Cause::Arrived;
+        assert!(causes.apply(&mut stored, true) && !causes.apply(&mut stored, true));
+        assert_eq!(states(&stored), [(1, true), (2, true)]);
+    }
+}

@@ -1,0 +1,199 @@
+//! Sessions: the open streams of connected proxies, and their snapshots, acknowledgements and tokens.
+//!
+//! A proxy has at most two: its ADS stream (`stream`) and its stream of health checks (`health_stream`). Of each the
+//! newest wins, and an older one is asked to end.
+//!
+//! - `rollout` and `rejection` find out which step of an mTLS rollout a proxy has acknowledged.
+//! - `tokens` closes streams whose token is no longer valid.
+//!
+//! **Invariant:** one ADS stream for each proxy, the newest.
+//! **Invariant:** proxy events have the order of what happened: they are sent under the lock.
+//! **Invariant:** the lock is never held while a token is verified, the store is written, or another part is called.
+
+mod health_stream;
+mod rejection;
+mod rollout;
+mod status;
+mod stream;
+mod tokens;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use kodiak_ads::{Closing, StreamReport};
+use kodiak_envoy::envoy::service::health::v3::HealthCheckSpecifier;
+use kodiak_model::ProxyKey;
+use kodiak_xds::node::NodeMetadata;
+use kodiak_xds_stream::Snapshot;
+use tokio::sync::mpsc;
+
+pub(crate) use health_stream::HealthStream;
+pub(crate) use rollout::Rollout;
+pub use status::{ProxyStatus, TypeStatus};
+pub(crate) use stream::{Reported, Reporter, Stream};
+pub(crate) use tokens::Presented;
+
+const REPLACED: &str = "a newer connection of this proxy took over";
+
+/// Lifecycle events of proxies, for the configuration writer. It answers `Connected` with
+/// [`Registry::publish`](crate::Registry::publish).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProxyEvent {
+    /// The proxy has a new stream, maybe in place of an older one.
+    Connected {
+        key: ProxyKey,
+        metadata: Arc<NodeMetadata>,
+    },
+    Disconnected {
+        key: ProxyKey,
+    },
+}
+
+pub(crate) struct Sessions {
+    state: Mutex<State>,
+    last_id: AtomicU64,
+    events: mpsc::UnboundedSender<ProxyEvent>,
+}
+
+#[derive(Default)]
+struct State {
+    streams: BTreeMap<ProxyKey, Stream>,
+    health: BTreeMap<ProxyKey, HealthStream>,
+    /// The last proxy whose token the timer has verified again.
+    rechecked: Option<ProxyKey>,
+}
+
+/// An ADS stream was opened.
+pub(crate) struct Opened {
+    /// Stream that has to end: an older one, or this one when a newer came first.
+    pub(crate) replaced: Option<u64>,
+    /// Proxies that are connected now.
+    pub(crate) connected: usize,
+}
+
+impl Sessions {
+    pub(crate) fn new(events: mpsc::UnboundedSender<ProxyEvent>) -> Self {
+        Self { state: Mutex::default(), last_id: AtomicU64::new(0), events }
+    }
+
+    /// Id of a new stream. A newer stream has a higher one.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn open(&self, key: &ProxyKey, stream: Stream, metadata: Arc<NodeMetadata>) -> Opened {
+        let mut state = self.state();
+        if state.streams.get(key).is_some_and(|known| known.id > stream.id) {
+            stream.close(Closing::ALREADY_EXISTS, REPLACED);
+            return Opened { replaced: Some(stream.id), connected: state.streams.len() };
+        }
+        let older = state.streams.insert(key.clone(), stream);
+        if let Some(older) = &older {
+            older.close(Closing::ALREADY_EXISTS, REPLACED);
+        }
+        let _ = self.events.send(ProxyEvent::Connected { key: key.clone(), metadata });
+        Opened { replaced: older.map(|older| older.id), connected: state.streams.len() }
+    }
+
+    /// The stream has ended. Returns how many proxies are still connected, if it was the proxy's newest. `announce` sends
+    /// the event.
+    pub(crate) fn close(&self, key: &ProxyKey, id: u64, announce: bool) -> Option<usize> {
+        let mut state = self.state();
+        state.streams.get(key).filter(|stream| stream.id == id)?;
+        state.streams.remove(key);
+        if announce {
+            let _ = self.events.send(ProxyEvent::Disconnected { key: key.clone() });
+        }
+        Some(state.streams.len())
+    }
+
+    /// `None` for a stream that is not the proxy's newest.
+    pub(crate) fn report(&self, key: &ProxyKey, id: u64, report: &StreamReport<'_>) -> Option<Reported> {
+        let mut state = self.state();
+        let stream = state.streams.get_mut(key).filter(|stream| stream.id == id)?;
+        Some(stream.take(report))
+    }
+
+    pub(crate) fn publish(&self, key: &ProxyKey, snapshot: Arc<Snapshot>, token: Arc<str>) {
+        if let Some(stream) = self.state().streams.get_mut(key) {
+            stream.rollout.published(snapshot.revision, token);
+            stream.faults.clear();
+            stream.snapshots.send_replace(Some(snapshot));
+        }
+    }
+
+    /// The configuration of the proxy failed validation, and is not published.
+    pub(crate) fn fault(&self, key: &ProxyKey, faults: Vec<String>) {
+        if let Some(stream) = self.state().streams.get_mut(key) {
+            if stream.snapshots.borrow().is_none() {
+                let reason = format!("the configuration of this proxy failed validation: {}", faults.join("; "));
+                stream.close(Closing::FAILED_PRECONDITION, &reason);
+            }
+            stream.faults = faults;
+        }
+    }
+
+    pub(crate) fn is_connected(&self, key: &ProxyKey) -> bool {
+        self.state().streams.contains_key(key)
+    }
+
+    pub(crate) fn keys(&self) -> BTreeSet<ProxyKey> {
+        self.state().streams.keys().cloned().collect()
+    }
+
+    pub(crate) fn stream_of(&self, key: &ProxyKey) -> Option<u64> {
+        self.state().streams.get(key).map(|stream| stream.id)
+    }
+
+    pub(crate) fn statuses(&self) -> Vec<ProxyStatus> {
+        self.state().streams.iter().map(|(key, stream)| stream.status(key)).collect()
+    }
+
+    pub(crate) fn status(&self, key: &ProxyKey) -> Option<ProxyStatus> {
+        self.state().streams.get(key).map(|stream| stream.status(key))
+    }
+
+    pub(crate) fn snapshot(&self, key: &ProxyKey) -> Option<Arc<Snapshot>> {
+        self.state().streams.get(key)?.snapshots.borrow().clone()
+    }
+
+    pub(crate) fn open_health(&self, key: &ProxyKey, stream: HealthStream) {
+        let mut state = self.state();
+        if state.health.get(key).is_some_and(|known| known.id > stream.id) {
+            stream.close(Closing::ALREADY_EXISTS, REPLACED);
+        } else if let Some(older) = state.health.insert(key.clone(), stream) {
+            older.close(Closing::ALREADY_EXISTS, REPLACED);
+        }
+    }
+
+    pub(crate) fn close_health(&self, key: &ProxyKey, id: u64) {
+        let mut state = self.state();
+        if state.health.get(key).is_some_and(|stream| stream.id == id) {
+            state.health.remove(key);
+        }
+    }
+
+    pub(crate) fn has_health(&self, key: &ProxyKey) -> bool {
+        self.state().health.contains_key(key)
+    }
+
+    /// Sends the health checks of the Dataplane at this revision of the store. False when a newer one was sent already, or
+    /// there is no stream.
+    pub(crate) fn send_checks(
+        &self,
+        key: &ProxyKey,
+        revision: u64,
+        checks: impl FnOnce(&NodeMetadata) -> Option<HealthCheckSpecifier>,
+    ) -> bool {
+        self.state().health.get_mut(key).is_some_and(|stream| stream.send(revision, checks))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,89 @@
+//! Whether what a proxy rejects holds up a step of mTLS.
+//!
+//! A step changes inbound listeners, clusters and secrets. Endpoints, routes and outbound listeners have no part in it: a
+//! proxy that rejects a route of somebody's policy has taken the step all the same. Envoy applies the other listeners of a
+//! response and names those that it rejects, so its error tells which they are. Where it does not, the step waits.
+
+use kodiak_xds::names;
+use kodiak_xds_stream::{Snapshot, TypeUrl};
+
+use super::status::TypeStatus;
+
+/// The stream cuts longer messages, and what is cut off may name more.
+const LONGEST_WHOLE: usize = 4000;
+/// So much of an error is kept in an insight.
+const LONGEST_KEPT: usize = 300;
+
+/// What holds it up, for people; nothing when the proxy has taken all that a step may change.
+pub(crate) fn holding_up(types: &[TypeStatus], snapshot: Option<&Snapshot>) -> Option<String> {
+    let of_type = types.iter().find(|of_type| of_type.rejecting && concerns_mtls(of_type, snapshot))?;
+    let short = match of_type.type_url {
+        TypeUrl::Cluster => "cds",
+        TypeUrl::Endpoint => "eds",
+        TypeUrl::Listener => "lds",
+        TypeUrl::Route => "rds",
+        TypeUrl::Secret => "sds",
+    };
+    let error = of_type.last_error.as_deref().unwrap_or_default();
+    Some(format!("{short}: {}", &error[..error.floor_char_boundary(LONGEST_KEPT)]))
+}
+
+fn concerns_mtls(of_type: &TypeStatus, snapshot: Option<&Snapshot>) -> bool {
+    match of_type.type_url {
+        TypeUrl::Endpoint | TypeUrl::Route => false,
+        TypeUrl::Cluster | TypeUrl::Secret => true,
+        TypeUrl::Listener => {
+            let error = of_type.last_error.as_deref().unwrap_or_default();
+            let listeners = snapshot.into_iter().flat_map(|snapshot| snapshot.of(TypeUrl::Listener).keys());
+            !names_only_outbounds(error, listeners.map(|name| &**name))
+        }
+    }
+}
+
+/// An inbound that is gone from the snapshot is still found by its prefix. Who is named too much is waited for.
+fn names_only_outbounds<'a>(error: &str, listeners: impl Iterator<Item = &'a str>) -> bool {
+    let mut named = listeners.filter(|name| error.contains(name)).peekable();
+    error.len() < LONGEST_WHOLE
+        && !error.contains("inbound:")
+        && named.peek().is_some()
+        && named.all(names::is_outbound_listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTENERS: [&str; 3] = ["inbound:10.0.0.1:8080", "outbound:240.0.0.1:80", "kuma:dns"];
+
+    #[track_caller]
+    fn check(error: &str, expected: bool) {
+        assert_eq!(names_only_outbounds(error, LISTENERS.into_iter()), expected, "{error}");
+    }
+
+    #[test]
+    fn only_errors_that_name_nothing_but_outbounds_are_set_aside() {
+        check("Error adding/updating listener(s) outbound:240.0.0.1:80: no argument for repetition operator: *", true);
+        check("Error adding/updating listener(s) inbound:10.0.0.1:8080: cannot bind", false);
+        check("Error adding/updating listener(s) outbound:240.0.0.1:80: a\ninbound:10.0.0.1:8080: b", false);
+        check("Error adding/updating listener(s) outbound:240.0.0.1:80: a\ninbound:10.0.0.9:1: gone since", false);
+        check("Error adding/updating listener(s) outbound:240.0.0.1:80: a\nkuma:dns: b", false);
+        check("Error adding/updating listener(s) outbound:240.0.0.9:80: of another snapshot", false);
+        check("Envoy says nothing of it", false);
+        check(&format!("outbound:240.0.0.1:80 {}", "x".repeat(4096)), false);
+    }
+
+    #[test]
+    fn endpoints_and_routes_never_hold_up_and_clusters_and_secrets_always_do() {
+        let rejecting = |type_url| TypeStatus { rejecting: true, ..TypeStatus::new(type_url) };
+        for (type_url, holds) in [
+            (TypeUrl::Endpoint, None),
+            (TypeUrl::Route, None),
+            (TypeUrl::Cluster, Some("cds: ")),
+            (TypeUrl::Secret, Some("sds: ")),
+            (TypeUrl::Listener, Some("lds: ")),
+        ] {
+            assert_eq!(holding_up(&[rejecting(type_url)], None).as_deref(), holds);
+            assert_eq!(holding_up(&[TypeStatus::new(type_url)], None), None);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! One ADS stream of a proxy, and its reports.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kodiak_ads::{Closing, Credential, Protocol, Report, StreamReport};
+use kodiak_model::{ProxyKey, subscription::Version};
+use kodiak_xds_stream::{Snapshot, TypeUrl};
+use tokio::sync::watch;
+
+use super::{
+    rejection,
+    rollout::Rollout,
+    status::{ProxyStatus, TypeStatus},
+};
+use crate::Registry;
+
+/// The open ADS stream of a proxy.
+pub(crate) struct Stream {
+    pub(crate) id: u64,
+    pub(crate) protocol: Protocol,
+    pub(crate) connected: Timestamp,
+    pub(crate) credential: Credential,
+    /// Expiration time of the token.
+    pub(crate) expires: Option<Timestamp>,
+    pub(crate) from_metadata: bool,
+    pub(crate) version: Option<Version>,
+    pub(crate) snapshots: watch::Sender<Option<Arc<Snapshot>>>,
+    pub(crate) closing: watch::Sender<Option<Closing>>,
+    pub(crate) rollout: Rollout,
+    pub(crate) types: [TypeStatus; TypeUrl::COUNT],
+    pub(crate) settled: Option<u64>,
+    pub(crate) bytes: u64,
+    pub(crate) faults: Vec<String>,
+}
+
+/// Changes that a report brought.
+pub(crate) struct Reported {
+    /// Counters, if they have changed.
+    pub(crate) types: Option<[TypeStatus; TypeUrl::COUNT]>,
+    /// The proxy has acknowledged everything for the first time on this stream.
+    pub(crate) is_first: bool,
+    /// The token of the snapshot that was acknowledged.
+    pub(crate) acknowledged: Option<Arc<str>>,
+    /// Error that holds up the step; empty for none. `None` while the proxy has not answered.
+    pub(crate) rejecting: Option<String>,
+    pub(crate) rejected: [(TypeUrl, u64); TypeUrl::COUNT],
+}
+
+impl Stream {
+    /// Asks it to end. The first reason stays; false for a later one.
+    pub(crate) fn close(&self, code: u8, message: &str) -> bool {
+        close(&self.closing, code, message)
+    }
+
+    pub(crate) fn take(&mut self, report: &StreamReport<'_>) -> Reported {
+        let mut reported = Reported {
+            types: None,
+            is_first: false,
+            acknowledged: None,
+            rejecting: None,
+            rejected: report.counters.map(|(type_url, _)| (type_url, 0)),
+        };
+        let mut changed = false;
+        for (index, (type_url, counters)) in report.counters.iter().enumerate() {
+            let now = TypeStatus {
+                type_url: *type_url,
+                sent: counters.sent,
+                acknowledged: counters.acknowledged,
+                rejected: counters.rejected,
+                last_error: counters.last_error.clone(),
+                rejecting: counters.rejecting,
+            };
+            if self.types[index] != now {
+                changed = true;
+                reported.rejected[index].1 = now.rejected.saturating_sub(self.types[index].rejected);
+                self.types[index] = now;
+            }
+        }
+        reported.types = changed.then(|| self.types.clone());
+        if let Some(revision) = report.settled {
+            reported.is_first = self.settled.is_none();
+            self.settled = Some(revision);
+            // A proxy that runs on an older configuration has not acknowledged the step.
+            let holding_up = rejection::holding_up(&self.types, self.snapshots.borrow().as_deref());
+            reported.acknowledged = self.rollout.settled(revision).filter(|_| holding_up.is_none());
+            reported.rejecting = Some(holding_up.unwrap_or_default());
+        }
+        self.bytes += report.bytes;
+        reported
+    }
+
+    pub(crate) fn status(&self, key: &ProxyKey) -> ProxyStatus {
+        ProxyStatus {
+            key: key.clone(),
+            protocol: self.protocol,
+            connected: self.connected,
+            from_metadata: self.from_metadata,
+            version: self.version.clone(),
+            types: self.types.clone(),
+            published: self.snapshots.borrow().as_ref().map(|snapshot| snapshot.revision),
+            settled: self.settled,
+            bytes_sent: self.bytes,
+            faults: self.faults.clone(),
+        }
+    }
+}
+
+/// Asks a stream to end. The first reason stays; false for a later one.
+pub(crate) fn close(stream: &watch::Sender<Option<Closing>>, code: u8, message: &str) -> bool {
+    stream.send_if_modified(|closing| {
+        let open = closing.is_none();
+        if open {
+            *closing = Some(Closing { code, message: message.to_owned() });
+        }
+        open
+    })
+}
+
+/// Receives the reports of a stream from the port. Dropping it means that the stream has ended.
+pub(crate) struct Reporter {
+    pub(crate) registry: Registry,
+    pub(crate) key: ProxyKey,
+    pub(crate) id: u64,
+}
+
+impl Report for Reporter {
+    fn report(&mut self, report: StreamReport<'_>) {
+        self.registry.reported(&self.key, self.id, &report);
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        self.registry.disconnected(&self.key, self.id);
+    }
+}
