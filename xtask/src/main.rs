@@ -6,10 +6,12 @@
 //! **Invariant:** needs cargo, the pinned toolchain and this repository; for other requirements, a command prints how
 //! to install them.
 
+mod capture;
 mod ci;
 mod codegen;
 mod conformance;
 mod deny;
+mod dist;
 mod docs;
 mod envoy;
 mod families;
@@ -45,7 +47,9 @@ enum Command {
     Test(test::Args),
     Conformance(conformance::Args),
     Deny(deny::Args),
+    Dist(dist::Args),
     Docs(docs::Args),
+    Capture(capture::Args),
     Fuzz(fuzz::Args),
     Soak(soak::Args),
     Codegen(codegen::Args),
@@ -70,7 +74,9 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Fmt(args) => fmt::run(&workspace, &args),
         Command::Tidy(args) => tidy::run(&workspace, &args),
         Command::Test(args) => test::run(&workspace, &args),
+        Command::Capture(args) => capture::run(&workspace, &args),
         Command::Docs(args) => docs::run(&workspace, &args),
+        Command::Dist(args) => dist::run(&workspace, &args),
         Command::Deny(args) => deny::run(&workspace, &args),
         Command::Conformance(args) => conformance::run(&workspace, &args),
         Command::Fuzz(args) => fuzz::run(&workspace, &args),

@@ -59,6 +59,11 @@ pub(super) fn pages(root: &Path) -> Result<Vec<(&'static str, Generated)>> {
     Ok(pages)
 }
 
+/// Folders that hold folders of kinds, and the page that lists them.
+pub(super) fn lists() -> impl Iterator<Item = (&'static str, &'static str)> {
+    GROUPS.iter().map(|group| (group.folder, group.list))
+}
+
 /// Folders of kinds, in the order of their names.
 fn folders(folder: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();

@@ -35,6 +35,7 @@ pub(crate) struct Args {}
 const FOLDER: &str = "docs";
 /// Pages of the repository's root that are part of the book, and their names there.
 const ROOT_PAGES: &[(&str, &str)] = &[
+    ("README.md", "introduction.md"),
     ("ARCHITECTURE.md", "architecture.md"),
     ("CONTRIBUTING.md", "contributing.md"),
     ("SECURITY.md", "security.md"),
@@ -89,6 +90,9 @@ fn collect(workspace: &Workspace, kodiak: &Path) -> Result<Pages> {
     pages.add_generated("", messages::page(&workspace.root)?);
     for (list, page) in kinds::pages(&workspace.root)? {
         pages.add_generated(list, page);
+    }
+    for (folder, list) in kinds::lists() {
+        pages.add_alias(folder, list);
     }
     pages.list_folder("adr", "adr/index.md");
     pages.link()?;

@@ -29,6 +29,8 @@ pub(super) struct Pages {
     by_name: BTreeMap<String, Page>,
     /// Files that are copied as they are, by their path in the book.
     assets: BTreeMap<String, Vec<u8>>,
+    /// Other paths of the repository that a page stands for.
+    aliases: BTreeMap<String, String>,
     /// Entries of the table of contents below the entry of a generated list.
     listed: Vec<(String, String)>,
 }
@@ -75,6 +77,11 @@ impl Pages {
         self.add(&page.path, &origin, page.text);
     }
 
+    /// Lets links to a path of the repository lead to a page.
+    pub(super) fn add_alias(&mut self, path: &str, page: &str) {
+        self.aliases.insert(path.to_owned(), page.to_owned());
+    }
+
     /// Lists all pages of a folder of the book in the table of contents and at the end of its first page.
     pub(super) fn list_folder(&mut self, folder: &str, first: &str) {
         let mut list = String::new();
@@ -84,6 +91,7 @@ impl Pages {
             }
             let number = name.trim_start_matches(folder).trim_start_matches('/').split('-').next().unwrap_or_default();
             let title = page.text.lines().next().unwrap_or_default().trim_start_matches("# ");
+            let title = title.trim_start_matches(number).trim_start_matches([':', ' ']);
             let _ = writeln!(list, "- [{number} {title}]({})", name.trim_start_matches(&format!("{folder}/")));
             self.listed.push((first.to_owned(), format!("[{number} {title}]({name})")));
         }
@@ -100,7 +108,7 @@ impl Pages {
     pub(super) fn link(&mut self) -> Result<()> {
         let summary = self.by_name.get_mut(SUMMARY).context("docs/SUMMARY.md is missing")?;
         summary.text = with_lists(&summary.text, &self.listed);
-        let mut names = BTreeMap::new();
+        let mut names = self.aliases.clone();
         for (name, page) in &self.by_name {
             names.insert(page.origin.clone(), name.clone());
             // A folder stands for its first page.
