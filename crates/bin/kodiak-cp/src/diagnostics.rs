@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use kodiak_api::Metrics;
+use kodiak_metrics::Metrics;
 use kodiak_store::Store;
 
 use crate::readiness::Readiness;
@@ -60,7 +60,8 @@ async fn metrics(State(diagnostics): State<Diagnostics>) -> Response {
         let count = kodiak_reconcilers::mtls_waiting(&snapshot, &mesh).len();
         (mesh, count)
     });
-    diagnostics.metrics.mtls_waiting(waiting.filter(|(_, count)| *count > 0));
-    let text = diagnostics.metrics.scrape(&snapshot);
+    diagnostics.metrics.meshes.mtls_waiting(waiting.filter(|(_, count)| *count > 0));
+    diagnostics.metrics.store.contents(snapshot.revision(), snapshot.counts());
+    let text = diagnostics.metrics.scrape();
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
 }

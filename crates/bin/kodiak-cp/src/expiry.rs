@@ -8,9 +8,10 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_api::{Metrics, inspect::CertificateStatus};
+use kodiak_api::inspect::CertificateStatus;
 use kodiak_ca::{Authorities, CaLife};
 use kodiak_engine::Issued;
+use kodiak_metrics::MeshMetrics;
 use kodiak_model::ProxyKey;
 use tokio_util::sync::CancellationToken;
 
@@ -99,7 +100,7 @@ struct Leaves {
 pub(crate) async fn watch(
     expiries: Expiries,
     authorities: Authorities,
-    metrics: Metrics,
+    metrics: MeshMetrics,
     ca_warning: SignedDuration,
     drain: CancellationToken,
 ) {

@@ -3,12 +3,11 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use kodiak_api::Metrics;
+use kodiak_metrics::Metrics;
 use kodiak_model::GoDuration;
-use kodiak_proxies::{Authn, Observer, Registry, Settings};
+use kodiak_proxies::{Authn, Registry, Settings};
 use kodiak_store::Store;
 use kodiak_xds::health::Timing;
-use kodiak_xds_stream::TypeUrl;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -49,7 +48,7 @@ pub(crate) fn settings(
             Err(error) => Err(error.to_string()),
         }),
         health: config.dp_server.hds.enabled.then(|| timing(&config.dp_server.hds)),
-        observer: Some(Arc::new(Counted(metrics.clone()))),
+        observer: Some(Arc::new(metrics.xds.clone())),
         ..Settings::new(instance_id)
     }
 }
@@ -121,26 +120,6 @@ async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
-    }
-}
-
-struct Counted(Metrics);
-
-impl Observer for Counted {
-    fn connected(&self, proxies: usize) {
-        self.0.proxies_connected(proxies);
-    }
-
-    fn refused(&self) {
-        self.0.stream_refused();
-    }
-
-    fn rejected(&self, _: TypeUrl, count: u64) {
-        self.0.responses_rejected(count);
-    }
-
-    fn sent(&self, bytes: u64) {
-        self.0.bytes_sent(bytes);
     }
 }
 

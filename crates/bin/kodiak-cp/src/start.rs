@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context as _;
 use kodiak_api::{
-    Api, ApiConfig, Info, Metrics,
+    Api, ApiConfig, Info,
     config::{AccessConfig, Allowed, AuthnConfig, IssueConfig},
     server::Routed,
 };
@@ -17,6 +17,7 @@ use kodiak_ca::Authorities;
 use kodiak_catalog::{Catalog, Settings};
 use kodiak_kinds::kinds;
 use kodiak_listen::{ConnectionLimits, Listener};
+use kodiak_metrics::Metrics;
 use kodiak_model::{Access, Place};
 use kodiak_proxies::Registry;
 use kodiak_reconcilers::{Services, quarantine::Quarantine, run_mtls, run_services, run_vips};
@@ -141,7 +142,7 @@ impl ControlPlane {
         let keeping = config::services(&config, &config.multizone.zone.name)?;
         let offline = Offline::new(store.clone(), engine.clone(), keeping.clone());
         let quarantine = Quarantine::new({
-            let metrics = metrics.clone();
+            let metrics = metrics.xds.clone();
             Box::new(move |count| metrics.resources_quarantined(count))
         });
         let (of_proxies, held) = (registry.clone(), quarantine.clone());
@@ -187,7 +188,7 @@ impl ControlPlane {
         let watched = expiry::watch(
             expiries.clone(),
             authorities.clone(),
-            metrics.clone(),
+            metrics.meshes.clone(),
             config.certificates.ca_warning(),
             drain.clone(),
         );
@@ -197,7 +198,7 @@ impl ControlPlane {
             settings: engine,
             authorities,
             registry: registry.clone(),
-            metrics: metrics.clone(),
+            metrics: metrics.xds.clone(),
             events: connections,
             addresses,
             found,
@@ -320,7 +321,7 @@ fn store_config(config: &Config, work_dir: &Path, instance_id: &str, metrics: &M
         let secrets = kinds().iter().filter(|kind| kind.access == Access::Admin).map(|kind| kind.name.to_owned());
         store.seal = Some(Seal::load_or_create(&work_dir.join("seal.key"), secrets.collect())?);
     }
-    store.observer = Some(Arc::new(metrics.clone()));
+    store.observer = Some(Arc::new(metrics.store.clone()));
     Ok(store)
 }
 

@@ -6,9 +6,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use kodiak_api::Metrics;
 use kodiak_ca::Authorities;
 use kodiak_engine::{Change, Issued, Outcome, Settings, Updated};
+use kodiak_metrics::XdsMetrics;
 use kodiak_model::{ResourceKey, kinds::dataplane_insight::MtlsInsight};
 use kodiak_proxies::{ProxyEvent, Recheck, Registry};
 use kodiak_reconcilers::{
@@ -43,7 +43,7 @@ pub(crate) struct Writer {
     pub(crate) settings: Settings,
     pub(crate) authorities: Authorities,
     pub(crate) registry: Registry,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: XdsMetrics,
     pub(crate) events: mpsc::UnboundedReceiver<ProxyEvent>,
     pub(crate) addresses: Addresses,
     pub(crate) found: mpsc::UnboundedReceiver<Found>,
