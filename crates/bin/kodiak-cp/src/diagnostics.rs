@@ -13,9 +13,7 @@ use axum::{
     routing::get,
 };
 use kodiak_metrics::Metrics;
-use kodiak_store::Store;
-
-use crate::readiness::Readiness;
+use kodiak_store::{Store, WriteProbe};
 
 #[derive(Clone)]
 pub(crate) struct Diagnostics {
@@ -23,7 +21,7 @@ pub(crate) struct Diagnostics {
     pub(crate) metrics: Metrics,
     /// The defaults are there.
     pub(crate) started: Arc<AtomicBool>,
-    pub(crate) readiness: Arc<Readiness>,
+    pub(crate) writes: Arc<WriteProbe>,
 }
 
 pub(crate) fn router(diagnostics: Diagnostics) -> Router {
@@ -44,7 +42,7 @@ async fn ready(State(diagnostics): State<Diagnostics>) -> Response {
     if !diagnostics.started.load(Ordering::Acquire) {
         return (StatusCode::SERVICE_UNAVAILABLE, "not ready: starting\n").into_response();
     }
-    match diagnostics.readiness.ask(&diagnostics.store).await {
+    match diagnostics.writes.ask(&diagnostics.store).await {
         Ok(()) => "OK\n".into_response(),
         Err(reason) => {
             let text = format!("not ready: read-only: {reason}\nreads are answered and proxies are served\n");

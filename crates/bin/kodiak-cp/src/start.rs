@@ -13,7 +13,7 @@ use kodiak_api::{
     config::{AccessConfig, Allowed, AuthnConfig, IssueConfig},
     server::Routed,
 };
-use kodiak_ca::Authorities;
+use kodiak_ca::{Authorities, Expiries, watch_expiries};
 use kodiak_catalog::{Catalog, Settings};
 use kodiak_kinds::kinds;
 use kodiak_listen::{ConnectionLimits, Listener};
@@ -36,7 +36,6 @@ use crate::{
     config::{self, Config, PostgresTlsMode, ResourceNames, StoreType},
     data_sources, defaults,
     diagnostics::{self, Diagnostics},
-    expiry::{self, Expiries},
     faults::Faults,
     identity,
     inspect::Inspector,
@@ -185,7 +184,7 @@ impl ControlPlane {
         }
         let (services, seen) = watch::channel(Services::new());
         let (addresses, look_ups, found) = Addresses::new();
-        let watched = expiry::watch(
+        let watched = watch_expiries(
             expiries.clone(),
             authorities.clone(),
             metrics.meshes.clone(),
@@ -225,7 +224,13 @@ impl ControlPlane {
             }
         });
         let grace = config.mesh_service.connection_grace_period.to_std().unwrap_or_default();
-        tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), grace, drain.clone()));
+        tasks.spawn("upkeep of proxies", {
+            let (registry, drain) = (registry.clone(), drain.clone());
+            async move {
+                registry.lead(grace, drain).await;
+                Ok(())
+            }
+        });
         tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
         let services = run_services(store.clone(), keeping, quarantine.clone(), drain.clone());
         tasks.spawn("services", async { Ok(services.await?) });
@@ -238,7 +243,7 @@ impl ControlPlane {
         let listener =
             bind("diagnostics.serverPort", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
-        let state = Diagnostics { store, metrics, started: started.clone(), readiness: Arc::default() };
+        let state = Diagnostics { store, metrics, started: started.clone(), writes: Arc::default() };
         let router = diagnostics::router(state.clone());
         tasks.spawn("diagnostics", ending(ports.plain("diagnostics", listener, ports.diagnostics, router)));
         let listener =

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use kodiak_ca::Authorities;
+use kodiak_ca::{Authorities, Expiries};
 use kodiak_engine::{Change, Issued, Outcome, Settings, Updated};
 use kodiak_metrics::XdsMetrics;
 use kodiak_model::{ResourceKey, kinds::dataplane_insight::MtlsInsight};
@@ -26,7 +26,6 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     addresses::{Addresses, Found},
     changes,
-    expiry::Expiries,
     faults::Faults,
     guarded_engine::{GuardedEngine, Input},
 };
@@ -93,7 +92,7 @@ impl Writer {
             let Batch { inputs, others, faulty, recheck } = batch;
             for input in &inputs {
                 if let Change::Disconnected { key } = &input.change {
-                    self.expiries.gone(key);
+                    self.expiries.disconnected(key);
                 }
             }
             if !inputs.is_empty() || !others.is_empty() {

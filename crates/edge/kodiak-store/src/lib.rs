@@ -38,6 +38,7 @@ mod state;
 mod store;
 mod supervisor;
 mod watch;
+mod write_probe;
 mod writer;
 
 pub use backup::{Backup, Totals};
@@ -52,3 +53,4 @@ pub use seal::Seal;
 pub use snapshot::Snapshot;
 pub use store::Store;
 pub use watch::Watch;
+pub use write_probe::WriteProbe;
