@@ -8,6 +8,8 @@
 mod ci;
 mod codegen;
 mod conformance;
+mod deny;
+mod docs;
 mod envoy;
 mod families;
 mod fmt;
@@ -19,6 +21,7 @@ mod programs;
 mod soak;
 mod test;
 mod tidy;
+mod tools;
 mod workspace;
 
 use std::process::ExitCode;
@@ -40,6 +43,8 @@ enum Command {
     Tidy(tidy::Args),
     Test(test::Args),
     Conformance(conformance::Args),
+    Deny(deny::Args),
+    Docs(docs::Args),
     Fuzz(fuzz::Args),
     Soak(soak::Args),
     Codegen(codegen::Args),
@@ -64,6 +69,8 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Fmt(args) => fmt::run(&workspace, &args),
         Command::Tidy(args) => tidy::run(&workspace, &args),
         Command::Test(args) => test::run(&workspace, &args),
+        Command::Docs(args) => docs::run(&workspace, &args),
+        Command::Deny(args) => deny::run(&workspace, &args),
         Command::Conformance(args) => conformance::run(&workspace, &args),
         Command::Fuzz(args) => fuzz::run(&workspace, &args),
         Command::Soak(args) => soak::run(&workspace, &args),

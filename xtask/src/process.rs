@@ -15,8 +15,14 @@ const SET_BY_CARGO_RUN: &[&str] = &["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_
 
 /// The cargo that runs us, in the root of the repository.
 pub(crate) fn cargo(workspace: &Workspace) -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
+    let mut command = cargo_anywhere();
     command.current_dir(&workspace.root);
+    command
+}
+
+/// The cargo that runs us, for a command that is not about this repository.
+pub(crate) fn cargo_anywhere() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     for (key, _) in env::vars_os() {
         let text = key.to_string_lossy();
         if SET_BY_CARGO_RUN.iter().any(|prefix| text.starts_with(prefix)) {

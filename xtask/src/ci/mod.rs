@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use crate::envoy::Envoy;
 use crate::postgres::Postgres;
 use crate::workspace::Workspace;
-use crate::{codegen, conformance, fuzz, new, process, programs, test, tidy};
+use crate::{codegen, conformance, deny, docs, fuzz, new, process, programs, test, tidy, tools};
 use summary::{Outcome, Row};
 
 /// Runs all checks and stops at the first that fails.
@@ -36,8 +36,10 @@ const STEPS: &[Step] = &[
     Step { name: "tidy", what: "the rules of the repository hold", slow: false, run: tidy },
     Step { name: "clippy", what: "no warnings", slow: false, run: clippy },
     Step { name: "setup", what: "what the tests start is installed", slow: false, run: setup },
+    Step { name: "deny", what: "licences and sources of dependencies are allowed", slow: false, run: deny },
     Step { name: "test", what: "unit and integration tests pass", slow: false, run: tests },
     Step { name: "codegen", what: "generated files are what the code says", slow: false, run: generated },
+    Step { name: "docs", what: "the book builds and its links resolve", slow: false, run: docs },
     Step { name: "skeleton", what: "a new policy compiles and passes its tests", slow: true, run: skeleton },
     Step { name: "fuzz", what: "no target fails within seconds", slow: true, run: fuzz },
     Step { name: "conformance", what: "no fewer recorded cases pass", slow: true, run: conformance },
@@ -100,8 +102,15 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
 
 fn setup(workspace: &Workspace) -> Result<Outcome> {
     programs::install_missing()?;
+    for tool in [tools::CARGO_DENY, tools::MDBOOK] {
+        tool.find_or_install()?;
+    }
     let (postgres, envoy) = (Postgres::installed()?.version()?, Envoy::find_or_install(workspace)?);
     Ok(Outcome::Passed(Some(format!("{postgres}; Envoy at {}", envoy.program.display()))))
+}
+
+fn deny(workspace: &Workspace) -> Result<Outcome> {
+    deny::check(workspace).map(|summary| Outcome::Passed(Some(summary)))
 }
 
 fn tests(workspace: &Workspace) -> Result<Outcome> {
@@ -112,6 +121,10 @@ fn tests(workspace: &Workspace) -> Result<Outcome> {
 fn generated(workspace: &Workspace) -> Result<Outcome> {
     codegen::check(workspace)?;
     Ok(Outcome::Passed(None))
+}
+
+fn docs(workspace: &Workspace) -> Result<Outcome> {
+    docs::check(workspace).map(|summary| Outcome::Passed(Some(summary)))
 }
 
 fn skeleton(workspace: &Workspace) -> Result<Outcome> {
@@ -126,7 +139,7 @@ fn fuzz(workspace: &Workspace) -> Result<Outcome> {
 fn conformance(workspace: &Workspace) -> Result<Outcome> {
     Ok(match conformance::check(workspace)? {
         Some(summary) => Outcome::Passed(Some(summary)),
-        None => Outcome::Skipped("no recordings; set KODIAK_GOLDENS to their folder".to_owned()),
+        None => Outcome::Skipped("no recorded cases: set KODIAK_GOLDENS to their folder".to_owned()),
     })
 }
 

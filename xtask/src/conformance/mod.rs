@@ -5,6 +5,7 @@
 mod counts;
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,15 +15,14 @@ use crate::process;
 use crate::workspace::Workspace;
 use counts::{Committed, Counts};
 
-/// Where the recordings are, seen from the root of the repository, unless [`FOLDER`] says otherwise.
-const DEFAULT_FOLDER: &str = "../shared/goldens";
+/// Names the folder of recorded cases where no argument does.
 const FOLDER: &str = "KODIAK_GOLDENS";
 const COMMITTED: &str = "conformance.json";
 
 /// Runs the recorded cases and prints a line per suite.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The folder of the recordings. `KODIAK_GOLDENS`, or ../shared/goldens beside the repository, by default.
+    /// Folder of recorded cases. Default: the value of `KODIAK_GOLDENS`.
     dir: Option<PathBuf>,
     /// Only this suite.
     #[arg(long, value_name = "NAME")]
@@ -42,18 +42,18 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
-    let folder = match &args.dir {
-        Some(dir) => std::path::absolute(dir).with_context(|| format!("cannot find {}", dir.display()))?,
-        None => default_folder(workspace),
-    };
-    if !folder.is_dir() && !args.list_deviations {
-        bail!("there are no recordings in {}; give their folder, or set {FOLDER}", folder.display());
-    }
-    if args.save {
-        return save(workspace, &folder);
+    let folder = folder(args.dir.clone(), env::var_os(FOLDER))?;
+    if folder.is_none() && !args.list_deviations {
+        bail!("no folder of recorded cases: run `cargo xtask conformance DIR`, or set {FOLDER}");
     }
     let mut command = process::cargo(workspace);
-    command.args(RUNNER).arg(&folder);
+    command.args(RUNNER);
+    if let Some(folder) = folder {
+        if args.save {
+            return save(workspace, &folder);
+        }
+        command.arg(folder);
+    }
     for (flag, value) in [("--suite", &args.suite), ("--case", &args.case)] {
         if let Some(value) = value {
             command.arg(flag).arg(value);
@@ -67,15 +67,11 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     process::run(&mut command)
 }
 
-/// Fails when a suite passes less than is committed. `None` when there are no recordings here.
+/// Fails when a suite passes less than is committed. `None` when no folder of recorded cases is configured.
 pub(crate) fn check(workspace: &Workspace) -> Result<Option<String>> {
-    let folder = default_folder(workspace);
-    if !folder.is_dir() {
-        if env::var_os(FOLDER).is_some() {
-            bail!("{FOLDER} says {}, which is no folder", folder.display());
-        }
+    let Some(folder) = folder(None, env::var_os(FOLDER))? else {
         return Ok(None);
-    }
+    };
     let committed = committed(workspace)?;
     let counts = count(workspace, &folder)?;
     let fallen = committed.fallen(&counts);
@@ -128,8 +124,16 @@ fn count(workspace: &Workspace, folder: &Path) -> Result<Counts> {
     }
 }
 
-fn default_folder(workspace: &Workspace) -> PathBuf {
-    env::var_os(FOLDER).map_or_else(|| workspace.root.join(DEFAULT_FOLDER), PathBuf::from)
+/// The folder of recorded cases: the argument, or else the environment variable. A name without a folder is an error.
+fn folder(argument: Option<PathBuf>, variable: Option<OsString>) -> Result<Option<PathBuf>> {
+    let Some(named) = argument.or_else(|| variable.map(PathBuf::from)) else {
+        return Ok(None);
+    };
+    let folder = std::path::absolute(&named).with_context(|| format!("cannot find {}", named.display()))?;
+    if !folder.is_dir() {
+        bail!("no recorded cases in {}: not a folder; pass another one, or set {FOLDER}", folder.display());
+    }
+    Ok(Some(folder))
 }
 
 fn committed(workspace: &Workspace) -> Result<Committed> {
@@ -137,5 +141,26 @@ fn committed(workspace: &Workspace) -> Result<Committed> {
         Ok(text) => Committed::from_json(&text).with_context(|| format!("cannot read {COMMITTED}")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Committed::default()),
         Err(error) => Err(error).with_context(|| format!("cannot read {COMMITTED}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_argument_precedes_the_variable() {
+        let here = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let (here, elsewhere) = (here.path().to_owned(), elsewhere.path().to_owned());
+        assert_eq!(folder(Some(here.clone()), Some(elsewhere.clone().into())).unwrap(), Some(here));
+        assert_eq!(folder(None, Some(elsewhere.clone().into())).unwrap(), Some(elsewhere));
+        assert_eq!(folder(None, None).unwrap(), None);
+    }
+
+    #[test]
+    fn a_folder_that_does_not_exist_is_an_error() {
+        let error = folder(None, Some("/nowhere/at/all".into())).unwrap_err().to_string();
+        assert!(error.starts_with("no recorded cases in /nowhere/at/all: not a folder"), "{error}");
     }
 }

@@ -98,8 +98,28 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-metrics",
         ]),
     ),
+    // A library for others: nothing of the control plane or of the command line. Its tests read the table of kinds.
+    ("kodiak-client", Only(&["kodiak-model", "kodiak-kinds"])),
     ("kodiak-cp", Groups(&["core", "edge"])),
     ("kodiak-dp", Groups(&["core", "edge"])),
+    ("kodiak-terminal", Only(&["kodiak-model"])),
+    (
+        "kodiak-cli",
+        Only(&[
+            "kodiak-model",
+            "kodiak-kinds",
+            "kodiak-views",
+            "kodiak-xds",
+            "kodiak-crypto",
+            "kodiak-tokens",
+            "kodiak-client",
+            "kodiak-dp",
+            "kodiak-terminal",
+        ]),
+    ),
+    ("kodiak-demo", Groups(&["core", "edge", "bin"])),
+    // It measures parts by themselves, and the whole as a process that it starts.
+    ("kodiak-bench", Groups(&["core", "edge", "bin"])),
     ("kodiak", Anything),
     ("kodiak-testkit", Anything),
     ("kodiak-conformance", Anything),

@@ -2,6 +2,7 @@
 //!
 //! Each rule is a file here and a row in [`RULES`]; what it allows and forbids is a table at its top.
 
+mod apart;
 mod closure;
 mod edges;
 mod finding;
@@ -10,12 +11,12 @@ mod length;
 mod links;
 mod opening;
 mod orphans;
+mod skips;
 mod spawns;
 #[cfg(test)]
 pub(crate) mod testing;
 mod tree;
 mod whitespace;
-mod words;
 
 use anyhow::{Result, bail};
 
@@ -28,7 +29,7 @@ use tree::Tree;
 /// Checks the rules of the repository that no compiler knows.
 ///
 /// Dependencies between crates, purity of the core, tasks that nobody watches, file length, module docs, files that nobody compiles, white space,
-/// words that do not belong here, links in Markdown, and complete folders of policies and kinds.
+/// tests that never run, links in Markdown, and complete folders of policies and kinds.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
 
@@ -46,12 +47,13 @@ type Rule = fn(&Repository, &mut Findings);
 
 const RULES: &[Rule] = &[
     edges::check,
+    apart::check,
     closure::check,
     length::check,
     opening::check,
     orphans::check,
     whitespace::check,
-    words::check,
+    skips::check,
     spawns::check,
     links::check,
     folders::check,

@@ -21,9 +21,9 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/bin/kodiak-dp/src/run/readiness.rs", "a connection: it ends"),
     ("crates/bin/kodiak-dp/src/run/process.rs", "waits for Envoy; those who wait for it see that it is gone"),
     ("crates/bin/kodiak-dp/src/dns/server.rs", "a question: it is not answered"),
-    ("crates/bin/kodiak/src/commands/dp/", "awaited: the command fails"),
-    ("crates/bin/kodiak/src/commands/demo/", "a demonstration"),
-    ("crates/bin/kodiak/src/commands/bench/", "a benchmark"),
+    ("crates/bin/kodiak-cli/src/commands/dp/", "awaited: the command fails"),
+    ("crates/bin/kodiak-demo/src/", "a demonstration"),
+    ("crates/bin/kodiak-bench/src/", "a benchmark"),
 ];
 /// Code that ships.
 const GROUPS: &[&str] = &["crates/core/", "crates/edge/", "crates/bin/"];
@@ -77,7 +77,7 @@ mod tests {
             "//! Old.\nlet child = command.spawn()?;\n#[cfg(test)]\nmod tests { fn a() { tokio::spawn(b()); } }\n";
         let files = [
             ("crates/bin/kodiak-cp/src/tasks.rs", spawn),
-            ("crates/bin/kodiak/src/commands/bench/new.rs", spawn),
+            ("crates/bin/kodiak-bench/src/new.rs", spawn),
             ("crates/bin/kodiak-cp/tests/it/new.rs", spawn),
             ("xtask/src/new.rs", spawn),
             ("crates/bin/kodiak-dp/src/new.rs", unit),

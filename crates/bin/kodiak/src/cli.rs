@@ -1,14 +1,12 @@
-//! The command line: what is the same for all commands. The arguments of each stand beside it in `commands`.
+//! All commands, one line each. The arguments of each are with its code.
 
-use std::path::PathBuf;
-
-use clap::{Args, Parser, Subcommand};
-use kodiak_model::GoDuration;
-
-use crate::commands::{
-    apply, bench, completion, config, delete, demo, diff, dp, export, generate, get, inspect, install, migrate, render,
-    run, store, validate,
+use clap::{Parser, Subcommand};
+use kodiak_cli::GlobalArgs;
+use kodiak_cli::commands::{
+    apply, completion, config, delete, diff, dp, export, generate, get, inspect, install, migrate, validate,
 };
+
+use crate::{render, run, store};
 
 #[derive(Parser)]
 #[command(
@@ -32,37 +30,6 @@ pub(crate) struct Cli {
     pub(crate) global: GlobalArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// Flags that every command takes.
-#[derive(Args)]
-#[command(next_help_heading = "Global options")]
-pub(crate) struct GlobalArgs {
-    /// The file with the known control planes [default: ~/.kodiak/config]
-    #[arg(long, value_name = "FILE", env = "KODIAK_CONFIG", global = true)]
-    pub(crate) config_file: Option<PathBuf>,
-
-    /// Use this context of the file instead of the current one
-    #[arg(short, long, value_name = "NAME", global = true, conflicts_with = "cp")]
-    pub(crate) context: Option<String>,
-
-    /// Use the control plane at this address, just once: http://…, https://… or unix:/PATH of its socket.
-    /// Without it and without a configured control plane: the socket ~/.kodiak/kodiak.sock where one listens,
-    /// else http://localhost:5681
-    #[arg(long, value_name = "URL", global = true)]
-    pub(crate) cp: Option<String>,
-
-    /// How long one request may take; 0s waits for ever
-    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration, global = true)]
-    pub(crate) api_timeout: GoDuration,
-
-    /// No colours
-    #[arg(long, global = true)]
-    pub(crate) no_color: bool,
-
-    /// Say nothing but results and errors
-    #[arg(short, long, global = true)]
-    pub(crate) quiet: bool,
 }
 
 #[derive(Subcommand)]
@@ -98,11 +65,11 @@ pub(crate) enum Command {
     /// Undo what `install` did
     Uninstall(install::UninstallArgs),
     /// A mesh with real proxies and traffic on this machine, to look at and to play with
-    Demo(Box<demo::Args>),
+    Demo(Box<kodiak_demo::Args>),
     /// Go from old ways to new ones, step by step and with a way back
     Migrate(migrate::Args),
     /// Measure how fast and how small it is, on this machine
-    Bench(bench::Args),
+    Bench(kodiak_bench::Args),
     /// Print the OpenAPI document of the REST API
     Openapi,
     /// Print a script that completes commands in a shell
@@ -111,21 +78,6 @@ pub(crate) enum Command {
     Version,
     /// Print who the control plane takes you for
     WhoAmI,
-}
-
-/// `KEY=VALUE`; the value may hold more equals signs.
-pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
-        Some(_) | None => Err("write KEY=VALUE".to_owned()),
-    }
-}
-
-pub(crate) fn duration(text: &str) -> Result<GoDuration, String> {
-    match GoDuration::parse(text) {
-        Ok(duration) if !duration.is_negative() => Ok(duration),
-        Ok(_) | Err(_) => Err("write a duration, for example 30s or 1m".to_owned()),
-    }
 }
 
 #[cfg(test)]
@@ -152,13 +104,5 @@ mod tests {
             command.get_subcommands().for_each(|command| walk(command, &path));
         }
         walk(&Cli::command(), "");
-    }
-
-    #[test]
-    fn pairs_and_durations_are_read() {
-        assert_eq!(key_value("a.b=c=d"), Ok(("a.b".to_owned(), "c=d".to_owned())));
-        assert_eq!(key_value("a="), Ok(("a".to_owned(), String::new())));
-        assert!(key_value("a").is_err() && key_value("=b").is_err());
-        assert!(duration("1m").is_ok() && duration("-1s").is_err() && duration("soon").is_err());
     }
 }

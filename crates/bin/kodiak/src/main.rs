@@ -1,24 +1,21 @@
-//! The one binary: the control plane, and the tool that people use with it.
-
-#![cfg_attr(test, allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them"))]
+//! The one binary: wires the control plane, the proxy runner, the demo, the benches and the command line together.
+//!
+//! Here are only the commands that need the control plane, the engine or the store beside the command line.
 
 mod cli;
-mod client;
-mod commands;
-mod config_file;
-mod documents;
-mod exit;
-mod private_file;
-mod report;
-mod session;
-mod signals;
-mod terminal;
+mod dispatch;
+mod openapi;
+mod render;
+mod run;
+mod store;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser as _;
+use kodiak_cli::{Session, exit};
+use kodiak_terminal::{Exit, is_broken_pipe};
 use tracing_subscriber::filter::LevelFilter;
 
 /// How long work beside the command may take to end.
@@ -33,10 +30,10 @@ fn main() -> ExitCode {
         cli::Command::Dp(args) if args.stays() => start_logging(LevelFilter::WARN),
         _ => start_logging(LevelFilter::OFF),
     }
-    let session = session::Session::new(cli.global);
+    let session = Session::new(cli.global);
     match run(cli.command, &session) {
         Ok(exit) => exit.into(),
-        Err(error) if exit::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             session.terminal.error(&exit::explain(&error));
             exit::of(&error).into()
@@ -44,9 +41,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: cli::Command, session: &session::Session) -> anyhow::Result<exit::Exit> {
+fn run(command: cli::Command, session: &Session) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Runtime::new()?;
-    let exit = runtime.block_on(commands::run(command, session));
+    let exit = runtime.block_on(dispatch::dispatch(command, session));
     // A thread that hangs must not keep a process that is over.
     runtime.shutdown_timeout(LAST_WORK);
     exit

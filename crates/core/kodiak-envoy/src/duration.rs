@@ -1,4 +1,4 @@
-//! Durations as protobuf has them.
+//! Protobuf durations.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::google::protobuf;
 /// The longest duration that protobuf allows, about ten thousand years.
 const MAX_SECONDS: u64 = 315_576_000_000;
 
-/// Longer durations than protobuf can say become the longest it can.
+/// Longer durations are clamped to protobuf's maximum.
 pub fn duration(duration: Duration) -> protobuf::Duration {
     let longest = Duration::from_secs(MAX_SECONDS);
     let duration = duration.min(longest);
@@ -19,13 +19,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seconds_and_the_rest_are_kept_apart() {
+    fn seconds_and_nanoseconds_are_separate() {
         assert_eq!(duration(Duration::from_millis(2_500)), protobuf::Duration { seconds: 2, nanos: 500_000_000 });
         assert_eq!(duration(Duration::ZERO), protobuf::Duration::default());
     }
 
     #[test]
-    fn what_is_too_long_becomes_the_longest() {
+    fn long_durations_are_clamped() {
         assert_eq!(duration(Duration::MAX), protobuf::Duration { seconds: 315_576_000_000, nanos: 0 });
     }
 }

@@ -1,10 +1,10 @@
-//! Messages as JSON for people: what `inspect` and `render` show and what golden files hold.
+//! Messages as JSON, for `inspect`, `render` and golden files.
 //!
-//! This is the JSON that protobuf defines, with each nested `Any` written out under its `@type`, and the keys of objects in
-//! alphabetical order. An `Any` is a message like the others here: `from_json::<Any>` reads what `to_json` wrote.
+//! This is protobuf's JSON mapping, with each nested `Any` written out under its `@type`, and the keys of objects in
+//! alphabetical order. `from_json::<Any>` reads the output of `to_json`.
 //!
-//! prost has no JSON, so messages pass through descriptors. Those keep maps in hash maps and order fields in their own way;
-//! therefore each `Any` goes through its Rust type once more, see `settle`.
+//! prost has no JSON support, so messages pass through descriptors. Those use hash maps and another field order;
+//! therefore each `Any` is re-encoded by its Rust type, see `settle`.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::google::protobuf::Any;
 use crate::type_url::{Listed, message_name};
 
-/// How many messages may be inside one another, counted through nested `Any`s. It is prost's own bound for one message.
+/// Maximum nesting depth of messages, counted through nested `Any`s. It is prost's own limit for one message.
 const MAX_DEPTH: usize = 100;
 
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -28,13 +28,13 @@ static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
 pub enum JsonError {
     #[error("unknown message type {0:?}")]
     UnknownType(String),
-    #[error("more than {MAX_DEPTH} messages are inside one another")]
+    #[error("messages are nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    #[error("the bytes are no {message}")]
+    #[error("the bytes are not a valid {message}")]
     Bytes { message: String, source: DecodeError },
-    #[error("the message has no JSON")]
+    #[error("the message cannot be converted to JSON")]
     NoJson(#[source] serde_json::Error),
-    #[error("the JSON is no {message}")]
+    #[error("the JSON is not a valid {message}")]
     Json { message: String, source: serde_json::Error },
 }
 
@@ -45,7 +45,7 @@ pub fn to_json<M: Message + Name>(message: &M) -> Result<Value, JsonError> {
     serde_json::to_value(&dynamic).map(sorted).map_err(JsonError::NoJson)
 }
 
-/// Takes field names in both spellings, `connectTimeout` and `connect_timeout`, and refuses those it does not know.
+/// Accepts field names in both spellings, `connectTimeout` and `connect_timeout`, and rejects unknown ones.
 pub fn from_json<M: Message + Name + Default>(json: &Value) -> Result<M, JsonError> {
     if !is_shallow(json, MAX_DEPTH) {
         return Err(JsonError::TooDeep);
@@ -66,7 +66,7 @@ fn decode(descriptor: MessageDescriptor, bytes: &[u8]) -> Result<DynamicMessage,
     DynamicMessage::decode(descriptor, bytes).map_err(|source| JsonError::Bytes { message, source })
 }
 
-/// Gives every nested `Any` the bytes that its Rust type encodes to, from the inside out.
+/// Re-encodes every nested `Any` by its Rust type, from the inside out.
 fn settle(message: &mut DynamicMessage, depth: usize) -> Result<(), JsonError> {
     let depth = depth.checked_sub(1).ok_or(JsonError::TooDeep)?;
     if message.descriptor().full_name() == Any::full_name() {
@@ -101,7 +101,7 @@ fn settle_any(message: &mut DynamicMessage, depth: usize) -> Result<(), JsonErro
     message.transcode_from(&settled).map_err(not_bytes("google.protobuf.Any"))
 }
 
-/// Objects keep the order in which they were filled, which is that of a hash map where the message has a map.
+/// Objects keep insertion order, which is that of a hash map where the message has a map.
 fn sorted(json: Value) -> Value {
     match json {
         Value::Object(object) => {

@@ -1,13 +1,14 @@
-//! The language we speak to Envoy: its protobuf messages, their type URLs and their JSON.
+//! Envoy's protobuf messages, their type URLs and their JSON.
 //!
-//! `generated/` and `descriptors.bin` are written by `cargo run -p kodiak-protogen` and committed, so that nobody needs
-//! `protoc`. Modules are named as the protobuf packages are: [`envoy::config::cluster::v3::Cluster`]. Wrapped values
-//! (`google.protobuf.UInt32Value` and the like) are plain ones: `Option<u32>`.
+//! `generated/` and `descriptors.bin` are written by `cargo run -p kodiak-protogen` and committed, so that builds do
+//! not need `protoc`. Modules are named like the protobuf packages: [`envoy::config::cluster::v3::Cluster`]. Wrapped
+//! values (`google.protobuf.UInt32Value` and similar) are plain ones: `Option<u32>`.
 //!
-//! **Invariant:** equal messages have equal bytes. Maps are ordered, in the well-known types too, and what is read from
-//! JSON is ordered down to the last nested `Any`. Versions are made from these bytes.
-//! **Invariant:** bytes from outside cannot panic us or exhaust the stack: how deep messages may nest is bounded.
-//! **Invariant:** knows messages, not meshes; nothing here depends on a crate of ours, a runtime or a service stub.
+//! **Invariant:** equal messages have equal bytes. Maps are ordered, in the well-known types too, and messages that
+//! are read from JSON are ordered down to the last nested `Any`. Versions are hashes of these bytes.
+//! **Invariant:** input bytes cannot cause a panic or exhaust the stack: the nesting depth is bounded.
+//! **Invariant:** contains messages, no mesh logic; it depends on no other crate of the workspace, no runtime and no
+//! service stub.
 
 #![deny(clippy::disallowed_methods)]
 

@@ -1,4 +1,4 @@
-//! What the crate promises, over whole messages.
+//! Guarantees of the crate, over whole messages.
 
 use std::collections::BTreeMap;
 
@@ -82,11 +82,11 @@ fn equal_messages_have_equal_bytes() {
 }
 
 #[test]
-fn a_listener_comes_back_from_json_byte_by_byte() {
+fn listener_round_trips_through_json_byte_by_byte() {
     let bytes = any(&listener()).encode_to_vec();
     let json = to_json(&any(&listener())).unwrap();
     let text = json.to_string();
-    // Hash maps inside prost-reflect differ from run to run of this loop.
+    // Hash maps inside prost-reflect differ between iterations.
     for _ in 0..50 {
         assert_eq!(to_json(&any(&listener())).unwrap().to_string(), text);
         assert_eq!(from_json::<Any>(&json).unwrap().encode_to_vec(), bytes);
@@ -125,12 +125,12 @@ fn nested_types_are_written_out_in_alphabetical_order() {
 }
 
 #[test]
-fn json_takes_both_spellings_and_no_unknown_fields() {
+fn json_accepts_both_spellings_and_no_unknown_fields() {
     let camel = from_json::<Listener>(&json!({"name": "a", "bindToPort": true})).unwrap();
     let snake = from_json::<Listener>(&json!({"name": "a", "bind_to_port": true})).unwrap();
     assert_eq!(camel, snake);
     let error = from_json::<Listener>(&json!({"nam": "a"})).unwrap_err();
-    assert_eq!(error.to_string(), "the JSON is no envoy.config.listener.v3.Listener");
+    assert_eq!(error.to_string(), "the JSON is not a valid envoy.config.listener.v3.Listener");
     let error = from_json::<Any>(&json!({"@type": "type.googleapis.com/a.B"})).unwrap_err();
     assert!(matches!(error, JsonError::Json { .. }), "{error:?}");
     let unknown = Any { type_url: "type.googleapis.com/a.B".to_owned(), value: Bytes::new() };
@@ -149,7 +149,7 @@ fn every_type_url_is_that_of_a_message() {
 }
 
 #[test]
-fn what_is_nested_too_deep_is_refused() {
+fn rejects_deep_nesting() {
     let mut deep = any(&Router::default());
     for _ in 0..10_000 {
         let config = TypedExtensionConfig { name: String::new(), typed_config: Some(deep) };

@@ -1,4 +1,4 @@
-//! What travels inside an `Any`: resources, filters and their settings, each under its type URL.
+//! Type URLs of the messages that occur in an `Any`: resources, filters and their settings.
 
 use bytes::Bytes;
 use prost::{DecodeError, Message, Name};
@@ -6,16 +6,16 @@ use prost::{DecodeError, Message, Name};
 use crate::google::protobuf::Any;
 use crate::{envoy, google};
 
-/// A message that others hold as an `Any`, or that is discovered under its own type.
+/// A message that is packed into an `Any`, or discovered under its own type.
 pub trait TypeUrl: Message + Name + Default {
     const TYPE_URL: &'static str;
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    #[error("expected {expected}, but it is {found:?}")]
+    #[error("expected {expected}, found {found:?}")]
     OtherType { expected: &'static str, found: String },
-    #[error("the bytes are no {expected}")]
+    #[error("the bytes are not a valid {expected}")]
     Bytes { expected: &'static str, source: DecodeError },
 }
 
@@ -36,15 +36,15 @@ pub fn type_urls() -> impl Iterator<Item = &'static str> {
     LISTED.iter().map(|listed| listed.type_url)
 }
 
-/// What comes after the last `/`: that alone says which message it is.
+/// The part after the last `/`, which identifies the message.
 pub(crate) fn message_name(type_url: &str) -> &str {
     type_url.rsplit('/').next().unwrap_or(type_url)
 }
 
-/// A row of the table, for those who know a type by its URL only.
+/// A row of the table, for lookups by type URL.
 pub(crate) struct Listed {
     pub(crate) type_url: &'static str,
-    /// From any encoding of the message to the one that its Rust type has.
+    /// Re-encodes the message by its Rust type.
     pub(crate) encode_again: fn(&[u8]) -> Result<Vec<u8>, DecodeError>,
 }
 
@@ -68,7 +68,7 @@ macro_rules! type_urls {
             $(Listed { type_url: <$message>::TYPE_URL, encode_again: encode_again::<$message> },)*
         ];
 
-        /// Each row, and what prost makes of its Rust type.
+        /// Name in each row, and prost's name of its Rust type.
         #[cfg(test)]
         fn both() -> Vec<(&'static str, String)> {
             vec![$((<$message>::TYPE_URL, <$message>::type_url()),)*]
@@ -76,7 +76,7 @@ macro_rules! type_urls {
     };
 }
 
-// A message that is not here cannot be inside an `Any`, in Rust or in JSON.
+// A message that is not in this table cannot be in an `Any`, in Rust or in JSON.
 type_urls! {
     // Resources
     envoy::config::listener::v3::Listener = "envoy.config.listener.v3.Listener",
@@ -176,20 +176,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_row_names_the_message_that_its_type_is() {
+    fn each_row_names_the_message_of_its_type() {
         for (row, prost) in both() {
             assert_eq!(row, prost);
         }
     }
 
     #[test]
-    fn another_type_is_not_unpacked() {
+    fn rejects_unpacking_another_type() {
         let packed = any(&envoy::config::cluster::v3::Cluster::default());
         assert!(unpack::<envoy::config::cluster::v3::Cluster>(&packed).is_ok());
         let error = unpack::<envoy::config::listener::v3::Listener>(&packed).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "expected envoy.config.listener.v3.Listener, but it is \
+            "expected envoy.config.listener.v3.Listener, found \
              \"type.googleapis.com/envoy.config.cluster.v3.Cluster\""
         );
     }

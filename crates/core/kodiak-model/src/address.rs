@@ -1,4 +1,4 @@
-//! Addresses and ports as legacy kinds write them, with the texts that users know.
+//! Validation of addresses and ports in legacy kinds, with Kuma's error texts.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -11,7 +11,7 @@ pub fn check_port(port: u32, at: &FieldPath<'_>, problems: &mut Problems) {
     problems.require((1..=65535).contains(&port), at, "port must be in the range [1, 65535]");
 }
 
-/// An address under which others reach a proxy: an IP or a name, but not "everywhere".
+/// Address that other proxies connect to: an IP or a DNS name, but not the wildcard address.
 pub fn check_host(address: &str, at: &FieldPath<'_>, problems: &mut Problems) {
     if address.is_empty() {
         problems.add(at, "address can't be empty");
@@ -22,7 +22,7 @@ pub fn check_host(address: &str, at: &FieldPath<'_>, problems: &mut Problems) {
     problems.require(is_host, at, "address has to be valid IP address or domain name");
 }
 
-/// An address to listen on. Empty means the default.
+/// Bind address. Empty means the default.
 pub fn check_ip(address: &str, at: &FieldPath<'_>, problems: &mut Problems) {
     problems.require(address.is_empty() || is_ip(address), at, "address has to be valid IP address");
 }
@@ -31,7 +31,7 @@ pub fn is_ip(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
-/// Labels of letters, digits, `-` and `_` with dots between; one dot may stand at the end.
+/// Labels of letters, digits, `-` and `_`, separated by dots; a trailing dot is allowed.
 pub fn is_dns_name(text: &str) -> bool {
     let is_label = |label: &str| {
         label.len() <= DNS_LABEL_MAX
@@ -43,12 +43,12 @@ pub fn is_dns_name(text: &str) -> bool {
     text.len() <= DNS_NAME_MAX && !is_ip(text) && name.split('.').all(is_label)
 }
 
-/// Whether what listens on `address` takes a port of the loopback address.
-pub fn takes_loopback(address: &str) -> bool {
+/// Whether a listener on `address` also occupies the port on the loopback address.
+pub fn binds_loopback(address: &str) -> bool {
     address.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified() || ip == IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
-/// `host:port` or `[host]:port`; both parts are there.
+/// Splits `host:port` or `[host]:port`; `None` unless both parts are present.
 pub fn split_host_port(text: &str) -> Option<(&str, &str)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => rest.split_once("]:")?,

@@ -1,4 +1,4 @@
-//! `backendRef`: where a route sends requests. A `targetRef` with a port and a weight.
+//! `backendRef`: the destination of a route. A `targetRef` with a port and a weight.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     target_ref::{ProxyType, TargetKind, TargetRef, TargetRules},
 };
 
-/// The fields of [`TargetRef`] are written out, because unknown fields cannot be told in a flattened struct.
+/// The fields of [`TargetRef`] are repeated because serde cannot report unknown fields of a flattened struct.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["kind"]))]

@@ -1,4 +1,4 @@
-//! From what the user wrote to what we believe. REST, the command, admission and sync all come through here.
+//! Validation: turns an untyped document into a checked resource. REST, the CLI, admission and sync all use it.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::{
     names, sni,
 };
 
-/// A resource that was checked. Labels are those it will be stored with.
+/// A resource that passed validation, with the labels it is stored with.
 #[derive(Debug, Clone)]
 pub struct Checked {
     pub kind: &'static Kind,
@@ -24,7 +24,7 @@ pub struct Checked {
     pub ports: Vec<PortSection>,
 }
 
-/// Everything at once: the spec first, then names and labels.
+/// Reports all problems at once: those of the spec first, then those of names and labels.
 pub fn check(kind: &'static Kind, draft: Draft, place: &Place) -> Result<Checked, Problems> {
     let meta = Meta {
         kind,
@@ -41,7 +41,7 @@ pub fn check(kind: &'static Kind, draft: Draft, place: &Place) -> Result<Checked
     }
 }
 
-/// The name of a resource and what users say about it beside its spec.
+/// Envelope of a resource: everything beside its spec.
 pub struct Meta {
     pub kind: &'static Kind,
     pub mesh: String,
@@ -49,7 +49,7 @@ pub struct Meta {
     pub labels: Labels,
 }
 
-/// A checked spec together with the warnings about its document.
+/// A spec that passed validation, and the warnings about its document.
 pub struct SpecFound {
     spec: crate::CheckedSpec,
     warnings: Vec<String>,
@@ -78,7 +78,7 @@ impl Meta {
     }
 }
 
-/// Reads and checks the spec of a draft: against its schema, then against the rules of its kind.
+/// Validates the spec of a draft: against its schema, then against the rules of its kind.
 pub fn spec(kind: &'static Kind, draft: Draft, problems: &mut Problems) -> Option<SpecFound> {
     let Draft { kind: _, mesh, name, labels, spec, status: _, unknown } = draft;
     let root = root_of(kind);
@@ -98,7 +98,7 @@ pub fn spec(kind: &'static Kind, draft: Draft, problems: &mut Problems) -> Optio
     Some(SpecFound { spec, warnings })
 }
 
-/// The fields of a refused document that nothing reads: a misspelt one is often why it was refused.
+/// Unknown fields of a rejected document. A misspelt field is often the reason for the rejection.
 pub fn unknown_fields(kind: &Kind, spec: &Value) -> Vec<UnknownField> {
     let root = root_of(kind);
     conform(&mut spec.clone(), kind.spec_node(), kind.shape, &root).unknown
@@ -111,7 +111,7 @@ fn root_of(kind: &Kind) -> FieldPath<'static> {
     }
 }
 
-/// Names that DNS does not take still work, but not for long.
+/// Names that are not valid DNS labels are deprecated, but still accepted.
 fn name_warnings(kind: &Kind, mesh: &str, name: &str, labels: &Labels, ports: &[PortSection]) -> Vec<String> {
     let named_in_dns = matches!(kind.name, "Mesh" | "Zone") || kind.language.destination;
     if !named_in_dns {

@@ -1,6 +1,6 @@
-//! One of a closed list of words, or what the user wrote instead.
+//! An enum value, or the invalid text in its place.
 //!
-//! A wrong word must not keep the rest of a resource from being read, or only the first problem would be reported.
+//! An invalid value must not stop deserialization, or only the first problem of a resource would be reported.
 
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
@@ -12,7 +12,7 @@ use serde::{
 
 use crate::{FieldPath, Problems};
 
-/// A closed list of words. Use [`words!`](crate::words) to make one.
+/// A closed set of enum values. Use [`words!`](crate::words) to declare one.
 pub trait Word: Copy + PartialEq + fmt::Debug + 'static {
     const ALL: &'static [(&'static str, Self)];
 
@@ -53,7 +53,7 @@ impl<W: Word> Choice<W> {
         }
     }
 
-    /// `"mode" must be one of ["Strict", "Permissive"]` at `at.<field>` when the word is unknown.
+    /// Reports `"mode" must be one of ["Strict", "Permissive"]` at `at.<field>` when the value is unknown.
     pub fn check(&self, at: &FieldPath<'_>, field: &str, problems: &mut Problems) -> Option<W> {
         if let Self::Unknown(_) = self {
             problems.add(&at.field(field), format!("{field:?} must be one of [{}]", quoted::<W>()));
@@ -92,7 +92,7 @@ impl<'de, W: Word> Deserialize<'de> for Choice<W> {
     }
 }
 
-/// Takes every scalar: a number in the place of a word is a wrong word.
+/// Accepts every scalar: a number in the place of an enum value is reported as an invalid value.
 struct WordVisitor<W>(PhantomData<W>);
 
 impl<W: Word> Visitor<'_> for WordVisitor<W> {
@@ -138,7 +138,7 @@ impl<W: Word> JsonSchema for Choice<W> {
     }
 }
 
-/// Declares a closed list of words: `words! { pub enum Mode { Strict = "Strict", Permissive = "Permissive" } }`.
+/// Declares an enum by its JSON values: `words! { pub enum Mode { Strict = "Strict", Permissive = "Permissive" } }`.
 #[macro_export]
 macro_rules! words {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
@@ -160,7 +160,7 @@ mod tests {
     use crate::ProxyType;
 
     #[test]
-    fn wrong_words_are_kept() {
+    fn invalid_enum_values_are_kept() {
         let read = |value| serde_json::from_value::<Choice<ProxyType>>(value).map_err(|error| error.to_string());
         assert_eq!(read(json!("Sidecar")), Ok(ProxyType::Sidecar.into()));
         for (written, kept) in

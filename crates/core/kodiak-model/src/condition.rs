@@ -1,4 +1,4 @@
-//! What the control plane has to say about a resource, in its status.
+//! Status conditions of a resource.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! Holds untyped JSON against a schema: finds every mismatch and every unknown field, and brings the accepted
-//! spellings of legacy kinds into the one that the types read.
+//! Validates untyped JSON against a schema: reports every mismatch and every unknown field, and normalizes the
+//! spellings that legacy kinds accept into the one that the types deserialize.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,18 +12,18 @@ use crate::{
     schema::{Bounds, Node, Property, TextRules},
 };
 
-/// What was found on the way.
+/// Result of validating a document against its schema.
 #[derive(Debug, Default)]
 pub struct Findings {
     pub problems: Problems,
     pub unknown: Vec<UnknownField>,
 }
 
-/// A field that nothing reads. Its text is the warning for the user.
+/// A field that the schema does not have. Its `Display` text is the warning for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownField {
     pub path: String,
-    /// What was probably meant.
+    /// Known field with the most similar name.
     near: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for UnknownField {
     }
 }
 
-/// Checks `value` against `node` and removes what nobody reads: unknown fields and nulls.
+/// Validates `value` against `node`, and removes unknown fields and nulls from it.
 pub fn conform(value: &mut Value, node: &Node, shape: Shape, at: &FieldPath<'_>) -> Findings {
     let mut walk = Walk { shape, findings: Findings::default() };
     walk.value(value, node, at);
@@ -148,7 +148,7 @@ impl Walk {
     }
 }
 
-/// Legacy kinds take enums by number, and numbers as strings.
+/// Legacy kinds accept enums by number, and numbers as strings.
 fn accept_proto_spelling(value: &mut Value, node: &Node) {
     match (node, &*value) {
         (Node::Text(rules), Value::Number(number)) if !rules.words.is_empty() => {
@@ -175,7 +175,7 @@ fn accept_proto_spelling(value: &mut Value, node: &Node) {
     }
 }
 
-/// Legacy kinds take `advertised_address` for `advertisedAddress`.
+/// Legacy kinds accept `advertised_address` for `advertisedAddress`.
 fn accept_snake_case(map: &mut Map<String, Value>, properties: &[Property]) {
     let snake: BTreeMap<String, &str> = properties
         .iter()
@@ -214,7 +214,7 @@ fn unknown_field(name: &str, properties: &[Property], at: &FieldPath<'_>) -> Unk
     UnknownField { path: at.field(name).to_string(), near: near.map(|(_, near)| near.to_owned()) }
 }
 
-/// Insertions, deletions and substitutions between two names. Long names are not compared.
+/// Levenshtein distance. Long names are not compared.
 fn edit_distance(a: &str, b: &str) -> usize {
     const LONGEST: usize = 64;
     if a.len() > LONGEST || b.len() > LONGEST {

@@ -1,4 +1,4 @@
-//! Where bytes such as certificates and keys come from.
+//! Sources of bytes such as certificates and keys.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Choice, FieldPath, Problems, words};
 
-/// One of a secret's name, a file, base64 or plain text. The older form.
+/// Bytes from a Secret, a file, base64 or plain text: exactly one of them. The legacy form.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DataSource {
@@ -22,7 +22,7 @@ pub struct DataSource {
     pub inline_string: Option<String>,
 }
 
-/// What is inline may be a key.
+/// Inline bytes may be a private key, so they are not printed.
 impl fmt::Debug for DataSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { secret, file, inline: _, inline_string: _ } = self;
@@ -46,7 +46,7 @@ words! {
     }
 }
 
-/// The bytes themselves, or where the control plane finds them: exactly the member that `type` names.
+/// Bytes, or their location: exactly the member that `type` names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type"]))]
@@ -107,7 +107,7 @@ pub struct InlineSource {
 const MUST_BE_DEFINED: &str = "must be defined";
 
 impl SecureDataSource {
-    /// Looks only at the member that `type` names.
+    /// Validates only the member that `type` names.
     pub fn check(&self, at: &FieldPath<'_>, problems: &mut Problems) {
         match self.source_type.as_ref().and_then(Choice::known) {
             Some(SecureSourceType::File) => {

@@ -1,6 +1,6 @@
-//! The name rules of DNS and of Kubernetes labels, with the texts that users know from there.
+//! Name rules of DNS and of Kubernetes labels, with Kubernetes' error texts.
 //!
-//! Every function answers with the list of what is wrong; empty means fine.
+//! Every function returns the list of violations; empty means valid.
 
 const LABEL_MAX: usize = 63;
 const SUBDOMAIN_MAX: usize = 253;
@@ -31,7 +31,7 @@ pub fn wildcard_subdomain(value: &str) -> Vec<String> {
     gather(value, SUBDOMAIN_MAX, fits, WILDCARD_SUBDOMAIN)
 }
 
-/// The key of a label: `name` or `prefix.example/name`.
+/// Key of a label: `name` or `prefix.example/name`.
 pub fn qualified_name(value: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut parts = value.split('/');

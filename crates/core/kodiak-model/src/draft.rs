@@ -1,25 +1,25 @@
-//! A resource as the user wrote it: an envelope around JSON that nobody has checked.
+//! A resource before validation: an envelope around untyped JSON.
 
 use serde_json::{Map, Value};
 
 use crate::{FieldPath, Problems, Shape, labels::Labels};
 
-/// What the user wrote. [`check`](crate::check::check) makes a [`Checked`](crate::check::Checked) of it.
+/// [`check`](crate::check::check) turns it into a [`Checked`](crate::check::Checked).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Draft {
     pub kind: String,
     pub mesh: Option<String>,
     pub name: String,
     pub labels: Labels,
-    /// The spec: the fields beside the envelope for legacy kinds, `spec` for plugin kinds. `None` when there is none.
+    /// The fields beside the envelope for legacy kinds, `spec` for plugin kinds. `None` when missing.
     pub spec: Option<Value>,
-    /// Read from files that were exported; the API ignores it.
+    /// Read from exported files; the API ignores it.
     pub status: Option<Value>,
-    /// Top-level fields of a plugin kind that nothing reads.
+    /// Unknown top-level fields of a plugin kind.
     pub unknown: Vec<String>,
 }
 
-/// Set by the server; accepted so that what was read can be written back.
+/// Set by the server; accepted so that a response body can be sent back in a request.
 const SERVER_FIELDS: [&str; 4] = ["creationTime", "modificationTime", "kri", "snis"];
 
 impl Draft {
@@ -73,7 +73,7 @@ fn text(map: &mut Map<String, Value>, field: &str, problems: &mut Problems) -> O
     }
 }
 
-/// The wording that clients of this API match on.
+/// Kuma's wording, which API clients match on.
 fn wrong_type(field: &str, found: &Value) -> String {
     format!("json: cannot unmarshal {} into Go struct field ResourceMeta.{field} of type string", json_type(found))
 }

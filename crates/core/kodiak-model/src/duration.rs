@@ -13,7 +13,7 @@ const NANOS_PER_MICRO: i64 = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GoDuration(i64);
 
-/// A duration of a legacy kind: seconds with a fraction, such as `10s` or `1.5s`.
+/// A duration in the JSON form of protobuf, used by legacy kinds: seconds with a fraction, such as `10s` or `1.5s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ProtoDuration(i64);
 
@@ -62,7 +62,7 @@ impl ProtoDuration {
         self.0
     }
 
-    /// Takes what policies take, too: `1m` and `500ms`.
+    /// Accepts Go durations too: `1m` and `500ms`.
     pub fn parse(text: &str) -> Result<Self, NotADuration> {
         parse_go(text).map(Self).ok_or_else(|| NotADuration(text.to_owned()))
     }
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_duration_is_refused() {
+    fn rejects_invalid_durations() {
         for text in ["", "-", "5", "s", "1d", "1h-5m", "1.s.", ".s", "9999999999h", "1 s", "٣s"] {
             assert!(GoDuration::parse(text).is_err(), "{text}");
         }

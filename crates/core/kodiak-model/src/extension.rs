@@ -1,4 +1,4 @@
-//! Configuration for builds of the control plane that know more than this one.
+//! Configuration of extensions, which only some builds of the control plane support.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,10 +10,10 @@ use crate::{FieldPath, Problems};
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type"]))]
 pub struct Extension {
-    /// Which extension this is for.
+    /// Name of the extension.
     #[serde(rename = "type")]
     pub extension_type: String,
-    /// Read by the extension alone.
+    /// Only the extension reads it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<Value>,
 }

@@ -1,6 +1,6 @@
-//! Where in a resource something is: `spec.to[0].default.tags["kuma.io/service"]`.
+//! Path of a field in a resource: `spec.to[0].default.tags["kuma.io/service"]`.
 //!
-//! A path is a chain of borrowed segments on the stack, so that checking a good resource allocates nothing.
+//! A path is a chain of borrowed segments on the stack, so that validating a valid resource allocates nothing.
 
 use std::fmt;
 
@@ -19,9 +19,9 @@ enum Segment<'a> {
 }
 
 impl<'a> FieldPath<'a> {
-    /// The resource itself: the start of all paths of legacy kinds.
+    /// The resource itself: the root of all paths of legacy kinds.
     pub const ROOT: FieldPath<'static> = FieldPath { parent: None, segment: Segment::Root };
-    /// The start of all paths of plugin kinds.
+    /// The root of all paths of plugin kinds.
     pub const SPEC: FieldPath<'static> = FieldPath { parent: None, segment: Segment::Field("spec") };
     pub const NAME: FieldPath<'static> = FieldPath { parent: None, segment: Segment::Field("name") };
     pub const MESH: FieldPath<'static> = FieldPath { parent: None, segment: Segment::Field("mesh") };
@@ -36,7 +36,7 @@ impl<'a> FieldPath<'a> {
         FieldPath { parent: Some(self), segment: Segment::Index(index) }
     }
 
-    /// An entry of a map that users fill: `tags["kuma.io/service"]`.
+    /// An entry of a map with user-defined keys: `tags["kuma.io/service"]`.
     pub fn key(&'a self, key: &'a str) -> FieldPath<'a> {
         FieldPath { parent: Some(self), segment: Segment::Key(key) }
     }

@@ -1,4 +1,4 @@
-//! A number, or a string that holds one.
+//! An integer, or a string that holds a number.
 
 use std::{borrow::Cow, fmt};
 
@@ -12,7 +12,7 @@ pub enum IntOrString {
 }
 
 impl IntOrString {
-    /// The decimal it stands for, if it does.
+    /// The value as a decimal; `None` when the string is not a number.
     pub fn decimal(&self) -> Option<f64> {
         match self {
             #[expect(clippy::cast_precision_loss, reason = "percentages and ports are far below 2^53")]

@@ -1,12 +1,12 @@
-//! What a resource is called: its kind, its mesh and its name.
+//! Resource identity: kind, mesh and name.
 
 use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-/// The identity of a resource. Global resources have an empty mesh.
+/// Key of a resource in the store. Global resources have an empty mesh.
 ///
-/// Keys order by kind, then mesh, then name: the order in which lists are answered.
+/// Keys order by kind, then mesh, then name: the order of lists in the API.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ResourceKey {
     pub kind: Arc<str>,
@@ -31,7 +31,7 @@ impl fmt::Display for ResourceKey {
     }
 }
 
-/// The identity of a proxy: the Dataplane that describes it.
+/// Identity of a proxy: mesh and name of its Dataplane.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProxyKey {
     pub mesh: Arc<str>,
@@ -43,7 +43,7 @@ impl ProxyKey {
         Self { mesh: mesh.into(), name: name.into() }
     }
 
-    /// From `<mesh>.<name>`, as Envoy's `node.id` says it. A name may have dots, a mesh has none.
+    /// Parses Envoy's `node.id`, `<mesh>.<name>`. A name may contain dots, a mesh name never does.
     pub fn from_node_id(id: &str) -> Option<Self> {
         let (mesh, name) = id.split_once('.')?;
         (!mesh.is_empty() && !name.is_empty()).then(|| Self::new(mesh, name))

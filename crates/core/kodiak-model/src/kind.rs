@@ -1,57 +1,57 @@
-//! A row of the table of kinds: everything the rest of the program needs to know about one kind.
+//! A row of the table of kinds: all facts about one kind.
 //!
-//! REST routes, the command, stores, schemas and OpenAPI loop over the table; nothing else lists kinds.
+//! REST routes, the CLI, stores, schemas and OpenAPI iterate over the table; nothing else lists kinds.
 
 use std::sync::OnceLock;
 
 use crate::{language::Language, policy::ConfShape, schema::Node};
 
-/// Where resources of a kind live.
+/// Whether resources of a kind belong to a mesh or to the whole control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     Global,
     Mesh,
 }
 
-/// How a kind is written.
+/// JSON layout of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// The fields of the spec stand beside `type`, `mesh` and `name`.
+    /// Spec fields are beside `type`, `mesh` and `name`.
     Legacy,
-    /// The fields stand under `spec`, and `status` beside it.
+    /// Spec fields are under `spec`, with `status` beside it.
     Plugin,
 }
 
-/// Who may read and write a kind through the API.
+/// Access to a kind through the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Everyone,
-    /// Secrets: administrators alone, reading included.
+    /// Secrets: only administrators may read and write them.
     Admin,
-    /// Observed or derived: everyone reads, only the control plane writes.
+    /// Observed or derived: every user may read, only the control plane writes.
     ReadOnly,
 }
 
-/// Who may make resources of a kind, in a mesh of several zones.
+/// Which control plane creates resources of a kind in a multi-zone deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Provider {
-    /// A zone may: such resources carry origin, zone and environment labels.
+    /// A zone control plane may: such resources carry origin, zone and environment labels.
     Zone,
     GlobalOnly,
 }
 
-/// The kind shown together with what was observed of it: `Dataplane` with `DataplaneInsight`.
+/// An `_overview`: a resource together with its insight, such as `Dataplane` with `DataplaneInsight`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overview {
     pub name: &'static str,
     pub insight: &'static str,
     pub field: &'static str,
     pub insight_field: &'static str,
-    /// The path of older clients, beside `<path>/_overview`.
+    /// Path that older clients use, beside `<path>/_overview`.
     pub old_path: &'static str,
 }
 
-/// What a policy may target, and when it is applied.
+/// Targets that a policy kind supports, and when it is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a row of a table with yes and no")]
 pub struct PolicyFacts {
@@ -59,27 +59,28 @@ pub struct PolicyFacts {
     pub from: bool,
     pub rules: bool,
     pub from_as_rules: bool,
-    /// Where the confs of `to` stand.
+    /// Layout of the configuration in `to` items.
     pub conf: ConfShape,
-    /// Policies are applied in ascending order.
+    /// Policy kinds are applied to a proxy in ascending order.
     pub order: u16,
 }
 
-/// How much of a policy also holds for a MeshService that is meant by its old name, `<name>_<namespace>_svc_<port>`.
+/// How much of a policy also applies to a MeshService that the policy references by its legacy `kuma.io/service` name,
+/// `<name>_<namespace>_svc_<port>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OldNames {
     All,
-    /// Only the field at the end of this path.
+    /// Only the field at this path.
     Only(&'static [&'static str]),
     Nothing,
 }
 
 pub struct Kind {
     pub name: &'static str,
-    /// The segment of its URLs.
+    /// Path segment in REST URLs.
     pub path: &'static str,
     pub other_path: Option<&'static str>,
-    /// The short name in KRIs and SNIs; kinds without one have no KRI.
+    /// Short name in KRIs and SNIs; kinds without one have no KRI.
     pub short: Option<&'static str>,
     pub scope: Scope,
     pub shape: Shape,
@@ -92,7 +93,7 @@ pub struct Kind {
     pub schema: SchemaCell,
 }
 
-/// The schema of a kind's spec, made from its type when first asked for.
+/// Schema of a kind's spec, generated from its type on first use.
 #[derive(Default)]
 pub struct SchemaCell(OnceLock<Node>);
 
@@ -102,7 +103,7 @@ impl SchemaCell {
     }
 }
 
-/// Rows start as one of three usual forms; what is different is said by the methods that follow.
+/// A row starts as one of three usual forms; the chained methods set its differences.
 impl Kind {
     pub const fn legacy(name: &'static str, path: &'static str, scope: Scope, language: Language) -> Self {
         Self {
@@ -190,7 +191,7 @@ impl Kind {
         self.access == Access::ReadOnly
     }
 
-    /// `MeshHTTPRoute` as people say it: `Mesh HTTP Route`.
+    /// `MeshHTTPRoute` for display: `Mesh HTTP Route`.
     pub fn singular_display(&self) -> String {
         let bytes = self.name.as_bytes();
         let mut text = String::with_capacity(self.name.len() + 4);
@@ -222,11 +223,11 @@ impl std::fmt::Debug for Kind {
     }
 }
 
-/// The table of kinds, with its look-ups.
+/// The table of kinds.
 pub struct Kinds(Vec<&'static Kind>);
 
 impl Kinds {
-    /// The table is answered in the order of names.
+    /// Rows are sorted by name.
     pub fn new(rows: impl IntoIterator<Item = &'static Kind>) -> Self {
         let mut rows: Vec<_> = rows.into_iter().collect();
         rows.sort_by_key(|kind| kind.name);
@@ -246,7 +247,8 @@ impl Kinds {
         self.iter().find(|kind| kind.path == path || kind.other_path == Some(path))
     }
 
-    /// By what people type: `meshtimeout`, `MeshTimeout`, `meshtimeouts`, `zone-ingress` or the short name `mt`.
+    /// Looks up a command-line argument: `meshtimeout`, `MeshTimeout`, `meshtimeouts`, `zone-ingress` or the short name
+    /// `mt`.
     pub fn by_arg(&self, arg: &str) -> Option<&'static Kind> {
         let plain: String = arg.chars().filter(|c| *c != '-').map(|c| c.to_ascii_lowercase()).collect();
         self.iter().find(|kind| {

@@ -1,4 +1,4 @@
-//! KRI, the name of a resource over all zones: `kri_<kind>_<mesh>_<zone>_<namespace>_<name>_<section>`.
+//! KRI, the identifier of a resource across zones: `kri_<kind>_<mesh>_<zone>_<namespace>_<name>_<section>`.
 
 use std::fmt;
 

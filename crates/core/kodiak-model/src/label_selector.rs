@@ -1,4 +1,4 @@
-//! Chooses resources by their labels.
+//! Selects resources by their labels.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::Labels;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
-    /// Labels that a resource must carry, each with exactly this value. Without any, all resources match.
+    /// Labels that a resource must carry, with exactly these values. An empty selector matches all resources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub match_labels: Option<BTreeMap<String, String>>,
 }
@@ -20,7 +20,7 @@ impl LabelSelector {
         self.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value))
     }
 
-    /// Among selectors that match, the one with more labels says more.
+    /// A matching selector with more labels overrides one with fewer.
     pub fn specificity(&self) -> usize {
         self.match_labels.as_ref().map_or(0, BTreeMap::len)
     }
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn every_label_must_be_there() {
+    fn every_label_must_match() {
         let selector = LabelSelector { match_labels: Some(labels(&[("app", "web"), ("tier", "front")])) };
         assert!(selector.matches(&labels(&[("app", "web"), ("tier", "front"), ("more", "x")])));
         assert!(!selector.matches(&labels(&[("app", "web")])));

@@ -1,4 +1,4 @@
-//! The labels that the control plane reads and sets.
+//! Labels that the control plane reads and sets.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub const PROXY_TYPE: &str = "kuma.io/proxy-type";
 pub const WORKLOAD: &str = "kuma.io/workload";
 pub const EFFECT: &str = "kuma.io/effect";
 pub const MANAGED_BY: &str = "kuma.io/managed-by";
-/// Since when nobody serves a generated MeshService.
+/// When the grace period of a generated MeshService without proxies started.
 pub const GRACE_STARTED: &str = "kuma.io/deletion-grace-period-started-at";
 pub const LISTENER_ZONE_INGRESS: &str = "kuma.io/listener-zoneingress";
 pub const LISTENER_ZONE_EGRESS: &str = "kuma.io/listener-zoneegress";
@@ -24,7 +24,7 @@ const IMMUTABLE: [&str; 3] = [ORIGIN, ZONE, DISPLAY_NAME];
 
 pub type Labels = BTreeMap<String, String>;
 
-/// The control plane as labels see it.
+/// Role of the control plane that computes labels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     Zone { name: String },
@@ -40,12 +40,12 @@ impl Place {
     }
 }
 
-/// The name shown to people: resources that were synced have another one in the store.
+/// Name for display: a synced resource has another name in the store.
 pub fn display_name<'a>(labels: &'a Labels, name: &'a str) -> &'a str {
     labels.get(DISPLAY_NAME).filter(|text| !text.is_empty()).map_or(name, String::as_str)
 }
 
-/// The labels a resource is stored with: what the user wrote, and what follows from where it is written.
+/// Labels that a resource is stored with: those of the user, and those that the control plane derives.
 pub fn compute(
     kind: &Kind,
     mesh: &str,
@@ -76,11 +76,11 @@ pub fn compute(
     labels
 }
 
-/// Checks the labels that the user wrote.
+/// Validates user-written labels.
 pub fn check(mesh: &str, labels: &Labels, place: &Place, problems: &mut Problems) {
     let at = FieldPath::LABELS;
-    // What we write ourselves may stand in its label even where it is no label value, so that what was read can be
-    // written: the mesh's own name, and a time.
+    // The control plane writes these values itself, although they may not be valid label values: the mesh name and a
+    // timestamp. Accepting them lets a response body be sent back in a request.
     let own = |key: &str, value: &str| (key == MESH && value == mesh) || key == GRACE_STARTED;
     for (key, value) in labels.iter().filter(|(key, value)| !own(key, value)) {
         let at = at.key(key);
@@ -105,7 +105,7 @@ pub fn check(mesh: &str, labels: &Labels, place: &Place, problems: &mut Problems
     }
 }
 
-/// Some labels are part of what a resource is, and stay as they were.
+/// Some labels are part of the identity of a resource and must not change.
 pub fn check_unchanged(old: &Labels, new: &Labels, problems: &mut Problems) {
     for key in IMMUTABLE {
         let at = FieldPath::LABELS;

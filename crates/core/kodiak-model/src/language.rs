@@ -1,4 +1,4 @@
-//! How one kind is read: from untyped JSON to a checked spec, the same way for every caller.
+//! Validation of one kind: from untyped JSON to a checked spec, the same way for every caller.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -8,28 +8,28 @@ use serde_json::Value;
 
 use crate::{FieldPath, Problem, Problems, labels};
 
-/// The type of a kind's spec: what users write, what is wrong with it, what follows from it.
+/// Spec of a kind, with its validation.
 pub trait Spec: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
-    /// What the control plane reports about the resource; [`NoStatus`] for kinds without.
+    /// Status that the control plane writes; [`NoStatus`] for kinds without one.
     type Status: Status;
 
-    /// Whether other services call it: then it has ports, an SNI for each, and a name that DNS must take.
+    /// Whether outbounds can reference it: then it has ports, an SNI for each, and a name that must be valid in DNS.
     const DESTINATION: bool = false;
 
-    /// Adds everything that is wrong. Reads only its arguments.
+    /// Adds every violation to `problems`. Must depend on nothing but its arguments.
     fn check(&self, ctx: &CheckCtx<'_>, problems: &mut Problems);
 
-    /// What still works but should be written differently.
+    /// Warnings about deprecated or ineffective fields.
     fn warnings(&self, _ctx: &CheckCtx<'_>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Labels that follow from the spec: set to the value, or removed for `None`, whatever the user wrote.
+    /// Labels derived from the spec: set to the value, or removed for `None`, overriding the user's.
     fn derived_labels(&self) -> Vec<(&'static str, Option<&'static str>)> {
         Vec::new()
     }
 
-    /// The ports under which other services call this one.
+    /// Ports of a destination.
     fn ports(&self) -> Vec<PortSection> {
         Vec::new()
     }
@@ -43,7 +43,7 @@ pub struct PortSection {
 }
 
 impl PortSection {
-    /// A port without a name is known by its number.
+    /// A port without a name uses its number as section.
     pub fn of(port: u32, name: Option<&str>) -> Self {
         let section = name.filter(|name| !name.is_empty()).map_or_else(|| port.to_string(), str::to_owned);
         Self { port, section }
@@ -61,7 +61,7 @@ impl Status for NoStatus {
     const PRESENT: bool = false;
 }
 
-/// What a check may know beside the spec.
+/// Inputs of a check beside the spec.
 #[derive(Debug, Clone, Copy)]
 pub struct CheckCtx<'a> {
     pub mesh: &'a str,
@@ -74,23 +74,23 @@ impl CheckCtx<'_> {
         labels::display_name(self.labels, self.name)
     }
 
-    /// Policies of a namespace have a role; all others speak for the whole system.
+    /// Only policies in a namespace have another role than `system`.
     pub fn is_system_role(&self) -> bool {
         self.labels.get(labels::POLICY_ROLE).is_none_or(|role| role == "system")
     }
 }
 
-/// A spec that was checked, and what follows from it.
+/// A spec that passed validation, and the facts derived from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckedSpec {
-    /// The canonical JSON text: known fields only, in the order of the type.
+    /// Canonical JSON text: known fields only, in the order of the type.
     pub json: String,
     pub warnings: Vec<String>,
     pub labels: Vec<(&'static str, Option<&'static str>)>,
     pub ports: Vec<PortSection>,
 }
 
-/// [`Spec`] with its type forgotten, so that the table of kinds can hold it.
+/// Type-erased [`Spec`], for the table of kinds.
 pub struct Language {
     pub schema: fn() -> Schema,
     pub check: fn(Value, &FieldPath<'_>, &CheckCtx<'_>, &mut Problems) -> Option<CheckedSpec>,
@@ -116,7 +116,7 @@ impl Language {
     }
 }
 
-/// Reads a stored spec. Fails only for text that this version would not have stored.
+/// Deserializes a stored spec. Fails only for text that this version would not have stored.
 pub fn decode<S: DeserializeOwned>(json: &str) -> Result<S, serde_json::Error> {
     serde_json::from_str(json)
 }
@@ -152,7 +152,7 @@ fn check_as<S: Spec>(
     })
 }
 
-/// The schema is looked at first, so this is what no schema can say.
+/// The schema was validated before, so this reports only violations that a schema cannot express.
 fn unreadable(root: &FieldPath<'_>, error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let mut path = root.to_string();
     for segment in error.path() {

@@ -1,10 +1,10 @@
-//! The resource language: what users write, what is wrong with it, and what follows from it.
+//! The resource language: types, schemas and validation of every resource.
 //!
 //! In: untyped documents. Out: checked resources, or every problem with its path.
 //!
 //! **Invariant:** pure. No files, sockets, clock, randomness or environment.
-//! **Invariant:** one way in. A document becomes a resource through [`check`](mod@check), whoever brings it.
-//! **Invariant:** nothing here knows Envoy, a store or HTTP.
+//! **Invariant:** one way in. Every document becomes a resource through [`check`](mod@check).
+//! **Invariant:** nothing here depends on Envoy, a store or HTTP.
 
 #![deny(clippy::disallowed_methods)]
 

@@ -3,15 +3,15 @@
 use crate::{FieldPath, Kind, Problems, Scope, dns};
 
 const NAME_MAX: usize = 253;
-/// The mesh of a resource is also the value of a label.
+/// The mesh name of a resource is also a label value, which has at most 63 characters.
 const MESH_MAX: usize = 63;
-/// Services are named in DNS, where a label is no longer.
+/// Service names are DNS labels, which have at most 63 characters.
 pub const SERVICE_MAX: usize = 63;
 const NAME_CHARACTERS: &str = "invalid characters. A lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
 const MESH_CHARACTERS: &str =
     "invalid characters. Valid characters are numbers, lowercase latin letters and '-', '_', '.' symbols.";
 
-/// Checks the name, and the mesh of kinds that live in one.
+/// Validates the name, and the mesh of mesh-scoped kinds.
 pub fn check(kind: &Kind, mesh: &str, name: &str, problems: &mut Problems) {
     check_name(name, problems);
     if kind.scope == Scope::Mesh {
@@ -25,7 +25,7 @@ fn check_name(name: &str, problems: &mut Problems) {
     }
 }
 
-/// What is wrong with the name of a resource, wherever it is written.
+/// The first violation of the rules for resource names.
 pub fn fault(name: &str) -> Option<String> {
     if name.is_empty() {
         Some("cannot be empty".to_owned())
@@ -49,7 +49,7 @@ fn check_mesh(mesh: &str, problems: &mut Problems) {
     }
 }
 
-/// For kinds that take only shorter names than others.
+/// For kinds with a lower length limit.
 pub fn check_length(shown: &str, max: usize, problems: &mut Problems) {
     if shown.len() > max {
         problems.add(&FieldPath::NAME, format!("must not be longer than {max} characters"));

@@ -1,6 +1,6 @@
-//! How services of Kubernetes were called before they were resources: `<name>_<namespace>_svc_<port>`.
+//! Legacy `kuma.io/service` names of Kubernetes Services: `<name>_<namespace>_svc_<port>`.
 
-/// The parts of such a name. Without a port it is a workload that has no Service.
+/// Parts of a legacy name. Without a port it names a workload that has no Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OldName<'a> {
     pub name: &'a str,
@@ -9,7 +9,7 @@ pub struct OldName<'a> {
 }
 
 impl<'a> OldName<'a> {
-    /// `None` for what has not this shape. The word before the port does not matter.
+    /// `None` when the text does not have this form. The word before the port does not matter.
     pub fn parse(text: &'a str) -> Option<Self> {
         let parts: Vec<&str> = text.split('_').collect();
         match parts[..] {
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_three_or_four_parts() {
+    fn legacy_names_have_three_or_four_parts() {
         let old = |name, namespace, port| Some(OldName { name, namespace, port });
         assert_eq!(OldName::parse("demo-app_kuma-demo_svc_5000"), old("demo-app", "kuma-demo", Some(5000)));
         assert_eq!(OldName::parse("job_batch_svc"), old("job", "batch", None));

@@ -1,4 +1,4 @@
-//! A policy as matching and merging see it, whatever its kind.
+//! A policy in the form that matching and merging use, independent of its kind.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::{PolicyFacts, TargetRef, source_match::Match};
 
-/// What a policy says about one place, before or after merging. Cheap to clone, to compare and to hash.
+/// Configuration of a policy item, before or after merging. Cheap to clone, compare and hash.
 #[derive(Debug, Clone)]
 pub struct Conf(Arc<Hashed>);
 
@@ -31,7 +31,8 @@ impl Conf {
         &self.0.value
     }
 
-    /// As the policy's own type. It was checked when it was written; what cannot be read counts as nothing said.
+    /// Deserializes into the policy's own type. It was validated when it was stored; an unreadable conf counts as
+    /// empty.
     pub fn read<T: DeserializeOwned + Default>(&self) -> T {
         T::deserialize(self.json()).unwrap_or_default()
     }
@@ -57,8 +58,8 @@ impl Default for Conf {
     }
 }
 
-/// Several confs as one: what a later one says counts, field by field. `null` takes a field away, and lists whose names
-/// begin with `append` are put together.
+/// Merges confs field by field; later ones override earlier ones. `null` removes a field, and lists whose names start
+/// with `append` are concatenated.
 pub fn merge<'a>(confs: impl IntoIterator<Item = &'a Conf>) -> Conf {
     let mut confs = confs.into_iter();
     let Some(first) = confs.next() else { return Conf::new(Value::Object(Map::new())) };
@@ -69,7 +70,7 @@ pub fn merge<'a>(confs: impl IntoIterator<Item = &'a Conf>) -> Conf {
     merged.map_or_else(|| first.clone(), Conf::new)
 }
 
-/// A JSON merge patch (RFC 7396), lists to be put together apart.
+/// A JSON merge patch (RFC 7396), except that lists whose names start with `append` are concatenated.
 pub fn merge_into(target: &mut Value, with: &Value) {
     let Value::Object(with) = with else {
         *target = with.clone();
@@ -96,7 +97,7 @@ fn is_appended(field: &str) -> bool {
     field.strip_prefix("append").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 
-/// Where the conf of an item of `to` stands.
+/// Where an item of `to` has its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfShape {
     /// Under `default`. Merged field by field.
@@ -107,15 +108,15 @@ pub enum ConfShape {
     FirstRule,
 }
 
-/// The spec of a policy, taken apart.
+/// Generic form of a policy spec.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Body {
-    /// The `targetRef` at its top. `None`: the whole mesh.
+    /// Top-level `targetRef`. `None` selects the whole mesh.
     pub target: Option<TargetRef>,
     pub to: Vec<Item>,
     pub from: Vec<Item>,
     pub rules: Vec<RuleItem>,
-    /// Of policies that have neither of the lists.
+    /// Set for policies that have none of the lists.
     pub default: Option<Conf>,
 }
 
@@ -126,7 +127,7 @@ pub struct Item {
     pub conf: Conf,
 }
 
-/// An item of `rules`. Without matches it is for all callers.
+/// An item of `rules`. Without matches it applies to all callers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuleItem {
     pub matches: Vec<Match>,
@@ -134,7 +135,7 @@ pub struct RuleItem {
 }
 
 impl Body {
-    /// From a spec that was checked.
+    /// Reads a spec that passed validation.
     pub fn read(facts: &PolicyFacts, spec: &Value) -> Result<Self, serde_json::Error> {
         let list = |field: &str| spec.get(field).and_then(Value::as_array).into_iter().flatten();
         let conf = |of: &Value| Conf::new(of.get("default").cloned().unwrap_or_else(|| Value::Object(<_>::default())));
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_later_counts_field_by_field() {
+    fn later_confs_override_field_by_field() {
         for (confs, expected) in [
             (vec![], json!({})),
             (vec![json!({ "a": { "b": 1, "c": 2 }, "d": [1] }), json!({ "a": { "b": 3 }, "d": [2] })], {

@@ -1,4 +1,4 @@
-//! What is wrong with a resource, and where. Checks gather all problems; none stops at the first.
+//! Validation errors, each with its path. Checks collect all problems; none stops at the first.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::FieldPath;
 
-/// One fault in what the user wrote.
+/// One validation error.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Problem {
-    /// Where: `spec.to[0].targetRef.kind`. Empty when the fault is not in one place.
+    /// Such as `spec.to[0].targetRef.kind`. Empty when the problem is not about one field.
     pub path: String,
     pub message: String,
 }
@@ -20,7 +20,6 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The problems found so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
 
@@ -29,7 +28,7 @@ impl Problems {
         self.0.push(Problem { path: at.to_string(), message: message.into() });
     }
 
-    /// Adds `message` at `at` unless `holds`.
+    /// Adds `message` at `at` unless the condition `holds`.
     pub fn require(&mut self, holds: bool, at: &FieldPath<'_>, message: &str) {
         if !holds {
             self.add(at, message);

@@ -1,4 +1,4 @@
-//! The JSON form of protobuf, which legacy kinds keep: zero values are left out, and 64-bit numbers are strings.
+//! JSON form of protobuf, which legacy kinds use: default values are omitted, and 64-bit integers are strings.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{Choice, Word};
 
-/// For `skip_serializing_if`: nothing that equals its default is written.
+/// For `skip_serializing_if`: default values are omitted.
 pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// For `skip_serializing_if`: the first word of a list is its zero value, and is not written.
+/// For `skip_serializing_if`: the first value of an enum is its zero value, and is omitted.
 pub fn is_first<W: Word>(choice: &Option<Choice<W>>) -> bool {
     choice.as_ref().is_none_or(|choice| choice.known().is_some_and(|word| word == first()))
 }
 
-/// What a choice means: its word, or the first of the list when nothing (or nothing known) is written.
+/// The value of an enum field, or the enum's first value when the field is missing or invalid.
 pub fn word_or_first<W: Word>(choice: Option<&Choice<W>>) -> W {
     choice.and_then(Choice::known).unwrap_or_else(first)
 }
@@ -26,7 +26,7 @@ fn first<W: Word>() -> W {
     W::ALL.first().expect("`words!` takes at least one word").1
 }
 
-/// A number that may outgrow what JSON readers can hold: written as a string, read from both.
+/// A 64-bit integer: serialized as a string, since JSON parsers may not hold it, and deserialized from both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Counter(pub u64);
 

@@ -1,6 +1,6 @@
-//! What is spoken on a port.
+//! Application protocol of a port.
 
-/// Unknown protocols are carried as TCP.
+/// Unknown protocols are handled as TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
     Grpc,
@@ -13,7 +13,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// What users are told to choose from. `mysql` and `tls` are read too.
+    /// Listed in error texts. `mysql` and `tls` are accepted too.
     pub const ALLOWED: &'static str = "Allowed values: grpc, http, http2, kafka, tcp";
 
     pub fn parse(text: &str) -> Option<Self> {

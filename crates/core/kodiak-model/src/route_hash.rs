@@ -1,15 +1,16 @@
-//! The names of routes: hashes of what they match.
+//! Route names: hashes of their matches.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-/// The order of fields in the text that is hashed, for each place where they stand.
+/// Field order of each object in the hashed JSON, which is that of Kuma's Go structs.
 const MATCH: &[&str] = &["path", "method", "queryParams", "headers"];
 const PATH: &[&str] = &["value", "type"];
 const VALUES: &[&str] = &["type", "name", "value"];
 
-/// The name of a rule of a route, from its `matches`. However they are written, equal matches have equal names.
+/// Name of a route rule, computed from its `matches`. Equal matches have equal names, in whatever field order they are
+/// written.
 pub fn route_hash(matches: &Value) -> String {
     let each = matches.as_array().into_iter().flatten().map(one_match);
     let text = Value::Array(each.collect()).to_string();
@@ -34,7 +35,7 @@ fn ordered(value: &Value, fields: &[&str]) -> Value {
     Value::Object(fields.collect::<Map<_, _>>())
 }
 
-/// The text as it is hashed is fit for HTML. These characters stand only inside strings.
+/// Go's JSON encoder escapes HTML characters in strings; they occur nowhere else in the text.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -57,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_matches_have_equal_names_however_they_are_written() {
+    fn equal_matches_have_equal_names_in_any_field_order() {
         let a = json!([{
             "headers": [{ "value": "1", "name": "x", "type": "Exact" }],
             "path": { "type": "Exact", "value": "/" },
@@ -70,9 +71,9 @@ mod tests {
         assert_ne!(route_hash(&a), route_hash(&json!([{ "method": "GET" }])));
     }
 
-    /// Taken with `printf '%s' ... | openssl dgst -sha256 -binary | base64` from the text that is hashed.
+    /// Computed with `printf '%s' ... | openssl dgst -sha256 -binary | base64` from the hashed text.
     #[test]
-    fn names_are_hashes_of_json_that_is_fit_for_html() {
+    fn names_are_hashes_of_html_escaped_json() {
         for (matches, expected) in [
             (
                 json!([{ "path": { "type": "PathPrefix", "value": "/shop" }, "method": "GET" }]),

@@ -1,12 +1,13 @@
-//! The schema of a spec in the form that [`conform`](crate::conform) walks. Made from the types; never written by hand.
+//! Schema of a spec in the form that [`conform`](crate::conform) walks. Generated from the types; never written by
+//! hand.
 
 use schemars::Schema;
 use serde_json::{Map, Value};
 
-/// What may stand in one place.
+/// Schema of one value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Node {
-    /// Anything: what a plugin or Envoy reads, not we.
+    /// Not validated here: only a plugin or Envoy reads it.
     Any,
     Boolean,
     Number(Bounds),
@@ -18,7 +19,7 @@ pub enum Node {
         min: Option<u64>,
         max: Option<u64>,
     },
-    /// Keys chosen by the user.
+    /// User-defined keys.
     Map(Box<Node>),
     Object(Vec<Property>),
 }
@@ -61,7 +62,7 @@ fn node(schema: &Value, defs: Option<&Map<String, Value>>) -> Node {
         return Node::IntOrString;
     }
     if let Some(options) = schema.get("anyOf").and_then(Value::as_array) {
-        // The form of `Option<T>`: a schema or null.
+        // `Option<T>` becomes `anyOf` of a schema and null.
         let some = options.iter().find(|option| option.get("type").and_then(Value::as_str) != Some("null"));
         return some.map_or(Node::Any, |some| node(some, defs));
     }
@@ -111,7 +112,7 @@ fn object(schema: &Map<String, Value>, defs: Option<&Map<String, Value>>) -> Nod
 
 fn bounds(schema: &Map<String, Value>) -> Bounds {
     let limit = |key| schema.get(key).and_then(Value::as_f64);
-    // The types we read into have limits that their schema leaves out.
+    // Rust integer types have limits that the JSON schema omits.
     let widest = match schema.get("format").and_then(Value::as_str) {
         Some("uint32") => Some(f64::from(u32::MAX)),
         Some("int32") => Some(f64::from(i32::MAX)),

@@ -1,9 +1,8 @@
-//! The server name under which a destination is called across zones:
-//! `sni.<kind>.<mesh>[.<zone>[.<namespace>]].<name>.<section>`.
+//! SNI of a destination for cross-zone traffic: `sni.<kind>.<mesh>[.<zone>[.<namespace>]].<name>.<section>`.
 
 use crate::{Kri, dns, language::PortSection};
 
-/// The SNI of one port. A name that DNS would not take is an error text, to be shown as a warning.
+/// SNI of one port. The error says why the name is not valid in DNS; callers show it as a warning.
 pub fn of(kri: &Kri, section: &str) -> Result<String, String> {
     let named = [("mesh", &kri.mesh), ("zone", &kri.zone), ("namespace", &kri.namespace), ("name", &kri.name)];
     for (what, value) in named {
@@ -31,7 +30,7 @@ pub fn of(kri: &Kri, section: &str) -> Result<String, String> {
     Ok(parts.join("."))
 }
 
-/// The SNIs of all ports, by port. Ports whose SNI cannot be made are left out.
+/// SNIs by port. Ports without a valid SNI are omitted.
 pub fn all(kri: &Kri, ports: &[PortSection]) -> Vec<(u32, String)> {
     let mut snis: Vec<_> = ports.iter().filter_map(|port| Some((port.port, of(kri, &port.section).ok()?))).collect();
     snis.sort();

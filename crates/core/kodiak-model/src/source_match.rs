@@ -1,4 +1,4 @@
-//! `matches` of inbound rules: which callers a rule is about.
+//! `matches` of inbound rules: the callers that a rule applies to.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ pub struct SniMatch {
 impl Match {
     pub fn check(&self, at: &FieldPath<'_>, problems: &mut Problems) {
         if let Some(spiffe_id) = &self.spiffe_id {
-            // A prefix is read as a whole SPIFFE ID too: `spiffe://domain` is one without a path.
+            // A prefix must be a valid SPIFFE ID too: `spiffe://domain` is one without a path.
             if let Err(error) = spiffe::parse(spiffe_id.value.as_deref().unwrap_or_default()) {
                 problems.add(&at.field("spiffeID"), format!("must be a valid Spiffe ID: {error}"));
             }

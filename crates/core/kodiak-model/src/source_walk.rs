@@ -1,5 +1,4 @@
-//! Finds the data sources of a document: Secrets, files and environment variables that it names, and bytes that are
-//! written in place.
+//! Finds the data sources of a document: referenced Secrets, files and environment variables, and inline bytes.
 //!
 //! Data sources are recognised by the schema of the kind, not by a list of kinds: an object with `secret` beside
 //! `inline` or `inlineString`, and an object with `secretRef`. Settings of backends in legacy kinds have no schema of
@@ -12,25 +11,25 @@ use crate::{
     schema::{Node, Property},
 };
 
-/// Fields that hold certificates alone. Everything else that is written in place counts as a private key.
+/// Fields that hold only certificates. Inline bytes in any other field count as a private key.
 const PUBLIC: [&str; 5] = ["cert", "caCert", "ca_cert", "clientCert", "certificate"];
 
-/// Marks a private key wherever it stands, also behind a certificate.
+/// Marks a private key anywhere in the bytes, also after a certificate.
 const KEY_MARK: &str = "PRIVATE KEY-----";
 
 /// One member of a data source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundSource {
-    /// The member: `spec.tls.verification.clientKey.secret`.
+    /// Such as `spec.tls.verification.clientKey.secret`.
     pub path: String,
-    /// JSON pointer, within the spec, of the data source that has the member.
+    /// JSON pointer, within the spec, to the data source that contains the member.
     pub pointer: String,
     pub form: SourceForm,
     pub named: Named,
 }
 
 impl FoundSource {
-    /// The path without positions in lists, by which a reference is recognised after its list was reordered.
+    /// The path without list indexes, which identifies a reference after its list was reordered.
     pub fn field(&self) -> String {
         let mut field = String::with_capacity(self.path.len());
         let mut rest = self.path.as_str();
@@ -44,19 +43,19 @@ impl FoundSource {
     }
 }
 
-/// How a data source is written.
+/// Syntax of a data source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceForm {
     /// `{secret: name}`
     Legacy,
     /// `{type: Secret, secretRef: {kind: Secret, name: name}}`
     Secure,
-    /// Settings without a schema.
+    /// Backend settings, which have no schema.
     Untyped,
 }
 
 impl SourceForm {
-    /// A data source of this form that names a Secret and nothing else.
+    /// A data source in this syntax that references only the Secret.
     pub fn reference(self, secret: &str) -> Value {
         match self {
             Self::Legacy | Self::Untyped => json!({ "secret": secret }),
@@ -65,35 +64,35 @@ impl SourceForm {
     }
 }
 
-/// Where the bytes are.
+/// Location of the bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Named {
     /// A Secret of the same mesh.
     Secret(String),
-    /// A file of the control plane's machine.
+    /// A file on the control plane's host.
     File(String),
-    /// A variable of the control plane's environment.
+    /// An environment variable of the control plane.
     EnvVar(String),
     Inline(Inline),
 }
 
-/// Bytes that are written in place.
+/// Bytes in the document itself.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Inline {
     pub text: String,
     pub base64: bool,
-    /// The field is for a private key.
+    /// The field may hold a private key.
     pub private: bool,
 }
 
 impl Inline {
-    /// Whether nobody but administrators may read it: by its field, or because it holds a private key.
+    /// Whether only administrators may read the bytes: because of the field, or because they contain a private key.
     pub fn is_private(&self, bytes: &[u8]) -> bool {
         self.private || bytes.windows(KEY_MARK.len()).any(|window| window == KEY_MARK.as_bytes())
     }
 }
 
-/// Inline bytes may be a key.
+/// Inline bytes may be a private key.
 impl std::fmt::Debug for Named {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -105,7 +104,7 @@ impl std::fmt::Debug for Named {
     }
 }
 
-/// All data sources of a spec of this kind. The spec is JSON that [`conform`](mod@crate::conform) has accepted.
+/// All data sources of a spec that [`conform`](mod@crate::conform) accepted.
 pub fn sources(kind: &Kind, spec: &Value) -> Vec<FoundSource> {
     let mut walk = Walk { shape: kind.shape, found: Vec::new() };
     let root = match kind.shape {
@@ -116,7 +115,7 @@ pub fn sources(kind: &Kind, spec: &Value) -> Vec<FoundSource> {
     walk.found
 }
 
-/// Whether documents of this kind can have data sources at all.
+/// Whether specs of this kind can have data sources.
 pub fn has_sources(kind: &Kind) -> bool {
     fn has(node: &Node, shape: Shape) -> bool {
         match node {
@@ -131,7 +130,7 @@ pub fn has_sources(kind: &Kind) -> bool {
     has(kind.spec_node(), kind.shape)
 }
 
-/// The form of data source that an object with these properties is.
+/// Syntax of a data source with these properties; `None` when the object is not a data source.
 pub fn form(properties: &[Property]) -> Option<SourceForm> {
     let has = |name: &str| properties.iter().any(|property| property.name == name);
     if has("secretRef") {
@@ -148,11 +147,11 @@ struct Walk {
     found: Vec<FoundSource>,
 }
 
-/// Where the walk is.
+/// Position of the walk.
 struct Place<'a> {
     at: &'a FieldPath<'a>,
     pointer: String,
-    /// The closest field with a name.
+    /// The nearest named field.
     field: &'a str,
 }
 
@@ -183,7 +182,7 @@ impl Walk {
                     self.value(&property.node, value, &Place { at: &at, pointer, field: &property.name });
                 }
             }
-            // What plugin kinds take without a schema is for Envoy or for an extension, never read as a data source.
+            // Plugin kinds have untyped fields for Envoy or an extension, which are never data sources.
             (Node::Any, value) if self.shape == Shape::Legacy => self.untyped(value, place),
             _ => (),
         }
@@ -209,7 +208,7 @@ impl Walk {
         }
     }
 
-    /// All members are found, also those that another member overrules.
+    /// Reports all members, also those that another member overrides.
     fn source(&mut self, form: SourceForm, map: &Map<String, Value>, place: &Place<'_>) {
         let text = |member: &[&str]| {
             let mut value = map.get(*member.first()?)?;
@@ -321,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_the_same_at_every_position_of_a_list() {
+    fn field_omits_list_indexes() {
         let source = |path: &str| FoundSource {
             path: path.to_owned(),
             pointer: String::new(),
@@ -334,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_key_is_private_in_every_field() {
+    fn private_keys_are_private_in_every_field() {
         let inline = Inline { text: String::new(), base64: false, private: false };
         assert!(inline.is_private(b"cert\n-----BEGIN EC PRIVATE KEY-----\n"));
         assert!(!inline.is_private(b"-----BEGIN CERTIFICATE-----\n"));
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_not_printed() {
+    fn debug_output_hides_inline_bytes() {
         let named = Named::Inline(Inline { text: "the key".to_owned(), base64: false, private: true });
         assert!(!format!("{named:?}").contains("the key"));
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A SPIFFE ID taken apart. The path is empty or starts with a slash.
+/// The path is empty or starts with a slash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpiffeId<'a> {
     pub trust_domain: &'a str,
@@ -81,14 +81,14 @@ mod tests {
     use super::{NotASpiffeId, parse};
 
     #[test]
-    fn parts_are_taken_apart() {
+    fn parses_trust_domain_and_path() {
         let id = parse("spiffe://mesh.local/ns/a").unwrap();
         assert_eq!((id.trust_domain, id.path), ("mesh.local", "/ns/a"));
         assert_eq!(parse("spiffe://mesh.local").unwrap().path, "");
     }
 
     #[test]
-    fn faults_are_named() {
+    fn violations_are_reported_by_name() {
         for (text, fault) in [
             ("", NotASpiffeId::Empty),
             ("http://x", NotASpiffeId::Scheme),

@@ -1,4 +1,4 @@
-//! The connections of a proxy to control planes, as its insight keeps them.
+//! Connections of a proxy to control planes, as recorded in its insight.
 
 use std::collections::BTreeMap;
 
@@ -13,18 +13,18 @@ use crate::proto_json::{Counter, is_default};
 pub struct Subscription {
     #[serde(skip_serializing_if = "is_default")]
     pub id: String,
-    /// The control plane that the proxy was connected to.
+    /// Control plane instance at the other end.
     #[serde(skip_serializing_if = "is_default")]
     pub control_plane_instance_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_time: Option<String>,
-    /// Missing while the connection stands.
+    /// Missing while the connection is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disconnect_time: Option<String>,
     pub status: SubscriptionStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<Version>,
-    /// Grows while the control plane that holds the connection is alive.
+    /// Increases while the control plane that holds the connection is alive.
     #[serde(skip_serializing_if = "is_default")]
     pub generation: u32,
 }
@@ -35,7 +35,7 @@ impl Subscription {
     }
 }
 
-/// What was sent on a connection, by type of discovery.
+/// Configuration sent on a connection, by xDS type.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubscriptionStatus {
@@ -66,7 +66,7 @@ pub struct Version {
     pub kuma_dp: Option<KumaDpVersion>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub envoy: Option<EnvoyVersion>,
-    /// Other programs beside the proxy, such as its DNS server.
+    /// Versions of other processes of the sidecar, such as its DNS server.
     #[serde(skip_serializing_if = "is_default")]
     pub dependencies: BTreeMap<String, String>,
 }

@@ -11,12 +11,12 @@ pub const ZONE: &str = "kuma.io/zone";
 const NAME_TEXT: &str = "tag name must consist of alphanumeric characters, dots, dashes, slashes and underscores";
 const VALUE_TEXT: &str = "tag value must consist of alphanumeric characters, dots, dashes and underscores";
 
-/// The tags of an inbound, or a subset of proxies by them.
+/// Tags of an inbound, or of a subset of proxies.
 pub fn check_values(tags: &BTreeMap<String, String>, at: &FieldPath<'_>, problems: &mut Problems) {
     check(tags, at, problems, |value| value.bytes().all(is_value_byte));
 }
 
-/// A selector: values may hold slashes, or be `*` for any.
+/// Tags of a selector: values may contain slashes, or be `*` for any.
 pub fn check_selector(tags: &BTreeMap<String, String>, at: &FieldPath<'_>, problems: &mut Problems) {
     check(tags, at, problems, |value| value == "*" || value.bytes().all(|b| is_value_byte(b) || b == b'/'));
 }

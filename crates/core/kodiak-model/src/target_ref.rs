@@ -1,4 +1,4 @@
-//! `targetRef`: which proxies, services or routes a policy is about.
+//! `targetRef`: the proxies, services or routes that a policy selects.
 
 use std::collections::BTreeMap;
 
@@ -50,13 +50,13 @@ pub struct TargetRef {
     pub proxy_types: Option<Vec<Choice<ProxyType>>>,
 }
 
-/// What a policy allows in one of its refs.
+/// Kinds and fields that a policy allows in one of its `targetRef`s.
 #[derive(Debug, Clone, Copy)]
 pub struct TargetRules<'a> {
     pub kinds: &'a [TargetKind],
-    /// A MeshGateway may be narrowed to listeners by tags.
+    /// Tags may narrow a MeshGateway to listeners.
     pub gateway_tags: bool,
-    /// A Dataplane may be narrowed to an inbound by `sectionName`.
+    /// `sectionName` may narrow a Dataplane to an inbound.
     pub inbounds: bool,
 }
 
@@ -71,7 +71,7 @@ impl TargetRef {
         self.kind.as_ref().and_then(Choice::known)
     }
 
-    /// Whether gateways are among the proxies selected at the top of a policy.
+    /// Whether a top-level `targetRef` selects gateways too.
     pub fn includes_gateways(&self) -> bool {
         match self.known_kind() {
             Some(TargetKind::MeshGateway | TargetKind::MeshHTTPRoute) => true,
@@ -86,7 +86,7 @@ impl TargetRef {
         self.check_or(rules, None, at, problems);
     }
 
-    /// As [`check`](Self::check), with another text for a kind that is not allowed here.
+    /// Like [`check`](Self::check), with another text for an unsupported kind.
     pub fn check_or(
         &self,
         rules: TargetRules<'_>,
@@ -254,10 +254,10 @@ impl Checks<'_> {
     }
 }
 
-/// Stands for a backend that a converter could not find.
+/// Placeholder that converters write for a backend that they could not find.
 pub const UNRESOLVED_BACKEND: &str = "kuma.io/unresolved-backend";
 
-/// The warnings about the top-level ref of a policy.
+/// Warnings about the top-level `targetRef` of a policy.
 pub fn deprecations(target: Option<&TargetRef>) -> Vec<String> {
     match target.and_then(TargetRef::known_kind) {
         Some(kind @ (TargetKind::MeshService | TargetKind::MeshServiceSubset | TargetKind::MeshSubset)) => {

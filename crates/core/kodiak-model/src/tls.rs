@@ -1,4 +1,4 @@
-//! Which versions of TLS may be spoken.
+//! TLS version range.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Choice, FieldPath, Problems, words};
 
 words! {
-    /// From old to new, after the one that leaves the choice to Envoy.
+    /// In ascending order, after the value that leaves the choice to Envoy.
     pub enum TlsVersion {
         Auto = "TLSAuto",
         Tls10 = "TLS10",
@@ -19,10 +19,10 @@ words! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TlsVersions {
-    /// The oldest version. `TLSAuto` by default.
+    /// Minimum TLS version. `TLSAuto` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<Choice<TlsVersion>>,
-    /// The newest version. `TLSAuto` by default.
+    /// Maximum TLS version. `TLSAuto` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<Choice<TlsVersion>>,
 }

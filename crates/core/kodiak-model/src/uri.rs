@@ -1,9 +1,8 @@
-//! The target of a request: a path, or a whole URL. Enough of a URL reader to tell users what is wrong.
+//! Request targets: an absolute path or a URL. Parses just enough to report violations.
 
-/// What a request can be sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestUri<'a> {
-    /// As written; empty when the URL names none.
+    /// Empty when the URL has none.
     pub port: &'a str,
 }
 
@@ -28,7 +27,7 @@ pub fn parse(text: &str) -> Option<RequestUri<'_>> {
     port(host).map(|port| RequestUri { port })
 }
 
-/// What follows the host as its port; `None` when that is no port.
+/// The port after a host; `None` when it is invalid.
 fn port(host: &str) -> Option<&str> {
     let after_name = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?.1,
@@ -43,7 +42,7 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
 }
 
-/// Every `%` of the path starts an escape.
+/// Whether every `%` starts a valid percent-encoding.
 fn is_escaped(path_and_query: &str) -> bool {
     let path = path_and_query.split('?').next().unwrap_or_default();
     let starts_escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
@@ -55,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_urls_are_targets() {
+    fn accepts_paths_and_urls() {
         for (text, port) in [
             ("/healthz?full=1", ""),
             ("http://zipkin/api", ""),
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_refused() {
+    fn rejects_invalid_request_targets() {
         for text in
             ["", "healthz", "/a%zz", "/a\u{1}", "1http://a", "http://a b/", "http://a:b/", "http://[::1/", "://a"]
         {

@@ -1,29 +1,30 @@
-//! What users write, as Envoy has it, and where it goes.
+//! Conversions from policy fields to Envoy's messages.
 
 use kodiak_envoy::envoy::config::route::v3::{Route, RouteAction, route};
 use kodiak_envoy::google::protobuf;
 use kodiak_model::GoDuration;
 
-/// `None` for what is below zero, which no check lets through.
+/// `None` for negative durations, which validation rejects.
 pub(crate) fn duration(written: GoDuration) -> Option<protobuf::Duration> {
     written.to_std().map(kodiak_envoy::duration)
 }
 
-/// Sets a field to what a conf says. What it does not say stays as it was.
+/// Sets a field when the conf has a value for it; otherwise leaves it unchanged.
 pub(crate) fn set_duration(field: &mut Option<protobuf::Duration>, written: Option<GoDuration>) {
     if let Some(written) = written.and_then(duration) {
         *field = Some(written);
     }
 }
 
-/// As [`set_duration`], for everything that is written as Envoy has it.
+/// Like [`set_duration`], for values that need no conversion.
 pub(crate) fn set<T>(field: &mut Option<T>, written: Option<T>) {
     if written.is_some() {
         *field = written;
     }
 }
 
-/// The routes that lead to a cluster, by their names. The others are answered here and wait for nobody.
+/// Routes that forward to a cluster, with their names. Timeouts and retries do not apply to other routes, which Envoy
+/// answers itself.
 pub(crate) fn actions(routes: &mut [Route]) -> impl Iterator<Item = (&str, &mut RouteAction)> {
     routes.iter_mut().filter_map(|Route { name, action, .. }| match action {
         Some(route::Action::Route(action)) => Some((name.as_str(), action)),

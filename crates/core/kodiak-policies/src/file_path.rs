@@ -1,4 +1,4 @@
-//! Absolute paths of files, where proxies run.
+//! Validation of absolute file paths on the proxy's host.
 
 /// `/tmp/access.log`, or `C:\logs\access.log`.
 pub(crate) fn is_file_path(text: &str) -> bool {
@@ -28,7 +28,7 @@ mod tests {
     use super::is_file_path;
 
     #[test]
-    fn only_absolute_paths() {
+    fn accepts_only_absolute_paths() {
         for good in ["/", "/dev/stdout", "/tmp/a b/", r"C:\logs\access.log", r"c:\"] {
             assert!(is_file_path(good), "{good}");
         }

@@ -1,11 +1,11 @@
-//! The frame that most policies share: a list of `{targetRef, default}` under `to` or `from`, and `{matches, default}`
-//! under `rules`.
+//! The structure that most policies share: a list of `{targetRef, default}` under `to` or `from`, and `{matches,
+//! default}` under `rules`.
 
 use kodiak_model::{FieldPath, Problems, TargetRef, TargetRules, source_match::Match};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An item of `to` or `from`: a conf, and for whom.
+/// An item of `to` or `from`: a `targetRef` and its conf.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(bound = "C: JsonSchema + Default + Serialize", extend("required" = ["targetRef"]))]
@@ -14,7 +14,7 @@ pub struct Item<C> {
     pub default: C,
 }
 
-/// An item of `rules`: a conf, and for which callers. Without matches it is for all of them.
+/// An item of `rules`: a conf and the callers that it applies to. Without matches it applies to all callers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(bound = "C: JsonSchema + Default + Serialize")]
@@ -24,7 +24,7 @@ pub struct Rule<C> {
     pub default: C,
 }
 
-/// Checks the refs of a list, and each conf with `check` at `<list>[i].default`.
+/// Validates the refs of a list, and each conf with `check` at `<list>[i].default`.
 pub(crate) fn check_items<C>(
     items: Option<&Vec<Item<C>>>,
     rules: TargetRules<'_>,
@@ -39,7 +39,7 @@ pub(crate) fn check_items<C>(
     }
 }
 
-/// An empty list says as little as none.
+/// An empty list has no more effect than a missing one.
 pub(crate) fn is_used<T>(list: Option<&Vec<T>>) -> bool {
     list.is_some_and(|list| !list.is_empty())
 }

@@ -1,6 +1,7 @@
-//! Policies that act on what sidecars receive (`from`, `rules`) or on what gateways send (`to`), never on both.
+//! Policies that apply either to inbound traffic of sidecars (`from`, `rules`) or to outbound traffic of gateways
+//! (`to`).
 //!
-//! Which of the two follows from the top-level `targetRef`.
+//! The top-level `targetRef` decides which.
 
 use kodiak_model::{FieldPath, Problems, TargetRef};
 
@@ -10,9 +11,9 @@ pub(crate) enum GatewayScope {
     SidecarsOnly,
 }
 
-/// Each method gives the list back when it may be used in this scope, and otherwise says why not.
+/// Each method returns the list when it is allowed in this scope, and otherwise reports a problem.
 impl GatewayScope {
-    /// Without a ref a policy is for the whole mesh, gateways included.
+    /// Without a `targetRef` a policy selects the whole mesh, including gateways.
     pub(crate) fn of(target: Option<&TargetRef>) -> Self {
         if target.is_none_or(TargetRef::includes_gateways) { Self::WithGateways } else { Self::SidecarsOnly }
     }

@@ -1,4 +1,4 @@
-//! HTTP headers in policies: which ones to look for, and how to change them.
+//! HTTP headers in policies: matches and modifications.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::regex;
 
-/// The names that HTTP/2 allows: upper case letters are not among them.
+/// HTTP/2 allows no upper case letters.
 pub(crate) const NAME_PATTERN: &str = r"^[a-z0-9!#$%&'*+\-.^_\x60|~]+$";
 
 words! {
@@ -28,7 +28,7 @@ pub struct HeaderMatch {
     /// How the value is compared. Exact by default.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub match_type: Option<Choice<HeaderMatchType>>,
-    /// The name of the header, in lower case.
+    /// Name of the header, in lower case.
     #[schemars(length(min = 1, max = 256), regex(pattern = NAME_PATTERN))]
     pub name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -45,10 +45,10 @@ impl Default for HeaderMatch {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name", "value"]))]
 pub struct HeaderKeyValue {
-    /// The name of the header, in lower case.
+    /// Name of the header, in lower case.
     #[schemars(length(min = 1, max = 256), regex(pattern = NAME_PATTERN))]
     pub name: String,
-    /// Several values are separated by commas.
+    /// Separate several values by commas.
     pub value: String,
 }
 
@@ -56,29 +56,29 @@ pub struct HeaderKeyValue {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeaderAdditions {
-    /// Replaces the values that are there.
+    /// Replaces existing values.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub set: Option<Vec<HeaderKeyValue>>,
-    /// Is added to the values that are there.
+    /// Appends to existing values.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub add: Option<Vec<HeaderKeyValue>>,
 }
 
-/// Headers to set, to add or to remove. A header may be named once.
+/// Headers to set, add or remove. A header may be listed once.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HeaderModifier {
-    /// Replaces the values that are there.
+    /// Replaces existing values.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub set: Option<Vec<HeaderKeyValue>>,
-    /// Is added to the values that are there.
+    /// Appends to existing values.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub add: Option<Vec<HeaderKeyValue>>,
-    /// Names of headers to drop.
+    /// Names of headers to remove.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub remove: Option<Vec<String>>,
@@ -94,7 +94,7 @@ impl HeaderMatch {
         }
     }
 
-    /// Whether the header is only looked for, so that a value says nothing.
+    /// Whether only the presence of the header matters.
     pub(crate) fn ignores_value(&self) -> bool {
         self.match_type.as_ref().is_some_and(|one| one.is(HeaderMatchType::Present) || one.is(HeaderMatchType::Absent))
     }
@@ -116,7 +116,7 @@ impl HeaderModifier {
     }
 }
 
-/// `name` is in the path even for `remove`, whose items are plain strings: clients know it so.
+/// `name` is in the path even for `remove`, whose items are plain strings: the paths are Kuma's.
 fn check_repeats<'a>(
     names: impl Iterator<Item = &'a str>,
     seen: &mut BTreeSet<&'a str>,

@@ -1,6 +1,7 @@
-//! The policies: one folder each, all of the same shape, one line here.
+//! The policies: one folder each, all with the same files, one line here.
 //!
-//! **Invariant:** a policy never looks at another policy. Matching and merging are not here: they are the same for all.
+//! **Invariant:** a policy never reads another policy. Matching and merging are the same for all kinds and not part of
+//! this crate.
 
 #![deny(clippy::disallowed_methods)]
 
@@ -29,14 +30,15 @@ use kodiak_model::Kind;
 
 pub use policy::{Confs, Entry, Policy, Source};
 
-/// A policy is its folder and its line here.
+/// Adds a policy: its folder and its line here.
 macro_rules! register {
     ($($folder:ident),* $(,)?) => {
         $(pub mod $folder;)*
 
         pub const ALL: &[&Kind] = &[$(&$folder::KIND),*];
 
-        /// Those that change what proxies get. The others are stored and checked, and say that they are not in force.
+        /// The policies that affect proxies. The others are only stored and validated, and have the status "not in
+        /// force".
         fn all_in_force() -> impl Iterator<Item = &'static dyn Policy> {
             [$($folder::POLICY),*].into_iter().flatten()
         }
@@ -62,7 +64,7 @@ register![
     mesh_traffic_permission,
 ];
 
-/// The policies that are in force, in the order in which they are applied.
+/// The policies that affect proxies, in the order in which they are applied.
 pub fn in_force() -> &'static [&'static dyn Policy] {
     static SORTED: std::sync::LazyLock<Vec<&'static dyn Policy>> = std::sync::LazyLock::new(|| {
         let mut all: Vec<_> = all_in_force().collect();

@@ -1,15 +1,15 @@
-//! `matches` of inbound rules: which callers a rule is about.
+//! `matches` of inbound rules: the callers that a rule applies to.
 
 use kodiak_model::{Choice, FieldPath, Problems, source_match::Match};
 
-/// For policies to which a match without any condition is one that takes every caller.
+/// For policies in which a match without a condition matches every caller.
 pub(crate) fn check(matches: Option<&Vec<Match>>, at: &FieldPath<'_>, problems: &mut Problems) {
     for (n, one) in matches.into_iter().flatten().enumerate() {
         one.check(&at.index(n), problems);
     }
 }
 
-/// For policies that must be able to tell callers apart: every match has a condition, and says how it compares.
+/// For policies that must distinguish callers: every match needs a condition with a match type.
 pub(crate) fn check_strictly(matches: Option<&Vec<Match>>, at: &FieldPath<'_>, problems: &mut Problems) {
     check(matches, at, problems);
     for (n, one) in matches.into_iter().flatten().enumerate() {
@@ -30,8 +30,8 @@ pub(crate) fn check_strictly(matches: Option<&Vec<Match>>, at: &FieldPath<'_>, p
     }
 }
 
-/// Whether the rule depends on who calls.
-pub(crate) fn name_callers(matches: Option<&Vec<Match>>) -> bool {
+/// Whether the rule depends on the caller.
+pub(crate) fn depend_on_caller(matches: Option<&Vec<Match>>) -> bool {
     matches.into_iter().flatten().any(|one| one.spiffe_id.is_some())
 }
 
@@ -43,7 +43,7 @@ mod tests {
     use super::check_strictly;
 
     #[test]
-    fn strict_matches_say_how_they_compare() {
+    fn strict_matches_require_a_match_type() {
         let matches = json!([
             {},
             { "spiffeID": { "value": "spiffe://east" } },

@@ -1,4 +1,4 @@
-//! OpenTelemetry collectors, as the policies for logs, metrics and traces name them.
+//! OpenTelemetry collectors in the policies for logs, metrics and traces.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ words! {
     }
 }
 
-/// A collector that is described by a resource of its own. Found by name or by labels; of several, the oldest.
+/// Reference to a collector resource, by name or by labels. When several match, the oldest is used.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["kind"]))]
@@ -22,12 +22,12 @@ pub struct CollectorRef {
     /// For resources of the same control plane.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// For resources of another control plane, whose names are not known.
+    /// For resources of another control plane, whose names are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
 }
 
-/// Exactly one of the two must be set. `check_endpoint` adds what a policy asks of an endpoint beyond its form.
+/// Exactly one of the two must be set. `check_endpoint` adds the endpoint rules of the policy.
 pub(crate) fn check(
     endpoint: Option<&str>,
     backend_ref: Option<&CollectorRef>,

@@ -1,21 +1,21 @@
-//! The order of filters. One table for each kind of chain, with reasons.
+//! Order of filters: one table for each kind of filter chain, with reasons.
 
 /// HTTP filters, outermost first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HttpStep {
-    /// Who may not call costs nothing and is counted nowhere else.
+    /// Denied requests cost nothing further, and no other filter counts them.
     Permissions,
-    /// Counts what is answered, so right before it.
+    /// Counts responses, so directly before the router.
     GrpcStats,
-    /// Terminal, must be last.
+    /// Terminal filter, which must be last.
     Router,
 }
 
-/// Network filters, outermost first. What carries the connection comes after all of them.
+/// Network filters, outermost first. The HTTP connection manager or TCP proxy follows all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NetworkStep {
-    /// Before a connection to the workload is opened.
+    /// Before a connection to the application is opened.
     Permissions,
-    /// What routes ask about the caller, so before there are any.
+    /// Extracts the caller's identity for route matches, so before the connection manager.
     Caller,
 }

@@ -2,13 +2,13 @@
 
 use kodiak_model::{FieldPath, IntOrString, Problems};
 
-/// A percentage that must be there.
+/// A required percentage.
 pub(crate) fn check(value: Option<&IntOrString>, at: &FieldPath<'_>, problems: &mut Problems) {
     problems.require(value.is_some(), at, "must be defined");
     check_optional(value, at, problems);
 }
 
-/// A percentage, if there is one.
+/// An optional percentage.
 pub(crate) fn check_optional(value: Option<&IntOrString>, at: &FieldPath<'_>, problems: &mut Problems) {
     let Some(value) = value else { return };
     match value.decimal() {

@@ -1,4 +1,4 @@
-//! What a policy does to Envoy's configuration: one implementation in each folder.
+//! Hooks through which a policy changes Envoy's configuration; implemented in each policy folder.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -10,56 +10,56 @@ use kodiak_model::{BackendRef, Kind, TargetRef};
 
 use crate::target::{Endpoints, Inbound, Outbound, Upstream};
 
-/// A policy that is in force: how it changes what would be there without it. What a policy does not touch it leaves to
-/// the defaults below.
+/// A policy that affects proxies. It changes the generated configuration through these hooks; the defaults leave it
+/// unchanged.
 ///
-/// All of them are called in the order of [`kodiak_model::PolicyFacts::order`], on the same things. None looks at another.
+/// The hooks of all policies are called in the order of [`kodiak_model::PolicyFacts::order`], on the same messages. No
+/// policy reads another.
 pub trait Policy: Sync {
     fn kind(&self) -> &'static Kind;
 
-    /// The keys of the caller's tags that a conf for destinations looks at: callers that differ in them get different
-    /// endpoints.
+    /// Keys of the caller's tags that an outbound conf reads: callers with different values get different endpoints.
     fn caller_tags(&self, _conf: &Conf) -> Vec<String> {
         Vec::new()
     }
 
-    /// The destinations that a conf sends calls to instead of, or beside, the one that it is for.
+    /// Destinations that a conf sends traffic to instead of, or in addition to, the one that it is for.
     fn backends(&self, _conf: &Conf) -> Vec<BackendRef> {
         Vec::new()
     }
 
-    /// The names of the routes that a conf makes: other policies may have confs for each of them.
+    /// Names of the routes that a conf creates: other policies may have confs for each of them.
     fn routes(&self, _conf: &Conf) -> Vec<Arc<str>> {
         Vec::new()
     }
 
-    /// Whether it acts only on callers with certificates: then nothing is said of it where there are none.
+    /// Whether it applies only to callers with certificates: an inbound without mTLS gets no entries of it.
     fn needs_mtls(&self) -> bool {
         false
     }
 
-    /// What comes in at an inbound, and the workload behind it. Called for every inbound, also without entries.
+    /// Changes an inbound and the cluster of its application. Called for every inbound, also without entries.
     fn inbound(&self, _entries: &[Entry], _inbound: &mut Inbound<'_>) {}
 
-    /// Where a destination is called.
+    /// Changes the outbound side of a destination: routes or TCP proxy.
     fn outbound(&self, _confs: &Confs, _outbound: &mut Outbound<'_>) {}
 
-    /// The destination as it is called.
+    /// Changes the cluster of a destination.
     fn cluster(&self, _conf: &Conf, _cluster: &mut Upstream) {}
 
-    /// Whether it has something to say about who serves a destination.
+    /// Whether it changes the endpoints of destinations.
     fn places(&self) -> bool {
         false
     }
 
-    /// Who serves the destination. Called only when it [`places`](Self::places).
+    /// Changes the endpoints of a destination. Called only when [`places`](Self::places) is true.
     fn endpoints(&self, _conf: &Conf, _endpoints: &mut Endpoints) {}
 }
 
-/// What one item of a policy says about an inbound. They come weakest first.
+/// Conf of one policy item for an inbound. Entries come in ascending precedence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// The KRI of the policy.
+    /// KRI of the policy.
     pub policy: Arc<str>,
     pub source: Source,
     pub conf: Conf,
@@ -68,7 +68,7 @@ pub struct Entry {
 impl Eq for Entry {}
 
 impl Hash for Entry {
-    /// Who it is about is compared only: entries that differ in nothing else are rare.
+    /// The source is only compared, not hashed: entries that differ in nothing else are rare.
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self { policy, source: _, conf } = self;
         policy.hash(state);
@@ -76,18 +76,18 @@ impl Hash for Entry {
     }
 }
 
-/// The callers that an entry is about.
+/// Callers that an entry applies to.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
     /// An item of `from`.
     From(TargetRef),
-    /// An item of `rules`. Everybody when there are no matches.
+    /// An item of `rules`. All callers when there are no matches.
     Matches(Vec<Match>),
 }
 
 impl Source {
-    /// For kinds whose `from` has no callers to choose from.
-    fn is_everybody(&self) -> bool {
+    /// For kinds whose `from` does not select callers.
+    fn is_all_callers(&self) -> bool {
         match self {
             Self::From(_) => true,
             Self::Matches(matches) => matches.is_empty(),
@@ -95,17 +95,17 @@ impl Source {
     }
 }
 
-/// What is said for all callers alike, merged.
+/// Merged conf of the entries that apply to all callers.
 pub(crate) fn for_everybody(entries: &[Entry]) -> Conf {
-    policy::merge(entries.iter().filter(|entry| entry.source.is_everybody()).map(|entry| &entry.conf))
+    policy::merge(entries.iter().filter(|entry| entry.source.is_all_callers()).map(|entry| &entry.conf))
 }
 
-/// What a kind of policy says about one destination, merged.
+/// Merged confs of one policy kind for one destination.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Confs {
     /// For the destination as a whole.
     pub whole: Option<Conf>,
-    /// For its routes, by their names, where it is not what is said for the whole.
+    /// By route name, only for routes whose conf differs from the whole destination's.
     pub routes: BTreeMap<Arc<str>, Conf>,
 }
 

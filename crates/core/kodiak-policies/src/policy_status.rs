@@ -1,4 +1,4 @@
-//! What the control plane reports about policies that refer to other resources.
+//! Status of policies that reference other resources.
 
 use kodiak_model::{Condition, Status};
 use serde::{Deserialize, Serialize};

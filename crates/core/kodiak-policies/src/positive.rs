@@ -1,4 +1,4 @@
-//! What must be above zero, in the two wordings that users know.
+//! Validation of positive numbers, with Kuma's two error texts.
 
 use kodiak_model::{FieldPath, GoDuration, Problems};
 

@@ -1,22 +1,22 @@
-//! Regular expressions of users, on their way to Envoy.
+//! User-written regular expressions.
 //!
-//! **Invariant:** no text of a user becomes a `RegexMatcher` but through here. One that Envoy cannot compile would make it
-//! reject a whole listener.
+//! **Invariant:** every `RegexMatcher` from user text is created here. Envoy rejects a whole listener for an expression
+//! that it cannot compile.
 
 use kodiak_envoy::envoy::r#type::matcher::v3::RegexMatcher;
 use kodiak_model::{FieldPath, Problems, re2};
 
-/// A class without characters.
+/// An empty character class, which matches nothing.
 const NOTHING: &str = r"[^\x00-\xff]";
 
-/// To be asked when a policy is written.
+/// Called when a policy is validated.
 pub(crate) fn check(expression: &str, at: &FieldPath<'_>, problems: &mut Problems) {
     if let Err(reason) = re2::check(expression) {
         problems.add(at, format!("is not a regular expression that Envoy (RE2) accepts: {reason}"));
     }
 }
 
-/// What was stored before it was checked, and cannot be compiled, matches nothing.
+/// An invalid expression that was stored before expressions were validated matches nothing.
 pub(crate) fn matcher(expression: &str) -> RegexMatcher {
     let regex = if re2::check(expression).is_ok() { expression } else { NOTHING };
     RegexMatcher { regex: regex.to_owned(), ..RegexMatcher::default() }
@@ -29,19 +29,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_envoy_cannot_compile_matches_nothing() {
+    fn invalid_expressions_match_nothing() {
         assert_eq!(matcher("/a.*").regex, "/a.*");
         assert_eq!(matcher("(?=a)").regex, NOTHING);
         assert!(re2::check(NOTHING).is_ok());
     }
 
-    /// Expressions that are put together here from escaped text are no text of users.
+    /// Expressions that this crate builds from escaped text.
     const OWN: [&str; 3] =
         ["mesh_traffic_permission/envoy.rs", "mesh_timeout/callers.rs", "mesh_http_route/envoy/filters.rs"];
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "it reads the sources of this crate")]
-    fn matchers_are_made_in_one_place() {
+    fn regex_matchers_are_created_in_one_place() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut folders = vec![root.clone()];
         let mut found = Vec::new();

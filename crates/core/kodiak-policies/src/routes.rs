@@ -1,4 +1,4 @@
-//! What MeshHTTPRoute and MeshTCPRoute share: whose traffic they route, and where to.
+//! Shared parts of MeshHTTPRoute and MeshTCPRoute: selected proxies and backends.
 
 use kodiak_model::{BackendRef, CheckCtx, FieldPath, Problems, TargetKind, TargetRef, TargetRules};
 
@@ -15,16 +15,16 @@ pub(crate) const BACKENDS: &[TargetKind] = &[
 const DESTINATIONS: &[TargetKind] =
     &[TargetKind::MeshService, TargetKind::MeshExternalService, TargetKind::MeshMultiZoneService];
 
-/// Whose traffic a route is for.
+/// Proxies whose traffic a route applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Callers {
     Sidecars,
-    /// Its traffic comes from outside, so it has no destination yet.
+    /// Its traffic comes from outside the mesh, so it has no destination yet.
     Gateway,
 }
 
 impl Callers {
-    /// Checks the top-level ref. Only policies of the system may speak about gateways.
+    /// Validates the top-level `targetRef`. Only policies with the `system` role may select gateways.
     pub(crate) fn check(target: Option<&TargetRef>, ctx: &CheckCtx<'_>, problems: &mut Problems) -> Self {
         let Some(target) = target else { return Self::Sidecars };
         let kinds = if ctx.is_system_role() { top_level::PROXIES_AND_GATEWAYS } else { top_level::PROXIES };
@@ -33,7 +33,7 @@ impl Callers {
         if target.known_kind() == Some(TargetKind::MeshGateway) { Self::Gateway } else { Self::Sidecars }
     }
 
-    /// What `to[].targetRef` may name.
+    /// Kinds that `to[].targetRef` may reference.
     pub(crate) fn destinations(self) -> TargetRules<'static> {
         TargetRules::kinds(match self {
             Self::Sidecars => DESTINATIONS,
@@ -42,14 +42,14 @@ impl Callers {
     }
 }
 
-/// A part of the calls, and who gets it.
+/// A backend and its share of the traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Split<'a> {
     pub(crate) backend: &'a Backend,
     pub(crate) weight: u32,
 }
 
-/// Of what was written, the backends that are known and get a part of the calls.
+/// The backends that were found and have a weight above zero.
 pub(crate) fn splits<'a>(written: &[BackendRef], backends: &'a Backends) -> Vec<Split<'a>> {
     let split = |one: &BackendRef| Some(Split { backend: backends.get(one)?, weight: one.weight });
     written.iter().filter(|one| one.weight > 0).filter_map(split).collect()

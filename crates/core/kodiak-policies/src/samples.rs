@@ -1,4 +1,4 @@
-//! What policies change, in small, and comparing it with YAML that people can read.
+//! Test samples of the messages that policies change, compared with YAML.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) fn conf(text: &str) -> Conf {
     Conf::new(value(text))
 }
 
-/// Field names in either spelling; a difference is shown as YAML.
+/// Accepts field names in either spelling; shows a difference as YAML.
 #[track_caller]
 pub(crate) fn check<M: Message + Name + Default>(message: &M, expected: &str) {
     let expected: M = from_json(&value(expected)).unwrap();
@@ -50,7 +50,7 @@ pub(crate) fn rule(matches: &str, text: &str) -> Entry {
     Entry { policy: "rules".into(), source: Source::Matches(matches), conf: conf(text) }
 }
 
-/// A route to `backend`, as it is when no policy says otherwise.
+/// A route to `backend`, without any policy.
 pub(crate) fn route(name: &str) -> Route {
     let action = RouteAction {
         cluster_specifier: Some(ClusterSpecifier::Cluster("backend".to_owned())),
@@ -114,14 +114,14 @@ pub(crate) fn upstream(http: bool) -> Upstream {
     }
 }
 
-/// After the policy changed it.
+/// A cluster that the policy changed.
 pub(crate) fn cluster(policy: &dyn Policy, text: &str) -> Upstream {
     let mut upstream = upstream(true);
     policy.cluster(&conf(text), &mut upstream);
     upstream
 }
 
-/// What one route or TCP proxy becomes when it is called so.
+/// A route or TCP proxy of a destination with this protocol, after the policy changed it.
 pub(crate) fn outbound(policy: &dyn Policy, confs: &Confs, protocol: Protocol, carrier: Carrier) -> Carrier {
     let backends = Backends::default();
     let mut outbound = Outbound { mesh: "default", cluster: "backend", protocol, carrier, backends: &backends };
@@ -133,7 +133,7 @@ pub(crate) fn for_all(text: &str) -> Confs {
     Confs { whole: Some(conf(text)), ..Confs::default() }
 }
 
-/// One chain without and one with mTLS.
+/// One filter chain without mTLS and one with it.
 pub(crate) fn inbound(policy: &dyn Policy, entries: &[Entry], carrier: &Carrier) -> Inbound<'static> {
     let (protocol, is_http) = match carrier {
         Carrier::Http(_) => (Protocol::Http, true),

@@ -1,4 +1,4 @@
-//! What policies change: Envoy's configuration while it is made, before it is packed.
+//! The messages that policies change: Envoy's configuration before it is packed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::order::{HttpStep, NetworkStep};
 
 pub type Tags = BTreeMap<String, String>;
 
-/// What carries calls through a filter chain.
+/// The terminal filter of a filter chain: HTTP connection manager or TCP proxy.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Carrier {
     Http(Box<Http>),
@@ -27,76 +27,76 @@ pub enum Carrier {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Http {
-    /// Its routes and filters are the fields below, and put into it at the end.
+    /// Its routes and filters are in the fields below until the configuration is packed.
     pub manager: HttpConnectionManager,
-    /// Of the one virtual host, the first that matches counts. The last takes everything.
+    /// Routes of the single virtual host; the first match wins. The last one is the catch-all route.
     pub routes: Vec<Route>,
-    /// In any order: they are put into that of [`HttpStep`]. Those of one step stay as they were added.
+    /// In any order: packing sorts them by [`HttpStep`]. Filters of one step keep their order.
     pub filters: Vec<(HttpStep, HttpFilter)>,
-    /// Of the connection, before HTTP is read from it. In any order, too.
+    /// Network filters before the connection manager, in any order.
     pub network_filters: Vec<(NetworkStep, Filter)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tcp {
     pub proxy: TcpProxy,
-    /// As for HTTP; the proxy itself comes last.
+    /// As for HTTP; the TCP proxy itself comes last.
     pub filters: Vec<(NetworkStep, Filter)>,
 }
 
-/// One inbound: its filter chains, and the workload behind it.
+/// One inbound: its filter chains, and the cluster of its application.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inbound<'a> {
     pub mesh: &'a str,
-    /// The name of the listener.
+    /// Name of the listener.
     pub listener: &'a str,
     pub protocol: Protocol,
     pub chains: Vec<Chain>,
-    /// Whether the listener must read the server name and ALPN of TLS before it chooses a chain.
+    /// Whether the listener needs the TLS inspector, to match filter chains by SNI and ALPN.
     pub inspects_tls: bool,
     pub workload: Upstream,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chain {
-    /// Callers have shown a certificate of the mesh.
+    /// Callers presented a certificate of the mesh.
     pub mtls: bool,
     pub carrier: Carrier,
 }
 
-/// A cluster, its HTTP options apart.
+/// A cluster, with its HTTP protocol options unpacked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upstream {
     pub cluster: Cluster,
-    /// `None` when it is not called with HTTP.
+    /// `None` when the destination does not use HTTP.
     pub http: Option<HttpProtocolOptions>,
 }
 
-/// One destination, where it is called.
+/// Outbound side of one destination.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outbound<'a> {
     pub mesh: &'a str,
-    /// The name of its cluster.
+    /// Name of its cluster.
     pub cluster: &'a str,
     pub protocol: Protocol,
     pub carrier: Carrier,
-    /// Where confs send calls: for each of their backends that was found.
+    /// Backends of the confs that were found.
     pub backends: &'a Backends,
 }
 
-/// How clusters begin that never exist: connections that lead there are closed.
+/// Prefix of clusters that never exist: Envoy closes connections to them.
 pub const NOWHERE: &str = "unresolved:";
 
-/// A destination that a route leads to.
+/// Destination of a route.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Backend {
     pub cluster: Arc<str>,
     pub protocol: Protocol,
-    /// Outside the mesh: it expects its own name in the host header.
+    /// Outside the mesh: it expects its own hostname in the host header.
     pub external: bool,
 }
 
-/// By what was written, weights apart.
+/// By reference, without the weight.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Backends(pub BTreeMap<BackendKey, Backend>);
 
@@ -106,15 +106,15 @@ impl Backends {
     }
 }
 
-/// What a backend is known by.
+/// Identity of a backend.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BackendKey {
-    /// A `kuma.io/service`, or a part of it by more tags.
+    /// A `kuma.io/service`, or a subset of it by more tags.
     Service(Tags),
     Port(PortRef),
 }
 
-/// A port of a resource of the mesh, as it is written.
+/// A port of a MeshService, MeshExternalService or MeshMultiZoneService, as the reference has it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortRef {
     pub kind: BackendKind,
@@ -122,12 +122,12 @@ pub struct PortRef {
     pub namespace: String,
     pub labels: BTreeMap<String, String>,
     pub port: Option<u32>,
-    /// Empty when it is not written.
+    /// Empty when the reference has none.
     pub section: String,
 }
 
 impl BackendKey {
-    /// `None` for what is no destination.
+    /// `None` when the reference is not a destination.
     pub fn of(written: &BackendRef) -> Option<Self> {
         let service = |more: Option<&Tags>| {
             let mut tags = more.cloned().unwrap_or_default();
@@ -136,7 +136,7 @@ impl BackendKey {
         };
         let port = |kind| Some(Self::Port(PortRef::of(kind, written)));
         match written.kind.as_ref()?.known()? {
-            TargetKind::MeshService if PortRef::is_meant_by(written) => port(BackendKind::MeshService),
+            TargetKind::MeshService if PortRef::has_port(written) => port(BackendKind::MeshService),
             TargetKind::MeshService => service(None),
             TargetKind::MeshServiceSubset => service(written.tags.as_ref()),
             TargetKind::MeshExternalService => port(BackendKind::MeshExternalService),
@@ -147,8 +147,8 @@ impl BackendKey {
 }
 
 impl PortRef {
-    /// A MeshService is a resource where its port is written, and a `kuma.io/service` otherwise.
-    fn is_meant_by(written: &BackendRef) -> bool {
+    /// A reference to a MeshService with a port is to the resource, otherwise to a `kuma.io/service`.
+    fn has_port(written: &BackendRef) -> bool {
         let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
         written.port.is_some() || given(&written.section_name)
     }
@@ -166,27 +166,27 @@ impl PortRef {
     }
 }
 
-/// Who serves a destination, and who asks.
+/// Endpoints of a destination for one caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Endpoints {
     pub list: Vec<Endpoint>,
-    /// The zone of the caller.
+    /// Zone of the caller.
     pub zone: Arc<str>,
-    /// The tags of the caller that a policy asked for.
+    /// Tags of the caller that a policy requested.
     pub caller: Tags,
-    /// Envoy's own when missing.
+    /// Envoy's default when missing.
     pub overprovisioning_factor: Option<u32>,
 }
 
-/// Endpoints of one priority, zone and sub-zone are one locality.
+/// Endpoints with the same priority, zone and sub-zone form one locality.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {
     pub priority: u32,
-    /// Empty when there are no zones.
+    /// Empty without zones.
     pub zone: Arc<str>,
-    /// A part of the zone that is preferred to others; empty when there are none.
+    /// A part of the zone that affinity tags prefer; empty without them.
     pub sub_zone: Arc<str>,
-    /// Of the locality, among those of its priority.
+    /// Weight of the locality within its priority.
     pub locality_weight: Option<u32>,
     pub address: Arc<str>,
     pub port: u32,

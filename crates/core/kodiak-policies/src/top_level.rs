@@ -1,8 +1,8 @@
-//! The kinds that the `targetRef` at the top of a policy may name, in the sets that several policies share.
+//! Kinds that the top-level `targetRef` of a policy may have, in the sets that several policies share.
 
 use kodiak_model::TargetKind;
 
-/// What selects sidecars.
+/// Kinds that select sidecars.
 pub(crate) const PROXIES: &[TargetKind] = &[
     TargetKind::Mesh,
     TargetKind::MeshSubset,

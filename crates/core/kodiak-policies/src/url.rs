@@ -1,4 +1,4 @@
-//! URLs and addresses as users write them.
+//! Validation of URLs and addresses.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -6,7 +6,7 @@ const SCHEMES: &[&str] = &["ftp", "tcp", "udp", "ws", "wss", "http", "https"];
 const SHORTEST: usize = 4;
 const LONGEST: usize = 2082;
 
-/// `http://collector:9411/api`, `collector:9411`, `collector.example`, `127.0.0.1`; but not a lone word.
+/// `http://collector:9411/api`, `collector:9411`, `collector.example`, `127.0.0.1`; but not a single word.
 pub(crate) fn is_url(text: &str) -> bool {
     if text.len() < SHORTEST || text.chars().count() > LONGEST || text.contains(char::is_whitespace) {
         return false;
@@ -47,11 +47,11 @@ fn is_port(text: &str) -> bool {
     (1..=5).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// The parts of an absolute URI. Empty when missing.
+/// Parts of an absolute URI. Empty when missing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uri<'a> {
     pub scheme: &'a str,
-    /// What follows the scheme when that is not `//`.
+    /// The rest after the scheme when it does not start with `//`.
     pub opaque: &'a str,
     pub user: Option<&'a str>,
     pub host: &'a str,
@@ -61,7 +61,7 @@ pub(crate) struct Uri<'a> {
 }
 
 impl<'a> Uri<'a> {
-    /// `None` for what is neither an absolute URI nor an absolute path.
+    /// `None` when the text is neither an absolute URI nor an absolute path.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         if text.bytes().any(|b| b <= b' ' || b == 0x7f) {
             return None;
@@ -103,7 +103,7 @@ mod tests {
     use super::{Uri, is_url};
 
     #[test]
-    fn addresses_with_and_without_scheme() {
+    fn accepts_addresses_with_and_without_scheme() {
         for good in [
             "http://jaeger-collector.observability:9411/api/v2/spans",
             "logging:8080",
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn uris_come_apart() {
+    fn parses_uris() {
         let uri = Uri::parse("http://user@host:8126/path?q=1").unwrap();
         assert_eq!(
             (uri.scheme, uri.user, uri.host, uri.port, uri.path, uri.query),

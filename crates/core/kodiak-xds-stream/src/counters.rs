@@ -1,10 +1,10 @@
-//! What happened on a stream, for insights.
+//! Counters of a stream, for insights.
 
 use std::sync::Arc;
 
 use crate::subscription::Answer;
 
-/// Longer messages of clients are cut; Envoy's begin with what matters.
+/// Longer error messages of clients are truncated; Envoy's start with the important part.
 const LONGEST_MESSAGE: usize = 4096;
 
 /// Of one type on one stream.
@@ -13,9 +13,9 @@ pub struct Counters {
     pub sent: u64,
     pub acknowledged: u64,
     pub rejected: u64,
-    /// What the client said when it last rejected a response.
+    /// Error of the client's last rejection (NACK).
     pub last_error: Option<Arc<str>>,
-    /// Whether its last answer was a rejection: it now runs on something older.
+    /// Whether its last answer was a NACK: it now runs on an older version.
     pub rejecting: bool,
 }
 
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_messages_are_cut_between_characters() {
+    fn long_messages_are_truncated_at_a_character() {
         let mut counters = Counters::default();
         counters.count(Answer::Rejected("é".repeat(3000).into()));
         assert_eq!(counters.last_error.map(|message| message.len()), Some(LONGEST_MESSAGE));

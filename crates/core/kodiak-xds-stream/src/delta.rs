@@ -1,9 +1,10 @@
-//! The incremental protocol for one type: only what changed is sent, and removals are named.
+//! The incremental protocol for one type: only changes are sent, and removals are explicit.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#incremental-xds>
 //!
-//! A client may reject a response and still take the sound resources in it (Envoy does). We therefore never repeat a
-//! rejected version by ourselves, and send the next version of each resource when there is one, be it an older one again.
+//! A client may reject a response and still apply the valid resources in it (Envoy does). So a rejected version is
+//! never sent again unasked, and the next version of each resource is sent when there is one, even if it equals an
+//! earlier one.
 
 #[cfg(test)]
 mod tests;
@@ -22,8 +23,8 @@ use crate::type_url::TypeUrl;
 pub struct Request {
     pub subscribe: Vec<Arc<str>>,
     pub unsubscribe: Vec<Arc<str>>,
-    /// What the client still has from an earlier stream; `None` is a version that is not ours. Counts in the first
-    /// request of a type alone.
+    /// Resources that the client has from an earlier stream; `None` is a foreign version. Only read in the first
+    /// request of a type.
     pub initial: Vec<(Arc<str>, Option<Version>)>,
     pub nonce: Option<Nonce>,
     pub error: Option<Arc<str>>,
@@ -36,9 +37,9 @@ pub struct Subscription {
     wildcard: bool,
     names: BTreeSet<Arc<str>>,
     ledger: Ledger,
-    /// Names that are answered whether they changed or not.
+    /// Names that must be answered even if unchanged.
     owed: BTreeSet<Arc<str>>,
-    /// The client waits for all that it may have, even if that is nothing.
+    /// The client waits for all resources of the type, even if there are none.
     owes_all: bool,
     flight: Flight,
 }
@@ -61,8 +62,8 @@ impl crate::subscription::Subscription for Subscription {
 
     fn request(&mut self, request: Request, target: Option<&Resources>) -> Answer {
         let first = !std::mem::replace(&mut self.active, true);
-        // A stale nonce makes a stale answer, but the names in the same request still count: they are changes, and
-        // nobody repeats them.
+        // A stale nonce makes the ACK stale, but the names in the same request still apply: they are changes that the
+        // client does not repeat.
         let answer = self.flight.answer(request.nonce, request.error);
         let resumes = first && !request.initial.is_empty();
         if first {
@@ -89,7 +90,7 @@ impl crate::subscription::Subscription for Subscription {
         self.flight.is_waiting()
     }
 
-    /// Asked far more often than there is something, and then the first name that differs is enough.
+    /// Called far more often than something is pending; the first name that differs is enough.
     fn is_pending(&self, part: Part, target: &Resources) -> bool {
         let differs = |name: &Arc<str>| match (self.ledger.held(name), target.get(name)) {
             (held, Some(resource)) => held != Held::Version(resource.version),
@@ -113,7 +114,7 @@ impl crate::subscription::Subscription for Subscription {
                 self.ledger.note(name, held);
             }
         } else {
-            // Whatever is to go and does not go now is still with the client.
+            // Resources whose removal is not sent yet stay with the client.
             let kept = if self.removes(part) { BTreeMap::new() } else { self.stale(target) };
             self.ledger.settle(target, kept);
             self.owed.clear();
@@ -149,8 +150,8 @@ impl Subscription {
         }
     }
 
-    /// The server must answer every name in a subscribe, even one that it thinks the client has: the client may have
-    /// dropped it and come back before it said so. A resuming client says what it has in the same request.
+    /// The server must answer every name in a subscribe, even one that it believes the client has: the client may have
+    /// dropped it and subscribed again in the meantime. A resuming client lists its resources in the same request.
     fn subscribe(&mut self, name: Arc<str>, resumes: bool, target: Option<&Resources>) {
         if *name == *WILDCARD {
             if !resumes {
@@ -160,7 +161,7 @@ impl Subscription {
             self.wildcard = true;
             return;
         }
-        // The snapshot's own copy of the name is shared by all streams.
+        // The snapshot's copy of the name is shared by all streams.
         let name = target.and_then(|target| target.get_key_value(&name)).map_or(name, |(shared, _)| shared.clone());
         if !resumes || self.ledger.held(&name) == Held::Nothing {
             self.owed.insert(name.clone());
@@ -176,7 +177,7 @@ impl Subscription {
             self.names.remove(name);
             self.owed.remove(name);
             if self.wildcard {
-                // The client cannot know whether the wildcard covers the name, so it is told.
+                // The client cannot know whether the wildcard covers the name, so it gets an answer.
                 self.owed.insert(name.clone());
             }
         }
@@ -194,7 +195,7 @@ impl Subscription {
         let all = part != Part::Owed || self.owes_all;
         let candidates = all.then(|| self.ledger.candidates(target)).into_iter().flatten();
         let asked = candidates.filter(|name| self.has_asked_for(name));
-        // Both come in order, or nearly so: sorting that costs less than a set.
+        // Both are sorted, or nearly so: sorting the list costs less than a set.
         let mut names: Vec<&Arc<str>> = self.owed.iter().chain(asked).collect();
         names.sort();
         names.dedup();
@@ -215,7 +216,7 @@ impl Subscription {
         (!empty || self.owes_all).then_some(draft)
     }
 
-    /// What the client has, may have no longer, and was not told about.
+    /// Resources that the client has, that no longer exist for it, and whose removal was not sent.
     fn stale(&self, target: &Resources) -> BTreeMap<Arc<str>, Held> {
         let untold = |name: &Arc<str>| self.has_asked_for(name) && !self.owed.contains(name);
         self.ledger.gone(target).filter(|(name, _)| untold(name)).collect()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::message::Nonce;
 use crate::subscription::Answer;
 
-/// Of a client that asks on and on and answers nothing, the oldest are forgotten.
+/// Bounds the memory for a client that keeps requesting and never answers: the oldest are dropped.
 const MOST: usize = 64;
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Flight {
         self.last = Some(nonce);
     }
 
-    /// The response that was sent last, answered or not.
+    /// The last response, answered or not.
     pub(crate) fn last(&self) -> Option<Nonce> {
         self.last
     }
@@ -33,8 +33,8 @@ impl Flight {
         !self.unanswered.is_empty()
     }
 
-    /// A client answers in the order in which it was sent to, so what is older counts as answered too. A nonce that
-    /// is not from us, or was answered before, is stale and says nothing.
+    /// A client answers in order, so older responses count as answered too. A nonce that is foreign or already answered
+    /// is stale and has no effect.
     pub(crate) fn answer(&mut self, nonce: Option<Nonce>, error: Option<Arc<str>>) -> Answer {
         let position = nonce.and_then(|nonce| self.unanswered.iter().position(|sent| *sent == nonce));
         let Some(position) = position else { return Answer::None };

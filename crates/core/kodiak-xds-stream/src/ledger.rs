@@ -1,7 +1,7 @@
-//! What the client was sent.
+//! Resources that the client was sent.
 //!
-//! Almost always that is what some snapshot says, so it is kept as that snapshot (which is shared) and a few exceptions.
-//! A proxy with a thousand resources then costs no thousand entries, and a change costs what changed.
+//! They are almost always those of some snapshot, so they are stored as that shared snapshot and a few exceptions. A
+//! proxy with a thousand resources does not cost a thousand entries, and a change costs only the difference.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use imbl::ordmap::DiffItem;
 
 use crate::resource::{Resources, Version};
 
-/// What the client has under a name.
+/// Version that the client has of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
     Nothing,
     Version(Version),
-    /// It has something, in a version that is not ours.
+    /// It has a version that this server did not send.
     Foreign,
 }
 
@@ -31,7 +31,7 @@ impl Ledger {
         self.except.get(name).copied().unwrap_or_else(from_base)
     }
 
-    /// Names under which `target` may differ from what the client has; all others are equal. Some come twice.
+    /// Names for which `target` may differ from the client's state; all others are equal. May contain duplicates.
     pub(crate) fn candidates<'a>(&'a self, target: &'a Resources) -> impl Iterator<Item = &'a Arc<str>> {
         let differing = self.base.diff(target).map(|item| match item {
             DiffItem::Add(name, _) | DiffItem::Remove(name, _) | DiffItem::Update { new: (name, _), .. } => name,
@@ -52,7 +52,7 @@ impl Ledger {
         self.except = also;
     }
 
-    /// All that the client has in a version of ours.
+    /// All resources that the client has in a known version.
     pub(crate) fn contents(&self) -> BTreeMap<&str, Version> {
         let names = self.base.keys().chain(self.except.keys()).map(|name| &**name);
         let held = names.map(|name| (name, self.held(name)));
@@ -60,14 +60,14 @@ impl Ledger {
             .collect()
     }
 
-    /// Takes it that the client may have dropped everything. What it may have and should not have is still to be
-    /// removed; also under names that it no longer asks for, because a response with them may be on the way.
+    /// Assumes that the client may have dropped everything. Resources that it may still have and should not are still
+    /// removed; also under names that it no longer requests, because a response with them may be in flight.
     pub(crate) fn forget(&mut self, target: &Resources) {
         let owed = self.gone(target).map(|(name, _)| (name, Held::Foreign)).collect();
         self.settle(&Resources::default(), owed);
     }
 
-    /// What the client has and `target` has not.
+    /// Resources that the client has and `target` does not.
     pub(crate) fn gone(&self, target: &Resources) -> impl Iterator<Item = (Arc<str>, Held)> {
         let removed = self.base.diff(target).filter_map(|item| match item {
             DiffItem::Remove(name, _) => Some(name),

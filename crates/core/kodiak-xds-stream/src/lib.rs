@@ -1,15 +1,16 @@
 //! xDS streams as state machines, without sockets and without a clock.
 //!
-//! In come requests of one proxy and snapshots of what it should have; out go responses that hold references to
-//! encoded resources. Whoever carries them (gRPC, a test) only translates to and from the wire.
+//! Input: requests of one proxy, and its snapshots; output: responses that hold references to encoded resources. The
+//! carrier (gRPC, a test) only translates to and from the wire.
 //!
-//! Start with [`stream`], which holds the order over the types; [`delta`] and [`sotw`] are the two protocols for one type.
+//! Start with [`stream`], which holds the order over the types; [`delta`] and [`sotw`] are the two protocols for one
+//! type.
 //!
 //! **Invariant:** bytes are never copied, read or made here; a response is a list of [`Arc<Encoded>`](Encoded).
-//! **Invariant:** nothing waits in a queue. What is still to be sent is the difference between the last snapshot and
-//! what the client was sent, so a newer snapshot replaces an unsent older one and a slow reader costs nothing.
+//! **Invariant:** nothing is queued. The pending changes are the difference between the last snapshot and the
+//! resources that were sent, so a newer snapshot replaces an unsent older one and a slow reader costs nothing.
 //! **Invariant:** every subscribe is answered at once; only changes wait for acknowledgements.
-//! **Invariant:** a rejected version is not sent again, unless the client asks for it by name.
+//! **Invariant:** a rejected version is not sent again, unless the client requests it by name.
 
 #![deny(clippy::disallowed_methods)]
 

@@ -1,4 +1,4 @@
-//! Encoded resources, and the set of them that one proxy should have.
+//! Encoded resources, and the set of them for one proxy.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use imbl::OrdMap;
 
 use crate::type_url::TypeUrl;
 
-/// A hash of content: equal on every machine and after every restart, so that a proxy can say what it has.
+/// Hash of the content: equal on every machine and after every restart, so that a reconnecting proxy can report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u128);
 
 impl Version {
-    /// `None` for a version that is not ours; it equals none of ours.
+    /// `None` for a foreign version; it equals no known one.
     pub fn from_wire(text: &str) -> Option<Self> {
         let ours = text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         ours.then(|| u128::from_str_radix(text, 16).ok().map(Self)).flatten()
     }
 
-    /// The version of a set: FNV-1a over names and versions, in the order of names.
+    /// Version of a set: FNV-1a over names and versions, in the order of names.
     pub fn of_set<'a>(set: impl IntoIterator<Item = (&'a str, Version)>) -> Self {
         const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
         const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
@@ -38,14 +38,14 @@ impl fmt::Display for Version {
     }
 }
 
-/// A resource as it goes over the wire, shared by all proxies that get it.
+/// A resource in wire format, shared by all proxies that get it.
 #[derive(Debug, Clone)]
 pub struct Encoded {
     pub name: Arc<str>,
     pub version: Version,
     /// One entry of `resources` in a delta response, with its tag and length.
     pub delta: Bytes,
-    /// One entry of `resources` in a state-of-the-world response. A part of `delta`, not a copy.
+    /// One entry of `resources` in a state-of-the-world response. A slice of `delta`, not a copy.
     pub sotw: Bytes,
 }
 
@@ -57,10 +57,10 @@ impl PartialEq for Encoded {
 }
 impl Eq for Encoded {}
 
-/// Resources of one type by name. Copies share structure, and the difference of two costs what differs.
+/// Resources of one type by name. Clones share structure, and the cost of a diff is proportional to the difference.
 pub type Resources = OrdMap<Arc<str>, Arc<Encoded>>;
 
-/// What one proxy should have.
+/// All resources of one proxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResourceSet {
     of: [Resources; TypeUrl::COUNT],
@@ -79,16 +79,16 @@ impl ResourceSet {
         self.of[type_url.index()].remove(name);
     }
 
-    /// Takes a whole map, as it is shared with other proxies.
+    /// Takes a whole map, which other proxies may share.
     pub fn replace(&mut self, type_url: TypeUrl, resources: Resources) {
         self.of[type_url.index()] = resources;
     }
 }
 
-/// A set that may be sent: checked, and complete for its proxy.
+/// A validated set of resources, complete for its proxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Which state of the world it was made from, for insights and logs; nothing is decided by it.
+    /// Revision of the inputs, for insights and logs; no decision depends on it.
     pub revision: u64,
     pub resources: ResourceSet,
 }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_read_what_they_print_and_nothing_else() {
+    fn versions_round_trip_and_others_are_foreign() {
         let version = Version(0xabc);
         assert_eq!(Version::from_wire(&version.to_string()), Some(version));
         for foreign in ["", "abc", "+0000000000000000000000000000abc", "00000000000000000000000000000ABC"] {

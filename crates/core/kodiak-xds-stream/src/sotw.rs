@@ -1,9 +1,10 @@
-//! The state-of-the-world protocol for one type: a request says all that the client wants, with the last nonce.
+//! The state-of-the-world protocol for one type: a request lists all resources that the client wants, with the last
+//! nonce.
 //!
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#basic-protocol-overview>
 //!
-//! Responses of clusters and listeners hold the full set, so that leaving one out removes it ([`whole`]). Of the other
-//! types they hold what is new to the client, as the protocol allows, and nothing can be removed ([`named`]).
+//! Responses of clusters and listeners hold the full set, so that omitting one removes it ([`whole`]). Those of the
+//! other types hold what is new to the client, as the protocol allows, and cannot remove anything ([`named`]).
 
 mod named;
 #[cfg(test)]
@@ -25,7 +26,7 @@ use whole::Whole;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
     pub names: Vec<Arc<str>>,
-    /// The last version that the client took; `None` when there is none, or it is not from us.
+    /// The last version that the client accepted; `None` when there is none, or it is foreign.
     pub version: Option<Version>,
     pub nonce: Option<Nonce>,
     pub error: Option<Arc<str>>,
@@ -35,25 +36,25 @@ pub struct Request {
 pub struct Subscription {
     type_url: TypeUrl,
     active: bool,
-    /// Whether the client ever gave names: from then on no names means nothing, not everything.
+    /// Whether the client ever sent names: from then on an empty list means nothing, not everything.
     gave_names: bool,
     interest: Interest,
     contents: Contents,
-    /// The client rejected the last full set, so it has one that we do not know.
+    /// The client rejected the last full set, so its state is unknown.
     rejecting: bool,
-    /// The version of the last response.
+    /// Version of the last response.
     version: Option<Version>,
     flight: Flight,
 }
 
-/// What the client asked for, and whether it waits for it.
+/// Names that the client requested, and whether it waits for them.
 #[derive(Debug, Default)]
 struct Interest {
     wildcard: bool,
     names: BTreeSet<Arc<str>>,
-    /// The client waits for all that it may have, even if that is nothing.
+    /// The client waits for all resources of the type, even if there are none.
     owes_all: bool,
-    /// What the client says it has, from an earlier stream; until it was compared.
+    /// Version that the client has from an earlier stream; until it was compared.
     resumes: Option<Version>,
 }
 
@@ -82,12 +83,12 @@ impl crate::subscription::Subscription for Subscription {
     }
 
     fn request(&mut self, request: Request, target: Option<&Resources>) -> Answer {
-        // Without a nonce the client begins (again), whatever we sent before. Only one that resumed, and was sent
-        // nothing because it had everything, has no nonce to go on with.
+        // Without a nonce the client starts (again), whatever was sent before. Only one that resumed, and was sent
+        // nothing because it was up to date, has no nonce to continue with.
         let resumed = self.flight.last().is_none() && request.version.is_some();
         let begins = !std::mem::replace(&mut self.active, true) || (request.nonce.is_none() && !resumed);
         if !begins && request.nonce != self.flight.last() {
-            // It answers an older response; its answer to the last one is on the way, with the same names or newer.
+            // It answers an older response; its answer to the last one is in flight, with the same names or newer.
             return Answer::None;
         }
         let accepts = request.error.is_some() || request.version == self.version;
@@ -184,7 +185,7 @@ impl Subscription {
         self.gave_names |= !names.is_empty();
         let all = (self.type_url.is_whole() && !self.gave_names) || names.iter().any(|name| **name == *WILDCARD);
         let single = names.into_iter().filter(|name| **name != *WILDCARD);
-        // The snapshot's own copy of a name is shared by all streams.
+        // The snapshot's copy of a name is shared by all streams.
         let shared = |name: Arc<str>| {
             target.and_then(|target| target.get_key_value(&name)).map_or(name, |(shared, _)| shared.clone())
         };
@@ -208,9 +209,9 @@ impl Subscription {
         }
     }
 
-    /// Whether a resuming client has exactly what it should have. Its version is believed for full sets alone: a client
-    /// that dropped a name and takes it up again on a new stream still says the version that it once had. An
-    /// empty set has one version whoever asked for it, and costs nothing to send.
+    /// Whether a resuming client is up to date. Its version is only trusted for full sets: a client that dropped a name
+    /// and requests it again on a new stream still sends its earlier version. An empty set has one version for every
+    /// request, and costs nothing to send.
     fn has_all(&self, target: &Resources) -> bool {
         let full = self.type_url.is_whole() && self.interest.wildcard && !target.is_empty();
         self.interest.resumes.is_some_and(|version| full && version == version_of(target))
@@ -231,7 +232,7 @@ impl Subscription {
     }
 }
 
-/// Whether what is to go stays for now.
+/// Whether removals are postponed.
 fn keeps(type_url: TypeUrl, part: Part) -> bool {
     part != Part::Break && type_url.removed_last()
 }
@@ -241,7 +242,7 @@ impl Interest {
         self.wildcard || self.names.contains(name)
     }
 
-    /// The part of `target` that the client asked for.
+    /// The part of `target` that the client requested.
     fn of(&self, target: &Resources) -> Resources {
         if self.wildcard {
             return target.clone();

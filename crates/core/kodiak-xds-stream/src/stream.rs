@@ -1,20 +1,20 @@
 //! All types on one stream, and the order between them.
 //!
-//! Make before break, as the protocol asks under "Eventual consistency considerations":
+//! Make before break, as the protocol requires under "Eventual consistency considerations":
 //! <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#eventual-consistency-considerations>
 //!
 //! 1. Secrets, then clusters, then their endpoints, are sent as they change. Endpoints wait until changed clusters
-//!    were *sent*, not until they are acknowledged: Envoy holds back the acknowledgement of clusters until they are
-//!    warm, and they need endpoints and secrets for that. Waiting here would be a deadlock.
-//! 2. Listeners, then routes, wait until clusters and endpoints are *acknowledged* or rejected, because only then is
-//!    what they point to in use. Routes come after listeners on the same stream and need no answer in between.
-//! 3. When listeners and routes are answered, endpoints, then clusters, then secrets that nothing uses are removed.
-//!    Connections that were there before go on with the listeners of before until Envoy has drained them, so whoever
-//!    carries the stream may ask for more time: removals then wait for [`Event::Drained`].
+//!    were *sent*, not until they are acknowledged: Envoy delays the acknowledgement of clusters until they are
+//!    warm, and they need endpoints and secrets for that. Waiting for it would be a deadlock.
+//! 2. Listeners, then routes, wait until clusters and endpoints are *acknowledged* or rejected, because only then are
+//!    their destinations in use. Routes come after listeners on the same stream and need no answer in between.
+//! 3. When listeners and routes are answered, unused endpoints, then clusters, then secrets are removed. Existing
+//!    connections stay on the previous listeners until Envoy has drained them, so the carrier of the stream may ask
+//!    for more time: removals then wait for [`Event::Drained`].
 //!
-//! Each type has at most one unanswered push; what comes meanwhile is sent as one difference after the answer. A
-//! rejection counts as an answer, so one bad type does not hold up the others. Answers to what a client newly asks for
-//! wait for nothing: it needs them now, perhaps before it can acknowledge something else.
+//! Each type has at most one unanswered push; changes in the meantime are sent as one difference after the answer. A
+//! rejection counts as an answer, so one invalid type does not block the others. Answers to new subscriptions
+//! wait for nothing: the client needs them now, perhaps before it can acknowledge something else.
 //!
 //! Envoy warms an updated cluster anew and waits for its endpoints, though it has them. So endpoints are sent
 //! again after their cluster. The assignment of a cluster has the name of the cluster.
@@ -32,20 +32,20 @@ use crate::resource::Snapshot;
 use crate::subscription::{Draft, Part, Subscription};
 use crate::type_url::{Requested, TypeUrl};
 
-/// What a stream reacts to; `R` is the request of its protocol.
+/// Input of a stream; `R` is the request of its protocol.
 #[derive(Debug, Clone)]
 pub enum Event<R> {
     Request(Requested, R),
     Snapshot(Arc<Snapshot>),
-    /// No connection is left that listeners of before this [drain](Stream::drain) carry.
+    /// No connections remain on listeners from before this [drain](Stream::drain).
     Drained(u64),
 }
 
-/// The order in which types are made.
+/// Order in which types are added and changed.
 const MAKE: [TypeUrl; TypeUrl::COUNT] =
     [TypeUrl::Secret, TypeUrl::Cluster, TypeUrl::Endpoint, TypeUrl::Listener, TypeUrl::Route];
-/// The order in which they are removed. Listeners and routes have no users, and go when others of them are made: a new
-/// listener may need the address of one that goes.
+/// Order in which types are removed. Nothing references listeners and routes, and they are removed together with
+/// changes of their type: a new listener may need the address of a removed one.
 const BREAK: [TypeUrl; 3] = [TypeUrl::Endpoint, TypeUrl::Cluster, TypeUrl::Secret];
 
 /// A stream of one proxy; `S` is [`crate::delta::Subscription`] or [`crate::sotw::Subscription`].
@@ -55,14 +55,14 @@ pub struct Stream<S> {
     subscriptions: [S; TypeUrl::COUNT],
     counters: [Counters; TypeUrl::COUNT],
     last_nonce: u64,
-    /// Clusters that were sent before the client asked for endpoints on this stream. If it resumes, it believes to
-    /// have their endpoints, but those clusters wait for them.
+    /// Clusters that were sent before the client requested endpoints on this stream. A resuming client reports that it
+    /// has their endpoints, but those clusters wait for them.
     early_clusters: BTreeSet<Arc<str>>,
     /// Whether removals wait for [`Event::Drained`].
     drains: bool,
-    /// How often listeners or routes were replaced.
+    /// Number of replacements of listeners or routes.
     replaced: u64,
-    /// The last of them after which connections were drained.
+    /// The last replacement after which connections were drained.
     drained: u64,
 }
 
@@ -82,12 +82,12 @@ impl<S: Subscription> Default for Stream<S> {
 }
 
 impl<S: Subscription> Stream<S> {
-    /// One on which nothing is removed before it is told that connections are drained.
+    /// A stream that removes nothing before [`Event::Drained`].
     pub fn draining() -> Self {
         Self { drains: true, ..Self::default() }
     }
 
-    /// What to send after this event, in this order.
+    /// Responses to send after this event, in order.
     pub fn on(&mut self, event: Event<S::Request>) -> Vec<Response> {
         match event {
             Event::Snapshot(snapshot) => self.snapshot = Some(snapshot),
@@ -116,18 +116,18 @@ impl<S: Subscription> Stream<S> {
         &self.counters[type_url.index()]
     }
 
-    /// Whether the client asked for this type on this stream.
+    /// Whether the client requested this type on this stream.
     pub fn is_subscribed(&self, type_url: TypeUrl) -> bool {
         self.of(type_url).is_active()
     }
 
-    /// How many names are kept because the client gave them, so that whoever carries the stream can bound it.
+    /// Number of names that are stored for the client, so that the carrier can bound it.
     pub fn names(&self) -> usize {
         self.subscriptions.iter().map(Subscription::names).sum()
     }
 
-    /// Whether the client has, and has answered, all that the last snapshot holds for it. What it has besides, and
-    /// nothing uses, may still be there.
+    /// Whether the client has, and has answered, all resources of the last snapshot. Unused resources may still be
+    /// there.
     pub fn is_settled(&self) -> bool {
         let settled = |each: TypeUrl, snapshot: &Snapshot| {
             let subscription = self.of(each);
@@ -150,8 +150,8 @@ impl<S: Subscription> Stream<S> {
         self.drains && self.drained < self.replaced
     }
 
-    /// Whether there are secrets and the client has not asked for any yet. Envoy acknowledges a listener before it asks
-    /// for the secrets that the listener waits for, so it is not done then.
+    /// Whether there are secrets and the client has not requested any yet. Envoy acknowledges a listener before it
+    /// requests the secrets that the listener waits for, so it is not ready then.
     pub fn lacks_secrets(&self) -> bool {
         let has_secrets = |snapshot: &Snapshot| !snapshot.of(TypeUrl::Secret).is_empty();
         self.snapshot.as_deref().is_some_and(has_secrets) && !self.is_subscribed(TypeUrl::Secret)
@@ -220,7 +220,7 @@ impl<S: Subscription> Stream<S> {
         responses.push(response);
     }
 
-    /// See the module doc: endpoints follow their clusters once more.
+    /// See the module doc: endpoints are sent again after their clusters.
     fn warm(&mut self, clusters: &Draft, snapshot: &Snapshot) {
         let endpoints = &mut self.subscriptions[TypeUrl::Endpoint.index()];
         if endpoints.is_active() {

@@ -1,4 +1,4 @@
-//! What the two protocols have in common, for one type on one stream.
+//! The interface that the two protocols share, for one type on one stream.
 
 use std::sync::Arc;
 
@@ -6,26 +6,26 @@ use crate::message::Nonce;
 use crate::resource::{Encoded, Resources, Version};
 use crate::type_url::TypeUrl;
 
-/// The name that asks for everything.
+/// The name that requests all resources.
 pub const WILDCARD: &str = "*";
 
-/// What a request says about an earlier response.
+/// Answer of a request to an earlier response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     None,
     Acknowledged,
-    /// With the client's message.
+    /// NACK with the client's error.
     Rejected(Arc<str>),
 }
 
-/// How much of the difference may go out now.
+/// How much of the difference may be sent now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Only what the client asked for and waits for.
+    /// Only resources that the client requested and waits for.
     Owed,
-    /// That, and new and changed resources; removals too, where nothing refers to the type (`TypeUrl::removed_last`).
+    /// Those, and new and changed resources; removals too, for types that nothing references (`TypeUrl::removed_last`).
     Make,
-    /// Everything, removals included.
+    /// Everything, including removals.
     Break,
 }
 
@@ -39,36 +39,36 @@ pub struct Draft {
     pub changed: Vec<Arc<str>>,
 }
 
-/// One type on one stream. `crate::Stream` decides when each part may go out.
+/// One type on one stream. `crate::Stream` decides when each part may be sent.
 pub trait Subscription {
     type Request;
 
     fn new(type_url: TypeUrl) -> Self;
 
-    /// Takes in a request; `target` is the snapshot, if there is one yet.
+    /// Handles a request; `target` is the snapshot, if there is one yet.
     fn request(&mut self, request: Self::Request, target: Option<&Resources>) -> Answer;
 
-    /// Whether the client ever asked for this type.
+    /// Whether the client ever requested this type.
     fn is_active(&self) -> bool;
 
-    /// How many names are kept because the client gave them.
+    /// Number of names that are stored for the client.
     fn names(&self) -> usize;
 
     /// Whether a response waits for its answer.
     fn is_waiting(&self) -> bool;
 
-    /// Whether `take` would give something.
+    /// Whether `take` would return a response.
     fn is_pending(&self, part: Part, target: &Resources) -> bool;
 
-    /// What to send so that this part of `target` is with the client. From then on it counts as sent.
+    /// The response that brings the client to this part of `target`. It counts as sent from then on.
     fn take(&mut self, part: Part, target: &Resources) -> Option<Draft>;
 
-    /// Has these sent once more, as far as the client asked for them and they exist.
+    /// Sends these once more, as far as the client requested them and they exist.
     fn resend(&mut self, names: &[Arc<str>], target: &Resources);
 
-    /// What `take` gave was sent under this nonce.
+    /// The response of `take` was sent with this nonce.
     fn sent(&mut self, nonce: Nonce);
 
-    /// The answer to a request for a type that we do not serve, if it waits for one.
+    /// Answer to a request for an unsupported type, if the client waits for one.
     fn refuse(request: &Self::Request) -> Option<Draft>;
 }

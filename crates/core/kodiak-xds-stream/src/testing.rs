@@ -72,7 +72,7 @@ impl<S: Subscription> Peer<S> {
 }
 
 impl Peer<delta::Subscription> {
-    /// `a` subscribes, `-a` unsubscribes, `a@1` says that it has `a` in version 1.
+    /// `a` subscribes, `-a` unsubscribes, `a@1` reports `a` in version 1.
     pub(crate) fn ask(&mut self, type_url: TypeUrl, text: &str) -> String {
         self.request(type_url, delta_request(text))
     }
@@ -89,13 +89,13 @@ impl Peer<delta::Subscription> {
 }
 
 impl Peer<sotw::Subscription> {
-    /// Asks for these names from now on, in a request that acknowledges what came before.
+    /// Requests these names from now on, in a request that acknowledges the last response.
     pub(crate) fn ask(&mut self, type_url: TypeUrl, names: &str) -> String {
         self.names.insert(type_url, names.to_owned());
         if self.nonces.contains_key(&type_url) { self.ack(type_url) } else { self.answer(type_url, None) }
     }
 
-    /// Asks as after a reconnect, having taken this version.
+    /// Requests like a reconnected client that has this version.
     pub(crate) fn resume(&mut self, type_url: TypeUrl, names: &str, version: Version) -> String {
         self.taken.insert(type_url, version);
         self.ask(type_url, names)

@@ -1,9 +1,8 @@
-//! The resource types that we serve, and those that we only answer.
+//! Resource types that the server supports, and those that it only answers.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A resource type that we serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TypeUrl {
     Cluster,
@@ -27,8 +26,8 @@ impl TypeUrl {
         }
     }
 
-    /// Clusters and listeners: an empty first request asks for all of them, and a state-of-the-world response holds
-    /// all of them, so that leaving one out removes it.
+    /// Clusters and listeners: an empty first request asks for all of them, and a state-of-the-world response holds all
+    /// of them, so that omitting one removes it.
     /// <https://www.envoyproxy.io/docs/envoy/latest/api-docs/xds_protocol#how-the-client-specifies-what-resources-to-return>
     pub fn is_whole(self) -> bool {
         match self {
@@ -37,7 +36,7 @@ impl TypeUrl {
         }
     }
 
-    /// Whether others refer to resources of this type, so that one may go only when nothing uses it any more.
+    /// Whether other types reference this one, so that a resource may only be removed when it is unused.
     pub fn removed_last(self) -> bool {
         match self {
             Self::Cluster | Self::Endpoint | Self::Secret => true,
@@ -62,11 +61,11 @@ impl fmt::Display for TypeUrl {
     }
 }
 
-/// The type that a client names.
+/// The type of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requested {
     Served(TypeUrl),
-    /// We have none of these, and say so.
+    /// Unsupported: answered with no resources.
     Unknown(Arc<str>),
 }
 
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_read_what_they_print_and_have_their_own_index() {
+    fn type_urls_round_trip_and_have_distinct_indexes() {
         for (index, type_url) in TypeUrl::ALL.into_iter().enumerate() {
             assert_eq!(Requested::from_wire(type_url.as_str()), Requested::Served(type_url));
             assert_eq!(type_url.index(), index);

@@ -1,4 +1,4 @@
-//! Addresses as Envoy writes them.
+//! Conversions of addresses to Envoy's.
 
 use kodiak_envoy::envoy::config::core::v3::socket_address::{PortSpecifier, Protocol};
 use kodiak_envoy::envoy::config::core::v3::{Address, CidrRange, Pipe, SocketAddress, address};
@@ -28,7 +28,7 @@ pub(crate) fn pipe(path: &str) -> Address {
     Address { address: Some(address::Address::Pipe(Pipe { path: path.to_owned(), mode: 0 })) }
 }
 
-/// A socket that only its owner may use.
+/// A Unix socket that only its owner may use.
 pub(crate) fn private_pipe(path: &str) -> Address {
     Address { address: Some(address::Address::Pipe(Pipe { path: path.to_owned(), mode: 0o600 })) }
 }

@@ -1,4 +1,4 @@
-//! Envoy's own interface: for everybody whether it is ready, and all of it for the control plane.
+//! Listener for Envoy's admin interface: `/ready` for everyone, everything else for the control plane.
 
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
 use kodiak_envoy::envoy::config::core::v3::{Address, TrafficDirection};
@@ -17,7 +17,7 @@ use crate::{clusters, filters, names, routes, tls};
 
 pub(crate) const READY: &str = "/ready";
 
-/// None when Envoy itself already listens there.
+/// `None` when Envoy itself already listens there.
 pub fn listener(admin: &Admin) -> Option<Listener> {
     if admin.endpoint == (AdminEndpoint::Address { address: admin.address.clone(), port: admin.port }) {
         return None;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn without_tls_only_readiness_is_answered() {
+    fn without_tls_only_readiness_is_served() {
         let listener = listener(&admin()).unwrap();
         assert_eq!(at(&listener, "/filterChains/0/filterChainMatch"), Value::Null);
         check(
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_control_plane_gets_everything() {
+    fn control_plane_can_access_everything() {
         let listener = listener(&admin()).unwrap();
         assert_eq!(at(&listener, "/listenerFilters/0/name"), "envoy.filters.listener.tls_inspector");
         let chain = at(&listener, "/filterChains/1");
@@ -158,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_listener_where_envoy_listens_itself() {
+    fn no_listener_where_envoy_listens_itself() {
         let endpoint = AdminEndpoint::Address { address: "10.0.0.5".to_owned(), port: 9901 };
         assert_eq!(listener(&Admin { endpoint, ..admin() }), None);
     }
 
     #[test]
-    fn envoy_answers_readiness_when_nobody_else_does() {
+    fn envoy_serves_readiness_without_a_readiness_port() {
         let alone = Admin { readiness_port: None, certificate: None, ..admin() };
         let listener = listener(&alone).unwrap();
         assert_eq!(listener.filter_chains.len(), 1);

@@ -1,4 +1,4 @@
-//! What Envoy starts with: who it is, and where its control plane is.
+//! The bootstrap: node identity, and the connection to the control plane.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -37,32 +37,32 @@ use crate::{address, names, tls};
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Bootstrap {
-    /// Empty for proxies of a zone.
+    /// Empty for zone proxies.
     pub mesh: String,
     pub name: String,
-    /// What metrics and traces call the proxy: its first service.
+    /// Service name of the proxy in metrics and traces: its first service.
     pub cluster: String,
     pub metadata: NodeMetadata,
     pub control_plane: ControlPlane,
-    /// How the proxy proves who it is.
+    /// Dataplane token.
     pub token: Option<String>,
     pub protocol: XdsProtocol,
-    /// Whether it asks what to check of the workloads beside it.
+    /// Whether Envoy opens a health discovery (HDS) stream for the probes of its services.
     pub health: bool,
     pub admin: AdminEndpoint,
 }
 
-/// Where the control plane is, and how it is known.
+/// Address and CA of the control plane.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ControlPlane {
-    /// A name or an address; the certificate of the control plane must be for it.
+    /// Hostname or IP; the control plane's certificate must be issued for it.
     pub host: String,
     pub port: u32,
     /// PEM.
     pub ca: String,
 }
 
-/// How changes come: one by one, or always the whole.
+/// Variant of xDS: incremental, or state of the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum XdsProtocol {
     Delta,
@@ -70,14 +70,14 @@ pub enum XdsProtocol {
 }
 
 impl fmt::Debug for Bootstrap {
-    /// Without the token.
+    /// Hides the token.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Bootstrap({})", self.node_id())
     }
 }
 
 impl Bootstrap {
-    /// The first dot divides: meshes have none, names may.
+    /// The first dot separates mesh and name: mesh names contain none, proxy names may.
     pub fn node_id(&self) -> String {
         format!("{}.{}", self.mesh, self.name)
     }
@@ -92,8 +92,8 @@ impl Bootstrap {
             }),
             admin: Some(admin(&self.admin)),
             dynamic_resources: Some(DynamicResources {
-                lds_config: Some(whenever_it_comes()),
-                cds_config: Some(whenever_it_comes()),
+                lds_config: Some(ads_without_timeout()),
+                cds_config: Some(ads_without_timeout()),
                 ads_config: Some(self.ads()),
                 ..DynamicResources::default()
             }),
@@ -103,7 +103,8 @@ impl Bootstrap {
                 secrets: vec![self.control_plane_authority()],
                 ..StaticResources::default()
             }),
-            // A proxy knows many services and calls few: the statistics of the others would be most of its memory.
+            // A proxy has clusters for many services and uses few: the statistics of the others would take most of its
+            // memory.
             deferred_stat_options: Some(DeferredStatOptions { enable_deferred_creation_stats: true }),
             stats_config: Some(StatsConfig { stats_tags: stats_tags(), ..StatsConfig::default() }),
             layered_runtime: Some(LayeredRuntime { layers: vec![regex_limits()] }),
@@ -150,7 +151,7 @@ impl Bootstrap {
         let discovery = if is_ip { DiscoveryType::Static } else { DiscoveryType::StrictDns };
         Cluster {
             upstream_connection_options: Some(UpstreamConnectionOptions {
-                // A control plane that is gone without a word is noticed within half a minute.
+                // Detects a control plane that vanished without closing the connection within half a minute.
                 tcp_keepalive: Some(TcpKeepalive {
                     keepalive_probes: Some(3),
                     keepalive_time: Some(10),
@@ -159,7 +160,7 @@ impl Bootstrap {
                 ..UpstreamConnectionOptions::default()
             }),
             transport_socket: Some(tls::socket(&control_plane_tls(host))),
-            // `localhost` is often both, and a control plane that listens on 127.0.0.1 is not at `::1`.
+            // `localhost` often resolves to both families, and a control plane on 127.0.0.1 does not listen on `::1`.
             dns_lookup_family: DnsLookupFamily::V4Preferred.into(),
             ..grpc_cluster(names::CONTROL_PLANE, discovery, address::tcp(host, *port))
         }
@@ -172,21 +173,18 @@ impl Bootstrap {
 
     fn control_plane_authority(&self) -> Secret {
         let ControlPlane { host, port: _, ca } = &self.control_plane;
-        // The host may be either; a certificate that has it as either will do.
+        // The host may be a DNS name or an IP; a SAN of either type is accepted.
         let sans = [SanType::Dns, SanType::IpAddress].map(|kind| tls::san(kind, MatchPattern::Exact(host.clone())));
         let validation = CertificateValidationContext {
             trusted_ca: Some(tls::inline(ca)),
             match_typed_subject_alt_names: sans.into(),
             ..CertificateValidationContext::default()
         };
-        Secret {
-            name: names::CONTROL_PLANE_AUTHORITY.to_owned(),
-            r#type: Some(secret::Type::ValidationContext(validation)),
-        }
+        Secret { name: names::CONTROL_PLANE_CA.to_owned(), r#type: Some(secret::Type::ValidationContext(validation)) }
     }
 }
 
-/// For people, and for Envoy too.
+/// Readable, and accepted by Envoy.
 pub fn to_yaml(bootstrap: &envoy::Bootstrap) -> String {
     let mut json =
         kodiak_envoy::json::to_json(bootstrap).expect("all messages in a bootstrap that was built are known");
@@ -194,11 +192,12 @@ pub fn to_yaml(bootstrap: &envoy::Bootstrap) -> String {
     kodiak_model::yaml::to_string(&json)
 }
 
-/// Numbers in metadata are floats, and Envoy reads `15001.0` in YAML as text, which is no port for whoever gets it back.
+/// Numbers in metadata are floats, and Envoy parses `15001.0` in YAML as a string, which it would report back as an
+/// invalid port.
 fn write_whole_numbers(json: &mut Json) {
     match json {
         Json::Number(number) if number.is_f64() => {
-            // Display of a whole number has no fraction, and that of others does not parse.
+            // A whole number displays without a fraction; others do not parse.
             let whole = number.as_f64().and_then(|number| number.to_string().parse::<i64>().ok());
             if let Some(whole) = whole {
                 *json = whole.into();
@@ -210,8 +209,8 @@ fn write_whole_numbers(json: &mut Json) {
     }
 }
 
-/// Envoy waits for its first resources however long they take: without them it could only refuse.
-fn whenever_it_comes() -> ConfigSource {
+/// No initial fetch timeout: without its first resources a proxy could only reject traffic.
+fn ads_without_timeout() -> ConfigSource {
     ConfigSource { initial_fetch_timeout: Some(duration(Duration::ZERO)), ..tls::over_ads() }
 }
 
@@ -227,9 +226,9 @@ fn grpc_cluster(name: &str, discovery: DiscoveryType, address: Address) -> Clust
 }
 
 fn control_plane_tls(host: &str) -> UpstreamTlsContext {
-    let authority = SdsSecretConfig { name: names::CONTROL_PLANE_AUTHORITY.to_owned(), sds_config: None };
+    let authority = SdsSecretConfig { name: names::CONTROL_PLANE_CA.to_owned(), sds_config: None };
     UpstreamTlsContext {
-        // An address is no server name (RFC 6066, section 3); who is there is checked all the same.
+        // An IP address is not a valid SNI (RFC 6066, section 3); the certificate is verified all the same.
         sni: if host.parse::<IpAddr>().is_ok() { String::new() } else { host.to_owned() },
         common_tls_context: Some(CommonTlsContext {
             tls_params: Some(TlsParameters {
@@ -260,7 +259,7 @@ fn admin(endpoint: &AdminEndpoint) -> envoy::Admin {
     }
 }
 
-/// Parts of the names of statistics that become labels.
+/// Parts of metric names that become labels.
 fn stats_tags() -> Vec<TagSpecifier> {
     let tag = |name: &str, regex: &str| TagSpecifier {
         tag_name: name.to_owned(),
@@ -274,7 +273,7 @@ fn stats_tags() -> Vec<TagSpecifier> {
     ]
 }
 
-/// Long patterns of users are a warning in the log, never a refused configuration.
+/// Complex regular expressions of users cause a warning in the log, never a rejected configuration.
 fn regex_limits() -> RuntimeLayer {
     let number = |number: u32| Value { kind: Some(Kind::NumberValue(f64::from(number))) };
     let fields = [
@@ -336,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_come_from_the_same_control_plane_with_the_same_token() {
+    fn hds_uses_the_same_control_plane_and_token() {
         let message = Bootstrap { health: true, ..bootstrap("cp.local") }.message();
         check(
             message.hds_config.as_ref().unwrap(),
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_control_plane_is_found_by_name_or_address_and_checked() {
+    fn control_plane_is_resolved_and_its_certificate_verified() {
         for (host, kind) in [("cp.local", "STRICT_DNS"), ("10.0.0.1", "STATIC"), ("fd00::1", "STATIC")] {
             let message = bootstrap(host).message();
             let cluster = at(&message, "/staticResources/clusters/0");
@@ -370,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_folder_there_is_no_access_log_socket_and_nothing_shows_the_token() {
+    fn no_access_log_socket_without_workdir_and_token_is_hidden() {
         let mut bootstrap = bootstrap("cp.local");
         let path = "/staticResources/clusters/1/loadAssignment/endpoints/0/lbEndpoints/0/endpoint/address/pipe/path";
         assert_eq!(at(&bootstrap.message(), path), "/tmp/dp/kuma-al-web-1-default.sock");
@@ -387,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn people_read_it_as_yaml() {
+    fn renders_readable_yaml() {
         let yaml = to_yaml(&bootstrap("cp.local").message());
         let document = kodiak_model::yaml::parse(&yaml).unwrap().remove(0).value;
         let read: envoy::Bootstrap = kodiak_envoy::json::from_json(&document).unwrap();

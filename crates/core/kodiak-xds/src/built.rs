@@ -1,4 +1,4 @@
-//! A resource that is ready: its bytes, and what the checker must know of it.
+//! A built resource: its bytes, and the references that the checker needs.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub fn build_secret(secret: &Secret) -> Built {
     }
 }
 
-/// For a secret whose bytes are not the same each time it is made.
+/// For a secret whose bytes differ each time it is built.
 pub fn build_secret_as(version: Version, secret: &Secret) -> Built {
     Built {
         type_url: TypeUrl::Secret,

@@ -1,4 +1,4 @@
-//! Filter chains from what policies have left of them.
+//! Packs filter chains after policies changed them.
 
 use kodiak_envoy::envoy::config::listener::v3::Filter;
 use kodiak_envoy::envoy::config::route::v3::{Route, RouteConfiguration};
@@ -22,7 +22,7 @@ pub(crate) fn tcp(name: &str, cluster: &str) -> Carrier {
     Carrier::Tcp(Box::new(Tcp { proxy, filters: Vec::new() }))
 }
 
-/// The network filters of a chain, in their order.
+/// Network filters of a chain, in order.
 pub(crate) fn seal(carrier: Carrier) -> Vec<Filter> {
     match carrier {
         Carrier::Http(http) => {

@@ -1,4 +1,4 @@
-//! What clusters have in common.
+//! Parts that clusters share.
 
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ use kodiak_policies::target::Upstream;
 use crate::input::UpstreamProtocol;
 use crate::{names, timeouts};
 
-/// Which HTTP is spoken to the endpoints.
+/// HTTP version for the endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Http {
     One,
     Two,
 }
 
-/// Each cluster tells how much is left of its limits, whatever they are.
+/// Every cluster exports its remaining circuit breaker capacity.
 pub(crate) fn cluster(name: &str, discovery: DiscoveryType) -> Cluster {
     Cluster {
         name: name.to_owned(),
@@ -44,12 +44,12 @@ pub(crate) fn cluster(name: &str, discovery: DiscoveryType) -> Cluster {
     }
 }
 
-/// For clusters whose names metrics would not take.
+/// Sets a stat name, for clusters whose names contain characters that metrics do not allow.
 pub(crate) fn with_stat_name(cluster: Cluster) -> Cluster {
     Cluster { alt_stat_name: names::stat_name(&cluster.name), ..cluster }
 }
 
-/// A cluster with one endpoint that never changes.
+/// A cluster with one static endpoint.
 pub(crate) fn of_one(name: &str, address: Address) -> Cluster {
     Cluster { load_assignment: Some(assignment(name, address)), ..with_stat_name(cluster(name, DiscoveryType::Static)) }
 }
@@ -69,7 +69,7 @@ pub(crate) fn endpoint(address: Address) -> HostIdentifier {
     HostIdentifier::Endpoint(Endpoint { address: Some(address), ..Endpoint::default() })
 }
 
-/// What is spoken to a destination. Envoy never looks at it where connections are carried.
+/// HTTP options of a destination. Envoy ignores them for TCP.
 pub(crate) fn http_to(upstream: UpstreamProtocol) -> Option<HttpProtocolOptions> {
     match upstream {
         UpstreamProtocol::Proxy | UpstreamProtocol::Http2 => Some(http_to_service(Http::Two)),
@@ -79,7 +79,7 @@ pub(crate) fn http_to(upstream: UpstreamProtocol) -> Option<HttpProtocolOptions>
     }
 }
 
-/// To services and workloads: with the timeouts of a mesh without MeshTimeout.
+/// For destinations and applications: with the default timeouts of a mesh without MeshTimeout.
 pub(crate) fn http_to_service(http: Http) -> HttpProtocolOptions {
     let none = Some(duration(Duration::ZERO));
     let common = CommonOptions {
@@ -91,12 +91,12 @@ pub(crate) fn http_to_service(http: Http) -> HttpProtocolOptions {
     HttpProtocolOptions { common_http_protocol_options: Some(common), ..options(http) }
 }
 
-/// With Envoy's timeouts.
+/// With Envoy's default timeouts.
 pub(crate) fn http(http: Http) -> (String, Any) {
     packed(&options(http))
 }
 
-/// What policies have left of it.
+/// Packs a cluster after policies changed it.
 pub(crate) fn seal(upstream: Upstream) -> Cluster {
     let Upstream { cluster, http } = upstream;
     Cluster { typed_extension_protocol_options: http.iter().map(packed).collect(), ..cluster }

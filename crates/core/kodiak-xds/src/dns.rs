@@ -1,4 +1,4 @@
-//! The names of the mesh: a table that Envoy answers from, or that it holds for the runner.
+//! DNS records of the mesh: Envoy answers from them, or serves them to `kodiak dp`.
 
 use std::time::Duration;
 
@@ -25,18 +25,18 @@ use crate::address::{self, LOOPBACK};
 use crate::input::{Dns, DnsRecord, DnsServer};
 use crate::{filters, names, routes, tls};
 
-/// Where the runner asks for the table.
+/// Path at which `kodiak dp` reads the records.
 pub const PATH: &str = "/dns";
 const TTL: Duration = Duration::from_secs(30);
 
 pub fn listener(dns: &Dns) -> Listener {
     match &dns.server {
-        DnsServer::Runner { socket } => for_runner(socket, &table(dns)),
+        DnsServer::Runner { socket } => for_dp(socket, &table(dns)),
         DnsServer::Envoy { port } => for_workload(*port, dns),
     }
 }
 
-/// The table as the runner reads it.
+/// The records in the JSON format that `kodiak dp` reads.
 pub fn table(dns: &Dns) -> String {
     let records: Vec<_> =
         dns.records.iter().map(|record| json!({ "name": &*record.name, "ips": addresses(dns, record) })).collect();
@@ -47,14 +47,14 @@ fn addresses(dns: &Dns, record: &DnsRecord) -> Vec<String> {
     let mut all = vec![record.address.to_string()];
     if dns.ipv6 {
         let [a, b, c, d] = record.address.octets();
-        // Not as `Ipv6Addr` prints it: other readers know only this spelling.
+        // Not the notation of `Ipv6Addr`: Kuma's resolver accepts only this one.
         all.push(format!("::ffff:{:x}:{:x}", u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])));
     }
     all
 }
 
-/// Envoy answers the whole table, or that it is still the one that the runner has.
-fn for_runner(socket: &str, table: &str) -> Listener {
+/// Envoy responds with all records, or with 304 when the ETag matches.
+fn for_dp(socket: &str, table: &str) -> Listener {
     let etag = names::etag(table);
     let size = u32::try_from(table.len()).unwrap_or(u32::MAX);
     let routes = RouteConfiguration {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runner_gets_the_table_or_hears_that_it_has_it() {
+    fn dp_gets_the_records_or_not_modified() {
         let dns = dns(DnsServer::Runner { socket: "/tmp/config.sock".to_owned() }, true);
         let expected =
             r#"{"records":[{"name":"backend.mesh","ips":["240.0.0.1","::ffff:f000:1"]}],"ttl":30,"extraLabels":{}}"#;

@@ -1,4 +1,4 @@
-//! From a message to bytes that are ready to be sent in either protocol.
+//! Encodes messages into bytes that both xDS variants send.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use kodiak_xds_stream::{Encoded, Version};
 use prost::encoding::{encode_varint, encoded_len_varint};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Field 2 with a length: `resources` in both responses, and `resource` in a delta `Resource`.
+/// Length-delimited field 2: `resources` in both responses, and `resource` in a delta `Resource`.
 const FIELD_2: u8 = 0x12;
 /// Fields 1 and 3 of a delta `Resource`: `version` and `name`.
 const VERSION: u8 = 0x0a;
@@ -21,7 +21,7 @@ pub fn encode<M: TypeUrl>(name: &str, message: &M) -> Arc<Encoded> {
     lay_out(name, Version(xxh3_128(&content)), &content)
 }
 
-/// For content that is not the same each time it is made, though it means the same: a signature, for one.
+/// For content that differs each time it is built although it is equivalent, such as a signature.
 pub fn encode_as<M: TypeUrl>(name: &str, version: Version, message: &M) -> Arc<Encoded> {
     let any = kodiak_envoy::any(message);
     lay_out(name, version, &prost::Message::encode_to_vec(&any))
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_read_in_both_protocols() {
+    fn entries_decode_in_both_protocols() {
         let cluster = Cluster { name: "backend".to_owned(), ..Cluster::default() };
         let encoded = encode("backend", &cluster);
         let delta =
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_the_same_on_every_machine() {
+    fn version_is_the_same_on_every_machine() {
         let cluster = Cluster { name: "backend".to_owned(), ..Cluster::default() };
         assert_eq!(encode("backend", &cluster).version.to_string(), "498a303701bfde37df54707b98d1f2f8");
     }

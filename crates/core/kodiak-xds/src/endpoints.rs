@@ -1,4 +1,4 @@
-//! The endpoints of a service.
+//! Endpoints of a service.
 
 use kodiak_envoy::envoy::config::core::v3::Locality;
 use kodiak_envoy::envoy::config::endpoint::v3::cluster_load_assignment::Policy;
@@ -7,10 +7,10 @@ use kodiak_envoy::envoy::config::endpoint::v3::{ClusterLoadAssignment, LbEndpoin
 use crate::input::{Assignment, Endpoint};
 use crate::{address, clusters, metadata};
 
-/// Subsets choose endpoints by the first, TLS by the second.
+/// Metadata keys: the first is for subset load balancing, the second for selecting the transport socket.
 const TAGS: &[&str] = &["envoy.lb", "envoy.transport_socket_match"];
 
-/// Endpoints come sorted, so each locality is one stretch of them.
+/// Endpoints are sorted, so each locality is a contiguous range.
 pub fn assignment(assignment: &Assignment) -> ClusterLoadAssignment {
     let locality_of = |each: &Endpoint| (each.priority, each.zone.clone(), each.sub_zone.clone());
     let groups = assignment.endpoints.chunk_by(|a, b| locality_of(a) == locality_of(b));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_are_groups_and_others_come_after_ours() {
+    fn zones_are_localities_and_other_zones_have_lower_priority() {
         let endpoints = [endpoint(0, "east", "10.0.0.5", 1), endpoint(1, "west", "203.0.113.10", 3)];
         check(
             &assignment(&Assignment {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn without_zones_there_is_one_group() {
+    fn without_zones_there_is_one_locality() {
         let endpoints = [endpoint(0, "", "10.0.0.5", 1), endpoint(0, "", "10.0.0.6", 1)];
         let assigned = assignment(&Assignment {
             cluster: "backend".into(),

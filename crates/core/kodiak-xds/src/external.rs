@@ -1,9 +1,9 @@
-//! Destinations outside of the mesh (MeshExternalService), called without a proxy in between.
+//! Clusters of MeshExternalServices, without a zone egress.
 
 mod context;
 #[cfg(test)]
 mod tests;
-mod wanted;
+mod tls_settings;
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use kodiak_model::address::is_ip;
 use crate::input::{ExternalCluster, ExternalEndpoint};
 use crate::{address, clusters, outbound, tls};
 
-pub use wanted::tls;
+pub use tls_settings::tls;
 
-/// Its endpoints are inside: nobody but the user knows them.
+/// Endpoints are inline: they come from the user, not from discovery.
 pub fn cluster(external: &ExternalCluster) -> Cluster {
     let discovery = discovery(&external.endpoints);
     let ipv4_only = discovery == DiscoveryType::StrictDns && !external.ipv6;
@@ -26,13 +26,13 @@ pub fn cluster(external: &ExternalCluster) -> Cluster {
     let cluster = Cluster {
         dns_lookup_family: lookup.into(),
         load_assignment: Some(assignment(&external.name, &external.endpoints)),
-        transport_socket: external.tls.as_ref().map(|wanted| tls::socket(&context::upstream(wanted))),
+        transport_socket: external.tls.as_ref().map(|tls_settings| tls::socket(&context::upstream(tls_settings))),
         ..clusters::cluster(&external.name, discovery)
     };
     outbound::finish(cluster, external.upstream, &external.confs)
 }
 
-/// Where one name must be looked up, addresses among them are "looked up" too.
+/// One hostname makes all endpoints resolve by DNS; IP addresses resolve to themselves.
 fn discovery(endpoints: &[ExternalEndpoint]) -> DiscoveryType {
     if endpoints.iter().all(|endpoint| is_ip(&endpoint.address)) {
         DiscoveryType::Static

@@ -1,4 +1,4 @@
-//! The filters that our listeners are made of.
+//! Filters of the generated listeners.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::names;
 pub(crate) const HTTP_CONNECTION_MANAGER: &str = "envoy.filters.network.http_connection_manager";
 pub(crate) const ROUTER: &str = "envoy.filters.http.router";
 
-/// Ranges whose callers are our own: what they say in `x-envoy-` headers is believed.
+/// Private address ranges: Envoy trusts the `x-envoy-` headers of callers in them.
 const INTERNAL: &[(&str, u32)] = &[
     ("10.0.0.0", 8),
     ("192.168.0.0", 16),
@@ -33,7 +33,8 @@ const INTERNAL: &[(&str, u32)] = &[
     ("::1", 128),
 ];
 
-/// HTTP with the timeouts of a mesh without MeshTimeout. Who asks adds filters, and the router last.
+/// HTTP connection manager with the default timeouts of a mesh without MeshTimeout. Callers add filters, and the router
+/// last.
 pub(crate) fn http(name: &str, ipv6: bool, routes: RouteConfiguration) -> HttpConnectionManager {
     let ranges = INTERNAL.iter().filter(|(address, _)| ipv6 || !address.contains(':'));
     HttpConnectionManager {
@@ -50,7 +51,7 @@ pub(crate) fn http(name: &str, ipv6: bool, routes: RouteConfiguration) -> HttpCo
     }
 }
 
-/// HTTP for the proxy's own needs, not for services: Envoy's timeouts, and only this machine is internal.
+/// HTTP connection manager for the proxy's own endpoints: Envoy's default timeouts, and only loopback is internal.
 pub(crate) fn own_http(name: &str, routes: RouteConfiguration) -> HttpConnectionManager {
     HttpConnectionManager {
         internal_address_config: Some(InternalAddressConfig {
@@ -74,7 +75,7 @@ pub(crate) fn http_filter(manager: &HttpConnectionManager) -> Filter {
     network(HTTP_CONNECTION_MANAGER, manager)
 }
 
-/// `idle` is missing for connections that are none of the mesh's business.
+/// `idle` is `None` for connections outside the mesh.
 pub(crate) fn tcp_proxy(name: &str, cluster: &str, idle: Option<Duration>) -> TcpProxy {
     TcpProxy {
         stat_prefix: names::stat_name(name),
@@ -88,18 +89,18 @@ pub(crate) fn tcp_filter(proxy: &TcpProxy) -> Filter {
     network("envoy.filters.network.tcp_proxy", proxy)
 }
 
-/// The last HTTP filter, always.
+/// Must be the last HTTP filter.
 pub(crate) fn router() -> HttpFilter {
     http_extension(ROUTER, &Router::default())
 }
 
-/// Counts calls by their gRPC status.
+/// Counts requests by gRPC status.
 pub(crate) fn grpc_stats() -> HttpFilter {
     let config = FilterConfig { emit_filter_state: true, ..FilterConfig::default() };
     http_extension("envoy.filters.http.grpc_stats", &config)
 }
 
-/// Tells TLS from plain text, and reads server name and ALPN.
+/// Detects TLS, and reads SNI and ALPN.
 pub(crate) fn tls_inspector() -> ListenerFilter {
     listener_filter("envoy.filters.listener.tls_inspector", &TlsInspector::default())
 }

@@ -1,7 +1,7 @@
-//! What Envoy checks of the workloads beside it, and what follows from what it finds.
+//! Health checks of applications through HDS, and the inbound readiness that follows from their results.
 //!
-//! Only inbounds with a `serviceProbe` follow it. In Kuma one workload that fails takes all inbounds of its proxy out of
-//! service, also those that nobody asked to probe.
+//! Only inbounds with a `serviceProbe` are affected. In Kuma one unhealthy service makes all inbounds of its proxy not
+//! ready, also those without a probe.
 
 #[cfg(test)]
 mod tests;
@@ -24,12 +24,12 @@ use crate::admin::READY;
 use crate::node::NodeMetadata;
 use crate::{address, admin, inbound, names};
 
-/// Envoy counts in milliseconds.
+/// Envoy's resolution is a millisecond.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// How often Envoy tells what it found when there is nothing to be found.
+/// Report interval when nothing is probed.
 const SELDOM: Duration = Duration::from_hours(24);
 
-/// When checks are made and told, where a `serviceProbe` does not say it.
+/// Default intervals of checks and reports, where a `serviceProbe` has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
     /// Between two reports.
@@ -37,14 +37,14 @@ pub struct Timing {
     pub timeout: Duration,
     /// Between two checks.
     pub interval: Duration,
-    /// The same for a cluster to which nobody has ever connected but for checks.
+    /// Between two checks of a cluster that had no connections other than checks.
     pub no_traffic_interval: Duration,
     pub healthy_threshold: u32,
     pub unhealthy_threshold: u32,
 }
 
 impl Default for Timing {
-    /// Those of Kuma.
+    /// Kuma's defaults.
     fn default() -> Self {
         Self {
             report: Duration::from_secs(5),
@@ -57,12 +57,12 @@ impl Default for Timing {
     }
 }
 
-/// Whether probes decide if this inbound is called.
+/// Whether probes determine the readiness of this inbound.
 pub fn is_probed(inbound: &Inbound) -> bool {
     inbound.service_probe.is_some() && inbound.state() != InboundState::Ignored
 }
 
-/// What this proxy is to check; nothing when nothing is probed.
+/// Health checks for this proxy; `None` when nothing is probed.
 pub fn specifier(dataplane: &Dataplane, node: &NodeMetadata, timing: &Timing) -> Option<HealthCheckSpecifier> {
     let probed = probed(dataplane);
     if probed.is_empty() {
@@ -89,15 +89,15 @@ pub fn specifier(dataplane: &Dataplane, node: &NodeMetadata, timing: &Timing) ->
     })
 }
 
-/// For a proxy that has something to check, and should not any more.
+/// For a proxy that has checks which it should stop.
 pub fn nothing() -> HealthCheckSpecifier {
     HealthCheckSpecifier { cluster_health_checks: Vec::new(), interval: Some(duration(SELDOM)) }
 }
 
-/// What Envoy has found.
+/// Health report of an Envoy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Whether what is checked is well.
+    /// Whether each checked cluster is healthy.
     clusters: BTreeMap<String, bool>,
 }
 
@@ -107,8 +107,8 @@ impl Findings {
         Self { clusters: found.filter_map(|found| is_well(&found).map(|well| (found.cluster_name, well))).collect() }
     }
 
-    /// Makes probed inbounds ready or not, and says whether that changed any. What no check was reported for stays as it
-    /// is: the report may be about a Dataplane of before. Those that become ready wait where they `may_serve` not yet.
+    /// Sets the readiness of probed inbounds, and returns whether any changed. An inbound without a result keeps its
+    /// state: the report may be about an earlier Dataplane. Inbounds become ready only when `may_serve` is set.
     pub fn apply(&self, dataplane: &mut Dataplane, may_serve: bool) -> bool {
         let envoy = self.clusters.get(names::ADMIN).copied().unwrap_or(true);
         let ready = |probed: &Probed<'_>| match &probed.workload {
@@ -129,11 +129,12 @@ impl Findings {
     }
 }
 
-/// An inbound that follows what is found.
+/// An inbound whose readiness follows its check.
 struct Probed<'a> {
     index: usize,
     inbound: &'a Inbound,
-    /// Missing where the address is a name, which Envoy does not take for a check: then only Envoy itself is checked.
+    /// `None` when the service address is a hostname, which Envoy does not accept for a health check: then only Envoy
+    /// itself is checked.
     workload: Option<Workload>,
 }
 
@@ -149,7 +150,7 @@ fn probed(dataplane: &Dataplane) -> Vec<Probed<'_>> {
     let probed = inbounds.map(|(index, inbound)| {
         let port = inbound.service_port();
         let workload = inbound.service_address_or(own).parse().ok().map(|address| Workload {
-            cluster: if taken.insert(port) { names::local_cluster(port) } else { names::further_check(port, index) },
+            cluster: if taken.insert(port) { names::local_cluster(port) } else { names::fallback_check(port, index) },
             address,
         });
         Probed { index, inbound, workload }
@@ -182,7 +183,7 @@ fn of_workload(probe: Option<&ServiceProbe>, timing: &Timing) -> HealthCheck {
     HealthCheck {
         timeout: time(timeout, timing.timeout),
         interval: time(interval, timing.interval),
-        // Checks are all that ever connects to these clusters, so what is written would count for nothing without this.
+        // Only checks ever connect to these clusters, so without this the configured interval would have no effect.
         no_traffic_interval: time(interval, timing.no_traffic_interval),
         healthy_threshold: Some(healthy.unwrap_or(timing.healthy_threshold).max(1)),
         unhealthy_threshold: Some(unhealthy.unwrap_or(timing.unhealthy_threshold).max(1)),
@@ -195,12 +196,12 @@ fn written(duration: ProtoDuration) -> Duration {
     Duration::from_nanos(u64::try_from(duration.nanos()).unwrap_or_default())
 }
 
-/// As the workload's own cluster has it.
+/// Same source address as in the cluster of the application.
 fn source(workload: IpAddr, transparent: bool) -> Option<BindConfig> {
     (transparent && !workload.is_loopback()).then(|| inbound::redirect_free_source(workload.is_ipv6()))
 }
 
-/// Nothing where no endpoint is told of.
+/// `None` without a reported endpoint.
 fn is_well(found: &ClusterEndpointsHealth) -> Option<bool> {
     let endpoints = found.locality_endpoints_health.iter().flat_map(|locality| &locality.endpoints_health);
     endpoints.map(|endpoint| is_fine(endpoint.health_status())).reduce(|all, next| all && next)
@@ -208,7 +209,7 @@ fn is_well(found: &ClusterEndpointsHealth) -> Option<bool> {
 
 fn is_fine(status: HealthStatus) -> bool {
     match status {
-        // Degraded is slower, but answers.
+        // A degraded endpoint still responds.
         HealthStatus::Unknown | HealthStatus::Healthy | HealthStatus::Degraded => true,
         HealthStatus::Unhealthy | HealthStatus::Draining | HealthStatus::Timeout => false,
     }

@@ -1,4 +1,4 @@
-//! Inbounds: what comes in for a workload, and the workload itself.
+//! Inbounds: the listener, and the cluster of the application.
 
 use std::net::IpAddr;
 
@@ -21,10 +21,10 @@ use crate::{address, carrier, filters, metadata, names, routes, timeouts, tls};
 pub fn listener(inbound: &Inbound) -> Listener {
     let name = names::inbound_listener(&inbound.address, inbound.port);
     let made = made(inbound, &name);
-    let chains = made.chains.into_iter().zip(doors(inbound)).map(|(chain, door)| FilterChain {
-        filter_chain_match: door.matched,
+    let chains = made.chains.into_iter().zip(chain_matches(inbound)).map(|(chain, chain_match)| FilterChain {
+        filter_chain_match: chain_match.matched,
         filters: carrier::seal(chain.carrier),
-        transport_socket: door.mtls.then(|| tls::socket(&tls::downstream(&inbound.mesh))),
+        transport_socket: chain_match.mtls.then(|| tls::socket(&tls::downstream(&inbound.mesh))),
         ..FilterChain::default()
     });
     Listener {
@@ -40,18 +40,19 @@ pub fn listener(inbound: &Inbound) -> Listener {
     }
 }
 
-/// The workload behind an inbound.
+/// Cluster of the application of an inbound.
 pub fn cluster(inbound: &Inbound) -> Cluster {
     let listener = names::inbound_listener(&inbound.address, inbound.port);
     clusters::seal(made(inbound, &listener).workload)
 }
 
-/// With what policies make of it.
+/// Filter chains and cluster, after policies changed them.
 fn made<'a>(inbound: &'a Inbound, listener: &'a str) -> target::Inbound<'a> {
     let workload = address::tcp(&inbound.workload_address, inbound.workload_port);
     let workload = Cluster { upstream_bind_config: source(inbound), ..clusters::of_one(&inbound.cluster, workload) };
-    let chains =
-        doors(inbound).into_iter().map(|Door { mtls, .. }| Chain { mtls, carrier: carrier(inbound, listener) });
+    let chains = chain_matches(inbound)
+        .into_iter()
+        .map(|ChainMatch { mtls, .. }| Chain { mtls, carrier: carrier(inbound, listener) });
     let mut made = target::Inbound {
         mesh: &inbound.mesh,
         listener,
@@ -67,22 +68,22 @@ fn made<'a>(inbound: &'a Inbound, listener: &'a str) -> target::Inbound<'a> {
     made
 }
 
-/// One way in: which connections take it.
-struct Door {
+/// Filter chain match of one chain.
+struct ChainMatch {
     matched: Option<FilterChainMatch>,
     mtls: bool,
 }
 
-fn doors(inbound: &Inbound) -> Vec<Door> {
-    let plain = |protocol: &str| Door { matched: Some(transport(protocol)), mtls: false };
+fn chain_matches(inbound: &Inbound) -> Vec<ChainMatch> {
+    let plain = |protocol: &str| ChainMatch { matched: Some(transport(protocol)), mtls: false };
     match inbound.accept {
-        Accept::Plain => vec![Door { matched: None, mtls: false }],
+        Accept::Plain => vec![ChainMatch { matched: None, mtls: false }],
         Accept::Both => {
             let from_mesh = FilterChainMatch { application_protocols: vec![tls::ALPN.to_owned()], ..transport("tls") };
-            // TLS without our ALPN is the workload's own: over TCP it goes through, HTTP cannot read it.
-            vec![plain("raw_buffer"), plain("tls"), Door { matched: Some(from_mesh), mtls: true }]
+            // TLS without the mesh's ALPN is the application's own: TCP passes it through, HTTP cannot parse it.
+            vec![plain("raw_buffer"), plain("tls"), ChainMatch { matched: Some(from_mesh), mtls: true }]
         }
-        Accept::Mtls => vec![Door { matched: None, mtls: true }],
+        Accept::Mtls => vec![ChainMatch { matched: None, mtls: true }],
     }
 }
 
@@ -113,7 +114,7 @@ fn route_configuration(inbound: &Inbound, listener: &str) -> RouteConfiguration 
         None => (listener.to_owned(), listener),
     };
     RouteConfiguration {
-        // Who the caller is comes from its certificate, not from what it says.
+        // Callers are identified by their certificates, not by headers.
         request_headers_to_remove: vec!["x-kuma-tags".to_owned()],
         ..routes::all_domains(name, host, Vec::new())
     }
@@ -126,7 +127,7 @@ fn shown_tags(inbound: &Inbound) -> Tags {
     inbound.tags.clone()
 }
 
-/// Connections to the workload that come from this address are not redirected to us again.
+/// The redirection rules exclude connections to the application from this source address.
 fn source(inbound: &Inbound) -> Option<BindConfig> {
     let workload: Option<IpAddr> = inbound.workload_address.parse().ok();
     if !inbound.shape.transparent || workload.is_some_and(|ip| ip.is_loopback()) {
@@ -141,7 +142,7 @@ pub(crate) fn redirect_free_source(ipv6: bool) -> BindConfig {
     BindConfig { source_address: Some(address::socket(address, 0)), ..BindConfig::default() }
 }
 
-/// Which HTTP the workload speaks, if any.
+/// HTTP version of the application; `None` for TCP.
 fn http_of(protocol: Protocol) -> Option<Http> {
     match protocol {
         Protocol::Http => Some(Http::One),

@@ -1,10 +1,11 @@
-//! From what is known of a proxy to Envoy resources, encoded once.
+//! Generates Envoy resources, encoded once.
 //!
-//! Every builder is a function from one input ([`input`]) to Envoy messages; [`encode`](encode()) makes the bytes and
-//! the version that all proxies with this input share. Who asks for which resource, and when, is decided elsewhere.
+//! Every builder is a function from one input ([`input`]) to Envoy messages; [`encode`](encode()) computes the bytes
+//! and the version that all proxies with this input share. Which proxy gets which resource, and when, is decided
+//! elsewhere.
 //!
 //! **Invariant:** pure; equal inputs give equal bytes, on every machine and in every build.
-//! **Invariant:** whether a snapshot is whole is seen from names alone ([`check`]); bytes are never decoded again.
+//! **Invariant:** the completeness of a snapshot is checked by names alone ([`check`]); bytes are never decoded again.
 //! **Invariant:** names of listeners, clusters, routes and secrets are made in [`names`] and nowhere else.
 
 #![deny(clippy::disallowed_methods)]

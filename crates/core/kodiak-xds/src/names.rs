@@ -1,4 +1,4 @@
-//! The names of Envoy resources. Users see them in metrics, logs and patches, so they are those that users know.
+//! Names of Envoy resources. Users see them in metrics, logs and patches, so they are Kuma's.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,43 +12,43 @@ use sha2::{Digest as _, Sha256};
 
 use crate::input::Tags;
 
-/// Listener and cluster for connections to ports of this machine that are no inbounds.
+/// Listener and cluster for inbound connections to ports without an inbound.
 pub const INBOUND_PASSTHROUGH_IPV4: &str = "inbound:passthrough:ipv4";
 pub const INBOUND_PASSTHROUGH_IPV6: &str = "inbound:passthrough:ipv6";
-/// Listener and cluster for calls to destinations that the mesh does not know.
+/// Listener and cluster for outbound connections to destinations outside the mesh.
 pub const OUTBOUND_PASSTHROUGH_IPV4: &str = "outbound:passthrough:ipv4";
 pub const OUTBOUND_PASSTHROUGH_IPV6: &str = "outbound:passthrough:ipv6";
-/// A cluster without endpoints, for connections that nobody may take.
+/// A cluster without endpoints, for connections that are not allowed.
 pub const NO_DESTINATION: &str = "self_transparentproxy_no_destination_inbound";
-/// Listener, virtual host and cluster of Envoy's own interface.
+/// Listener, virtual host and cluster of Envoy's admin interface.
 pub const ADMIN: &str = "kuma:envoy:admin";
-/// The cluster of who answers `/ready`.
+/// Cluster of the `/ready` endpoint.
 pub const READINESS: &str = "kuma:readiness";
-/// The listener of `probes` in a Dataplane.
+/// Listener of `probes` in a Dataplane.
 pub const PROBES: &str = "probe:listener";
-/// The virtual host of `probes` in a Dataplane.
+/// Virtual host of `probes` in a Dataplane.
 pub const PROBES_HOST: &str = "probe";
-/// The UDP listener that answers names.
+/// UDP listener for DNS.
 pub const DNS: &str = "kuma:dns";
-/// The listener on which the runner reads what Envoy got for it.
+/// Listener on which `kodiak dp` reads the configuration that Envoy received for it.
 pub const DYNAMIC_CONFIG: &str = "_kuma:dynamicconfig";
-/// The cluster of the control plane.
+/// Cluster of the control plane.
 pub const CONTROL_PLANE: &str = "ads_cluster";
-/// The cluster of the runner's access log socket.
+/// Cluster of the access log socket of `kodiak dp`.
 pub const ACCESS_LOG_SINK: &str = "access_log_sink";
-/// The static secret with the authority of the control plane.
-pub const CONTROL_PLANE_AUTHORITY: &str = "cp_validation_ctx";
-/// The route of a service without routes. Policies find it by this hash of its match.
+/// Static secret with the CA of the control plane.
+pub const CONTROL_PLANE_CA: &str = "cp_validation_ctx";
+/// Route of a service without routes. Policies identify it by this hash of its match.
 pub const CATCH_ALL_ROUTE: &str = "9Zuf5Tg79OuZcQITwBbQykxAk2u4fRKrwYn3//AL4Yo=";
-/// Listener metadata: the tags of an inbound or outbound.
+/// Listener metadata: tags of an inbound or outbound.
 pub const TAGS_METADATA: &str = "io.kuma.tags";
 
-/// Listener metadata: the KRI of what is called.
+/// Listener metadata: KRI of the destination.
 pub const UNIFIED_NAME: &str = "kuma.io/unified-name";
-/// Who lets calls out of a zone, as a service.
+/// Service name of zone egresses.
 pub const ZONE_EGRESS: &str = "zone-egress";
 
-/// How the clusters of resources are named.
+/// Naming scheme for clusters of MeshServices, MeshExternalServices and MeshMultiZoneServices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Naming {
     /// `<name>_<namespace>_<zone>_<mesh>_<kind>_<port>`.
@@ -60,47 +60,45 @@ pub enum Naming {
     Kri,
 }
 
-/// How much of a socket's path is kept, without its ending.
+/// Maximum length of a socket path, without its suffix.
 const SOCKET_MAX: usize = 98;
 
-/// The listener of an inbound.
 pub fn inbound_listener(address: &str, port: u32) -> String {
     format!("inbound:{}", host_port(address, port))
 }
 
-/// The listener of an outbound.
 pub fn outbound_listener(address: &str, port: u32) -> String {
     format!("{OUTBOUND}{}", host_port(address, port))
 }
 
-/// What the names of outbound listeners, and of no others, start with.
+/// Prefix of outbound listeners, and of no others.
 const OUTBOUND: &str = "outbound:";
 
 pub fn is_outbound_listener(name: &str) -> bool {
     name.starts_with(OUTBOUND)
 }
 
-/// The cluster of the workload behind an inbound.
+/// Cluster of the application of an inbound.
 pub fn local_cluster(workload_port: u32) -> String {
     format!("localhost:{workload_port}")
 }
 
-/// The same, where another inbound has taken that name for something else.
+/// Fallback name when another inbound uses `local_cluster` for a different address.
 pub fn local_cluster_of(workload_port: u32, section: &str) -> String {
     format!("localhost:{workload_port}:{section}")
 }
 
-/// The check of the workload behind an inbound, where that of another inbound has the name of the local cluster.
-pub fn further_check(workload_port: u32, index: usize) -> String {
+/// Name of a health check when another inbound's check has the name of the local cluster.
+pub fn fallback_check(workload_port: u32, index: usize) -> String {
     format!("localhost:{workload_port}:{index}")
 }
 
-/// What an inbound is called in metadata when it has no tags: by its name, or its port.
+/// Name of an inbound without tags in metadata: its name, or its port.
 pub fn inbound_section(section: &str) -> String {
     format!("self_inbound_dp_{section}")
 }
 
-/// The cluster of a service. A subset of one is told apart by a hash of its tags.
+/// Cluster of a service. The name of a subset has a hash of its tags as suffix.
 pub fn service_cluster(tags: &Tags) -> String {
     let service = service(tags);
     if tags.len() == 1 && tags.contains_key(SERVICE) {
@@ -113,12 +111,12 @@ pub fn service_cluster(tags: &Tags) -> String {
     name
 }
 
-/// The value of `kuma.io/service`; empty without one.
+/// Value of `kuma.io/service`; empty when missing.
 pub fn service(tags: &Tags) -> &str {
     tags.get(SERVICE).map_or("", String::as_str)
 }
 
-/// The server name under which a service is called: `backend{mesh=default,region=us}`.
+/// SNI of a service: `backend{mesh=default,region=us}`.
 pub fn sni(tags: &Tags, mesh: &str) -> String {
     let mut pairs: Vec<_> = tags.iter().filter(|(key, _)| *key != SERVICE).collect();
     let (key, mesh) = ("mesh".to_owned(), mesh.to_owned());
@@ -128,7 +126,7 @@ pub fn sni(tags: &Tags, mesh: &str) -> String {
     format!("{}{{{}}}", service(tags), pairs.join(","))
 }
 
-/// The cluster of a port of a resource. The KRI is that of the port, with the section.
+/// Cluster of a destination port. The KRI includes the section.
 pub fn port_cluster(naming: Naming, kri: &Kri, number: u32) -> String {
     let Kri { short, mesh, zone, namespace, name, section: _ } = kri;
     match naming {
@@ -138,7 +136,7 @@ pub fn port_cluster(naming: Naming, kri: &Kri, number: u32) -> String {
     }
 }
 
-/// The listener of a port of a resource.
+/// Listener of a destination port.
 pub fn port_listener(naming: Naming, kri: &Kri, address: &str, port: u32) -> String {
     match naming {
         Naming::Kodiak | Naming::Kuma => outbound_listener(address, port),
@@ -146,7 +144,7 @@ pub fn port_listener(naming: Naming, kri: &Kri, address: &str, port: u32) -> Str
     }
 }
 
-/// The server name under which a port of a resource is called: `a<hash>.<name>.<port>.<mesh>.<kind>`.
+/// SNI of a destination port: `a<hash>.<name>.<port>.<mesh>.<kind>`.
 pub fn port_sni(name: &str, number: u32, mesh: &str, kind: BackendKind) -> String {
     let kind = match kind {
         BackendKind::MeshService => "ms",
@@ -157,7 +155,7 @@ pub fn port_sni(name: &str, number: u32, mesh: &str, kind: BackendKind) -> Strin
     format!("a{hash:016x}.{}.{number}.{}.{kind}", dns_label(name), dns_label(mesh))
 }
 
-/// A part of a server name has a limit; what is cut shows that it was.
+/// DNS labels have a length limit; a truncated one is marked as such.
 fn dns_label(text: &str) -> Cow<'_, str> {
     const MAX: usize = 62;
     if text.len() <= MAX {
@@ -170,27 +168,27 @@ fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// What a cluster leads to, as its name alone tells.
+/// Destination of a cluster, parsed from its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
-    /// A `kuma.io/service`, or a part of one.
+    /// A `kuma.io/service`, or a subset of it.
     Service(String),
-    /// A port of a resource.
+    /// A port of a MeshService, MeshExternalService or MeshMultiZoneService.
     Port { short: String, mesh: String, zone: String, namespace: String, name: String, port: String },
 }
 
-/// From a cluster's name, or that in a metric, to the destination. What has the shape of none is a service.
+/// Parses the name of a cluster, or its form in metrics. A name without a known structure is a service.
 pub fn destination_of(cluster: &str) -> Named {
     port_of(cluster).unwrap_or_else(|| Named::Service(without_subset(cluster).to_owned()))
 }
 
-/// Whether a cluster is that of a port of a resource, under whichever [`Naming`].
+/// Whether the cluster is that of a destination port, in any [`Naming`].
 pub fn is_port(cluster: &str) -> bool {
     matches!(destination_of(cluster), Named::Port { .. })
 }
 
-/// Names may have underscores, what stands around them has none, so the rest is the name. Kuma's order is told from ours
-/// by nothing, so it is not read.
+/// Only the name may contain underscores, so it is the rest between the other parts. [`Naming::Kuma`] cannot be
+/// distinguished from [`Naming::Kodiak`], so it is not parsed.
 fn port_of(cluster: &str) -> Option<Named> {
     let kinds = ["msvc", "extsvc", "mzsvc"];
     if let Some(kri) = cluster.strip_prefix("kri_") {
@@ -209,7 +207,7 @@ fn port_of(cluster: &str) -> Option<Named> {
     is_port.then_some(Named::Port { short, mesh, zone, namespace, name, port })
 }
 
-/// Parts of a service end with a hash of their tags.
+/// Subsets of a service end with a hash of their tags.
 fn without_subset(cluster: &str) -> &str {
     match cluster.rsplit_once('-') {
         Some((service, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => service,
@@ -217,58 +215,59 @@ fn without_subset(cluster: &str) -> &str {
     }
 }
 
-/// The routes of an inbound.
+/// Route configuration of an inbound.
 pub fn inbound_routes(service: &str) -> String {
     format!("inbound:{service}")
 }
 
-/// The routes to a service.
+/// Route configuration of an outbound.
 pub fn outbound_routes(service: &str) -> String {
     format!("outbound:{service}")
 }
 
-/// The secret with a proxy's certificate and key.
+/// Secret with a proxy's certificate and private key.
 pub fn identity_secret(mesh: &str) -> String {
     format!("identity_cert:secret:{mesh}")
 }
 
-/// The secret with the authorities of a mesh.
+/// Secret with the root certificates of a mesh.
 pub fn authority_secret(mesh: &str) -> String {
     format!("mesh_ca:secret:{mesh}")
 }
 
-/// The identity of whoever serves a service.
+/// SPIFFE ID of a service's proxies.
 pub fn service_identity(mesh: &str, service: &str) -> String {
     format!("spiffe://{mesh}/{service}")
 }
 
-/// What the identities of a mesh start with.
+/// Prefix of all SPIFFE IDs of a mesh.
 pub fn identity_prefix(mesh: &str) -> String {
     format!("spiffe://{mesh}/")
 }
 
-/// Where the runner takes access logs.
+/// Socket on which `kodiak dp` receives access logs.
 pub fn access_log_socket(workdir: &str, name: &str, mesh: &str) -> String {
     socket(workdir, &format!("kuma-al-{name}-{mesh}"))
 }
 
-/// Where Envoy listens with its own interface, for the runner alone.
+/// Socket of Envoy's admin interface, for `kodiak dp` only.
 pub fn admin_socket(workdir: &str) -> String {
     socket(workdir, "kuma-envoy-admin")
 }
 
-/// Where the runner reads what Envoy got for it. Named after the first thing that was read there.
+/// Socket on which `kodiak dp` reads the configuration that Envoy received for it. Kuma named it after its first
+/// content.
 pub fn dynamic_config_socket(workdir: &str) -> String {
     socket(workdir, "kuma-mesh-metric-config")
 }
 
-/// Paths of sockets have a limit of about a hundred bytes, so long ones are cut.
+/// Unix socket paths are limited to about a hundred bytes, so long ones are truncated.
 fn socket(workdir: &str, name: &str) -> String {
     let path = format!("{}/{name}", workdir.trim_end_matches('/'));
     format!("{}.sock", &path[..path.floor_char_boundary(SOCKET_MAX)])
 }
 
-/// An IPv6 address is in brackets.
+/// Puts an IPv6 address in brackets.
 pub fn host_port(address: &str, port: u32) -> String {
     match address.parse::<Ipv6Addr>() {
         Ok(_) => format!("[{address}]:{port}"),
@@ -276,7 +275,7 @@ pub fn host_port(address: &str, port: u32) -> String {
     }
 }
 
-/// The version of a text, as an `ETag`.
+/// Hash of a text, as an `ETag`.
 pub fn etag(text: &str) -> String {
     let mut tag = String::with_capacity(64);
     write_hex(&Sha256::digest(text), &mut tag);
@@ -302,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_name_holds_the_mesh_among_the_other_tags() {
+    fn sni_contains_the_mesh_and_the_tags() {
         assert_eq!(sni(&tags(&[(SERVICE, "backend")]), "default"), "backend{mesh=default}");
         let subset = tags(&[(SERVICE, "backend"), ("region", "us"), ("az", "1")]);
         assert_eq!(sni(&subset, "default"), "backend{az=1,mesh=default,region=us}");
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn long_paths_of_sockets_are_cut() {
+    fn long_socket_paths_are_truncated() {
         assert_eq!(access_log_socket("/tmp/dp/", "web-1", "default"), "/tmp/dp/kuma-al-web-1-default.sock");
         let cut = admin_socket(&format!("/{}", "é".repeat(80)));
         assert!(cut.ends_with("é.sock") && cut.len() <= 98 + 5, "{cut}");
@@ -333,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_named_after_all_that_it_is() {
+    fn port_cluster_names_contain_all_parts() {
         let named = |naming| port_cluster(naming, &kri("backend", ""), 80);
         assert_eq!(named(Naming::Kodiak), "backend__east_default_msvc_80");
         assert_eq!(named(Naming::Kuma), "default_backend__east_msvc_80");
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn from_the_name_of_a_cluster_its_destination_is_told() {
+    fn cluster_names_parse_to_destinations() {
         for name in ["backend", "back-end", "back_end"] {
             for namespace in ["", "shop"] {
                 let port = |port: &str| {
@@ -364,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_name_of_a_port_has_a_hash_and_is_not_too_long() {
+    fn port_sni_has_a_hash_and_is_truncated() {
         let sni = |name: &str, mesh: &str| port_sni(name, 80, mesh, BackendKind::MeshService);
         assert_eq!(sni("backend", "default"), "a601e0c00295a9fbe.backend.80.default.ms");
         assert_eq!(sni("test-server", "envoyconfig"), "a029781856823048e.test-server.80.envoyconfig.ms");

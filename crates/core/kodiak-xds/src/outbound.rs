@@ -1,4 +1,4 @@
-//! Outbounds: where a workload calls a service, and the service as it is called.
+//! Outbounds: the listener and the cluster of a destination.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub fn cluster(outbound: &OutboundCluster) -> Cluster {
     finish(cluster, outbound.upstream, &outbound.confs)
 }
 
-/// What every destination has, and what policies want of it.
+/// Sets the parts that every destination has, and applies the confs.
 pub(crate) fn finish(cluster: Cluster, upstream: UpstreamProtocol, confs: &ByKind<Conf>) -> Cluster {
     let mut made = Upstream { cluster, http: clusters::http_to(upstream) };
     for policy in kodiak_policies::in_force() {
@@ -64,7 +64,7 @@ pub(crate) fn finish(cluster: Cluster, upstream: UpstreamProtocol, confs: &ByKin
     clusters::seal(made)
 }
 
-/// Policies find routes by a hash; people should see whose they are.
+/// Policies identify routes by a hash; users see the name of the policy.
 fn rename(routes: &mut [Route], names: &BTreeMap<Arc<str>, Arc<str>>) {
     for route in routes {
         if let Some(name) = names.get(&*route.name) {
@@ -80,7 +80,7 @@ fn tags(callee: &Callee) -> Cow<'_, Tags> {
     }
 }
 
-/// Kafka is carried as TCP: Envoy as it is given out has no filter for it.
+/// Kafka is proxied as TCP: Envoy's official builds have no filter for it.
 fn carrier(outbound: &OutboundListener) -> Carrier {
     let (name, routes, host) = match &outbound.callee {
         Callee::Service(tags) => {
@@ -93,7 +93,7 @@ fn carrier(outbound: &OutboundListener) -> Carrier {
         Carried::Tcp => carrier::tcp(name, &outbound.cluster),
         Carried::Http => {
             let manager = HttpConnectionManager {
-                // Routes match paths, so `/a/../b` must mean `/b` before they do.
+                // Routes match paths, so `/a/../b` must be normalized to `/b` before.
                 normalize_path: Some(true),
                 ..filters::http(name, outbound.shape.ipv6, routes::all_domains(routes, name, Vec::new()))
             };
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_tcp() {
+    fn other_protocols_are_tcp() {
         for protocol in [Protocol::Tcp, Protocol::Kafka, Protocol::Tls, Protocol::Mysql] {
             let listener = listener(&outbound(protocol, true));
             assert_eq!(listener.bind_to_port, None);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_gets_its_endpoints_over_ads_and_tls_only_in_a_mesh_that_has_it() {
+    fn service_cluster_uses_eds_and_tls_only_with_mtls() {
         let peer = || Arc::new(Peer { sni: "backend{mesh=default}".to_owned(), identities: Vec::new() });
         let outbound = |mtls: bool| OutboundCluster {
             name: "backend".into(),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_called_by_its_own_name_and_its_routes_by_their_policies() {
+    fn port_cluster_is_named_by_kri_and_routes_by_policy() {
         let (mesh, zone) = ("default".to_owned(), "east".to_owned());
         let name = "backend".to_owned();
         let kri = Kri { short: "msvc", mesh, zone, namespace: String::new(), name, section: "http".to_owned() };

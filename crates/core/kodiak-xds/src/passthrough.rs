@@ -1,4 +1,4 @@
-//! Connections that were redirected to the proxy, and that no other listener is for.
+//! Redirected connections without a matching listener.
 
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
 use kodiak_envoy::envoy::config::cluster::v3::cluster::{DiscoveryType, LbPolicy};
@@ -9,7 +9,7 @@ use crate::address::{self, ANY_IPV4, ANY_IPV6};
 use crate::input::Passthrough;
 use crate::{clusters, filters, inbound, names};
 
-/// One kind of IP address, and the names of what is for it.
+/// Names of the resources of one IP family.
 struct Family {
     ipv6: bool,
     any: &'static str,
@@ -31,8 +31,8 @@ const IPV6: Family = Family {
     outbound: names::OUTBOUND_PASSTHROUGH_IPV6,
 };
 
-/// They hold the redirected ports, and hand connections on to the listener of the original address, if there is one.
-/// Connections whose port is 0 are not redirected.
+/// They bind the redirected ports, and hand connections over to the listener of the original destination, if there is
+/// one. Connections are not redirected when the port is 0.
 pub fn listeners(passthrough: &Passthrough) -> Vec<Listener> {
     let mut all = Vec::new();
     for family in families(passthrough) {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_redirected_ports_are_held() {
+    fn redirected_ports_are_bound() {
         let listeners = listeners(&passthrough());
         assert_eq!(listeners.len(), 2);
         check(
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_allowed_ends_nowhere() {
+    fn disallowed_traffic_has_no_endpoints() {
         let closed = Passthrough { outbound_allowed: false, inbound_ports: Some(vec![]), ..passthrough() };
         for listener in listeners(&closed) {
             let path = "/filterChains/0/filters/0/typedConfig/cluster";
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn all_ports_come_in_when_none_are_listed_and_both_families_when_there_are_two() {
+    fn all_ports_pass_without_a_list_and_both_ip_families() {
         let open = Passthrough { inbound_ports: None, ipv6: true, ..passthrough() };
         let listeners = listeners(&open);
         assert_eq!(at(&listeners[0], "/filterChains/0/filterChainMatch"), Value::Null);

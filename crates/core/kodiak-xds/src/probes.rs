@@ -1,4 +1,4 @@
-//! Health checks from outside the mesh, which have no certificate.
+//! HTTP probes from outside the mesh, which have no certificate.
 
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ use crate::{address, filters, names, routes};
 
 pub fn listener(probes: &Probes) -> Listener {
     let mut endpoints: Vec<_> = probes.endpoints.iter().collect();
-    // The first match wins: a longer path must not stand behind a part of it.
+    // The first match wins: a longer path must come before its own prefix.
     endpoints.sort_by_key(|endpoint| Reverse(endpoint.path.len()));
     let routes = endpoints.into_iter().map(route).collect();
     let routes = routes::all_domains(names::PROBES.to_owned(), names::PROBES_HOST, routes);
@@ -35,7 +35,7 @@ fn route(endpoint: &ProbeEndpoint) -> Route {
     }
 }
 
-/// No inbound, so the mesh does not stand before that port.
+/// The port has no inbound, so the client can connect to it directly.
 fn redirect(endpoint: &ProbeEndpoint) -> RedirectAction {
     RedirectAction {
         port_redirect: endpoint.inbound_port,
@@ -53,7 +53,7 @@ mod tests {
     use crate::testing::at;
 
     #[test]
-    fn a_probe_goes_to_the_workload_or_is_sent_there() {
+    fn probes_are_forwarded_to_the_application_or_redirected() {
         let probe = |path: &str, inbound_path: &str, cluster: Option<&str>| ProbeEndpoint {
             path: path.to_owned(),
             inbound_path: inbound_path.to_owned(),

@@ -1,4 +1,4 @@
-//! Routes as our listeners hold them: inside, not discovered on their own.
+//! Inline route configurations.
 
 use kodiak_envoy::duration;
 use kodiak_envoy::envoy::config::route::v3::{
@@ -10,7 +10,7 @@ use kodiak_envoy::envoy::config::route::v3::{
 use crate::input::CalledAs;
 use crate::timeouts;
 
-/// One virtual host for all domains. Clusters are not validated: they may come after the listener.
+/// One virtual host for all domains. Clusters are not validated: they may arrive after the listener.
 pub(crate) fn all_domains(name: String, host: &str, routes: Vec<Route>) -> RouteConfiguration {
     RouteConfiguration {
         name,
@@ -25,7 +25,7 @@ pub(crate) fn all_domains(name: String, host: &str, routes: Vec<Route>) -> Route
     }
 }
 
-/// All requests to one cluster of a service.
+/// Route of all requests to one cluster of a service.
 pub(crate) fn catch_all(name: &str, cluster: &str, host: CalledAs) -> Route {
     let action = RouteAction {
         host_rewrite_specifier: match host {
@@ -39,7 +39,7 @@ pub(crate) fn catch_all(name: &str, cluster: &str, host: CalledAs) -> Route {
     Route { name: name.to_owned(), ..route(prefix("/"), route::Action::Route(action)) }
 }
 
-/// What is below a path, at another path of a cluster, with Envoy's timeouts.
+/// Rewrites a path prefix to another path of a cluster, with Envoy's default timeouts.
 pub(crate) fn rewritten(path: &str, cluster: &str, new_path: &str) -> Route {
     let action = RouteAction { prefix_rewrite: new_path.to_owned(), ..to_cluster(cluster) };
     route(prefix(path), route::Action::Route(action))

@@ -1,4 +1,4 @@
-//! What proxies prove themselves with, and whom they believe.
+//! Secrets: certificates of proxies, and trusted root certificates.
 
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
     CertificateValidationContext, Secret, TlsCertificate, secret,
@@ -17,7 +17,7 @@ pub fn identity(mesh: &str, identity: &Identity) -> Secret {
     Secret { name: names::identity_secret(mesh), r#type: Some(secret::Type::TlsCertificate(certificate)) }
 }
 
-/// All roots that the mesh believes in, one PEM after the other.
+/// All root certificates of the mesh, concatenated as PEM.
 pub fn authority(mesh: &str, roots_pem: &str) -> Secret {
     let roots =
         CertificateValidationContext { trusted_ca: Some(inline(roots_pem)), ..CertificateValidationContext::default() };
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn the_roots_of_a_mesh_are_one_secret() {
+    fn root_certificates_of_a_mesh_are_one_secret() {
         let expected = r#"
             name: "mesh_ca:secret:default"
             validation_context: {trusted_ca: {inline_bytes: Q0E=}}

@@ -1,4 +1,4 @@
-//! Comparing messages with YAML that people can read.
+//! Compares messages with YAML, for tests.
 
 use kodiak_envoy::json::{from_json, to_json};
 use kodiak_model::yaml;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::input::Tags;
 
-/// Field names in either spelling; a difference is shown as YAML.
+/// Accepts field names in either spelling; shows a difference as YAML.
 #[track_caller]
 pub(crate) fn check<M: Message + Name + Default>(message: &M, expected: &str) {
     let document = yaml::parse(expected).unwrap().remove(0).value;
@@ -19,7 +19,7 @@ pub(crate) fn shown<M: Message + Name>(message: &M) -> String {
     yaml::to_string(&to_json(message).unwrap())
 }
 
-/// The value at a path such as `/filterChains/0/filters`.
+/// The value at a JSON pointer such as `/filterChains/0/filters`.
 #[track_caller]
 pub(crate) fn at<M: Message + Name>(message: &M, path: &str) -> Value {
     to_json(message).unwrap().pointer(path).cloned().unwrap_or(Value::Null)

@@ -1,13 +1,13 @@
-//! The timeouts of a mesh in which no MeshTimeout says otherwise.
+//! Default timeouts of a mesh without MeshTimeout.
 
 use std::time::Duration;
 
 pub(crate) const CONNECT: Duration = Duration::from_secs(5);
-/// Of connections without requests or bytes.
+/// Of connections without requests or data.
 pub(crate) const IDLE: Duration = Duration::from_hours(1);
-/// From the whole request to the whole response.
+/// From the complete request to the complete response.
 pub(crate) const REQUEST: Duration = Duration::from_secs(15);
-/// Of requests without bytes.
+/// Of streams without data.
 pub(crate) const STREAM_IDLE: Duration = Duration::from_mins(30);
-/// The same where a request comes in: longer than that of any caller, so that the caller's is the one that counts.
+/// Of inbound streams without data: longer than that of any caller, so that the caller's timeout applies.
 pub(crate) const INBOUND_STREAM_IDLE: Duration = Duration::from_hours(1);

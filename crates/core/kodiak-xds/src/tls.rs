@@ -18,10 +18,10 @@ use kodiak_envoy::{TypeUrl, any};
 use crate::input::Peer;
 use crate::names;
 
-/// Callers of the mesh say so by this ALPN: an inbound that takes other TLS too knows them by it.
+/// Callers in the mesh send this ALPN: an inbound that also accepts other TLS identifies them by it.
 pub(crate) const ALPN: &str = "kuma";
 
-/// Only callers of the same mesh come in.
+/// Accepts only callers of the same mesh.
 pub fn downstream(mesh: &str) -> DownstreamTlsContext {
     let caller = MatchPattern::Prefix(names::identity_prefix(mesh));
     DownstreamTlsContext {
@@ -31,7 +31,7 @@ pub fn downstream(mesh: &str) -> DownstreamTlsContext {
     }
 }
 
-/// Who answers must be who is called.
+/// Verifies that the server has one of the expected identities.
 pub fn upstream(mesh: &str, peer: &Peer) -> UpstreamTlsContext {
     let mut expected: Vec<_> = peer.identities.iter().cloned().map(MatchPattern::Exact).collect();
     if expected.is_empty() {
@@ -77,7 +77,7 @@ pub(crate) fn socket<M: TypeUrl>(context: &M) -> TransportSocket {
     }
 }
 
-/// What comes over the stream that the proxy already has.
+/// Configuration source: the existing ADS stream.
 pub(crate) fn over_ads() -> ConfigSource {
     ConfigSource {
         resource_api_version: ApiVersion::V3.into(),
@@ -86,7 +86,7 @@ pub(crate) fn over_ads() -> ConfigSource {
     }
 }
 
-/// PEM inside the message.
+/// Inline PEM.
 pub(crate) fn inline(text: &str) -> DataSource {
     let specifier = data_source::Specifier::InlineBytes(text.as_bytes().to_vec().into());
     DataSource { specifier: Some(specifier), ..DataSource::default() }
@@ -102,7 +102,7 @@ mod tests {
     use crate::testing::{at, check};
 
     #[test]
-    fn an_inbound_takes_callers_of_its_mesh() {
+    fn inbound_accepts_callers_of_its_mesh() {
         check(
             &downstream("default"),
             r#"
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_expects_who_it_calls() {
+    fn client_verifies_the_servers_identity() {
         let identities = vec!["spiffe://default/backend".to_owned()];
         let peer = Peer { sni: "backend{mesh=default,version=v1}".to_owned(), identities };
         check(
@@ -144,7 +144,7 @@ mod tests {
         );
     }
     #[test]
-    fn where_nobody_is_known_yet_anybody_of_the_mesh_may_answer() {
+    fn without_identities_any_identity_of_the_mesh_is_accepted() {
         let context = upstream("default", &Peer { sni: "a".to_owned(), identities: Vec::new() });
         let expected = "/commonTlsContext/combinedValidationContext/defaultValidationContext/matchTypedSubjectAltNames";
         assert_eq!(at(&context, expected)[0]["matcher"]["prefix"], "spiffe://default/");

@@ -58,7 +58,7 @@ async fn main() -> Result<(), StoreError> {
         writer.await.expect("a writer does not panic")?;
     }
     report(&format!("{WRITERS} writers"), RECORDS, started.elapsed());
-    // What a kill would leave: a file that was not closed.
+    // The file that a killed process leaves: it was not closed.
     let crashed = folder.join("crashed.redb");
     fs::copy(folder.join("kodiak.redb"), &crashed).expect("the file can be copied");
     store.close().await;

@@ -1,4 +1,4 @@
-//! A whole store as one stream of JSON lines, with a checksum at its end.
+//! Backup of a whole store as one stream of JSON lines, with a checksum at its end.
 //!
 //! ```text
 //! {"kodiakBackup":1,"history":"…","revision":42,"floor":0,"created":"2026-01-02T03:04:05Z"}
@@ -28,12 +28,12 @@ use crate::{
     state::State,
 };
 
-/// The only version of the format there is.
+/// The only format version.
 const FORMAT: u64 = 1;
-/// Chunks are about so large; one record may be larger.
+/// Approximate size of a chunk; a record may be larger.
 const CHUNK: usize = 64 << 10;
 
-/// The stream, chunk by chunk. What is in it was decided when it was made: later writes are not.
+/// Stream of a backup, in chunks. Its content is fixed when it is created: later writes are not included.
 pub struct Backup {
     lines: Box<dyn Iterator<Item = Line> + Send>,
     hash: Xxh3,
@@ -42,17 +42,17 @@ pub struct Backup {
     ended: bool,
 }
 
-/// How much a backup holds.
+/// Contents of a backup, counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     pub records: u64,
-    /// Remembered deletions.
+    /// Tombstones.
     pub deletions: u64,
-    /// Records that are of no use without the seal key.
+    /// Records that cannot be read without the seal key.
     pub sealed: u64,
 }
 
-/// One line, without its end.
+/// One line, without its line break.
 pub(crate) enum Line {
     Record { text: String, sealed: bool },
     Deleted(String),
@@ -94,7 +94,7 @@ impl Backup {
         Self { lines, hash: Xxh3::new(), totals: Totals::default(), head: Some(head), ended: false }
     }
 
-    /// How much has been given out so far.
+    /// Counts of the chunks so far.
     pub fn totals(&self) -> Totals {
         self.totals
     }

@@ -1,4 +1,4 @@
-//! How a store is set up.
+//! Configuration of a store.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,9 +11,9 @@ pub struct StoreConfig {
     pub backend: Backend,
     /// Encrypts the specs of some kinds at rest.
     pub seal: Option<Seal>,
-    /// How many changes are kept in memory, one by one, for watchers that lag.
+    /// Number of changes that are kept in memory for lagging watchers.
     pub log_capacity: usize,
-    /// How many deletions are remembered, over restarts too. A watch can resume from before them.
+    /// Number of deletions that are kept, also over restarts. A watch can resume from before them.
     pub tombstone_capacity: usize,
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -26,7 +26,7 @@ impl StoreConfig {
 
 #[derive(Debug, Clone)]
 pub enum Backend {
-    /// Gone with the process.
+    /// Lost when the process ends.
     Memory,
     /// One file, for one process at a time. Survives `kill -9`.
     File { path: PathBuf },
@@ -43,13 +43,13 @@ pub struct PostgresConfig {
     pub password: Option<Secret>,
     pub database: String,
     pub tls: Tls,
-    /// How long to wait for the database before a write fails.
+    /// Timeout of database operations, after which a write fails.
     pub timeout: Duration,
-    /// How often to look for changes of others even when no notice came.
+    /// How often to poll for changes of other instances, in case a notification was lost.
     pub poll_interval: Duration,
-    /// How long after its last sign of life another instance takes over from the leader.
+    /// Time after the last renewal at which another instance takes over from the leader.
     pub lease_ttl: Duration,
-    /// Names this process in the lease, for people to read.
+    /// Name of this process in the lease, for display.
     pub instance_id: String,
 }
 
@@ -73,7 +73,7 @@ impl Default for PostgresConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tls {
     Disable,
-    /// The server's certificate must be valid for its host name, by this authority or a public one.
+    /// The server's certificate must be valid for its host name, and signed by this CA or a public one.
     Verify {
         ca: Option<PathBuf>,
     },
@@ -95,11 +95,11 @@ impl From<String> for Secret {
     }
 }
 
-/// Told about the work of the writer, for metrics. Called between commits: must be quick.
+/// Receives the writer's events, for metrics. Called between commits, so it must be quick.
 pub trait Observer: Send + Sync {
-    /// `requests` callers were answered with one durable write of `changes`.
+    /// One durable write of `changes` answered `requests` callers.
     fn committed(&self, requests: usize, changes: usize, took: Duration);
-    /// A durable write failed, and with it all requests gathered for it.
+    /// A durable write failed, and with it all requests in its batch.
     fn failed(&self);
 }
 

@@ -1,16 +1,16 @@
-//! Stored entries that cannot be trusted, and how to say so.
+//! Damaged entries of a store file, and their error.
 
 use std::{fmt, path::Path};
 
 use crate::{engine::EntryDamage, error::StoreError};
 
-/// Something in a store file that is not as it was written.
+/// A damaged entry.
 #[derive(Debug, Clone)]
 pub struct Damaged {
     /// Kind, mesh and name of a record; a description otherwise.
     pub what: String,
     pub problem: String,
-    /// The entry itself is whole, but the key that opens it is missing or another one.
+    /// The entry itself is intact, but its seal key is missing or another one.
     pub(crate) seal: Option<Box<StoreError>>,
 }
 
@@ -19,7 +19,7 @@ impl Damaged {
         Self { what, problem: damage.to_string(), seal: None }
     }
 
-    /// Its checksum is right, and still it cannot be used.
+    /// Its checksum matches, but it cannot be decoded.
     pub(crate) fn unreadable(what: String, error: StoreError) -> Self {
         let is_seal = matches!(error, StoreError::Sealed(_) | StoreError::WrongSeal(_));
         Self { what, problem: error.with_causes(), seal: is_seal.then(|| Box::new(error)) }
@@ -37,7 +37,7 @@ impl Damaged {
         let problem = if expected == found {
             "the checksums of its records do not add up: one was replaced by an earlier version of itself".to_owned()
         } else {
-            format!("it has {found} records and deletions where {expected} were written")
+            format!("it has {found} records and deletions instead of {expected}")
         };
         Self { what: "the file".to_owned(), problem, seal: None }
     }
@@ -50,7 +50,7 @@ impl fmt::Display for Damaged {
     }
 }
 
-/// Fails if anything is damaged. A seal that does not open is an error of its own: the file is fine.
+/// Fails if anything is damaged. A seal that does not open is an error of its own: the file is intact.
 pub(crate) fn refuse(path: &Path, damaged: &[Damaged]) -> Result<(), StoreError> {
     match damaged.iter().find(|damaged| damaged.seal.is_none()) {
         Some(first) => {

@@ -1,6 +1,6 @@
-//! What a transaction does to the state, or why it does nothing.
+//! Applies a transaction to the state, or rejects it.
 //!
-//! Pure: the same state, transaction and time give the same answer, whichever back end keeps it.
+//! Pure: the same state, transaction and time give the same result, for every back end.
 
 mod limits;
 #[cfg(test)]
@@ -21,14 +21,14 @@ use crate::{
     state::State,
 };
 
-/// A transaction that may happen.
+/// A transaction that is accepted.
 #[derive(Debug)]
 pub(crate) struct Decision {
-    /// The state after it.
+    /// The state after the transaction.
     pub(crate) state: State,
-    /// How the state came there. Empty when nothing changed.
+    /// Changes from the previous state. Empty when nothing changed.
     pub(crate) events: Vec<Event>,
-    /// For each write the record right after it.
+    /// For each write, the record directly after it.
     pub(crate) records: Vec<Option<Record>>,
 }
 
@@ -118,7 +118,7 @@ impl Draft {
         if !holds(expect, Some(old.version)) {
             return Err(StoreError::Conflict(key));
         }
-        // What is owned goes first: at no revision does a record outlive its owner.
+        // Owned records are deleted first: at no revision does a record outlive its owner.
         for key in with_all_owned(&self.state, old.key.clone()).into_iter().rev() {
             let revision = self.state.revision() + 1;
             self.record(Event::Deleted { revision, key });
@@ -146,7 +146,7 @@ fn holds(expect: Expect, version: Option<u64>) -> bool {
     }
 }
 
-/// The record and all that it owns, directly or not, each after its owner. Owners may form a circle.
+/// The record and all records that it owns, transitively, each after its owner. Ownership may be circular.
 fn with_all_owned(state: &State, root: ResourceKey) -> Vec<ResourceKey> {
     let mut seen = BTreeSet::from([root.clone()]);
     let mut found = vec![root];

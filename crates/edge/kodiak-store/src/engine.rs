@@ -1,4 +1,4 @@
-//! Where changes are made durable.
+//! Back ends, which make changes durable.
 
 #[cfg(test)]
 pub(crate) mod fake;
@@ -18,24 +18,25 @@ use crate::{
     event::{Batch, Changes, Head},
 };
 
-/// A back end, as the writer uses it: `begin`, then `persist` or `release`, one commit after the other.
+/// A back end: `begin`, then `persist` or `release`, one commit after the other.
 ///
-/// **Invariant:** after a failed call it may be used again. What it then holds may or may not include the batch that
-/// failed, and the next `begin` or `changes` tells.
+/// **Invariant:** after a failed call it may be used again. It may or may not have stored the failed batch; the next
+/// `begin` or `changes` reports which.
 #[async_trait]
 pub(crate) trait Engine: Send {
-    /// What is stored beyond `known`; `None` when that is the last commit. Complete when `known` is of another history.
+    /// Stored changes beyond `known`; `None` when `known` is the last commit. Complete when `known` is of another
+    /// history.
     async fn changes(&mut self, known: Head) -> Result<Option<Changes>, StoreError>;
 
-    /// The same, and from then on nobody else can store anything.
+    /// Like `changes`, and then blocks the writes of other instances.
     async fn begin(&mut self, known: Head) -> Result<Option<Changes>, StoreError>;
 
-    /// Makes the batch durable as a whole, or fails, and lets others go on.
+    /// Makes the batch durable as a whole, or fails, and unblocks other instances.
     async fn persist(&mut self, batch: Batch) -> Result<(), StoreError>;
 
-    /// Lets others go on.
+    /// Unblocks other instances.
     async fn release(&mut self);
 
-    /// Nothing will follow.
+    /// No call follows.
     async fn close(&mut self) {}
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, said so that the caller knows what to do next.
+//! Errors of the store, with the action to take.
 
 use std::{
     error::Error,
@@ -12,7 +12,7 @@ use kodiak_model::ResourceKey;
 
 use crate::damage::Damaged;
 
-/// The cause of an error. Shared, because one failed write answers every caller it was gathered from.
+/// Cause of an error. Shared, because one failed write answers every caller in its batch.
 pub(crate) type Cause = Arc<dyn Error + Send + Sync>;
 
 #[derive(Debug, Clone, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum StoreError {
     #[error("{0} does not exist")]
     NotFound(ResourceKey),
 
-    #[error("{owner}, which is to own {key}, does not exist")]
+    #[error("owner {owner} of {key} does not exist")]
     OwnerMissing { key: ResourceKey, owner: ResourceKey },
 
     /// The write can never succeed as it is.
@@ -32,30 +32,30 @@ pub enum StoreError {
     Invalid { key: ResourceKey, problem: &'static str },
 
     /// List again, and watch from the revision of that list.
-    #[error("changes after revision {after} are no longer known, the oldest is {oldest}: list again")]
+    #[error("changes after revision {after} are no longer available, the oldest is {oldest}: list again")]
     Expired { after: u64, oldest: u64 },
 
-    /// Nothing was promised to have been written; try again later.
+    /// The write may or may not have happened; try again later.
     #[error("the store is not available")]
     Unavailable { source: Cause },
 
-    #[error("{} is in use by another process: stop that one, or give this one another file", .path.display())]
+    #[error("{} is in use by another process: stop it, or use another file", .path.display())]
     Locked { path: PathBuf },
 
     #[error("cannot use {}", .path.display())]
     File { path: PathBuf, source: Cause },
 
-    /// Nothing of the file is used: what is missing or wrong could be anything.
+    /// Nothing of the file is used: any part could be missing or wrong.
     #[error(
-        "{} is damaged: {first}{}. List all damaged records with `kodiak store check --path {0}`. Go back to a backup \
-         with `kodiak store restore BACKUP --path {0}`; without one, save what is not damaged with \
+        "{} is damaged: {first}{}. List all damaged records with `kodiak store check --path {0}`. Restore a backup \
+         with `kodiak store restore BACKUP --path {0}`; without one, save the undamaged records with \
          `kodiak store backup BACKUP --path {0} --skip-damaged` and restore that",
         .path.display(), and_more(*.more)
     )]
     Damaged { path: PathBuf, first: Damaged, more: usize },
 
     #[error(
-        "{} is damaged so that it cannot be read: go back to a backup with `kodiak store restore BACKUP --path {0}`",
+        "{} is damaged and cannot be read: restore a backup with `kodiak store restore BACKUP --path {0}`",
         .path.display()
     )]
     DamagedFile { path: PathBuf, source: Cause },
@@ -63,13 +63,13 @@ pub enum StoreError {
     #[error("line {line} of the backup cannot be used: {problem}")]
     Backup { line: u64, problem: String },
 
-    #[error("{} exists: give --force to replace it; it is then kept under another name", .path.display())]
+    #[error("{} exists: use --force to replace it; the old file is renamed", .path.display())]
     Exists { path: PathBuf },
 
     #[error("the stored data is damaged: {what}")]
     Corrupt { what: String, source: Cause },
 
-    #[error("the data has schema {found} and this program knows only up to {known}: use a newer one")]
+    #[error("the data has schema {found}, but this version supports only up to {known}: use a newer version")]
     NewerSchema { found: i64, known: i64 },
 
     #[error("{0} is sealed, and no key to unseal it is configured")]
@@ -81,15 +81,17 @@ pub enum StoreError {
 
 impl StoreError {
     pub(crate) fn closed() -> Self {
-        Self::Unavailable { source: Arc::new(Away::Closed) }
+        Self::Unavailable { source: Arc::new(UnavailableReason::Closed) }
     }
 
-    /// The back end at `place` did not do what it was asked.
-    pub(crate) fn away(place: &str, source: impl Error + Send + Sync + 'static) -> Self {
-        Self::Unavailable { source: Arc::new(Away::Failed { place: place.into(), source: Box::new(source) }) }
+    /// An operation of the back end at `place` failed.
+    pub(crate) fn back_end_failed(place: &str, source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Unavailable {
+            source: Arc::new(UnavailableReason::Failed { place: place.into(), source: Box::new(source) }),
+        }
     }
 
-    /// For callers who want to write, and to whom it is all the same what is wrong with the back end.
+    /// For writers, which handle all failures of the back end alike.
     pub(crate) fn into_unavailable(self) -> Self {
         match self {
             Self::Unavailable { .. } => self,
@@ -105,21 +107,19 @@ impl StoreError {
     pub(crate) fn cannot_write(path: &Path, error: io::Error) -> Self {
         let what_to_do = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "free space on its file system; writes go on by themselves when there is room"
+                "free space on its file system; writes then resume by themselves"
             }
-            io::ErrorKind::ReadOnlyFilesystem => {
-                "mount its file system read-write; writes go on by themselves after that"
-            }
-            _ => "check the disk and its file system; writes go on by themselves when it works again",
+            io::ErrorKind::ReadOnlyFilesystem => "mount its file system read-write; writes then resume by themselves",
+            _ => "check the disk and its file system; writes then resume by themselves",
         };
-        Self::Unavailable { source: Arc::new(Away::Disk { path: path.into(), what_to_do, error }) }
+        Self::Unavailable { source: Arc::new(UnavailableReason::Disk { path: path.into(), what_to_do, error }) }
     }
 
     pub(crate) fn damaged_file(path: impl Into<PathBuf>, source: impl Error + Send + Sync + 'static) -> Self {
         Self::DamagedFile { path: path.into(), source: Arc::new(source) }
     }
 
-    /// The error with its causes.
+    /// The error with its chain of causes.
     pub fn with_causes(&self) -> String {
         let mut text = self.to_string();
         let mut cause = self.source();
@@ -143,9 +143,9 @@ fn and_more(more: usize) -> String {
     }
 }
 
-/// Why the store is not available.
+/// Why the store is unavailable.
 #[derive(Debug, thiserror::Error)]
-enum Away {
+enum UnavailableReason {
     #[error("it is closed")]
     Closed,
     #[error("cannot write {}: {error}: {what_to_do}", .path.display())]

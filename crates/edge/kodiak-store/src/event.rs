@@ -1,4 +1,4 @@
-//! A change as the store itself handles it, and what back ends need to know of many of them.
+//! Internal form of changes, and batches of them for back ends.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,7 +9,7 @@ use crate::{
     record::{Change, ChangeKind, Record},
 };
 
-/// One step of history. Unlike the public [`Change`] it shares the record with the state.
+/// One change. Unlike the public [`Change`] it shares the record with the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
     Put(Arc<Record>),
@@ -40,20 +40,20 @@ impl Event {
     }
 }
 
-/// What a back end is to make durable in one transaction: only the outcome, each key once.
+/// Changes that a back end makes durable in one transaction: only the final state of each key.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) puts: Vec<Arc<Record>>,
-    /// Keys without a record now. They need not have had one that was ever stored.
+    /// Keys without a record now. They may never have had a stored one.
     pub(crate) gone: Vec<ResourceKey>,
-    /// To be remembered, so that watches can resume before them.
+    /// Deletions to store, so that watches can resume before them.
     pub(crate) tombstones: Vec<(u64, ResourceKey)>,
-    /// Where the store is with this batch.
+    /// Head of the store after this batch.
     pub(crate) head: Head,
 }
 
 impl Batch {
-    /// Whether it is only to show that one can write.
+    /// Whether the batch only probes that writes succeed.
     pub(crate) fn is_empty(&self) -> bool {
         self.puts.is_empty() && self.gone.is_empty() && self.tombstones.is_empty()
     }
@@ -79,22 +79,22 @@ impl Batch {
     }
 }
 
-/// How far a back end has come, and in which history.
+/// Revision of a back end, and the history it belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) revision: u64,
-    /// Tombstones up to this revision are forgotten.
+    /// Tombstones up to this revision are dropped.
     pub(crate) floor: u64,
-    /// Names the data set. A restore makes a new one.
+    /// Identifies the data set. A restore creates a new one.
     pub(crate) history: Id,
-    /// Names the last commit. A revision alone does not tell two histories apart that share their beginning, as after
-    /// a failover that lost commits.
+    /// Identifies the last commit. A revision alone does not distinguish two histories with a common start, as after a
+    /// failover that lost commits.
     pub(crate) commit: Id,
 }
 
 impl Head {
-    /// Whether a reader at `revision` of this history can be brought here by single changes. If not, a deletion that
-    /// it has not seen may be forgotten.
+    /// Whether a reader at `revision` of this history can catch up by single changes. Otherwise a tombstone that it
+    /// needs may have been dropped.
     pub(crate) fn continues(self, revision: u64) -> bool {
         (self.floor..=self.revision).contains(&revision)
     }
@@ -104,8 +104,8 @@ impl Head {
         (self.history, self.revision, self.commit) == (other.history, other.revision, other.commit)
     }
 
-    /// Whether the changes beyond `known` are enough, for a back end that remembers only its last commit: an earlier
-    /// revision, or the same one made by another commit, is another history.
+    /// Whether the changes beyond `known` are enough, for a back end that stores only its last commit: a lower
+    /// revision, or the same one by another commit, is another history.
     pub(crate) fn extends(self, known: Self) -> bool {
         known.revision > 0
             && self.history == known.history
@@ -114,11 +114,11 @@ impl Head {
     }
 }
 
-/// What a back end holds beyond a revision: the last event of each key, in order of revision.
+/// Changes in a back end beyond a revision: the last event of each key, in order of revision.
 #[derive(Debug)]
 pub(crate) struct Changes {
     pub(crate) events: Vec<Event>,
     pub(crate) head: Head,
-    /// The events are all records and tombstones of the back end: memory drops what is not among them.
+    /// The events are all records and tombstones of the back end: memory drops all others.
     pub(crate) complete: bool,
 }

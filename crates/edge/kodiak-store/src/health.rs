@@ -1,14 +1,14 @@
-//! Whether writes are made durable, as the last of them showed.
+//! Health of the back end, by the last durable write.
 
 use tokio::time::Instant;
 
 use crate::error::StoreError;
 
-/// Outcome of the last durable write, whoever asked for it.
+/// Result of the last durable write of any caller.
 #[derive(Debug, Clone)]
 pub struct Health {
     pub checked: Instant,
-    /// Why writes fail. Reads go on.
+    /// Why writes fail. Reads continue to work.
     pub read_only: Option<StoreError>,
 }
 

@@ -1,8 +1,8 @@
-//! What is published, and how a watch reads it.
+//! The published state, and how a watch reads it.
 //!
-//! The log holds every change of the recent past. Before it reaches back, the state itself still tells the last change
-//! of every key, as records and tombstones; what happened in between is merged. Both are immutable, so a watcher takes
-//! no lock, needs no buffer of its own, and cannot hold anybody up.
+//! The log holds every recent change. For older revisions the state itself has the last change of every key, as records
+//! and tombstones; intermediate changes are merged. Both are immutable, so a watcher takes no lock, needs no buffer of
+//! its own, and cannot block others.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::{
     state::State,
 };
 
-/// What readers see. Replaced as a whole.
+/// The state that readers see. Replaced as a whole.
 #[derive(Debug, Clone)]
 pub(crate) struct Published {
     pub(crate) state: Arc<State>,
     log: Log,
-    /// Counts the histories that this store has been through. A revision means something only within one of them.
+    /// Number of histories that this store has gone through. A revision is only meaningful within one of them.
     epoch: u64,
     fork: Option<Arc<Fork>>,
 }
 
-/// Where one history was left for another: a watch of the first reads it to its end, then the difference, and goes on
-/// in the second.
+/// Switch from one history to another: a watch of the first reads it to its end, then the difference, and continues in
+/// the second.
 #[derive(Debug)]
 struct Fork {
     before: Published,
@@ -34,55 +34,55 @@ struct Fork {
     revision: u64,
 }
 
-/// The last changes, up to a number of them.
+/// The most recent changes, up to a maximum number.
 #[derive(Debug, Clone)]
 struct Log {
     events: OrdMap<u64, Event>,
-    /// Everything after this revision is in `events`.
+    /// All changes after this revision are in `events`.
     start: u64,
     capacity: usize,
 }
 
-/// How far a watch has come.
+/// Position of a watch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Position {
-    /// It was given everything up to this revision.
+    /// Revision of the last change that it returned.
     pub(crate) seen: u64,
-    /// No deletion up to this revision is news for it. That is beyond `seen` for a watch that began with nothing and
-    /// is still being given the state it began with: it cannot have seen what was gone by then.
+    /// Deletions up to this revision are skipped. It is beyond `seen` for a watch that started empty and is still
+    /// reading the initial state: it cannot have seen records that were deleted before.
     settled: u64,
-    /// The history that both revisions are of.
+    /// The history of both revisions.
     epoch: u64,
-    /// How much of the difference to the next history it was given.
+    /// How much of the difference to the next history was returned.
     crossed: usize,
 }
 
 impl Published {
-    /// Nothing, yet.
+    /// Empty.
     pub(crate) fn new(log_capacity: usize) -> Self {
         let log = Log { events: OrdMap::new(), start: 0, capacity: log_capacity };
         Self { state: Arc::default(), log, epoch: 0, fork: None }
     }
 
-    /// The whole content of a back end, before anybody watches.
+    /// The whole content of a back end, before the first watch.
     pub(crate) fn open(log_capacity: usize, changes: &Changes) -> Self {
         let mut state = State::default();
-        state.take_in(changes);
+        state.apply_changes(changes);
         let log = Log { events: OrdMap::new(), start: state.revision(), capacity: log_capacity };
         Self { state: Arc::new(state), log, epoch: 0, fork: None }
     }
 
-    /// Adds what was found in the back end.
+    /// Adds changes that were found in the back end.
     pub(crate) fn with_changes(&self, mut changes: Changes) -> Self {
         if changes.complete {
             return self.replaced(&mut changes);
         }
         let mut state = State::clone(&self.state);
-        state.take_in(&changes);
+        state.apply_changes(&changes);
         self.with_events(state, changes.events)
     }
 
-    /// Replaces everything, by a difference that watches are given. Records that are equal stay the ones in memory.
+    /// Replaces everything, and gives watches the difference. Equal records stay those in memory.
     fn replaced(&self, changes: &mut Changes) -> Self {
         for event in &mut changes.events {
             if let Event::Put(record) = event
@@ -93,31 +93,31 @@ impl Published {
             }
         }
         let mut state = State::default();
-        state.take_in(changes);
+        state.apply_changes(changes);
         let difference = self.state.difference(&state);
         let revision = state.revision();
-        // One history back is enough: a watch that has not finished the one before is told to list again.
+        // One previous history is enough: a watch that is still in an earlier one must list again.
         let fork = Fork { before: Self { fork: None, ..self.clone() }, difference, revision };
         let log = Log { events: OrdMap::new(), start: revision, capacity: self.log.capacity };
         Self { state: Arc::new(state), log, epoch: self.epoch + 1, fork: Some(Arc::new(fork)) }
     }
 
-    /// Moves on to `state`, by these events.
+    /// Advances to `state`, by these events.
     pub(crate) fn with_events(&self, state: State, events: Vec<Event>) -> Self {
         let mut log = self.log.clone();
         log.append(events);
-        // As long as for every other watch that lags.
+        // As long as for every other lagging watch.
         let fork = self.fork.clone().filter(|fork| log.start <= fork.revision);
         Self { state: Arc::new(state), log, epoch: self.epoch, fork }
     }
 
-    /// How many changes led from the history before to this one, if `before` is of that one.
+    /// Number of changes in the switch to this history, if `before` is of the previous one.
     pub(crate) fn forked_from(&self, before: &Self) -> Option<usize> {
         let fork = self.fork.as_ref().filter(|_| self.epoch != before.epoch)?;
         Some(fork.difference.len())
     }
 
-    /// Where a watch begins that has seen everything up to a revision, or nothing if that is 0.
+    /// Position of a watch that has seen everything up to a revision, or nothing if that is 0.
     pub(crate) fn position(&self, after: u64) -> Result<Position, StoreError> {
         let begins_with_state = after == 0 && self.log.start > 0;
         let settled = if begins_with_state { self.state.revision() } else { after };
@@ -126,7 +126,7 @@ impl Published {
         Ok(position)
     }
 
-    /// The next change for a watch, and where it is then; `None` when there is none yet.
+    /// The next change for a watch, and its new position; `None` when there is none yet.
     pub(crate) fn next(&self, position: Position) -> Result<Option<(Event, Position)>, StoreError> {
         if position.epoch != self.epoch {
             return self.cross(position);
@@ -143,7 +143,7 @@ impl Published {
                 (event, self.at(seen, settled.max(seen)))
             }))
         } else {
-            // A deletion may be forgotten that the watch has not seen.
+            // A tombstone that the watch needs may have been dropped.
             Err(self.expired(seen))
         }
     }
@@ -228,10 +228,10 @@ mod tests {
         std::iter::from_fn(&mut next).take(count).collect()
     }
 
-    /// It begins with the state, where the end of `k` is no news; then it hears from the log that there is a `k`; then
-    /// it falls off the log, and now that end is news.
+    /// The watch starts with the state, for which the deletion of `k` is skipped; then it reads a put of `k` from the
+    /// log; then it falls off the log, and now needs the deletion.
     #[test]
-    fn a_deletion_becomes_news_for_who_has_heard_of_its_key() {
+    fn watch_gets_the_deletion_of_a_key_that_it_saw() {
         let mut published = Published::new(4);
         write(&mut published, &["a", "b", "c", "k", "-k"]);
         let mut position = published.position(0).unwrap();
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_with_the_state_is_not_told_what_was_before() {
+    fn watch_from_zero_skips_earlier_deletions() {
         let mut published = Published::new(1);
         write(&mut published, &["a", "k", "-k", "b"]);
         let mut position = published.position(0).unwrap();

@@ -1,4 +1,4 @@
-//! Random names of histories and commits.
+//! Random IDs of histories and commits.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! Keeps records: (kind, mesh, name) -> spec, status, labels, versions, times, owner.
+//! Stores records: (kind, mesh, name) -> spec, status, labels, versions, times, owner.
 //!
-//! In come transactions, out go snapshots and changes in order. There is one design for all back ends:
+//! Input: transactions; output: snapshots, and changes in order. All back ends share one design:
 //!
 //! ```text
 //!  commit --> queue --> writer --decide--> persist (one durable transaction) --> publish --> answer
@@ -9,14 +9,14 @@
 //! ```
 //!
 //! - `state` is the whole content as one immutable value; `decide` is the pure function from it to the next one.
-//! - `writer` is the only task that moves it on. It gathers waiting requests and pays for one durable write.
-//! - `engine` makes changes durable, and says what others stored. It decides nothing.
-//! - `history` answers watches, from the published value alone.
+//! - `writer` is the only task that replaces it. It batches waiting requests into one durable write.
+//! - `engine` makes changes durable, and reads those of other instances. It decides nothing.
+//! - `history` serves watches, from the published value alone.
 //!
-//! **Invariant:** reads never touch a back end, so they go on when it is away.
-//! **Invariant:** a caller is told of success only after its write is durable and visible to reads of this store.
+//! **Invariant:** reads never touch a back end, so they work while it is unavailable.
+//! **Invariant:** a write succeeds only after it is durable and visible to reads of this store.
 //! **Invariant:** every change has a revision of its own, so a watch can resume after any of them.
-//! **Invariant:** this crate does not know what a spec means; it only keeps the text.
+//! **Invariant:** this crate does not interpret specs; it only stores their text.
 
 mod backup;
 mod config;

@@ -1,4 +1,4 @@
-//! One copy of each kind and mesh name, however many records use it.
+//! Interns kind and mesh names.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -7,7 +7,7 @@ use kodiak_model::ResourceKey;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     known: BTreeSet<Arc<str>>,
-    /// When there are more than this, look for names that nobody uses any more.
+    /// Above this size, unused names are dropped.
     limit: usize,
 }
 
@@ -27,12 +27,12 @@ impl Names {
         name
     }
 
-    /// The key with shared kind and mesh. Its name is its own.
+    /// The key with interned kind and mesh. Its name is not shared.
     pub(crate) fn key(&mut self, [kind, mesh, name]: [&str; 3]) -> ResourceKey {
         ResourceKey { kind: self.get(kind), mesh: self.get(mesh), name: name.into() }
     }
 
-    /// The key with every part shared: few records own many.
+    /// The key with every part interned: few owners have many records.
     pub(crate) fn owner(&mut self, [kind, mesh, name]: [&str; 3]) -> ResourceKey {
         ResourceKey { kind: self.get(kind), mesh: self.get(mesh), name: self.get(name) }
     }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_names_are_one() {
+    fn equal_names_are_shared() {
         let mut names = Names::default();
         let a = names.key(["Dataplane", "default", "a"]);
         let b = names.key(["Dataplane", "default", "b"]);
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn names_out_of_use_are_forgotten() {
+    fn unused_names_are_dropped() {
         let mut names = Names::default();
         let kept = names.get("kept");
         for mesh in 0..10 * Names::MIN_LIMIT {

@@ -1,8 +1,8 @@
-//! Which control planes over one store are alive.
+//! Liveness of the control planes that share a store.
 //!
-//! Each counts up a number in the database. Whoever sees the number of another change knows that it lives; no clock but
-//! the own, monotonic one is compared with anything, so a clock that jumps declares nobody dead. A process that could
-//! not look for a while knows nothing of others for that time, and begins to watch them anew.
+//! Each increments a number in the database. An instance is alive while its number changes; only the local monotonic
+//! clock is used, so a clock that jumps declares no instance dead. A process that could not read the numbers for a
+//! while does not count that time, and starts to observe the others anew.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,30 +11,30 @@ use std::{
 
 use tokio::time::Instant;
 
-/// An instance that was lost for so long is like one that never was.
+/// An instance that was lost for this long is dropped.
 const FORGET: Duration = Duration::from_hours(1);
 
-/// The other control planes over a store, as of the last look at them.
+/// Other control planes that share the store, as of the last read.
 #[derive(Debug, Clone)]
 pub struct Presence {
-    /// Since when this process has looked without a gap.
+    /// Since when this process has read the numbers without a gap.
     since: Instant,
     looked: Instant,
-    /// Who was not heard for so long counts as lost.
+    /// Time without a change after which an instance counts as lost.
     expiry: Duration,
-    /// The last number of each, and when it was first seen.
+    /// Last number of each instance, and when it was first read.
     heard: BTreeMap<String, (i64, Instant)>,
 }
 
 impl Presence {
-    /// For a store that only one process can have open, and that nobody is ever heard of: everybody else is lost since
-    /// it was opened.
+    /// For a store that only one process can open, and that never hears of others: all others count as lost since it
+    /// was opened.
     pub(crate) fn new(expiry: Duration) -> Self {
         let now = Instant::now();
         Self { since: now, looked: now, expiry, heard: BTreeMap::new() }
     }
 
-    /// Takes the numbers as they are in the database.
+    /// Handles the numbers as read from the database.
     pub(crate) fn hear(&mut self, numbers: impl IntoIterator<Item = (String, i64)>) {
         let now = Instant::now();
         if now.duration_since(self.looked) > self.expiry {
@@ -48,19 +48,19 @@ impl Presence {
             let first_seen = known.map_or(now, |(_, first_seen)| *first_seen);
             self.heard.insert(instance, (number, first_seen));
         }
-        // An instance that took its number back has ended; when it was heard last still counts.
+        // An instance that removed its number has shut down; the time of its last change still counts.
         for (instance, known) in before {
             self.heard.entry(instance).or_insert(known);
         }
         self.heard.retain(|_, (_, first_seen)| now.duration_since(*first_seen) < FORGET);
     }
 
-    /// The instances that live.
+    /// Instances that are alive.
     pub fn present(&self) -> BTreeSet<String> {
         self.heard.keys().filter(|instance| self.lost(instance).is_none()).cloned().collect()
     }
 
-    /// Since when an instance is lost; `None` while it lives.
+    /// Since when an instance is lost; `None` while it is alive.
     pub fn lost(&self, instance: &str) -> Option<Instant> {
         match self.heard.get(instance) {
             Some((_, first_seen)) if first_seen.elapsed() <= self.expiry => None,
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn instance_whose_number_stands_still_is_lost_since_it_was_heard() {
+    async fn instance_with_unchanged_number_is_lost_since_its_last_change() {
         let mut presence = Presence::new(EXPIRY);
         for number in 0..10 {
             advance(Duration::from_secs(5)).await;
@@ -103,16 +103,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn instance_that_was_never_heard_is_lost_since_the_start() {
+    async fn unknown_instance_is_lost_since_the_start() {
         let start = Instant::now();
         let presence = Presence::new(EXPIRY);
         advance(Duration::from_secs(100)).await;
         assert_eq!(presence.lost("of an earlier start"), Some(start));
     }
 
-    /// As after a database that was away, or a process that was stopped.
+    /// As after a database outage, or a process that was suspended.
     #[tokio::test(start_paused = true)]
-    async fn nobody_is_lost_for_a_time_in_which_nobody_could_look() {
+    async fn time_without_reads_does_not_count_as_lost() {
         let mut presence = Presence::new(EXPIRY);
         hear(&mut presence, &[("a", 1), ("b", 1)]);
         advance(Duration::from_hours(1)).await;
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn instance_that_ended_in_order_is_lost_since_it_was_heard() {
+    async fn instance_that_shut_down_is_lost_since_its_last_change() {
         let mut presence = Presence::new(EXPIRY);
         hear(&mut presence, &[("a", 1), ("b", 1)]);
         let last = Instant::now();

@@ -1,4 +1,4 @@
-//! The words of the store: what is kept, what can be asked of it, what it answers.
+//! Public types: records, writes, transactions, changes.
 
 mod debug;
 
@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use kodiak_model::ResourceKey;
 
-/// One stored resource. Cheap to clone: all its texts are shared.
+/// One stored resource. Cheap to clone: its texts are shared.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Record {
     pub key: ResourceKey,
@@ -16,20 +16,20 @@ pub struct Record {
     /// A JSON object.
     pub status: Option<Arc<str>>,
     pub labels: Arc<BTreeMap<String, String>>,
-    /// Deleted with its owner.
+    /// The record is deleted with its owner.
     pub owner: Option<ResourceKey>,
-    /// Counts the writes of spec and labels, from 1.
+    /// Number of writes of spec and labels, from 1.
     pub version: u64,
-    /// Counts the writes of status, from 0.
+    /// Number of writes of status, from 0.
     pub status_version: u64,
-    /// The store's revision at the last write of any part.
+    /// Store revision at the last write of any part.
     pub revision: u64,
     pub created: Timestamp,
-    /// The last write of spec or labels.
+    /// Time of the last write of spec or labels.
     pub modified: Timestamp,
 }
 
-/// What must be true of the present record for a write to happen; otherwise it is a conflict.
+/// Precondition of a write on the current record; otherwise it is a conflict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     Any,
@@ -41,7 +41,7 @@ pub enum Expect {
 
 #[derive(Clone, PartialEq, Eq)]
 pub enum Write {
-    /// Creates, or replaces spec, labels and owner and leaves the status alone. Silent when all three are equal.
+    /// Creates a record, or replaces its spec, labels and owner; the status stays. No change when all three are equal.
     Put {
         key: ResourceKey,
         spec: Arc<str>,
@@ -49,13 +49,13 @@ pub enum Write {
         owner: Option<ResourceKey>,
         expect: Expect,
     },
-    /// Replaces the status of an existing record and nothing else. Silent when it is equal.
+    /// Replaces only the status of an existing record. No change when it is equal.
     PutStatus { key: ResourceKey, status: Arc<str>, expect: Expect },
-    /// Deletes an existing record and, first, everything it owns, and so on.
+    /// Deletes an existing record, after all records that it owns, transitively.
     Delete { key: ResourceKey, expect: Expect },
 }
 
-/// Writes that happen together or not at all. Each sees what those before it did.
+/// Atomic writes. Each sees the effects of those before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Transaction(pub Vec<Write>);
 
@@ -65,16 +65,16 @@ impl From<Write> for Transaction {
     }
 }
 
-/// A transaction that is durable and visible.
+/// Result of a durable and visible transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// The store's revision after the transaction. The same as before it when nothing changed.
+    /// Store revision after the transaction. Unchanged when the transaction changed nothing.
     pub revision: u64,
-    /// For each write the record right after it; `None` for a delete.
+    /// For each write, the record directly after it; `None` for a delete.
     pub records: Vec<Option<Record>>,
 }
 
-/// One step in the history of the store.
+/// One change in the history of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub revision: u64,

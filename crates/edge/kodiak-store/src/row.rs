@@ -1,4 +1,4 @@
-//! A record as rows of a back end hold it: plain columns, sealed where asked for, times as microseconds.
+//! A record as a row of a back end: plain columns, sealed where configured, times as microseconds.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     seal::{AtRest, Sealer},
 };
 
-/// Borrowed from a record on the way in, from a row on the way out.
+/// Borrowed from a record when written, from a row when read.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) key: [&'a str; 3],
@@ -27,7 +27,7 @@ pub(crate) struct Row<'a> {
     pub(crate) modified: i64,
 }
 
-/// Finer than this is not kept, so it must not be in memory either: a reopened store is equal to the one before.
+/// Rounded to microseconds, the precision of back ends: a reopened store equals the one before.
 pub(crate) fn now() -> Timestamp {
     Timestamp::from_microsecond(Timestamp::now().as_microsecond()).expect("it just was a timestamp")
 }
@@ -54,7 +54,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Reads rows back, and shares the names among them.
+/// Decodes rows, and interns their names.
 pub(crate) struct Reader<'a> {
     pub(crate) sealer: &'a Sealer,
     pub(crate) names: &'a mut Names,

@@ -1,8 +1,8 @@
-//! Specs that are unreadable at rest.
+//! Encryption of specs at rest.
 //!
-//! The specs of some kinds (secrets, keys of authorities) are encrypted with AES-256-GCM before they reach a back end,
-//! each with a random nonce, and bound to the key of their resource: a sealed spec that is moved to another resource
-//! does not open. In memory they are plain.
+//! The specs of some kinds (Secrets, CA keys) are encrypted with AES-256-GCM before they reach a back end, each with a
+//! random nonce, and bound to the key of their resource: a sealed spec that is moved to another resource does not open.
+//! In memory they are plaintext.
 
 mod key_file;
 
@@ -13,7 +13,7 @@ use kodiak_model::ResourceKey;
 
 use crate::error::StoreError;
 
-/// A key, and the kinds whose specs it seals.
+/// An encryption key, and the kinds whose specs it seals.
 #[derive(Clone)]
 pub struct Seal {
     pub key: [u8; 32],
@@ -21,9 +21,9 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// Reads the key from a file, which is first made with a random key if it does not exist.
+    /// Reads the key from a file, which is first created with a random key if it does not exist.
     ///
-    /// Whoever loses this file loses the sealed specs.
+    /// Without this file the sealed specs are lost.
     pub fn load_or_create(path: &Path, kinds: Vec<String>) -> Result<Self, StoreError> {
         Ok(Self { key: key_file::load_or_create(path)?, kinds })
     }
@@ -40,14 +40,14 @@ impl fmt::Debug for Seal {
     }
 }
 
-/// A spec as a back end keeps it.
+/// A spec in the form of a back end.
 #[derive(Debug)]
 pub(crate) struct AtRest<'a> {
     pub(crate) bytes: Cow<'a, [u8]>,
     pub(crate) sealed: bool,
 }
 
-/// Seals and unseals, or passes through what need not be sealed.
+/// Seals and unseals; passes through specs that need not be sealed.
 #[derive(Default)]
 pub(crate) struct Sealer {
     cipher: Option<RandomizedNonceKey>,
@@ -75,7 +75,7 @@ impl Sealer {
         }
     }
 
-    /// The plain bytes. What was stored before a seal was configured is plain already.
+    /// The plaintext bytes. Specs that were stored before a seal was configured are plaintext already.
     pub(crate) fn unseal<'a>(&self, key: &ResourceKey, spec: AtRest<'a>) -> Result<Cow<'a, [u8]>, StoreError> {
         if !spec.sealed {
             return Ok(spec.bytes);
@@ -92,7 +92,7 @@ impl Sealer {
     }
 }
 
-/// Names contain no NUL (`decide::limits`), so no two resources share this.
+/// Names contain no NUL (`decide::limits`), so it is unique for each resource.
 fn bound_to(ResourceKey { kind, mesh, name }: &ResourceKey) -> Vec<u8> {
     format!("{kind}\0{mesh}\0{name}").into_bytes()
 }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sealed_spec_opens_only_with_its_key_and_for_its_resource() {
+    fn sealed_spec_opens_only_with_its_key_and_for_its_resource() {
         let key = ResourceKey::in_mesh("Secret", "default", "token");
         let sealed = sealer(1).seal(&key, r#"{"data":"aGVsbG8="}"#).bytes.into_owned();
         let again = || AtRest { bytes: sealed.clone().into(), sealed: true };
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_opened_or_refused() {
+    fn arbitrary_bytes_are_unsealed_or_rejected() {
         let key = ResourceKey::global("Secret", "s");
         for len in 0..64 {
             let spec = AtRest { bytes: vec![7; len].into(), sealed: true };
@@ -129,12 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn other_kinds_stay_plain() {
+    fn other_kinds_stay_plaintext() {
         assert!(!sealer(1).seal(&ResourceKey::global("Mesh", "default"), "{}").sealed);
     }
 
     #[test]
-    fn the_key_is_never_printed() {
+    fn debug_output_hides_the_key() {
         let text = format!("{:?}", Seal { key: [77; 32], kinds: vec![] });
         assert!(!text.contains("77"), "{text}");
     }

@@ -6,7 +6,7 @@ use kodiak_model::ResourceKey;
 
 use crate::{record::Record, state::State};
 
-/// Never changes, and costs next to nothing to take. Holding one keeps the records in it alive.
+/// Immutable, and cheap to take. Holding one keeps its records in memory.
 #[derive(Clone)]
 pub struct Snapshot(Arc<State>);
 
@@ -15,7 +15,7 @@ impl Snapshot {
         Self(state)
     }
 
-    /// Watching from here gives all that this snapshot has not.
+    /// A watch from this revision returns all changes after this snapshot.
     pub fn revision(&self) -> u64 {
         self.0.revision()
     }
@@ -43,7 +43,7 @@ impl Snapshot {
         self.0.records_from(start).take_while(move |record| record.key.kind == kind && record.key.mesh == mesh)
     }
 
-    /// The records that go when this one goes; not those that go with them.
+    /// Records that are deleted with this one; directly owned ones only.
     pub fn owned_by(&self, key: &ResourceKey) -> impl Iterator<Item = &Record> + use<'_> {
         self.0.owned_by(key).filter_map(|key| self.get(key))
     }
@@ -56,13 +56,13 @@ impl Snapshot {
         self.len() == 0
     }
 
-    /// How many records there are of each kind. Kept up to date by every write, never counted.
+    /// Number of records of each kind. Maintained by every write, never counted.
     pub fn counts(&self) -> BTreeMap<Arc<str>, usize> {
         self.0.counts().iter().map(|(kind, count)| (kind.clone(), *count)).collect()
     }
 }
 
-/// Never the contents.
+/// Hides the contents.
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Snapshot").field("revision", &self.revision()).field("len", &self.len()).finish()

@@ -1,7 +1,7 @@
 //! The whole content of the store as one immutable value.
 //!
-//! A clone costs a few counters, and two values share what they have in common, so that a snapshot, the value that is
-//! published and the one a transaction works on can all exist side by side.
+//! A clone costs a few reference counts, and two values share their common parts, so that a snapshot, the published
+//! value and the one of a transaction can exist side by side.
 
 use std::sync::Arc;
 
@@ -24,11 +24,11 @@ pub(crate) struct State {
     deleted: OrdMap<u64, ResourceKey>,
     /// Pairs of owner and owned.
     owned: OrdSet<(ResourceKey, ResourceKey)>,
-    /// Records per kind, none of them zero.
+    /// Records per kind, without zeros.
     counts: OrdMap<Arc<str>, usize>,
 }
 
-/// Reading.
+/// Reads.
 impl State {
     pub(crate) fn head(&self) -> Head {
         self.head
@@ -84,10 +84,10 @@ impl State {
     }
 }
 
-/// Between two histories.
+/// Switching histories.
 impl State {
-    /// The changes that lead from this value to another one: deletions, what is owned before its owner, then puts in
-    /// the order of their revisions.
+    /// The changes from this value to another one: deletions, owned records before their owner, then puts in the order
+    /// of their revisions.
     pub(crate) fn difference(&self, next: &Self) -> Vec<Event> {
         let mut gone: Vec<_> = self.records.values().filter(|record| !next.records.contains_key(&record.key)).collect();
         gone.sort_by_cached_key(|record| std::cmp::Reverse(self.depth(record)));
@@ -97,7 +97,7 @@ impl State {
         deleted.chain(put.map(|record| Event::Put(record.clone()))).collect()
     }
 
-    /// How many owners a record has above it. Owners may form a circle.
+    /// Number of owners above a record. Ownership may be circular.
     fn depth(&self, record: &Record) -> usize {
         const DEEPEST: usize = 16;
         let owner = |record: &Record| record.owner.as_ref().and_then(|owner| self.records.get(owner));
@@ -105,7 +105,7 @@ impl State {
     }
 }
 
-/// Moving on. Nothing here checks anything: that is up to `decide`, or was up to whoever stored it.
+/// Updates. Nothing is validated here: `decide` did, or the instance that stored it.
 impl State {
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
@@ -115,8 +115,8 @@ impl State {
         self.head.revision = self.head.revision.max(event.revision());
     }
 
-    /// Takes in what a back end holds and this value does not.
-    pub(crate) fn take_in(&mut self, changes: &Changes) {
+    /// Applies changes from a back end.
+    pub(crate) fn apply_changes(&mut self, changes: &Changes) {
         if changes.complete {
             *self = Self::default();
         }
@@ -127,12 +127,12 @@ impl State {
         self.head = Head { floor: self.head.floor, ..changes.head };
     }
 
-    /// Names the commit that makes this value durable.
+    /// Sets the ID of the commit that makes this value durable.
     pub(crate) fn stamp(&mut self, commit: Id) {
         self.head.commit = commit;
     }
 
-    /// Keeps the newest `capacity` tombstones.
+    /// Drops all but the newest `capacity` tombstones.
     pub(crate) fn trim(&mut self, capacity: usize) {
         while self.deleted.len() > capacity
             && let Some((oldest, _)) = self.deleted.get_min()
@@ -166,7 +166,7 @@ impl State {
         self.deleted.insert(revision, key.clone());
     }
 
-    /// Takes a record that is no longer in `records` out of everything else.
+    /// Removes a record that is no longer in `records` from the indexes.
     fn unlink(&mut self, old: &Record) {
         self.changed.remove(&old.revision);
         if let Some(owner) = &old.owner {

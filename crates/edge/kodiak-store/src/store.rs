@@ -1,4 +1,4 @@
-//! The store as the rest of the program sees it.
+//! Public interface of the store.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ use crate::{
     writer::{MAX_BATCH, Request, Writer},
 };
 
-/// A handle to the store. When the last one is dropped, its tasks end as by [`Store::close`], but nobody waits for it.
+/// Handle of the store. When the last one is dropped, its tasks end as by [`Store::close`], but without waiting.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
 
@@ -40,7 +40,7 @@ struct Inner {
     sealer: Arc<Sealer>,
     health: watch::Receiver<Health>,
     presence: watch::Receiver<Presence>,
-    /// Kept so that those who wait for a change of leadership wait, where there is none.
+    /// Held so that waiters for a leadership change keep waiting, where there is no election.
     _always_leads: Option<watch::Sender<bool>>,
     closing: DropGuard,
     tasks: TaskTracker,
@@ -48,7 +48,7 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens the back end and reads all of it. Fails if that is not possible, and has then changed nothing.
+    /// Opens the back end and reads all of it. On failure, nothing was changed.
     pub async fn open(config: StoreConfig) -> Result<Self, StoreError> {
         let StoreConfig { backend, seal, log_capacity, tombstone_capacity, observer } = config;
         let sealer = Arc::new(Sealer::new(seal));
@@ -85,7 +85,7 @@ impl Store {
             observer,
             names: Names::default(),
             health,
-            in_touch: true,
+            reads_others: true,
         };
 
         let tasks = TaskTracker::new();
@@ -125,7 +125,7 @@ impl Store {
 
     /// Returns when the transaction is durable and reads of this store see it.
     ///
-    /// On `Unavailable` it is unknown whether it happened: look again when the store is back.
+    /// On `Unavailable` it is unknown whether it happened: read again when the store is back.
     pub async fn commit(&self, transaction: Transaction) -> Result<Written, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.0.queue.send(Request { transaction, answer }).await.map_err(|_| StoreError::closed())?;
@@ -140,54 +140,54 @@ impl Store {
         Snapshot::new(self.0.published.load().state.clone())
     }
 
-    /// Everything there is at one revision, to be written to a file. Taken without holding anybody up.
+    /// The whole content at one revision. Does not block writes.
     pub fn backup(&self) -> Backup {
         Backup::of_state(&self.0.published.load().state, self.0.sealer.clone())
     }
 
-    /// Every change with a revision above `after`, from `0` for all there is.
+    /// Every change with a revision above `after`; `0` for the whole state.
     pub fn watch(&self, after: u64) -> Result<Watch, StoreError> {
         Watch::new(self.0.published.clone(), self.0.wake.clone(), after)
     }
 
-    /// Whether this process is the one to do what only one may do. Alone on its data it always is.
+    /// Whether this process is the leader. Always true when it is the only one with access to the data.
     pub fn leadership(&self) -> watch::Receiver<bool> {
         self.0.leadership.clone()
     }
 
-    /// Outcome of the last durable write. Costs nothing.
+    /// Result of the last durable write. Costs nothing.
     pub fn health(&self) -> Health {
         self.0.health.borrow().clone()
     }
 
-    /// Which other control planes over this store live. Changes with every look at them.
+    /// Other control planes that share this store and are alive. Updated at every read of their numbers.
     pub fn presence(&self) -> watch::Receiver<Presence> {
         self.0.presence.clone()
     }
 
-    /// Whether a write would be made durable right now. Makes a durable write: [`Self::health`] is for many callers.
+    /// Whether a write would be made durable now. Makes a durable write; use [`Self::health`] for frequent checks.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.commit(Transaction::default()).await.map(drop)
     }
 
-    /// Waits until a task of the store panicked, and names it. The store closes itself then.
+    /// Waits until a task of the store panics, and returns its name. The store closes itself then.
     pub async fn failed(&self) -> &'static str {
         let mut failure = self.0.failure.clone();
         match failure.wait_for(Option::is_some).await.map(|name| *name) {
             Ok(Some(name)) => name,
-            // All tasks have ended as they should.
+            // All tasks ended regularly.
             Ok(None) | Err(_) => std::future::pending().await,
         }
     }
 
-    /// Answers what is queued, gives up the lease and ends all tasks. Later writes fail; reads go on.
+    /// Answers queued writes, releases the lease and ends all tasks. Later writes fail; reads continue to work.
     pub async fn close(&self) {
         self.0.closing.token().cancel();
         self.0.tasks.wait().await;
     }
 }
 
-/// Never the contents.
+/// Hides the contents.
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Store").field(&self.snapshot()).finish()

@@ -1,4 +1,4 @@
-//! A task of the store that panics closes the store, so that it is never half alive.
+//! Closes the store when one of its tasks panics, so that it is never half alive.
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -33,7 +33,7 @@ impl Supervisor {
     }
 }
 
-/// Dropped before its task has ended, the task panicked.
+/// If dropped before its task has ended, the task panicked.
 struct Guard {
     name: &'static str,
     supervisor: Option<Supervisor>,
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_task_that_panics_closes_the_store_and_is_named() {
+    async fn panicking_task_closes_the_store_and_is_reported() {
         let closing = CancellationToken::new();
         let supervisor = Supervisor::new(closing.clone());
         let mut failure = supervisor.failure();

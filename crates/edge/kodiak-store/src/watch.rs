@@ -1,4 +1,4 @@
-//! Following the store from a revision on.
+//! Watches the store from a revision on.
 
 use std::{fmt, sync::Arc};
 
@@ -11,13 +11,13 @@ use crate::{
     record::Change,
 };
 
-/// Gives every change after a revision, in order, and never skips one.
+/// Returns every change after a revision, in order, without gaps.
 ///
-/// It reads from what the store publishes, so a slow watcher costs nothing and blocks nobody. One that falls too far
-/// behind sees several changes of a key as the last of them, and may be told that a key is gone which it never saw.
+/// It reads from the published state, so a slow watcher costs nothing and blocks nobody. A watcher that falls too far
+/// behind gets only the last of several changes of a key, and may get the deletion of a key that it never saw.
 ///
-/// When the back end comes back with another history, it gives the changes that lead there and goes on in that one.
-/// Revisions grow within a history only.
+/// When the back end comes back with another history, the watch returns the changes that lead to it and continues in
+/// it. Revisions increase only within a history.
 pub struct Watch {
     published: Arc<ArcSwap<Published>>,
     wake: watch::Receiver<()>,
@@ -34,18 +34,18 @@ impl Watch {
         Ok(Self { published, wake, position })
     }
 
-    /// The revision of the last change given: where another watch would go on.
+    /// Revision of the last change that was returned: where another watch can resume.
     pub fn revision(&self) -> u64 {
         self.position.seen
     }
 
-    /// Waits for the next change. Can be dropped and called again without losing one.
+    /// Waits for the next change. Cancel-safe.
     ///
-    /// `Expired` is final: list again and watch from there. So is `Unavailable`: the store is closed, and everything
-    /// before that has been given.
+    /// `Expired` is final: list again and watch from there. So is `Unavailable`: the store is closed, and all earlier
+    /// changes were returned.
     pub async fn next(&mut self) -> Result<Change, StoreError> {
         loop {
-            // Marked as seen before looking, so that what is published after the look wakes us.
+            // Marked as seen before reading, so that a later publication wakes the watch.
             self.wake.borrow_and_update();
             if let Some(change) = self.try_next()? {
                 return Ok(change);
@@ -62,7 +62,7 @@ impl Watch {
     }
 }
 
-/// Never the contents.
+/// Hides the contents.
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watch").field("revision", &self.revision()).finish_non_exhaustive()

@@ -1,8 +1,8 @@
 //! The only task that changes the store.
 //!
-//! It takes all requests that wait, decides them one after the other on a working state, makes the outcome durable in
-//! one go, publishes it, and only then answers. When that fails, everything it worked out is dropped and nobody is told
-//! of success.
+//! It takes all waiting requests, decides them one after the other on a working state, makes the result durable in one
+//! write, publishes it, and only then answers. When the write fails, the working state is dropped and all requests
+//! fail.
 
 #[cfg(test)]
 mod tests;
@@ -29,11 +29,11 @@ use crate::{
     state::State,
 };
 
-/// The most requests that share one durable write, and the most that may wait for the next.
+/// Maximum number of requests in one durable write, and of requests that wait for the next.
 pub(crate) const MAX_BATCH: usize = 1024;
 
 pub(crate) struct Request {
-    /// An empty one asks whether the store can persist, and is answered by persisting nothing.
+    /// An empty one probes whether the store can persist, with a durable write of nothing.
     pub(crate) transaction: Transaction,
     pub(crate) answer: oneshot::Sender<Answer>,
 }
@@ -43,19 +43,19 @@ type Answer = Result<Written, StoreError>;
 pub(crate) struct Writer {
     pub(crate) engine: Box<dyn Engine>,
     pub(crate) published: Arc<ArcSwap<Published>>,
-    /// Wakes watchers. Dropped with the writer, which tells them that nothing more will come.
+    /// Wakes watchers. Dropped with the writer, which ends all watches.
     pub(crate) wake: watch::Sender<()>,
     pub(crate) queue: mpsc::Receiver<Request>,
-    /// Somebody else may have stored something.
+    /// Another instance may have stored changes.
     pub(crate) nudge: Arc<Notify>,
-    /// Answer what is queued, then end.
+    /// Answer queued requests, then end.
     pub(crate) closing: CancellationToken,
     pub(crate) tombstone_capacity: usize,
     pub(crate) observer: Option<Arc<dyn Observer>>,
     pub(crate) names: Names,
     pub(crate) health: watch::Sender<Health>,
-    /// Whether others could be heard the last time. It is only worth a line in the log when that changes.
-    pub(crate) in_touch: bool,
+    /// Whether the last read of other instances' changes succeeded. Logged only when it changes.
+    pub(crate) reads_others: bool,
 }
 
 impl Writer {
@@ -77,24 +77,24 @@ impl Writer {
         self.engine.close().await;
     }
 
-    /// Brings in what others stored. When the back end is away, the next nudge tries again.
+    /// Reads changes of other instances. When the back end is unavailable, the next nudge tries again.
     async fn catch_up(&mut self) {
         let before = self.published.load_full();
         let changes = self.engine.changes(before.state.head()).await;
-        let was_in_touch = mem::replace(&mut self.in_touch, changes.is_ok());
+        let read_others_before = mem::replace(&mut self.reads_others, changes.is_ok());
         match changes {
             Ok(changes) => {
-                if !was_in_touch {
-                    tracing::info!("Changes of others can be seen again.");
+                if !read_others_before {
+                    tracing::info!("store change feed recovered");
                 }
                 if let Some(changes) = changes {
                     self.publish(before.with_changes(changes));
                 }
             }
-            Err(error) if was_in_touch => {
-                tracing::warn!(error = error.with_causes(), "Cannot look for changes of others; will go on trying.");
+            Err(error) if read_others_before => {
+                tracing::warn!(error = error.with_causes(), "failed to read changes of other instances, retrying");
             }
-            Err(_) => (), // said already
+            Err(_) => (), // already logged
         }
     }
 
@@ -115,7 +115,7 @@ impl Writer {
                 tracing::error!(
                     error = error.with_causes(),
                     requests = callers.len(),
-                    "failed to persist, writes refused"
+                    "failed to persist, rejecting writes"
                 );
                 if let Some(observer) = &self.observer {
                     observer.failed();
@@ -135,7 +135,7 @@ impl Writer {
         self.health.send_replace(Health::now(read_only));
     }
 
-    /// The answers, and how much changed.
+    /// The answers, and the number of changes.
     async fn try_commit(&mut self, transactions: Vec<Transaction>) -> Result<(Vec<Answer>, usize), StoreError> {
         let before = self.published.load_full();
         let base = match self.engine.begin(before.state.head()).await? {
@@ -175,14 +175,14 @@ impl Writer {
                 revision = is.revision,
                 revision_before = was.revision,
                 changes,
-                "the store holds another history than before: reloaded it"
+                "store has another history, reloaded all records"
             );
         }
         self.published.store(Arc::new(next));
         self.wake.send_replace(());
     }
 
-    /// With names that the store has already, instead of copies of them.
+    /// Interns the names of the transaction.
     fn shared(&mut self, mut transaction: Transaction) -> Transaction {
         for write in &mut transaction.0 {
             match write {
@@ -199,7 +199,7 @@ impl Writer {
     }
 }
 
-/// What the requests so far lead to.
+/// Working state of a batch.
 struct Work {
     state: State,
     events: Vec<Event>,

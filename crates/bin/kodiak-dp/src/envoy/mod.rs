@@ -2,6 +2,7 @@
 
 mod find;
 mod install;
+mod progress;
 mod version;
 
 #[cfg(test)]

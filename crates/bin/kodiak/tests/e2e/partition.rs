@@ -14,7 +14,7 @@ const TEST: &str = "partition::lost_packets_and_a_partition_change_nothing_betwe
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 /// The delay that is the default; other tests want to see proxies go soon.
 const SETTINGS: &[&str] = &["xdsServer.dataplaneDeregistrationDelaySeconds=10"];
-/// Each caller sends one every 15 ms: 25 seconds, which is within the 30 that docs/operating.md promises.
+/// Each caller sends one every 15 ms: 25 seconds, which is within the 30 that docs/operations/failures.md promises.
 const WITHIN_GRACE: u64 = 1650;
 /// Anything that Envoy was sent and took.
 const TAKEN: &str = "(cds|lds|eds|rds|sds).*update_success$";

@@ -1,4 +1,4 @@
-//! Cuts a template into tokens.
+//! Lexer of templates.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::{number, quote};
 
 const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
-/// A minus and a space beside a delimiter take away the white space on its outer side.
+/// The trim marker of a delimiter, `- ` or ` -`, removes the white space on its outer side.
 const MARKER_LENGTH: usize = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,19 +20,19 @@ pub(super) enum Kind {
     Field,
     /// `label`
     Name,
-    /// `if`, `end` and their like.
+    /// `if`, `end` and other reserved words.
     Keyword,
     Dot,
     Nil,
     Bool,
-    /// In double quotes or in back quotes.
+    /// In double quotes or back quotes.
     Quoted,
     Number,
     Variable,
     Parenthesis,
-    /// A character that has no meaning where it stands.
+    /// An unexpected character.
     Other,
-    /// Nothing behind this can be read; the text says why.
+    /// Lexing stops here; the text is the error.
     Bad,
     End,
 }
@@ -46,7 +46,7 @@ pub(super) struct Token<'a> {
     pub(super) line: usize,
 }
 
-/// All tokens. The last one is `End` or `Bad`, and only the last.
+/// All tokens. Only the last one is `End` or `Bad`.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut lexer = Lexer { text, at: 0, lines: Lines { text, line: 1, counted: 0 }, tokens: Vec::new() };
     if let Err(Fault { start, reason }) = lexer.run() {
@@ -71,7 +71,7 @@ struct Lexer<'a> {
     tokens: Vec<Token<'a>>,
 }
 
-/// Why the rest cannot be read, and where that begins.
+/// A lexical error and its position.
 struct Fault {
     start: usize,
     reason: String,
@@ -140,7 +140,7 @@ impl Lexer<'_> {
         true
     }
 
-    /// Steps over a closing delimiter, and over white space when it says so.
+    /// Consumes a closing delimiter, and the white space after it when `trims` is set.
     fn leave(&mut self, trims: bool) {
         self.at += CLOSE.len();
         if trims {
@@ -149,7 +149,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// One token between the delimiters.
+    /// Reads one token between the delimiters.
     fn inside(&mut self) -> Result<(), Fault> {
         let rest = self.rest();
         let Some(c) = rest.chars().next() else { return Err(self.fault("unclosed action")) };
@@ -173,7 +173,7 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// All spaces, but the one that belongs to the marker of a closing delimiter.
+    /// Consumes spaces, except the one that belongs to the trim marker of a closing delimiter.
     fn space(&mut self) {
         let rest = self.rest();
         let length = rest.len() - rest.trim_start_matches(is_space).len();
@@ -181,7 +181,7 @@ impl Lexer<'_> {
         self.push(Kind::Space, if closes(&rest[last..]).is_some() { last } else { length });
     }
 
-    /// A name, or what follows the first character of a field or a variable.
+    /// Reads a name, or the rest of a field or variable after its first character.
     fn word(&mut self, kind: Kind, prefix: usize) -> Result<(), Fault> {
         let behind = &self.rest()[prefix..];
         let length = prefix + behind.find(|c| !is_word(c)).unwrap_or(behind.len());
@@ -216,7 +216,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Up to the same quote again, on one line; a backslash takes the next character along.
+    /// Reads up to the closing quote on the same line; a backslash escapes the next character.
     fn quoted(&mut self, kind: Kind, unterminated: &str) -> Result<(), Fault> {
         let mut characters = self.rest().char_indices();
         let quote = characters.next().map(|(_, c)| c);
@@ -263,13 +263,13 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The length of the marker behind an opening delimiter.
+/// Length of the trim marker after an opening delimiter.
 fn left_marker(action: &str) -> usize {
     let marked = action[OPEN.len()..].strip_prefix('-').is_some_and(|rest| rest.starts_with(is_space));
     if marked { MARKER_LENGTH } else { 0 }
 }
 
-/// Whether a closing delimiter stands here, and then whether it takes away the white space behind it.
+/// `Some` at a closing delimiter: whether it trims the white space after it.
 fn closes(rest: &str) -> Option<bool> {
     let marked = rest.strip_prefix(is_space).and_then(|rest| rest.strip_prefix('-'));
     if marked.is_some_and(|rest| rest.starts_with(CLOSE)) {
@@ -279,7 +279,7 @@ fn closes(rest: &str) -> Option<bool> {
     }
 }
 
-/// Line numbers of positions, which must be asked for in ascending order.
+/// Converts positions, which must be queried in ascending order, to line numbers.
 struct Lines<'a> {
     text: &'a str,
     line: usize,

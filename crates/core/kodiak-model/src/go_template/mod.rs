@@ -1,7 +1,8 @@
-//! The part of Go's `text/template` that resources use: text, `{{ .Field }}`, `{{ label "key" }}`, literals and pipelines.
+//! The part of Go's `text/template` that resources use: text, `{{ .Field }}`, `{{ label "key" }}`, literals and
+//! pipelines.
 //!
-//! Faults are told in the words of Go, because users know them. What Go has and we do not (conditions, loops, variables,
-//! parentheses) is refused by name.
+//! Error texts are Go's, which users know. The parts of Go's syntax that are unsupported (conditions, loops, variables,
+//! parentheses) are rejected by name.
 //!
 //! **Invariant:** work and memory are proportional to the length of the text, which is bounded. Nothing here recurses.
 
@@ -17,10 +18,10 @@ use std::{collections::BTreeMap, fmt};
 
 pub use quote::quote;
 
-/// The longest text that is read, in bytes.
+/// Maximum length of a template, in bytes.
 pub const LONGEST: usize = 4096;
 
-/// A template that was parsed and can be rendered many times.
+/// A parsed template, which can be rendered many times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Template {
     text: String,
@@ -28,7 +29,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// `functions` are the names that may be called, each with one string.
+    /// `functions` are the names of the functions, each with one string argument.
     pub fn parse(text: &str, functions: &[&str]) -> Result<Self, TemplateError> {
         if text.len() > LONGEST {
             return Err(TemplateError { line: 1, message: format!("longer than {LONGEST} bytes") });
@@ -36,7 +37,7 @@ impl Template {
         Ok(Self { text: text.to_owned(), nodes: parser::parse(text, functions)? })
     }
 
-    /// `call` answers `{{ label "key" }}`, given `label` and `key`, or says why it cannot.
+    /// `call` evaluates `{{ label "key" }}`, given `label` and `key`; its error is a text.
     pub fn render(
         &self,
         fields: &BTreeMap<&str, String>,
@@ -46,12 +47,12 @@ impl Template {
     }
 }
 
-/// The function `label` over these labels.
+/// Implements the function `label` for these labels.
 pub fn label_of(labels: &BTreeMap<String, String>) -> impl Fn(&str, &str) -> Result<String, String> {
     |_, key| labels.get(key).cloned().ok_or_else(|| format!("label {key} not found"))
 }
 
-/// A text that is no template.
+/// A template that failed to parse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateError {
     line: usize,
@@ -66,7 +67,7 @@ impl fmt::Display for TemplateError {
 
 impl std::error::Error for TemplateError {}
 
-/// A template that asks for what is not there.
+/// A field, label or argument that could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderError {
     line: usize,

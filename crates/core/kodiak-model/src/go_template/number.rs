@@ -1,4 +1,4 @@
-//! Numbers as Go writes them: how far they reach in a text, and what they stand for.
+//! Go's number literals: their extent in a text, and their value.
 
 use super::quote::quote;
 
@@ -11,7 +11,7 @@ pub(super) enum Number {
     Float(f64),
 }
 
-/// The length of the number at the start of `text`. `Err` is the length of what looks like one and is not.
+/// Length of the number at the start of `text`. `Err` is the length of a malformed number.
 pub(super) fn scan(text: &str) -> Result<usize, usize> {
     let first = scan_real(text)?;
     let rest = &text[first..];
@@ -58,7 +58,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Takes the next character if it is one of these, which are all ASCII.
+    /// Consumes the next character if it is one of these, which are all ASCII.
     fn one(&mut self, these: &str) -> bool {
         let taken = self.text[self.at..].starts_with(|c| these.contains(c));
         self.at += usize::from(taken);
@@ -70,7 +70,7 @@ impl Scan<'_> {
     }
 }
 
-/// What a number stands for. `Err` is a message.
+/// Value of a number literal. `Err` is the message.
 pub(super) fn value(text: &str) -> Result<Number, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let other_base = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");

@@ -1,4 +1,4 @@
-//! Makes commands of tokens.
+//! Parser: turns tokens into commands.
 
 use super::{
     TemplateError,
@@ -7,7 +7,7 @@ use super::{
     quote::{quote, unquote},
 };
 
-/// Functions that every Go template has and ours do not.
+/// Built-in functions of Go's templates that are unsupported here.
 const GO_FUNCTIONS: &[&str] = &[
     "and", "call", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or", "print", "printf",
     "println", "slice", "urlquery",
@@ -16,7 +16,7 @@ const GO_FUNCTIONS: &[&str] = &[
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
     Text(String),
-    /// The answer of each command is the last argument of the next one.
+    /// The result of each command is the last argument of the next one.
     Pipeline(Vec<Command>),
 }
 
@@ -30,14 +30,14 @@ pub(super) struct Command {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Operand {
     pub(super) term: Term,
-    /// As it was written.
+    /// Source text.
     pub(super) text: String,
     pub(super) start: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Term {
-    /// `.Mesh`, or the fields of a field.
+    /// `.Mesh`, or a chain of fields.
     Field(Vec<String>),
     Function(String),
     Text(String),
@@ -48,7 +48,7 @@ pub(super) enum Term {
 }
 
 impl Term {
-    /// Literals cannot stand where something comes through a pipe.
+    /// Literals cannot receive a piped value.
     pub(super) fn takes_argument(&self) -> bool {
         matches!(self, Self::Field(_) | Self::Function(_))
     }
@@ -75,7 +75,7 @@ pub(super) fn parse(text: &str, functions: &[&str]) -> Result<Vec<Node>, Templat
 struct Parser<'a> {
     tokens: Vec<Token<'a>>,
     at: usize,
-    /// The furthest token that was looked at: faults are reported in its line.
+    /// The furthest token that was peeked: errors are reported on its line.
     seen: usize,
     action_line: Option<usize>,
     functions: &'a [&'a str],
@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
         if commands.is_empty() {
             return Err(self.fault("missing value for command"));
         }
-        // What goes into a pipe must come out of a function or a field.
+        // A piped value must go to a function or a field.
         let stuck = commands.iter().skip(1).position(|command| !command.first.term.takes_argument());
         match stuck {
             Some(position) => Err(self.fault(format!("non executable command in pipeline stage {}", position + 2))),
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Up to a pipe, which is taken, or to the end of the action.
+    /// Reads up to a pipe, which is consumed, or to the end of the action.
     fn command(&mut self) -> Parsed<Command> {
         let first = self.operand()?;
         let mut arguments = Vec::new();
@@ -180,7 +180,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A keyword at the start of an action.
+    /// Error for an action that starts with a keyword.
     fn control(&mut self, keyword: &str) -> TemplateError {
         let action = format!("{{{{{keyword}}}}}");
         let (context, message) = match keyword {
@@ -216,7 +216,7 @@ impl<'a> Parser<'a> {
         token
     }
 
-    /// Behind the last token, it is the last token again.
+    /// At the end, returns the last token again.
     fn peek(&mut self) -> Token<'a> {
         let at = self.at.min(self.tokens.len() - 1);
         self.seen = self.seen.max(at);

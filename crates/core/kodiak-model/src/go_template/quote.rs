@@ -1,8 +1,8 @@
-//! Strings as Go writes and reads them.
+//! Go's string literals.
 
 use std::fmt::Write;
 
-/// `%q`: in double quotes, with the escapes of Go.
+/// Go's `%q`: double quotes and Go's escapes.
 pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -35,7 +35,7 @@ fn push_escaped(quoted: &mut String, c: char) {
     written.expect("a String takes all writes");
 }
 
-/// `%#U`: `U+0021 '!'`.
+/// Go's `%#U`: `U+0021 '!'`.
 pub(super) fn describe(c: char) -> String {
     let code = u32::from(c);
     if is_printable(c) { format!("U+{code:04X} '{c}'") } else { format!("U+{code:04X}") }
@@ -45,7 +45,7 @@ fn is_printable(c: char) -> bool {
     c == ' ' || !(c.is_control() || c.is_whitespace() || c == '\u{ad}' || c == '\u{feff}')
 }
 
-/// The string that a literal stands for, in double quotes or in back quotes. `None` when an escape is wrong.
+/// Value of a literal in double quotes or back quotes. `None` when an escape is invalid.
 pub(super) fn unquote(literal: &str) -> Option<String> {
     if let Some(raw) = literal.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
         return Some(raw.replace('\r', ""));
@@ -61,7 +61,7 @@ pub(super) fn unquote(literal: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Reads one escape, behind its backslash, and answers what follows it.
+/// Decodes one escape after its backslash, and returns the rest of the text.
 fn unescape<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Option<&'a str> {
     let simple = match text.as_bytes().first()? {
         b'a' => 0x07,
@@ -94,7 +94,7 @@ fn character<'a>(digits: &str, rest: &'a str, bytes: &mut Vec<u8>) -> Option<&'a
     Some(rest)
 }
 
-/// Digits alone: `from_str_radix` would take a sign.
+/// Accepts only digits: `from_str_radix` would accept a sign.
 fn code(digits: &str, radix: u32) -> Option<u32> {
     digits.chars().all(|c| c.is_digit(radix)).then(|| u32::from_str_radix(digits, radix).ok())?
 }

@@ -1,4 +1,4 @@
-//! Fills a template in.
+//! Renders a template.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ impl Value {
     }
 }
 
-/// What is wrong with which part of the template.
+/// A rendering error, and the part of the template that it is about.
 struct Fault {
     start: usize,
     part: String,
@@ -120,7 +120,7 @@ impl Data<'_> {
         names.join(", ")
     }
 
-    /// Functions take one string: an argument, or what comes through the pipe.
+    /// Functions take one string: an argument, or the piped value.
     fn call(&self, name: &str, command: &Command, piped: Option<Value>) -> Result<Value, Fault> {
         let Command { first, arguments } = command;
         let argument = match (arguments.as_slice(), piped) {

@@ -1,4 +1,4 @@
-//! Templates against what Go prints.
+//! Templates, compared with Go's output.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ fn check(cases: &[(&str, Result<&str, &str>)]) {
 }
 
 #[test]
-fn fields_labels_and_text() {
+fn renders_fields_labels_and_text() {
     check(&[
         ("", Ok("")),
         ("plain { } text", Ok("plain { } text")),
@@ -36,7 +36,7 @@ fn fields_labels_and_text() {
 }
 
 #[test]
-fn markers_and_comments_leave_nothing() {
+fn trim_markers_and_comments_produce_no_text() {
     check(&[
         ("a \n {{- .Mesh -}} \n b", Ok("adefaultb")),
         ("a {{- .Mesh }} b", Ok("adefault b")),
@@ -48,7 +48,7 @@ fn markers_and_comments_leave_nothing() {
 }
 
 #[test]
-fn faults_of_the_text_are_told_as_go_tells_them() {
+fn parse_errors_match_go() {
     check(&[
         ("{{ .Mesh|1 }}", Err("template: :1: non executable command in pipeline stage 2")),
         ("{{ .Mesh|invalid }}", Err("template: :1: function \"invalid\" not defined")),
@@ -75,7 +75,7 @@ fn faults_of_the_text_are_told_as_go_tells_them() {
 }
 
 #[test]
-fn what_is_not_supported_is_named() {
+fn unsupported_syntax_is_rejected_by_name() {
     check(&[
         ("{{ if .Mesh }}a{{ end }}", Err("template: :1: {{if}} is not supported")),
         ("{{ $x := .Mesh }}", Err("template: :1: variable $x is not supported")),
@@ -86,7 +86,7 @@ fn what_is_not_supported_is_named() {
 }
 
 #[test]
-fn faults_of_the_values_name_the_part() {
+fn render_errors_name_the_part() {
     let at =
         |place: &str, part: &str, message: &str| format!("template: :{place}: executing \"\" at <{part}>: {message}");
     for (text, expected) in [
@@ -105,14 +105,14 @@ fn faults_of_the_values_name_the_part() {
 }
 
 #[test]
-fn long_texts_are_refused() {
+fn rejects_long_templates() {
     assert!(Template::parse(&"x".repeat(LONGEST), &[]).is_ok());
     let error = Template::parse(&"x".repeat(LONGEST + 1), &[]).unwrap_err();
     assert_eq!(error.to_string(), "template: :1: longer than 4096 bytes");
 }
 
 #[test]
-fn strings_are_quoted_as_go_quotes_them() {
+fn strings_are_quoted_like_go() {
     assert_eq!(quote("a\"\n\u{0}\u{7f}é\u{ad}"), r#""a\"\n\x00\x7fé\u00ad""#);
 }
 

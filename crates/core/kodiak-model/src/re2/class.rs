@@ -1,4 +1,4 @@
-//! Classes of characters, and characters that are written with a backslash.
+//! Character classes and escapes.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -8,7 +8,7 @@ const POSIX: [&str; 14] = [
     "xdigit",
 ];
 
-/// What follows a `[`.
+/// Reads the class after a `[`.
 pub(super) fn bracket(rest: &mut Peekable<Chars<'_>>, no_posix: &mut bool) -> Result<(), String> {
     rest.next_if_eq(&'^');
     let mut first = true;
@@ -51,13 +51,13 @@ fn posix(rest: &mut Peekable<Chars<'_>>, no_posix: &mut bool) -> Result<bool, St
     Ok(true)
 }
 
-/// Whether a class that is no single character comes: `\d`, `\pL`.
+/// Whether a class such as `\d` or `\pL` follows, instead of a single character.
 fn is_class(rest: &Peekable<Chars<'_>>) -> bool {
     let mut ahead = rest.clone();
     ahead.next() == Some('\\') && matches!(ahead.next(), Some('d' | 'D' | 's' | 'S' | 'w' | 'W' | 'p' | 'P'))
 }
 
-/// One character, or from one to another.
+/// A character, or a range of characters.
 fn range(rest: &mut Peekable<Chars<'_>>) -> Result<(), String> {
     let low = character(rest)?;
     let mut ahead = rest.clone();
@@ -83,7 +83,7 @@ fn character(rest: &mut Peekable<Chars<'_>>) -> Result<u32, String> {
     }
 }
 
-/// What follows a backslash.
+/// Reads the escape after a backslash.
 pub(super) fn escape(rest: &mut Peekable<Chars<'_>>) -> Result<(), String> {
     escaped(rest).map(drop)
 }
@@ -127,7 +127,7 @@ fn octal(first: char, rest: &mut Peekable<Chars<'_>>) -> u32 {
     code
 }
 
-/// `\x7F` or `\x{7F}`, without its beginning.
+/// `\x7F` or `\x{7F}`, after the `x`.
 fn hex(rest: &mut Peekable<Chars<'_>>) -> Option<u32> {
     if rest.next_if_eq(&'{').is_none() {
         let (high, low) = (rest.next()?.to_digit(16)?, rest.next()?.to_digit(16)?);
@@ -146,7 +146,7 @@ fn hex(rest: &mut Peekable<Chars<'_>>) -> Option<u32> {
     }
 }
 
-/// A group of Unicode, without its beginning: `L` or `{Greek}`.
+/// A Unicode group after `\p`: `L` or `{Greek}`.
 fn group(rest: &mut Peekable<Chars<'_>>) -> Result<(), String> {
     let unknown = |name: &str| Err(format!("invalid character class: there is no group {name:?} in Unicode"));
     let name = match rest.next() {
@@ -165,7 +165,7 @@ fn group(rest: &mut Peekable<Chars<'_>>) -> Result<(), String> {
         Some(letter) => letter.to_string(),
     };
     let plain = name.strip_prefix('^').unwrap_or(&name);
-    // Which scripts there are depends on the build of RE2; categories have been the same for long.
+    // The set of scripts depends on the build of RE2; the categories have long been the same.
     let known = match plain.len() {
         1 => matches!(plain, "C" | "L" | "M" | "N" | "P" | "S" | "Z"),
         _ => plain.starts_with(|first: char| first.is_ascii_uppercase()) && plain.chars().all(is_word),

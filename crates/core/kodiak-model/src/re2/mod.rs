@@ -1,11 +1,11 @@
-//! Whether Envoy can read a regular expression.
+//! Validates regular expressions for Envoy.
 //!
-//! Envoy compiles expressions with RE2 and rejects the whole resource that holds one it cannot compile. No crate has the
-//! syntax of RE2, so this reads it the way RE2 does (`re2/parse.cc`, in the mode that Envoy uses: bytes, not characters,
-//! and nothing captured) and keeps nothing.
+//! Envoy compiles expressions with RE2 and rejects the whole resource that holds one it cannot compile. No crate has
+//! the syntax of RE2, so this parses it the way RE2 does (`re2/parse.cc`, in Envoy's mode: bytes, not characters, and
+//! no captures) and produces only errors.
 //!
-//! Refused is only what every RE2 of a supported Envoy refuses. What depends on its build is let through: names of
-//! Unicode scripts, and expressions whose program would be too large for its memory.
+//! It rejects only expressions that every RE2 of a supported Envoy rejects. It accepts those that depend on the build:
+//! names of Unicode scripts, and expressions whose program would exceed RE2's memory limit.
 
 mod class;
 mod stored;
@@ -17,12 +17,12 @@ pub use stored::invalid_in;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Repetitions of one expression, those of nested ones multiplied.
+/// RE2's limit on repetitions; those of nested expressions multiply.
 const MOST_REPETITIONS: u32 = 1000;
 
-/// The error says what RE2 would refuse.
+/// The error is why RE2 would reject the expression.
 pub fn check(expression: &str) -> Result<(), String> {
-    // Envoy compares bytes, so each byte is a character.
+    // Envoy matches bytes, so each byte counts as a character.
     let bytes: String = expression.bytes().map(char::from).collect();
     let mut parser =
         Parser { rest: bytes.chars().peekable(), open: vec![Group::default()], repeated: false, no_posix: false };
@@ -34,20 +34,20 @@ pub fn check(expression: &str) -> Result<(), String> {
 
 struct Parser<'a> {
     rest: Peekable<Chars<'a>>,
-    /// The groups that are open, the whole expression first.
+    /// Open groups; the first is the whole expression.
     open: Vec<Group>,
     /// The last item was a repetition, which cannot be repeated.
     repeated: bool,
-    /// Nothing that is left ends a POSIX class; to be found out once.
+    /// No POSIX class ends in the rest of the expression. Cached, so that the rest is searched only once.
     no_posix: bool,
 }
 
-/// A group so far.
+/// State of an open group.
 #[derive(Default)]
 struct Group {
-    /// How often the last item may be repeated in all; nothing when there is no item to repeat.
+    /// Repetition count of the last item; `None` when there is no item to repeat.
     operand: Option<u32>,
-    /// The largest of all its items.
+    /// Highest repetition count of its items.
     largest: u32,
 }
 
@@ -97,7 +97,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `{2}`, `{2,}` or `{2,5}`, with 0 for no upper end. Anything else is plain text, beginning with the brace.
+    /// Reads `{2}`, `{2,}` or `{2,5}`, with 0 for no upper bound. Anything else is literal text, starting with the
+    /// brace.
     fn counts(&mut self) -> Option<(u32, u32)> {
         let mut ahead = self.rest.clone();
         let least = number(&mut ahead)?;
@@ -112,7 +113,7 @@ impl Parser<'_> {
                 if ahead.next()? != '}' {
                     return None;
                 }
-                // No number is none: `{2,0}` is a range that ends before it begins.
+                // An explicit 0 is not "no upper bound": `{2,0}` is an invalid range.
                 if most < least { u32::MAX } else { most }
             }
             _ => return None,
@@ -137,7 +138,7 @@ impl Parser<'_> {
             return Err(format!("bad repetition: nested ones make more than {MOST_REPETITIONS}"));
         }
         self.operand(product);
-        // As few as possible.
+        // Non-greedy.
         if self.rest.peek() == Some(&'?') {
             self.rest.next();
         }
@@ -186,7 +187,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `(?i)` for the rest of the group, `(?i:` for a group of its own.
+    /// `(?i)` for the rest of the group, `(?i:` for a new group.
     fn flags(&mut self) -> Result<(), String> {
         let (mut negated, mut some) = (false, false);
         loop {
@@ -223,7 +224,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Plain text up to `\E`, or to the end.
+    /// Literal text up to `\E`, or to the end.
     fn quoted(&mut self) {
         while let Some(character) = self.rest.next() {
             if character == '\\' && self.rest.peek() == Some(&'E') {
@@ -235,7 +236,7 @@ impl Parser<'_> {
     }
 }
 
-/// Numbers have no leading zeros; RE2 takes those of ten digits and more for plain text.
+/// Numbers have no leading zeros; RE2 treats those of ten digits and more as literal text.
 fn number(rest: &mut Peekable<Chars<'_>>) -> Option<u32> {
     let mut digits = String::new();
     while let Some(digit) = rest.next_if(char::is_ascii_digit) {

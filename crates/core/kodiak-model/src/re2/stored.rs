@@ -1,8 +1,8 @@
-//! Expressions in resources that were stored before they were checked.
+//! Invalid expressions in resources that were stored before expressions were validated.
 
 use serde_json::Value;
 
-/// The expressions of a spec that Envoy cannot compile: where each is, and why. Policies write an expression as `value`
+/// Path and error of each expression in a spec that Envoy cannot compile. Policies write an expression as `value`
 /// beside the `type` `RegularExpression`.
 pub fn invalid_in(spec: &Value) -> Vec<(String, String)> {
     let mut invalid = Vec::new();

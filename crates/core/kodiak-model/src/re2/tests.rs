@@ -1,14 +1,14 @@
-//! What is refused, held against what a real Envoy said of the same expressions.
+//! Accepted and rejected expressions, compared with a real Envoy's answers.
 
 use serde_json::json;
 
 use super::{check, invalid_in};
 
-/// kodiak-testkit asks Envoy about the same table.
+/// kodiak-testkit loads the same table into Envoy.
 const TABLE: &str = include_str!("table.txt");
 
 #[test]
-fn expressions_are_refused_when_envoy_refuses_them() {
+fn rejects_the_expressions_that_envoy_rejects() {
     let mut wrong = Vec::new();
     for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
         let (verdict, expression) = line.split_once(' ').unwrap();
@@ -21,7 +21,7 @@ fn expressions_are_refused_when_envoy_refuses_them() {
 }
 
 #[test]
-fn reasons_name_what_is_wrong() {
+fn errors_name_the_violation() {
     for (expression, reason) in [
         ("(?=a)", "look-ahead (?= is not supported"),
         ("(a)\\1", "back-reference \\1 is not supported"),
@@ -33,7 +33,7 @@ fn reasons_name_what_is_wrong() {
     }
 }
 
-/// Without an end, these would be searched again and again.
+/// An expression without a closing bracket could be searched repeatedly.
 #[test]
 fn long_expressions_are_read_once() {
     for part in ["[:", "(", "{1", "\\Q", "[[:", "(?P<"] {
@@ -42,7 +42,7 @@ fn long_expressions_are_read_once() {
 }
 
 #[test]
-fn stored_expressions_are_found_wherever_they_are() {
+fn finds_invalid_expressions_in_stored_specs() {
     let of = |value: &str| json!({ "type": "RegularExpression", "value": value });
     let rules =
         json!([{ "matches": [{ "path": of("/a.*"), "headers": [of("("), { "type": "Exact", "value": "(" }] }] }]);

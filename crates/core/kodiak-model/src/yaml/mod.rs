@@ -1,4 +1,4 @@
-//! YAML in and out. Reading remembers where everything stood, so that a problem can be shown in its line.
+//! Parses and writes YAML. Parsing records the position of every field, so that a problem can be shown with its line.
 
 mod places;
 mod reader;
@@ -20,11 +20,11 @@ pub use writer::to_string;
 pub struct Document {
     pub value: Value,
     pub places: Places,
-    /// The line it starts at.
+    /// Line of its start.
     pub line: usize,
 }
 
-/// A stretch of text. Lines and columns count from 1, columns and lengths in characters.
+/// Position of a text span. Lines and columns count from 1, columns and lengths in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
     pub line: usize,
@@ -32,7 +32,7 @@ pub struct Mark {
     pub length: usize,
 }
 
-/// Text that is not YAML, or not YAML that we take.
+/// Invalid or unsupported YAML.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlError {
     pub message: String,

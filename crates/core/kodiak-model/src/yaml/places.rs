@@ -1,10 +1,10 @@
-//! Where the fields of a document stood.
+//! Positions of the fields of a document.
 
 use std::collections::BTreeMap;
 
 use super::Mark;
 
-/// From path to place. Paths are taken as problems print them: `spec.to[0].tags["kuma.io/service"]`.
+/// Maps paths to positions. Paths are written as in problems: `spec.to[0].tags["kuma.io/service"]`.
 ///
 /// A tree in which every step is stored once: with whole paths as keys, one long field name would be copied for every
 /// value below it.
@@ -24,7 +24,7 @@ pub(super) enum Step {
     Index(usize),
 }
 
-/// The place of a path, or of its nearest parent that was written.
+/// Position of a path, or of its nearest ancestor in the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     pub mark: Mark,
@@ -38,7 +38,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// The node one step below another; it is added if it does not exist.
+    /// The child node for a step; added if it does not exist.
     pub(super) fn child(&mut self, parent: usize, step: Step) -> usize {
         let Self { children, marks } = self;
         *children.entry((parent, step)).or_insert_with(|| {
@@ -67,7 +67,7 @@ impl Places {
         found
     }
 
-    /// Bytes of text that are held.
+    /// Bytes of text in the tree.
     #[cfg(test)]
     pub(super) fn text_bytes(&self) -> usize {
         let length = |step: &Step| if let Step::Key(key) = step { key.len() } else { 0 };

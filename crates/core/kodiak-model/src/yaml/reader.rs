@@ -1,4 +1,4 @@
-//! From YAML text to JSON values. Without recursion, and bounded, whatever the text.
+//! Parses YAML text into JSON values, without recursion and with bounded memory.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 64;
 const MAX_COPIED: usize = 1024 * 1024;
 const MAX_COPIED_PER_BYTE: usize = 4;
 
-/// Reads all documents of a stream. Empty ones are left out.
+/// Parses all documents of a stream. Empty ones are skipped.
 pub fn parse(text: &str) -> Result<Vec<Document>, YamlError> {
     let mut documents = Vec::new();
     let mut reader = Reader::new(text.len().saturating_mul(MAX_COPIED_PER_BYTE).max(MAX_COPIED));
@@ -48,7 +48,7 @@ pub fn parse(text: &str) -> Result<Vec<Document>, YamlError> {
     Ok(documents)
 }
 
-/// How much may still be copied. It holds for all documents of a text together.
+/// Remaining bytes for copies, over all documents of a text.
 #[derive(Clone, Copy)]
 struct Budget {
     limit: usize,
@@ -69,7 +69,7 @@ impl Budget {
         }
     }
 
-    /// To be called before the copy is made.
+    /// Must be called before the copy is made.
     fn spend(&mut self, bytes: usize, span: &Span) -> Result<(), YamlError> {
         self.copied = self.copied.saturating_add(bytes);
         if self.copied > self.limit {
@@ -84,19 +84,19 @@ struct Reader {
     root: Option<Value>,
     anchors: HashMap<usize, Anchored>,
     places: Places,
-    /// The nodes of the open containers and of the value that is about to be put, without the document itself.
+    /// Nodes of the open containers and of the next value, without the document itself.
     path: Vec<usize>,
     line: usize,
-    /// Size of all values so far, expanded.
+    /// Size of all values so far, with aliases expanded.
     bytes: usize,
     budget: Budget,
 }
 
-/// A value that aliases stand for.
+/// An anchored value.
 struct Anchored {
     value: Value,
     bytes: usize,
-    /// Levels of containers in it.
+    /// Nesting depth of its containers.
     height: usize,
 }
 
@@ -105,7 +105,7 @@ struct Frame {
     anchor: usize,
     /// Size of the values before it; its own size is counted from there.
     bytes_before: usize,
-    /// Of the highest value in it.
+    /// Nesting depth of its deepest value.
     height: usize,
 }
 
@@ -117,9 +117,9 @@ enum Open {
 #[derive(Default)]
 struct OpenMap {
     map: Map<String, Value>,
-    /// The key that waits for its value.
+    /// The key whose value comes next.
     key: Option<String>,
-    /// What `<<` brings, for keys that are not written.
+    /// Entries from `<<`, which written keys override.
     merged: Map<String, Value>,
 }
 
@@ -193,7 +193,7 @@ impl Reader {
             self.places.mark(ROOT, mark(&Span::empty(span.start)));
         } else {
             self.step_in();
-            // A list's item has no key to point at.
+            // A list item has no key that a position could refer to.
             if matches!(self.stack.last(), Some(Frame { open: Open::List(_), .. })) {
                 self.mark_here(mark(span));
             }
@@ -227,7 +227,7 @@ impl Reader {
         }
         self.budget.spend(bytes, span)?;
         let value = value.clone();
-        // What is nested too deep would exhaust the stack of whoever walks through it.
+        // Deeper nesting would exhaust the stack of recursive readers.
         self.check_depth(height, span)?;
         self.bytes += bytes;
         if let Some(Frame { open: Open::Map(OpenMap { key, merged, .. }), height: highest, .. }) = self.stack.last_mut()
@@ -260,7 +260,7 @@ impl Reader {
         self.places.mark(self.here(), mark);
     }
 
-    /// Appends the step from the innermost open container to the value that is about to be put.
+    /// Appends the step from the innermost open container to the next value.
     fn step_in(&mut self) {
         let step = match self.stack.last() {
             Some(Frame { open: Open::List(list), .. }) => Step::Index(list.len()),

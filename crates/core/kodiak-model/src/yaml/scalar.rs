@@ -1,4 +1,4 @@
-//! What a plain scalar means: the core schema of YAML 1.2, so `no` and `on` are words and not booleans.
+//! Resolves plain scalars by the core schema of YAML 1.2, in which `no` and `on` are strings, not booleans.
 
 use serde_json::{Number, Value};
 
@@ -11,7 +11,7 @@ pub(super) fn resolve(text: &str) -> Value {
     }
 }
 
-/// Whether writing `text` without quotes would read back as something else than this string.
+/// Whether the unquoted text is parsed as this string.
 pub(super) fn is_plain_string(text: &str) -> bool {
     matches!(resolve(text), Value::String(_))
 }

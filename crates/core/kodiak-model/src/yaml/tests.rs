@@ -1,4 +1,4 @@
-//! What is read, what is refused, and what comes back after writing.
+//! Parsing, rejection and round trips.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ fn refuses(text: &str, message: &str) {
 }
 
 #[test]
-fn words_of_older_yaml_are_strings() {
+fn yaml_1_1_booleans_are_strings() {
     assert_eq!(
         value("a: no\nb: on\nc: true\nd: 012\ne: 0x1f\nf: 1e3\ng: ~\nh: 1.2.3.4\ni: \"5\""),
         json!({
@@ -29,7 +29,7 @@ fn words_of_older_yaml_are_strings() {
 }
 
 #[test]
-fn documents_know_their_places() {
+fn fields_have_positions() {
     let text = "type: Mesh\n---\ntype: X\nspec:\n  to:\n  - tags:\n      kuma.io/service: a\n    weight: 5\n";
     let documents = parse(text).unwrap();
     assert_eq!(documents.len(), 2);
@@ -43,7 +43,7 @@ fn documents_know_their_places() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn rejects_duplicate_keys_and_deep_nesting() {
     refuses("a: 1\na: 2", "\"a\" is written twice at line 2 column 1");
     refuses("? [a]\n: b", "a key must be plain text");
     refuses(&"[".repeat(100), "nested deeper");
@@ -51,7 +51,7 @@ fn what_cannot_be_meant_is_refused() {
 }
 
 #[test]
-fn aliases_do_not_explode() {
+fn alias_expansion_is_bounded() {
     let mut text = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
     for n in 1..9 {
         let _ = writeln!(text, "a{n}: &a{n} [{}]", vec![format!("*a{}", n - 1); 10].join(","));
@@ -59,7 +59,7 @@ fn aliases_do_not_explode() {
     refuses(&text, "YAML aliases expand to more than 1048576 bytes at line");
 }
 
-/// 131 KB of it became 2.85 GB.
+/// 131 KB of such text expanded to 2.85 GB.
 #[test]
 fn long_text_behind_aliases_is_counted_by_its_bytes() {
     let aliases = vec!["*a"; 30_000].join(",");
@@ -81,7 +81,7 @@ fn copies_for_nested_anchors_are_counted() {
 }
 
 #[test]
-fn the_documents_of_a_text_share_what_aliases_may_expand_to() {
+fn documents_of_a_text_share_the_alias_budget() {
     let document = format!("a: &a {}\nb: [*a, *a]\n---\n", "x".repeat(30_000));
     assert_eq!(parse(&document.repeat(10)).unwrap().len(), 10, "four copies for each byte of a long text");
     let document = format!("a: &a {}\nb: [{}]\n---\n", "x".repeat(30_000), ["*a"; 6].join(","));
@@ -111,12 +111,12 @@ fn a_long_key_is_not_copied_for_every_value_below_it() {
 }
 
 #[test]
-fn merged_maps_keep_what_is_written() {
+fn written_keys_override_merged_ones() {
     assert_eq!(value("base: &b {x: 1, y: 2}\nover:\n  <<: *b\n  y: 3")["over"], json!({ "x": 1, "y": 3 }));
 }
 
 #[test]
-fn what_is_written_reads_back() {
+fn output_round_trips() {
     let all = json!({
         "plain": "demo-app_kuma-demo_svc_5000", "number": "5", "empty": "", "no": "no", "colon": "a: b", "hash": "a #b",
         "block": "-----BEGIN-----\nabc\n-----END-----\n", "quote": "it's \"x\"", "list": [1, "a", [], {}, [[1], {"a": null}]],

@@ -1,4 +1,4 @@
-//! From JSON values to YAML text: block style, strings plain where that is safe.
+//! Writes JSON values as YAML text: block style, unquoted strings where that is safe.
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ fn write_map(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// The value after a key: on the same line, or indented below it.
+/// Writes the value after a key: on the same line, or indented below it.
 fn write_value(value: &Value, indent: usize, out: &mut String) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -79,7 +79,7 @@ fn write_scalar(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// Certificates and templates read better as they are.
+/// Certificates and templates are more readable as blocks.
 fn is_block(text: &str) -> bool {
     let inside = text.strip_suffix('\n').unwrap_or_default();
     inside.contains('\n')
@@ -119,7 +119,7 @@ fn is_safe_plain(text: &str) -> bool {
         && text.chars().all(|c| !c.is_control() && !is_line_break(c) && c != '\u{feff}' && !"[]{}\"'`,".contains(c))
 }
 
-/// Other tools still read `yes`, `off` and the like as booleans.
+/// YAML 1.1 tools still parse `yes`, `off` and similar words as booleans.
 fn is_word_in_older_yaml(text: &str) -> bool {
     !["y", "n", "yes", "no", "on", "off"].iter().any(|word| word.eq_ignore_ascii_case(text))
 }

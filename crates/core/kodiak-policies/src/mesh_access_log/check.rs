@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of MeshAccessLog.
 
 use kodiak_model::{FieldPath, Problems, TargetKind, TargetRef, TargetRules};
 use serde_json::Value;
@@ -145,7 +145,7 @@ fn check_fields(fields: &[JsonField], at: &FieldPath<'_>, problems: &mut Problem
         let at = at.index(n);
         problems.require(!key.is_empty(), &at.field("key"), "key cannot be empty");
         problems.require(!value.is_empty(), &at.field("value"), "value cannot be empty");
-        // Both are put between quotes as they are.
+        // Kuma inserts both between quotes without escaping them.
         let is_json = serde_json::from_str::<Value>(&format!(r#"{{"{key}": "{value}"}}"#)).is_ok();
         problems.require(is_json, &at, "is not a valid JSON object");
     }

@@ -1,4 +1,4 @@
-//! MeshAccessLog: which calls are written down, how, and where to.
+//! MeshAccessLog: access logs of proxies and their backends.
 
 mod check;
 mod spec;
@@ -12,7 +12,7 @@ pub use spec::{
 
 use crate::{from_to::is_used, policy_status::PolicyStatus};
 
-/// Not in force yet.
+/// Not implemented: without effect on proxies.
 pub const POLICY: Option<&dyn crate::Policy> = None;
 
 pub static KIND: Kind = Kind::policy(

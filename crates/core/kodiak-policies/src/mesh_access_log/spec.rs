@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshAccessLog.
 
 use kodiak_model::{Choice, TargetRef, words};
 use schemars::JsonSchema;
@@ -13,16 +13,16 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshAccessLog {
-    /// The proxies this policy is for. All of the mesh when missing.
+    /// The proxies that this policy selects. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
-    /// For calls that these proxies make.
+    /// For outbound traffic of these proxies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Vec<Item<Conf>>>,
-    /// For calls that these proxies receive. The older form of `rules`.
+    /// For inbound traffic of these proxies. The legacy form of `rules`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Vec<Item<Conf>>>,
-    /// For calls that these proxies receive. Each rule logs on its own.
+    /// For inbound traffic of these proxies. Each rule logs separately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<Rule<Conf>>>,
 }
@@ -30,7 +30,7 @@ pub struct MeshAccessLog {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conf {
-    /// Where to. An empty list switches logging off.
+    /// Backends that receive the logs. An empty list disables logging.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backends: Option<Vec<Backend>>,
 }
@@ -43,7 +43,7 @@ words! {
     }
 }
 
-/// One place for logs. The member named by `type` must be there.
+/// One log backend. The member named by `type` is required.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type"]))]
@@ -64,7 +64,7 @@ pub struct Backend {
 pub struct TcpBackend {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
-    /// A host and a port, such as 127.0.0.1:5000.
+    /// Host and port, such as 127.0.0.1:5000.
     #[schemars(length(min = 1))]
     pub address: String,
 }
@@ -75,7 +75,7 @@ pub struct TcpBackend {
 pub struct FileBackend {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
-    /// A file where the proxy runs, such as /dev/stdout.
+    /// File on the proxy's host, such as /dev/stdout.
     #[schemars(length(min = 1))]
     pub path: String,
 }
@@ -84,13 +84,13 @@ pub struct FileBackend {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OpenTelemetryBackend {
-    /// Log attributes. Their values may hold placeholders.
+    /// Log attributes. Values may contain command operators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<Vec<Attribute>>,
-    /// The body of each record: a string or an OTLP value, with placeholders.
+    /// Body of each record: a string or an OTLP value, with command operators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
-    /// A host and a port. The port is 4317 by default.
+    /// Host and port. The port is 4317 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,7 +101,7 @@ pub struct OpenTelemetryBackend {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["key", "value"]))]
 pub struct Attribute {
-    /// Lower case words, digits, dots and underscores. No placeholders.
+    /// Lower case words, digits, dots and underscores. No command operators.
     pub key: String,
     pub value: String,
 }
@@ -113,7 +113,7 @@ words! {
     }
 }
 
-/// What a line looks like. It may hold the placeholders of Envoy and those of the mesh, such as %KUMA_MESH%.
+/// Format of a log line. It may contain Envoy's command operators and Kuma's, such as %KUMA_MESH%.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type"]))]
@@ -124,7 +124,7 @@ pub struct Format {
     pub plain: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub json: Option<Vec<JsonField>>,
-    /// Leaves out what has no value instead of writing a dash.
+    /// Omits values that are empty instead of writing a dash.
     pub omit_empty_values: bool,
 }
 

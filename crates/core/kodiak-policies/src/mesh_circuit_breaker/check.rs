@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of MeshCircuitBreaker.
 
 use kodiak_model::{FieldPath, IntOrString, Problems, TargetKind, TargetRules};
 
@@ -35,7 +35,7 @@ pub(super) fn check(spec: &MeshCircuitBreaker, problems: &mut Problems) {
     from_to::check_items(from.as_ref(), from_mesh, &at_from, problems, |item, at, problems| {
         check_conf(&item.default, at, problems);
     });
-    // Rules are reported under `from`: clients know these paths so.
+    // Kuma reports the problems of rules under `from`.
     for (n, rule) in rules.iter().flatten().enumerate() {
         check_conf(&rule.default, &at_from.index(n).field("default"), problems);
     }

@@ -1,4 +1,4 @@
-//! Limits and the detection of outliers in Envoy's clusters.
+//! Circuit breakers and outlier detection of clusters.
 
 use kodiak_envoy::envoy::config::cluster::v3::circuit_breakers::Thresholds;
 use kodiak_envoy::envoy::config::cluster::v3::{Cluster, OutlierDetection as Outliers};
@@ -30,7 +30,7 @@ pub(super) fn cluster(conf: &Conf, upstream: &mut Upstream) {
     }
 }
 
-/// Into the threshold that is there for all calls.
+/// Sets the limits of the default-priority threshold.
 fn limits(written: &ConnectionLimits, cluster: &mut Cluster) {
     let all = &mut cluster.circuit_breakers.get_or_insert_default().thresholds;
     let priority = i32::from(RoutingPriority::Default);
@@ -48,7 +48,7 @@ fn limits(written: &ConnectionLimits, cluster: &mut Cluster) {
     }
 }
 
-/// Envoy has detectors that are on unless it is told otherwise: those that nobody wrote down are switched off.
+/// Some of Envoy's detectors are enabled by default: those that the policy does not mention are disabled.
 fn outliers(written: &OutlierDetection) -> Outliers {
     let detectors = written.detectors.clone().unwrap_or_default();
     let Detectors { total_failures, gateway_failures, local_origin_failures, success_rate, failure_percentage } =
@@ -92,7 +92,7 @@ mod tests {
     use crate::samples::{check, cluster, from, inbound, rule, tcp, upstream};
 
     #[test]
-    fn limits_are_beside_what_is_there() {
+    fn limits_keep_other_threshold_fields() {
         let limited = cluster(&CircuitBreakers, "connectionLimits: {maxConnections: 10, maxRetries: 1}");
         check(
             &limited.cluster.circuit_breakers.unwrap(),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn detectors_that_nobody_asked_for_are_off() {
+    fn unset_detectors_are_disabled() {
         let limited = cluster(
             &CircuitBreakers,
             "
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn all_detectors_together() {
+    fn sets_all_detectors() {
         let limited = cluster(
             &CircuitBreakers,
             "
@@ -183,13 +183,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_off_says_nothing() {
+    fn disabled_sections_have_no_effect() {
         let text = "outlierDetection: {disabled: true, healthyPanicThreshold: 0, detectors: {totalFailures: {}}}";
         assert_eq!(cluster(&CircuitBreakers, text), upstream(true));
     }
 
     #[test]
-    fn a_workload_is_guarded_by_all_items_merged() {
+    fn inbound_limits_merge_all_items() {
         let entries = [
             from("connectionLimits: {maxConnections: 1, maxRequests: 2}"),
             rule("[]", "connectionLimits: {maxConnections: 3}"),

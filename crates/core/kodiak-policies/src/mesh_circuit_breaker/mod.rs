@@ -1,4 +1,4 @@
-//! MeshCircuitBreaker: how much a destination is asked to bear, and which of its endpoints are left alone for a while.
+//! MeshCircuitBreaker: connection limits and outlier detection for destinations.
 
 mod check;
 mod envoy;
@@ -26,7 +26,7 @@ pub static KIND: Kind = Kind::policy(
     Language::of::<MeshCircuitBreaker>(),
 );
 
-/// Its part in what proxies get.
+/// Applies the policy to proxies.
 struct CircuitBreakers;
 
 impl Policy for CircuitBreakers {

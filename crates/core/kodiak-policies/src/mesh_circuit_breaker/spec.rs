@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshCircuitBreaker.
 
 use kodiak_model::{GoDuration, IntOrString, TargetRef};
 use schemars::JsonSchema;
@@ -9,21 +9,21 @@ use crate::from_to::Item;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshCircuitBreaker {
-    /// The proxies this policy is for. All of the mesh when missing.
+    /// The proxies that this policy selects. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
-    /// For calls that these proxies make.
+    /// For outbound traffic of these proxies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Vec<Item<Conf>>>,
-    /// For calls that these proxies receive. The older form of `rules`.
+    /// For inbound traffic of these proxies. The legacy form of `rules`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Vec<Item<Conf>>>,
-    /// For calls that these proxies receive.
+    /// For inbound traffic of these proxies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<Rule>>,
 }
 
-/// For all callers alike.
+/// Applies to all callers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rule {
@@ -33,10 +33,10 @@ pub struct Rule {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conf {
-    /// What is above a limit is refused at once.
+    /// Requests and connections above a limit fail at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_limits: Option<ConnectionLimits>,
-    /// Endpoints that fail more than others are left alone for a while.
+    /// Ejects endpoints that fail more often than others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outlier_detection: Option<OutlierDetection>,
 }
@@ -46,16 +46,16 @@ pub struct Conf {
 pub struct ConnectionLimits {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_connections: Option<u32>,
-    /// Pools of connections that are open at the same time.
+    /// Maximum number of concurrent connection pools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_connection_pools: Option<u32>,
-    /// Requests that wait for a connection. Without HTTP, connections.
+    /// Maximum number of requests that wait for a connection. For TCP, of connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_pending_requests: Option<u32>,
-    /// Retries under way at the same time.
+    /// Maximum number of concurrent retries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<u32>,
-    /// Requests under way at the same time. Only for HTTP.
+    /// Maximum number of concurrent requests. Only for HTTP.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_requests: Option<u32>,
 }
@@ -63,26 +63,26 @@ pub struct ConnectionLimits {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OutlierDetection {
-    /// Nothing in this section has an effect.
+    /// Disables this section.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
-    /// How often endpoints are looked at.
+    /// Interval between evaluations of the endpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<GoDuration>,
-    /// How long an endpoint is left alone, times how often it was already.
+    /// Ejection time, multiplied by the number of times the endpoint was ejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_ejection_time: Option<GoDuration>,
-    /// How many endpoints may be left alone at the same time, in percent. 10 by default, but at least one endpoint.
+    /// Maximum percentage of endpoints that are ejected at the same time. 10 by default, but at least one endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_ejection_percent: Option<u32>,
-    /// Counts failures to reach the endpoint apart from those that it answers with.
+    /// Counts failures to connect separately from error responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub split_external_and_local_errors: Option<bool>,
-    /// What counts as failing.
+    /// Conditions that eject an endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detectors: Option<Detectors>,
-    /// When fewer endpoints than this are well, in percent, calls go to all of them: a number, or a decimal in quotes.
-    /// 50 by default; 0 means never.
+    /// Below this percentage of healthy endpoints, Envoy balances over all endpoints: a number, or a decimal in quotes.
+    /// 50 by default; 0 disables it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub healthy_panic_threshold: Option<IntOrString>,
 }
@@ -90,19 +90,19 @@ pub struct OutlierDetection {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Detectors {
-    /// Errors of any sort in a row.
+    /// Consecutive errors of any kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_failures: Option<ConsecutiveFailures>,
-    /// Answers 502, 503 or 504 in a row.
+    /// Consecutive responses 502, 503 or 504.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway_failures: Option<ConsecutiveFailures>,
-    /// Failures in a row to reach the endpoint. Only with `splitExternalAndLocalErrors`.
+    /// Consecutive failures to connect. Only with `splitExternalAndLocalErrors`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_origin_failures: Option<ConsecutiveFailures>,
-    /// Fewer successes than the other endpoints have.
+    /// Success rate far below the mean of all endpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub success_rate: Option<SuccessRate>,
-    /// More failures than a fixed share of the requests.
+    /// Failure percentage above a fixed threshold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_percentage: Option<FailurePercentage>,
 }
@@ -110,7 +110,7 @@ pub struct Detectors {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConsecutiveFailures {
-    /// How many in a row.
+    /// Number of consecutive errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consecutive: Option<u32>,
 }
@@ -118,13 +118,13 @@ pub struct ConsecutiveFailures {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SuccessRate {
-    /// How many endpoints must have enough requests, or nothing is compared.
+    /// Minimum number of endpoints with enough requests; below it the detector does nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum_hosts: Option<u32>,
-    /// How many requests in an interval are enough.
+    /// Minimum number of requests of an endpoint in an interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_volume: Option<u32>,
-    /// How many standard deviations below the mean is too few: a number, or a decimal in quotes.
+    /// Number of standard deviations below the mean at which an endpoint is ejected: a number, or a decimal in quotes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_deviation_factor: Option<IntOrString>,
 }
@@ -132,13 +132,13 @@ pub struct SuccessRate {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FailurePercentage {
-    /// How many endpoints must have enough requests, or nothing is looked at.
+    /// Minimum number of endpoints with enough requests; below it the detector does nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum_hosts: Option<u32>,
-    /// How many requests in an interval are enough.
+    /// Minimum number of requests of an endpoint in an interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_volume: Option<u32>,
-    /// The share of failures, in percent, from which on an endpoint is left alone.
+    /// Failure percentage at which an endpoint is ejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of MeshFaultInjection.
 
 use kodiak_model::{CheckCtx, FieldPath, GoDuration, Problems, TargetKind, TargetRules};
 
@@ -40,7 +40,7 @@ pub(super) fn check(spec: &MeshFaultInjection, ctx: &CheckCtx<'_>, problems: &mu
     }
 }
 
-/// The index stands behind the name of the fault, `http.abort[0]`: clients know these paths so.
+/// Kuma's paths have the index after the name of the fault: `http.abort[0]`.
 fn check_conf(conf: &Conf, at: &FieldPath<'_>, problems: &mut Problems) {
     let at = at.field("http");
     for (n, Fault { abort, delay, response_bandwidth }) in conf.http.iter().flatten().enumerate() {
@@ -73,7 +73,7 @@ fn check_delay(value: Option<GoDuration>, at: &FieldPath<'_>, problems: &mut Pro
     }
 }
 
-/// `50 Mbps`, the space being free.
+/// `50 Mbps`; the space is optional.
 fn check_limit(limit: &str, at: &FieldPath<'_>, problems: &mut Problems) {
     if limit.is_empty() {
         problems.add(at, "must be defined");

@@ -1,4 +1,4 @@
-//! MeshFaultInjection: makes calls fail, wait or trickle on purpose, to see what callers do then.
+//! MeshFaultInjection: aborts, delays or slows down requests, to test how callers handle it.
 
 mod check;
 mod spec;
@@ -11,7 +11,7 @@ pub use spec::{Abort, Conf, Delay, Fault, MeshFaultInjection, ResponseBandwidth}
 
 use crate::from_to::is_used;
 
-/// Not in force yet.
+/// Not implemented: without effect on proxies.
 pub const POLICY: Option<&dyn crate::Policy> = None;
 
 pub static KIND: Kind = Kind::policy(

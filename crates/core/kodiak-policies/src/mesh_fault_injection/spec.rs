@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshFaultInjection.
 
 use kodiak_model::{GoDuration, IntOrString, TargetRef};
 use schemars::JsonSchema;
@@ -9,16 +9,16 @@ use crate::from_to::{Item, Rule};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshFaultInjection {
-    /// The proxies this policy is for. All of the mesh when missing.
+    /// The proxies that this policy selects. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
-    /// For calls that gateways pass on.
+    /// For outbound traffic of gateways.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Vec<Item<Conf>>>,
-    /// For calls that sidecars receive. The older form of `rules`.
+    /// For inbound traffic of sidecars. The legacy form of `rules`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Vec<Item<Conf>>>,
-    /// For calls that sidecars receive.
+    /// For inbound traffic of sidecars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<Rule<Conf>>>,
 }
@@ -26,7 +26,7 @@ pub struct MeshFaultInjection {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conf {
-    /// Faults of HTTP calls. An empty list takes back those of a broader policy.
+    /// Faults of HTTP requests. An empty list removes those of a broader policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<Vec<Fault>>,
 }
@@ -34,13 +34,13 @@ pub struct Conf {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Fault {
-    /// Answers with a status instead of passing the call on.
+    /// Responds with a status instead of forwarding the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub abort: Option<Abort>,
-    /// Passes the call on later.
+    /// Delays the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Delay>,
-    /// Sends the answer slowly.
+    /// Limits the bandwidth of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response_bandwidth: Option<ResponseBandwidth>,
 }
@@ -50,7 +50,7 @@ pub struct Fault {
 #[schemars(extend("required" = ["httpStatus", "percentage"]))]
 pub struct Abort {
     pub http_status: i32,
-    /// Of the calls: a whole number, or a decimal in a string.
+    /// Percentage of requests: a whole number, or a decimal in a string.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percentage: Option<IntOrString>,
 }
@@ -59,10 +59,10 @@ pub struct Abort {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["value", "percentage"]))]
 pub struct Delay {
-    /// How much later.
+    /// Duration of the delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<GoDuration>,
-    /// Of the calls: a whole number, or a decimal in a string.
+    /// Percentage of requests: a whole number, or a decimal in a string.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percentage: Option<IntOrString>,
 }
@@ -73,7 +73,7 @@ pub struct Delay {
 pub struct ResponseBandwidth {
     /// A number and a unit: kbps, Mbps or Gbps.
     pub limit: String,
-    /// Of the calls: a whole number, or a decimal in a string.
+    /// Percentage of requests: a whole number, or a decimal in a string.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percentage: Option<IntOrString>,
 }

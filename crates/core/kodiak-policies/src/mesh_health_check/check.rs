@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of MeshHealthCheck.
 
 use kodiak_model::{FieldPath, Problems, TargetKind, TargetRules};
 

@@ -1,4 +1,4 @@
-//! MeshHealthCheck: endpoints are asked from time to time whether they are well.
+//! MeshHealthCheck: active health checks of endpoints.
 
 mod check;
 mod spec;
@@ -7,7 +7,7 @@ use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Sp
 
 pub use spec::{Conf, GrpcHealthCheck, HttpHealthCheck, MeshHealthCheck, TcpHealthCheck};
 
-/// Not in force yet.
+/// Not implemented: without effect on proxies.
 pub const POLICY: Option<&dyn crate::Policy> = None;
 
 pub static KIND: Kind = Kind::policy(

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of MeshHTTPRoute.
 
 mod filters;
 mod matches;
@@ -49,7 +49,7 @@ fn check_backends(conf: &RuleConf, callers: Callers, at: &FieldPath<'_>, problem
     let RuleConf { filters, backend_refs } = conf;
     let backends = backend_refs.as_deref().unwrap_or_default();
     let redirected = filters.iter().flatten().any(is_redirect);
-    // A gateway has no destination of its own to fall back to.
+    // A gateway has no default destination.
     if backends.is_empty() && callers == Callers::Gateway && !redirected {
         problems.add(at, "must not be empty");
     }

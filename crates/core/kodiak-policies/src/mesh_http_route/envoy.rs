@@ -1,4 +1,4 @@
-//! The routes that Envoy gets for the rules of one destination.
+//! Generates the routes of one destination.
 
 mod filters;
 mod matches;
@@ -17,7 +17,7 @@ use super::{Match, Rule, RuleConf};
 use crate::routes::{Split, splits};
 use crate::target::{Backend, Backends, Carrier, Outbound};
 
-/// What all policies say about one destination, merged: strongest rule first.
+/// Merged rules of all policies for one destination, in descending precedence.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Rules {
@@ -25,7 +25,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Those of copies too.
+    /// Includes the backends of request mirrors.
     pub(super) fn backends(&self) -> Vec<BackendRef> {
         let of_rule = |Rule { default: RuleConf { filters, backend_refs }, .. }: &Rule| {
             let mirrors = filters.iter().flatten().filter_map(|filter| filter.request_mirror.as_ref());
@@ -39,8 +39,8 @@ impl Rules {
         self.rules.iter().map(|rule| name(&rule.matches).into()).collect()
     }
 
-    /// Puts the routes in front of the one that takes everything. That one goes where a rule is in its place, even where
-    /// none of the rule's backends is there: its calls must not go where it does not send them.
+    /// Inserts the routes before the catch-all route. A rule that matches everything replaces the catch-all route, even
+    /// when none of the rule's backends exist: its requests must not go to a backend that it does not list.
     pub(super) fn apply(&self, outbound: &mut Outbound<'_>) {
         let Carrier::Http(http) = &mut outbound.carrier else { return };
         let Some(catch_all) = http.routes.pop() else { return };
@@ -56,12 +56,12 @@ impl Rules {
     }
 }
 
-/// A hash of what the rule matches. Policies, metrics and access logs know the route by it.
+/// Hash of the rule's matches, which identifies the route in policies, metrics and access logs.
 fn name(matches: &[Match]) -> String {
     route_hash(&serde_json::to_value(matches).expect("matches are made of strings"))
 }
 
-/// For one match of a rule. None when no backend is left that could answer.
+/// Routes of one match. Empty when no backend exists.
 fn routes(rule: &Rule, one: &Match, catch_all: &Route, backends: &Backends) -> Vec<Route> {
     let RuleConf { filters, backend_refs } = &rule.default;
     let filters = filters.as_deref().unwrap_or_default();
@@ -84,7 +84,7 @@ fn routes(rule: &Rule, one: &Match, catch_all: &Route, backends: &Backends) -> V
     matches::of(one).into_iter().map(for_match).collect()
 }
 
-/// With the timeouts of the route that takes everything, and to where that one leads when nothing else is written.
+/// Copies timeouts from the catch-all route, and its destination when the rule has no backends.
 fn forward(written: &[BackendRef], catch_all: &Route, backends: &Backends) -> Option<RouteAction> {
     let Some(route::Action::Route(own)) = &catch_all.action else { return None };
     if written.is_empty() {

@@ -1,4 +1,4 @@
-//! MeshHTTPRoute: where HTTP requests go, and what is changed on the way.
+//! MeshHTTPRoute: routing and modification of HTTP requests.
 
 mod check;
 mod envoy;
@@ -17,7 +17,6 @@ pub use spec::{
     QueryParamsMatch, QueryParamsMatchType, RequestMirror, RequestRedirect, Rule, RuleConf, Scheme, To, UrlRewrite,
 };
 
-/// In force.
 pub const POLICY: Option<&dyn Policy> = Some(&Routing);
 
 pub static KIND: Kind = Kind::policy(

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshHTTPRoute.
 
 use kodiak_model::{BackendRef, Choice, IntOrString, TargetRef, words};
 use schemars::JsonSchema;
@@ -9,10 +9,10 @@ use crate::header::{HeaderMatch, HeaderModifier};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshHTTPRoute {
-    /// The proxies whose requests are routed. All of the mesh when missing.
+    /// The proxies whose requests are routed. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
-    /// The destinations that these proxies call.
+    /// The destinations whose requests are routed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Vec<To>>,
 }
@@ -21,11 +21,11 @@ pub struct MeshHTTPRoute {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["targetRef", "rules"]))]
 pub struct To {
-    /// Only for gateways: the hosts that the rules are for.
+    /// Only for gateways: the hostnames that the rules apply to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostnames: Option<Vec<String>>,
     pub target_ref: TargetRef,
-    /// What to do with which requests. Requests that match no rule go to the destination unchanged.
+    /// Matches and actions. Requests that match no rule go to the destination unchanged.
     pub rules: Vec<Rule>,
 }
 
@@ -33,13 +33,13 @@ pub struct To {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["matches", "default"]))]
 pub struct Rule {
-    /// The requests of this rule: those that any of the items describes.
+    /// The rule applies to requests that any of the items match.
     #[schemars(length(min = 1))]
     pub matches: Vec<Match>,
     pub default: RuleConf,
 }
 
-/// All that is said must hold. Nothing said means every request.
+/// All conditions must hold. An empty match matches every request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Match {
@@ -79,7 +79,8 @@ words! {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type", "value"]))]
 pub struct PathMatch {
-    /// A path or a prefix starts with a slash. A prefix matches whole segments: `/a` matches `/a` and `/a/b`, not `/ab`.
+    /// A path or a prefix starts with a slash. A prefix matches whole segments: `/a` matches `/a` and `/a/b`, not
+    /// `/ab`.
     #[schemars(length(min = 1))]
     pub value: String,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
@@ -107,10 +108,10 @@ pub struct QueryParamsMatch {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuleConf {
-    /// What is changed on the way.
+    /// Modifications of requests and responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filters: Option<Vec<Filter>>,
-    /// Where requests go. To the destination itself when missing.
+    /// Backends of the requests. The destination itself when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_refs: Option<Vec<BackendRef>>,
 }
@@ -125,7 +126,7 @@ words! {
     }
 }
 
-/// The type, and the field of that name.
+/// The type, and the member of that name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type"]))]
@@ -153,7 +154,7 @@ words! {
 
 const HOSTNAME_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
-/// Sends the caller elsewhere. What is not said stays as it was in the request.
+/// Redirects the client. Missing parts are copied from the request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RequestRedirect {
@@ -194,32 +195,32 @@ pub struct PathRewrite {
     pub rewrite_type: Option<Choice<PathRewriteType>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replace_full_path: Option<String>,
-    /// Stands in for the prefix that was matched.
+    /// Replaces the matched prefix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replace_prefix_match: Option<String>,
 }
 
-/// Changes the request before it is sent on.
+/// Rewrites the request before it is forwarded.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UrlRewrite {
-    /// A DNS name for the host header.
+    /// DNS name for the host header.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = HOSTNAME_PATTERN))]
     pub hostname: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathRewrite>,
-    /// Only for gateways: the host header becomes the name of the backend's host.
+    /// Only for gateways: rewrites the host header to the hostname of the backend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_to_backend_hostname: Option<bool>,
 }
 
-/// Sends a copy of the request to another backend. Its answers are dropped.
+/// Sends a copy of the request to another backend, whose responses are discarded.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["backendRef"]))]
 pub struct RequestMirror {
-    /// How many requests are copied: a number, or a decimal in quotes. All when missing.
+    /// Percentage of requests that are mirrored: a number, or a decimal in quotes. All when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percentage: Option<IntOrString>,
     pub backend_ref: BackendRef,

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of MeshLoadBalancingStrategy.
 
 mod hash_policies;
 mod locality;
@@ -37,7 +37,7 @@ pub(super) fn check(spec: &MeshLoadBalancingStrategy, problems: &mut Problems) {
     }
 }
 
-/// A gateway has one load balancer for all that it sends.
+/// A gateway has one load balancer for all its outbound traffic.
 fn check_gateway_target(item: &Item<Conf>, at: &FieldPath<'_>, problems: &mut Problems) {
     if item.default.load_balancer.is_some() {
         let message = "value 'MeshGateway' is not supported, only Mesh is allowed if loadBalancer is set";
@@ -72,7 +72,7 @@ fn check_conf(item: &Item<Conf>, at: &FieldPath<'_>, problems: &mut Problems) {
     }
 }
 
-/// Only the member that the type asks for is looked at; it may be missing.
+/// Validates only the member that the type requires; it may be missing.
 fn check_load_balancer(load_balancer: &LoadBalancer, at: &FieldPath<'_>, problems: &mut Problems) {
     let LoadBalancer { balancer_type, round_robin: _, least_request, ring_hash, random: _, maglev } = load_balancer;
     let Some(balancer_type) = balancer_type.as_ref().and_then(|one| one.check(at, "type", problems)) else { return };

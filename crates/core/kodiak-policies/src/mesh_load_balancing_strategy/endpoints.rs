@@ -1,4 +1,4 @@
-//! Who is called first, and who next.
+//! Locality-aware load balancing: priorities and weights of endpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,18 +7,18 @@ use kodiak_model::{Choice, IntOrString};
 use super::{AffinityTag, Conf, CrossZone, Failover, LocalityAwareness, ToZoneType};
 use crate::target::{Endpoint, Endpoints, Tags};
 
-/// Other zones are called when fewer than half of the endpoints are alive.
+/// Traffic fails over to other zones when fewer than half of the endpoints are healthy.
 const OVERPROVISIONING: u32 = 200;
-/// One in ten thousand. Envoy multiplies it, so there must be room.
+/// One in ten thousand. Envoy multiplies the factor, so it must not overflow.
 const MAX_OVERPROVISIONING: f64 = 1_000_000.0;
-/// All weights of localities together must fit into 32 bits.
+/// The sum of all locality weights must fit into 32 bits.
 const MAX_MAGNITUDE: usize = 7;
 
 pub(super) fn caller_tags(conf: &Conf) -> Vec<String> {
     affinity_tags(conf).iter().map(|tag| tag.key.clone()).collect()
 }
 
-/// None when calls go everywhere.
+/// Empty when locality awareness is disabled.
 pub(super) fn affinity_tags(conf: &Conf) -> &[AffinityTag] {
     let awareness = conf.locality_awareness.as_ref().filter(|awareness| awareness.disabled != Some(true));
     let local_zone = awareness.and_then(|awareness| awareness.local_zone.as_ref());
@@ -54,7 +54,8 @@ pub(super) fn arrange(conf: &Conf, endpoints: &mut Endpoints) {
     endpoints.list.sort();
 }
 
-/// By the first tag in which the endpoint is as the caller is. Without tags, the zone is one place.
+/// Sets sub-zone and weight by the first tag in which the endpoint matches the caller. Without tags, the zone is one
+/// locality.
 fn place(endpoint: &mut Endpoint, tags: &[AffinityTag], caller: &Tags) {
     if tags.is_empty() {
         return;
@@ -72,7 +73,7 @@ fn place(endpoint: &mut Endpoint, tags: &[AffinityTag], caller: &Tags) {
     endpoint.locality_weight = Some(weight);
 }
 
-/// Zones that are called next.
+/// Failover target zones.
 enum Target<'a> {
     Only(&'a [String]),
     Except(&'a [String]),
@@ -87,7 +88,7 @@ impl Target<'_> {
     }
 }
 
-/// Of the rules for callers in this zone. `None` ends the list: there is nowhere to go from there.
+/// Targets of the rules for callers in this zone. The rule type `None` ends the list.
 fn targets<'a>(cross_zone: &'a CrossZone, zone: &str) -> Vec<Target<'a>> {
     let is_for = |rule: &&Failover| rule.from.as_ref().is_none_or(|from| from.zones.iter().any(|one| one == zone));
     let target = |rule: &'a Failover| {
@@ -102,7 +103,7 @@ fn targets<'a>(cross_zone: &'a CrossZone, zone: &str) -> Vec<Target<'a>> {
     cross_zone.failover.iter().flatten().filter(is_for).map_while(target).collect()
 }
 
-/// Rounded up: with exactly this share alive, all calls still stay.
+/// Rounded up: with exactly this share of healthy endpoints, all traffic still stays.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between 100 and the limit")]
 fn overprovisioning(cross_zone: &CrossZone) -> Option<u32> {
     let written = cross_zone.failover_threshold.as_ref()?.percentage.as_ref();
@@ -110,7 +111,7 @@ fn overprovisioning(cross_zone: &CrossZone) -> Option<u32> {
     Some((10_000.0 / percentage).ceil().clamp(100.0, MAX_OVERPROVISIONING) as u32)
 }
 
-/// Envoy's priorities have no numbers that nobody has. Zero is the caller's zone, whoever is there.
+/// Envoy's priorities must be contiguous. Zero is the caller's zone, even when it has no endpoints.
 fn close_gaps(list: &mut [Endpoint]) {
     let used: BTreeSet<u32> = list.iter().map(|endpoint| endpoint.priority).filter(|priority| *priority > 0).collect();
     let numbers: BTreeMap<u32, u32> = used.into_iter().zip(1..).collect();
@@ -135,7 +136,7 @@ mod tests {
             .collect()
     }
 
-    /// The last number of the address, the zone, and tags.
+    /// Arguments: last number of the address, zone and tags.
     fn endpoint(n: u32, zone: &str, of: &str) -> Endpoint {
         Endpoint {
             zone: zone.into(),
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn other_zones_come_next_unless_all_are_alike() {
+    fn other_zones_have_lower_priority_unless_disabled() {
         let near_first = ["1 east/ 0", "2 east/ 0", "3 east/ 0", "4 north/ 1", "5 west/ 1"];
         check("{}", &near_first, None);
         check("loadBalancer: {type: Random}", &near_first, None);
@@ -188,13 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn where_there_are_no_zones_everybody_is_near() {
+    fn without_zones_all_endpoints_are_local() {
         let (lines, _) = arranged(vec![endpoint(1, "", "")], "{}");
         assert_eq!(lines, ["1 / 0"]);
     }
 
     #[test]
-    fn what_shares_a_tag_with_the_caller_comes_first_in_its_zone() {
+    fn affinity_tags_prefer_endpoints_in_the_zone() {
         check(
             "localityAwareness: {localZone: {affinityTags: [{key: node}, {key: rack}]}}",
             &["3 east/ 0 1", "1 east/node=n1 0 90", "2 east/rack=r1 0 9"],
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_come_in_the_order_of_the_rules_for_the_callers_zone() {
+    fn failover_rules_order_zones_for_the_callers_zone() {
         check(
             "
             localityAwareness:
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_for_zones_without_endpoints_leaves_no_gap() {
+    fn failover_to_empty_zones_leaves_no_priority_gap() {
         let (lines, _) = arranged(
             vec![endpoint(4, "north", ""), endpoint(1, "east", "")],
             "localityAwareness: {crossZone: {failover: [{to: {type: Only, zones: [south]}}, {to: {type: Any}}]}}",
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn affinity_and_other_zones_go_together() {
+    fn affinity_combines_with_failover() {
         check(
             "localityAwareness: {localZone: {affinityTags: [{key: node}]}, crossZone: {failover: [{to: {type: Any}}]}}",
             &["2 east/ 0 1", "3 east/ 0 1", "1 east/node=n1 0 9", "4 north/ 1", "5 west/ 1"],
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_is_kept_to_the_percent() {
+    fn overprovisioning_factor_matches_the_threshold() {
         for (percentage, factor) in
             [("50", 200), ("70", 143), ("100", 100), ("'62.5'", 160), ("30", 334), ("1", 10_000)]
         {
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_differ_by_the_tags_of_affinity() {
+    fn caller_tags_are_the_affinity_tags() {
         let tags = |text: &str| LoadBalancing.caller_tags(&conf(text));
         assert_eq!(
             tags("localityAwareness: {localZone: {affinityTags: [{key: node}, {key: rack}]}}"),

@@ -1,4 +1,4 @@
-//! Load balancers in Envoy's clusters.
+//! Load balancers of clusters.
 
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
 use kodiak_envoy::envoy::config::cluster::v3::cluster::common_lb_config::{
@@ -14,7 +14,7 @@ use super::endpoints::affinity_tags;
 use super::{Conf, HashFunction, LeastRequest, LoadBalancer, LoadBalancerType, Maglev, RingHash};
 use crate::target::Upstream;
 
-/// What Envoy takes when nobody says otherwise.
+/// Envoy's default.
 const MIN_RING_SIZE: u32 = 1024;
 
 pub(super) fn cluster(conf: &Conf, upstream: &mut Upstream) {
@@ -51,7 +51,7 @@ fn least_request_config(LeastRequest { choice_count, active_request_bias }: &Lea
     })
 }
 
-/// Envoy refuses a ring whose least size is above its largest, also when the least is its own default.
+/// Envoy rejects a ring whose minimum size exceeds its maximum, also when the minimum is the default.
 fn ring_hash_config(RingHash { hash_function, min_ring_size, max_ring_size, .. }: &RingHash) -> LbConfig {
     let function = match hash_function.as_ref().and_then(Choice::known) {
         Some(HashFunction::MurmurHash2) => ring_hash_lb_config::HashFunction::MurmurHash2,
@@ -72,7 +72,7 @@ fn maglev_config(Maglev { table_size, .. }: &Maglev) -> LbConfig {
     LbConfig::MaglevLbConfig(MaglevLbConfig { table_size: table_size.map(|size| u64::from(prime_from(size))) })
 }
 
-/// Envoy takes only a table whose size is a prime number, so the next one is meant.
+/// Envoy accepts only prime table sizes, so the size is rounded up to the next prime.
 fn prime_from(size: u32) -> u32 {
     let is_prime = |n: &u32| *n > 1 && (2..*n).take_while(|d| *d <= *n / *d).all(|d| !n.is_multiple_of(d));
     (size..=u32::MAX).find(is_prime).unwrap_or(size)
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn each_type_has_its_settings() {
+    fn each_load_balancer_has_its_settings() {
         for (text, expected) in [
             ("loadBalancer: {type: RoundRobin}", "{}"),
             ("loadBalancer: {type: Random, maglev: {tableSize: 17}}", "lb_policy: RANDOM"),
@@ -124,21 +124,21 @@ mod tests {
     }
 
     #[test]
-    fn a_small_ring_has_no_larger_least_size() {
+    fn minimum_ring_size_does_not_exceed_maximum() {
         let ring = "{lb_policy: RING_HASH, ring_hash_lb_config: {minimum_ring_size: 100, maximum_ring_size: 100}}";
         check("loadBalancer: {type: RingHash, ringHash: {maxRingSize: 100}}", ring);
         check("loadBalancer: {type: RingHash, ringHash: {minRingSize: 200, maxRingSize: 100}}", ring);
     }
 
     #[test]
-    fn the_next_prime_number_is_meant() {
+    fn table_size_is_rounded_up_to_a_prime() {
         for (size, prime) in [(1, 2), (2, 2), (17, 17), (27, 29), (65_537, 65_537), (5_000_010, 5_000_011)] {
             assert_eq!(prime_from(size), prime);
         }
     }
 
     #[test]
-    fn affinity_weighs_localities() {
+    fn affinity_enables_locality_weights() {
         let tags = "localZone: {affinityTags: [{key: node}]}";
         check(&format!("localityAwareness: {{{tags}}}"), "common_lb_config: {locality_weighted_lb_config: {}}");
         check(&format!("localityAwareness: {{disabled: true, {tags}}}"), "{}");

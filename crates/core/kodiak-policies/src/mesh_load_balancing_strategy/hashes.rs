@@ -1,4 +1,4 @@
-//! What Envoy's routes make a hash of.
+//! Hash policies of routes.
 
 use kodiak_envoy::envoy::config::route::v3::route_action;
 use kodiak_envoy::envoy::config::route::v3::route_action::hash_policy::{self, PolicySpecifier};
@@ -20,7 +20,7 @@ pub(super) fn outbound(confs: &Confs, outbound: &mut Outbound<'_>) {
     }
 }
 
-/// The older place counts when the newer is empty, and only that of the balancer in use.
+/// The legacy field is used when the new one is empty, and only that of the selected load balancer.
 fn written(conf: &Conf) -> Vec<HashPolicy> {
     let older = |balancer: &LoadBalancer| {
         let LoadBalancer { balancer_type, ring_hash, maglev, .. } = balancer;
@@ -34,7 +34,7 @@ fn written(conf: &Conf) -> Vec<HashPolicy> {
     newer.or_else(|| conf.load_balancer.as_ref().and_then(older)).unwrap_or_default()
 }
 
-/// `None` for what makes no hash.
+/// `None` for a policy without effect.
 fn policy(written: &HashPolicy) -> Option<route_action::HashPolicy> {
     let HashPolicy { policy_type, terminal, header, cookie, connection, query_parameter, filter_state } = written;
     let source_ip = || PolicySpecifier::ConnectionProperties(hash_policy::ConnectionProperties { source_ip: true });
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_made_of_many_things() {
+    fn converts_all_hash_policies() {
         check(
             "
             hashPolicies:
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_places_count_when_the_newer_is_empty() {
+    fn legacy_hash_policies_apply_when_the_new_list_is_empty() {
         let of = |kind: &str, newer: &str| {
             let ring = "ringHash: {hashPolicies: [{type: Header, header: {name: of-ring}}]}";
             let maglev = "maglev: {hashPolicies: [{type: Header, header: {name: of-maglev}}]}";
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_may_have_its_own() {
+    fn route_conf_overrides_destination_conf() {
         let mut confs = for_all("hashPolicies: [{type: Header, header: {name: whole}}]");
         confs.routes.insert("own".into(), conf("hashPolicies: [{type: Header, header: {name: own}}]"));
         let routes = vec![route("own"), route("other"), redirect("gone")];

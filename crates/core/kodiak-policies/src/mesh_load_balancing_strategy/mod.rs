@@ -1,4 +1,4 @@
-//! MeshLoadBalancingStrategy: how a client chooses among the endpoints of a destination.
+//! MeshLoadBalancingStrategy: load balancing over the endpoints of a destination.
 
 mod check;
 mod endpoints;
@@ -30,7 +30,7 @@ pub static KIND: Kind = Kind::policy(
 )
 .old_names(OldNames::Only(&["localityAwareness", "localZone"]));
 
-/// Its part in what proxies get.
+/// Applies the policy to proxies.
 struct LoadBalancing;
 
 impl Policy for LoadBalancing {
@@ -79,7 +79,7 @@ impl Spec for MeshLoadBalancingStrategy {
     }
 }
 
-/// They moved up one level, so that they can be set for a route too.
+/// Hash policies moved up one level, so that they can be set for a route too.
 fn warn_about_hash_policies(item: usize, member: &str, policies: &[HashPolicy], warnings: &mut Vec<String>) {
     let conf = format!("spec.to[{item}].default");
     let list = format!("{conf}.loadBalancer.{member}.hashPolicies");

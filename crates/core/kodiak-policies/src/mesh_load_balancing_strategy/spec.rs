@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshLoadBalancingStrategy.
 
 mod hash_policy;
 mod locality;
@@ -17,10 +17,10 @@ use crate::from_to::Item;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshLoadBalancingStrategy {
-    /// The proxies that choose. All of the mesh when missing.
+    /// The proxies that balance. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
-    /// The destinations that these proxies call.
+    /// The destinations of these proxies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Vec<Item<Conf>>>,
 }
@@ -28,13 +28,13 @@ pub struct MeshLoadBalancingStrategy {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conf {
-    /// What is near is called first.
+    /// Prefers endpoints that are close to the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locality_awareness: Option<LocalityAwareness>,
-    /// How an endpoint is chosen among equals.
+    /// Load balancing algorithm.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_balancer: Option<LoadBalancer>,
-    /// What RingHash and Maglev make their hash of, in this order.
+    /// Inputs of the hash of RingHash and Maglev, in this order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash_policies: Option<Vec<HashPolicy>>,
 }
@@ -49,7 +49,7 @@ words! {
     }
 }
 
-/// The type, and the field of that name.
+/// The type, and the member of that name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type"]))]
@@ -69,7 +69,7 @@ pub struct LoadBalancer {
 }
 
 impl LoadBalancer {
-    /// The older places of hash policies that are in use, by the names of their fields.
+    /// Legacy hash policies that are set, with the names of their members.
     pub fn hash_policies(&self) -> impl Iterator<Item = (&'static str, &[HashPolicy])> {
         let ring_hash = self.ring_hash.as_ref().and_then(|ring_hash| ring_hash.hash_policies.as_deref());
         let maglev = self.maglev.as_ref().and_then(|maglev| maglev.hash_policies.as_deref());
@@ -77,20 +77,20 @@ impl LoadBalancer {
     }
 }
 
-/// One after the other.
+/// Selects endpoints in turn.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RoundRobin {}
 
-/// A few are drawn, and the one with the fewest requests under way is taken.
+/// Selects a few endpoints at random, and of these the one with the fewest active requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeastRequest {
-    /// How many are drawn. 2 by default.
+    /// Number of endpoints that are selected at random. 2 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2))]
     pub choice_count: Option<u32>,
-    /// How much requests under way lower the weight of an endpoint: a number, or a decimal in quotes.
+    /// How much active requests lower the weight of an endpoint: a number, or a decimal in quotes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active_request_bias: Option<IntOrString>,
 }
@@ -102,14 +102,14 @@ words! {
     }
 }
 
-/// Requests with the same hash go to the same endpoint.
+/// Consistent hashing with a ring: requests with the same hash go to the same endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RingHash {
     /// XXHash by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash_function: Option<Choice<HashFunction>>,
-    /// A larger ring spreads requests more evenly. 1024 by default.
+    /// A larger ring distributes requests more evenly. 1024 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 8_000_000))]
     pub min_ring_size: Option<u32>,
@@ -117,17 +117,17 @@ pub struct RingHash {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 8_000_000))]
     pub max_ring_size: Option<u32>,
-    /// The older place of `hashPolicies`.
+    /// The legacy form of `hashPolicies`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash_policies: Option<Vec<HashPolicy>>,
 }
 
-/// Any of them.
+/// Selects endpoints at random.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Random {}
 
-/// Requests with the same hash go to the same endpoint, by a table of fixed size.
+/// Consistent hashing with a table of fixed size: requests with the same hash go to the same endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Maglev {
@@ -135,7 +135,7 @@ pub struct Maglev {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 5_000_011))]
     pub table_size: Option<u32>,
-    /// The older place of `hashPolicies`.
+    /// The legacy form of `hashPolicies`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash_policies: Option<Vec<HashPolicy>>,
 }

@@ -1,7 +1,6 @@
-//! What is wrong with it.
+//! Validation of MeshMetric.
 //!
-//! Applications and backends are reported as `applications.application[i]` and `backends.backend[i]`: clients know
-//! these paths so.
+//! Kuma's paths of applications and backends are `applications.application[i]` and `backends.backend[i]`.
 
 use kodiak_model::{CheckCtx, Choice, FieldPath, Problems, TargetRules};
 use regex_lite::Regex;
@@ -69,7 +68,7 @@ fn check_selectors(selectors: Option<&[Selector]>, at: &FieldPath<'_>, problems:
     }
 }
 
-/// Classes of Unicode are known to the proxy but not to our engine.
+/// The sidecar supports Unicode classes, which this regex engine is built without.
 fn is_regex(text: &str) -> bool {
     text.contains(r"\p") || text.contains(r"\P") || Regex::new(text).is_ok()
 }
@@ -83,7 +82,7 @@ fn check_backend(backend: &Backend, at: &FieldPath<'_>, problems: &mut Problems)
     }
 }
 
-/// The port is reported beside `prometheus`, not in it: clients know this path so.
+/// Kuma's path of the port is beside `prometheus`, not in it.
 fn check_prometheus(prometheus: Option<&PrometheusBackend>, at: &FieldPath<'_>, problems: &mut Problems) {
     let Some(PrometheusBackend { client_id: _, port, path: _, tls }) =
         variant::member(prometheus, &at.field("prometheus"), problems)

@@ -1,4 +1,4 @@
-//! MeshMetric: which metrics proxies and applications publish, and where to.
+//! MeshMetric: metrics of proxies and applications, and their backends.
 
 mod check;
 mod spec;
@@ -12,7 +12,7 @@ pub use spec::{
 
 use crate::policy_status::PolicyStatus;
 
-/// Not in force yet.
+/// Not implemented: without effect on proxies.
 pub const POLICY: Option<&dyn crate::Policy> = None;
 
 pub static KIND: Kind = Kind::policy(

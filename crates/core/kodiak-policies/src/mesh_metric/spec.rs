@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshMetric.
 
 use kodiak_model::{Choice, GoDuration, TargetRef, words};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use crate::open_telemetry::CollectorRef;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshMetric {
-    /// The proxies this policy is for. All of the mesh when missing.
+    /// The proxies that this policy selects. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
     pub default: Conf,
@@ -18,13 +18,13 @@ pub struct MeshMetric {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conf {
-    /// The metrics of the proxy itself.
+    /// Metrics of the proxy itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sidecar: Option<Sidecar>,
-    /// The applications beside the proxy whose metrics it passes on.
+    /// Applications beside the proxy whose metrics it exposes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applications: Option<Vec<Application>>,
-    /// Who gets the metrics. Without backends nothing is published.
+    /// Backends that receive the metrics. Without backends no metrics are exposed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backends: Option<Vec<Backend>>,
 }
@@ -32,15 +32,15 @@ pub struct Conf {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Sidecar {
-    /// Which metrics. All by default.
+    /// Selection of metrics. All by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profiles: Option<Profiles>,
-    /// Also those that never changed. False by default.
+    /// Includes metrics that were never updated. False by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include_unused: Option<bool>,
 }
 
-/// The metrics of all profiles together, without the excluded, with the included.
+/// Union of all profiles, without the excluded metrics, plus the included ones.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Profiles {
@@ -48,7 +48,7 @@ pub struct Profiles {
     pub append_profiles: Option<Vec<Profile>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exclude: Option<Vec<Selector>>,
-    /// Wins over `exclude`.
+    /// Overrides `exclude`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include: Option<Vec<Selector>>,
 }
@@ -78,14 +78,14 @@ words! {
     }
 }
 
-/// Metrics by their names.
+/// Selects metrics by name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type", "match"]))]
 pub struct Selector {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub selector_type: Option<Choice<SelectorType>>,
-    /// What the name is compared with.
+    /// Text that the name is matched against.
     #[serde(rename = "match")]
     pub text: String,
 }
@@ -94,12 +94,12 @@ pub struct Selector {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["port"]))]
 pub struct Application {
-    /// Tells applications apart in their metrics.
+    /// Identifies the application in the metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(default = "metrics_path_of_application", skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Where the application listens. The address of the proxy by default.
+    /// Address of the application. The address of the proxy by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     pub port: u32,
@@ -112,7 +112,7 @@ words! {
     }
 }
 
-/// Who gets the metrics. The member named by `type` must be there.
+/// A metrics backend. The member named by `type` is required.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type"]))]
@@ -129,7 +129,7 @@ pub struct Backend {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PrometheusBackend {
-    /// Which Prometheus, when several discover their targets here.
+    /// Identifies the Prometheus instance, when several discover their targets here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     pub port: u32,
@@ -155,7 +155,7 @@ words! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PrometheusTls {
-    /// Without TLS, with files given to the proxy, or with the certificates of the mesh.
+    /// Without TLS, with certificate files of the proxy, or with the certificates of the mesh.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Choice<TlsMode>>,
 }
@@ -170,12 +170,12 @@ impl Default for PrometheusTls {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OpenTelemetryBackend {
-    /// A host and a port.
+    /// Host and port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_ref: Option<CollectorRef>,
-    /// How often metrics are pushed. 1m by default.
+    /// Interval between pushes. 1m by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh_interval: Option<GoDuration>,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of MeshPassthrough.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use super::{Conf, Match, MatchType, MeshPassthrough, Protocol};
 
 const TOP: &[TargetKind] = &[TargetKind::Mesh, TargetKind::MeshSubset, TargetKind::Dataplane];
 
-/// On the wire these begin alike, so that one port can carry only one of them.
+/// Envoy cannot distinguish these on the wire, so a port can have only one of them.
 const HTTP_LIKE: &[Protocol] = &[Protocol::Grpc, Protocol::Http, Protocol::Http2];
 
 pub(super) fn check(spec: &MeshPassthrough, problems: &mut Problems) {
@@ -45,7 +45,7 @@ fn check_port(one: &Match, at: &FieldPath<'_>, problems: &mut Problems) {
     }
 }
 
-/// What the matches so far say about each port.
+/// Protocols of the matches so far, by port.
 #[derive(Default)]
 struct Ports<'a> {
     protocols: BTreeMap<u32, &'a str>,
@@ -97,7 +97,7 @@ fn check_value(one: &Match, at: &FieldPath<'_>, problems: &mut Problems) {
 fn check_domain(one: &Match, at: &FieldPath<'_>, problems: &mut Problems) {
     let Match { match_type: _, value, port, protocol } = one;
     if protocol.is(Protocol::Tcp) || protocol.is(Protocol::Mysql) {
-        // Neither of them says which name is called.
+        // Neither of them carries a hostname.
         problems.add(&at.field("protocol"), format!("protocol {protocol} is not supported for a domain"));
     }
     let Some(rest) = value.strip_prefix('*') else {
@@ -117,7 +117,7 @@ fn check_domain(one: &Match, at: &FieldPath<'_>, problems: &mut Problems) {
     }
 }
 
-/// Underscores are not for hosts, but are seen in names of services.
+/// Underscores are invalid in hostnames, but occur in service names.
 fn is_dns_name(text: &str) -> bool {
     const LONGEST: usize = 255;
     let inside = |b: u8| b.is_ascii_alphanumeric() || b == b'_';

@@ -1,4 +1,4 @@
-//! MeshPassthrough: which addresses outside the mesh proxies may call.
+//! MeshPassthrough: destinations outside the mesh that proxies may reach.
 
 mod check;
 mod spec;
@@ -7,7 +7,7 @@ use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Sp
 
 pub use spec::{Conf, Match, MatchType, MeshPassthrough, PassthroughMode, Protocol};
 
-/// Not in force yet.
+/// Not implemented: without effect on proxies.
 pub const POLICY: Option<&dyn crate::Policy> = None;
 
 pub static KIND: Kind = Kind::policy(

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshPassthrough.
 
 use kodiak_model::{Choice, TargetRef, words};
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshPassthrough {
-    /// The proxies this policy is for. All of the mesh when missing.
+    /// The proxies that this policy selects. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
     pub default: Conf,
@@ -24,7 +24,7 @@ words! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conf {
-    /// Everything, nothing, or what `appendMatch` lists.
+    /// All destinations, none, or those that `appendMatch` lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passthrough_mode: Option<Choice<PassthroughMode>>,
     /// Has no effect with the modes All and None.
@@ -64,9 +64,9 @@ words! {
 pub struct Match {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub match_type: Option<Choice<MatchType>>,
-    /// A name, which may start with `*.`; an address; or a range of addresses.
+    /// A hostname, which may start with `*.`; an IP address; or a CIDR.
     pub value: String,
-    /// Every port by default.
+    /// All ports by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u32>,
     pub protocol: Choice<Protocol>,

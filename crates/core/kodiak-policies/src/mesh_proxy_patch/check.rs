@@ -1,6 +1,6 @@
-//! What is wrong with it.
+//! Validation of MeshProxyPatch.
 //!
-//! A `value` is only known to be YAML of an object here: what Envoy takes is known where its types are.
+//! A `value` is only validated as a YAML object here; Envoy's types are in another crate.
 
 use kodiak_model::{CheckCtx, Choice, FieldPath, Problems, TargetRules, yaml};
 
@@ -66,7 +66,7 @@ fn check_modification(modification: &Modification, at: &FieldPath<'_>, problems:
     }
 }
 
-/// `forbidden` is what the user says about existing resources, which must not be said about a new one.
+/// `forbidden` are members that select existing resources, which a new resource must not have.
 fn check_resource(
     operation: Option<&Choice<ResourceOperation>>,
     forbidden: Option<&str>,
@@ -122,7 +122,7 @@ fn check_filter(filter: &FilterMod, name: &str, at: &FieldPath<'_>, problems: &m
     }
 }
 
-/// What a modification writes.
+/// Payload of a modification.
 struct Body<'a> {
     name: &'a str,
     value: Option<&'a str>,

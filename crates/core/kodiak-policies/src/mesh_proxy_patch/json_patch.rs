@@ -25,10 +25,10 @@ pub struct JsonPatch {
     /// A JSON pointer, such as /connectTimeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// What add and replace write: any JSON.
+    /// Value for add and replace: any JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
-    /// Where move and copy read: a JSON pointer.
+    /// Source of move and copy: a JSON pointer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 }

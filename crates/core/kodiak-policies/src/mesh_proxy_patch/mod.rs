@@ -1,4 +1,4 @@
-//! MeshProxyPatch: changes the Envoy configuration of proxies by hand, after everything else.
+//! MeshProxyPatch: patches the generated Envoy configuration of proxies.
 
 mod check;
 mod json_patch;
@@ -12,7 +12,7 @@ pub use spec::{
     MeshProxyPatch, Modification, ResourceOperation, VirtualHostMatch, VirtualHostMod,
 };
 
-/// Not in force yet.
+/// Not implemented: without effect on proxies.
 pub const POLICY: Option<&dyn crate::Policy> = None;
 
 pub static KIND: Kind = Kind::policy(

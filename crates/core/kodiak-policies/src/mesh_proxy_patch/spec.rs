@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshProxyPatch.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::JsonPatch;
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["default"]))]
 pub struct MeshProxyPatch {
-    /// The proxies this policy is for. All of the mesh when missing.
+    /// The proxies that this policy selects. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
     pub default: Conf,
@@ -21,12 +21,12 @@ pub struct MeshProxyPatch {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conf {
-    /// Made one after the other, after those of broader policies.
+    /// Applied in order, after those of broader policies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub append_modifications: Option<Vec<Modification>>,
 }
 
-/// One change: exactly one of the members.
+/// One modification: exactly one of the members.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Modification {
@@ -34,10 +34,10 @@ pub struct Modification {
     pub cluster: Option<ClusterMod>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listener: Option<ListenerMod>,
-    /// A filter in the chains of listeners.
+    /// A network filter in the filter chains of listeners.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network_filter: Option<FilterMod>,
-    /// A filter in the HTTP connection managers of listeners.
+    /// An HTTP filter in the connection managers of listeners.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_filter: Option<FilterMod>,
     /// A virtual host in the route configurations.
@@ -68,12 +68,12 @@ words! {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["operation"]))]
 pub struct ClusterMod {
-    /// Which clusters. All when missing.
+    /// Selects clusters. All when missing.
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub matching: Option<ClusterMatch>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Choice<ResourceOperation>>,
-    /// The cluster to add, or what is merged into those that match, in YAML.
+    /// The cluster to add, or the patch for matching ones, in YAML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,8 @@ pub struct ClusterMod {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterMatch {
-    /// What made it: inbound, outbound, transparent, prometheus, direct-access, ingress, egress, gateway or a policy.
+    /// Origin of the resource: inbound, outbound, transparent, prometheus, direct-access, ingress, egress, gateway or a
+    /// policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,12 +95,12 @@ pub struct ClusterMatch {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["operation"]))]
 pub struct ListenerMod {
-    /// Which listeners. All when missing.
+    /// Selects listeners. All when missing.
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub matching: Option<ListenerMatch>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Choice<ResourceOperation>>,
-    /// The listener to add, or what is merged into those that match, in YAML.
+    /// The listener to add, or the patch for matching ones, in YAML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,12 +110,13 @@ pub struct ListenerMod {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListenerMatch {
-    /// What made it: inbound, outbound, transparent, prometheus, direct-access, ingress, egress, gateway or a policy.
+    /// Origin of the resource: inbound, outbound, transparent, prometheus, direct-access, ingress, egress, gateway or a
+    /// policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Tags that the listener must carry in its metadata under io.kuma.tags.
+    /// Tags that the listener must have in its metadata under io.kuma.tags.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<BTreeMap<String, String>>,
 }
@@ -123,12 +125,12 @@ pub struct ListenerMatch {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["operation"]))]
 pub struct FilterMod {
-    /// Which filters. All when missing.
+    /// Selects filters. All when missing.
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub matching: Option<FilterMatch>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Choice<FilterOperation>>,
-    /// The filter to add, or what is merged into those that match, in YAML.
+    /// The filter to add, or the patch for matching ones, in YAML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,16 +140,16 @@ pub struct FilterMod {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FilterMatch {
-    /// What made its listener: inbound, outbound, transparent, prometheus, direct-access, ingress, egress, gateway or
-    /// a policy.
+    /// Origin of the listener: inbound, outbound, transparent, prometheus, direct-access, ingress, egress, gateway or a
+    /// policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// The filter's name, such as envoy.filters.http.local_ratelimit.
+    /// Name of the filter, such as envoy.filters.http.local_ratelimit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listener_name: Option<String>,
-    /// Tags that the listener must carry in its metadata under io.kuma.tags.
+    /// Tags that the listener must have in its metadata under io.kuma.tags.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listener_tags: Option<BTreeMap<String, String>>,
 }
@@ -156,12 +158,12 @@ pub struct FilterMatch {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["match", "operation"]))]
 pub struct VirtualHostMod {
-    /// Which virtual hosts, or which route configurations one is added to.
+    /// Selects virtual hosts, or the route configurations that one is added to.
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub matching: Option<VirtualHostMatch>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Choice<ResourceOperation>>,
-    /// The virtual host to add, or what is merged into those that match, in YAML.
+    /// The virtual host to add, or the patch for matching ones, in YAML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,8 +173,8 @@ pub struct VirtualHostMod {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VirtualHostMatch {
-    /// What made its listener: inbound, outbound, transparent, prometheus, direct-access, ingress, egress, gateway or
-    /// a policy.
+    /// Origin of the listener: inbound, outbound, transparent, prometheus, direct-access, ingress, egress, gateway or a
+    /// policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

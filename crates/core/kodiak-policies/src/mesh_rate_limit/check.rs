@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of MeshRateLimit.
 
 use kodiak_model::{CheckCtx, FieldPath, GoDuration, Problems, TargetKind, TargetRules};
 
@@ -39,13 +39,13 @@ pub(super) fn check(spec: &MeshRateLimit, ctx: &CheckCtx<'_>, problems: &mut Pro
         let at = at.index(n);
         matches::check_strictly(rule.matches.as_ref(), &at.field("matches"), problems);
         check_conf(&rule.default, &at.field("default"), problems);
-        if matches::name_callers(rule.matches.as_ref()) {
+        if matches::depend_on_caller(rule.matches.as_ref()) {
             check_conditioned(&rule.default, &at.field("default"), problems);
         }
     }
 }
 
-/// A connection is counted before it is known who calls.
+/// Connections are counted before the caller is known.
 fn check_conditioned(conf: &Conf, at: &FieldPath<'_>, problems: &mut Problems) {
     let counts_connections = conf.local.as_ref().is_some_and(|local| local.tcp.is_some());
     problems.require(

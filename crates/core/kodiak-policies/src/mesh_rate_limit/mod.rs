@@ -1,4 +1,4 @@
-//! MeshRateLimit: how many requests and connections each proxy lets through in a time.
+//! MeshRateLimit: local rate limits for requests and connections.
 
 mod check;
 mod spec;
@@ -9,7 +9,7 @@ pub use spec::{Conf, Local, LocalHttp, LocalTcp, MeshRateLimit, OnRateLimit, Rat
 
 use crate::from_to::is_used;
 
-/// Not in force yet.
+/// Not implemented: without effect on proxies.
 pub const POLICY: Option<&dyn crate::Policy> = None;
 
 pub static KIND: Kind = Kind::policy(

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshRateLimit.
 
 use kodiak_model::{GoDuration, TargetRef};
 use schemars::JsonSchema;
@@ -12,16 +12,16 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshRateLimit {
-    /// The proxies this policy is for. All of the mesh when missing.
+    /// The proxies that this policy selects. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
-    /// For calls that gateways pass on.
+    /// For outbound traffic of gateways.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Vec<Item<Conf>>>,
-    /// For calls that sidecars receive. The older form of `rules`.
+    /// For inbound traffic of sidecars. The legacy form of `rules`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Vec<Item<Conf>>>,
-    /// For calls that sidecars receive.
+    /// For inbound traffic of sidecars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<Rule<Conf>>>,
 }
@@ -29,7 +29,7 @@ pub struct MeshRateLimit {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conf {
-    /// Counted by each proxy for itself.
+    /// Each proxy counts on its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<Local>,
 }
@@ -46,13 +46,13 @@ pub struct Local {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LocalHttp {
-    /// Takes back a limit of a broader policy.
+    /// Disables the limit of a broader policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
-    /// How many requests.
+    /// Maximum rate of requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_rate: Option<Rate>,
-    /// What is answered beyond the limit.
+    /// Response to requests above the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_rate_limit: Option<OnRateLimit>,
 }
@@ -60,10 +60,10 @@ pub struct LocalHttp {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OnRateLimit {
-    /// The status of the answer. 429 by default.
+    /// Status of the response. 429 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u32>,
-    /// The headers of the answer.
+    /// Headers of the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<HeaderAdditions>,
 }
@@ -71,10 +71,10 @@ pub struct OnRateLimit {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LocalTcp {
-    /// Takes back a limit of a broader policy.
+    /// Disables the limit of a broader policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
-    /// How many connections.
+    /// Maximum rate of connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_rate: Option<Rate>,
 }
@@ -83,8 +83,8 @@ pub struct LocalTcp {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["num", "interval"]))]
 pub struct Rate {
-    /// How many of them.
+    /// Number of requests or connections in an interval.
     pub num: u32,
-    /// In which time. Above 50ms.
+    /// Length of the interval. Above 50ms.
     pub interval: GoDuration,
 }

@@ -1,6 +1,6 @@
-//! What is wrong with it.
+//! Validation of MeshRetry.
 //!
-//! Confs are reported under `default.conf`, a segment that nobody writes: clients know these paths so.
+//! Kuma reports problems of confs under `default.conf`, a segment that documents do not have.
 
 mod retry_on;
 
@@ -22,7 +22,7 @@ pub(super) fn check(spec: &MeshRetry, ctx: &CheckCtx<'_>, problems: &mut Problem
     let at = FieldPath::SPEC;
     let MeshRetry { target_ref, to } = spec;
     if let Some(target) = target_ref {
-        // Only policies of the system may speak about gateways and routes.
+        // Only policies with the `system` role may select gateways and routes.
         let kinds = if ctx.is_system_role() { top_level::PROXIES_GATEWAYS_AND_ROUTES } else { top_level::PROXIES };
         let rules = TargetRules { kinds, gateway_tags: true, inbounds: false };
         target.check(rules, &at.field("targetRef"), problems);
@@ -72,7 +72,7 @@ fn check_http(http: &Http, at: &FieldPath<'_>, problems: &mut Problems) {
         retriable_response_headers,
         retriable_request_headers,
         host_selection,
-        // Says nothing without a selection.
+        // Has no effect without a selection.
         host_selection_max_attempts: _,
     } = http;
     let empty = num_retries.is_none()
@@ -164,9 +164,9 @@ fn check_host_selection(predicates: &[Predicate], at: &FieldPath<'_>, problems: 
 mod tests {
     use super::*;
 
-    /// A document cannot say so, because the base interval has a default; a stored spec can.
+    /// A document cannot lack both, because the base interval has a default; a stored spec can.
     #[test]
-    fn a_back_off_says_something() {
+    fn back_off_needs_an_interval() {
         let mut problems = Problems::default();
         let back_off = BackOff { base_interval: None, max_interval: None };
         check_back_offs(Some(&back_off), None, &FieldPath::SPEC, &mut problems);

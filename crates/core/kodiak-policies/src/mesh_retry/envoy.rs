@@ -1,4 +1,4 @@
-//! Retries in Envoy's routes and proxies.
+//! Retry policies of routes, and connect attempts of TCP proxies.
 
 mod retry_on;
 
@@ -38,7 +38,7 @@ pub(super) fn outbound(confs: &Confs, outbound: &mut Outbound<'_>) {
     }
 }
 
-/// `http` is for HTTP/1 alone, as users of HTTP/2 know it: a mesh's default would otherwise begin to retry their calls.
+/// `http` applies to HTTP/1 only, as in Kuma: otherwise a mesh-wide default would start to retry HTTP/2 requests.
 fn retry_policy(conf: &Conf, protocol: Protocol) -> Option<RetryPolicy> {
     match protocol {
         Protocol::Http => http(conf.http.as_ref()?),
@@ -81,7 +81,7 @@ fn grpc(grpc: &Grpc) -> Option<RetryPolicy> {
     Some(RetryPolicy { retry_on: retry_on::grpc(retry_on.as_deref().unwrap_or_default()), ..policy })
 }
 
-/// What both have. `None` when nothing is tried again.
+/// The fields that HTTP and gRPC share. `None` when nothing is retried.
 fn retries(
     num_retries: Option<u32>,
     per_try_timeout: Option<GoDuration>,
@@ -97,7 +97,7 @@ fn retries(
     })
 }
 
-/// Envoy refuses a longest wait below the first one, which policies can come to when they are merged.
+/// Envoy rejects a maximum interval below the base interval, which merging policies can produce.
 fn retry_back_off(BackOff { base_interval, max_interval }: &BackOff) -> Option<RetryBackOff> {
     let base = base_interval.filter(|base| *base > GoDuration::ZERO)?;
     Some(RetryBackOff {
@@ -149,7 +149,7 @@ fn priority(Predicate { predicate, update_frequency, .. }: &Predicate) -> Option
     })
 }
 
-/// Where endpoints have their tags.
+/// Metadata in which endpoints have their tags.
 fn metadata(tags: &Tags) -> Metadata {
     let string = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
     let fields = tags.iter().map(|(key, value)| (key.clone(), string(value))).collect();

@@ -1,4 +1,4 @@
-//! MeshRetry: which calls are tried again, how often and when.
+//! MeshRetry: retries of requests and connections.
 
 mod check;
 mod envoy;
@@ -24,7 +24,7 @@ pub static KIND: Kind = Kind::policy(
     Language::of::<MeshRetry>(),
 );
 
-/// Its part in what proxies get.
+/// Applies the policy to proxies.
 struct Retries;
 
 impl Policy for Retries {

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshRetry.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshRetry {
-    /// The proxies that try again. All of the mesh when missing.
+    /// The proxies that retry. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
-    /// The destinations that these proxies call.
+    /// The destinations of these proxies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Vec<Item<Conf>>>,
 }
@@ -36,7 +36,7 @@ pub struct Conf {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Tcp {
-    /// How often to try to connect before giving up.
+    /// Maximum number of connection attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_connect_attempt: Option<u32>,
 }
@@ -44,31 +44,31 @@ pub struct Tcp {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Http {
-    /// How often to try again. 1 by default; 0 means never.
+    /// Number of retries. 1 by default; 0 disables retries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub num_retries: Option<u32>,
-    /// How long one try may take. The timeout of the whole request by default; 0s means no limit.
+    /// Timeout of each try. The timeout of the whole request by default; 0s disables it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_try_timeout: Option<GoDuration>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub back_off: Option<BackOff>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limited_back_off: Option<RateLimitedBackOff>,
-    /// When to try again: 5xx, GatewayError, Reset, Retriable4xx, ConnectFailure, EnvoyRatelimited, RefusedStream,
-    /// Http3PostConnectFailure, a status code such as "503", or HttpMethodGet (and so on) to try again only what was
-    /// sent with one of these methods.
+    /// Conditions for a retry: 5xx, GatewayError, Reset, Retriable4xx, ConnectFailure, EnvoyRatelimited, RefusedStream,
+    /// Http3PostConnectFailure, a status code such as "503", or HttpMethodGet (and so on) to retry only requests with
+    /// one of these methods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_on: Option<Vec<String>>,
-    /// Try again when the response has one of these headers.
+    /// Retries when the response has one of these headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retriable_response_headers: Option<Vec<HeaderMatch>>,
-    /// Try again only what was sent with one of these headers.
+    /// Retries only requests with one of these headers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retriable_request_headers: Option<Vec<HeaderMatch>>,
-    /// Which endpoints to avoid when trying again.
+    /// Endpoints to avoid in retries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_selection: Option<Vec<Predicate>>,
-    /// How often to look for another endpoint before taking the last one found. 1 by default.
+    /// Number of attempts to find another endpoint before the last one found is used. 1 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_selection_max_attempts: Option<i64>,
 }
@@ -86,22 +86,22 @@ words! {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Grpc {
-    /// How often to try again. 1 by default; 0 means never.
+    /// Number of retries. 1 by default; 0 disables retries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub num_retries: Option<u32>,
-    /// How long one try may take. The timeout of the whole request by default; 0s means no limit.
+    /// Timeout of each try. The timeout of the whole request by default; 0s disables it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_try_timeout: Option<GoDuration>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub back_off: Option<BackOff>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limited_back_off: Option<RateLimitedBackOff>,
-    /// Try again when the call ended with one of these statuses.
+    /// Retries when the response has one of these gRPC statuses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_on: Option<Vec<Choice<GrpcRetryOn>>>,
 }
 
-/// How long to wait between tries: longer each time.
+/// Exponential back-off between tries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackOff {
@@ -119,14 +119,14 @@ impl Default for BackOff {
     }
 }
 
-/// How long to wait when the response says so in a header.
+/// Back-off by a header of the response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RateLimitedBackOff {
-    /// The headers to look at. The first that can be read counts.
+    /// Headers to read. The first that can be parsed is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reset_headers: Option<Vec<ResetHeader>>,
-    /// The longest wait. 5m by default.
+    /// Maximum back-off. 5m by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_interval: Option<GoDuration>,
 }
@@ -148,10 +148,10 @@ words! {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name", "format"]))]
 pub struct ResetHeader {
-    /// The name of the header, in lower case.
+    /// Name of the header, in lower case.
     #[schemars(length(min = 1, max = 256), regex(pattern = header::NAME_PATTERN))]
     pub name: String,
-    /// Whether the header holds a number of seconds to wait, or the time to wait for.
+    /// Whether the header holds a number of seconds, or a Unix timestamp.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<Choice<RateLimitFormat>>,
 }
@@ -170,10 +170,10 @@ words! {
 pub struct Predicate {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicate: Option<Choice<PredicateType>>,
-    /// For OmitHostsWithTags: endpoints with all of these tags are avoided.
+    /// For OmitHostsWithTags: avoids endpoints with all of these tags.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<BTreeMap<String, String>>,
-    /// For OmitPreviousPriorities: after how many tries priorities are looked at again. 2 by default.
+    /// For OmitPreviousPriorities: number of tries after which priorities are recomputed. 2 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update_frequency: Option<i32>,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of MeshTCPRoute.
 
 use kodiak_model::{CheckCtx, FieldPath, Problems};
 

@@ -1,4 +1,4 @@
-//! Where Envoy sends the connections of one destination.
+//! Sets the cluster or weighted clusters of a TCP proxy.
 
 #[cfg(test)]
 mod tests;
@@ -23,8 +23,8 @@ pub(super) fn apply(written: &[BackendRef], outbound: &mut Outbound<'_>) {
     });
 }
 
-/// A cluster that never exists, so that Envoy closes the connections: the destination itself is not where they were sent.
-/// It says in logs who was looked for. No service can have its name: those have no colon.
+/// A cluster that never exists, so that Envoy closes the connections instead of sending them to the destination. Its
+/// name shows the missing backend in logs. It cannot collide with a service: names of services contain no colon.
 fn nowhere(first: &BackendRef) -> String {
     format!("{NOWHERE}{}", first.name.as_deref().unwrap_or_default())
 }

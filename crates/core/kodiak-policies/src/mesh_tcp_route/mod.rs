@@ -1,4 +1,4 @@
-//! MeshTCPRoute: where TCP connections go.
+//! MeshTCPRoute: routing of TCP connections.
 
 mod check;
 mod envoy;
@@ -12,7 +12,6 @@ use crate::{Confs, Policy};
 
 pub use spec::{MeshTCPRoute, Rule, RuleConf, To};
 
-/// In force.
 pub const POLICY: Option<&dyn Policy> = Some(&Routing);
 
 pub static KIND: Kind = Kind::policy(
@@ -36,7 +35,7 @@ impl Spec for MeshTCPRoute {
     }
 }
 
-/// The connections of a destination go to its backends.
+/// Connections of a destination go to its backends.
 pub struct Routing;
 
 impl Policy for Routing {

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshTCPRoute.
 
 use kodiak_model::{BackendRef, TargetRef};
 use schemars::JsonSchema;
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshTCPRoute {
-    /// The proxies whose connections are routed. All of the mesh when missing.
+    /// The proxies whose connections are routed. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
-    /// The destinations that these proxies call.
+    /// The destinations whose connections are routed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub to: Option<Vec<To>>,
@@ -21,7 +21,7 @@ pub struct MeshTCPRoute {
 #[schemars(extend("required" = ["targetRef", "rules"]))]
 pub struct To {
     pub target_ref: TargetRef,
-    /// One rule. Without it, connections go to the destination itself.
+    /// At most one rule. Without it, connections go to the destination itself.
     #[schemars(length(max = 1))]
     pub rules: Vec<Rule>,
 }
@@ -36,7 +36,7 @@ pub struct Rule {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuleConf {
-    /// Where connections go, in proportion to the weights.
+    /// Backends of the connections, in proportion to their weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_refs: Option<Vec<BackendRef>>,
 }

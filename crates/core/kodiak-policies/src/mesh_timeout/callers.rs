@@ -1,7 +1,7 @@
-//! Timeouts for some callers only.
+//! Timeouts that depend on the caller.
 //!
-//! When a connection has shown its certificate, what it says is noted; routes then ask for it. The more a route asks,
-//! the earlier it comes, so that everybody gets the narrowest that is for them.
+//! A network filter stores the URIs and SNI of the caller's connection in the filter state; routes match on them.
+//! Routes with more specific matches come first, so that each caller gets the most specific timeouts.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -27,7 +27,7 @@ use crate::{Entry, Source};
 const SPIFFE_ID: &str = "kuma.mesh_timeout.match.spiffe_id";
 const SNI: &str = "kuma.mesh_timeout.match.sni";
 
-/// Narrower ones are greater.
+/// More specific callers are greater.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Caller {
     identity: Option<Identity>,
@@ -41,14 +41,14 @@ enum Identity {
     Exact(String),
 }
 
-/// Callers, and all that is said for them.
+/// A set of callers and their merged conf.
 pub(super) struct Group {
     caller: Caller,
     conf: super::Conf,
 }
 
-/// The callers that entries tell apart, narrowest first. With any two groups there is one of those that are in both, so
-/// that the first group somebody is in is the narrowest.
+/// The sets of callers that entries distinguish, most specific first. For any two groups there is a group for their
+/// intersection, so that the first group that matches a caller is the most specific.
 pub(super) fn groups(entries: &[Entry], everybody: &Conf) -> Vec<Group> {
     let mut rules = Vec::new();
     for entry in entries {
@@ -71,8 +71,8 @@ pub(super) fn need_sni(groups: &[Group]) -> bool {
     groups.iter().any(|group| group.caller.sni.is_some())
 }
 
-/// Each route once more for each of the groups.
-pub(super) fn tell_apart(groups: &[Group], http: &mut Http) {
+/// Adds a copy of each route for each of the groups.
+pub(super) fn add_routes(groups: &[Group], http: &mut Http) {
     if groups.is_empty() {
         return;
     }
@@ -84,7 +84,7 @@ pub(super) fn tell_apart(groups: &[Group], http: &mut Http) {
 }
 
 impl Group {
-    /// `None` for a route that leads nowhere.
+    /// `None` for a route that does not forward to a cluster.
     fn route(&self, original: &Route) -> Option<Route> {
         let Caller { identity, sni } = &self.caller;
         let mut copy = original.clone();
@@ -110,7 +110,7 @@ impl Caller {
         Self { identity, sni: one.sni.as_ref().and_then(|sni| sni.value.clone()) }
     }
 
-    /// Those that are both. `None` when nobody is.
+    /// Intersection of two sets of callers. `None` when it is empty.
     fn and(&self, other: &Self) -> Option<Self> {
         let (wide, narrow) = if self.identity <= other.identity { (self, other) } else { (other, self) };
         let identity = match (&wide.identity, &narrow.identity) {
@@ -134,7 +134,7 @@ impl Identity {
         }
     }
 
-    /// Among all URIs of the certificate, which come with commas between them.
+    /// Matches within all URIs of the certificate, which Envoy joins with commas.
     fn pattern(&self) -> MatchPattern {
         let regex = match self {
             Self::Prefix(_, value) => format!("(.*,)?{}.*", regex_lite::escape(value)),

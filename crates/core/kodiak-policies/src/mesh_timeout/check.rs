@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of MeshTimeout.
 
 use kodiak_model::{CheckCtx, FieldPath, GoDuration, Problems, TargetKind, TargetRef, TargetRules};
 
@@ -49,13 +49,13 @@ pub(super) fn check(spec: &MeshTimeout, ctx: &CheckCtx<'_>, problems: &mut Probl
         let at = at.index(n);
         check_conf(&rule.default, &at.field("default"), problems);
         matches::check_strictly(rule.matches.as_ref(), &at.field("matches"), problems);
-        if matches::name_callers(rule.matches.as_ref()) {
+        if matches::depend_on_caller(rule.matches.as_ref()) {
             check_conditioned(&rule.default, &at.field("default"), problems);
         }
     }
 }
 
-/// Who calls is known only once the connection stands, so what shapes connections cannot depend on it.
+/// The caller is known only once the connection is established, so connection settings cannot depend on it.
 fn check_conditioned(conf: &Conf, at: &FieldPath<'_>, problems: &mut Problems) {
     const MESSAGE: &str =
         "can't be specified when matches contain spiffeID because this field cannot be conditioned on source identity";

@@ -1,4 +1,4 @@
-//! Timeouts in Envoy's clusters, routes and proxies.
+//! Timeouts of clusters, routes and TCP proxies.
 
 use kodiak_envoy::envoy::config::route::v3::RouteAction;
 
@@ -20,7 +20,7 @@ pub(super) fn inbound(entries: &[Entry], inbound: &mut Inbound<'_>) {
             route(&conf, action);
         }
         if *mtls {
-            callers::tell_apart(&groups, http);
+            callers::add_routes(&groups, http);
             inbound.inspects_tls |= callers::need_sni(&groups);
         }
     }
@@ -50,7 +50,7 @@ pub(super) fn cluster(conf: &Conf, upstream: &mut Upstream) {
     }
 }
 
-/// What cannot differ from route to route.
+/// Sets the timeouts that apply to all routes.
 fn whole(conf: &Conf, carrier: &mut Carrier) {
     match carrier {
         Carrier::Http(http) => {
@@ -90,7 +90,7 @@ mod tests {
     ";
 
     #[test]
-    fn a_destination_has_the_timeouts_of_connections() {
+    fn cluster_gets_connection_timeouts() {
         let mut called = upstream(true);
         Timeouts.cluster(&conf(ALL), &mut called);
         assert_eq!(called.cluster.connect_timeout.unwrap().seconds, 51);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_stays() {
+    fn unset_timeouts_keep_their_value() {
         let mut called = upstream(true);
         let before = called.cluster.clone();
         Timeouts.cluster(&conf("http: {requestTimeout: 1s}"), &mut called);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_may_have_its_own() {
+    fn route_conf_overrides_destination_conf() {
         let mut confs = for_all(ALL);
         confs.routes.insert("slow".into(), conf("http: {requestTimeout: 90s}"));
         let carrier =
@@ -140,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn connections_without_http_may_be_idle_for_so_long() {
+    fn tcp_proxy_gets_the_idle_timeout() {
         let carrier = outbound(&Timeouts, &for_all(ALL), Protocol::Tcp, tcp());
         check(&as_tcp(&carrier).proxy, "idle_timeout: 50s");
     }
 
     #[test]
-    fn an_inbound_has_what_all_items_for_everybody_say() {
+    fn inbound_merges_items_for_all_callers() {
         let entries = [from(ALL), rule("[]", "{connectionTimeout: 7s, http: {requestTimeout: 8s}}")];
         let served = inbound(&Timeouts, &entries, &http(vec![route("")]));
         assert_eq!(served.workload.cluster.connect_timeout.unwrap().seconds, 7);

@@ -1,4 +1,4 @@
-//! MeshTimeout: how long connections, requests and streams may take.
+//! MeshTimeout: timeouts of connections, requests and streams.
 
 mod callers;
 mod check;
@@ -25,7 +25,7 @@ pub static KIND: Kind = Kind::policy(
     Language::of::<MeshTimeout>(),
 );
 
-/// Its part in what proxies get.
+/// Applies the policy to proxies.
 struct Timeouts;
 
 impl Policy for Timeouts {

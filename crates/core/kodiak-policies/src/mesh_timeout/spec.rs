@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshTimeout.
 
 use kodiak_model::{GoDuration, TargetRef};
 use schemars::JsonSchema;
@@ -9,16 +9,16 @@ use crate::from_to::{Item, Rule};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshTimeout {
-    /// The proxies this policy is for. All of the mesh when missing.
+    /// The proxies that this policy selects. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
-    /// For calls that these proxies make.
+    /// For outbound traffic of these proxies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Vec<Item<Conf>>>,
-    /// For calls that these proxies receive. The older form of `rules`.
+    /// For inbound traffic of these proxies. The legacy form of `rules`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Vec<Item<Conf>>>,
-    /// For calls that these proxies receive.
+    /// For inbound traffic of these proxies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<Rule<Conf>>>,
 }
@@ -26,24 +26,24 @@ pub struct MeshTimeout {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conf {
-    /// How long to wait for a connection. 5s by default.
+    /// Timeout for establishing a connection. 5s by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_timeout: Option<GoDuration>,
-    /// How long a connection may carry nothing. 1h by default; 0s means forever.
+    /// How long a connection may be idle. 1h by default; 0s disables the timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<GoDuration>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<Http>,
 }
 
-/// 0s switches a timeout off.
+/// 0s disables a timeout.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Http {
-    /// From the whole request to the whole response. 15s by default.
+    /// From the complete request to the complete response. 15s by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_timeout: Option<GoDuration>,
-    /// How long a stream may carry nothing. 30m by default.
+    /// How long a stream may be idle. 30m by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_idle_timeout: Option<GoDuration>,
     #[serde(skip_serializing_if = "Option::is_none")]

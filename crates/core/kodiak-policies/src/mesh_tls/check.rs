@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of MeshTLS.
 
 use kodiak_model::{FieldPath, Problems, TargetKind, TargetRef, TargetRules, quoted};
 
@@ -7,7 +7,7 @@ use crate::from_to;
 
 const TOP: &[TargetKind] = &[TargetKind::Mesh, TargetKind::MeshSubset, TargetKind::Dataplane];
 
-/// Which proxies the policy selects.
+/// Proxies that the policy selects.
 #[derive(Clone, Copy, PartialEq)]
 enum Selected {
     WholeMesh,
@@ -37,7 +37,7 @@ pub(super) fn check(spec: &MeshTLS, problems: &mut Problems) {
     });
 }
 
-/// Versions and ciphers must be the same on both sides of a call, so only the whole mesh can have them.
+/// Versions and ciphers must match on both sides of a connection, so only a policy for the whole mesh can set them.
 fn check_conf(conf: &Conf, selected: Selected, at: &FieldPath<'_>, problems: &mut Problems) {
     let Conf { tls_version, tls_ciphers, mode } = conf;
     if let Some(mode) = mode {

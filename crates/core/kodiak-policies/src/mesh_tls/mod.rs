@@ -1,4 +1,4 @@
-//! MeshTLS: whether inbounds insist on TLS, and which versions and ciphers are spoken.
+//! MeshTLS: TLS mode of inbounds, TLS versions and ciphers.
 
 mod check;
 mod spec;
@@ -9,7 +9,7 @@ pub use spec::{Conf, MeshTLS, Mode, Rule, TlsCipher};
 
 use crate::from_to;
 
-/// Not in force yet.
+/// Not implemented: without effect on proxies.
 pub const POLICY: Option<&dyn crate::Policy> = None;
 
 pub static KIND: Kind = Kind::policy(

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshTLS.
 
 use kodiak_model::{Choice, TargetRef, tls::TlsVersions, words};
 use schemars::JsonSchema;
@@ -9,18 +9,18 @@ use crate::from_to::Item;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshTLS {
-    /// The proxies this policy is for. All of the mesh when missing.
+    /// The proxies that this policy selects. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
-    /// For calls that these proxies receive. The older form of `rules`.
+    /// For inbound traffic of these proxies. The legacy form of `rules`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Vec<Item<Conf>>>,
-    /// For calls that these proxies receive.
+    /// For inbound traffic of these proxies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<Rule>>,
 }
 
-/// For all callers alike.
+/// Applies to all callers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rule {
@@ -48,14 +48,14 @@ words! {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conf {
-    /// Only for the whole mesh: the versions that are spoken.
+    /// Only for the whole mesh: allowed TLS versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_version: Option<TlsVersions>,
-    /// Only for the whole mesh: the ciphers that are spoken. Envoy's choice by default.
+    /// Only for the whole mesh: allowed ciphers. Envoy's defaults when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_ciphers: Option<Vec<Choice<TlsCipher>>>,
-    /// Strict takes TLS of the mesh alone, Permissive also takes calls without it. Strict by default.
-    // The schema has the words in another order than the check.
+    /// Strict accepts only mTLS, Permissive also accepts plaintext. Strict by default.
+    // The schema lists the values in another order than the error text.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Permissive", "Strict"]))]
     pub mode: Option<Choice<Mode>>,

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of MeshTrace.
 
 use kodiak_model::{CheckCtx, FieldPath, IntOrString, Problems, TargetRules};
 
@@ -83,7 +83,7 @@ fn check_zipkin(zipkin: Option<&ZipkinBackend>, at: &FieldPath<'_>, problems: &m
     api_version.check(at, "apiVersion", problems);
 }
 
-/// The agent is an address: a URL may say nothing more than that.
+/// The agent is a host and port: other parts of a URL are not allowed.
 fn check_datadog(datadog: Option<&DatadogBackend>, at: &FieldPath<'_>, problems: &mut Problems) {
     let Some(DatadogBackend { url, split_service: _ }) = variant::member(datadog, at, problems) else { return };
     let at = at.field("url");

@@ -1,4 +1,4 @@
-//! MeshTrace: which calls are traced, and where their spans are sent.
+//! MeshTrace: tracing of requests, and the backend of their spans.
 
 mod check;
 mod spec;
@@ -12,7 +12,7 @@ pub use spec::{
 
 use crate::policy_status::PolicyStatus;
 
-/// Not in force yet.
+/// Not implemented: without effect on proxies.
 pub const POLICY: Option<&dyn crate::Policy> = None;
 
 pub static KIND: Kind = Kind::policy(

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshTrace.
 
 use kodiak_model::{Choice, IntOrString, TargetRef, words};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use crate::open_telemetry::CollectorRef;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshTrace {
-    /// The proxies this policy is for. All of the mesh when missing.
+    /// The proxies that this policy selects. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
     pub default: Conf,
@@ -18,12 +18,12 @@ pub struct MeshTrace {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conf {
-    /// Where spans are sent. One at most; an empty list switches tracing off.
+    /// Backend that receives spans. At most one; an empty list disables tracing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backends: Option<Vec<Backend>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling: Option<Sampling>,
-    /// What is added to every span.
+    /// Tags that are added to every span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<Tag>>,
 }
@@ -36,7 +36,7 @@ words! {
     }
 }
 
-/// Where spans are sent. The member named by `type` must be there.
+/// A trace backend. The member named by `type` is required.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type"]))]
@@ -63,11 +63,11 @@ words! {
 #[schemars(extend("required" = ["url"]))]
 pub struct ZipkinBackend {
     pub url: String,
-    /// Trace ids of 128 bits instead of 64.
+    /// 128-bit trace IDs instead of 64-bit ones.
     #[serde(rename = "traceId128bit")]
     pub trace_id_128_bit: bool,
     pub api_version: Choice<ZipkinApiVersion>,
-    /// Caller and called write into one span.
+    /// Client and server share a span.
     pub shared_span_context: bool,
 }
 
@@ -86,9 +86,9 @@ impl Default for ZipkinBackend {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["url"]))]
 pub struct DatadogBackend {
-    /// The agent, as http://host:port without anything else.
+    /// URL of the agent: http://host:port without a path.
     pub url: String,
-    /// Splits the name of the service by direction and destination.
+    /// Splits the service name by direction and destination.
     pub split_service: bool,
 }
 
@@ -96,7 +96,7 @@ pub struct DatadogBackend {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OpenTelemetryBackend {
-    /// A host and a port. The port is 4317 by default.
+    /// Host and port. The port is 4317 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,18 +107,18 @@ pub struct OpenTelemetryBackend {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Sampling {
-    /// An upper limit on all calls that are traced.
+    /// Upper limit of all traced requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overall: Option<IntOrString>,
-    /// Of calls whose client asks for a trace.
+    /// Requests whose client asks for a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<IntOrString>,
-    /// Of all other calls.
+    /// All other requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub random: Option<IntOrString>,
 }
 
-/// A name and a value: either a literal or taken from a header.
+/// A name and a value: either a literal or from a header.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["name"]))]
@@ -135,7 +135,7 @@ pub struct Tag {
 #[schemars(extend("required" = ["name"]))]
 pub struct HeaderTag {
     pub name: String,
-    /// For calls without the header. Without a default they get no tag.
+    /// For requests without the header. Without a default they get no tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
 }

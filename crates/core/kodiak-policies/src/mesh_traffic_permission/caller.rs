@@ -1,38 +1,38 @@
-//! Who calls, as the certificate says it.
+//! Caller identity, from its certificate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kodiak_model::tags::SERVICE;
 
-/// A connection to an inbound.
+/// Caller of a connection to an inbound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Caller<'a> {
-    /// The URIs of its certificate: one SPIFFE ID, or what [`uris`] makes of its tags.
+    /// URI SANs of its certificate: one SPIFFE ID, or the result of [`uris`] for its tags.
     pub uris: &'a [String],
-    /// The server name that it asked for.
+    /// SNI of the connection.
     pub sni: Option<&'a str>,
 }
 
-/// The URIs by which a proxy with these tags is known in a mesh with a CA of its own: services, then all tags.
+/// URI SANs of a proxy with these tags, in a mesh with an mTLS backend: services, then all tags.
 pub fn uris<'t>(mesh: &str, tag_sets: impl IntoIterator<Item = &'t BTreeMap<String, String>>) -> Vec<String> {
     let tags: BTreeSet<(&String, &String)> = tag_sets.into_iter().flatten().collect();
     let services = tags.iter().filter(|(key, _)| *key == SERVICE).map(|(_, service)| tag_uri(mesh, SERVICE, service));
     services.chain(tags.iter().map(|(key, value)| format!("kuma://{key}/{value}"))).collect()
 }
 
-/// The URI that stands for a tag. A service is the identity itself.
+/// URI of a tag. For `kuma.io/service` it is the SPIFFE ID.
 pub(super) fn tag_uri(mesh: &str, key: &str, value: &str) -> String {
     let (scheme, authority) = parts(mesh, key);
     format!("{scheme}{authority}/{value}")
 }
 
-/// What comes before the slash and the value.
+/// Scheme, and the part before the value.
 fn parts<'a>(mesh: &'a str, key: &'a str) -> (&'static str, &'a str) {
     if key == SERVICE { ("spiffe://", mesh) } else { ("kuma://", key) }
 }
 
 impl Caller<'_> {
-    /// `*` stands for any value. A proxy of several services has the tags of all of them.
+    /// `*` matches any value. A proxy with several services has the tags of all of them.
     pub(super) fn has_tag(&self, mesh: &str, key: &str, value: &str) -> bool {
         let (scheme, authority) = parts(mesh, key);
         let value_in = |uri: &str| {
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn services_come_first_and_everything_once() {
+    fn uris_list_services_first_without_duplicates() {
         let sets = [tags(&[(SERVICE, "web"), ("env", "dev")]), tags(&[(SERVICE, "api"), ("env", "dev"), ("a/b", "c")])];
         assert_eq!(
             uris("default", &sets),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn any_value_of_a_tag_is_not_a_value_of_a_longer_tag() {
+    fn wildcard_value_does_not_match_a_longer_key() {
         let uris = uris("default", &[tags(&[(SERVICE, "web"), ("a/b", "c")])]);
         let caller = Caller { uris: &uris, sni: None };
         for (key, value, expected) in [

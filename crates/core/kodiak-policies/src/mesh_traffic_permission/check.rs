@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of MeshTrafficPermission.
 
 use kodiak_model::{FieldPath, Problems, TargetKind, TargetRules};
 
@@ -28,7 +28,7 @@ pub(super) fn check(spec: &MeshTrafficPermission, problems: &mut Problems) {
     });
 }
 
-/// The lists are reported without their `default` segment: clients know these paths so.
+/// Kuma's paths of the lists omit the `default` segment.
 fn check_rule(rule: &Rule, at: &FieldPath<'_>, problems: &mut Problems) {
     let RuleConf { deny, allow_with_shadow_deny, allow } = &rule.default;
     let lists = [("allow", allow), ("allowWithShadowDeny", allow_with_shadow_deny), ("deny", deny)];

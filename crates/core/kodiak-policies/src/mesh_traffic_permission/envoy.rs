@@ -1,8 +1,8 @@
-//! The filters with which Envoy keeps to the permissions of an inbound.
+//! Generates the RBAC filters that enforce the permissions of an inbound.
 //!
-//! Callers are told apart by principals, for identities too. Envoy's matchers could name the policy of each match, but
+//! Callers are matched by principals, for SPIFFE IDs too. Envoy's matchers could name the policy of each match, but
 //! their input joins all URIs of a certificate with commas: `spiffe://mesh/web,kuma://env/dev` is not exactly
-//! `spiffe://mesh/web`. A principal looks at each URI alone.
+//! `spiffe://mesh/web`. A principal matches each URI separately.
 
 use std::collections::BTreeMap;
 
@@ -24,10 +24,10 @@ use crate::Entry;
 use crate::order::{HttpStep, NetworkStep};
 use crate::target::{Carrier, Inbound};
 
-/// The name of the one policy that Envoy gets for `from`. Dashboards know it.
+/// Name of the single RBAC policy for `from`. Dashboards depend on it.
 const FROM: &str = "MeshTrafficPermission";
 
-/// Callers are known by their certificates, so where there are none everybody may call.
+/// Callers are identified by their certificates, so without mTLS all callers are allowed.
 pub(super) fn inbound(entries: &[Entry], inbound: &mut Inbound<'_>) {
     let permissions = Permissions::of(entries);
     let stat_prefix = format!("{}.", stat_name(inbound.listener));
@@ -47,7 +47,7 @@ pub(super) fn inbound(entries: &[Entry], inbound: &mut Inbound<'_>) {
 }
 
 impl Permissions {
-    /// For inbounds that speak HTTP: a call that is not allowed is answered with 403. They come first.
+    /// For HTTP inbounds: responds to denied requests with 403. They come first.
     pub fn http_filters(&self, mesh: &str) -> Vec<HttpFilter> {
         let filter = |Checkpoint { rules, shadow_rules }| {
             let config = HttpRbac { rules: Some(rules), shadow_rules, ..HttpRbac::default() };
@@ -60,7 +60,7 @@ impl Permissions {
         self.checkpoints(mesh).into_iter().map(filter).collect()
     }
 
-    /// For all other inbounds: a connection that is not allowed is closed when it sends its first byte. They come first.
+    /// For all other inbounds: closes a denied connection when it sends its first byte. They come first.
     pub fn network_filters(&self, mesh: &str, stat_prefix: &str) -> Vec<Filter> {
         let filter = |Checkpoint { rules, shadow_rules }| {
             let stat_prefix = stat_prefix.to_owned();
@@ -73,7 +73,7 @@ impl Permissions {
         self.checkpoints(mesh).into_iter().map(filter).collect()
     }
 
-    /// Whether the listener must find out which server a caller asks for, by the TLS inspector.
+    /// Whether the listener needs the TLS inspector, to match on SNI.
     pub fn needs_sni(&self) -> bool {
         match &self.form {
             Form::From(_) => false,
@@ -91,7 +91,7 @@ impl Permissions {
     }
 }
 
-/// One filter, for HTTP or not.
+/// One RBAC filter, for HTTP or for connections.
 struct Checkpoint {
     rules: Rbac,
     shadow_rules: Option<Rbac>,
@@ -114,10 +114,10 @@ fn from(items: &[Tagged], mesh: &str) -> Checkpoint {
     }
 }
 
-/// Any of these is a caller whose last match is in a run that counts.
+/// Principals that together match the callers whose last matching item is in a run that `counts` accepts.
 ///
-/// Halves are put together: what the first one lets through, the second one may take back. So each item stands here at
-/// most once for each halving, and no principal is nested deeper than that: Envoy's parser has a limit.
+/// The list is split in halves: the second half overrides the first. So each item occurs at most once per split, and
+/// principals nest no deeper than the number of splits: Envoy's parser limits nesting.
 fn last_match(runs: &[&[Tagged]], counts: &dyn Fn(&[Tagged]) -> bool, mesh: &str) -> Vec<Principal> {
     let principals = |run: &[Tagged]| run.iter().map(|item| tags(&item.tags, mesh)).collect::<Vec<_>>();
     match runs {
@@ -136,7 +136,7 @@ fn last_match(runs: &[&[Tagged]], counts: &dyn Fn(&[Tagged]) -> bool, mesh: &str
     }
 }
 
-/// Denials have a filter of their own, so that what Envoy says of a refused call names the policy.
+/// Denials have their own filter, so that Envoy's response details name the policy.
 fn rules(Rules { deny, shadow, allow }: &Rules) -> Vec<Checkpoint> {
     let mut checkpoints = Vec::new();
     let allowed = policies(shadow.iter().chain(allow));
@@ -148,7 +148,7 @@ fn rules(Rules { deny, shadow, allow }: &Rules) -> Vec<Checkpoint> {
     checkpoints
 }
 
-/// One for each policy and each server that it names.
+/// One for each policy and each SNI that it names.
 fn policies<'a>(list: impl IntoIterator<Item = &'a Identified>) -> BTreeMap<String, Policy> {
     let mut policies: BTreeMap<String, Policy> = BTreeMap::new();
     for Identified { policy, identity, sni } in list {
@@ -180,7 +180,7 @@ fn server(sni: &str) -> Permission {
     Permission { rule: Some(permission::Rule::RequestedServerName(exact)) }
 }
 
-/// Callers that have all of these tags; everybody when there are none.
+/// Callers that have all of these tags; all callers when there are none.
 fn tags(tags: &BTreeMap<String, String>, mesh: &str) -> Principal {
     let tag = |(key, value): (&String, &String)| match value.as_str() {
         "*" => {
@@ -193,7 +193,7 @@ fn tags(tags: &BTreeMap<String, String>, mesh: &str) -> Principal {
     if ids.is_empty() { principal(Identifier::Any(true)) } else { all_of(ids) }
 }
 
-/// Callers of whose URIs one matches.
+/// Callers with a matching URI SAN.
 fn uri(pattern: MatchPattern) -> Principal {
     let matcher = StringMatcher { match_pattern: Some(pattern), ..StringMatcher::default() };
     principal(Identifier::Authenticated(Authenticated { principal_name: Some(matcher) }))

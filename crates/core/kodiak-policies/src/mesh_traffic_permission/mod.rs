@@ -1,4 +1,4 @@
-//! MeshTrafficPermission: who may call whom.
+//! MeshTrafficPermission: which callers may access which proxies.
 
 mod caller;
 mod check;
@@ -31,7 +31,7 @@ pub static KIND: Kind = Kind::policy(
     Language::of::<MeshTrafficPermission>(),
 );
 
-/// Its part in what proxies get.
+/// Applies the policy to proxies.
 struct TrafficPermissions;
 
 impl Policy for TrafficPermissions {

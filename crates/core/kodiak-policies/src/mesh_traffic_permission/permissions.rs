@@ -1,4 +1,4 @@
-//! What is in force at one inbound: what policies say about it, brought together.
+//! Effective permissions of one inbound, from all policies that select it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use kodiak_model::{Choice, TargetKind, TargetRef, tags};
 use super::{Action, Conf, RuleConf};
 use crate::{Entry, Source};
 
-/// Whom an inbound lets in. Nobody by default.
+/// Callers that an inbound allows. None by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Permissions {
     pub(super) form: Form,
@@ -17,9 +17,9 @@ pub struct Permissions {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Form {
-    /// By tags. The last one that matches a caller decides.
+    /// By tags. The last item that matches a caller decides.
     From(Vec<Tagged>),
-    /// By identities. Any denial decides.
+    /// By SPIFFE ID. Any denial decides.
     Rules(Rules),
 }
 
@@ -29,7 +29,7 @@ impl Default for Form {
     }
 }
 
-/// Callers that have all of these tags, and what happens to them.
+/// Callers that have all of these tags, and the action for them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Tagged {
     pub(super) policy: Arc<str>,
@@ -37,7 +37,7 @@ pub(super) struct Tagged {
     pub(super) action: Action,
 }
 
-/// The three lists, of all policies, weakest policy first.
+/// The three lists of all policies, in ascending precedence.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Rules {
     pub(super) deny: Vec<Identified>,
@@ -45,7 +45,7 @@ pub(super) struct Rules {
     pub(super) allow: Vec<Identified>,
 }
 
-/// Callers with this identity that ask for this server. What is missing, everybody has.
+/// Callers with this SPIFFE ID and SNI. A missing condition matches all callers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Identified {
     pub(super) policy: Arc<str>,
@@ -60,9 +60,9 @@ pub(super) enum Identity {
 }
 
 impl Permissions {
-    /// From all that policies say about the inbound, weakest first.
+    /// Combines all entries of the inbound, in ascending precedence.
     ///
-    /// Identities are stronger than tags: with one item of `rules`, no `from` counts.
+    /// SPIFFE IDs override tags: with one item of `rules`, every `from` is ignored.
     pub fn of(entries: &[Entry]) -> Self {
         let form = if entries.iter().any(|entry| matches!(entry.source, Source::Matches(_))) {
             Form::Rules(rules(entries))
@@ -73,7 +73,8 @@ impl Permissions {
     }
 }
 
-/// Without what can decide nothing: all before the last that takes everybody, and what a later one says for the same.
+/// Drops items that cannot decide: those before the last one for all callers, and those that a later item for the same
+/// callers overrides.
 fn from(entries: &[Entry]) -> Vec<Tagged> {
     let mut seen = BTreeSet::new();
     let mut kept = Vec::new();
@@ -90,7 +91,7 @@ fn from(entries: &[Entry]) -> Vec<Tagged> {
     kept
 }
 
-/// `None` for what no caller can be: a service by its labels is not in any certificate.
+/// `None` for a target that no caller can be: certificates do not contain the labels of a service.
 fn tagged(entry: &Entry) -> Option<Tagged> {
     let Source::From(target) = &entry.source else { return None };
     let action = entry.conf.read::<Conf>().action.as_ref().and_then(Choice::known)?;
@@ -122,7 +123,7 @@ fn rules(entries: &[Entry]) -> Rules {
         }
     }
     let Rules { deny, shadow, allow } = &mut lists;
-    [deny, shadow, allow].into_iter().for_each(keep_strongest);
+    [deny, shadow, allow].into_iter().for_each(keep_highest_precedence);
     lists
 }
 
@@ -138,8 +139,8 @@ fn identified(policy: &Arc<str>, one: &Match) -> Identified {
     Identified { policy: Arc::clone(policy), identity, sni }
 }
 
-/// What several policies say alike is said by the strongest of them.
-fn keep_strongest(list: &mut Vec<Identified>) {
+/// Of equal items of several policies, keeps that of the policy with the highest precedence.
+fn keep_highest_precedence(list: &mut Vec<Identified>) {
     let mut seen = BTreeSet::new();
     list.reverse();
     list.retain(|one| seen.insert((one.identity.clone(), one.sni.clone())));

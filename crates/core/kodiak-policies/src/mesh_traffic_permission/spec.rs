@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of MeshTrafficPermission.
 
 use kodiak_model::{Choice, TargetRef, source_match::Match, words};
 use schemars::JsonSchema;
@@ -17,13 +17,13 @@ words! {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshTrafficPermission {
-    /// The proxies this policy protects. All of the mesh when missing.
+    /// The proxies that this policy protects. All proxies of the mesh when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
-    /// Callers by their tags, and what happens to them. The older form of `rules`.
+    /// Callers by tags, and the action for them. The legacy form of `rules`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Vec<Item<Conf>>>,
-    /// Callers by their identity, and what happens to them.
+    /// Callers by SPIFFE ID, and the action for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<Vec<Rule>>,
 }
@@ -31,7 +31,7 @@ pub struct MeshTrafficPermission {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conf {
-    /// AllowWithShadowDeny lets calls through and logs them as if they were denied.
+    /// AllowWithShadowDeny allows requests and logs them as if they were denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<Choice<Action>>,
 }
@@ -47,13 +47,13 @@ pub struct Rule {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuleConf {
-    /// Callers that are refused, whatever the other lists say.
+    /// Callers that are denied, regardless of the other lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deny: Option<Vec<Match>>,
-    /// Callers that are let through, and logged as if they were denied.
+    /// Callers that are allowed, and logged as if they were denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_with_shadow_deny: Option<Vec<Match>>,
-    /// Callers that are let through.
+    /// Callers that are allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow: Option<Vec<Match>>,
 }

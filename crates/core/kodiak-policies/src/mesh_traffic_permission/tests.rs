@@ -1,4 +1,4 @@
-//! The verdict is what the policies say, and the filters are the verdict.
+//! The verdict follows the policies, and the filters follow the verdict.
 
 mod interpreter;
 mod samples;
@@ -15,7 +15,7 @@ use crate::order::{HttpStep, NetworkStep};
 use crate::samples::{as_http, as_tcp, http, inbound, tcp};
 use crate::{Entry, Source};
 use interpreter::{effect_of_http, effect_of_network, principals};
-use samples::{MESH, Someone, by_definition, policies, someone};
+use samples::{MESH, TestCaller, by_definition, policies, test_caller};
 
 fn policy(spec: Value) -> MeshTrafficPermission {
     serde_json::from_value(spec).unwrap()
@@ -51,7 +51,7 @@ fn service_uris(name: &str) -> Vec<String> {
     uris(MESH, &[[("kuma.io/service".to_owned(), name.to_owned()), ("env".to_owned(), "dev".to_owned())].into()])
 }
 
-/// Also asks the filters.
+/// Also evaluates the filters.
 #[track_caller]
 fn check(permissions: &Permissions, caller: &Caller<'_>, action: Action, policy: Option<&str>) {
     assert_eq!(permissions.verdict(MESH, caller), Verdict { action, policy }, "{caller:?}");
@@ -60,7 +60,7 @@ fn check(permissions: &Permissions, caller: &Caller<'_>, action: Action, policy:
 }
 
 #[test]
-fn without_policies_nobody_may_call() {
+fn denies_all_callers_without_policies() {
     assert_eq!(permissions(&[]), Permissions::default());
     for nothing in [Permissions::default(), permissions(&[policy(json!({ "from": [] }))])] {
         check(&nothing, &Caller { uris: &service_uris("a"), sni: None }, Action::Deny, None);
@@ -88,7 +88,7 @@ fn a_denied_caller_stays_denied_beside_a_broad_allow() {
 }
 
 #[test]
-fn one_policy_with_rules_silences_all_others() {
+fn rules_override_every_from() {
     let exact = |value: &str| json!({ "spiffeID": { "type": "Exact", "value": value } });
     let rules = policy(json!({ "rules": [{ "default": { "allow": [exact("spiffe://default/a")] } }] }));
     let all = permissions(&[rules, from(&[(json!({ "kind": "Mesh" }), "Allow")])]);
@@ -97,7 +97,7 @@ fn one_policy_with_rules_silences_all_others() {
 }
 
 #[test]
-fn a_match_without_conditions_takes_everybody() {
+fn match_without_conditions_matches_all_callers() {
     let everybody = permissions(&[policy(json!({ "rules": [{ "default": {
         "allow": [{}],
         "deny": [{ "sni": { "type": "Exact", "value": "secret.mesh" } }],
@@ -112,7 +112,7 @@ fn a_match_without_conditions_takes_everybody() {
 }
 
 #[test]
-fn what_can_decide_nothing_makes_no_difference() {
+fn overridden_items_have_no_effect() {
     let mesh = json!({ "kind": "Mesh" });
     let plain = from(&[(mesh.clone(), "Allow"), (service("a"), "Deny")]);
     let same = [
@@ -130,7 +130,7 @@ fn what_can_decide_nothing_makes_no_difference() {
 }
 
 #[test]
-fn only_callers_with_a_certificate_are_held_up_and_without_policies_all_of_them() {
+fn filters_are_added_only_to_mtls_chains() {
     let deny = permissions(&[]);
     let served = inbound(&TrafficPermissions, &[], &http(vec![]));
     assert_eq!(served.chains[0].carrier, http(vec![]));
@@ -147,7 +147,7 @@ fn only_callers_with_a_certificate_are_held_up_and_without_policies_all_of_them(
 }
 
 #[test]
-fn server_names_are_read_where_policies_ask_for_them() {
+fn tls_inspector_is_enabled_for_sni_matches() {
     let sni = json!({ "sni": { "type": "Exact", "value": "x.mesh" } });
     let policy = policy(json!({ "rules": [{ "default": { "allow": [sni] } }] }));
     let mut served = inbound(&TrafficPermissions, &entries(std::slice::from_ref(&policy)), &tcp());
@@ -159,9 +159,9 @@ fn server_names_are_read_where_policies_ask_for_them() {
     assert_eq!(served, before);
 }
 
-/// The worst case: what is allowed and what is denied take turns.
+/// Worst case: allowed and denied items alternate.
 #[test]
-fn many_items_stay_flat_and_small() {
+fn alternating_items_keep_principals_small_and_flat() {
     let items: Vec<_> =
         (0..1024).map(|n| (service(&format!("s{n}")), if n % 2 == 0 { "Allow" } else { "Deny" })).collect();
     let principals = principals(&permissions(&[from(&items)]));
@@ -170,7 +170,7 @@ fn many_items_stay_flat_and_small() {
     assert!(depth <= 1 + 3 * 10, "{depth}");
 }
 
-/// How many conditions there are, and how deep principals nest.
+/// Number of conditions, and nesting depth of principals.
 fn size(principal: &Principal) -> (usize, usize) {
     match principal.identifier.as_ref().unwrap() {
         Identifier::AndIds(set) | Identifier::OrIds(set) => {
@@ -189,9 +189,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_verdict_is_the_definition(policies in policies(), callers in prop::collection::vec(someone(), 1..6)) {
+    fn verdict_equals_the_definition(policies in policies(), callers in prop::collection::vec(test_caller(), 1..6)) {
         let permissions = permissions(&policies);
-        for Someone { tag_sets, uris, sni } in &callers {
+        for TestCaller { tag_sets, uris, sni } in &callers {
             let caller = Caller { uris, sni: *sni };
             let (action, decided) = by_definition(&policies, tag_sets, &caller);
             let verdict = permissions.verdict(MESH, &caller);
@@ -201,9 +201,9 @@ proptest! {
     }
 
     #[test]
-    fn the_filters_are_the_verdict(policies in policies(), callers in prop::collection::vec(someone(), 1..6)) {
+    fn filters_equal_the_verdict(policies in policies(), callers in prop::collection::vec(test_caller(), 1..6)) {
         let permissions = permissions(&policies);
-        for Someone { uris, sni, .. } in &callers {
+        for TestCaller { uris, sni, .. } in &callers {
             let caller = Caller { uris, sni: *sni };
             let action = permissions.verdict(MESH, &caller).action;
             prop_assert_eq!(effect_of_http(&permissions, &caller), action, "{:?}", caller);
@@ -212,10 +212,10 @@ proptest! {
     }
 
     #[test]
-    fn server_names_are_looked_for_only_where_one_matters(policies in policies(), someone in someone()) {
+    fn needs_sni_only_for_sni_matches(policies in policies(), test_caller in test_caller()) {
         let permissions = permissions(&policies);
         if !permissions.needs_sni() {
-            let with = |sni| permissions.verdict(MESH, &Caller { uris: &someone.uris, sni });
+            let with = |sni| permissions.verdict(MESH, &Caller { uris: &test_caller.uris, sni });
             prop_assert_eq!(with(None), with(Some("x.mesh")));
         }
     }

@@ -1,20 +1,20 @@
-//! What becomes of a call. The filters that Envoy gets mean exactly this.
+//! Verdict on a request. The generated RBAC filters implement exactly this.
 
 use std::sync::Arc;
 
 use super::permissions::{Form, Identified, Identity, Rules, Tagged};
 use super::{Action, Caller, Permissions};
 
-/// What happens, and the KRI of the policy that says so.
+/// Action, and the KRI of the policy that decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict<'a> {
     pub action: Action,
-    /// `None`: no policy is about this caller, and therefore it is denied.
+    /// `None`: no policy matches this caller, so it is denied.
     pub policy: Option<&'a str>,
 }
 
 impl Permissions {
-    /// `mesh` is the mesh of the inbound: tags stand in certificates under its name.
+    /// `mesh` is the mesh of the inbound, which is part of the URIs in certificates.
     pub fn verdict(&self, mesh: &str, caller: &Caller<'_>) -> Verdict<'_> {
         let decided = match &self.form {
             Form::From(items) => {

@@ -1,4 +1,4 @@
-//! The odd cases of the incremental protocol.
+//! Edge cases of the incremental protocol.
 
 use super::*;
 use crate::stream::Event;
@@ -6,13 +6,13 @@ use crate::testing::{CDS, EDS, LDS, RDS, SDS, delta, delta_request};
 use crate::type_url::Requested;
 
 #[test]
-fn an_empty_first_subscribe_is_a_wildcard_and_is_answered_even_with_nothing() {
+fn empty_first_subscribe_is_a_wildcard_and_is_answered_even_without_resources() {
     assert_eq!(delta().with("cds a1 b1").ask(CDS, ""), "cds a1 b1");
     assert_eq!(delta().with("").ask(LDS, ""), "lds");
 }
 
 #[test]
-fn an_empty_first_subscribe_is_no_wildcard_for_types_that_have_names() {
+fn empty_first_subscribe_is_no_wildcard_for_named_types() {
     assert_eq!(delta().with("eds a1").ask(EDS, ""), "eds");
 }
 
@@ -29,7 +29,7 @@ fn a_request_before_the_first_snapshot_is_answered_with_it() {
 }
 
 #[test]
-fn a_later_empty_request_asks_for_nothing() {
+fn later_empty_request_subscribes_to_nothing() {
     let mut peer = delta().with("cds a1 b1");
     assert_eq!(peer.ask(CDS, "a"), "cds a1");
     assert_eq!(peer.ask(CDS, ""), "");
@@ -47,7 +47,7 @@ fn names_beside_a_wildcard_are_answered_and_the_wildcard_stays() {
 }
 
 #[test]
-fn after_unsubscribe_from_the_wildcard_only_names_count() {
+fn after_unsubscribing_the_wildcard_only_names_apply() {
     let mut peer = delta().with("cds a1 b1");
     peer.ask(CDS, "* a");
     peer.ack(CDS);
@@ -56,7 +56,7 @@ fn after_unsubscribe_from_the_wildcard_only_names_count() {
 }
 
 #[test]
-fn a_wildcard_that_comes_back_gets_everything_again() {
+fn wildcard_subscribed_again_gets_everything_again() {
     let mut peer = delta().with("cds a1 b1");
     peer.ask(CDS, "*");
     peer.ask(CDS, "-*");
@@ -64,7 +64,7 @@ fn a_wildcard_that_comes_back_gets_everything_again() {
 }
 
 #[test]
-fn a_wildcard_removes_what_was_dropped_by_name_and_may_still_be_on_the_way() {
+fn wildcard_removes_dropped_names_that_may_be_in_flight() {
     let mut peer = delta().with("lds a1");
     assert_eq!(peer.ask(LDS, "a"), "lds a1");
     peer.ask(LDS, "-a");
@@ -73,14 +73,14 @@ fn a_wildcard_removes_what_was_dropped_by_name_and_may_still_be_on_the_way() {
 }
 
 #[test]
-fn unsubscribe_under_a_wildcard_is_told_what_the_wildcard_says() {
+fn unsubscribe_under_a_wildcard_gets_the_wildcards_state() {
     let mut peer = delta().with("cds a1");
     peer.ask(CDS, "* a x");
     assert_eq!(peer.ask(CDS, "-a -x"), "cds a1 -x");
 }
 
 #[test]
-fn unsubscribe_ends_updates_and_needs_no_answer() {
+fn unsubscribe_stops_updates_without_an_answer() {
     let mut peer = delta().with("eds a1 b1");
     peer.ask(EDS, "a b");
     peer.ack(EDS);
@@ -96,7 +96,7 @@ fn subscribing_again_sends_again() {
 }
 
 #[test]
-fn a_name_that_does_not_exist_is_said_once_and_sent_when_it_comes() {
+fn missing_name_is_reported_once_and_sent_when_it_exists() {
     let mut peer = delta().with("");
     assert_eq!(peer.ask(RDS, "r"), "rds -r");
     peer.ack(RDS);
@@ -119,7 +119,7 @@ fn resume_with_a_star_resends_nothing() {
 }
 
 #[test]
-fn resume_ignores_what_is_no_longer_asked_for() {
+fn resume_ignores_names_that_are_no_longer_subscribed() {
     assert_eq!(delta().with("eds a1").ask(EDS, "a a@1 z@1"), "");
 }
 
@@ -142,7 +142,7 @@ fn a_rejected_version_is_not_sent_again_but_the_next_one_is() {
 }
 
 #[test]
-fn going_back_after_a_rejection_is_a_change() {
+fn reverting_after_a_rejection_is_a_change() {
     let mut peer = delta().with("lds a1");
     peer.ask(LDS, "");
     peer.ack(LDS);
@@ -152,7 +152,7 @@ fn going_back_after_a_rejection_is_a_change() {
 }
 
 #[test]
-fn a_stale_or_foreign_nonce_answers_nothing_but_its_names_count() {
+fn stale_or_foreign_nonce_acks_nothing_but_its_names_apply() {
     let mut peer = delta().with("eds a1 b1");
     peer.ask(EDS, "a");
     let old = Some(peer.nonce(EDS));
@@ -166,7 +166,7 @@ fn a_stale_or_foreign_nonce_answers_nothing_but_its_names_count() {
 }
 
 #[test]
-fn the_nonce_of_another_type_answers_nothing() {
+fn nonce_of_another_type_acks_nothing() {
     let mut peer = delta().with("cds a1 / eds a1");
     peer.ask(CDS, "");
     peer.ask(EDS, "a");

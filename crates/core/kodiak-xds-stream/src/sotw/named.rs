@@ -1,4 +1,4 @@
-//! Endpoints, routes and secrets: a response holds what is new to the client, and says nothing about the rest.
+//! Endpoints, routes and secrets: a response holds only resources that are new to the client.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::subscription::Draft;
 #[derive(Debug, Default)]
 pub(super) struct Named {
     ledger: Ledger,
-    /// Names that are answered whether they changed or not.
+    /// Names that must be answered even if unchanged.
     owed: BTreeSet<Arc<str>>,
 }
 
@@ -32,7 +32,7 @@ impl Named {
         self.owed.len()
     }
 
-    /// An answer to the names that were asked for; empty if none of them exists.
+    /// Answer to the requested names; empty if none of them exists.
     pub(super) fn owed(&self, target: &Resources) -> Option<Draft> {
         (!self.owed.is_empty()).then(|| self.draft(self.owed.iter(), target))
     }
@@ -48,7 +48,7 @@ impl Named {
         (must || !names.is_empty()).then(|| self.draft(names.iter(), target))
     }
 
-    /// The client was sent all that it may have of `target`, or only what it was owed.
+    /// The client was sent all its resources of `target`, or only the owed names.
     pub(super) fn sent(&mut self, all: bool, target: &Resources) {
         let owed = std::mem::take(&mut self.owed);
         if all {

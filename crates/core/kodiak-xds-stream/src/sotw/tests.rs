@@ -1,4 +1,4 @@
-//! The odd cases of the state-of-the-world protocol.
+//! Edge cases of the state-of-the-world protocol.
 
 use super::*;
 use crate::stream::Event;
@@ -6,14 +6,14 @@ use crate::testing::{CDS, EDS, LDS, RDS, sotw};
 use crate::type_url::Requested;
 
 #[test]
-fn no_names_ask_for_all_clusters_and_listeners_but_for_no_endpoints() {
+fn empty_first_request_means_all_clusters_and_listeners_but_no_endpoints() {
     assert_eq!(sotw().with("cds a1 b1").ask(CDS, ""), "cds a1 b1");
     assert_eq!(sotw().with("").ask(LDS, ""), "lds");
     assert_eq!(sotw().with("eds a1").ask(EDS, ""), "eds");
 }
 
 #[test]
-fn once_there_were_names_no_names_means_nothing() {
+fn empty_request_after_names_means_nothing() {
     let mut peer = sotw().with("cds a1 b1");
     assert_eq!(peer.ask(CDS, "a"), "cds a1");
     assert_eq!(peer.ask(CDS, ""), "");
@@ -21,7 +21,7 @@ fn once_there_were_names_no_names_means_nothing() {
 }
 
 #[test]
-fn a_change_sends_the_full_set_of_listeners_and_leaving_out_removes() {
+fn change_of_listeners_sends_the_full_set_and_omission_removes() {
     let mut peer = sotw().with("lds a1 b1 c1");
     peer.ask(LDS, "");
     peer.ack(LDS);
@@ -29,7 +29,7 @@ fn a_change_sends_the_full_set_of_listeners_and_leaving_out_removes() {
 }
 
 #[test]
-fn a_change_sends_only_the_changed_endpoints() {
+fn change_sends_only_the_changed_endpoints() {
     let mut peer = sotw().with("eds a1 b1 c1");
     assert_eq!(peer.ask(EDS, "a b"), "eds a1 b1");
     peer.ack(EDS);
@@ -67,7 +67,7 @@ fn a_request_with_a_stale_nonce_is_ignored() {
 }
 
 #[test]
-fn a_request_without_a_nonce_begins_again() {
+fn request_without_a_nonce_starts_again() {
     let mut peer = sotw().with("rds a1 b1");
     peer.ask(RDS, "a");
     let again = Request { names: vec!["a".into(), "b".into()], ..Request::default() };
@@ -87,7 +87,7 @@ fn a_rejected_set_is_not_sent_again_until_it_changes() {
 }
 
 #[test]
-fn asking_for_less_after_a_rejection_is_answered_with_the_set() {
+fn dropping_names_after_a_rejection_is_answered_with_the_set() {
     let mut peer = sotw().with("lds d1");
     peer.ask(LDS, "* d");
     peer.ack(LDS);
@@ -98,7 +98,7 @@ fn asking_for_less_after_a_rejection_is_answered_with_the_set() {
 }
 
 #[test]
-fn an_older_version_with_the_last_nonce_is_a_rejection_without_words() {
+fn older_version_with_the_last_nonce_is_a_rejection_without_error() {
     let mut peer = sotw().with("lds a1");
     peer.ask(LDS, "");
     let nonce = Some(peer.nonce(LDS));
@@ -107,7 +107,7 @@ fn an_older_version_with_the_last_nonce_is_a_rejection_without_words() {
 }
 
 #[test]
-fn resume_with_the_version_of_a_full_set_sends_nothing_and_goes_on() {
+fn resume_with_the_version_of_a_full_set_sends_nothing() {
     let mut before = sotw().with("lds a1 b1");
     before.ask(LDS, "");
     let mut peer = sotw().with("lds a1 b1");
@@ -138,7 +138,7 @@ fn resume_with_another_version_sends_all() {
 }
 
 #[test]
-fn the_version_is_a_hash_of_what_the_client_has() {
+fn version_is_a_hash_of_the_clients_resources() {
     let mut one = sotw().with("eds a1 b1");
     one.ask(EDS, "a");
     one.ask(EDS, "a b");

@@ -1,7 +1,7 @@
-//! Clusters and listeners: every response holds all that the client may have.
+//! Clusters and listeners: every response holds the full set.
 //!
-//! A cluster that is to go is kept in the set until listeners and routes no longer use it. Only a client that resumes
-//! with another version loses such clusters at once: it does not say what it has.
+//! A removed cluster stays in the set until listeners and routes no longer use it. Only a client that resumes with
+//! another version loses such clusters at once: it does not report its resources.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) struct Whole {
 }
 
 impl Whole {
-    /// The set to send if it differs from the last, or `must`.
+    /// The set to send if it differs from the last, or if `must` is set.
     pub(super) fn plan(&self, interest: &Interest, target: &Resources, keeps: bool, must: bool) -> Option<Draft> {
         let wanted = self.wanted(interest, target, keeps);
         if !must && self.sent.diff(&wanted).next().is_none() {
@@ -27,7 +27,7 @@ impl Whole {
         Some(Draft { resources: wanted.values().cloned().collect(), changed, ..Draft::default() })
     }
 
-    /// The set that the client should have; with what is to go, if `keeps`.
+    /// The set for the client; with postponed removals, if `keeps`.
     pub(super) fn wanted(&self, interest: &Interest, target: &Resources, keeps: bool) -> Resources {
         let mut wanted = interest.of(target);
         if keeps {
@@ -42,7 +42,7 @@ impl Whole {
         self.sent = set;
     }
 
-    /// A client that asks for less drops the rest by itself. Returns whether there was a rest.
+    /// A client that requests fewer names drops the rest by itself. Returns whether there was a rest.
     pub(super) fn narrow(&mut self, interest: &Interest) -> bool {
         let before = self.sent.len();
         if !interest.wildcard {

@@ -26,7 +26,7 @@ fn listeners_and_routes_wait_until_clusters_and_endpoints_are_acknowledged() {
 }
 
 #[test]
-fn who_has_acknowledged_a_listener_may_still_lack_its_secrets() {
+fn client_that_acked_a_listener_may_still_await_its_secrets() {
     let mut peer = delta().with("lds l1 / sds s1");
     peer.ask(LDS, "");
     peer.ack(LDS);
@@ -38,7 +38,7 @@ fn who_has_acknowledged_a_listener_may_still_lack_its_secrets() {
 }
 
 #[test]
-fn removals_go_the_other_way_round() {
+fn removals_are_sent_in_reverse_order() {
     let mut peer = settled("cds a1 b1 / eds a1 b1 / lds l1 m1 / rds r1 / sds s1");
     assert_eq!(peer.snapshot("cds a1 / eds a1 / lds l2 / rds r2"), "lds l2 -m / rds r2");
     assert_eq!(peer.ack(LDS), "");
@@ -60,7 +60,7 @@ fn a_cluster_is_added_before_and_removed_after_its_listeners() {
 }
 
 #[test]
-fn a_full_set_keeps_a_cluster_until_listeners_left_it() {
+fn full_set_keeps_a_cluster_until_listeners_stop_using_it() {
     let mut peer = sotw().with("cds a1 / lds l1");
     peer.ask(CDS, "");
     peer.ack(CDS);
@@ -72,7 +72,7 @@ fn a_full_set_keeps_a_cluster_until_listeners_left_it() {
 }
 
 #[test]
-fn a_cluster_that_comes_back_before_it_went_is_not_removed() {
+fn cluster_added_again_before_its_removal_is_not_removed() {
     let mut peer = settled("cds a1 b1 / lds l1");
     assert_eq!(peer.snapshot("cds a1 / lds l2"), "lds l2");
     assert_eq!(peer.snapshot("cds a1 b1 / lds l2"), "");
@@ -127,7 +127,7 @@ fn a_newer_snapshot_replaces_an_unsent_one() {
 }
 
 #[test]
-fn after_a_rejection_the_other_types_go_on() {
+fn rejection_does_not_block_other_types() {
     let mut peer = settled("cds a1 / lds l1");
     assert_eq!(peer.snapshot("cds a2 / lds l2"), "cds a2");
     assert_eq!(peer.nack(CDS, "unknown field"), "lds l2");
@@ -137,7 +137,7 @@ fn after_a_rejection_the_other_types_go_on() {
 }
 
 #[test]
-fn a_type_that_nobody_asked_for_holds_up_nothing() {
+fn unsubscribed_type_blocks_nothing() {
     let mut peer = delta().with("lds l1");
     peer.ask(LDS, "");
     peer.ack(LDS);
@@ -146,7 +146,7 @@ fn a_type_that_nobody_asked_for_holds_up_nothing() {
 }
 
 #[test]
-fn the_names_of_the_client_are_counted_until_it_drops_them() {
+fn client_names_are_counted_until_dropped() {
     let mut incremental = delta();
     incremental.ask(EDS, "a b");
     assert_eq!(incremental.stream.names(), 4, "asked for, and not yet answered");
@@ -179,7 +179,7 @@ fn resources_are_shared_and_never_copied() {
 }
 
 #[test]
-fn what_connections_still_use_stays_until_they_are_drained() {
+fn resources_in_use_stay_until_connections_are_drained() {
     let mut peer = delta();
     peer.stream = Stream::draining();
     peer.snapshot("cds a1 b1 / lds l1");

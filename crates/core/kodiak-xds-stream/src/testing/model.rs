@@ -1,7 +1,7 @@
-//! Model clients: what a proxy does with responses, written without looking at the server.
+//! Model clients: how a proxy handles responses, written independently of the server.
 //!
 //! Both are given the same [`Op`]s. Resources in version [`POISON`] are rejected, the others of the same response are
-//! taken. Each checks on the way that the server answers what is asked, and sends nothing twice without a reason.
+//! accepted. Each asserts that the server answers every request, and sends nothing twice without a reason.
 
 pub(super) mod delta;
 pub(super) mod sotw;
@@ -25,7 +25,7 @@ pub(super) enum Op {
     Reconnect,
 }
 
-/// What a client has of one type.
+/// Resources of one type that a client has.
 pub(super) type Holds = BTreeMap<Arc<str>, Version>;
 
 #[derive(Debug, Clone, Default)]
@@ -59,14 +59,14 @@ impl Interest {
         }
     }
 
-    /// What a client with this interest should have in the end.
+    /// Final resources of a client with these subscriptions.
     pub(super) fn of(&self, resources: &Resources) -> Holds {
         let covered = resources.values().filter(|resource| self.covers(&resource.name));
         covered.map(|resource| (resource.name.clone(), resource.version)).collect()
     }
 }
 
-/// Takes the sound resources that are asked for; the error if one is not sound.
+/// Applies the valid resources that are subscribed; returns the error if one is invalid.
 fn take(holds: &mut Holds, interest: &Interest, resources: &[Arc<Encoded>]) -> Option<Arc<str>> {
     for resource in resources.iter().filter(|each| each.version != POISON && interest.covers(&each.name)) {
         holds.insert(resource.name.clone(), resource.version);

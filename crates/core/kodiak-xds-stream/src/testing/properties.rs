@@ -1,4 +1,4 @@
-//! What holds for every sequence of events.
+//! Properties of every sequence of events.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::type_url::{Requested, TypeUrl};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// With versions up to `most`; 3 is poison.
+/// With versions up to `most`; 3 is rejected.
 fn snapshots(most: u128) -> impl Strategy<Value = Arc<Snapshot>> {
     vec((select(&TypeUrl::ALL), select(&NAMES), 1..=most), 0..14).prop_map(|resources| {
         let mut snapshot = Snapshot::default();
@@ -38,7 +38,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     vec(op, 0..40)
 }
 
-/// Both clients after these operations and a last sound snapshot, with everything read.
+/// Both clients after these operations and a last valid snapshot, with everything read.
 fn run(ops: &[Op], last: &Arc<Snapshot>) -> (delta::Client, sotw::Client) {
     let (mut delta, mut sotw) = (delta::Client::default(), sotw::Client::default());
     for op in ops.iter().chain([&Op::Snapshot(last.clone())]) {
@@ -50,8 +50,8 @@ fn run(ops: &[Op], last: &Arc<Snapshot>) -> (delta::Client, sotw::Client) {
     (delta, sotw)
 }
 
-/// Nothing but the repeated word that a name does not exist.
-fn says_nothing(response: &Response, snapshot: &Snapshot) -> bool {
+/// Contains only repeated notices that a name does not exist.
+fn is_redundant(response: &Response, snapshot: &Snapshot) -> bool {
     let Requested::Served(type_url) = response.type_url else { return false };
     response.resources.is_empty() && response.removed.iter().all(|name| !snapshot.of(type_url).contains_key(name))
 }
@@ -59,9 +59,9 @@ fn says_nothing(response: &Response, snapshot: &Snapshot) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The clients check on the way that every subscribe is answered and nothing is sent twice.
+    /// The clients also assert that every subscribe is answered and nothing is sent twice.
     #[test]
-    fn delta_is_the_fold_of_state_of_the_world(ops in ops(), last in snapshots(2)) {
+    fn delta_equals_state_of_the_world(ops in ops(), last in snapshots(2)) {
         let (delta, sotw) = run(&ops, &last);
         for type_url in TypeUrl::ALL {
             let expected = delta.interest[type_url.index()].of(last.of(type_url));
@@ -80,7 +80,7 @@ proptest! {
     fn after_a_reconnect_with_unchanged_state_nothing_is_sent(ops in ops(), last in snapshots(2)) {
         let (mut delta, mut sotw) = run(&ops, &last);
         for response in delta.reconnect() {
-            prop_assert!(says_nothing(&response, &last), "{response:?}");
+            prop_assert!(is_redundant(&response, &last), "{response:?}");
         }
         for response in sotw.reconnect() {
             // Names are sent again in this protocol, see `sotw::Subscription::has_all`.
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_from_outside_panics_and_names_are_always_answered(
+    fn arbitrary_requests_never_panic_and_names_are_always_answered(
         events in vec((0..8_u8, select(&TypeUrl::ALL), vec(select(&["a", "b", "*", ""]), 0..3), 0..20_u64, any::<bool>()), 0..40),
         snapshot in snapshots(3),
     ) {

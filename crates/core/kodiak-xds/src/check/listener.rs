@@ -1,4 +1,4 @@
-//! What is inside a listener: chains, filters, routes.
+//! References and violations in a listener: filter chains, filters, routes.
 
 use std::collections::BTreeSet;
 
@@ -24,24 +24,24 @@ use prost::Message as _;
 use super::{Links, is_over_ads, tls};
 use crate::names;
 
-/// Network filters that take the connection: nothing may come after them. Of types in neither list nothing is said.
+/// Terminal network filters: no filter may follow them. Types in neither list are not checked.
 const TERMINAL: &[&str] = &[HttpConnectionManager::TYPE_URL, TcpProxy::TYPE_URL, DirectResponse::TYPE_URL];
-/// Network filters after which another must come.
+/// Network filters that must be followed by another filter.
 const NOT_TERMINAL: &[&str] = &[Rbac::TYPE_URL, LocalRateLimit::TYPE_URL, SetFilterState::TYPE_URL];
 
 pub(super) fn collect(listener: &Listener, links: &mut Links) {
     let address = listener.address.as_ref().and_then(|address| address.address.as_ref());
     if address.is_none() {
-        links.fault("it has no address".to_owned());
+        links.fault("has no address".to_owned());
     }
     links.binds = address.and_then(occupied);
     let is_udp = matches!(address, Some(Address::SocketAddress(socket)) if socket.protocol() == Protocol::Udp);
     let chains: Vec<_> = listener.filter_chains.iter().chain(&listener.default_filter_chain).collect();
     if is_udp && listener.listener_filters.is_empty() {
-        links.fault("it has no listener filter, and UDP knows no others".to_owned());
+        links.fault("is a UDP listener without a listener filter".to_owned());
     }
     if !is_udp && chains.is_empty() {
-        links.fault("it has no filter chain".to_owned());
+        links.fault("has no filter chain".to_owned());
     }
     for chain in chains {
         collect_chain(chain, links);
@@ -49,7 +49,7 @@ pub(super) fn collect(listener: &Listener, links: &mut Links) {
     find_equal_matches(&listener.filter_chains, links);
 }
 
-/// None for a port that the system chooses.
+/// `None` for an ephemeral port.
 fn occupied(address: &Address) -> Option<String> {
     match address {
         Address::SocketAddress(socket) => {
@@ -63,13 +63,13 @@ fn occupied(address: &Address) -> Option<String> {
     }
 }
 
-/// Envoy refuses such a listener: it could not choose.
+/// Envoy rejects a listener with equal filter chain matches.
 fn find_equal_matches(chains: &[FilterChain], links: &mut Links) {
     let mut seen = BTreeSet::new();
     for (n, chain) in chains.iter().enumerate() {
         let matched = chain.filter_chain_match.clone().unwrap_or_default();
         if !seen.insert(matched.encode_to_vec()) {
-            links.fault(format!("filter chain {n} matches the same connections as one before it"));
+            links.fault(format!("filter chain {n} has the same match as an earlier one"));
         }
     }
 }
@@ -98,10 +98,10 @@ fn check_end(filters: &[Filter], links: &mut Links) {
         return links.fault("a filter chain has no filters".to_owned());
     };
     if is_in(last, NOT_TERMINAL) {
-        links.fault("a filter chain does not end with a filter that takes the connection".to_owned());
+        links.fault("a filter chain does not end with a terminal filter".to_owned());
     }
     if before.iter().any(|filter| is_in(filter, TERMINAL)) {
-        links.fault("a filter chain goes on after a filter that takes the connection".to_owned());
+        links.fault("a filter chain has a filter after its terminal filter".to_owned());
     }
 }
 
@@ -136,7 +136,7 @@ fn collect_http(manager: &HttpConnectionManager, links: &mut Links) {
             links.need(TypeUrl::Route, &rds.route_config_name);
         }
         Some(RouteSpecifier::Rds(_) | RouteSpecifier::ScopedRoutes(_)) => (),
-        None => links.fault("HTTP has no routes".to_owned()),
+        None => links.fault("an HTTP connection manager has no routes".to_owned()),
     }
 }
 
@@ -155,7 +155,7 @@ fn collect_action(action: &RouteAction, links: &mut Links) {
             let named = weighted.clusters.iter().filter(|cluster| !cluster.name.is_empty());
             named.for_each(|cluster| links.need(TypeUrl::Cluster, &cluster.name));
         }
-        // The cluster is known only once there is a request.
+        // The cluster is chosen for each request.
         _ => (),
     }
     let mirrors = action.request_mirror_policies.iter().filter(|mirror| !mirror.cluster.is_empty());

@@ -1,7 +1,7 @@
-//! The checker: what resources need from one another, and whether they have it.
+//! The checker: references between resources, and whether they resolve.
 //!
-//! [`Links`] are taken from a message once, when it is built. The check itself looks at names only, so it costs no
-//! more than what changed.
+//! [`Links`] are collected from a message once, when it is built. The check itself compares only names, so its cost is
+//! proportional to the change.
 
 mod listener;
 #[cfg(test)]
@@ -20,22 +20,23 @@ use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::Secret;
 use kodiak_policies::target::NOWHERE;
 use kodiak_xds_stream::TypeUrl;
 
-/// What one resource needs from others, what it occupies, and what is wrong with it alone.
+/// References of one resource, the address it binds, and its own violations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Links {
-    /// Sorted, each once.
+    /// Sorted, without duplicates.
     pub needs: Vec<(TypeUrl, Arc<str>)>,
-    /// Address and port, or path, that no other listener may have. That it is not bound makes no difference to Envoy.
+    /// Address and port, or path, that no other listener may have. Envoy requires this also for listeners that do not
+    /// bind.
     pub binds: Option<String>,
     pub faults: Vec<String>,
 }
 
-/// Why a snapshot must not be sent.
+/// Why a snapshot is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("{resource}: {fault}")]
     Own { resource: Arc<str>, fault: String },
-    #[error("{resource} needs {}, which is not there", named(*kind, name))]
+    #[error("{resource} references {}, which does not exist", named(*kind, name))]
     Dangling { resource: Arc<str>, kind: TypeUrl, name: Arc<str> },
     #[error("{resource} and {other} have the same address {address}")]
     Clash { resource: Arc<str>, other: Arc<str>, address: String },
@@ -71,7 +72,7 @@ impl Links {
     fn named(name: &str) -> Self {
         let mut links = Self::default();
         if name.is_empty() {
-            links.fault("it has no name".to_owned());
+            links.fault("has no name".to_owned());
         }
         links
     }
@@ -93,13 +94,13 @@ impl Links {
     }
 }
 
-/// What is wrong with a resource whatever else there is.
+/// Violations of a resource on its own.
 pub fn own(resource: &Arc<str>, links: &Links) -> Vec<Fault> {
     let fault = |fault: &String| Fault::Own { resource: Arc::clone(resource), fault: fault.clone() };
     links.faults.iter().map(fault).collect()
 }
 
-/// What a resource needs and does not get.
+/// Unresolved references of a resource.
 pub fn dangling(resource: &Arc<str>, links: &Links, exists: impl Fn(TypeUrl, &str) -> bool) -> Vec<Fault> {
     let missing = links.needs.iter().filter(|(kind, name)| !exists(*kind, name));
     missing
@@ -107,7 +108,7 @@ pub fn dangling(resource: &Arc<str>, links: &Links, exists: impl Fn(TypeUrl, &st
         .collect()
 }
 
-/// Listeners that want the same address. The first that came keeps it; each later one is a fault.
+/// Listeners with the same address. The first keeps it; each later one is a fault.
 pub fn clashes<'a>(listeners: impl IntoIterator<Item = (&'a Arc<str>, &'a Links)>) -> Vec<Fault> {
     let mut taken: BTreeMap<&str, &Arc<str>> = BTreeMap::new();
     let mut faults = Vec::new();
@@ -123,7 +124,7 @@ pub fn clashes<'a>(listeners: impl IntoIterator<Item = (&'a Arc<str>, &'a Links)
     faults
 }
 
-/// The name of the assignment, where it comes over ADS.
+/// Name of the cluster load assignment, if it comes over ADS.
 fn discovered_endpoints(cluster: &Cluster) -> Option<&str> {
     let eds = ClusterDiscoveryType::Type(DiscoveryType::Eds.into());
     if cluster.cluster_discovery_type.as_ref() != Some(&eds) {
@@ -144,7 +145,7 @@ fn named(kind: TypeUrl, name: &str) -> String {
         TypeUrl::Cluster => "cluster",
         TypeUrl::Endpoint => "the endpoints of",
         TypeUrl::Listener => "listener",
-        TypeUrl::Route => "routes",
+        TypeUrl::Route => "route configuration",
         TypeUrl::Secret => "secret",
     };
     format!("{word} {name:?}")

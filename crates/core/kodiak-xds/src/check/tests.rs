@@ -1,4 +1,4 @@
-//! What the checker finds, and what it has nothing to say to.
+//! Faults that the checker reports, and valid resources.
 
 use kodiak_envoy::json::from_json;
 use kodiak_model::yaml;
@@ -29,14 +29,14 @@ fn http(filters: &str) -> String {
 }
 
 #[test]
-fn faults_of_a_listener_are_named() {
-    let no_end = "a filter chain does not end with a filter that takes the connection";
-    let after_end = "a filter chain goes on after a filter that takes the connection";
+fn listener_faults_are_reported() {
+    let no_end = "a filter chain does not end with a terminal filter";
+    let after_end = "a filter chain has a filter after its terminal filter";
     for (text, faults) in [
         (format!("{{name: x, {ADDRESS}, filter_chains: [{{filters: [{RBAC}, {TCP}]}}]}}"), &[][..]),
-        (format!("{{{ADDRESS}, filter_chains: [{{filters: [{TCP}]}}]}}"), &["it has no name"]),
-        (format!("{{name: x, {ADDRESS}}}"), &["it has no filter chain"]),
-        (format!("{{name: x, filter_chains: [{{filters: [{TCP}]}}]}}"), &["it has no address"]),
+        (format!("{{{ADDRESS}, filter_chains: [{{filters: [{TCP}]}}]}}"), &["has no name"]),
+        (format!("{{name: x, {ADDRESS}}}"), &["has no filter chain"]),
+        (format!("{{name: x, filter_chains: [{{filters: [{TCP}]}}]}}"), &["has no address"]),
         (format!("{{name: x, {ADDRESS}, filter_chains: [{{}}]}}"), &["a filter chain has no filters"]),
         (format!("{{name: x, {ADDRESS}, filter_chains: [{{filters: [{RBAC}]}}]}}"), &[no_end]),
         (format!("{{name: x, {ADDRESS}, filter_chains: [{{filters: [{TCP}, {TCP}]}}]}}"), &[after_end]),
@@ -44,7 +44,7 @@ fn faults_of_a_listener_are_named() {
             format!(
                 "{{name: x, {ADDRESS}, filter_chains: [{{filters: [{TCP}]}}, {{filter_chain_match: {{}}, filters: [{TCP}]}}]}}"
             ),
-            &["filter chain 1 matches the same connections as one before it"],
+            &["filter chain 1 has the same match as an earlier one"],
         ),
         (
             format!(
@@ -55,7 +55,7 @@ fn faults_of_a_listener_are_named() {
         ),
         (
             "{name: x, address: {socket_address: {protocol: UDP, address: 127.0.0.1, port_value: 53}}}".to_owned(),
-            &["it has no listener filter, and UDP knows no others"],
+            &["is a UDP listener without a listener filter"],
         ),
     ] {
         assert_eq!(Links::of_listener(&listener(&text)).faults, faults, "{text}");
@@ -70,11 +70,11 @@ fn a_listener_needs_the_clusters_it_routes_to() {
     assert_eq!(links.needs, clusters);
     let faults = dangling(&"x".into(), &links, |kind, name| kind == TypeUrl::Cluster && name != "b");
     let texts: Vec<_> = faults.iter().map(ToString::to_string).collect();
-    assert_eq!(texts, [r#"x needs cluster "b", which is not there"#]);
+    assert_eq!(texts, [r#"x references cluster "b", which does not exist"#]);
 }
 
 #[test]
-fn bytes_that_are_no_message_are_a_fault() {
+fn undecodable_bytes_are_a_fault() {
     let mut broken = listener(&format!("{{name: x, {ADDRESS}, filter_chains: [{{filters: [{TCP}]}}]}}"));
     let filter = &mut broken.filter_chains[0].filters[0];
     let Some(kodiak_envoy::envoy::config::listener::v3::filter::ConfigType::TypedConfig(any)) = &mut filter.config_type
@@ -82,12 +82,12 @@ fn bytes_that_are_no_message_are_a_fault() {
         panic!("the filter is written out");
     };
     any.value = vec![0xff].into();
-    let expected = ["the bytes are no envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"];
+    let expected = ["the bytes are not a valid envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy"];
     assert_eq!(Links::of_listener(&broken).faults, expected);
 }
 
 #[test]
-fn two_listeners_cannot_have_one_address_bound_or_not() {
+fn listeners_cannot_share_an_address_even_unbound() {
     let at = |address: &str| {
         let text = format!("{{name: x, {address}, filter_chains: [{{filters: [{TCP}]}}]}}");
         Links::of_listener(&listener(&text))
@@ -111,7 +111,7 @@ fn two_listeners_cannot_have_one_address_bound_or_not() {
 }
 
 #[test]
-fn a_service_needs_its_endpoints_and_secrets_and_a_workload_nothing() {
+fn service_cluster_references_endpoints_and_secrets() {
     let outbound = OutboundCluster {
         name: "backend".into(),
         mesh: "default".into(),

@@ -1,4 +1,4 @@
-//! Which secrets TLS asks for.
+//! Secrets that a TLS context references.
 
 use kodiak_envoy::envoy::config::core::v3::{TransportSocket, transport_socket};
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
@@ -41,7 +41,7 @@ fn common(context: Option<&CommonTlsContext>, links: &mut Links) {
     };
     for secret in context.tls_certificate_sds_secret_configs.iter().chain(validation) {
         let SdsSecretConfig { name, sds_config } = secret;
-        // One without a source stands in the bootstrap.
+        // A secret without a config source is static, in the bootstrap.
         if is_over_ads(sds_config.as_ref()) {
             links.need(TypeUrl::Secret, name);
         }

@@ -1,4 +1,4 @@
-//! TLS with what is no proxy of the mesh, as Envoy reads it.
+//! TLS context for destinations outside the mesh.
 
 use kodiak_envoy::envoy::config::core::v3::{DataSource, data_source};
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
@@ -14,11 +14,11 @@ use kodiak_model::tls::TlsVersion;
 use crate::input::{ExternalAuthority, ExternalName, ExternalTls};
 use crate::tls;
 
-/// The oldest and the newest that it speaks as a client where nothing is said.
+/// Minimum and maximum version of Envoy as a client by default.
 const ENVOY_VERSION: TlsVersion = TlsVersion::Tls12;
 
-pub(super) fn upstream(wanted: &ExternalTls) -> UpstreamTlsContext {
-    let ExternalTls { versions, allow_renegotiation, sni, names, authority, client } = wanted;
+pub(super) fn upstream(tls_settings: &ExternalTls) -> UpstreamTlsContext {
+    let ExternalTls { versions, allow_renegotiation, sni, names, authority, client } = tls_settings;
     let client = client.as_ref().map(|(certificate, key)| TlsCertificate {
         certificate_chain: Some(tls::inline(certificate)),
         private_key: Some(tls::inline(key)),
@@ -37,8 +37,7 @@ pub(super) fn upstream(wanted: &ExternalTls) -> UpstreamTlsContext {
     }
 }
 
-/// Envoy's own versions as a client are TLS 1.2 and nothing else: a bound on one side of it must move the other too, or
-/// no version is left.
+/// As a client Envoy offers only TLS 1.2 by default: setting one bound must move the other too, or no version remains.
 fn parameters((oldest, newest): (Option<TlsVersion>, Option<TlsVersion>)) -> Option<TlsParameters> {
     let either = oldest.is_some() || newest.is_some();
     either.then(|| TlsParameters {
@@ -58,7 +57,7 @@ fn protocol(version: Option<TlsVersion>) -> TlsProtocol {
     }
 }
 
-/// Envoy takes no names without an authority: anybody can write a name into a certificate.
+/// Envoy rejects SANs without a CA: without one, every SAN could be forged.
 fn validation(authority: &ExternalAuthority, names: &[ExternalName]) -> Option<CertificateValidationContext> {
     let trusted = match authority {
         ExternalAuthority::Anybody => return None,
@@ -72,7 +71,7 @@ fn validation(authority: &ExternalAuthority, names: &[ExternalName]) -> Option<C
     })
 }
 
-/// A certificate may be made for a name or for an address, and users do not say which.
+/// A SAN may be a DNS name or an IP address, and users do not say which.
 fn either_type(name: &ExternalName) -> [SubjectAltNameMatcher; 2] {
     let pattern = match name {
         ExternalName::Exact(name) => MatchPattern::Exact(name.clone()),

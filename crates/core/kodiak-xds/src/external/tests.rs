@@ -1,4 +1,4 @@
-//! Clusters of destinations outside of the mesh, and their TLS from what users write.
+//! Clusters of MeshExternalServices, and their TLS from the spec.
 
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ fn external(endpoints: &[(u32, &str)]) -> ExternalCluster {
     }
 }
 
-/// What is read from sources: their names, but for those that stand for what is not there.
-fn wanted(spec: &str, endpoints: &[&str], system_ca: Option<&str>) -> Result<Option<ExternalTls>, String> {
+/// Sources resolve to their own names, except those that stand for missing ones.
+fn tls_settings(spec: &str, endpoints: &[&str], system_ca: Option<&str>) -> Result<Option<ExternalTls>, String> {
     let document = yaml::parse(spec).unwrap().remove(0).value;
     let spec: Tls = serde_json::from_value(document).unwrap();
     let endpoint = |address: &&str| Endpoint { address: (*address).to_owned(), port: 443, priority: None };
@@ -51,11 +51,11 @@ fn wanted(spec: &str, endpoints: &[&str], system_ca: Option<&str>) -> Result<Opt
 
 #[track_caller]
 fn with_tls(spec: &str, endpoints: &[&str], system_ca: Option<&str>) -> Cluster {
-    let wanted = wanted(spec, endpoints, system_ca).unwrap().unwrap();
-    cluster(&ExternalCluster { tls: Some(Arc::new(wanted)), ..external(&[(0, "10.0.0.1")]) })
+    let tls_settings = tls_settings(spec, endpoints, system_ca).unwrap().unwrap();
+    cluster(&ExternalCluster { tls: Some(Arc::new(tls_settings)), ..external(&[(0, "10.0.0.1")]) })
 }
 
-/// The names that its certificate may be made for, each with the types that are tried.
+/// SANs that are accepted, each with the types that are tried.
 fn expected_names(cluster: &Cluster) -> Vec<(String, String)> {
     let matchers = at(cluster, &format!("{COMMON}/validationContext/matchTypedSubjectAltNames"));
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -68,11 +68,11 @@ fn either(matcher: &Value) -> [(String, String); 2] {
 }
 
 #[test]
-fn names_are_looked_up_and_verified_with_the_certificates_of_the_system() {
-    let wanted = wanted("enabled: true", &["httpbin.org"], Some(SYSTEM)).unwrap();
+fn hostnames_are_resolved_and_verified_with_system_cas() {
+    let tls_settings = tls_settings("enabled: true", &["httpbin.org"], Some(SYSTEM)).unwrap();
     let http = ExternalCluster {
         upstream: UpstreamProtocol::Http1,
-        tls: wanted.map(Arc::new),
+        tls: tls_settings.map(Arc::new),
         ..external(&[(0, "httpbin.org")])
     };
     check(
@@ -110,7 +110,7 @@ fn names_are_looked_up_and_verified_with_the_certificates_of_the_system() {
 }
 
 #[test]
-fn addresses_are_called_as_they_are_in_the_order_of_their_priorities() {
+fn addresses_are_static_endpoints_with_priorities() {
     check(
         &cluster(&external(&[(3, "10.0.0.3"), (0, "10.0.0.1"), (3, "fd00::1")])),
         r#"
@@ -137,7 +137,7 @@ fn addresses_are_called_as_they_are_in_the_order_of_their_priorities() {
 }
 
 #[test]
-fn one_name_among_addresses_makes_all_looked_up() {
+fn one_hostname_makes_all_endpoints_resolve_by_dns() {
     for (ipv6, family) in [(false, json!("V4_ONLY")), (true, Value::Null)] {
         let mixed = cluster(&ExternalCluster { ipv6, ..external(&[(0, "10.0.0.1"), (0, "httpbin.org")]) });
         assert_eq!(at(&mixed, "/type"), "STRICT_DNS");
@@ -147,7 +147,7 @@ fn one_name_among_addresses_makes_all_looked_up() {
 }
 
 #[test]
-fn nothing_else_is_needed_by_it() {
+fn external_cluster_references_nothing() {
     for endpoints in [&[][..], &[(0, "10.0.0.1")], &[(0, "httpbin.org")]] {
         let links = build_cluster(&cluster(&external(endpoints))).links;
         assert!(links.needs.iter().all(|(kind, _)| *kind != TypeUrl::Endpoint), "{links:?}");
@@ -158,7 +158,7 @@ fn nothing_else_is_needed_by_it() {
 }
 
 #[test]
-fn everything_that_is_written_reaches_envoy() {
+fn all_tls_settings_reach_envoy() {
     let spec = format!(
         r#"
         enabled: true
@@ -172,7 +172,7 @@ fn everything_that_is_written_reaches_envoy() {
           clientKey: {{secret: "{KEY}"}}
         "#
     );
-    // A certificate that the mesh gives is believed, and no other.
+    // Only the CA of the resource is trusted.
     let made = with_tls(&spec, &["httpbin.org"], Some(SYSTEM));
     let certificate = json!({"inlineBytes": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"});
     let key = json!({"inlineBytes": "LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS0tLS0t"});
@@ -189,8 +189,8 @@ fn everything_that_is_written_reaches_envoy() {
 }
 
 #[test]
-fn a_mode_takes_away_what_it_says_and_nothing_else() {
-    // The mode; the server name that is sent; whether there are names, an authority and a client certificate.
+fn each_mode_disables_only_its_checks() {
+    // Columns: mode; SNI; whether there are SANs, a CA and a client certificate.
     let modes = [
         ("Secured", "api.example.com", true, true, true),
         ("SkipSAN", "httpbin.org", false, true, true),
@@ -222,15 +222,15 @@ fn a_mode_takes_away_what_it_says_and_nothing_else() {
 }
 
 #[test]
-fn what_a_mode_takes_away_is_not_read() {
+fn sources_of_disabled_checks_are_not_read() {
     for (mode, gone) in [("SkipCA", "caCert"), ("SkipAll", "caCert"), ("SkipAll", "clientCert")] {
         let spec = format!("{{enabled: true, verification: {{mode: {mode}, {gone}: {{secret: gone}}}}}}");
-        assert!(wanted(&spec, &["httpbin.org"], None).is_ok(), "{spec}");
+        assert!(tls_settings(&spec, &["httpbin.org"], None).is_ok(), "{spec}");
     }
 }
 
 #[test]
-fn who_is_called_by_address_must_have_it_in_the_certificate() {
+fn address_endpoints_need_the_address_as_san() {
     let made = with_tls("enabled: true", &["10.0.0.1", "httpbin.org"], Some(SYSTEM));
     assert_eq!(at(&made, &format!("{TLS}/sni")), Value::Null);
     assert_eq!(expected_names(&made), either(&json!({"exact": "10.0.0.1"})));
@@ -248,7 +248,7 @@ fn without_versions_envoy_chooses() {
 }
 
 #[test]
-fn one_bound_leaves_room_for_versions() {
+fn one_version_bound_leaves_a_valid_range() {
     let cases = [
         ("{min: TLS10}", "TLSv1_0", "TLS_AUTO"),
         ("{min: TLS12}", "TLSv1_2", "TLS_AUTO"),
@@ -268,34 +268,37 @@ fn one_bound_leaves_room_for_versions() {
 }
 
 #[test]
-fn tls_that_is_not_enabled_is_not_looked_at() {
-    assert_eq!(wanted("verification: {mode: Bad, caCert: {secret: gone}}", &[], None), Ok(None));
+fn disabled_tls_is_ignored() {
+    assert_eq!(tls_settings("verification: {mode: Bad, caCert: {secret: gone}}", &[], None), Ok(None));
 }
 
 #[test]
-fn what_cannot_be_verified_as_wanted_is_told_and_not_verified_less() {
+fn rejects_tls_that_cannot_be_verified_as_requested() {
     let cases = [
-        ("", "spec.tls.verification.caCert is missing, and the proxy told no file"),
-        ("verification: {mode: SkipSAN}", "spec.tls.verification.caCert is missing, and the proxy told no file"),
+        ("", "spec.tls.verification.caCert is missing, and the proxy did not report a CA file"),
+        (
+            "verification: {mode: SkipSAN}",
+            "spec.tls.verification.caCert is missing, and the proxy did not report a CA file",
+        ),
         ("verification: {caCert: {secret: gone}}", "spec.tls.verification.caCert: there is no Secret \"gone\""),
         ("verification: {caCert: {}}", "spec.tls.verification.caCert: there is no Secret \"gone\""),
-        ("verification: {caCert: {secret: empty}}", "spec.tls.verification.caCert has no CERTIFICATE in PEM"),
+        ("verification: {caCert: {secret: empty}}", "spec.tls.verification.caCert is not PEM with a CERTIFICATE"),
         (
             "verification: {caCert: {secret: '-----BEGIN PRIVATE KEY-----'}}",
-            "spec.tls.verification.caCert has no CERTIFICATE in PEM",
+            "spec.tls.verification.caCert is not PEM with a CERTIFICATE",
         ),
-        ("verification: {mode: skipCA}", "spec.tls.verification.mode is \"skipCA\", which is not known"),
+        ("verification: {mode: skipCA}", "spec.tls.verification.mode is \"skipCA\", which is unsupported"),
         (
             "verification: {mode: SkipCA, clientCert: {secret: a}}",
-            "spec.tls.verification.clientKey is missing, clientCert needs it",
+            "spec.tls.verification.clientKey is required with clientCert",
         ),
         (
             "verification: {mode: SkipCA, clientKey: {secret: a}}",
-            "spec.tls.verification.clientCert is missing, clientKey needs it",
+            "spec.tls.verification.clientCert is required with clientKey",
         ),
         (
             "verification: {mode: SkipCA, clientCert: {secret: '-----BEGIN CERTIFICATE-----'}, clientKey: {secret: empty}}",
-            "spec.tls.verification.clientKey has no PRIVATE KEY in PEM",
+            "spec.tls.verification.clientKey is not PEM with a PRIVATE KEY",
         ),
         ("{version: {min: TLS9}, verification: {mode: SkipCA}}", "spec.tls.version.min is \"TLS9\""),
     ];
@@ -305,17 +308,17 @@ fn what_cannot_be_verified_as_wanted_is_told_and_not_verified_less() {
         } else {
             format!("enabled: true\n{spec}")
         };
-        let told = wanted(&spec, &["httpbin.org"], Some("")).unwrap_err();
-        assert!(told.starts_with(expected), "{spec}: {told}");
+        let error = tls_settings(&spec, &["httpbin.org"], Some("")).unwrap_err();
+        assert!(error.starts_with(expected), "{spec}: {error}");
     }
     for (spec, expected) in [
         ("subjectAltNames: [{value: a}, {type: Prefix, value: ''}]", "[1].value is empty"),
         ("subjectAltNames: [{type: Suffix, value: a}]", "[0].type is \"Suffix\""),
     ] {
         let spec = format!("{{enabled: true, verification: {{{spec}}}}}");
-        let told = wanted(&spec, &["httpbin.org"], Some(SYSTEM)).unwrap_err();
-        assert!(told.starts_with(&format!("spec.tls.verification.subjectAltNames{expected}")), "{spec}: {told}");
+        let error = tls_settings(&spec, &["httpbin.org"], Some(SYSTEM)).unwrap_err();
+        assert!(error.starts_with(&format!("spec.tls.verification.subjectAltNames{expected}")), "{spec}: {error}");
     }
-    let nameless = wanted("enabled: true", &[], Some(SYSTEM)).unwrap_err();
+    let nameless = tls_settings("enabled: true", &[], Some(SYSTEM)).unwrap_err();
     assert!(nameless.starts_with("spec.tls.verification.serverName is missing"), "{nameless}");
 }

@@ -1,4 +1,4 @@
-//! What is checked, and what follows from what is found.
+//! Generated health checks, and readiness from their results.
 
 use kodiak_envoy::envoy::service::health::v3::{EndpointHealth, LocalityEndpointsHealth};
 use kodiak_model::{language, yaml};
@@ -6,7 +6,7 @@ use kodiak_model::{language, yaml};
 use super::*;
 use crate::testing::{at, check};
 
-/// With this `networking`.
+/// A Dataplane with this `networking`.
 fn dataplane(networking: &str) -> Dataplane {
     let networking = yaml::parse(networking).unwrap().remove(0).value;
     language::decode(&serde_json::json!({ "networking": networking }).to_string()).unwrap()
@@ -21,7 +21,7 @@ fn specifier_of(networking: &str) -> Option<HealthCheckSpecifier> {
 }
 
 #[test]
-fn envoy_and_every_probed_workload_are_checked() {
+fn envoy_and_every_probed_service_are_checked() {
     let made = specifier_of(
         "{address: 10.0.0.1, inbound: [{port: 80, servicePort: 8080, serviceAddress: 127.0.0.1, serviceProbe: {tcp: {}}}, {port: 81}]}",
     );
@@ -51,7 +51,7 @@ fn nothing_is_checked_where_nothing_is_probed() {
 }
 
 #[test]
-fn what_the_probe_says_counts() {
+fn probe_settings_are_applied() {
     let probe = "{interval: 10s, timeout: 0.5s, healthyThreshold: 3, unhealthyThreshold: 4}";
     let made = specifier_of(&format!("{{address: 10.0.0.1, inbound: [{{port: 80, serviceProbe: {probe}}}]}}")).unwrap();
     let expected = "{timeout: 0.5s, interval: 10s, no_traffic_interval: 10s, healthy_threshold: 3, unhealthy_threshold: 4, tcp_health_check: {}}";
@@ -61,7 +61,7 @@ fn what_the_probe_says_counts() {
 }
 
 #[test]
-fn workloads_on_one_port_are_told_apart() {
+fn services_on_one_port_have_separate_checks() {
     let inbound =
         |address: &str| format!("{{port: 80, serviceAddress: {address}, servicePort: 8080, serviceProbe: {{}}}}");
     let inbounds = ["10.0.0.7", "10.0.0.8", "10.0.0.9"].map(inbound).join(", ");
@@ -82,7 +82,7 @@ fn checks_are_not_redirected_to_the_proxy() {
 }
 
 #[test]
-fn a_name_is_not_checked() {
+fn hostnames_are_not_checked() {
     let made = specifier_of("{address: web.local, inbound: [{port: 80, serviceProbe: {}}]}").unwrap();
     assert_eq!(made.cluster_health_checks.len(), 1);
     assert_eq!(made.cluster_health_checks[0].cluster_name, names::ADMIN);
@@ -139,7 +139,7 @@ fn probed_inbounds_follow_their_checks_and_others_do_not() {
 }
 
 #[test]
-fn what_is_not_reported_stays() {
+fn inbounds_without_results_keep_their_state() {
     for state in ["Ready", "NotReady"] {
         applied(state, &[], [state == "Ready"; 2]);
         applied(state, &[("localhost:9", HealthStatus::Unhealthy)], [state == "Ready"; 2]);
@@ -150,7 +150,7 @@ fn what_is_not_reported_stays() {
 }
 
 #[test]
-fn whoever_may_not_serve_yet_only_stops() {
+fn inbounds_become_ready_only_when_they_may_serve() {
     let found = findings(&[("localhost:80", HealthStatus::Healthy), ("localhost:81", HealthStatus::Unhealthy)]);
     let mut ready = before("Ready");
     assert!(found.apply(&mut ready, false));

@@ -36,7 +36,7 @@ fn http_filter_names(listener: &Listener, chain: usize) -> Vec<Value> {
 }
 
 #[test]
-fn a_plain_http_inbound_has_one_chain_without_a_match() {
+fn plaintext_http_inbound_has_one_chain_without_a_match() {
     check(
         &listener(&inbound(Protocol::Http, Accept::Plain)),
         r#"
@@ -81,7 +81,7 @@ fn a_plain_http_inbound_has_one_chain_without_a_match() {
 }
 
 #[test]
-fn who_takes_both_has_three_chains_and_permissions_in_the_last() {
+fn permissive_inbound_has_three_chains_and_permissions_in_the_last() {
     let listener = listener(&inbound(Protocol::Grpc, Accept::Both));
     assert_eq!(at(&listener, "/listenerFilters/0/name"), "envoy.filters.listener.tls_inspector");
     let matches: Vec<_> = (0..3).map(|n| at(&listener, &format!("/filterChains/{n}/filterChainMatch"))).collect();
@@ -103,7 +103,7 @@ fn who_takes_both_has_three_chains_and_permissions_in_the_last() {
 }
 
 #[test]
-fn who_takes_mtls_only_has_one_chain_with_permissions_first() {
+fn strict_inbound_has_one_chain_with_permissions_first() {
     for protocol in [Protocol::Tcp, Protocol::Kafka, Protocol::Tls, Protocol::Mysql] {
         let listener = listener(&inbound(protocol, Accept::Mtls));
         assert_eq!(listener.filter_chains.len(), 1);
@@ -118,7 +118,7 @@ fn who_takes_mtls_only_has_one_chain_with_permissions_first() {
 }
 
 #[test]
-fn without_redirection_the_port_is_bound_and_without_tags_the_section_is_shown() {
+fn binds_without_redirection_and_shows_the_section_without_tags() {
     let mut bound = inbound(Protocol::Tcp, Accept::Plain);
     bound.shape = Shape { transparent: false, reuse_port: false, ipv6: true };
     bound.tags.clear();
@@ -131,7 +131,7 @@ fn without_redirection_the_port_is_bound_and_without_tags_the_section_is_shown()
 }
 
 #[test]
-fn the_workload_is_called_in_its_protocol_and_past_the_redirection() {
+fn application_cluster_uses_its_protocol_and_bypasses_redirection() {
     check(
         &cluster(&inbound(Protocol::Http, Accept::Plain)),
         r#"

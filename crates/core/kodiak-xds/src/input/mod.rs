@@ -1,6 +1,7 @@
-//! What each Envoy resource is made from: no more than what changes its bytes.
+//! Inputs of each Envoy resource: exactly the values that determine its bytes.
 //!
-//! Inputs can be compared and hashed, so that a resource is made once for each input and shared by all who need it.
+//! Inputs can be compared and hashed, so that a resource is built once for each input and shared by all proxies that
+//! need it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,19 +13,19 @@ use kodiak_policies::{Confs, Entry};
 
 pub use kodiak_policies::target::{Endpoint, Tags};
 
-/// What policies say, by the name of their kind.
+/// Values by policy kind.
 pub type ByKind<T> = BTreeMap<&'static str, T>;
 
-/// What of a proxy shapes all its listeners.
+/// Properties of a proxy that affect all its listeners.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shape {
-    /// Connections are redirected to the proxy: listeners are not bound.
+    /// Connections are redirected to the proxy, so listeners do not bind.
     pub transparent: bool,
     pub reuse_port: bool,
     pub ipv6: bool,
 }
 
-/// Which connections an inbound takes. The steps between "no mTLS" and "only mTLS".
+/// Connections that an inbound accepts: the steps between plaintext and strict mTLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Accept {
     #[default]
@@ -33,7 +34,7 @@ pub enum Accept {
     Mtls,
 }
 
-/// One inbound: its listener, and the cluster of the workload behind it.
+/// One inbound: its listener, and the cluster of its application.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Inbound {
     pub mesh: Arc<str>,
@@ -41,9 +42,9 @@ pub struct Inbound {
     pub port: u32,
     pub workload_address: String,
     pub workload_port: u32,
-    /// The name of the workload's cluster.
+    /// Name of the application's cluster.
     pub cluster: Arc<str>,
-    /// The name of the inbound, or its port.
+    /// Name of the inbound, or its port.
     pub section: String,
     pub protocol: Protocol,
     pub tags: Tags,
@@ -64,43 +65,43 @@ pub struct OutboundListener {
     pub protocol: Protocol,
     pub carried: Carried,
     pub confs: Arc<ByKind<Confs>>,
-    /// Where confs send calls.
+    /// Backends of the confs.
     pub backends: Arc<Backends>,
-    /// Routes that are known by another name than the hash of their matches, by that hash.
+    /// Display names of routes, by the hash of their matches.
     pub route_names: Arc<BTreeMap<Arc<str>, Arc<str>>>,
-    /// Whether the socket is really bound: without redirection, or when VIPs are loopback addresses.
+    /// Whether the listener binds its socket: without redirection, or when VIPs are loopback addresses.
     pub bind: bool,
     pub shape: Shape,
 }
 
-/// What is called.
+/// Destination of an outbound.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Callee {
-    /// A `kuma.io/service`, or a part of one. With `kuma.io/service`, without `kuma.io/mesh`.
+    /// A `kuma.io/service`, or a subset of it. Includes `kuma.io/service`, but not `kuma.io/mesh`.
     Service(Arc<Tags>),
-    /// A port of a resource of the mesh.
+    /// A port of a MeshService, MeshExternalService or MeshMultiZoneService.
     Port { kri: Arc<Kri>, host: CalledAs },
 }
 
-/// What a destination expects in the host header.
+/// Host header that a destination expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CalledAs {
     Written,
-    /// Its own name, because it knows no other.
+    /// Its own hostname.
     ItsOwn,
 }
 
-/// How calls are carried to a destination.
+/// Whether Envoy proxies HTTP requests or TCP connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Carried {
-    /// Request by request: they can be routed.
+    /// HTTP requests, which can be routed.
     Http,
-    /// Connection by connection.
+    /// TCP connections.
     Tcp,
 }
 
 impl Carried {
-    /// Where no policy wants it otherwise.
+    /// Default for a protocol, without policies.
     pub fn by(protocol: Protocol) -> Self {
         match protocol {
             Protocol::Http | Protocol::Http2 | Protocol::Grpc => Self::Http,
@@ -109,23 +110,23 @@ impl Carried {
     }
 }
 
-/// A destination as its callers see it.
+/// Cluster of a destination.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OutboundCluster {
     pub name: Arc<str>,
     pub mesh: Arc<str>,
-    /// Who answers, where calls are encrypted.
+    /// Expected identity of the server, with mTLS.
     pub peer: Option<Arc<Peer>>,
     pub upstream: UpstreamProtocol,
     pub confs: Arc<ByKind<Conf>>,
 }
 
-/// What proxies speak to a destination.
+/// Protocol between the proxy and a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UpstreamProtocol {
-    /// HTTP between proxies is HTTP/2, whatever workloads speak.
+    /// HTTP between proxies is HTTP/2, regardless of the application's version.
     Proxy,
-    /// Bytes between proxies.
+    /// TCP between proxies.
     ProxyTcp,
     Http1,
     Http2,
@@ -133,7 +134,7 @@ pub enum UpstreamProtocol {
 }
 
 impl UpstreamProtocol {
-    /// For what is served by a proxy of the mesh.
+    /// For destinations with a proxy of the mesh.
     pub fn inside(protocol: Protocol) -> Self {
         match Carried::by(protocol) {
             Carried::Http => Self::Proxy,
@@ -141,7 +142,7 @@ impl UpstreamProtocol {
         }
     }
 
-    /// For what is no proxy of the mesh.
+    /// For destinations without a proxy of the mesh.
     pub fn outside(protocol: Protocol) -> Self {
         match protocol {
             Protocol::Http => Self::Http1,
@@ -151,16 +152,16 @@ impl UpstreamProtocol {
     }
 }
 
-/// Who is expected at the other end.
+/// Expected identity of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Peer {
-    /// The server name under which it is called.
+    /// SNI of the connection.
     pub sni: String,
-    /// One of these is in its certificate; anybody of the mesh will do when there are none. Sorted.
+    /// SPIFFE IDs, of which the certificate must have one; when empty, any identity of the mesh is accepted. Sorted.
     pub identities: Vec<String>,
 }
 
-/// A destination outside of the mesh, called without a proxy in between.
+/// Cluster of a MeshExternalService, without a zone egress.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ExternalCluster {
     pub name: Arc<str>,
@@ -174,41 +175,41 @@ pub struct ExternalCluster {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ExternalEndpoint {
     pub priority: u32,
-    /// An IP address, or a name that Envoy looks up.
+    /// An IP address, or a hostname that Envoy resolves.
     pub address: String,
     pub port: u32,
 }
 
-/// How the proxy speaks TLS with it.
+/// TLS settings for its endpoints.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ExternalTls {
-    /// The oldest and the newest version; Envoy's own when missing.
+    /// Minimum and maximum version; Envoy's defaults when missing.
     pub versions: (Option<TlsVersion>, Option<TlsVersion>),
     pub allow_renegotiation: bool,
-    /// The server name that is sent.
+    /// SNI of the connection.
     pub sni: Option<String>,
-    /// What its certificate must be made for: one of these.
+    /// SANs, of which the certificate must have one.
     pub names: Vec<ExternalName>,
     pub authority: ExternalAuthority,
-    /// The certificate and the key that are shown.
+    /// Client certificate and private key.
     pub client: Option<(Arc<str>, Arc<str>)>,
 }
 
-/// A name in a certificate.
+/// A SAN.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ExternalName {
     Exact(String),
     Prefix(String),
 }
 
-/// Whose certificates are believed.
+/// CAs that are trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ExternalAuthority {
-    /// Everybody's: nothing is verified.
+    /// Certificates are not verified.
     Anybody,
     /// PEM.
     Given(Arc<str>),
-    /// Those of the machine of the proxy: the path of the file.
+    /// CAs of the proxy's operating system: the path of the file.
     System(Arc<str>),
 }
 
@@ -218,56 +219,56 @@ impl std::fmt::Debug for ExternalTls {
     }
 }
 
-/// The endpoints of a cluster, sorted.
+/// Endpoints of a cluster, sorted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Assignment {
     pub cluster: Arc<str>,
     pub endpoints: Arc<[Endpoint]>,
-    /// Envoy's own when missing.
+    /// Envoy's default when missing.
     pub overprovisioning_factor: Option<u32>,
 }
 
-/// What happens to connections that no other listener is for. Only with transparent proxying.
+/// Handling of redirected connections without a matching listener. Only with transparent proxying.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Passthrough {
     pub inbound_port: u32,
     pub outbound_port: u32,
     pub ipv6: bool,
     pub reuse_port: bool,
-    /// Whether the mesh lets unknown destinations be called.
+    /// Whether the mesh allows traffic to destinations outside it.
     pub outbound_allowed: bool,
-    /// Only these ports are let through on the way in; all when missing.
+    /// Ports that accept inbound connections; all when missing.
     pub inbound_ports: Option<Vec<u32>>,
 }
 
-/// Envoy's own interface, as the control plane and probes reach it.
+/// Envoy's admin interface, as reached by the control plane and by probes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Admin {
-    /// Where the control plane reaches the proxy.
+    /// Address at which the control plane reaches the proxy.
     pub address: String,
     pub port: u32,
     pub endpoint: AdminEndpoint,
-    /// Where the runner answers `/ready`. Envoy itself does when missing.
+    /// Port on which `kodiak dp` serves `/ready`. Envoy itself serves it when missing.
     pub readiness_port: Option<u32>,
     pub certificate: Option<Arc<AdminCertificate>>,
     pub reuse_port: bool,
 }
 
-/// Where Envoy listens with its admin interface.
+/// Address of Envoy's admin interface.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AdminEndpoint {
     Socket(String),
     Address { address: String, port: u32 },
 }
 
-/// What the proxy shows to the control plane that asks for its admin interface, and whom it lets ask.
+/// Server certificate for the admin listener, and the client that may access it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct AdminCertificate {
     pub certificate: String,
     pub key: String,
-    /// The authority of the control plane's client certificate.
+    /// CA of the control plane's client certificate.
     pub client_ca: String,
-    /// The DNS name in that certificate.
+    /// DNS SAN of that certificate.
     pub client_name: String,
 }
 
@@ -277,7 +278,7 @@ impl std::fmt::Debug for AdminCertificate {
     }
 }
 
-/// Paths that are answered without mTLS (`probes` of a Dataplane).
+/// Paths that are served without mTLS (`probes` of a Dataplane).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Probes {
     pub address: String,
@@ -291,11 +292,11 @@ pub struct ProbeEndpoint {
     pub path: String,
     pub inbound_path: String,
     pub inbound_port: u32,
-    /// The local cluster of that inbound; the caller is sent to the port itself when there is none.
+    /// Local cluster of the inbound; without one the client is redirected to the port itself.
     pub cluster: Option<Arc<str>>,
 }
 
-/// The names that the proxy answers, and how it gets to know them.
+/// DNS records of a proxy, and the server that answers them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Dns {
     /// Sorted by name.
@@ -312,13 +313,13 @@ pub struct DnsRecord {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DnsServer {
-    /// The runner answers, and reads the table from this socket.
+    /// `kodiak dp` answers, and reads the records from this socket.
     Runner { socket: String },
-    /// Envoy answers at this port of 127.0.0.1.
+    /// Envoy answers on this port of 127.0.0.1.
     Envoy { port: u32 },
 }
 
-/// The certificate of a proxy.
+/// Certificate of a proxy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
     /// PEM, the leaf first.

@@ -1,4 +1,4 @@
-//! Reading and writing the untyped fields of metadata. What is not as expected is as if it were missing.
+//! Reads and writes untyped metadata fields. A field of an unexpected type counts as missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// As a number, or as text: runners write both.
+    /// A number or a string: both occur.
     pub(super) fn port(self, key: &str) -> Option<u32> {
         let port: u16 = match self.kind(key)? {
             Kind::StringValue(text) => text.parse().ok()?,
-            // Display of a whole number has no fraction, and that of others does not parse.
+            // A whole number displays without a fraction; others do not parse.
             Kind::NumberValue(number) => number.to_string().parse().ok()?,
             _ => return None,
         };
@@ -67,7 +67,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Fills a struct, leaving out what is missing.
+/// Builds a struct, and skips missing values.
 #[derive(Default)]
 pub(super) struct Writer(BTreeMap<String, Value>);
 

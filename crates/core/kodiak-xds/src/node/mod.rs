@@ -1,6 +1,6 @@
-//! What a proxy says of itself when it connects: the metadata of its node.
+//! Node metadata, which a proxy sends when it connects.
 //!
-//! It comes from outside, so nothing in it can be wrong, only missing.
+//! It is untrusted input, so invalid fields count as missing.
 
 pub mod features;
 mod fields;
@@ -24,7 +24,6 @@ use crate::input::{AdminEndpoint, DnsServer, Shape};
 use crate::names;
 use fields::{Reader, Writer};
 
-/// For what the proxy is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum ProxyType {
     #[default]
@@ -37,30 +36,30 @@ pub enum ProxyType {
 pub struct NodeMetadata {
     pub versions: Versions,
     pub features: BTreeSet<String>,
-    /// The folder of the runner's sockets.
+    /// Folder of the sidecar's sockets.
     pub workdir: Option<String>,
     pub metrics_cert_path: Option<String>,
     pub metrics_key_path: Option<String>,
-    /// The authorities that the machine trusts.
+    /// CA file of the operating system.
     pub system_ca_path: Option<String>,
-    /// Older runners do not say it, and have it.
+    /// Older versions do not send it, and support IPv6.
     pub ipv6_enabled: bool,
     pub spire_socket: Option<String>,
-    /// The Dataplane that the proxy brings along, as text.
+    /// The Dataplane that the proxy registers, as text.
     pub resource: Option<String>,
     pub admin_port: Option<u32>,
     pub admin_address: Option<String>,
     pub admin_socket: Option<String>,
     pub dns_port: Option<u32>,
     pub readiness_port: Option<u32>,
-    /// The runner answers probes of applications.
+    /// The sidecar process serves HTTP probes of applications.
     pub probe_proxy: bool,
     pub proxy_type: ProxyType,
-    /// What the user wants access logs and the like to show.
+    /// User-defined values for access logs.
     pub dynamic_metadata: BTreeMap<String, String>,
     pub transparent_proxy: Option<TransparentProxy>,
-    /// The settings of OpenTelemetry that the runner found in its environment: an encoded `Struct`, as bytes can be
-    /// compared and hashed and its numbers cannot.
+    /// OpenTelemetry settings from the environment of the sidecar process: an encoded `Struct`, since bytes can be
+    /// compared and hashed and its floats cannot.
     pub open_telemetry: Option<Bytes>,
 }
 
@@ -146,7 +145,7 @@ impl NodeMetadata {
         self.features.contains(feature)
     }
 
-    /// What the Dataplane says counts only where the runner says nothing.
+    /// The Dataplane's settings apply only when the metadata has none.
     pub fn redirection(&self, dataplane: Option<&TransparentProxying>) -> Option<Redirection> {
         redirect::in_force(self.transparent_proxy.as_ref(), dataplane)
     }
@@ -159,7 +158,7 @@ impl NodeMetadata {
         }
     }
 
-    /// None for a proxy without an interface that we could reach.
+    /// `None` for a proxy whose admin interface is unreachable.
     pub fn admin_endpoint(&self) -> Option<AdminEndpoint> {
         if let Some(socket) = &self.admin_socket {
             return Some(AdminEndpoint::Socket(socket.clone()));
@@ -168,7 +167,7 @@ impl NodeMetadata {
         Some(AdminEndpoint::Address { address, port: self.admin_port? })
     }
 
-    /// None where names are not redirected to the proxy.
+    /// `None` when DNS is not redirected to the proxy.
     pub fn dns_server(&self, dataplane: Option<&TransparentProxying>) -> Option<DnsServer> {
         self.redirection(dataplane)?;
         if self.transparent_proxy.as_ref().is_some_and(|proxy| !proxy.dns.enabled) {

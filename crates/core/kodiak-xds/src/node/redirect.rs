@@ -1,31 +1,31 @@
-//! How connections of the workload get to the proxy.
+//! Transparent proxying: redirection of the application's connections to the proxy.
 
 use kodiak_envoy::google::protobuf::Struct;
 use kodiak_model::kinds::dataplane::{IpFamilyMode, TransparentProxying};
 
 use super::fields::{Reader, Writer};
 
-/// What the runner says of redirection.
+/// Redirection settings in the metadata.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct TransparentProxy {
     pub inbound: Redirect,
     pub outbound: Redirect,
     pub dns: Redirect,
-    /// `dualstack`, `ipv4` or `ipv6`; whatever the runner wrote.
+    /// `dualstack`, `ipv4` or `ipv6`; not validated.
     pub ip_family_mode: Option<String>,
 }
 
-/// Connections of one kind.
+/// Redirection of inbound or outbound connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Redirect {
     pub enabled: bool,
     pub port: Option<u32>,
 }
 
-/// What is in force, wherever it was written.
+/// Effective settings, from the metadata or the Dataplane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Redirection {
-    /// Incoming connections may be left alone.
+    /// `None` when inbound connections are not redirected.
     pub inbound_port: Option<u32>,
     pub outbound_port: u32,
     pub ipv6: bool,
@@ -73,7 +73,7 @@ impl Redirect {
     }
 }
 
-/// The runner knows better than the Dataplane, which may have been written by hand.
+/// Metadata overrides the Dataplane, which may be hand-written.
 pub(super) fn in_force(
     metadata: Option<&TransparentProxy>,
     dataplane: Option<&TransparentProxying>,

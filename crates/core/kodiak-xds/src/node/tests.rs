@@ -1,4 +1,4 @@
-//! Metadata from runners of all kinds, and from those that are none.
+//! Metadata of several sidecar versions, and invalid metadata.
 
 use kodiak_envoy::google::protobuf::{ListValue, Value as Field, value::Kind};
 use kodiak_envoy::json::from_json;
@@ -44,7 +44,7 @@ somethingNew: {a: 1}
 "#;
 
 #[test]
-fn what_is_written_is_read_again() {
+fn metadata_round_trips() {
     for metadata in [read(FULL), NodeMetadata::default()] {
         let written = metadata.write();
         assert_eq!(NodeMetadata::read(&written), metadata);
@@ -60,7 +60,7 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
-fn ports_are_text_or_numbers_and_nothing_else() {
+fn ports_are_strings_or_numbers() {
     for (port, expected) in [
         ("9901", Some(9901)),
         ("'9901'", Some(9901)),
@@ -79,7 +79,7 @@ fn ports_are_text_or_numbers_and_nothing_else() {
 }
 
 #[test]
-fn what_is_not_as_expected_is_missing() {
+fn fields_of_an_unexpected_type_are_missing() {
     let odd =
         read("{version: 1, features: x, workdir: [], ipv6Enabled: maybe, dynamicMetadata: [], transparentProxy: 7}");
     assert_eq!(odd, NodeMetadata::default());
@@ -88,7 +88,7 @@ fn what_is_not_as_expected_is_missing() {
 }
 
 #[test]
-fn the_runner_knows_better_than_the_dataplane() {
+fn metadata_overrides_the_dataplane() {
     let dataplane =
         TransparentProxying { redirect_port_inbound: 1, redirect_port_outbound: 2, ..TransparentProxying::default() };
     let silent = NodeMetadata::default();
@@ -103,7 +103,7 @@ fn the_runner_knows_better_than_the_dataplane() {
 }
 
 #[test]
-fn names_are_answered_where_they_are_redirected() {
+fn dns_is_served_when_it_is_redirected() {
     let full = read(FULL);
     let socket = "/tmp/dp/kuma-mesh-metric-config.sock".to_owned();
     assert_eq!(full.dns_server(None), Some(DnsServer::Runner { socket }));
@@ -116,7 +116,7 @@ fn names_are_answered_where_they_are_redirected() {
 }
 
 #[test]
-fn the_admin_interface_is_a_socket_or_an_address() {
+fn admin_interface_is_a_socket_or_an_address() {
     assert_eq!(NodeMetadata::default().admin_endpoint(), None);
     let address = |address: &str| Some(AdminEndpoint::Address { address: address.to_owned(), port: 9901 });
     assert_eq!(read(FULL).admin_endpoint(), address("127.0.0.2"));
@@ -125,7 +125,7 @@ fn the_admin_interface_is_a_socket_or_an_address() {
     assert_eq!(socket.admin_endpoint(), Some(AdminEndpoint::Socket("/tmp/a.sock".to_owned())));
 }
 
-/// Keys that mean something, at whatever depth.
+/// Keys that are read, at any depth.
 const KEYS: &[&str] = &[
     "version",
     "kumaDp",
@@ -174,7 +174,7 @@ fn fields(value: impl Strategy<Value = Field>) -> impl Strategy<Value = Struct> 
 
 proptest! {
     #[test]
-    fn whatever_is_read_is_written_and_read_again(metadata in fields(value())) {
+    fn random_metadata_round_trips(metadata in fields(value())) {
         let read = NodeMetadata::read(&metadata);
         assert_eq!(NodeMetadata::read(&read.write()), read);
     }

@@ -1,4 +1,4 @@
-//! Which runner and which Envoy a proxy is.
+//! Versions of the sidecar process and of Envoy.
 
 use kodiak_envoy::google::protobuf::Struct;
 
@@ -22,7 +22,7 @@ pub struct RunnerVersion {
 pub struct EnvoyVersion {
     pub version: Option<String>,
     pub build: Option<String>,
-    /// Whether the runner is made for this Envoy.
+    /// Whether the sidecar process supports this Envoy version.
     pub compatible: Option<bool>,
 }
 

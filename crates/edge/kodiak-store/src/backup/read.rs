@@ -1,4 +1,4 @@
-//! Reads a backup, and believes nothing of it before its checksum was verified.
+//! Reads a backup, and uses nothing of it before its checksum was verified.
 
 use std::io::{BufRead, Read};
 
@@ -17,7 +17,7 @@ const MAX_LINE: u64 = 64 << 20;
 pub(crate) struct Restorable {
     pub(crate) records: Vec<Owned>,
     pub(crate) deletions: Vec<(u64, ResourceKey)>,
-    /// Of the store that was backed up.
+    /// Head of the store that was backed up.
     pub(crate) head: Head,
     pub(crate) totals: Totals,
 }
@@ -68,10 +68,10 @@ pub(crate) fn read(mut input: impl BufRead) -> Result<Restorable, StoreError> {
             break;
         }
         if end.is_some() {
-            return Err(refuse(number, "there is more after its end"));
+            return Err(refuse(number, "there is data after its end"));
         }
         if text.last() != Some(&b'\n') {
-            return Err(refuse(number, "it ends in the middle of a line: the backup was cut off"));
+            return Err(refuse(number, "it ends in the middle of a line: the backup is truncated"));
         }
         let line: Value = serde_json::from_slice(&text).map_err(|error| refuse(number, &error.to_string()))?;
         if let Some(last) = line.get("end") {
@@ -97,11 +97,11 @@ pub(crate) fn read(mut input: impl BufRead) -> Result<Restorable, StoreError> {
             understood
         };
         if !understood {
-            let problem = if number == 1 { "it is not a backup that this version can read" } else { "it is no record" };
+            let problem = if number == 1 { "it is not a backup in a supported format" } else { "it is not a record" };
             return Err(refuse(number, problem));
         }
     }
-    let Some(end) = end else { return Err(refuse(number, "its end is missing: the backup was cut off")) };
+    let Some(end) = end else { return Err(refuse(number, "its end is missing: the backup is truncated")) };
     if end != super::end(totals, &hash) {
         return Err(refuse(number - 1, "its checksum does not match its content: the backup is damaged"));
     }

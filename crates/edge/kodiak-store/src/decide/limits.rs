@@ -1,7 +1,7 @@
-//! Sizes and characters that every back end can keep.
+//! Limits of sizes and characters that every back end supports.
 //!
-//! One commit carries the writes of many callers, so what a back end would refuse must never reach it: it would fail
-//! all of them.
+//! One commit carries the writes of many callers, so a value that a back end would reject must never reach it: it would
+//! fail all of them.
 
 use kodiak_model::ResourceKey;
 
@@ -9,7 +9,7 @@ use crate::{error::StoreError, record::Write};
 
 /// PostgreSQL indexes at most 2,704 bytes, and a key has three parts.
 const MAX_PART: usize = 512;
-/// More than Kubernetes takes. PostgreSQL takes 1 GiB in one statement, so a few hundred of these at once.
+/// More than Kubernetes accepts. PostgreSQL accepts 1 GiB in one statement, so a few hundred of these at once.
 const MAX_TEXT: usize = 4 << 20;
 
 pub(crate) fn check(write: &Write) -> Result<(), StoreError> {

@@ -1,4 +1,4 @@
-//! Random transactions, decided here and by a model that is too simple to be wrong.
+//! Random transactions, decided here and by a simple model.
 
 mod model;
 mod strategy;
@@ -27,7 +27,7 @@ fn time(second: usize) -> Timestamp {
 
 proptest! {
     #[test]
-    fn decides_as_the_model_does(transactions in transactions()) {
+    fn decisions_match_the_model(transactions in transactions()) {
         let mut state = State::default();
         let mut model = Model::default();
         for (second, transaction) in transactions.into_iter().enumerate() {
@@ -48,7 +48,7 @@ proptest! {
         }
     }
 
-    /// Whoever reads, at whatever pace and from wherever on, ends with what is there.
+    /// Every reader, at any pace and from any revision, ends with the current state.
     #[test]
     fn every_watch_rebuilds_the_snapshot(
         transactions in transactions(),
@@ -83,8 +83,8 @@ proptest! {
         prop_assert_eq!(late.expirations, 0, "from 0 there is always a way");
     }
 
-    /// As after a failover that loses commits: the back end goes on from an earlier point, and others write on there.
-    /// Whoever watches, at whatever pace, ends with what the back end has.
+    /// As after a failover that loses commits: the back end continues from an earlier point, and others write there.
+    /// Every watch, at any pace, ends with the content of the back end.
     #[test]
     fn watches_cross_to_another_history(
         histories in (transactions(), transactions(), transactions()),
@@ -139,9 +139,9 @@ proptest! {
         }
     }
 
-    /// What a back end is told to keep is what a store finds that opens it, or that fell behind.
+    /// A store that opens the back end, or that fell behind, finds the persisted state.
     #[test]
-    fn what_is_persisted_is_the_state(transactions in transactions(), group in 1..9_usize, tombstone_capacity in 0..10_usize) {
+    fn persisted_content_is_the_state(transactions in transactions(), group in 1..9_usize, tombstone_capacity in 0..10_usize) {
         let mut published = Published::new(5);
         let mut behind = Published::new(5);
         let mut rows = Rows::default();
@@ -168,7 +168,7 @@ proptest! {
     }
 }
 
-/// Somebody who follows the store, and lists again when he is told to.
+/// A reader that follows the store, and lists again on `Expired`.
 struct Replica {
     records: BTreeMap<ResourceKey, Record>,
     position: Position,
@@ -187,7 +187,7 @@ fn commit(published: &Published, transaction: Transaction) -> Published {
 }
 
 impl Replica {
-    /// As `read`, also where revisions go back.
+    /// Like `read`, also where revisions decrease.
     fn read_any(&mut self, published: &Published) -> bool {
         match published.next(self.position) {
             Ok(Some((event, position))) => {
@@ -214,7 +214,7 @@ impl Replica {
         Self { records: BTreeMap::new(), position: published.position(0).unwrap(), expirations: 0 }
     }
 
-    /// Reads one change, and says whether there was something to read.
+    /// Reads one change, and returns whether there was one.
     fn read(&mut self, published: &Published) -> bool {
         match published.next(self.position) {
             Ok(Some((event, position))) => {
@@ -241,7 +241,7 @@ fn records(state: &State) -> impl Iterator<Item = &Record> {
 }
 
 #[test]
-fn owners_in_a_circle_go_together() {
+fn circular_owners_are_deleted_together() {
     let put = |name: &str, owner: Option<&str>| Write::Put {
         key: ResourceKey::global("Mesh", name),
         spec: "{}".into(),
@@ -256,7 +256,7 @@ fn owners_in_a_circle_go_together() {
 }
 
 #[test]
-fn what_no_back_end_could_keep_is_refused() {
+fn rejects_values_that_no_back_end_supports() {
     let check = |kind: &str, name: &str, spec: &str| {
         let put = Write::Put {
             key: ResourceKey::global(kind, name),
@@ -276,7 +276,7 @@ fn what_no_back_end_could_keep_is_refused() {
 }
 
 #[test]
-fn a_store_that_fell_out_of_history_starts_over() {
+fn store_behind_the_history_reloads() {
     let put = Write::Put {
         key: ResourceKey::global("Mesh", "a"),
         spec: "{}".into(),

@@ -16,19 +16,19 @@ use crate::{
     record::Record,
 };
 
-/// How a commit ends.
+/// Result of a commit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Outcome {
     CannotBegin,
     Lost,
-    /// It is stored, but the answer does not arrive.
-    StoredInSecret,
+    /// It is stored, but the answer is lost.
+    StoredWithoutAnswer,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fake {
     pub(crate) rows: Arc<Mutex<Rows>>,
-    /// What the next commits meet; after that they succeed.
+    /// Results of the next commits; after that they succeed.
     pub(crate) failures: Arc<Mutex<VecDeque<Outcome>>>,
     next: Option<Outcome>,
 }
@@ -46,7 +46,7 @@ impl Engine for Fake {
     }
 
     async fn persist(&mut self, batch: Batch) -> Result<(), StoreError> {
-        if let None | Some(Outcome::StoredInSecret) = self.next {
+        if let None | Some(Outcome::StoredWithoutAnswer) = self.next {
             self.rows.lock().unwrap().persist(&batch);
         }
         if self.next.is_none() { Ok(()) } else { Err(failure()) }
@@ -56,10 +56,10 @@ impl Engine for Fake {
 }
 
 fn failure() -> StoreError {
-    StoreError::away("the disk", io::Error::other("it is on fire"))
+    StoreError::back_end_failed("the disk", io::Error::other("it is on fire"))
 }
 
-/// What is stored.
+/// Stored rows.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     records: BTreeMap<ResourceKey, Arc<Record>>,

@@ -1,7 +1,7 @@
-//! One redb file. Each commit is on the disk before it is answered.
+//! Back end with one redb file. Each commit is on the disk before it is answered.
 //!
-//! Nobody else writes the file, so after it was read once there is nothing to be found in it, except after a failure:
-//! then it is opened anew, and may turn out to hold the batch that was given up.
+//! No other process writes the file, so after it was read once there are no changes to find, except after a failure:
+//! then it is reopened, and may contain the batch that failed.
 
 mod encode;
 mod migrate;
@@ -29,7 +29,7 @@ use crate::{
 pub(crate) struct File {
     path: Arc<Path>,
     sealer: Arc<Sealer>,
-    /// `None` before the first use, and after a failure: redb does not go on after one.
+    /// `None` before the first use, and after a failure, after which redb must be reopened.
     database: Option<Database>,
 }
 
@@ -38,7 +38,7 @@ impl File {
         Self { path: path.into(), sealer, database: None }
     }
 
-    /// Reads what is beyond `known`, from a file that was just opened.
+    /// Reads changes beyond `known`, from a file that was just opened.
     async fn open(&mut self, known: Head) -> Result<Option<Changes>, StoreError> {
         let (path, sealer) = (self.path.clone(), self.sealer.clone());
         let (database, changes) = blocking(&self.path, move || {
@@ -66,7 +66,7 @@ impl Engine for File {
         let database = self.database.take().expect("`begin` opened it");
         let (path, sealer) = (self.path.clone(), self.sealer.clone());
         let database = blocking(&self.path, move || {
-            // A small commit fits into pages that the file has already, and would succeed on a full disk.
+            // A small commit fits into existing pages, and would succeed on a full disk.
             if batch.is_empty() {
                 open::check_space(&path)?;
             }
@@ -82,17 +82,17 @@ impl Engine for File {
 
     async fn close(&mut self) {
         let database = self.database.take();
-        // Tidies up in the file, which takes a moment. Nothing depends on it.
+        // Cleans up the file, which takes a moment. Nothing depends on it.
         drop(spawn_blocking(|| drop(database)).await);
     }
 }
 
-/// Runs where waiting for the disk holds up nobody.
+/// Runs on a thread that may block on the disk.
 async fn blocking<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
-    // redb trusts the structure of its pages, and panics where it is impossible.
+    // redb trusts the structure of its pages, and panics when it is invalid.
     spawn_blocking(work).await.unwrap_or_else(|panicked| Err(StoreError::damaged_file(path, panicked)))
 }
 
@@ -103,9 +103,9 @@ mod tests {
     use super::*;
     use crate::id::Id;
 
-    /// As after a commit whose outcome is unknown.
+    /// As after a commit whose result is unknown.
     #[tokio::test]
-    async fn after_a_failure_it_says_what_it_holds() {
+    async fn reopens_after_a_failure_and_reports_its_content() {
         let folder = tempfile::tempdir().unwrap();
         let mut file = File::new(folder.path().join("kodiak.redb"), Arc::default());
         let empty = file.begin(Head::default()).await.unwrap().unwrap().head;

@@ -1,4 +1,4 @@
-//! Keeps nothing: what is published is all there is.
+//! Back end that stores nothing: the published state is all there is.
 
 use async_trait::async_trait;
 

@@ -1,8 +1,9 @@
-//! A PostgreSQL database that several control planes share.
+//! Back end with a PostgreSQL database that several control planes share.
 //!
-//! Everybody has all of it in memory. Who commits takes a lock, reads what others committed since, decides on that, and
-//! writes: so decisions are always made on the newest state, and revisions are given out in one order. A notice tells the
-//! others to look. Notices can be lost, and that is fine: whoever misses one looks at the next poll, or when it commits.
+//! Every instance has all records in memory. To commit, it takes a lock, reads the commits of others since then,
+//! decides on that state, and writes: so decisions are always made on the newest state, and revisions are assigned in
+//! one order. A notification tells the others to read. Notifications can be lost: an instance that misses one reads at
+//! the next poll, or when it commits.
 
 mod connect;
 mod lease;
@@ -28,27 +29,27 @@ use crate::{
     seal::Sealer,
 };
 
-/// One view of the data, however many statements look at it.
+/// One view of the data for all statements.
 const READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Each statement must see what others committed before we got the lock, so this is no repeatable read. The limits
-/// keep a control plane that hangs from holding up all others.
+/// Each statement must see the commits of others before the lock was taken, so this is not repeatable read. The
+/// timeouts keep a hanging control plane from blocking all others.
 const WRITE: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
     SET LOCAL lock_timeout = '5s';
     SET LOCAL idle_in_transaction_session_timeout = '10s';
     SELECT pg_advisory_xact_lock(7236834721)"; // a number that nobody else uses
 
-/// PostgreSQL's code for it.
+/// PostgreSQL's error code.
 const DISK_FULL: &str = "53100";
 
 pub(crate) struct Postgres {
     place: Place,
     sealer: Arc<Sealer>,
     names: Names,
-    /// Between `begin` and `persist` with a transaction open. Taken while it works and put back when all went well: a
-    /// connection that failed, or whose answer was not waited for, is dropped, and the database rolls back.
+    /// Has an open transaction between `begin` and `persist`. Taken while in use and put back on success: a connection
+    /// that failed, or whose answer was not awaited, is dropped, and the database rolls back.
     connection: Option<PgConnection>,
-    /// The last write failed because the database has no space. A probe then has to take some.
+    /// The last write failed because the database has no space. The next probe must allocate some.
     was_full: bool,
 }
 
@@ -59,10 +60,10 @@ impl Postgres {
         Ok(Self { place, sealer, names: Names::default(), connection: None, was_full: false })
     }
 
-    /// Opens a transaction and looks for what is beyond a commit.
+    /// Opens a transaction and reads the changes beyond a commit.
     async fn find(&mut self, open: &'static str, known: Head) -> Result<(PgConnection, Option<Changes>), StoreError> {
         let (connection, found) = match self.connection.take() {
-            // It may have been cut while nobody used it, which says nothing about the database.
+            // The connection may have been cut while idle, which does not mean that the database is unavailable.
             Some(connection) => match self.place.within(read::find(connection, open, known)).await {
                 Ok(found) => found,
                 Err(_) => self.find_anew(open, known).await?,
@@ -76,7 +77,7 @@ impl Postgres {
 
     async fn find_anew(&self, open: &'static str, known: Head) -> Result<(PgConnection, Option<Found>), StoreError> {
         let found = async { read::find(self.place.connect().await?, open, known).await };
-        self.place.within(found).await.map_err(|error| self.place.away(error))
+        self.place.within(found).await.map_err(|error| self.place.back_end_failed(error))
     }
 }
 
@@ -106,7 +107,7 @@ impl Engine for Postgres {
             Err(error) => {
                 self.was_full |=
                     error.as_database_error().is_some_and(|error| error.code().as_deref() == Some(DISK_FULL));
-                return Err(self.place.away(error));
+                return Err(self.place.back_end_failed(error));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Records in logs and panics: everything but the texts, which may be the keys of an authority.
+//! Debug output of records: everything but the texts, which may be CA keys.
 
 use std::fmt;
 
@@ -60,7 +60,7 @@ mod tests {
     use crate::record::{Expect, Transaction, Write};
 
     #[test]
-    fn texts_are_not_shown() {
+    fn debug_output_hides_texts() {
         let key = ResourceKey::global("Secret", "ca");
         let spec = r#"{"data":"swordfish"}"#;
         let put =

@@ -1,4 +1,4 @@
-//! The file that holds the key: made once, complete or not at all, and readable by its owner only.
+//! The key file: created atomically, and readable by its owner only.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -24,15 +24,15 @@ pub(super) fn load(path: &Path) -> io::Result<[u8; 32]> {
     let text = fs::read_to_string(path)?;
     let mode = fs::metadata(path)?.permissions().mode();
     if mode & 0o077 != 0 {
-        tracing::warn!(path = %path.display(), mode = format!("{:o}", mode & 0o777), "The key file is open to others.");
+        tracing::warn!(path = %path.display(), mode = format!("{:o}", mode & 0o777), "seal key file is readable by other users");
     }
     let malformed = || io::Error::new(io::ErrorKind::InvalidData, "it does not hold 32 bytes in base64");
     let bytes = STANDARD.decode(text.trim()).map_err(|_| malformed())?;
     bytes.try_into().map_err(|_| malformed())
 }
 
-/// The key is written under another name and appears under its own only when it is on the disk. A link, unlike a
-/// rename, does not replace a key that another process made in the meantime.
+/// The key is written under another name and gets its own only when it is on the disk. A link, unlike a rename, does
+/// not replace a key that another process created in the meantime.
 fn create(path: &Path) -> io::Result<()> {
     let mut key = [0; 32];
     rand::fill(&mut key).map_err(|_| io::Error::other("no randomness"))?;
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_and_only_for_its_owner() {
+    fn key_file_is_created_once_and_readable_only_by_its_owner() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("seal.key");
         let made: Vec<_> = thread::scope(|scope| {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_key_file_is_refused_and_kept() {
+    fn damaged_key_file_is_rejected_and_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("seal.key");
         fs::write(&path, "c2hvcnQ=").unwrap();

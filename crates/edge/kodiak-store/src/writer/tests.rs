@@ -1,4 +1,4 @@
-//! When a back end fails, nobody is told of success, and nothing is seen that is not stored.
+//! When a back end fails, no request succeeds, and nothing is visible that is not stored.
 
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
@@ -22,7 +22,7 @@ impl Observer for Failures {
     }
 }
 
-/// A writer that is called instead of sent to.
+/// A writer that tests call directly.
 fn writer(engine: &Fake, observer: &Arc<Failures>) -> Writer {
     Writer {
         engine: Box::new(engine.clone()),
@@ -35,7 +35,7 @@ fn writer(engine: &Fake, observer: &Arc<Failures>) -> Writer {
         observer: Some(observer.clone()),
         names: Names::default(),
         health: watch::channel(Health::now(None)).0,
-        in_touch: true,
+        reads_others: true,
     }
 }
 
@@ -44,7 +44,7 @@ fn create(name: &str) -> Transaction {
     Write::Put { key, spec: "{}".into(), labels: BTreeMap::new(), owner: None, expect: Expect::Absent }.into()
 }
 
-/// The answers to requests that were gathered.
+/// Answers to the requests of one batch.
 async fn commit(writer: &mut Writer, transactions: Vec<Transaction>) -> Vec<Answer> {
     let (requests, answers): (Vec<_>, Vec<_>) = transactions
         .into_iter()
@@ -63,12 +63,12 @@ fn seen(writer: &Writer) -> (u64, usize) {
 }
 
 #[tokio::test]
-async fn what_is_not_durable_never_happened() {
+async fn failed_writes_are_not_visible() {
     for outcome in [Outcome::CannotBegin, Outcome::Lost] {
         let (engine, failures) = (Fake::default(), Arc::default());
         let mut writer = writer(&engine, &failures);
         engine.failures.lock().unwrap().push_back(outcome);
-        // The second one conflicts with the first, which never happens: that answer would be wrong too.
+        // The second one conflicts with the first, which fails: a conflict would be a wrong answer too.
         let answers = commit(&mut writer, vec![create("a"), create("a"), create("b")]).await;
         assert!(answers.iter().all(|answer| matches!(answer, Err(StoreError::Unavailable { .. }))), "{answers:?}");
         assert_eq!((seen(&writer), *failures.0.lock().unwrap()), ((0, 0), 1));
@@ -80,11 +80,11 @@ async fn what_is_not_durable_never_happened() {
 }
 
 #[tokio::test]
-async fn what_was_stored_in_secret_is_found() {
+async fn writes_with_a_lost_answer_are_found() {
     let (engine, failures) = (Fake::default(), Arc::default());
     let mut writer = writer(&engine, &failures);
     let mut watch = crate::Watch::new(writer.published.clone(), writer.wake.subscribe(), 0).unwrap();
-    engine.failures.lock().unwrap().push_back(Outcome::StoredInSecret);
+    engine.failures.lock().unwrap().push_back(Outcome::StoredWithoutAnswer);
     assert!(commit(&mut writer, vec![create("a")]).await[0].is_err());
     assert_eq!(seen(&writer), (0, 0));
 
@@ -96,7 +96,7 @@ async fn what_was_stored_in_secret_is_found() {
 }
 
 #[tokio::test]
-async fn requests_that_were_gathered_see_each_other() {
+async fn requests_of_a_batch_see_each_other() {
     let (engine, failures) = (Fake::default(), Arc::default());
     let mut writer = writer(&engine, &failures);
     let answers = commit(&mut writer, vec![create("a"), create("a"), Transaction::default(), create("b")]).await;

@@ -1,4 +1,4 @@
-//! What must be true after a kill.
+//! Checks after a kill.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ impl Checker {
         Self { backend, revision: 0, acknowledged: 0, lost: 0, torn: 0 }
     }
 
-    /// Opens the store after a kill, and compares it with what its process said.
+    /// Opens the store after a kill, and compares it with the output of its process.
     pub(crate) fn check(&mut self, said: &[String]) {
         tokio::runtime::Runtime::new().unwrap().block_on(async {
             let store = Store::open(StoreConfig::new(self.backend.clone())).await.unwrap();
@@ -40,7 +40,7 @@ impl Checker {
     }
 }
 
-/// Neither this write nor a later one of the same key is there.
+/// Neither this write nor a later one of the same key is stored.
 fn is_lost(store: &Store, line: &str) -> bool {
     let words: Vec<_> = line.splitn(4, ' ').collect();
     let (name, revision): (_, u64) = (words[1], words[2].parse().unwrap());
@@ -69,13 +69,13 @@ fn is_torn(record: &Record) -> bool {
     !whole(&record.spec) || record.status.as_ref().is_some_and(|status| !whole(status))
 }
 
-/// One of a pair is there without the other, or from another transaction.
+/// One of a pair is stored without the other, or from another transaction.
 fn is_half(snapshot: &Snapshot, task: u64) -> bool {
     let number = |name: String| snapshot.get(&key(&name)).and_then(|record| payload::open(&name, &record.spec));
     number(format!("a-{task}")) != number(format!("b-{task}"))
 }
 
-/// The history leads to the snapshot, and no revision was given out twice.
+/// The history ends with the snapshot, and no revision was assigned twice.
 fn check_history(store: &Store) {
     let mut watch = store.watch(0).unwrap();
     let mut records = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! Kills a process that writes, again and again, and looks whether it kept its word.
+//! Kills a process that writes, repeatedly, and checks that acknowledged writes are stored.
 //!
-//! The process that is killed is this program again, told by an environment variable where its store is. It says what
-//! was acknowledged to it on its standard output. What it said before it died must be in the store.
+//! The victim is this program again, with the place of its store in an environment variable. It prints every
+//! acknowledged write to its standard output. All of these must be in the store.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -64,7 +64,7 @@ fn crash(place: &str) {
         let (mut victim, lines) = spawn(place);
         let mut said = Vec::new();
         if kill % 5 == 4 {
-            // While it starts, or repairs what the last kill left, or writes for the first time.
+            // While it starts, or repairs the file after the last kill, or writes for the first time.
             thread::sleep(Duration::from_millis(random.below(60)));
         } else {
             said.push(lines.recv_timeout(Duration::from_secs(20)).expect("it writes"));
@@ -81,7 +81,7 @@ fn crash(place: &str) {
     assert_eq!((lost, torn), (0, 0));
 }
 
-/// The process, and the lines it completes.
+/// The process, and its complete lines.
 fn spawn(place: &str) -> (Child, mpsc::Receiver<String>) {
     let mut victim = Command::new(env::current_exe().unwrap())
         .env(PLACE, place)
@@ -93,7 +93,7 @@ fn spawn(place: &str) -> (Child, mpsc::Receiver<String>) {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
         let mut line = String::new();
-        // The last line may be cut off in the middle, and says nothing then.
+        // The last line may be truncated, and is ignored then.
         while output.read_line(&mut line).is_ok_and(|_| line.ends_with('\n')) {
             if sender.send(line.trim_end().to_owned()).is_err() {
                 return;

@@ -1,4 +1,4 @@
-//! Specs that show when a part of them is missing, and chance.
+//! Specs with a checksum, and random numbers.
 
 use std::{
     collections::hash_map::RandomState,
@@ -7,13 +7,13 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// A spec that carries a number, some weight, and the sum of both.
+/// A spec with a number, padding, and the checksum of both.
 pub(crate) fn spec(name: &str, n: u64, weight: u64) -> String {
     let text = "x".repeat(usize::try_from(weight).unwrap());
     json!({ "n": n, "text": text, "sum": sum(name, n, &text) }).to_string()
 }
 
-/// The number in a spec that is whole.
+/// The number in an intact spec.
 pub(crate) fn open(name: &str, spec: &str) -> Option<u64> {
     let spec: Value = serde_json::from_str(spec).ok()?;
     let n = spec["n"].as_u64()?;
@@ -26,7 +26,7 @@ fn sum(name: &str, n: u64, text: &str) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Xorshift, from a seed of the system.
+/// Xorshift, seeded by the system.
 pub(crate) struct Random(u64);
 
 impl Random {

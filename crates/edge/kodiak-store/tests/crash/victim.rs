@@ -1,4 +1,4 @@
-//! The process that is killed: many tasks that write, and say so once it is acknowledged.
+//! The process that is killed: many tasks that write, and print each acknowledged write.
 //!
 //! Each task has four keys of its own, and a pair: `a`, and `b` which `a` owns. A pair is only ever written together.
 
@@ -30,7 +30,7 @@ pub(crate) fn run(backend: Backend) {
 
 async fn write_for_ever(store: Store, task: u64) {
     let mut random = Random::new();
-    // Numbers never come twice, over all lives of this process.
+    // Numbers are never repeated, over all runs of this process.
     let first = store.snapshot().revision();
     for n in first.. {
         let single = format!("s-{task}-{}", random.below(4));
@@ -74,7 +74,7 @@ fn acknowledge(write: &Write, written: &Written, at: usize) {
     }
 }
 
-/// The whole line at once, and on its way before this returns.
+/// Writes the whole line at once, and flushes it.
 fn say(line: &str) {
     let mut stdout = stdout().lock();
     writeln!(stdout, "{line}").unwrap();

@@ -1,4 +1,4 @@
-//! A place for a store, and short words for what tests do with one.
+//! A place for a store, and helpers for tests.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use kodiak_store::{
 use kodiak_testkit::postgres;
 use tempfile::TempDir;
 
-/// Where a store can be opened, and opened again.
+/// Where a store can be opened and reopened.
 pub(crate) struct Bed {
     pub(crate) backend: Backend,
     folder: TempDir,
@@ -46,12 +46,12 @@ impl Bed {
         config
     }
 
-    /// A path for what else a test needs.
+    /// A path for other files of a test.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Whether a store that is opened again has what was committed before.
+    /// Whether a reopened store has earlier commits.
     pub(crate) fn keeps(&self) -> bool {
         !matches!(self.backend, Backend::Memory)
     }
@@ -101,12 +101,12 @@ pub(crate) fn delete(name: &str) -> Write {
     Write::Delete { key: key(name), expect: Expect::Any }
 }
 
-/// Short for one write that must succeed.
+/// One write that must succeed.
 pub(crate) async fn write(store: &Store, write: Write) -> Written {
     store.commit(write.into()).await.unwrap()
 }
 
-/// Short for one write that must fail.
+/// One write that must fail.
 pub(crate) async fn refuse(store: &Store, write: Write) -> StoreError {
     store.commit(write.into()).await.unwrap_err()
 }
@@ -115,12 +115,12 @@ pub(crate) async fn next(watch: &mut Watch) -> Change {
     tokio::time::timeout(Duration::from_secs(20), watch.next()).await.expect("a change comes").unwrap()
 }
 
-/// Reads everything that is already there.
+/// Reads all changes that are available.
 pub(crate) fn read_all(watch: &mut Watch) -> Vec<Change> {
     std::iter::from_fn(|| watch.try_next().unwrap()).collect()
 }
 
-/// What one knows who has heard these changes.
+/// The records after these changes.
 pub(crate) fn replay(changes: &[Change]) -> BTreeMap<ResourceKey, Record> {
     let mut records = BTreeMap::new();
     for change in changes {
@@ -146,7 +146,7 @@ pub(crate) fn spec(store: &Store, name: &str) -> Arc<str> {
     store.get(&key(name)).unwrap().spec
 }
 
-/// Waits for a condition, not for the clock.
+/// Waits for a condition.
 pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     let patience = Duration::from_secs(20);
     let met = async {
@@ -158,7 +158,7 @@ pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
 }
 
 impl Bed {
-    /// Closes a store, and says what another one finds in its place. Memory finds what there was.
+    /// Closes a store, and returns the content of another one at the same place. For memory, the content before.
     pub(crate) async fn open_again(&self, store: Store) -> BTreeMap<ResourceKey, Record> {
         store.close().await;
         if !self.keeps() {

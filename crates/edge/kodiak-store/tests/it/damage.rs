@@ -1,4 +1,4 @@
-//! A store file with flipped bytes: it opens with the content it had, or it is refused by name.
+//! A store file with flipped bytes: it opens with the original content, or fails with an error that names it.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -7,7 +7,7 @@ use kodiak_store::{Backend, Expect, Record, Seal, Store, StoreConfig, StoreError
 
 use crate::bed::*;
 
-/// About so many positions are tried of each file.
+/// Approximate number of positions that are tried in each file.
 const POSITIONS: usize = 400;
 
 fn config(path: &Path) -> StoreConfig {
@@ -36,7 +36,7 @@ async fn fill(store: &Store) {
     }
 }
 
-/// Everything that a reader of the store is told.
+/// Everything that a reader of the store sees.
 fn content(store: &Store) -> (u64, BTreeMap<ResourceKey, Record>, Vec<String>) {
     let snapshot = store.snapshot();
     let history = store.watch(1).map(|mut watch| names(&read_all(&mut watch))).unwrap_or_default();
@@ -54,7 +54,7 @@ fn positions(bytes: &[u8]) -> Vec<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn flipped_byte_is_never_served_as_truth() {
+async fn flipped_byte_is_never_served() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kodiak.redb");
     let store = Store::open(config(&path)).await.unwrap();
@@ -92,7 +92,7 @@ async fn flipped_byte_is_never_served_as_truth() {
     assert!(wrong.is_empty(), "{} wrong, such as\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n"));
 }
 
-/// Whether the text names the file or a record.
+/// Whether the error names the file or a record.
 fn is_named(error: &StoreError, path: &Path) -> bool {
     let text = error.to_string();
     text.contains(&path.display().to_string()) || text.contains("service-") || text.contains("Secret")

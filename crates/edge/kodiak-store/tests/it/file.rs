@@ -1,4 +1,4 @@
-//! What only the file does.
+//! Behaviours of the file back end only.
 
 mod backup;
 mod migrate;
@@ -10,7 +10,7 @@ use kodiak_store::{Backend, Store, StoreError};
 use crate::bed::*;
 
 #[tokio::test]
-async fn one_process_at_a_time() {
+async fn rejects_a_second_process() {
     let bed = Bed::file();
     let store = bed.open().await;
     let error = Store::open(bed.config()).await.unwrap_err();
@@ -21,7 +21,7 @@ async fn one_process_at_a_time() {
 }
 
 #[tokio::test]
-async fn the_file_is_for_its_owner_only() {
+async fn file_is_readable_only_by_its_owner() {
     let bed = Bed::file();
     bed.open().await;
     let Backend::File { path } = &bed.backend else { unreachable!() };
@@ -29,7 +29,7 @@ async fn the_file_is_for_its_owner_only() {
 }
 
 #[tokio::test]
-async fn something_else_is_refused_and_kept() {
+async fn other_files_are_rejected_and_unchanged() {
     let bed = Bed::file();
     let Backend::File { path } = &bed.backend else { unreachable!() };
     fs::write(path, "this is no database").unwrap();
@@ -39,7 +39,7 @@ async fn something_else_is_refused_and_kept() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused() {
+async fn rejects_a_newer_schema() {
     let bed = Bed::file();
     bed.open().await.close().await;
     let Backend::File { path } = &bed.backend else { unreachable!() };
@@ -54,7 +54,7 @@ async fn a_newer_schema_is_refused() {
 }
 
 #[tokio::test]
-async fn a_missing_folder_is_made() {
+async fn creates_a_missing_folder() {
     let bed = Bed::file();
     let backend = Backend::File { path: bed.path("a/b/kodiak.redb") };
     Store::open(kodiak_store::StoreConfig::new(backend)).await.unwrap();

@@ -1,4 +1,4 @@
-//! A file system that is full, and one that is read-only.
+//! A full file system, and a read-only one.
 
 use kodiak_store::{Backend, Store, StoreConfig, Write};
 use kodiak_testkit::disk::SmallDisk;
@@ -14,7 +14,7 @@ fn large(name: &str) -> Write {
     put(name, &format!(r#"{{"text":"{}"}}"#, "x".repeat(512 << 10)))
 }
 
-/// Writes to a full disk until one is refused: the first ones may fit into what the file has already.
+/// Writes to a full disk until one fails: the first ones may fit into existing pages.
 async fn write_until_refused(store: &Store) -> String {
     for n in 0..64 {
         if let Err(error) = store.commit(large(&format!("large-{n}")).into()).await {
@@ -25,7 +25,7 @@ async fn write_until_refused(store: &Store) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn full_disk_refuses_writes_with_the_reason_and_recovers() {
+async fn full_disk_rejects_writes_with_the_reason_and_recovers() {
     let Some(disk) = SmallDisk::mount(16) else { return };
     let store = Store::open(config(&disk)).await.unwrap();
     write(&store, put("before", "{}")).await;
@@ -50,7 +50,7 @@ async fn full_disk_refuses_writes_with_the_reason_and_recovers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn full_disk_is_noticed_before_a_write_fails() {
+async fn full_disk_is_detected_before_a_write_fails() {
     let Some(disk) = SmallDisk::mount(16) else { return };
     let store = Store::open(config(&disk)).await.unwrap();
     write(&store, put("before", "{}")).await;
@@ -63,11 +63,11 @@ async fn full_disk_is_noticed_before_a_write_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn read_only_file_system_refuses_writes_with_the_reason_and_recovers() {
+async fn read_only_file_system_rejects_writes_with_the_reason_and_recovers() {
     let Some(disk) = SmallDisk::mount(16) else { return };
     let store = Store::open(config(&disk)).await.unwrap();
     write(&store, put("before", "{}")).await;
-    // The first failure closes the file, which lets the file system become read-only.
+    // The first failure closes the file, so that the file system can become read-only.
     disk.fill().unwrap();
     write_until_refused(&store).await;
     disk.empty().unwrap();

@@ -1,4 +1,4 @@
-//! Opening, closing, and what is there again.
+//! Opening, closing and reopening.
 
 use std::{
     sync::{
@@ -12,7 +12,7 @@ use kodiak_store::{Observer, StoreError, Transaction};
 
 use crate::bed::*;
 
-pub(crate) async fn what_is_committed_is_there_again(bed: Bed) {
+pub(crate) async fn reopened_store_has_all_commits(bed: Bed) {
     let store = bed.open().await;
     write(&store, put("a", r#"{"text":"häß\u0000lich"}"#)).await;
     write(&store, put_owned("b", "a")).await;
@@ -34,7 +34,7 @@ pub(crate) async fn twenty_thousand_records(bed: Bed) {
         drop(store);
         let started = Instant::now();
         let store = bed.open().await;
-        // Far more than it takes, for machines with other work; `examples/load.rs` measures.
+        // Far above the typical time, for busy machines; `examples/load.rs` measures.
         assert!(started.elapsed() < Duration::from_secs(5), "opened in {:?}", started.elapsed());
         store
     } else {
@@ -46,7 +46,7 @@ pub(crate) async fn twenty_thousand_records(bed: Bed) {
     assert!(kinds.windows(2).all(|pair| Arc::ptr_eq(pair[0], pair[1])), "one copy of the name of the kind");
 }
 
-pub(crate) async fn a_closed_store_refuses_writes(bed: Bed) {
+pub(crate) async fn closed_store_rejects_writes(bed: Bed) {
     let store = bed.open().await;
     write(&store, put("a", "{}")).await;
     let mut watch = store.watch(0).unwrap();
@@ -80,7 +80,7 @@ pub(crate) async fn queued_writes_are_answered(bed: Bed) {
     assert_eq!(bed.open_again(store).await.len(), done, "exactly what was promised is there");
 }
 
-pub(crate) async fn a_ping_persists(bed: Bed) {
+pub(crate) async fn ping_makes_a_durable_write(bed: Bed) {
     let store = bed.open().await;
     let mut watch = store.watch(0).unwrap();
     store.ping().await.unwrap();
@@ -108,7 +108,7 @@ impl Observer for Counter {
     }
 }
 
-pub(crate) async fn the_observer_hears_of_commits(bed: Bed) {
+pub(crate) async fn observer_receives_commits(bed: Bed) {
     let counter = Arc::new(Counter::default());
     let store = bed.open_with(|config| config.observer = Some(counter.clone())).await;
     let writes: Vec<_> = (0..100)
@@ -125,7 +125,7 @@ pub(crate) async fn the_observer_hears_of_commits(bed: Bed) {
     assert!(commits.load(Ordering::Relaxed) <= 100);
 }
 
-pub(crate) async fn alone_it_leads(bed: Bed) {
+pub(crate) async fn single_instance_is_the_leader(bed: Bed) {
     let store = bed.open().await;
     let mut leadership = store.leadership();
     tokio::time::timeout(Duration::from_secs(20), leadership.wait_for(|leads| *leads)).await.unwrap().unwrap();

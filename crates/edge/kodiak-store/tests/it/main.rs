@@ -1,4 +1,4 @@
-//! What the store promises: one suite of behaviours, run on every back end, and what is special to each of them.
+//! Behaviours of the store: one suite, run on every back end, and the special ones of each.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -13,7 +13,7 @@ mod sealing;
 mod watching;
 mod writes;
 
-/// Makes tests `memory::x::y`, `file::x::y` and `postgres::x::y` of each behaviour `x::y`.
+/// Creates tests `memory::x::y`, `file::x::y` and `postgres::x::y` of each behaviour `x::y`.
 macro_rules! on_every_back_end {
     ($($group:ident: $($behaviour:ident),+;)+) => {
         on_every_back_end!(@on memory $($group: $($behaviour),+;)+);
@@ -37,19 +37,19 @@ macro_rules! on_every_back_end {
 mod on {
     on_every_back_end! {
         writes:
-            a_put_creates_and_replaces, versions_are_compared, absent_means_absent, equal_is_silent,
-            a_status_is_apart_from_its_spec, status_versions_are_compared, status_and_spec_do_not_undo_each_other,
+            put_creates_and_replaces, versions_are_compared, expect_absent_conflicts_with_a_record, equal_write_is_no_change,
+            status_and_spec_are_written_separately, status_versions_are_compared, status_and_spec_do_not_undo_each_other,
             deletes_cascade, owners_must_exist, transactions_are_all_or_nothing, writes_see_those_before_them,
-            a_refused_write_hurts_only_itself, one_of_many_wins;
-        reads: lists_are_ordered, counts_are_kept, snapshots_stay_as_they_are;
+            rejected_write_fails_only_itself, one_of_many_concurrent_writes_wins;
+        reads: lists_are_ordered, counts_are_maintained, snapshots_are_immutable;
         watching:
-            changes_come_in_order_under_load, a_watch_resumes, a_watch_resumes_in_another_store, what_fell_off_is_merged,
-            what_is_forgotten_has_expired, from_nothing_there_is_always_a_way, a_slow_watcher_blocks_nobody,
-            an_idle_watch_waits, the_future_has_expired;
+            changes_come_in_order_under_load, watch_resumes, watch_resumes_in_another_store, changes_beyond_the_log_are_merged,
+            watch_before_dropped_tombstones_expires, watch_from_zero_never_expires, slow_watcher_blocks_nobody,
+            idle_watch_waits, watch_from_a_future_revision_expires;
         lifetime:
-            what_is_committed_is_there_again, twenty_thousand_records, a_closed_store_refuses_writes, queued_writes_are_answered,
-            a_ping_persists, the_observer_hears_of_commits, alone_it_leads;
+            reopened_store_has_all_commits, twenty_thousand_records, closed_store_rejects_writes, queued_writes_are_answered,
+            ping_makes_a_durable_write, observer_receives_commits, single_instance_is_the_leader;
         sealing:
-            sealed_specs_come_back, another_key_is_refused, no_key_is_refused, plain_specs_are_sealed_at_their_next_write;
+            sealed_specs_round_trip, rejects_another_seal_key, rejects_a_missing_seal_key, plain_specs_are_sealed_at_their_next_write;
     }
 }

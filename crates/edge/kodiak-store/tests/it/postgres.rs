@@ -1,4 +1,4 @@
-//! Several control planes over one database.
+//! Several control planes that share a database.
 
 mod fencing;
 mod history;
@@ -15,20 +15,20 @@ use crate::bed::*;
 
 const NEVER: Duration = Duration::from_hours(1);
 
-/// A database in which only notices bring news, or only polls.
+/// A database in which only notifications are effective, or only polls.
 fn bed(poll_interval: Duration) -> Option<Bed> {
     let mut bed = Bed::postgres()?;
     bed.postgres_config().poll_interval = poll_interval;
     Some(bed)
 }
 
-/// Somebody with a connection of his own.
+/// A separate connection.
 async fn connect(config: &PostgresConfig) -> PgConnection {
     let PostgresConfig { user, host, port, database, .. } = config;
     PgConnection::connect(&format!("postgres://{user}@{host}:{port}/{database}")).await.unwrap()
 }
 
-/// Does something behind the back of all stores.
+/// Changes the database without any store knowing.
 async fn execute(config: &PostgresConfig, sql: &str) {
     sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut connect(config).await).await.unwrap();
 }
@@ -77,7 +77,7 @@ async fn follow(mut watch: Watch, count: usize) -> Vec<(u64, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_follows_the_other_ends_with_the_same() {
+async fn watches_of_both_stores_end_with_the_same_state() {
     let Some(bed) = bed(NEVER) else { return };
     let (one, other) = (bed.open().await, bed.open().await);
     let mut watch = other.watch(0).unwrap();
@@ -94,7 +94,7 @@ async fn whoever_follows_the_other_ends_with_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_race_has_one_winner() {
+async fn race_has_one_winner() {
     let Some(bed) = bed(NEVER) else { return };
     let stores = [bed.open().await, bed.open().await];
     for round in 0..40 {
@@ -115,7 +115,7 @@ async fn a_race_has_one_winner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_notice_is_made_up_for_by_a_poll() {
+async fn poll_finds_changes_without_notification() {
     let Some(mut bed) = bed(Duration::from_millis(100)) else { return };
     let store = bed.open().await;
     let mut watch = store.watch(0).unwrap();
@@ -127,7 +127,7 @@ async fn a_lost_notice_is_made_up_for_by_a_poll() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_listener_is_replaced() {
+async fn lost_listener_reconnects() {
     let Some(mut bed) = bed(NEVER) else { return };
     let (one, other) = (bed.open().await, bed.open().await);
     let mut watch = one.watch(0).unwrap();
@@ -149,7 +149,7 @@ async fn store_that_is_too_far_behind_reloads_and_its_watches_get_the_difference
     let store = bed.open().await;
     write(&store, put("a", "{}")).await;
     let mut watch = store.watch(1).unwrap();
-    // Others deleted it, and much more, so that the deletion is forgotten by now.
+    // Others deleted it and much more, so that the tombstone was dropped.
     let behind_the_back = "DELETE FROM kodiak_record; UPDATE kodiak_head SET revision = 500, floor = 499";
     execute(bed.postgres_config(), behind_the_back).await;
 
@@ -161,7 +161,7 @@ async fn store_that_is_too_far_behind_reloads_and_its_watches_get_the_difference
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_newer_schema_is_refused() {
+async fn rejects_a_newer_schema() {
     let Some(mut bed) = bed(NEVER) else { return };
     bed.open().await.close().await;
     let from_the_future = "INSERT INTO _sqlx_migrations VALUES (77, 'future', now(), true, '', 0)";
@@ -171,7 +171,7 @@ async fn a_newer_schema_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_may_start_at_once() {
+async fn many_instances_can_start_at_once() {
     let Some(bed) = bed(NEVER) else { return };
     let (one, two, three) = tokio::join!(bed.open(), bed.open(), bed.open());
     write(&one, put("a", "{}")).await;

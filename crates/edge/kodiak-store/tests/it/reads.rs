@@ -1,4 +1,4 @@
-//! What snapshots show.
+//! Reads from snapshots.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub(crate) async fn lists_are_ordered(bed: Bed) {
     assert_eq!(snapshot.iter().count(), 7);
 }
 
-pub(crate) async fn counts_are_kept(bed: Bed) {
+pub(crate) async fn counts_are_maintained(bed: Bed) {
     let store = bed.open().await;
     write(&store, put_key("Mesh", "", "default")).await;
     for name in ["a", "b", "c"] {
@@ -57,7 +57,7 @@ pub(crate) async fn counts_are_kept(bed: Bed) {
     assert_eq!(show(), ["Mesh 1"]);
 }
 
-pub(crate) async fn snapshots_stay_as_they_are(bed: Bed) {
+pub(crate) async fn snapshots_are_immutable(bed: Bed) {
     let store = bed.open().await;
     write(&store, put("a", r#"{"n":1}"#)).await;
     let snapshot = store.snapshot();

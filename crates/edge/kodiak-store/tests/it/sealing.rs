@@ -1,4 +1,4 @@
-//! Secrets at rest.
+//! Encryption at rest.
 
 use std::{collections::BTreeMap, fs};
 
@@ -22,7 +22,7 @@ fn secret() -> Write {
     Write::Put { key: secret_key(), spec: PLAIN.into(), labels: BTreeMap::new(), owner: None, expect: Expect::Any }
 }
 
-/// The bytes where the back end keeps them.
+/// The bytes in the back end.
 async fn at_rest(bed: &Bed) -> Vec<u8> {
     match &bed.backend {
         Backend::Memory => Vec::new(),
@@ -41,7 +41,7 @@ fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-/// A place with one secret, sealed by key 1. Memory keeps nothing, so there is nothing to try there.
+/// A place with one secret, sealed by key 1. `false` for memory, which stores nothing.
 async fn with_a_secret(bed: &Bed) -> bool {
     let store = bed.open_with(sealed(1)).await;
     write(&store, secret()).await;
@@ -51,7 +51,7 @@ async fn with_a_secret(bed: &Bed) -> bool {
     bed.keeps()
 }
 
-pub(crate) async fn sealed_specs_come_back(bed: Bed) {
+pub(crate) async fn sealed_specs_round_trip(bed: Bed) {
     if with_a_secret(&bed).await {
         let bytes = at_rest(&bed).await;
         assert!(!contains(&bytes, "c3dvcmRmaXNo") && contains(&bytes, "not a secret"));
@@ -60,7 +60,7 @@ pub(crate) async fn sealed_specs_come_back(bed: Bed) {
     }
 }
 
-pub(crate) async fn another_key_is_refused(bed: Bed) {
+pub(crate) async fn rejects_another_seal_key(bed: Bed) {
     if with_a_secret(&bed).await {
         let mut config = bed.config();
         sealed(2)(&mut config);
@@ -70,7 +70,7 @@ pub(crate) async fn another_key_is_refused(bed: Bed) {
     }
 }
 
-pub(crate) async fn no_key_is_refused(bed: Bed) {
+pub(crate) async fn rejects_a_missing_seal_key(bed: Bed) {
     if with_a_secret(&bed).await {
         assert!(matches!(Store::open(bed.config()).await, Err(StoreError::Sealed(at)) if at == secret_key()));
     }

@@ -1,4 +1,4 @@
-//! Every change in order, from any revision on, or an honest "list again".
+//! Every change in order, from any revision on, or `Expired`.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn make_history(store: &Store) {
     write(store, delete("a")).await;
 }
 
-pub(crate) async fn a_watch_resumes(bed: Bed) {
+pub(crate) async fn watch_resumes(bed: Bed) {
     let store = bed.open().await;
     make_history(&store).await;
     let expected = ["a", "b", "b", "-a"];
@@ -57,7 +57,7 @@ pub(crate) async fn a_watch_resumes(bed: Bed) {
     }
 }
 
-pub(crate) async fn a_watch_resumes_in_another_store(bed: Bed) {
+pub(crate) async fn watch_resumes_in_another_store(bed: Bed) {
     let store = bed.open().await;
     make_history(&store).await;
     store.close().await;
@@ -76,7 +76,7 @@ pub(crate) async fn a_watch_resumes_in_another_store(bed: Bed) {
     assert_eq!(next(&mut watch).await.revision, 5, "revisions go on where they were");
 }
 
-pub(crate) async fn what_fell_off_is_merged(bed: Bed) {
+pub(crate) async fn changes_beyond_the_log_are_merged(bed: Bed) {
     let store = bed.open_with(|config| config.log_capacity = 2).await;
     make_history(&store).await;
     assert_eq!(names(&read_all(&mut store.watch(1).unwrap())), ["b", "-a"]);
@@ -84,7 +84,7 @@ pub(crate) async fn what_fell_off_is_merged(bed: Bed) {
     assert_eq!(changes.iter().map(|change| change.revision).collect::<Vec<_>>(), [3, 4]);
 }
 
-pub(crate) async fn what_is_forgotten_has_expired(bed: Bed) {
+pub(crate) async fn watch_before_dropped_tombstones_expires(bed: Bed) {
     let few = |config: &mut kodiak_store::StoreConfig| (config.log_capacity, config.tombstone_capacity) = (2, 3);
     let mut store = bed.open_with(few).await;
     for n in 0..5 {
@@ -93,7 +93,7 @@ pub(crate) async fn what_is_forgotten_has_expired(bed: Bed) {
     }
     write(&store, put("b", "{}")).await;
     for _ in 0..2 {
-        // Deletions 6, 8 and 10 are known, that of revision 4 is not.
+        // Deletions 6, 8 and 10 are stored, that of revision 4 is not.
         for after in 1..4 {
             let expired = store.watch(after).unwrap_err();
             assert!(matches!(expired, StoreError::Expired { after: at, oldest: 4 } if at == after), "{expired:?}");
@@ -107,7 +107,7 @@ pub(crate) async fn what_is_forgotten_has_expired(bed: Bed) {
     }
 }
 
-pub(crate) async fn from_nothing_there_is_always_a_way(bed: Bed) {
+pub(crate) async fn watch_from_zero_never_expires(bed: Bed) {
     let store = bed.open_with(|config| (config.log_capacity, config.tombstone_capacity) = (1, 1)).await;
     for n in 0..10 {
         write(&store, put(&format!("a-{n}"), "{}")).await;
@@ -117,13 +117,13 @@ pub(crate) async fn from_nothing_there_is_always_a_way(bed: Bed) {
     for n in 5..9 {
         write(&store, delete(&format!("a-{n}"))).await;
     }
-    // It cannot know what it was not told, unless something it has seen may be among what is forgotten.
+    // The watch may have seen a record whose tombstone was dropped.
     assert!(matches!(watch.next().await, Err(StoreError::Expired { .. })));
     let changes = read_all(&mut store.watch(0).unwrap());
     assert_eq!(replay(&changes), all(&store));
 }
 
-pub(crate) async fn a_slow_watcher_blocks_nobody(bed: Bed) {
+pub(crate) async fn slow_watcher_blocks_nobody(bed: Bed) {
     let store = bed.open_with(|config| config.log_capacity = 10).await;
     let mut slow = store.watch(0).unwrap();
     for n in 0..300 {
@@ -136,7 +136,7 @@ pub(crate) async fn a_slow_watcher_blocks_nobody(bed: Bed) {
     assert_eq!(replay(&changes), all(&store));
 }
 
-pub(crate) async fn an_idle_watch_waits(bed: Bed) {
+pub(crate) async fn idle_watch_waits(bed: Bed) {
     let store = bed.open().await;
     let mut watch = store.watch(0).unwrap();
     let early = tokio::time::timeout(Duration::from_millis(20), watch.next()).await;
@@ -146,7 +146,7 @@ pub(crate) async fn an_idle_watch_waits(bed: Bed) {
     assert_eq!(watch.revision(), 1);
 }
 
-pub(crate) async fn the_future_has_expired(bed: Bed) {
+pub(crate) async fn watch_from_a_future_revision_expires(bed: Bed) {
     let store = bed.open().await;
     make_history(&store).await;
     assert!(matches!(store.watch(5), Err(StoreError::Expired { after: 5, .. })));

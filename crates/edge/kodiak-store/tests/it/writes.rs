@@ -1,4 +1,4 @@
-//! What a write does, and when it is refused.
+//! Effects and rejections of writes.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use kodiak_store::{Expect, StoreError, Transaction, Write};
 
 use crate::bed::*;
 
-pub(crate) async fn a_put_creates_and_replaces(bed: Bed) {
+pub(crate) async fn put_creates_and_replaces(bed: Bed) {
     let store = bed.open().await;
     let labels = BTreeMap::from([("app".to_owned(), "demo".to_owned())]);
     let written = write(&store, put("a", r#"{"n":1}"#)).await;
@@ -43,7 +43,7 @@ pub(crate) async fn versions_are_compared(bed: Bed) {
     write(&store, Write::Delete { key: key("a"), expect: Expect::Version(2) }).await;
 }
 
-pub(crate) async fn absent_means_absent(bed: Bed) {
+pub(crate) async fn expect_absent_conflicts_with_a_record(bed: Bed) {
     let store = bed.open().await;
     write(&store, put_if("a", "{}", Expect::Absent)).await;
     assert!(matches!(refuse(&store, put_if("a", "{}", Expect::Absent)).await, StoreError::Conflict(_)));
@@ -52,7 +52,7 @@ pub(crate) async fn absent_means_absent(bed: Bed) {
     assert_eq!(again.records[0].as_ref().unwrap().version, 1, "a new record, not the old one");
 }
 
-pub(crate) async fn equal_is_silent(bed: Bed) {
+pub(crate) async fn equal_write_is_no_change(bed: Bed) {
     let store = bed.open().await;
     write(&store, put("a", "{}")).await;
     write(&store, put_status("a", r#"{"ready":true}"#)).await;
@@ -67,7 +67,7 @@ pub(crate) async fn equal_is_silent(bed: Bed) {
     assert!(read_all(&mut watch).is_empty());
 }
 
-pub(crate) async fn a_status_is_apart_from_its_spec(bed: Bed) {
+pub(crate) async fn status_and_spec_are_written_separately(bed: Bed) {
     let store = bed.open().await;
     let before = write(&store, put("a", "{}")).await.records[0].clone().unwrap();
     let after = write(&store, put_status("a", r#"{"ready":true}"#)).await.records[0].clone().unwrap();
@@ -133,7 +133,7 @@ pub(crate) async fn owners_must_exist(bed: Bed) {
     let error = refuse(&store, put_owned("child", "nobody")).await;
     assert!(matches!(error, StoreError::OwnerMissing { owner, .. } if owner == key("nobody")));
 
-    // A new owner is a change, and the old one has no more say.
+    // A new owner is a change, and the record no longer depends on the old one.
     let owners = ["one", "two"].map(|name| put(name, "{}"));
     store.commit(Transaction(owners.into())).await.unwrap();
     write(&store, put_owned("child", "one")).await;
@@ -172,7 +172,7 @@ pub(crate) async fn writes_see_those_before_them(bed: Bed) {
     assert_eq!(bed.open_again(store).await, BTreeMap::from([(key("a"), written.records[5].clone().unwrap())]));
 }
 
-pub(crate) async fn a_refused_write_hurts_only_itself(bed: Bed) {
+pub(crate) async fn rejected_write_fails_only_itself(bed: Bed) {
     let store = bed.open().await;
     let writes = (0..40).map(|n| {
         let write = if n % 2 == 0 { put(&format!("good-{n}"), "{}") } else { put(&format!("b\0d-{n}"), "{}") };
@@ -186,7 +186,7 @@ pub(crate) async fn a_refused_write_hurts_only_itself(bed: Bed) {
     assert_eq!(store.snapshot().len(), 20);
 }
 
-pub(crate) async fn one_of_many_wins(bed: Bed) {
+pub(crate) async fn one_of_many_concurrent_writes_wins(bed: Bed) {
     let store = bed.open().await;
     write(&store, put("a", "{}")).await;
     let racers = (0..20).map(|n| {

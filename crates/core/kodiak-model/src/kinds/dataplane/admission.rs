@@ -1,4 +1,4 @@
-//! What the token of a proxy binds of the Dataplane that the proxy brought: whether its claims are more than its own.
+//! Admission record of a Dataplane that a proxy registered: which of its claims its token binds.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{kinds::mesh_service::Selector, labels, tags};
 
-/// The status of a stored Dataplane. Only the control plane writes it; it is part of no document.
+/// Status of a stored Dataplane. Only the control plane writes it; no document contains it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DataplaneStatus {
@@ -15,23 +15,23 @@ pub struct DataplaneStatus {
     pub admission: Option<Admission>,
 }
 
-/// What the token binds with which a proxy brought its Dataplane.
+/// Claims of the token with which a proxy registered its Dataplane.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Admission {
-    /// Keys of tags.
+    /// Tag keys.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub tags: BTreeSet<String>,
-    /// Keys of labels.
+    /// Label keys.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub labels: BTreeSet<String>,
-    /// Whether the token is for one name.
+    /// Whether the token is bound to one name.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub name: bool,
 }
 
 impl Admission {
-    /// For a status that cannot be read: nothing is vouched for.
+    /// For an unreadable status: the token binds nothing.
     pub fn unknown() -> Self {
         Self { tags: [tags::SERVICE.to_owned()].into(), ..Self::default() }
     }
@@ -39,12 +39,13 @@ impl Admission {
     /// Whether a MeshService with this selector may accept the proxy under this identity.
     ///
     /// A holder of a token that does not bind `kuma.io/service` may take any identity of the mesh; being accepted under
-    /// one gains nothing. Else the selector must ask only for what the token binds, or name the identity itself.
+    /// one gains nothing. Otherwise the selector must only require tags and labels that the token binds, or name the
+    /// identity itself.
     pub fn vouches_for(&self, selector: &Selector, identity: &str) -> bool {
         self.vouches_for_all(selector) || names(selector, identity)
     }
 
-    /// The same for a proxy that is known by any of these.
+    /// Like [`vouches_for`](Self::vouches_for), for a proxy that has any of these identities.
     pub fn vouches_for_any<'a>(&self, selector: &Selector, identities: impl IntoIterator<Item = &'a String>) -> bool {
         self.vouches_for_all(selector) || identities.into_iter().any(|identity| names(selector, identity))
     }
@@ -53,12 +54,12 @@ impl Admission {
         !self.tags.contains(tags::SERVICE) || self.unbound(selector).is_empty()
     }
 
-    /// What the selector asks for and the token leaves to the proxy, as a user would write it.
+    /// Selector keys that the token does not bind, as a user would write them.
     pub fn unbound(&self, selector: &Selector) -> Vec<String> {
         let Selector { dataplane_tags, dataplane_ref, dataplane_labels } = selector;
         let mut unbound = Vec::new();
         if let Some(wanted) = dataplane_tags {
-            // The control plane itself sets the zone.
+            // The control plane itself sets the zone tag.
             let free = wanted.keys().filter(|key| *key != tags::ZONE && !self.tags.contains(*key));
             unbound.extend(free.map(|key| format!("tag {key}")));
         } else if dataplane_ref.is_some() {
@@ -101,7 +102,7 @@ mod tests {
     const SERVICE: &str = "kuma.io/service";
 
     #[test]
-    fn a_label_that_the_token_does_not_bind_gains_nothing() {
+    fn rejects_unbound_labels_of_a_bound_service() {
         let payments = json!({ "dataplaneLabels": { "matchLabels": { "app": "payments" } } });
         check(&admission(&[SERVICE], &[], true), &payments, "web", false);
         check(&admission(&[SERVICE], &["team"], true), &payments, "web", false);
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_or_a_name_must_be_bound_too() {
+    fn tags_and_names_must_be_bound_too() {
         let tags = json!({ "dataplaneTags": { SERVICE: "payments", "version": "1", "kuma.io/zone": "east" } });
         check(&admission(&[SERVICE], &[], false), &tags, "web", false);
         check(&admission(&[SERVICE], &[], false), &tags, "payments", true);
@@ -124,21 +125,21 @@ mod tests {
     }
 
     #[test]
-    fn an_identity_that_the_selector_names_is_meant() {
+    fn selector_may_name_the_identity_itself() {
         let workload = json!({ "dataplaneLabels": { "matchLabels": { "kuma.io/workload": "payments" } } });
         check(&admission(&[SERVICE], &[], false), &workload, "payments", true);
         check(&admission(&[SERVICE], &[], false), &workload, "web", false);
     }
 
     #[test]
-    fn what_is_not_bound_is_named() {
+    fn unbound_keys_are_listed() {
         let selector: Selector =
             serde_json::from_value(json!({ "dataplaneTags": { SERVICE: "a", "version": "1", "team": "b" } })).unwrap();
         assert_eq!(admission(&[SERVICE], &[], false).unbound(&selector), ["tag team", "tag version"]);
     }
 
     #[test]
-    fn a_status_reads_back() {
+    fn status_round_trips() {
         let status = DataplaneStatus { admission: Some(admission(&[SERVICE], &["app"], true)) };
         let text = r#"{"admission":{"tags":["kuma.io/service"],"labels":["app"],"name":true}}"#;
         assert_eq!(serde_json::to_string(&status).unwrap(), text);

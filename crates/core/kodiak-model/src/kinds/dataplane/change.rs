@@ -1,4 +1,4 @@
-//! What the control plane changes in a Dataplane when it is written.
+//! Changes that the control plane makes to a Dataplane on write.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use super::{Dataplane, InboundState};
 use crate::tags;
 
 impl Dataplane {
-    /// Tags the gateway and every inbound with the zone. In an exclusive mesh tags are optional, and where there are
-    /// none, none are added.
+    /// Adds the zone tag to the gateway and every inbound. In `Exclusive` mode tags are optional, so empty tags stay
+    /// empty.
     pub fn set_zone_tag(&mut self, zone: &str, exclusive: bool) {
         let Some(networking) = &mut self.networking else { return };
         let tag = |tags: &mut BTreeMap<String, String>| {
@@ -21,7 +21,7 @@ impl Dataplane {
         }
     }
 
-    /// A service that is probed is not ready before the first probe. Later writes keep what probes found.
+    /// A service with a probe is not ready before its first probe. Later writes keep the probe results.
     pub fn on_create(&mut self) {
         let Some(networking) = &mut self.networking else { return };
         for inbound in &mut networking.inbound {
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn the_zone_is_a_tag() {
+    fn zone_tag_is_set_on_every_inbound() {
         let written =
             json!({ "inbound": [{ "tags": { "kuma.io/service": "a", "kuma.io/zone": "west" } }, { "port": 80 }] });
         let mut changed = dataplane(&written);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exclusive_mesh_does_without_tags() {
+    fn exclusive_mesh_keeps_empty_tags() {
         let written = json!({ "gateway": { "tags": { "kuma.io/service": "gw" } }, "inbound": [{ "port": 80 }] });
         let mut changed = dataplane(&written);
         changed.set_zone_tag("east", true);

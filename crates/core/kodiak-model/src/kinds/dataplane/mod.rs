@@ -1,4 +1,4 @@
-//! Dataplane: one proxy, what it serves and what it calls.
+//! Dataplane: one proxy, its inbounds and its outbounds.
 
 mod admission;
 mod change;
@@ -74,14 +74,14 @@ impl Dataplane {
         self.gateway().is_some_and(|gateway| gateway.gateway_type() == GatewayType::Delegated)
     }
 
-    /// What policies and services select by: the tags of the gateway, then those of each inbound.
+    /// Tags that policies and services select by: those of the gateway, then those of each inbound.
     pub fn tag_sets(&self) -> impl Iterator<Item = &BTreeMap<String, String>> {
         let gateway = self.gateway().map(|gateway| &gateway.tags);
         gateway.into_iter().chain(self.inbounds().iter().map(|inbound| &inbound.tags))
     }
 }
 
-/// What is wrong with the label that names the workload. Only looked at when a Dataplane is made.
+/// Violation in the workload label. Only checked when a Dataplane is created.
 pub fn workload_label_fault(labels: &Labels) -> Option<String> {
     let workload = labels.get(labels::WORKLOAD)?;
     let faults = crate::dns::dns_1035_label(workload);

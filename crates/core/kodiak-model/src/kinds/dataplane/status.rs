@@ -1,4 +1,4 @@
-//! How a proxy is doing, as far as its Dataplane and its insight tell.
+//! Status of a proxy, computed from its Dataplane and its insight.
 
 use std::fmt;
 
@@ -25,12 +25,12 @@ impl fmt::Display for ProxyState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyStatus {
     pub state: ProxyState,
-    /// What is not ready, for people.
+    /// One text for each inbound or listener that is not ready.
     pub notes: Vec<String>,
 }
 
 impl Dataplane {
-    /// Gateways are online while they are connected. Other proxies also need what they serve to be ready.
+    /// Gateways are online while they are connected. Other proxies also need a ready inbound.
     pub fn status(&self, insight: Option<&DataplaneInsight>) -> ProxyStatus {
         let connected = insight.is_some_and(DataplaneInsight::is_online);
         let (total, notes) = if self.gateway().is_some() { (0, Vec::new()) } else { self.not_ready() };
@@ -43,7 +43,7 @@ impl Dataplane {
         ProxyStatus { state, notes }
     }
 
-    /// How many inbounds and listeners there are, and a note for each that is not ready.
+    /// Number of inbounds and listeners, and a note for each that is not ready.
     fn not_ready(&self) -> (usize, Vec<String>) {
         let inbounds = self.inbounds().iter().filter(|inbound| inbound.state() != InboundState::Ignored);
         let inbounds = inbounds.map(|inbound| {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_as_good_as_what_it_serves() {
+    fn proxy_status_follows_inbound_readiness() {
         let good = json!({ "port": 80 });
         let bad = json!({ "port": 81, "tags": { "kuma.io/service": "web" }, "health": {} });
         let note = "inbound[port=81,svc=web] is not ready";
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_serves_nothing_is_online_while_connected() {
+    fn proxy_without_inbounds_is_online_while_connected() {
         for networking in [json!({}), json!({ "gateway": {} })] {
             check(&networking, true, ProxyState::Online, &[]);
             check(&networking, false, ProxyState::Offline, &[]);

@@ -1,4 +1,4 @@
-//! DataplaneInsight: what the control plane has seen of a proxy.
+//! DataplaneInsight: connections and certificate of a proxy, as observed by the control plane.
 
 mod spec;
 
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn one_open_connection_is_enough() {
+    fn online_with_one_open_connection() {
         let open = json!({ "id": "2", "connectTime": "2026-01-01T00:00:00Z" });
         let closed = json!({
             "id": "1", "connectTime": "2026-01-01T00:00:00Z", "disconnectTime": "2026-01-01T00:00:01Z",

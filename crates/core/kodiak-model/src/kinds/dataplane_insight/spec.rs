@@ -1,4 +1,4 @@
-//! What the control plane writes.
+//! Spec of a DataplaneInsight, written by the control plane.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub struct DataplaneInsight {
     pub subscriptions: Vec<Subscription>,
     #[serde(rename = "mTLS", skip_serializing_if = "Option::is_none")]
     pub mtls: Option<MtlsInsight>,
-    /// What the proxy said about itself when it connected.
+    /// Metadata that the proxy sent when it connected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,21 +31,21 @@ pub struct MtlsInsight {
     pub last_certificate_regeneration: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
     pub certificate_regenerations: u32,
-    /// The backend of the mesh, or the KRI of the MeshIdentity, that issued the certificate.
+    /// Mesh backend, or KRI of the MeshIdentity, that issued the certificate.
     #[serde(skip_serializing_if = "is_default")]
     pub issued_backend: String,
-    /// Whose certificates the proxy believes.
+    /// Backends whose certificates the proxy trusts.
     #[serde(skip_serializing_if = "is_default")]
     pub supported_backends: Vec<String>,
-    /// The step of a change of identities that the proxy has last acknowledged in full. Only the control plane reads it.
+    /// The rollout step that the proxy last acknowledged in full. Only the control plane reads it.
     #[serde(skip_serializing_if = "is_default")]
     pub acknowledged: String,
-    /// Why it does not acknowledge the present step: the type that Envoy rejected, and its error.
+    /// Why the proxy has not acknowledged the current step: the type that Envoy rejected, and its error.
     #[serde(skip_serializing_if = "is_default")]
     pub rejecting: String,
 }
 
-/// What became of the telemetry settings on the proxy's side.
+/// State of the telemetry settings on the proxy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OpenTelemetry {

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of a GlobalSecret.
 
 use super::GlobalSecret;
 use crate::Problems;

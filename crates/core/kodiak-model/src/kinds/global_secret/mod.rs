@@ -1,4 +1,4 @@
-//! GlobalSecret: bytes that only administrators may see, for the whole control plane.
+//! GlobalSecret: bytes for the whole control plane that only administrators may read.
 
 mod check;
 mod spec;

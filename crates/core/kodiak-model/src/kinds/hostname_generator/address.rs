@@ -1,4 +1,4 @@
-//! What generators did for a service: part of the status of all kinds of services.
+//! Hostnames in the status of a destination, and the generators they come from.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ words! {
     }
 }
 
-/// A name under which a service is found.
+/// A hostname of a destination.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Address {
@@ -25,11 +25,11 @@ pub struct Address {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GeneratorRef {
-    /// The name under which the store knows the generator.
+    /// Name of the generator in the store.
     pub core_name: String,
 }
 
-/// How one generator fared with a service.
+/// Result of one generator for a destination.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GeneratorStatus {

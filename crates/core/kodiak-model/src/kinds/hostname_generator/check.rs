@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of a HostnameGenerator.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(super) fn check(spec: &HostnameGenerator, problems: &mut Problems) {
     let HostnameGenerator { selector, template, extension } = spec;
     let one = "exact one selector (meshService, meshExternalService) must be defined";
     problems.require(kinds_of(selector) == 1, &at.field("selector"), one);
-    if let Err(message) = try_out(template) {
+    if let Err(message) = check_rendering(template) {
         problems.add(&at.field("template"), message);
     }
     if let Some(extension) = extension {
@@ -26,8 +26,8 @@ fn kinds_of(selector: &Selector) -> usize {
     [mesh_service, mesh_external_service, mesh_multi_zone_service].into_iter().flatten().count()
 }
 
-/// Renders the template for a service that has every field and every label.
-fn try_out(template: &str) -> Result<(), String> {
+/// Renders the template for a destination that has every field and every label.
+fn check_rendering(template: &str) -> Result<(), String> {
     if template.is_empty() {
         return Err("must not be empty".to_owned());
     }

@@ -1,4 +1,4 @@
-//! HostnameGenerator: under which names services are found.
+//! HostnameGenerator: a template for the hostnames of destinations.
 
 mod address;
 mod check;
@@ -13,9 +13,9 @@ pub static KIND: Kind =
     Kind::plugin("HostnameGenerator", "hostnamegenerators", "hg", Language::of::<HostnameGenerator>())
         .scope(Scope::Global);
 
-/// What a template may name.
+/// Fields that a template may use.
 pub const FIELDS: [&str; 5] = ["Name", "DisplayName", "Namespace", "Mesh", "Zone"];
-/// What a template may call.
+/// Functions that a template may call.
 pub const FUNCTIONS: [&str; 1] = ["label"];
 
 impl Spec for HostnameGenerator {

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of a HostnameGenerator.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,10 +9,10 @@ use crate::{LabelSelector, extension::Extension};
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["template"]))]
 pub struct HostnameGenerator {
-    /// The services that get a hostname: exactly one kind of them.
+    /// The destinations that get a hostname: exactly one kind of them.
     pub selector: Selector,
-    /// The hostname, with `{{ .DisplayName }}`, `{{ .Name }}`, `{{ .Namespace }}`, `{{ .Mesh }}`, `{{ .Zone }}` and
-    /// `{{ label "key" }}` filled in from the service.
+    /// The hostname, with `{{ .DisplayName }}`, `{{ .Name }}`, `{{ .Namespace }}`, `{{ .Mesh }}`, `{{ .Zone }}` and `{{
+    /// label "key" }}` filled in from the destination.
     pub template: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extension: Option<Extension>,

@@ -1,11 +1,11 @@
-//! Whether a proxy may be a member of a mesh.
+//! Membership constraints: whether a proxy may join a mesh.
 
 use std::collections::BTreeMap;
 
 use super::{MeshConstraints, TagRule};
 use crate::kinds::dataplane::Dataplane;
 
-/// Why the proxy is refused, if it is: each of its tag sets must meet a requirement and no restriction.
+/// Why the constraints reject the proxy: each of its tag sets must meet a requirement and no restriction.
 pub fn membership_fault(mesh_name: &str, constraints: &MeshConstraints, dataplane: &Dataplane) -> Option<String> {
     let rules = constraints.dataplane_proxy.as_ref()?;
     dataplane.tag_sets().find_map(|tags| {
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn restricted_tags_are_refused() {
+    fn rejects_restricted_tags() {
         let rules = json!({ "restrictions": [{ "tags": { "legacy": "true" } }] });
         check(&rules, &json!({ "team": "b" }), None);
         let fault = r#"dataplane cannot be a member of mesh "default" because its tags "legacy=true team=b" matches restricted tags "legacy=true" defined on the Mesh"#;

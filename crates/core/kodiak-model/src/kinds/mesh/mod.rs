@@ -1,4 +1,4 @@
-//! Mesh: the walls around a set of proxies, and what holds for all of them.
+//! Mesh: an isolated set of proxies, and the settings they share.
 
 mod check;
 mod membership;
@@ -33,7 +33,7 @@ impl Spec for Mesh {
 }
 
 impl Mesh {
-    /// The certificate authority in use; `None` when mTLS is off.
+    /// The CA backend in use; `None` when mTLS is disabled.
     pub fn enabled_backend(&self) -> Option<&MtlsBackend> {
         self.mtls.as_ref()?.enabled_backend()
     }
@@ -42,7 +42,7 @@ impl Mesh {
         self.mesh_services.as_ref().map_or(MeshServicesMode::Disabled, MeshServices::mode)
     }
 
-    /// Whether services may call what the mesh does not know.
+    /// Whether proxies pass through traffic to destinations outside the mesh.
     pub fn passthrough(&self) -> bool {
         let outbound = self.networking.as_ref().and_then(|networking| networking.outbound.as_ref());
         outbound.and_then(|outbound| outbound.passthrough).unwrap_or(true)
@@ -53,7 +53,7 @@ impl Mesh {
         self.skip_creating_initial_policies.iter().any(|skipped| skipped == "*" || skipped == kind)
     }
 
-    /// Writes out what is left open in metrics backends, as the stored object has it.
+    /// Writes the defaults of metrics backends into the stored object.
     pub fn fill_defaults(&mut self) {
         for backend in self.metrics.iter_mut().flat_map(|metrics| &mut metrics.backends) {
             if backend.backend_type == MetricsBackend::PROMETHEUS
@@ -66,7 +66,7 @@ impl Mesh {
     }
 }
 
-/// What is wrong with the name of a new mesh: it is part of names that must stay short.
+/// Violation in the name of a new mesh, which is part of other names with a length limit.
 pub fn new_name_fault(name: &str) -> Option<String> {
     (name.len() > NAME_MAX).then(|| format!("cannot be longer than {NAME_MAX} characters"))
 }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_of_prometheus_are_stored() {
+    fn prometheus_defaults_are_stored() {
         let tags = json!({ "kuma.io/service": "dataplane-metrics" });
         for (written, stored) in [
             (json!({}), json!({ "port": 5670, "path": "/metrics", "tags": tags, "tls": {} })),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_backends_are_not_printed() {
+    fn debug_output_hides_backend_settings() {
         let conf = json!({ "key": { "inlineString": "the key" } });
         let mesh = mesh(json!({ "mtls": { "backends": [{ "name": "ca-1", "conf": conf }] } }));
         assert!(!format!("{mesh:?}").contains("the key"));

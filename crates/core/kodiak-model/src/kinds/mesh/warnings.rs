@@ -1,11 +1,11 @@
-//! What is accepted, but not as the user may think: fields without effect.
+//! Warnings about fields without effect.
 
 use super::{
     BackendConf, BuiltinCa, DatadogTracing, FileLogging, Mesh, Prometheus, ProvidedCa, TcpLogging, ZipkinTracing,
 };
 use crate::FieldPath;
 
-/// The settings of a backend are read only once its type is known, so unknown fields in them are found here.
+/// The settings of a backend are validated only once its type is known, so their unknown fields are found here.
 pub(super) fn warnings(mesh: &Mesh) -> Vec<String> {
     let Mesh { mtls, tracing, logging, metrics, mesh_services, .. } = mesh;
     let mut warnings = Vec::new();

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of a MeshExternalService.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
@@ -58,7 +58,7 @@ fn check_tls(tls: &Tls, at: &FieldPath<'_>, problems: &mut Problems) {
     }
 }
 
-/// The words of two fields are told in another order than the schema has them: so users know the messages.
+/// Two enums are listed in another order than in the schema, as in Kuma's messages.
 fn check_verification(verification: &Verification, at: &FieldPath<'_>, problems: &mut Problems) {
     let Verification { mode, server_name, subject_alt_names, ca_cert, client_cert, client_key } = verification;
     if let Choice::Unknown(_) = mode {

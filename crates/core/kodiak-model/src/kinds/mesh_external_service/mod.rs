@@ -1,4 +1,4 @@
-//! MeshExternalService: something outside of the mesh that is called as if it were in it.
+//! MeshExternalService: a destination outside the mesh.
 
 mod check;
 mod spec;

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of a MeshExternalService.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,13 +9,13 @@ use crate::{Choice, extension::Extension, tls::TlsVersions, words};
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["match"]))]
 pub struct MeshExternalService {
-    /// How the service is called from within the mesh.
+    /// How clients in the mesh address the service.
     #[serde(rename = "match")]
     pub matching: Match,
-    /// With an extension, endpoints and TLS are its business.
+    /// With an extension, endpoints and TLS are handled by the extension.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extension: Option<Extension>,
-    /// Where calls go to.
+    /// Addresses of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoints: Option<Vec<Endpoint>>,
     /// TLS to the endpoints.
@@ -44,10 +44,10 @@ words! {
 pub struct Match {
     #[serde(rename = "type")]
     pub match_type: Choice<MatchType>,
-    /// The port that clients call.
+    /// The port that clients connect to.
     #[schemars(range(min = 1, max = 65535))]
     pub port: u32,
-    /// What clients speak. `tcp` by default.
+    /// Protocol that clients use. `tcp` by default.
     pub protocol: Choice<MatchProtocol>,
 }
 
@@ -66,7 +66,7 @@ pub struct Endpoint {
     pub address: String,
     #[schemars(range(min = 1, max = 65535))]
     pub port: u32,
-    /// Endpoints with a higher number are called only when those with lower ones fail. 0 by default.
+    /// Endpoints with a higher number are used only when those with lower numbers are unhealthy. 0 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 128))]
     pub priority: Option<u32>,
@@ -75,13 +75,13 @@ pub struct Endpoint {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Tls {
-    /// Whether the proxy begins TLS. `false` by default: clients may do it themselves.
+    /// Whether the proxy originates TLS. `false` by default: clients may do it themselves.
     pub enabled: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<TlsVersions>,
-    /// Let the endpoint negotiate anew within a connection. `false` by default, which is safer.
+    /// Allow TLS renegotiation. `false` by default, which is safer.
     pub allow_renegotiation: bool,
-    /// How the endpoint is recognised, and how the proxy shows who it is.
+    /// Verification of the endpoint's certificate, and the proxy's client certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
 }
@@ -98,21 +98,21 @@ words! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Verification {
-    /// What is not verified. `Secured` by default: everything is.
+    /// Which checks are skipped. `Secured` by default: none.
     pub mode: Choice<VerificationMode>,
-    /// The server name sent to the endpoint. The first endpoint by default, if it is a hostname.
+    /// SNI sent to the endpoint. The first endpoint by default, if it is a hostname.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
-    /// Names of which the certificate must have one.
+    /// SANs of which the endpoint's certificate must have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject_alt_names: Option<Vec<SanMatch>>,
-    /// The CA of the endpoint's certificate. Those of the operating system by default.
+    /// CA of the endpoint's certificate. The operating system's CAs by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_cert: Option<Source>,
-    /// Needs `clientKey`.
+    /// Requires `clientKey`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_cert: Option<Source>,
-    /// Needs `clientCert`.
+    /// Requires `clientCert`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_key: Option<Source>,
 }
@@ -153,11 +153,11 @@ impl Default for SanMatch {
     }
 }
 
-/// Where a certificate or a key comes from. Never a file: that would be a file of the control plane.
+/// Source of a certificate or key. Never a file: that would be a file of the control plane.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Source {
-    /// The name of a Secret of the same mesh.
+    /// Name of a Secret in the same mesh.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
     /// Base64.

@@ -1,4 +1,4 @@
-//! What the control plane reports.
+//! Status of a MeshExternalService.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ mod tests {
     use super::MeshExternalServiceStatus;
 
     #[test]
-    fn the_address_is_written_even_when_there_is_none() {
+    fn empty_vip_is_serialized() {
         let fresh = serde_json::to_string(&MeshExternalServiceStatus::default()).unwrap();
         assert_eq!(fresh, r#"{"vip":{}}"#);
     }

@@ -1,11 +1,11 @@
-//! What is wrong with it.
+//! Validation of a MeshGateway.
 
 use std::collections::BTreeMap;
 
 use super::{Conf, Listener, ListenerTls, MeshGateway, Protocol, Selector, TlsMode};
 use crate::{FieldPath, Problems, address::check_port, dns, tags};
 
-/// What the control plane knows of a proxy by itself.
+/// Tags that the control plane sets itself.
 const OWN_TAGS: [&str; 4] = ["kuma.io/external-service-name", tags::PROTOCOL, tags::SERVICE, tags::ZONE];
 const MAX_CERTIFICATES: usize = 2;
 
@@ -40,7 +40,7 @@ fn check_selector(selector: &Selector, at: &FieldPath<'_>, problems: &mut Proble
 
 fn check_listener(listener: &Listener, at: &FieldPath<'_>, problems: &mut Problems) {
     let Listener { hostname, port, protocol: _, tls, tags, cross_mesh: _, resources: _ } = listener;
-    // A star alone is all, and is the default.
+    // `*` alone matches all hostnames, and is the default.
     if !matches!(hostname.as_str(), "" | "*") {
         let faults = if hostname.starts_with("*.") {
             dns::wildcard_subdomain(hostname)
@@ -78,7 +78,7 @@ fn check_tls(tls: &ListenerTls, at: &FieldPath<'_>, problems: &mut Problems) {
     }
 }
 
-/// Tags beside those of the proxy must not say otherwise than the proxy does.
+/// Tags of a gateway must not override those of the proxy.
 fn check_tags(written: &BTreeMap<String, String>, at: &FieldPath<'_>, problems: &mut Problems) {
     tags::check_selector(written, at, problems);
     for key in OWN_TAGS.into_iter().filter(|key| written.contains_key(*key)) {

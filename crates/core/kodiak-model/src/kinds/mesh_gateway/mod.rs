@@ -1,4 +1,4 @@
-//! MeshGateway: what the proxies that are gateways themselves listen on.
+//! MeshGateway: listeners of builtin gateways.
 
 mod check;
 mod spec;

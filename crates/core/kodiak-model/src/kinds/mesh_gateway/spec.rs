@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of a MeshGateway.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshGateway {
-    /// The proxies that it is for: builtin gateways with the tags of one of these.
+    /// Selects builtin gateways that have the tags of one of these.
     #[serde(skip_serializing_if = "is_default")]
     pub selectors: Vec<Selector>,
-    /// Tags of all listeners, beside those of the proxy.
+    /// Tags of all listeners, added to those of the proxy.
     #[serde(skip_serializing_if = "is_default")]
     pub tags: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ pub struct MeshGateway {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Selector {
-    /// Needs `kuma.io/service`. `*` stands for any value.
+    /// Must include `kuma.io/service`. `*` matches any value.
     #[serde(rename = "match", skip_serializing_if = "is_default")]
     pub tags: BTreeMap<String, String>,
 }
@@ -54,22 +54,22 @@ words! {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Listener {
-    /// The virtual host: a name, or a wildcard such as `*.example.com`. All by default.
+    /// Virtual host: a hostname, or a wildcard such as `*.example.com`. All by default.
     #[serde(skip_serializing_if = "is_default")]
     pub hostname: String,
     /// The port that the gateway listens on.
     #[serde(skip_serializing_if = "is_default")]
     pub port: u32,
-    /// What is spoken.
+    /// Protocol of the listener.
     #[serde(skip_serializing_if = "is_first")]
     pub protocol: Option<Choice<Protocol>>,
-    /// Needed for HTTPS and TLS.
+    /// Required for HTTPS and TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<ListenerTls>,
-    /// Tags of this listener, stronger than those of the gateway and the proxy.
+    /// Tags of this listener, which override those of the gateway and the proxy.
     #[serde(skip_serializing_if = "is_default")]
     pub tags: BTreeMap<String, String>,
-    /// Proxies of other meshes may call the listener.
+    /// Makes the listener reachable for proxies of other meshes.
     #[serde(skip_serializing_if = "is_default")]
     pub cross_mesh: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -77,7 +77,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// `*` where all are served.
+    /// `*` when the listener serves all hostnames.
     pub fn hostname(&self) -> &str {
         if self.hostname.is_empty() { "*" } else { &self.hostname }
     }
@@ -90,9 +90,9 @@ impl Listener {
 words! {
     pub enum TlsMode {
         None = "NONE",
-        /// The gateway decrypts.
+        /// The gateway terminates TLS.
         Terminate = "TERMINATE",
-        /// What the gateway calls decrypts.
+        /// The backend terminates TLS.
         Passthrough = "PASSTHROUGH",
     }
 }
@@ -102,7 +102,7 @@ words! {
 pub struct ListenerTls {
     #[serde(skip_serializing_if = "is_first")]
     pub mode: Option<Choice<TlsMode>>,
-    /// One or two, when the gateway decrypts: an RSA one, an ECDSA one, or both.
+    /// One or two with `TERMINATE`: an RSA one, an ECDSA one, or both.
     #[serde(skip_serializing_if = "is_default")]
     pub certificates: Vec<DataSource>,
 }
@@ -116,7 +116,7 @@ impl ListenerTls {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListenerResources {
-    /// How many connections the listener takes at once.
+    /// Maximum number of concurrent connections.
     #[serde(skip_serializing_if = "is_default")]
     pub connection_limit: u32,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of a MeshIdentity.
 
 use super::{Bundled, Ca, Extension, MeshIdentity, Provider, ProviderType, SpiffeId, Spire, spiffe_id};
 use crate::{
@@ -86,7 +86,7 @@ fn not_negative(duration: Option<GoDuration>, at: &FieldPath<'_>, problems: &mut
     problems.require(!duration.is_some_and(GoDuration::is_negative), at, "must not be negative when defined");
 }
 
-/// In this kind the message begins with the word that was written, not with the field's name.
+/// In this kind Kuma's message starts with the invalid value, not with the field name.
 fn wrong_word<W: Word>(written: Option<&Choice<W>>, at: &FieldPath<'_>, problems: &mut Problems) {
     let written = written.map_or("", Choice::as_str);
     problems.add(at, format!("{written:?} must be one of [{}]", quoted::<W>()));

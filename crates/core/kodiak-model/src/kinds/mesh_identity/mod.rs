@@ -1,4 +1,4 @@
-//! MeshIdentity: which identity proxies get, and who issues it.
+//! MeshIdentity: the SPIFFE IDs of proxies, and the provider that issues their certificates.
 
 mod check;
 mod spec;

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of a MeshIdentity.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,10 +12,10 @@ pub struct MeshIdentity {
     /// The proxies that get this identity. None when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<Selector>,
-    /// How the identity reads.
+    /// Templates of the SPIFFE ID.
     #[serde(rename = "spiffeID", skip_serializing_if = "Option::is_none")]
     pub spiffe_id: Option<SpiffeId>,
-    /// Who issues it. Without a provider nobody does: clients are only told to expect it.
+    /// Issuer of the certificates. Without a provider none are issued: clients only accept the identity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
 }
@@ -23,7 +23,7 @@ pub struct MeshIdentity {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Selector {
-    /// Proxies with these labels. `matchLabels: {}` takes all of the mesh.
+    /// Proxies with these labels. `matchLabels: {}` selects all proxies of the mesh.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dataplane: Option<LabelSelector>,
 }
@@ -54,13 +54,13 @@ words! {
 pub struct Provider {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub provider_type: Option<Choice<ProviderType>>,
-    /// The control plane issues certificates.
+    /// The control plane issues the certificates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bundled: Option<Bundled>,
-    /// A SPIRE agent beside the proxy issues certificates.
+    /// A SPIRE agent beside the proxy issues the certificates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spire: Option<Spire>,
-    /// For control planes with other providers.
+    /// For builds with other providers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extension: Option<Extension>,
 }
@@ -75,16 +75,17 @@ words! {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Bundled {
-    /// Whether a MeshTrust of the same name is made, so that others believe these certificates. `Enabled` by default.
+    /// Whether a MeshTrust of the same name is created, so that other proxies trust these certificates. `Enabled` by
+    /// default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mesh_trust_creation: Option<Choice<MeshTrustCreation>>,
-    /// Take a certificate authority that signed itself, as one made by `autogenerate` does. `false` by default.
+    /// Accept a self-signed CA certificate, such as one of `autogenerate`. `false` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insecure_allow_self_signed: Option<bool>,
-    /// Let the control plane make the certificate authority.
+    /// Generate the CA.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub autogenerate: Option<Autogenerate>,
-    /// Your certificate authority. Needed unless `autogenerate` is enabled.
+    /// Your CA. Required unless `autogenerate` is enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<Ca>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,7 +112,7 @@ pub struct Ca {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CertificateParameters {
-    /// How long a certificate of a proxy is valid. 24h by default.
+    /// Validity of a proxy's certificate. 24h by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry: Option<GoDuration>,
 }
@@ -126,7 +127,7 @@ pub struct Spire {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SpireAgent {
-    /// How long the proxy waits for a connection to the agent. 1s by default.
+    /// Timeout for connecting to the agent. 1s by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<GoDuration>,
 }
@@ -136,7 +137,7 @@ pub struct SpireAgent {
 #[schemars(extend("required" = ["name"]))]
 pub struct Extension {
     pub name: String,
-    /// Read by the extension alone.
+    /// Only the extension reads it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<Value>,
 }

@@ -1,4 +1,4 @@
-//! The templates of SPIFFE IDs: what they may name, and what to say when they will not give one.
+//! Templates of SPIFFE IDs: their fields, and warnings about templates that cannot produce an ID.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ pub const DEFAULT_TRUST_DOMAIN: &str = "{{ .Mesh }}.{{ .Zone }}.mesh.local";
 pub const DEFAULT_PATH_ON_UNIVERSAL: &str = "/workload/{{ .Workload }}";
 pub const DEFAULT_PATH_ON_KUBERNETES: &str = "/ns/{{ .Namespace }}/sa/{{ .ServiceAccount }}";
 
-/// What the template of a trust domain may name.
+/// Fields that a trust domain template may use.
 pub const TRUST_DOMAIN_FIELDS: [&str; 2] = ["Mesh", "Zone"];
-/// What the template of a path may name.
+/// Fields that a path template may use.
 pub const PATH_FIELDS: [&str; 4] = ["TrustDomain", "Namespace", "ServiceAccount", "Workload"];
-/// What both may call.
+/// Functions that both templates may call.
 pub const FUNCTIONS: [&str; 1] = ["label"];
 
 const SAMPLE_TRUST_DOMAIN: &str = "trust-domain";
 
-/// Templates that parse but will give no identity to any proxy, not even to one that has all fields and labels.
+/// Templates that parse but cannot produce a valid ID for any proxy, not even for one that has all fields and labels.
 pub(super) fn warnings(spiffe_id: &SpiffeId) -> Vec<String> {
     let SpiffeId { trust_domain, path } = spiffe_id;
     let trust_domain = trust_domain.as_deref().and_then(|template| {
@@ -35,7 +35,7 @@ pub(super) fn warnings(spiffe_id: &SpiffeId) -> Vec<String> {
     trust_domain.into_iter().chain(path).collect()
 }
 
-/// `parts` makes the trust domain and the path of an ID from what the template renders to.
+/// `parts` splits the rendered text into the trust domain and the path of an ID.
 fn fault(template: &str, fields: &[&'static str], parts: impl Fn(&str) -> (String, String)) -> Option<String> {
     let template = Template::parse(template, &FUNCTIONS).ok()?;
     let sample = |name: &'static str| match name {

@@ -1,4 +1,4 @@
-//! MeshInsight: how many of what there is in a mesh.
+//! MeshInsight: counts of the proxies, services and resources of a mesh.
 
 mod spec;
 

@@ -1,4 +1,4 @@
-//! What the control plane writes.
+//! Spec of a MeshInsight, written by the control plane.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use crate::proto_json::is_default;
 pub struct MeshInsight {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dataplanes: Option<DataplaneStat>,
-    /// The part of `resources` that are policies.
+    /// The policies among `resources`.
     #[serde(skip_serializing_if = "is_default")]
     pub policies: BTreeMap<String, ResourceStat>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dp_versions: Option<DpVersions>,
     #[serde(rename = "mTLS", skip_serializing_if = "Option::is_none")]
     pub mtls: Option<MtlsStat>,
-    /// Missing when the mesh knows only MeshServices.
+    /// Missing in `Exclusive` mode, which has no services by tags.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub services: Option<ServiceStat>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ pub struct ResourceStat {
     pub total: u32,
 }
 
-/// Proxies by the versions of their programs.
+/// Proxies by the versions of Envoy and `kodiak dp`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DpVersions {
@@ -59,7 +59,7 @@ pub struct DpVersions {
     pub envoy: BTreeMap<String, DataplaneStat>,
 }
 
-/// Proxies by who issued their certificates, and by whose certificates they believe.
+/// Proxies by the backend that issued their certificates, and by the backends they trust.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MtlsStat {
@@ -85,7 +85,7 @@ pub struct ServiceStat {
 pub struct DataplanesByType {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard: Option<DataplaneStat>,
-    /// Both sorts of gateways.
+    /// Delegated and builtin gateways together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<DataplaneStat>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of a MeshMultiZoneService.
 
 use super::{MeshMultiZoneService, Port, Selector};
 use crate::{FieldPath, Problems};

@@ -1,4 +1,4 @@
-//! MeshMultiZoneService: MeshServices of several zones as one.
+//! MeshMultiZoneService: one destination over the MeshServices of several zones.
 
 mod check;
 mod spec;

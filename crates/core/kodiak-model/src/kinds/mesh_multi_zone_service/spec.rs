@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of a MeshMultiZoneService.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,9 @@ use crate::LabelSelector;
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["selector"]))]
 pub struct MeshMultiZoneService {
-    /// The MeshServices that it stands for.
+    /// The MeshServices whose endpoints it combines.
     pub selector: Selector,
-    /// Ports under which those MeshServices are called. One that has no such port takes no part in it.
+    /// Ports of the selected MeshServices. A MeshService without such a port adds no endpoints.
     #[schemars(length(min = 1))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<Port>,
@@ -21,7 +21,7 @@ pub struct MeshMultiZoneService {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["meshService"]))]
 pub struct Selector {
-    /// At least one label is needed.
+    /// At least one label is required.
     pub mesh_service: LabelSelector,
 }
 
@@ -29,12 +29,12 @@ pub struct Selector {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["port"]))]
 pub struct Port {
-    /// What policies and KRIs call the port. Its number by default.
+    /// Name of the port in policies and KRIs. Its number by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The port that clients call, and that of the MeshServices.
+    /// The port that clients connect to, which is also the port of the MeshServices.
     pub port: u32,
-    /// What is spoken: `tcp`, `http`, `http2`, `grpc` or `kafka`. `tcp` by default.
+    /// Protocol: `tcp`, `http`, `http2`, `grpc` or `kafka`. `tcp` by default.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub app_protocol: String,
 }

@@ -1,4 +1,4 @@
-//! What the control plane reports.
+//! Status of a MeshMultiZoneService.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ impl Status for MeshMultiZoneServiceStatus {
     const PRESENT: bool = true;
 }
 
-/// The parts of a MeshService's KRI.
+/// Parts of a MeshService's KRI.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MatchedMeshService {
@@ -44,7 +44,7 @@ mod tests {
     use super::{MatchedMeshService, MeshMultiZoneServiceStatus};
 
     #[test]
-    fn all_parts_of_a_matched_service_are_written() {
+    fn all_parts_of_a_matched_service_are_serialized() {
         assert_eq!(serde_json::to_string(&MeshMultiZoneServiceStatus::default()).unwrap(), "{}");
         let mesh_services = vec![MatchedMeshService { name: "web".to_owned(), ..MatchedMeshService::default() }];
         let status = MeshMultiZoneServiceStatus { mesh_services, ..MeshMultiZoneServiceStatus::default() };

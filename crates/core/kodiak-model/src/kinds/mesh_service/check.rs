@@ -1,4 +1,4 @@
-//! What is wrong with it. Ports are taken as they are: what nobody answers shows in the status.
+//! Validation of a MeshService. Ports are not validated: the status reports ports without an endpoint.
 
 use super::{MeshService, Selector};
 use crate::{CheckCtx, FieldPath, Problems, names};
@@ -9,7 +9,7 @@ pub(super) fn check(spec: &MeshService, ctx: &CheckCtx<'_>, problems: &mut Probl
     let MeshService { state, selector, ports: _, identities } = spec;
     state.check(&at, "state", problems);
     let one = "must specify only one of: dataplaneTags, dataplaneRef, or dataplaneLabels";
-    problems.require(ways_of(selector) <= 1, &at.field("selector"), one);
+    problems.require(selector_count(selector) <= 1, &at.field("selector"), one);
     let at = at.field("identities");
     for (n, identity) in identities.iter().flatten().enumerate() {
         if let Some(identity_type) = &identity.identity_type {
@@ -18,7 +18,7 @@ pub(super) fn check(spec: &MeshService, ctx: &CheckCtx<'_>, problems: &mut Probl
     }
 }
 
-fn ways_of(selector: &Selector) -> usize {
+fn selector_count(selector: &Selector) -> usize {
     let Selector { dataplane_tags, dataplane_ref, dataplane_labels } = selector;
     let ways = [dataplane_tags.is_some(), dataplane_ref.is_some(), dataplane_labels.is_some()];
     ways.into_iter().filter(|written| *written).count()

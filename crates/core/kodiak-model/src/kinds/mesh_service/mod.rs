@@ -1,4 +1,4 @@
-//! MeshService: a service of the mesh, the proxies behind it and its ports.
+//! MeshService: a service in the mesh, with its proxies and ports.
 
 mod check;
 mod spec;
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_known_by_its_name_or_its_number() {
+    fn section_name_is_the_port_name_or_number() {
         let port = |name: Option<&str>, port| Port { name: name.map(str::to_owned), port, ..Port::default() };
         let ports = vec![port(Some("http"), 80), port(None, 81), port(Some(""), 82)];
         let service = MeshService { ports, ..MeshService::default() };

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of a MeshService.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use crate::{Choice, IntOrString, LabelSelector, kinds::dataplane::Inbound, words
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshService {
-    /// Whether at least one of its proxies is healthy. Kept by the control plane.
+    /// Whether at least one of its proxies is healthy. Set by the control plane.
     pub state: Choice<State>,
-    /// The proxies behind the service. None when nothing is written.
+    /// The proxies of the service. None when empty.
     pub selector: Selector,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<Port>,
-    /// Whom a client may find at the other end. Kept by the control plane.
+    /// Identities that clients accept in the server's certificate. Set by the control plane.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identities: Option<Vec<Identity>>,
 }
@@ -35,7 +35,7 @@ words! {
     }
 }
 
-/// At most one of the three.
+/// At most one member is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Selector {
@@ -61,15 +61,15 @@ pub struct DataplaneRef {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["port"]))]
 pub struct Port {
-    /// What policies and KRIs call the port. Its number by default.
+    /// Name of the port in policies and KRIs. Its number by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The port that clients call.
+    /// The port that clients connect to.
     pub port: u32,
-    /// The inbound that answers: its port as a number, or its name.
+    /// The inbound that serves the port: its port number, or its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_port: Option<IntOrString>,
-    /// What is spoken: `tcp`, `http`, `http2`, `grpc` or `kafka`. `tcp` by default.
+    /// Protocol: `tcp`, `http`, `http2`, `grpc` or `kafka`. `tcp` by default.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub app_protocol: String,
 }
@@ -81,7 +81,7 @@ impl Default for Port {
 }
 
 impl Port {
-    /// Whether an inbound answers for it: by its own port, or by its name.
+    /// Whether this inbound serves the port: by port number, or by name.
     pub fn leads_to(&self, inbound: &Inbound) -> bool {
         match &self.target_port {
             Some(IntOrString::Int(number)) => *number == i64::from(inbound.port),
@@ -93,7 +93,7 @@ impl Port {
 
 words! {
     pub enum IdentityType {
-        /// The value of a `kuma.io/service` tag.
+        /// Value of a `kuma.io/service` tag.
         ServiceTag = "ServiceTag",
         SpiffeId = "SpiffeID",
     }

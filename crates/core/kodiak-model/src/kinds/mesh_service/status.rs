@@ -1,4 +1,4 @@
-//! What the control plane reports.
+//! Status of a MeshService.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ impl Status for MeshServiceStatus {
     const PRESENT: bool = true;
 }
 
-/// An address that stands for a service.
+/// A virtual IP of the service.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Vip {
@@ -51,7 +51,7 @@ pub struct TlsStatus {
     pub status: Option<Choice<TlsReadiness>>,
 }
 
-/// The proxies that the service selects.
+/// Counts of the proxies that the service selects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DataplaneProxies {
@@ -68,13 +68,13 @@ mod tests {
     use super::MeshServiceStatus;
 
     #[test]
-    fn what_is_not_known_is_not_written() {
+    fn unset_fields_are_omitted() {
         let fresh = serde_json::to_string(&MeshServiceStatus::default()).unwrap();
         assert_eq!(fresh, r#"{"tls":{},"dataplaneProxies":{}}"#);
     }
 
     #[test]
-    fn all_fields_read_back() {
+    fn all_fields_round_trip() {
         let text = concat!(
             r#"{"addresses":[{"hostname":"web.svc.mesh.local","origin":"HostnameGenerator","#,
             r#""hostnameGeneratorRef":{"coreName":"local"}}],"vips":[{"ip":"241.0.0.1"}],"tls":{"status":"Ready"},"#,

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of a MeshTrust.
 
 use super::{CaBundle, CaBundleType, MeshTrust, pem};
 use crate::{Choice, FieldPath, Problems};
@@ -43,7 +43,7 @@ fn check_bundle(bundle: &CaBundle, at: &FieldPath<'_>, problems: &mut Problems) 
     }
 }
 
-/// Everyone may read a MeshTrust, so that a private key must not even stand behind a certificate.
+/// Every user may read a MeshTrust, so a private key is rejected even after a certificate.
 fn is_certificate(text: &str) -> bool {
     let labels = pem::labels(text);
     !labels.is_empty() && !labels.iter().any(|label| label.ends_with("PRIVATE KEY"))

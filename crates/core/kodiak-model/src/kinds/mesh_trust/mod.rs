@@ -1,4 +1,4 @@
-//! MeshTrust: which certificate authorities vouch for a trust domain.
+//! MeshTrust: the root certificates of a trust domain.
 
 mod check;
 mod pem;
@@ -28,7 +28,7 @@ impl Spec for MeshTrust {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshTrustStatus {
-    /// The MeshIdentity that it was made for.
+    /// The MeshIdentity that the control plane created it for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
 }

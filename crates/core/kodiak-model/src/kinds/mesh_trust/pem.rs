@@ -1,8 +1,8 @@
-//! Finds the blocks of a PEM text. What is inside of them is not looked at.
+//! PEM parser that finds blocks without decoding their contents.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
-/// What the blocks hold, by their own words, such as `CERTIFICATE`. Blocks that are not whole are passed over.
+/// Labels of the blocks, such as `CERTIFICATE`. Incomplete blocks are skipped.
 pub(super) fn labels(text: &str) -> Vec<&str> {
     let mut labels = Vec::new();
     let mut open: Option<(&str, Vec<&str>)> = None;
@@ -22,7 +22,7 @@ fn between<'a>(line: &'a str, start: &str) -> Option<&'a str> {
     line.strip_prefix(start)?.strip_suffix("-----")
 }
 
-/// Behind headers such as `Proc-Type: 4,ENCRYPTED`.
+/// Skips headers such as `Proc-Type: 4,ENCRYPTED`.
 fn is_base64(body: &[&str]) -> bool {
     let lines = body.iter().skip_while(|line| line.contains(':'));
     let text: String = lines.flat_map(|line| line.chars()).filter(|c| !c.is_whitespace()).collect();
@@ -34,7 +34,7 @@ mod tests {
     use super::labels;
 
     #[test]
-    fn whole_blocks_are_found() {
+    fn finds_complete_blocks() {
         for (text, expected) in [
             ("", vec![]),
             ("adfadfafadf", vec![]),

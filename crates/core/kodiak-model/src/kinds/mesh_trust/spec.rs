@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of a MeshTrust.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,13 +9,13 @@ use crate::{Choice, words};
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["trustDomain", "caBundles"]))]
 pub struct MeshTrust {
-    /// Written by older control planes. Not to be set.
+    /// Written by older control planes. Do not set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// The first part of the SPIFFE IDs that these authorities vouch for.
+    /// Trust domain of the SPIFFE IDs that these CAs sign.
     #[schemars(length(max = 253))]
     pub trust_domain: String,
-    /// Every one of them is believed.
+    /// All of them are trusted.
     #[schemars(length(min = 1))]
     pub ca_bundles: Vec<CaBundle>,
 }
@@ -23,7 +23,7 @@ pub struct MeshTrust {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Origin {
-    /// The KRI of the MeshIdentity that this was made for.
+    /// KRI of the MeshIdentity that this was created for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kri: Option<String>,
 }
@@ -48,6 +48,6 @@ pub struct CaBundle {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["value"]))]
 pub struct Pem {
-    /// Certificates, from `-----BEGIN CERTIFICATE-----` on. Never a private key.
+    /// PEM certificates, starting with `-----BEGIN CERTIFICATE-----`. Never a private key.
     pub value: String,
 }

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of a Secret.
 
 use super::Secret;
 use crate::Problems;

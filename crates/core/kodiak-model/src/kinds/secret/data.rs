@@ -1,4 +1,4 @@
-//! The bytes of a secret.
+//! Bytes of a Secret.
 
 use std::{borrow::Cow, fmt};
 
@@ -16,7 +16,8 @@ const LENIENT: GeneralPurposeConfig =
 const ANY_PADDING: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 const ANY_PADDING_URL: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
-/// Base64 text. Both alphabets, line breaks and missing padding are read; the standard form is kept. Never printed.
+/// Base64 text. Both alphabets, line breaks and missing padding are accepted; the standard form is stored. Never
+/// printed.
 #[derive(Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct SecretData(String);
@@ -26,7 +27,7 @@ impl SecretData {
         Self(STANDARD.encode(bytes))
     }
 
-    /// Fails only for what its check refuses.
+    /// Fails only for text that validation rejects.
     pub fn bytes(&self) -> Result<Vec<u8>, DecodeError> {
         STANDARD.decode(&self.0)
     }
@@ -39,7 +40,7 @@ impl SecretData {
 }
 
 impl<'de> Deserialize<'de> for SecretData {
-    /// What is not base64 is kept as it is, for the check to refuse.
+    /// Invalid base64 is kept as it is, for validation to report.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
         let joined: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_base64_is_read_and_one_is_kept() {
+    fn every_form_of_base64_is_accepted_and_stored_as_one() {
         for text in ["+/+/dGVzdA==", "-_-_dGVzdA==", "+/+/dGVzdA", "+/+/\ndGVz\r\ndA==\n"] {
             let data = read(text);
             assert_eq!(data.bytes().unwrap(), b"\xfb\xff\xbftest", "{text:?}");
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_not_printed() {
+    fn debug_output_hides_secret_data() {
         let secret = Secret { data: SecretData::of(b"test") };
         assert_eq!(format!("{secret:?}"), "Secret { data: *** }");
     }

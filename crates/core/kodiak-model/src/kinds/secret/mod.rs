@@ -1,4 +1,4 @@
-//! Secret: bytes that only administrators may see, for one mesh.
+//! Secret: bytes of one mesh that only administrators may read.
 
 mod check;
 mod data;

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of a Secret.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

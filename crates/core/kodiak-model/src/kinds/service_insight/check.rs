@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of a ServiceInsight.
 
 use super::ServiceInsight;
 use crate::{FieldPath, Problems};

@@ -1,4 +1,4 @@
-//! ServiceInsight: how the services of a mesh are doing, by the values of `kuma.io/service`.
+//! ServiceInsight: health of the services of a mesh, by `kuma.io/service`.
 //!
 //! One object for each mesh is stored, named [`name_for`]; the API shows one for each service.
 
@@ -22,7 +22,7 @@ impl Spec for ServiceInsight {
     }
 }
 
-/// The name of the one object that holds the services of a mesh.
+/// Name of the object that holds all services of a mesh.
 pub fn name_for(mesh: &str) -> String {
     format!("all-services-{mesh}")
 }

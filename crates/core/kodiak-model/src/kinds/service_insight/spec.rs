@@ -1,4 +1,4 @@
-//! What the control plane writes.
+//! Spec of a ServiceInsight, written by the control plane.
 
 use std::collections::BTreeMap;
 
@@ -25,13 +25,13 @@ pub struct Service {
     pub status: Option<Choice<ServiceStatus>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dataplanes: Option<ServiceDataplanes>,
-    /// How many proxies have a certificate of each backend.
+    /// Number of proxies by the backend that issued their certificate.
     #[serde(skip_serializing_if = "is_default")]
     pub issued_backends: BTreeMap<String, u32>,
-    /// Internal services are the rule, and are not marked.
+    /// Missing for internal services.
     #[serde(skip_serializing_if = "is_first")]
     pub service_type: Option<Choice<ServiceType>>,
-    /// Where the service is called: `web.mesh:80`. Only internal services have one.
+    /// Hostname and port of the service, such as `web.mesh:80`. Only internal services have one.
     #[serde(skip_serializing_if = "is_default")]
     pub address_port: String,
     #[serde(skip_serializing_if = "is_default")]
@@ -50,7 +50,7 @@ words! {
         Offline = "offline",
         PartiallyDegraded = "partially_degraded",
         Online = "online",
-        /// External services are not watched.
+        /// External services are not monitored.
         NotAvailable = "not_available",
     }
 }

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of a Workload.
 
 use crate::{CheckCtx, Problems, names};
 

@@ -1,4 +1,4 @@
-//! Workload: the proxies of one application, found by their label `kuma.io/workload`.
+//! Workload: the proxies of one application, selected by the label `kuma.io/workload`.
 
 mod check;
 mod spec;

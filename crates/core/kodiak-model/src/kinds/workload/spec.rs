@@ -1,9 +1,9 @@
-//! What users write.
+//! Spec of a Workload.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A name is all that it has.
+/// Has no fields: a workload is only a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Workload {}

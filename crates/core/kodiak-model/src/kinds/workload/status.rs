@@ -1,4 +1,4 @@
-//! What the control plane reports.
+//! Status of a Workload.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ impl Status for WorkloadStatus {
     const PRESENT: bool = true;
 }
 
-/// The proxies that carry the label.
+/// Counts of the proxies that carry the label.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DataplaneProxies {
@@ -28,7 +28,7 @@ mod tests {
     use super::WorkloadStatus;
 
     #[test]
-    fn zero_proxies_are_written() {
+    fn zero_counts_are_serialized() {
         let fresh = serde_json::to_string(&WorkloadStatus::default()).unwrap();
         assert_eq!(fresh, r#"{"dataplaneProxies":{"connected":0,"healthy":0,"total":0}}"#);
     }

@@ -1,4 +1,4 @@
-//! Zone: a part of the mesh with a control plane of its own.
+//! Zone: a part of a multi-zone deployment with a control plane of its own.
 
 mod spec;
 

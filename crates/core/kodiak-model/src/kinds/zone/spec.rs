@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of a Zone.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Zone {
-    /// A disabled zone keeps running but takes part in nothing.
+    /// A disabled zone keeps running, but exchanges no resources with other zones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! ZoneEgress: the proxy through which calls leave a zone.
+//! ZoneEgress: the proxy for traffic that leaves a zone.
 
 mod check;
 mod spec;

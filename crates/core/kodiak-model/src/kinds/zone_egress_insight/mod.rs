@@ -1,4 +1,4 @@
-//! ZoneEgressInsight: what the control plane has seen of a zone egress.
+//! ZoneEgressInsight: connections of a zone egress, as observed by the control plane.
 
 mod spec;
 

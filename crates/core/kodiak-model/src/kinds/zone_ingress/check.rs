@@ -1,9 +1,9 @@
-//! What is wrong with it.
+//! Validation of a ZoneIngress.
 
 use super::{AvailableService, Networking, ZoneIngress};
 use crate::{
     FieldPath, Problems,
-    address::{check_host, check_port, takes_loopback},
+    address::{binds_loopback, check_host, check_port},
     tags,
 };
 
@@ -16,7 +16,7 @@ pub(super) fn check(spec: &ZoneIngress, problems: &mut Problems) {
 
 fn check_networking(networking: &Networking, at: &FieldPath<'_>, problems: &mut Problems) {
     let Networking { address, advertised_address, port, advertised_port, admin } = networking;
-    let clashes = admin.as_ref().is_some_and(|admin| admin.port == *port && takes_loopback(address));
+    let clashes = admin.as_ref().is_some_and(|admin| admin.port == *port && binds_loopback(address));
     problems.require(!clashes, &at.field("admin").field("port"), "must differ from port");
     let at_advertised = at.field("advertisedAddress");
     match (advertised_address.as_str(), *advertised_port) {
@@ -25,7 +25,7 @@ fn check_networking(networking: &Networking, at: &FieldPath<'_>, problems: &mut 
         (_, 0) => problems.add(&at.field("advertisedPort"), "has to be defined with advertisedAddress"),
         _ => (),
     }
-    // Clients know the paths of these problems with another `address` behind.
+    // Kuma's error paths repeat `address`.
     if !address.is_empty() {
         check_host(address, &at.field("address").field("address"), problems);
     }
@@ -39,7 +39,7 @@ fn check_networking(networking: &Networking, at: &FieldPath<'_>, problems: &mut 
 }
 
 fn check_available_services(services: &[AvailableService], problems: &mut Problems) {
-    // Clients know this path without the `s`.
+    // Kuma's path omits the `s`.
     let at = FieldPath::ROOT.field("availableService");
     for (n, service) in services.iter().enumerate() {
         let at = at.index(n);

@@ -1,4 +1,4 @@
-//! ZoneIngress: the proxy through which other zones reach the services of a zone.
+//! ZoneIngress: the proxy for traffic that enters a zone.
 
 mod check;
 mod spec;

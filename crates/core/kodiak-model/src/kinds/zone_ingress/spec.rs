@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of a ZoneIngress.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct ZoneIngress {
     pub zone: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub networking: Option<Networking>,
-    /// What can be called through the ingress. Set by the control plane.
+    /// Services that are reachable through the ingress. Set by the control plane.
     #[serde(skip_serializing_if = "is_default")]
     pub available_services: Vec<AvailableService>,
 }
@@ -26,20 +26,20 @@ pub struct Networking {
     /// The address that the ingress listens on.
     #[serde(skip_serializing_if = "is_default")]
     pub address: String,
-    /// The address under which other zones reach the ingress.
+    /// The address at which other zones reach the ingress.
     #[serde(skip_serializing_if = "is_default")]
     pub advertised_address: String,
     /// The port that the ingress listens on.
     #[serde(skip_serializing_if = "is_default")]
     pub port: u32,
-    /// The port under which other zones reach the ingress.
+    /// The port at which other zones reach the ingress.
     #[serde(skip_serializing_if = "is_default")]
     pub advertised_port: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin: Option<EnvoyAdmin>,
 }
 
-/// The instances with these tags.
+/// Instances with these tags.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AvailableService {

@@ -1,4 +1,4 @@
-//! ZoneIngressInsight: what the control plane has seen of a zone ingress.
+//! ZoneIngressInsight: connections of a zone ingress, as observed by the control plane.
 
 mod spec;
 

@@ -1,4 +1,4 @@
-//! What the control plane writes.
+//! Spec of a ZoneIngressInsight, written by the control plane.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub struct ZoneIngressInsight {
     /// Connections to control planes, the latest last.
     #[serde(skip_serializing_if = "is_default")]
     pub subscriptions: Vec<Subscription>,
-    /// What the proxy said about itself when it connected.
+    /// Metadata that the proxy sent when it connected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
 }

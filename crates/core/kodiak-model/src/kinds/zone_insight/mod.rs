@@ -1,4 +1,4 @@
-//! ZoneInsight: what the global control plane has seen of a zone.
+//! ZoneInsight: connections of a zone, as observed by the global control plane.
 
 mod spec;
 

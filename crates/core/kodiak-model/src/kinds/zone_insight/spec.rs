@@ -1,4 +1,4 @@
-//! What the control plane writes.
+//! Spec of a ZoneInsight, written by the global control plane.
 
 use std::collections::BTreeMap;
 
@@ -29,13 +29,13 @@ pub struct KdsSubscription {
     pub global_instance_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_time: Option<String>,
-    /// Missing while the connection stands.
+    /// Missing while the connection is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disconnect_time: Option<String>,
     pub status: KdsStatus,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<ZoneVersion>,
-    /// Grows while the control plane that holds the connection is alive.
+    /// Increases while the control plane that holds the connection is alive.
     #[serde(skip_serializing_if = "is_default")]
     pub generation: u32,
     /// The configuration of the zone's control plane, as JSON without secrets.
@@ -43,7 +43,7 @@ pub struct KdsSubscription {
     pub config: String,
     #[serde(skip_serializing_if = "is_default")]
     pub auth_token_provided: bool,
-    /// The control plane that led the zone when it connected.
+    /// The leader of the zone's control planes when it connected.
     #[serde(skip_serializing_if = "is_default")]
     pub zone_instance_id: String,
 }
@@ -90,12 +90,12 @@ pub struct KumaCpVersion {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthCheck {
-    /// When the zone last said that it is alive.
+    /// Time of the last health check from the zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
 }
 
-/// Which global control plane holds which stream of the zone.
+/// Global control plane instance of each KDS stream of the zone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KdsStreams {

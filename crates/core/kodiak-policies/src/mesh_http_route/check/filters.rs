@@ -1,4 +1,4 @@
-//! What a rule changes on the way.
+//! Validation of filters.
 
 use std::net::Ipv6Addr;
 
@@ -67,7 +67,7 @@ fn check_redirect(redirect: &RequestRedirect, matches: &[Match], at: &FieldPath<
     check_hostname(hostname.as_deref(), &at.field("hostname"), problems);
     check_path_rewrite(path.as_ref(), matches, &at.field("path"), problems);
     if !matches!(status_code, None | Some(301 | 302 | 303 | 307 | 308)) {
-        // The wording of a schema: only words, not numbers, can be listed there.
+        // The wording of a schema violation: a schema enum can only list strings, not numbers.
         problems.add(&at.field("statusCode"), "in body should be one of [301 302 303 307 308]");
     }
 }
@@ -119,7 +119,7 @@ fn check_hostname(hostname: Option<&str>, at: &FieldPath<'_>, problems: &mut Pro
     }
 }
 
-/// Leading zeros count too: `010.0.0.1` is no name either.
+/// Accepts leading zeros: `010.0.0.1` is not a hostname either.
 fn is_ip_address(text: &str) -> bool {
     let is_byte = |part: &str| part.bytes().all(|b| b.is_ascii_digit()) && part.parse::<u8>().is_ok();
     text.parse::<Ipv6Addr>().is_ok() || (text.split('.').count() == 4 && text.split('.').all(is_byte))
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hostnames_are_dns_names() {
+    fn hostnames_must_be_dns_names() {
         let check = |hostname| {
             let mut problems = Problems::default();
             check_hostname(Some(hostname), &FieldPath::ROOT, &mut problems);

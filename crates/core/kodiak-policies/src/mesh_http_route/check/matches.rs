@@ -1,4 +1,4 @@
-//! Which requests a rule is for.
+//! Validation of matches.
 
 use std::collections::BTreeSet;
 

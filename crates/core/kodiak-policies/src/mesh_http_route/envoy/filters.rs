@@ -1,4 +1,4 @@
-//! What a rule changes on the way, as Envoy does it.
+//! Converts the filters of a rule to Envoy's route actions.
 
 use kodiak_envoy::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use kodiak_envoy::envoy::config::core::v3::{HeaderValue, HeaderValueOption, RuntimeFractionalPercent};
@@ -22,8 +22,8 @@ pub(super) fn is_redirect(filter: &Filter) -> bool {
     filter.filter_type.as_ref().is_some_and(|one| one.is(FilterType::RequestRedirect))
 }
 
-/// On a route that has its match and its action. A request that is redirected goes nowhere, so nothing is changed on the
-/// way to there.
+/// Applies to a route that has its match and its action. A redirected request has no upstream, so filters for forwarded
+/// requests are skipped.
 pub(super) fn apply(filter: &Filter, route: &mut Route, backends: &Backends) {
     let Filter {
         filter_type,
@@ -70,7 +70,8 @@ fn modify(written: Option<&HeaderModifier>, added: &mut Vec<HeaderValueOption>, 
     removed.extend(remove.iter().flatten().cloned());
 }
 
-/// Envoy would look for its own variables in the value, and refuse the whole listener for a `%` that is none.
+/// Envoy would expand command operators in the value, and reject the whole listener for an unknown one, so `%` is
+/// escaped.
 fn header_value(header: &HeaderKeyValue, action: HeaderAppendAction) -> HeaderValueOption {
     let HeaderKeyValue { name, value } = header;
     let header = HeaderValue { key: name.clone(), value: value.replace('%', "%%"), ..HeaderValue::default() };
@@ -103,7 +104,7 @@ fn redirect(written: &RequestRedirect, matched: Option<&RouteMatch>) -> Redirect
 }
 
 fn rewrite(written: &UrlRewrite, matched: Option<&RouteMatch>, action: &mut RouteAction) {
-    // The third is for gateways.
+    // The third field is only for gateways.
     let UrlRewrite { hostname, path, host_to_backend_hostname: _ } = written;
     if let Some(hostname) = hostname {
         action.host_rewrite_specifier = Some(HostRewriteSpecifier::HostRewriteLiteral(hostname.clone()));
@@ -115,14 +116,14 @@ fn rewrite(written: &UrlRewrite, matched: Option<&RouteMatch>, action: &mut Rout
     }
 }
 
-/// What stands in for the path of a request, or for the part of it that was matched.
+/// Replacement of the request path, or of its matched prefix.
 enum NewPath {
     Full(String),
     Prefix(String),
 }
 
 impl NewPath {
-    /// A route for what is below a path matches the slash too, so that the new prefix ends with one.
+    /// The route for paths below a prefix also matches the slash after it, so the new prefix must end with one.
     fn of(written: &PathRewrite, matched: Option<&RouteMatch>) -> Option<Self> {
         let PathRewrite { rewrite_type, replace_full_path, replace_prefix_match } = written;
         match rewrite_type.as_ref()?.known()? {
@@ -142,7 +143,7 @@ fn absolute(path: &str) -> String {
     if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
 }
 
-/// Puts a path in place of another; the query stays.
+/// Replaces the path and keeps the query.
 fn whole_path(path: &str) -> RegexMatchAndSubstitute {
     RegexMatchAndSubstitute {
         pattern: Some(RegexMatcher { regex: ".*".to_owned(), ..RegexMatcher::default() }),
@@ -150,7 +151,7 @@ fn whole_path(path: &str) -> RegexMatchAndSubstitute {
     }
 }
 
-/// None when nobody is there who could take the copies.
+/// `None` when the backend does not exist.
 fn mirror(written: &RequestMirror, backends: &Backends) -> Option<RequestMirrorPolicy> {
     let RequestMirror { percentage, backend_ref } = written;
     let backend = backends.get(backend_ref).filter(|backend| super::speaks_http(backend))?;
@@ -165,7 +166,7 @@ fn mirror(written: &RequestMirror, backends: &Backends) -> Option<RequestMirrorP
     })
 }
 
-/// In millionths: four digits after the point count. What is no percentage is none of the requests.
+/// In millionths: four decimal places count. An invalid percentage counts as zero.
 fn fraction(percentage: &IntOrString) -> FractionalPercent {
     let millionths = (percentage.decimal().unwrap_or(0.0).clamp(0.0, 100.0) * 10_000.0).round();
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between zero and a million")]

@@ -1,4 +1,4 @@
-//! The requests of a match, as Envoy finds them, and which match comes before which.
+//! Converts matches to Envoy's route matches, and orders them by specificity.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use kodiak_model::Choice;
 use crate::header::{HeaderMatch, HeaderMatchType};
 use crate::mesh_http_route::{Match, PathMatch, PathMatchType, QueryParamsMatch, QueryParamsMatchType};
 
-/// What is more specific comes first.
+/// More specific matches come first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     path: PathRank,
@@ -26,7 +26,7 @@ pub(super) struct Rank {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PathRank {
     Exact,
-    /// With the length.
+    /// By length.
     Prefix(Reverse<usize>),
     Regex(Reverse<usize>),
     Any,
@@ -48,7 +48,7 @@ pub(super) fn rank(one: &Match) -> Rank {
     }
 }
 
-/// Whether it is what the last route of every destination matches.
+/// Whether it matches every request, like the last route of every destination.
 pub(super) fn is_catch_all(one: &Match) -> bool {
     let Match { path, method, query_params, headers } = one;
     let is_root = |path: &PathMatch| path_type(path) == Some(PathMatchType::PathPrefix) && path.value == "/";
@@ -58,7 +58,7 @@ pub(super) fn is_catch_all(one: &Match) -> bool {
         && headers.iter().flatten().count() == 0
 }
 
-/// Any of them is a request of the match. A prefix takes two: `/a` itself, and what is below `/a/`.
+/// Route matches that together match the requests of `one`. A prefix needs two: `/a` itself, and paths below `/a/`.
 pub(super) fn of(one: &Match) -> Vec<RouteMatch> {
     let Match { path, method, query_params, headers } = one;
     let method = method.as_ref().map(|method| HeaderMatcher {
@@ -96,7 +96,7 @@ fn path_type(path: &PathMatch) -> Option<PathMatchType> {
     path.match_type.as_ref().and_then(Choice::known)
 }
 
-/// A name that is written again says nothing.
+/// Later items with the same name have no effect.
 fn first_of_each<'a, T>(items: impl Iterator<Item = &'a T>, name: impl Fn(&'a T) -> &'a String) -> Vec<&'a T> {
     let mut seen = BTreeSet::new();
     items.filter(|item| seen.insert(name(item))).collect()
@@ -130,7 +130,7 @@ fn exact(value: &str) -> StringMatcher {
     text(MatchPattern::Exact(value.to_owned()))
 }
 
-/// The whole text must match. Envoy takes no empty expression, but it would match the empty text alone.
+/// Matches the whole text. Envoy rejects an empty expression, which would match only the empty text.
 fn matching(value: &str) -> StringMatcher {
     if value.is_empty() { exact("") } else { text(MatchPattern::SafeRegex(crate::regex::matcher(value))) }
 }

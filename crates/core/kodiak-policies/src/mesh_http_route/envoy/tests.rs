@@ -1,4 +1,4 @@
-//! Rules in, routes out.
+//! Routes generated from rules.
 
 mod requests;
 
@@ -37,7 +37,7 @@ fn catch_all() -> Route {
     }
 }
 
-/// Every service here has a cluster of its name. `missing` is not among them.
+/// Every service has a cluster of its name. `missing` is not among them.
 fn backends() -> Backends {
     let services = [
         ("backend", Protocol::Http, false),
@@ -90,7 +90,7 @@ fn check_all(routes: Vec<Route>, expected: &str) {
     assert_eq!(shown(routes), shown(expected.routes));
 }
 
-/// What comes before the route that takes everything, without names and timeouts: those are the same everywhere.
+/// Compares the routes before the catch-all route, without names and timeouts, which are the same everywhere.
 #[track_caller]
 fn check(rules: &str, expected: &str) {
     let mut routes = routes(rules);
@@ -107,7 +107,7 @@ fn check(rules: &str, expected: &str) {
     check_all(routes, expected);
 }
 
-/// The changes of one filter, on a route for `/api` and what is below it.
+/// Compares the effect of one filter on the routes of the prefix `/api`.
 #[track_caller]
 fn check_filter(filter: &str, expected: &str) {
     let path = "{type: PathPrefix, value: /api}";
@@ -115,7 +115,7 @@ fn check_filter(filter: &str, expected: &str) {
 }
 
 #[test]
-fn every_match_of_a_rule_is_a_route_and_other_requests_go_where_they_went() {
+fn every_match_becomes_a_route_before_the_catch_all() {
     check_all(
         routes(
             "
@@ -149,7 +149,7 @@ fn a_prefix_matches_whole_segments() {
 }
 
 #[test]
-fn the_most_specific_match_comes_first_whatever_the_order_of_rules() {
+fn most_specific_match_comes_first_in_any_rule_order() {
     check(
         "
         - matches: [{}]
@@ -234,7 +234,7 @@ fn headers_and_query_parameters_are_compared_as_written() {
 }
 
 #[test]
-fn of_a_header_that_is_named_twice_the_first_counts() {
+fn first_of_repeated_headers_wins() {
     check(
         "[{matches: [{headers: [{name: a, value: '1'}, {name: b, value: '2'}, {name: a, value: '3'}]}]}]",
         "
@@ -244,7 +244,7 @@ fn of_a_header_that_is_named_twice_the_first_counts() {
     );
 }
 
-/// Requests to `/a`, with these backends.
+/// Compares the routes of `/a` with these backends.
 #[track_caller]
 fn check_split(backends: &str, expected: &str) {
     let rules = format!("[{{matches: [{{path: {{type: Exact, value: /a}}}}], default: {{backendRefs: {backends}}}}}]");
@@ -256,7 +256,7 @@ fn check_split(backends: &str, expected: &str) {
 }
 
 #[test]
-fn weights_split_the_requests() {
+fn weights_split_requests() {
     check_split(
         "[{kind: MeshService, name: backend, weight: 90}, {kind: MeshService, name: backend-v2}]",
         "{weighted_clusters: {clusters: [{name: backend, weight: 90}, {name: backend-v2, weight: 1}]}}",
@@ -264,7 +264,7 @@ fn weights_split_the_requests() {
 }
 
 #[test]
-fn backends_that_get_nothing_or_cannot_answer_are_left_out() {
+fn backends_without_weight_or_cluster_are_omitted() {
     let others = "{kind: MeshService, name: backend, weight: 0}, {kind: MeshService, name: missing}, \
                   {kind: MeshService, name: database}";
     check_split(&format!("[{others}, {{kind: MeshService, name: backend-v2, weight: 10}}]"), "{cluster: backend-v2}");
@@ -273,7 +273,7 @@ fn backends_that_get_nothing_or_cannot_answer_are_left_out() {
 }
 
 #[test]
-fn who_is_outside_gets_its_own_name_as_the_host() {
+fn external_backends_get_their_own_host_header() {
     check_split(
         "[{kind: MeshService, name: backend}, {kind: MeshService, name: outside}]",
         "{weighted_clusters: {clusters: [{name: backend, weight: 1}, {name: outside, weight: 1}]}, auto_host_rewrite: true}",
@@ -281,7 +281,7 @@ fn who_is_outside_gets_its_own_name_as_the_host() {
 }
 
 #[test]
-fn a_rule_for_every_path_stands_in_for_the_last_route() {
+fn rule_for_every_path_replaces_the_catch_all() {
     let rule = |backend| {
         format!(
             "
@@ -298,7 +298,7 @@ fn a_rule_for_every_path_stands_in_for_the_last_route() {
           route: {cluster: backend-v2, timeout: 15s, idle_timeout: 1800s}
         ",
     );
-    // Its requests must not go back to where it takes them from.
+    // Its requests must not fall back to the destination.
     check_all(routes(&rule("missing")), "[]");
     check(
         "[{matches: [{path: {type: PathPrefix, value: /}, method: GET}]}]",
@@ -307,7 +307,7 @@ fn a_rule_for_every_path_stands_in_for_the_last_route() {
 }
 
 #[test]
-fn headers_are_changed_on_both_ways() {
+fn modifies_request_and_response_headers() {
     let headers = |modifier: &str| {
         format!(
             "{{type: {}, {modifier}: {{set: [{{name: a, value: '100%'}}], add: [{{name: b, value: c}}], remove: [d]}}}}",
@@ -334,7 +334,7 @@ fn headers_are_changed_on_both_ways() {
 }
 
 #[test]
-fn a_redirect_answers_in_place_of_any_backend() {
+fn redirect_replaces_backends() {
     check_filter(
         "{type: RequestRedirect, requestRedirect: {scheme: https, hostname: example.com, port: 8443, statusCode: 308}}",
         "
@@ -414,7 +414,7 @@ fn host_and_path_are_rewritten() {
 }
 
 #[test]
-fn copies_go_to_a_backend_that_is_there() {
+fn mirrors_only_to_existing_backends() {
     let mirror = |to: &str, more: &str| {
         let backend = format!("{{kind: MeshService, name: {to}}}");
         format!("{{type: RequestMirror, requestMirror: {{backendRef: {backend}{more}}}}}")
@@ -436,7 +436,7 @@ fn copies_go_to_a_backend_that_is_there() {
 }
 
 #[test]
-fn a_route_is_named_by_all_that_its_rule_matches() {
+fn route_name_is_the_hash_of_its_matches() {
     let rules = "
         - matches: [{path: {type: PathPrefix, value: /}}]
         - matches: [{path: {type: PathPrefix, value: /}}, {method: GET}]
@@ -449,7 +449,7 @@ fn a_route_is_named_by_all_that_its_rule_matches() {
 }
 
 #[test]
-fn backends_are_those_of_splits_and_of_copies() {
+fn backends_include_splits_and_mirrors() {
     let rules = "
         - matches: [{}]
           default:
@@ -463,7 +463,7 @@ fn backends_are_those_of_splits_and_of_copies() {
 }
 
 #[test]
-fn connections_are_not_touched() {
+fn tcp_connections_are_unchanged() {
     let tcp = Carrier::Tcp(Box::new(Tcp { proxy: TcpProxy::default(), filters: Vec::new() }));
     assert_eq!(carried("[{matches: [{}]}]", tcp.clone()), tcp);
 }

@@ -1,4 +1,4 @@
-//! What a hash is made of.
+//! Validation of hash policies.
 
 use kodiak_model::{FieldPath, Problems};
 

@@ -1,4 +1,4 @@
-//! Where calls go first, and where next.
+//! Validation of locality awareness.
 
 use kodiak_model::{Choice, FieldPath, IntOrString, Problems, TargetKind, TargetRef};
 
@@ -33,7 +33,7 @@ fn check_affinity(tags: &[AffinityTag], at: &FieldPath<'_>, problems: &mut Probl
     }
 }
 
-/// A ref by labels or to a section means the MeshService of this zone, never a `kuma.io/service` of all zones.
+/// A reference by labels or to a section selects the MeshService of this zone, never a `kuma.io/service` of all zones.
 fn is_real_service(target: &TargetRef) -> bool {
     let has_section = target.section_name.as_ref().is_some_and(|name| !name.is_empty());
     let has_labels = target.labels.as_ref().is_some_and(|labels| !labels.is_empty());
@@ -77,7 +77,7 @@ fn check_to_zone(to: &ToZone, at: &FieldPath<'_>, problems: &mut Problems) {
     }
 }
 
-/// Below zero percent of live endpoints nothing can fall, so zero would say nothing.
+/// The percentage of healthy endpoints cannot fall below zero, so zero would have no effect.
 fn check_threshold(percentage: Option<&IntOrString>, at: &FieldPath<'_>, problems: &mut Problems) {
     percentage::check(percentage, at, problems);
     if percentage.and_then(IntOrString::decimal) == Some(0.0) {

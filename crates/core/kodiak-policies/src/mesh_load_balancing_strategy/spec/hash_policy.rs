@@ -1,4 +1,4 @@
-//! What a hash is made of.
+//! Hash policies.
 
 use kodiak_model::{Choice, GoDuration, words};
 use schemars::JsonSchema;
@@ -15,14 +15,14 @@ words! {
     }
 }
 
-/// The type, and the field of that name. SourceIP is the older name of Connection.
+/// The type, and the member of that name. SourceIP is the legacy name of Connection.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["type"]))]
 pub struct HashPolicy {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub policy_type: Option<Choice<HashPolicyType>>,
-    /// When there is a hash after this policy, the rest of the list is not looked at.
+    /// When this policy produced a hash, the rest of the list is skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminal: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,10 +51,10 @@ pub struct Header {
 pub struct Cookie {
     #[schemars(length(min = 1))]
     pub name: String,
-    /// When the caller sends no such cookie, it is given one for this long.
+    /// Validity of the cookie that is generated for clients without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<GoDuration>,
-    /// The path of the cookie that is given.
+    /// Path of the generated cookie.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }
@@ -62,7 +62,7 @@ pub struct Cookie {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Connection {
-    /// Use the address of the caller.
+    /// Uses the source IP address.
     #[serde(rename = "sourceIP", skip_serializing_if = "Option::is_none")]
     pub source_ip: Option<bool>,
 }
@@ -75,7 +75,7 @@ pub struct QueryParameter {
     pub name: String,
 }
 
-/// An object that a filter of Envoy has left for the request.
+/// An object in Envoy's filter state.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["key"]))]

@@ -1,4 +1,4 @@
-//! Where calls go first, and where next.
+//! Locality awareness: preferred endpoints and failover.
 
 use kodiak_model::{Choice, IntOrString, words};
 use schemars::JsonSchema;
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LocalityAwareness {
-    /// Calls go to all endpoints, wherever they are.
+    /// Distributes traffic over all endpoints, regardless of locality.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
-    /// Who is called first inside the zone of the caller.
+    /// Preferences within the zone of the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_zone: Option<LocalZone>,
-    /// Which zones are called when the zone of the caller has too few live endpoints.
+    /// Failover to other zones when the zone of the caller has too few healthy endpoints.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cross_zone: Option<CrossZone>,
 }
@@ -21,7 +21,7 @@ pub struct LocalityAwareness {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LocalZone {
-    /// Endpoints that have the caller's value of a tag come first, tag by tag.
+    /// Prefers endpoints that have the caller's value of a tag, in order of the tags.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity_tags: Option<Vec<AffinityTag>>,
 }
@@ -31,7 +31,8 @@ pub struct LocalZone {
 #[schemars(extend("required" = ["key"]))]
 pub struct AffinityTag {
     pub key: String,
-    /// The share of traffic in the sum of all weights. Without weights the first tag gets 90%, the next 9%, and so on.
+    /// Share of the traffic, relative to the sum of all weights. Without weights the first tag gets 90%, the next 9%,
+    /// and so on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
 }
@@ -39,10 +40,10 @@ pub struct AffinityTag {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CrossZone {
-    /// Where calls go next, in order of priority.
+    /// Failover rules, in order of priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failover: Option<Vec<Failover>>,
-    /// When fewer endpoints than this are alive, calls go to the next priority too.
+    /// Percentage of healthy endpoints below which traffic goes to the next priority too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failover_threshold: Option<FailoverThreshold>,
 }
@@ -51,7 +52,7 @@ pub struct CrossZone {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("required" = ["to"]))]
 pub struct Failover {
-    /// The zones of callers. All zones when missing.
+    /// Zones of the callers. All zones when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<FromZone>,
     pub to: ToZone,

@@ -1,4 +1,4 @@
-//! When a call is tried again.
+//! Validation of retry conditions.
 
 use kodiak_model::{Choice, FieldPath, Problems};
 
@@ -69,7 +69,7 @@ mod tests {
     use super::is_status_code;
 
     #[test]
-    fn status_codes_are_those_with_a_name() {
+    fn accepts_only_named_status_codes() {
         for code in ["100", "226", "404", "418", "503", "511"] {
             assert!(is_status_code(code), "{code}");
         }

@@ -1,4 +1,4 @@
-//! When a call is tried again, in Envoy's words.
+//! Converts retry conditions to Envoy's.
 
 use kodiak_envoy::envoy::config::route::v3::header_matcher::HeaderMatchSpecifier;
 use kodiak_envoy::envoy::config::route::v3::{HeaderMatcher, RetryPolicy};
@@ -12,8 +12,8 @@ use crate::mesh_retry::GrpcRetryOn;
 const HTTP: &str = "gateway-error,connect-failure,refused-stream";
 const GRPC: &str = "cancelled,connect-failure,gateway-error,refused-stream,reset,resource-exhausted,unavailable";
 
-/// Statuses, headers and methods have fields of their own. Envoy looks at the first two only when it is told to, and
-/// at no call at all when there is no condition, so those that say nothing but methods have the usual ones.
+/// Statuses, headers and methods have their own fields. Envoy evaluates statuses and headers only with the matching
+/// condition, and retries nothing without a condition, so a policy that lists only methods gets the default conditions.
 pub(super) fn http(
     mut policy: RetryPolicy,
     retry_on: &[String],
@@ -46,7 +46,7 @@ pub(super) fn http(
     policy
 }
 
-/// `None` for what no check lets through.
+/// `None` for conditions that validation rejects.
 fn condition(written: &str) -> Option<&'static str> {
     Some(match written {
         "5xx" => "5xx",
@@ -79,7 +79,7 @@ fn header(HeaderMatch { match_type, name, value }: &HeaderMatch) -> HeaderMatche
         Some(HeaderMatchType::Present) => matcher(name, HeaderMatchSpecifier::PresentMatch(true)),
         Some(HeaderMatchType::Absent) => matcher(name, HeaderMatchSpecifier::PresentMatch(false)),
         Some(HeaderMatchType::RegularExpression) => text(name, MatchPattern::SafeRegex(crate::regex::matcher(&value))),
-        // Envoy takes no empty prefix, which every value begins with.
+        // Envoy rejects an empty prefix, which matches every value.
         Some(HeaderMatchType::Prefix) if value.is_empty() => matcher(name, HeaderMatchSpecifier::PresentMatch(true)),
         Some(HeaderMatchType::Prefix) => text(name, MatchPattern::Prefix(value)),
         Some(HeaderMatchType::Exact) | None => text(name, MatchPattern::Exact(value)),

@@ -1,4 +1,4 @@
-//! What is tried again, and when.
+//! Retry policies and back-off.
 
 use kodiak_envoy::envoy::config::route::v3::{RetryPolicy, route};
 use kodiak_model::Protocol;
@@ -24,7 +24,7 @@ fn check(protocol: Protocol, text: &str, expected: &str) {
 }
 
 #[test]
-fn a_number_alone_has_the_usual_conditions() {
+fn num_retries_alone_uses_default_conditions() {
     check(
         Protocol::Http,
         "http: {numRetries: 2, perTryTimeout: 16s}",
@@ -41,7 +41,7 @@ fn a_number_alone_has_the_usual_conditions() {
 }
 
 #[test]
-fn what_is_said_for_another_protocol_says_nothing() {
+fn confs_of_other_protocols_are_ignored() {
     for (protocol, text) in [
         (Protocol::Http, "grpc: {numRetries: 2}"),
         (Protocol::Grpc, "http: {numRetries: 2}"),
@@ -53,7 +53,7 @@ fn what_is_said_for_another_protocol_says_nothing() {
 }
 
 #[test]
-fn waits_grow_up_to_the_longest() {
+fn back_off_grows_to_the_maximum() {
     check(
         Protocol::Http,
         "http: {retryOn: [5xx], backOff: {baseInterval: 3s, maxInterval: 4m}}",
@@ -73,7 +73,7 @@ fn waits_grow_up_to_the_longest() {
 }
 
 #[test]
-fn a_response_may_say_how_long_to_wait() {
+fn rate_limited_back_off_reads_response_headers() {
     let headers = "[{name: retry-after, format: Seconds}, {name: x-reset, format: UnixTimestamp}]";
     check(
         Protocol::Grpc,
@@ -89,7 +89,7 @@ fn a_response_may_say_how_long_to_wait() {
 }
 
 #[test]
-fn conditions_are_in_the_words_of_envoy() {
+fn conditions_are_converted_to_envoys() {
     check(
         Protocol::Http,
         "
@@ -120,7 +120,7 @@ fn conditions_are_in_the_words_of_envoy() {
 }
 
 #[test]
-fn methods_and_headers_narrow_the_usual_conditions() {
+fn methods_and_headers_narrow_default_conditions() {
     check(
         Protocol::Http,
         "
@@ -149,7 +149,7 @@ fn methods_and_headers_narrow_the_usual_conditions() {
 }
 
 #[test]
-fn a_header_of_the_response_is_one_more_condition() {
+fn response_headers_add_a_condition() {
     check(
         Protocol::Http,
         "http: {retryOn: [5xx], retriableResponseHeaders: [{name: x-again, type: Present}]}",
@@ -158,7 +158,7 @@ fn a_header_of_the_response_is_one_more_condition() {
 }
 
 #[test]
-fn endpoints_may_be_avoided() {
+fn host_selection_avoids_endpoints() {
     check(
         Protocol::Http,
         "
@@ -191,7 +191,7 @@ fn endpoints_may_be_avoided() {
 }
 
 #[test]
-fn a_route_may_have_its_own() {
+fn route_conf_overrides_destination_conf() {
     let mut confs = for_all("http: {numRetries: 5}");
     confs.routes.insert("once".into(), conf("http: {numRetries: 1}"));
     confs.routes.insert("never".into(), conf("http: {numRetries: 0}"));
@@ -202,7 +202,7 @@ fn a_route_may_have_its_own() {
 }
 
 #[test]
-fn connections_are_tried_again_without_http() {
+fn tcp_connections_are_retried() {
     let attempts = |confs: &Confs| as_tcp(&outbound(&Retries, confs, Protocol::Tcp, tcp())).proxy.max_connect_attempts;
     assert_eq!(attempts(&for_all("tcp: {maxConnectAttempt: 5}")), Some(5));
     assert_eq!(attempts(&for_all("http: {numRetries: 5}")), None);

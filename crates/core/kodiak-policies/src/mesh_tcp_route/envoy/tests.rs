@@ -1,4 +1,4 @@
-//! Backends in, the clusters of the proxy out.
+//! TCP proxy clusters generated from backends.
 
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use kodiak_envoy::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
@@ -12,7 +12,7 @@ use crate::mesh_tcp_route::Routing;
 use crate::target::{Backend, BackendKey, Backends, Http, Tcp};
 use crate::{Confs, Policy};
 
-/// Every service here has a cluster of its name. `missing` is not among them.
+/// Every service has a cluster of its name. `missing` is not among them.
 fn backends() -> Backends {
     let backend = |(name, protocol): (&str, _)| {
         let written = serde_json::from_value(json!({ "kind": "MeshService", "name": name })).unwrap();
@@ -58,7 +58,7 @@ fn check(refs: &str, expected: &str) {
 }
 
 #[test]
-fn weights_split_the_connections_whatever_the_backends_speak() {
+fn weights_split_connections_regardless_of_protocol() {
     check(
         "[{kind: MeshService, name: database, weight: 90}, {kind: MeshService, name: database-v2}, {kind: MeshService, name: web}]",
         "weighted_clusters: {clusters: [{name: database, weight: 90}, {name: database-v2, weight: 1}, {name: web, weight: 1}]}",
@@ -66,15 +66,15 @@ fn weights_split_the_connections_whatever_the_backends_speak() {
 }
 
 #[test]
-fn one_backend_gets_everything() {
+fn single_backend_gets_all_connections() {
     let others = "{kind: MeshService, name: database, weight: 0}, {kind: MeshService, name: missing}";
     check(&format!("[{others}, {{kind: MeshService, name: database-v2}}]"), "cluster: database-v2");
 }
 
 #[test]
-fn connections_end_where_no_backend_is_left() {
+fn connections_are_closed_without_backends() {
     check("[{kind: MeshService, name: missing}]", "cluster: 'unresolved:missing'");
-    // Not even to the destination itself, if that is to get nothing.
+    // A destination with weight 0 gets no connections either.
     check("[{kind: MeshService, name: database, weight: 0}]", "cluster: 'unresolved:database'");
     check("[{kind: MeshExternalService, labels: {app: db}}]", "cluster: 'unresolved:'");
 }
@@ -82,18 +82,18 @@ fn connections_end_where_no_backend_is_left() {
 #[test]
 fn without_backends_connections_go_to_the_destination_itself() {
     check("[]", "cluster: database");
-    // What a policy without rules says.
+    // Conf of a policy without rules.
     check_conf(Conf::new(Value::Null), "cluster: database");
 }
 
 #[test]
-fn backends_are_what_is_written() {
+fn backends_are_the_backend_refs() {
     let names = Routing.backends(&conf("[{kind: MeshService, name: a, weight: 0}, {kind: MeshService, name: b}]"));
     assert_eq!(names.into_iter().filter_map(|backend| backend.name).collect::<Vec<_>>(), ["a", "b"]);
 }
 
 #[test]
-fn requests_are_not_touched() {
+fn http_requests_are_unchanged() {
     let manager = HttpConnectionManager::default();
     let http =
         Carrier::Http(Box::new(Http { manager, routes: Vec::new(), filters: Vec::new(), network_filters: Vec::new() }));

@@ -1,4 +1,4 @@
-//! Every caller gets what the narrowest rules say.
+//! Every caller gets the timeouts of the most specific rules.
 
 use kodiak_envoy::envoy::config::route::v3::{Route, RouteAction, route};
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn seconds(route: &Route) -> (i64, i64) {
     (timeout.as_ref().unwrap().seconds, idle_timeout.as_ref().unwrap().seconds)
 }
 
-/// How the routes of a caller's certificate and server name are read: the first that matches counts.
+/// Evaluates routes for a caller's URIs and SNI: the first match wins.
 fn first(routes: &[Route], uris: &str, sni: &str) -> (i64, i64) {
     let is = |asked: &FilterStateMatcher| {
         let Some(filter_state_matcher::Matcher::StringMatch(matcher)) = &asked.matcher else { panic!() };
@@ -44,7 +44,7 @@ fn first(routes: &[Route], uris: &str, sni: &str) -> (i64, i64) {
 }
 
 #[test]
-fn a_connection_is_asked_who_it_is_and_routes_ask_for_that() {
+fn routes_match_on_the_callers_filter_state() {
     let entries = [
         from("http: {streamIdleTimeout: 9s}"),
         rule(
@@ -94,7 +94,7 @@ fn a_connection_is_asked_who_it_is_and_routes_ask_for_that() {
 }
 
 #[test]
-fn the_narrowest_rule_is_the_strongest_and_the_others_fill_in() {
+fn most_specific_rule_wins_and_others_fill_gaps() {
     let asked = "[{sni: {type: Exact, value: x.mesh}}]";
     let entries = [
         rule(&exact("spiffe://m/ns/web"), &request("1s")),
@@ -119,7 +119,7 @@ fn the_narrowest_rule_is_the_strongest_and_the_others_fill_in() {
 }
 
 #[test]
-fn of_two_rules_for_the_same_callers_the_later_counts() {
+fn later_rule_wins_for_the_same_callers() {
     let entries = [rule(&exact("spiffe://m/a"), &request("1s")), rule(&exact("spiffe://m/a"), &request("2s"))];
     let served = inbound(&Timeouts, &entries, &http(vec![crate::samples::route("")]));
     let routes = &as_http(&served.chains[1].carrier).routes;
@@ -129,12 +129,12 @@ fn of_two_rules_for_the_same_callers_the_later_counts() {
 }
 
 #[test]
-fn without_http_there_is_nobody_to_tell_apart() {
+fn tcp_inbounds_ignore_rules_for_some_callers() {
     let served = inbound(&Timeouts, &[rule(&exact("spiffe://m/a"), &request("1s"))], &tcp());
     assert!(served.chains.iter().all(|chain| chain.carrier == tcp()));
 }
 
-/// A rule: the identity that it asks for and whether it is a prefix, the server, and the two timeouts in seconds.
+/// A rule: SPIFFE ID and whether it is a prefix, SNI, and the two timeouts in seconds.
 type Rule = (Option<(&'static str, bool)>, Option<&'static str>, Option<u8>, Option<u8>);
 
 const IDS: &[&str] = &["spiffe://m", "spiffe://m/a", "spiffe://m/a/b", "spiffe://n/a"];
@@ -164,7 +164,7 @@ fn entry((id, sni, request, idle): &Rule) -> Entry {
     rule(&json!([one]).to_string(), &json!({ "http": http }).to_string())
 }
 
-/// Every rule that matches overrides what less narrow ones said.
+/// Every matching rule overrides less specific ones.
 fn by_definition(rules: &[Rule], uri: &str, sni: &str) -> (i64, i64) {
     let matches = |(id, name, ..): &&Rule| {
         id.is_none_or(|(value, is_prefix)| if is_prefix { uri.starts_with(value) } else { uri == value })
@@ -182,7 +182,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_first_route_that_matches_is_the_definition(rules in rules()) {
+    fn first_matching_route_equals_the_definition(rules in rules()) {
         let entries: Vec<Entry> = rules.iter().map(entry).collect();
         let served = inbound(&Timeouts, &entries, &http(vec![crate::samples::route("")]));
         let routes = &as_http(&served.chains[1].carrier).routes;

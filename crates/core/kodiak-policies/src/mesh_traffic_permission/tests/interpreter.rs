@@ -1,4 +1,4 @@
-//! Envoy's reading of RBAC filters, as far as we use them.
+//! Evaluates the part of Envoy's RBAC filters that permissions use.
 
 use kodiak_envoy::envoy::config::listener::v3::filter;
 use kodiak_envoy::envoy::config::rbac::v3::principal::Identifier;
@@ -42,7 +42,7 @@ pub(super) fn effect_of_network(permissions: &Permissions, caller: &Caller<'_>) 
     effect(network(permissions), caller)
 }
 
-/// All principals that are let in.
+/// All principals of the allowing filters.
 pub(super) fn principals(permissions: &Permissions) -> Vec<Principal> {
     let filters = http(permissions);
     filters
@@ -51,7 +51,7 @@ pub(super) fn principals(permissions: &Permissions) -> Vec<Principal> {
         .collect()
 }
 
-/// Every filter in turn; each may note what it would deny before it says whether it does.
+/// Evaluates the filters in order; each may record a shadow denial before it decides.
 fn effect(filters: Filters, caller: &Caller<'_>) -> Action {
     let mut noted = false;
     for (rules, shadow_rules) in filters {

@@ -1,4 +1,4 @@
-//! Random policies and callers, from few words so that they meet, and what the policies mean, word by word.
+//! Random policies and callers over few values, so that they match, and a naive evaluation of the policies.
 
 use std::collections::BTreeMap;
 
@@ -64,15 +64,15 @@ fn rule() -> impl Strategy<Value = Value> {
 type TagSet = BTreeMap<String, String>;
 
 #[derive(Debug, Clone)]
-pub(super) struct Someone {
-    /// None for one with a SPIFFE ID that is not from tags.
+pub(super) struct TestCaller {
+    /// Empty for a caller whose SPIFFE ID is not from tags.
     pub(super) tag_sets: Vec<TagSet>,
     pub(super) uris: Vec<String>,
     pub(super) sni: Option<&'static str>,
 }
 
-/// A proxy of up to three services, or a workload with an identity of its own.
-pub(super) fn someone() -> impl Strategy<Value = Someone> {
+/// A proxy of up to three services, or a workload with its own SPIFFE ID.
+pub(super) fn test_caller() -> impl Strategy<Value = TestCaller> {
     let tags = btree_map(select(KEYS).prop_map(str::to_owned), select(VALUES).prop_map(str::to_owned), 0..3);
     let inbound = (select(SERVICES), tags).prop_map(|(service, mut tags)| {
         tags.insert("kuma.io/service".to_owned(), service.to_owned());
@@ -81,10 +81,14 @@ pub(super) fn someone() -> impl Strategy<Value = Someone> {
     let tagged = vec(inbound, 1..4).prop_map(|sets| (sets.clone(), uris(MESH, &sets)));
     let identified = select(IDS).prop_map(|id| (Vec::new(), vec![id.to_owned()]));
     let sni = option::of(select(&["x.mesh", "y.mesh", "X.mesh", "other.mesh"]));
-    (prop_oneof![3 => tagged, 1 => identified], sni).prop_map(|((tag_sets, uris), sni)| Someone { tag_sets, uris, sni })
+    (prop_oneof![3 => tagged, 1 => identified], sni).prop_map(|((tag_sets, uris), sni)| TestCaller {
+        tag_sets,
+        uris,
+        sni,
+    })
 }
 
-/// What happens, and the number of the policy that says so.
+/// Action, and the index of the policy that decided.
 pub(super) fn by_definition(
     policies: &[MeshTrafficPermission],
     tag_sets: &[TagSet],
@@ -94,7 +98,7 @@ pub(super) fn by_definition(
     if policies.iter().any(uses_rules) { by_rules(policies, caller) } else { by_from(policies, tag_sets, caller) }
 }
 
-/// Every item that matches overrides what came before it.
+/// Every matching item overrides earlier ones.
 fn by_from(policies: &[MeshTrafficPermission], tag_sets: &[TagSet], caller: &Caller<'_>) -> (Action, Option<usize>) {
     let mut result = (Action::Deny, None);
     for (n, policy) in policies.iter().enumerate() {
@@ -116,7 +120,7 @@ fn has_all(target: &TargetRef, tag_sets: &[TagSet], caller: &Caller<'_>) -> bool
         && target.tags.iter().flatten().all(|(key, value)| has(key, value))
 }
 
-/// Denied by any list; or else let through by any, and noted if one says so.
+/// Denied by any list; otherwise allowed by any, and recorded if it is a shadow denial.
 fn by_rules(policies: &[MeshTrafficPermission], caller: &Caller<'_>) -> (Action, Option<usize>) {
     let mut found = [None; 3];
     for (n, policy) in policies.iter().enumerate() {

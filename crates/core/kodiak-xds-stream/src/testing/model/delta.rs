@@ -18,7 +18,7 @@ pub(crate) struct Client {
     pub(crate) holds: [Holds; TypeUrl::COUNT],
     started: BTreeSet<TypeUrl>,
     unread: VecDeque<Response>,
-    /// What the client has, or will have when it has read all; `None` is told to be absent.
+    /// Resources that the client has, or will have when it has read everything; `None` was reported as missing.
     delivered: BTreeMap<(TypeUrl, Arc<str>), Option<Version>>,
 }
 
@@ -49,7 +49,7 @@ impl Client {
         }
     }
 
-    /// Reads and answers until there is nothing left to read.
+    /// Reads and answers until no response is left.
     pub(crate) fn drain(&mut self) {
         for _ in 0..1000 {
             if self.unread.is_empty() {
@@ -60,7 +60,7 @@ impl Client {
         panic!("the stream never comes to rest");
     }
 
-    /// Asks for everything again on a new stream; returns what is sent at once.
+    /// Requests everything again on a new stream; returns the immediate responses.
     pub(crate) fn reconnect(&mut self) -> Vec<Response> {
         self.stream = Stream::default();
         self.unread.clear();
@@ -120,7 +120,7 @@ impl Client {
         self.on(Event::Request(Requested::Served(type_url), answer), &[]);
     }
 
-    /// `owed` are names that the request at hand asks for.
+    /// `owed` are the names that this request asks for.
     fn on(&mut self, event: Event<Request>, owed: &[(TypeUrl, Arc<str>)]) -> Vec<Response> {
         let begins_endpoints = matches!(&event, Event::Request(Requested::Served(TypeUrl::Endpoint), request)
             if request.nonce.is_none());

@@ -1,8 +1,8 @@
 //! A client of the state-of-the-world protocol.
 //!
-//! It changes its names only when it has read everything: a client that drops a name and takes it up again while a
-//! response is on the way cannot be understood in this protocol. It takes or rejects a full set as a whole: it says the
-//! version of the last one that it took, and cannot say that it took a part of another.
+//! It changes its names only when it has read everything: the protocol cannot express that a client drops a name and
+//! requests it again while a response is in flight. It accepts or rejects a full set as a whole: it reports the version
+//! of the last one that it accepted, and cannot report that it accepted a part of another.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl Client {
                     interest.drop(name);
                     let interest = interest.clone();
                     if !interest.wildcard {
-                        // Otherwise it would say after a reconnect that it has what it dropped.
+                        // Otherwise it would report after a reconnect that it has the resources it dropped.
                         self.taken[type_url.index()] = None;
                     }
                     self.holds[type_url.index()].retain(|name, _| interest.covers(name));
@@ -73,7 +73,7 @@ impl Client {
         panic!("the stream never comes to rest");
     }
 
-    /// Asks for everything again on a new stream; returns what is sent at once.
+    /// Requests everything again on a new stream; returns the immediate responses.
     pub(crate) fn reconnect(&mut self) -> Vec<Response> {
         self.stream = Stream::default();
         self.unread.clear();
@@ -118,7 +118,7 @@ impl Client {
         self.ask(type_url, error);
     }
 
-    /// `asks` when names may have changed, so that a full set may come again.
+    /// `asks` when names may have changed, so that a full set may be sent again.
     fn on(&mut self, event: Event<Request>, asks: bool) -> Vec<Response> {
         let responses = self.stream.on(event);
         for response in &responses {

@@ -1,4 +1,4 @@
-//! What transactions mean, in the plainest words.
+//! Reference model of transactions.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -106,7 +106,7 @@ impl Model {
         }
     }
 
-    /// The state holds the same, and its indexes agree with it.
+    /// Compares the state and its indexes with the model.
     pub(super) fn check(&self, state: &State) {
         assert_eq!(state.revision(), self.revision);
         assert!(super::records(state).eq(self.records.values()), "{state:?}\n{self:?}");

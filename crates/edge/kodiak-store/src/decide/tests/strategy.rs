@@ -1,4 +1,4 @@
-//! Transactions over few keys and few contents, so that they get into each other's way.
+//! Transactions over few keys and few contents, so that they conflict.
 
 use std::collections::BTreeMap;
 

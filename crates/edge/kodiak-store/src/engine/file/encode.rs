@@ -1,7 +1,7 @@
-//! Entries of the file as bytes: each begins with a checksum of its key and its content.
+//! Encoding of the file's entries: each starts with a checksum of its key and its content.
 //!
-//! The bytes are ours and not those of redb's types, because redb panics on text that is not UTF-8, and a damaged entry
-//! is to be named.
+//! The encoding does not use redb's types, because redb panics on text that is not UTF-8, and a damaged entry must be
+//! reported by name.
 
 use kodiak_model::ResourceKey;
 use xxhash_rust::xxh3::Xxh3;
@@ -24,13 +24,13 @@ pub(crate) enum Damage {
     Content,
 }
 
-/// The head of the store, with what the other tables must add up to: an entry that is missing or was put back from
-/// earlier is found by that.
+/// Head of the store, with totals over the other tables: they detect an entry that is missing or was replaced by an
+/// earlier version.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Total {
     pub(super) head: Head,
     pub(super) entries: u64,
-    /// The sum of the checksums of all records and tombstones.
+    /// Sum of the checksums of all records and tombstones.
     pub(super) sum: u128,
 }
 
@@ -46,7 +46,7 @@ impl Total {
     }
 }
 
-/// Names contain no NUL (`decide::limits`), so no two resources share this.
+/// Names contain no NUL (`decide::limits`), so it is unique for each resource.
 pub(super) fn key_bytes(parts: [&str; 3]) -> Vec<u8> {
     parts.join("\0").into_bytes()
 }
@@ -57,7 +57,7 @@ pub(super) fn key_parts(bytes: &[u8]) -> Option<[&str; 3]> {
     parts.next().is_none().then_some(key)
 }
 
-/// For people, whatever the bytes are.
+/// For display, whatever the bytes are.
 pub(super) fn shown_key(bytes: &[u8]) -> String {
     match key_parts(bytes) {
         Some([kind, mesh, name]) => ResourceKey::in_mesh(kind, mesh, name).to_string(),
@@ -135,14 +135,14 @@ pub(super) fn read_total(entry: &[u8]) -> Result<Total, Damage> {
     Ok(Total { head: Head { revision, floor, history, commit }, entries, sum })
 }
 
-/// Writes the checksum into the place that was left for it.
+/// Writes the checksum into its reserved place.
 fn seal_with_checksum(key: &[u8], mut entry: Vec<u8>) -> Vec<u8> {
     let checksum = checksum(key, &entry[CHECKSUM..]);
     entry[..CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
     entry
 }
 
-/// What follows the checksum, if that is right.
+/// The content after the checksum, if that matches.
 fn verify<'a>(key: &[u8], entry: &'a [u8]) -> Result<&'a [u8], Damage> {
     let found = checksum_in(entry).ok_or(Damage::Checksum)?;
     let body = &entry[CHECKSUM..];
@@ -153,7 +153,7 @@ fn checksum_in(entry: &[u8]) -> Option<u128> {
     entry.first_chunk().map(|bytes| u128::from_le_bytes(*bytes))
 }
 
-/// The length keeps a byte from moving between key and content unnoticed.
+/// The length detects a byte that moves between key and content.
 fn checksum(key: &[u8], body: &[u8]) -> u128 {
     let mut hash = Xxh3::new();
     hash.update(&u64::try_from(key.len()).unwrap_or(u64::MAX).to_le_bytes());
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_of_an_entry_is_found() {
+    fn every_flipped_bit_is_detected() {
         let (key, entry) = (key_bytes(row().key), record(&row()));
         assert_eq!(format!("{:?}", read_record(&key, &entry).unwrap()), format!("{:?}", row()));
         for at in 0..entry.len() * 8 {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_with_a_checksum_are_read_or_refused() {
+    fn entries_with_a_valid_checksum_are_decoded_or_rejected() {
         for len in 0..200 {
             let entry = seal_with_checksum(b"k", vec![0xfe; CHECKSUM + len]);
             assert_eq!(read_record(b"k", &entry).unwrap_err(), Damage::Content);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_come_back() {
+    fn heads_round_trip() {
         let head = Head { revision: 1, floor: 2, history: Id(3), commit: Id(4) };
         let there = Total { head, entries: 5, sum: 6 };
         assert_eq!(read_total(&total(&there)), Ok(there));

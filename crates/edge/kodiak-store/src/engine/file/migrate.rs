@@ -1,4 +1,4 @@
-//! Files of older versions.
+//! Migrates files of older versions.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ type Columns = (u64, u64, u64, i64, i64, bool, &'static [u8], Option<&'static st
 const RECORDS: TableDefinition<Key, Columns> = TableDefinition::new("records");
 const TOMBSTONES: TableDefinition<u64, Key> = TableDefinition::new("tombstones");
 
-/// Schema 1 has no checksums and no history. Everything is moved in one transaction, sealed specs as they are.
+/// Schema 1 has no checksums and no history. Everything is migrated in one transaction, sealed specs unchanged.
 pub(super) fn from_1(database: &Database, path: &Path) -> Result<(), Failure> {
     let filling = {
         let transaction = database.begin_read()?;

@@ -1,6 +1,6 @@
-//! A store file that no control plane uses: checked, copied out of, and made anew from a backup.
+//! Offline commands for a store file: check, backup and restore.
 //!
-//! The file itself is only ever read. redb repairs what it opens, so it is given a copy in memory.
+//! The file itself is only read. redb repairs files that it opens, so it gets a copy in memory.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -23,27 +23,27 @@ use crate::{
     seal::{Seal, Sealer},
 };
 
-/// What `check` found.
+/// Result of `check`.
 #[derive(Debug, Clone)]
 pub struct Checked {
     pub records: usize,
     pub revision: u64,
-    /// Names the history of the data; a restore makes a new one.
+    /// ID of the history; a restore creates a new one.
     pub history: String,
     pub damaged: Vec<Damaged>,
 }
 
-/// What `restore` made.
+/// Result of `restore`.
 #[derive(Debug, Clone)]
 pub struct Restored {
     pub totals: Totals,
     pub revision: u64,
     pub history: String,
-    /// Where the file is now that was there before.
+    /// New path of the file that was replaced.
     pub kept: Option<PathBuf>,
 }
 
-/// Reads everything in a store file, and names all that is damaged. Changes nothing.
+/// Reads everything in a store file, and lists all damaged entries. Changes nothing.
 pub fn check(path: &Path, seal: Option<Seal>) -> Result<Checked, StoreError> {
     let (content, _) = load(path, &Sealer::new(seal))?;
     let Content { head, events, mut damaged } = content;
@@ -59,7 +59,7 @@ pub fn check(path: &Path, seal: Option<Seal>) -> Result<Checked, StoreError> {
     Ok(Checked { records, revision: head.revision, history: head.history.to_string(), damaged })
 }
 
-/// A backup of a store file, with sealed specs as they are. Damaged records fail it, or are left out and given back.
+/// Backup of a store file, with sealed specs unchanged. Damaged records are an error, or are skipped and returned.
 pub fn backup(path: &Path, skip_damaged: bool) -> Result<(Backup, Vec<Damaged>), StoreError> {
     let (content, mut lines) = load(path, &Sealer::default())?;
     let Content { head, events, damaged } = content;
@@ -73,19 +73,19 @@ pub fn backup(path: &Path, skip_damaged: bool) -> Result<(Backup, Vec<Damaged>),
             lines.push(Line::deleted(*revision, key));
         }
     }
-    // A damaged head says nothing.
+    // The revision in a damaged head is unreliable.
     let head = Head { revision: head.revision.max(newest), ..head };
     Ok((Backup::new(head, lines.into_iter()), damaged))
 }
 
-/// Verifies a backup, and says how much it holds and at which revision.
+/// Verifies a backup, and returns its totals and its revision.
 pub fn verify(input: impl BufRead) -> Result<(Totals, u64), StoreError> {
     let backup::Restorable { totals, head, .. } = backup::read(input)?;
     Ok((totals, head.revision))
 }
 
-/// Makes a store file from a backup, with a history of its own. A file that is there is refused, or kept aside when
-/// `force` is given.
+/// Creates a store file from a backup, with a new history. An existing file is an error, or renamed when `force` is
+/// set.
 pub fn restore(input: impl BufRead, path: &Path, seal: Option<Seal>, force: bool) -> Result<Restored, StoreError> {
     let there = path.exists();
     if there {
@@ -133,7 +133,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// The content, and the lines of a backup of it.
+/// The content, and the backup lines of it.
 fn load(path: &Path, sealer: &Sealer) -> Result<(Content, Vec<Line>), StoreError> {
     let bytes = read_file(path)?;
     let opened = || -> Result<(Content, Vec<Line>), StoreError> {
@@ -147,14 +147,14 @@ fn load(path: &Path, sealer: &Sealer) -> Result<(Content, Vec<Line>), StoreError
         let content = tables::read_all(&database, sealer, |row| lines.push(Line::record(row)));
         Ok((content.map_err(|error| error.at(path))?, lines))
     };
-    // redb trusts the structure of its pages, and panics where it is impossible.
+    // redb trusts the structure of its pages, and panics when it is invalid.
     catch_unwind(AssertUnwindSafe(opened)).unwrap_or_else(|_| {
         let impossible = io::Error::new(io::ErrorKind::InvalidData, "the structure of its pages is impossible");
         Err(StoreError::damaged_file(path, impossible))
     })
 }
 
-/// While nobody writes it.
+/// Fails while another process uses it.
 fn read_file(path: &Path) -> Result<Vec<u8>, StoreError> {
     let mut file = lock(path)?;
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! The tables in the file, and how events go in and out.
+//! Tables of the file, and their reads and writes.
 
 use std::{path::Path, sync::Arc};
 
@@ -31,7 +31,7 @@ const TOMBSTONES: TableDefinition<u64, Bytes> = TableDefinition::new("tombstones
 
 pub(super) const SCHEMA: u64 = 2;
 
-/// A failure of redb, or of ours.
+/// An error of redb or of the store.
 pub(super) enum Failure {
     Redb(RedbError),
     Store(StoreError),
@@ -48,7 +48,7 @@ impl Failure {
                 | RedbError::TypeDefinitionChanged { .. }),
             ) => StoreError::damaged_file(path, error),
             Self::Redb(RedbError::Io(error)) => StoreError::cannot_write(path, error),
-            Self::Redb(error) => StoreError::away(&path.display().to_string(), error),
+            Self::Redb(error) => StoreError::back_end_failed(&path.display().to_string(), error),
         }
     }
 }
@@ -65,7 +65,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Makes the tables of an empty file, moves those of an older version, and refuses those of a newer one.
+/// Creates the tables of an empty file, migrates those of an older version, and rejects those of a newer one.
 pub(super) fn prepare(database: &Database, path: &Path) -> Result<(), Failure> {
     let found = match database.begin_read()?.open_table(META) {
         Ok(meta) => meta.get("schema")?.map_or(0, |schema| schema.value()),
@@ -88,7 +88,7 @@ fn create(database: &Database) -> Result<(), Failure> {
     fill(database, &Filling { head, ..Filling::default() }, |_| Ok(()))
 }
 
-/// Everything that a file is to hold.
+/// Complete content of a new file.
 #[derive(Default)]
 pub(super) struct Filling {
     pub(super) entries: Vec<Entry>,
@@ -96,7 +96,7 @@ pub(super) struct Filling {
     pub(super) head: Head,
 }
 
-/// A record on its way into the file.
+/// A record to be written.
 pub(super) struct Entry {
     key: Vec<u8>,
     bytes: Vec<u8>,
@@ -108,7 +108,7 @@ impl Entry {
     }
 }
 
-/// Makes the tables of a file that has none of this version. All of it, and what `also` does, is one transaction.
+/// Creates the tables of a file that has none of this version. It is one transaction, including `also`.
 pub(super) fn fill(
     database: &Database,
     filling: &Filling,
@@ -124,7 +124,7 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// All entries, those that are damaged apart.
+/// All entries, with damaged ones separate.
 #[derive(Default)]
 pub(crate) struct Content {
     pub(crate) head: Head,
@@ -132,7 +132,7 @@ pub(crate) struct Content {
     pub(crate) damaged: Vec<Damaged>,
 }
 
-/// Reads and verifies everything, however much of it is damaged. `visit` is given the rows whose checksum is right.
+/// Reads and verifies everything, even if parts are damaged. `visit` gets the rows whose checksum matches.
 pub(super) fn read_all(
     database: &Database,
     sealer: &Sealer,
@@ -184,7 +184,7 @@ pub(super) fn read_all(
     Ok(content)
 }
 
-/// What is beyond `known`. Refused when anything is damaged, for the rest would be served as if it were all there is.
+/// Changes beyond `known`. Fails when anything is damaged, since the rest would be served as if it were complete.
 pub(super) fn read(database: &Database, path: &Path, sealer: &Sealer, known: Head) -> Result<Option<Changes>, Failure> {
     let Content { head, mut events, damaged } = read_all(database, sealer, |_| ())?;
     damage::refuse(path, &damaged)?;

@@ -1,4 +1,4 @@
-//! Where the database is, and how to get there.
+//! Connection settings of the database.
 
 use std::{io, path::Path, time::Duration};
 
@@ -23,7 +23,7 @@ impl Place {
     pub(super) fn new(config: &PostgresConfig) -> Self {
         let PostgresConfig { host, port, user, password, database, tls, timeout, instance_id, .. } = config;
         let Secret(password) = password.clone().unwrap_or_else(|| Secret(String::new()));
-        // All that is set here would otherwise come from the environment.
+        // Settings that are not set here would come from the environment.
         let options = PgConnectOptions::new_without_pgpass()
             .host(host)
             .port(*port)
@@ -46,7 +46,7 @@ impl Place {
         self.options.connect().await
     }
 
-    /// Waits no longer than it was configured.
+    /// Applies the configured timeout.
     pub(super) async fn within<T>(&self, work: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
         match tokio::time::timeout(self.timeout, work).await {
             Ok(done) => done,
@@ -54,8 +54,8 @@ impl Place {
         }
     }
 
-    pub(super) fn away(&self, error: sqlx::Error) -> StoreError {
-        StoreError::away(&self.name, error)
+    pub(super) fn back_end_failed(&self, error: sqlx::Error) -> StoreError {
+        StoreError::back_end_failed(&self.name, error)
     }
 }
 

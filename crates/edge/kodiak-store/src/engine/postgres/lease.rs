@@ -1,13 +1,14 @@
-//! Elects the one control plane that does what only one may do.
+//! Leader election.
 //!
-//! A row names the leader, and until when. Everybody tries to take it: the leader to keep it, the others to have it as
-//! soon as it has run out or was given back. The clock of the database decides. The leader measures from before it asked,
-//! so by its own clock the lease always runs out earlier than by the database's, and two never lead at once.
+//! A row names the leader, and the end of its lease. Every instance tries to take it: the leader to renew it, the
+//! others to acquire it as soon as it has expired or was released. The database's clock decides. The leader measures
+//! from before its request, so by its own clock the lease always expires earlier than by the database's, and there are
+//! never two leaders.
 //!
-//! No clock on the wall of a control plane matters. When the clock of the database jumps ahead, the lease moves, and the
-//! one before notices at its next renewal; what it writes until then expects what it has read, and is refused where
-//! somebody else wrote. When it jumps back, a dead leader's lease would last for too long: one that nobody renews is
-//! taken over after a few times its length by the clock of whoever waits.
+//! The wall clocks of control planes do not matter. When the database's clock jumps ahead, the lease moves, and the
+//! previous leader notices at its next renewal; its writes until then have preconditions on the versions that it read,
+//! and conflict with those of others. When it jumps back, a dead leader's lease would last too long: a lease that is
+//! not renewed is taken over after a few times its length by the clock of the waiting instance.
 
 use std::time::Duration;
 
@@ -23,16 +24,16 @@ use tokio_util::sync::CancellationToken;
 use super::connect::Place;
 use crate::{config::PostgresConfig, presence::Presence};
 
-/// A leader renews three times within its lease. One that has not for so many leases of ours is dead, unless its own is
-/// configured to be twelve times as long.
+/// A leader renews three times within its lease. Without a renewal for this many of our leases it is dead, unless its
+/// own lease is configured to be twelve times as long.
 const ABANDONED: u32 = 4;
 
-/// Below this, asking for the lease would be all that the database does.
+/// Below this, lease requests would overload the database.
 const MIN_TTL: Duration = Duration::from_millis(100);
-/// How often one that does not lead asks at least: a lease that was given back is taken at once.
+/// Minimum frequency at which a candidate asks: a released lease is taken at once.
 const CANDIDATE: Duration = Duration::from_secs(1);
 
-/// Runs until it is told to end, and then gives the lease back.
+/// Runs until it is cancelled, and then releases the lease.
 pub(crate) async fn hold_lease(
     config: PostgresConfig,
     lead: watch::Sender<bool>,
@@ -40,7 +41,7 @@ pub(crate) async fn hold_lease(
     ended: CancellationToken,
 ) {
     let holder = unique(&config.instance_id);
-    // A task of its own: also after a panic this instance no longer leads, and the lease is given back.
+    // A separate task: also after a panic this instance stops leading, and the lease is released.
     let mut keeping = JoinSet::new();
     let mut lease = Lease::new(&config, &holder);
     keeping.spawn({
@@ -74,22 +75,22 @@ pub(crate) async fn hold_lease(
 
 fn note(released: Result<(), sqlx::Error>) {
     if let Err(error) = released {
-        tracing::warn!(%error, "Cannot give back the lease; it will run out.");
+        tracing::warn!(%error, "failed to release the leader lease, it will expire");
     }
 }
 
-/// Holder, and end as the database writes it.
+/// Holder, and expiry as the database writes it.
 type Seen = (String, String);
 
 struct Lease {
     place: Place,
     holder: String,
-    /// As insights name this process.
+    /// Name of this process in insights.
     instance: String,
     ttl: Duration,
-    /// For how long we may lead without another word from the database.
+    /// Until when this instance may lead without another renewal.
     held_until: Option<Instant>,
-    /// The lease of another as it was last seen, and since when it is like that.
+    /// The lease of another instance as it was last read, and since when it is unchanged.
     unchanged: Option<(Seen, Instant)>,
     connection: Option<PgConnection>,
 }
@@ -107,7 +108,7 @@ impl Lease {
         }
     }
 
-    /// Does not end by itself.
+    /// Never returns.
     async fn keep(&mut self, lead: &watch::Sender<bool>, presence: &watch::Sender<Presence>) {
         loop {
             let next = self.renew().await;
@@ -116,19 +117,19 @@ impl Lease {
                 *leads ^= changed;
                 changed
             });
-            // After it, so that a slow answer costs no lease.
-            if let Ok(Ok(numbers)) = timeout_at(next, self.show_life()).await {
+            // After the renewal, so that a slow answer costs no lease.
+            if let Ok(Ok(numbers)) = timeout_at(next, self.increment_number()).await {
                 presence.send_modify(|presence| presence.hear(numbers));
             }
             sleep_until(next).await;
         }
     }
 
-    /// Tries to take or keep the lease, and says when to try again.
+    /// Tries to acquire or renew the lease, and returns when to try again.
     async fn renew(&mut self) -> Instant {
         let asked = Instant::now();
         let next = asked + self.ttl / 3;
-        // When the lease runs out, it must be noticed then, and not when the database has answered.
+        // The expiry of the lease must be noticed at that time, not when the database has answered.
         let patience = self.held_until.map_or(next, |until| until.min(next));
         let was_held = self.held_until.is_some();
         match timeout_at(patience, self.take()).await {
@@ -137,15 +138,15 @@ impl Lease {
             Ok(Err(_)) | Err(_) => self.held_until = self.held_until.filter(|until| *until > Instant::now()),
         }
         match (was_held, self.held_until.is_some()) {
-            (false, true) => tracing::info!(holder = self.holder, "This instance leads."),
-            (true, false) => tracing::warn!(holder = self.holder, "This instance no longer leads."),
+            (false, true) => tracing::info!(holder = self.holder, "became the leader"),
+            (true, false) => tracing::warn!(holder = self.holder, "lost the leader lease"),
             _ => (),
         }
         self.held_until.map_or(next.min(asked + CANDIDATE), |until| until.min(next))
     }
 
     async fn take(&mut self) -> Result<bool, sqlx::Error> {
-        // Put back only when all went well: a connection that failed is of no more use.
+        // Put back only on success: a failed connection is dropped.
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => self.place.connect().await?,
@@ -165,7 +166,7 @@ impl Lease {
         Ok(taken)
     }
 
-    /// Takes a lease that has not run out and that nobody renews.
+    /// Takes a lease that has not expired but is no longer renewed.
     async fn take_over(&mut self, connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
         let seen: Option<Seen> = sqlx::query_as("SELECT holder, expires::text FROM kodiak_lease WHERE name = 'leader'")
             .fetch_optional(&mut *connection)
@@ -179,7 +180,11 @@ impl Lease {
         if since.elapsed() < self.ttl * ABANDONED {
             return Ok(false);
         }
-        tracing::warn!(holder = seen.0, expires = seen.1, "lease is not renewed, taking it over before it expires");
+        tracing::warn!(
+            holder = seen.0,
+            expires = seen.1,
+            "leader lease is not renewed, taking it over before it expires"
+        );
         let taken = sqlx::query(
             "UPDATE kodiak_lease SET holder = $1, expires = clock_timestamp() + $2 * interval '1 microsecond'
              WHERE name = 'leader' AND holder = $3 AND expires = $4::timestamptz",
@@ -193,8 +198,8 @@ impl Lease {
         Ok(taken.rows_affected() == 1)
     }
 
-    /// Counts the own number up, and gives those of all.
-    async fn show_life(&mut self) -> Result<Vec<(String, i64)>, sqlx::Error> {
+    /// Increments this instance's number, and returns those of all.
+    async fn increment_number(&mut self) -> Result<Vec<(String, i64)>, sqlx::Error> {
         let Some(mut connection) = self.connection.take() else { return Err(sqlx::Error::PoolClosed) };
         sqlx::query(
             "WITH forgotten AS (DELETE FROM kodiak_instance WHERE seen < clock_timestamp() - interval '1 day' AND id <> $1)
@@ -219,7 +224,7 @@ impl Lease {
     }
 }
 
-/// Two processes with the same name must not take each other's lease for their own.
+/// Two processes with the same name must not mistake each other's lease for their own.
 fn unique(instance_id: &str) -> String {
     let mut tag = [0; 8];
     rand::fill(&mut tag).expect("the system has randomness");

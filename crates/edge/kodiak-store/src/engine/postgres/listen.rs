@@ -1,4 +1,4 @@
-//! Tells the writer when others committed something, and now and then in any case.
+//! Nudges the writer when others committed, and at every poll interval.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ const MIN_POLL: Duration = Duration::from_millis(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Runs until it is told to end, whatever happens to the database.
+/// Runs until it is cancelled, whatever happens to the database.
 pub(crate) async fn listen(
     config: PostgresConfig,
     published: Arc<ArcSwap<Published>>,
@@ -31,8 +31,8 @@ pub(crate) async fn listen(
         let mut pause = FIRST_PAUSE;
         loop {
             let Err((error, heard)) = listener.listen().await;
-            tracing::warn!(%error, "Lost the connection that listens for changes of others; will connect again.");
-            // Whoever commits in the meantime is not heard.
+            tracing::warn!(%error, "lost the connection for change notifications, reconnecting");
+            // Commits in the meantime cause no notification.
             listener.nudge.notify_one();
             pause = if heard { FIRST_PAUSE } else { (pause * 2).min(LAST_PAUSE) };
             sleep(pause).await;
@@ -49,15 +49,15 @@ struct Listener {
 }
 
 impl Listener {
-    /// Ends with the connection, and says whether there was one.
+    /// Ends with the connection, and returns whether there was one.
     async fn listen(&self) -> Result<Infallible, (sqlx::Error, bool)> {
         let mut listener = self.connect().await.map_err(|error| (error, false))?;
-        // What was committed until now is not heard either.
+        // Commits until now caused no notification either.
         self.nudge.notify_one();
         loop {
             match timeout(self.poll, listener.try_recv()).await {
                 Ok(Ok(Some(notice))) if self.knows(&notice) => (),
-                // A notice, a connection that was lost and made anew, or a poll.
+                // A notification, a reconnect, or a poll.
                 Ok(Ok(_)) | Err(_) => self.nudge.notify_one(),
                 Ok(Err(error)) => return Err((error, true)),
             }
@@ -76,7 +76,7 @@ impl Listener {
         Ok(listener)
     }
 
-    /// Most notices are about what this store committed itself.
+    /// Most notifications are about this store's own commits.
     fn knows(&self, notice: &PgNotification) -> bool {
         notice.payload().parse().is_ok_and(|revision: u64| revision <= self.published.load().state.revision())
     }

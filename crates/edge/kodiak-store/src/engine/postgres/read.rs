@@ -1,4 +1,4 @@
-//! What others committed.
+//! Reads the commits of others.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     seal::AtRest,
 };
 
-/// Rows that are still to be understood.
+/// Rows that are not decoded yet.
 pub(super) struct Found {
     head: Head,
     complete: bool,
@@ -20,10 +20,10 @@ pub(super) struct Found {
     records: Vec<PgRow>,
 }
 
-/// Opens a transaction and looks for what is beyond `known`; `None` if there is nothing.
+/// Opens a transaction and reads changes beyond `known`; `None` if there are none.
 ///
-/// `known` may be of a history that this database no longer has, after a failover that lost commits or a restore. Others
-/// may have written on since, so a higher revision proves nothing; only the table of commits does.
+/// `known` may be of a history that this database no longer has, after a failover that lost commits or a restore.
+/// Others may have written since, so a higher revision proves nothing; only the table of commits does.
 pub(super) async fn find(
     mut connection: PgConnection,
     open: &'static str,

@@ -1,4 +1,4 @@
-//! One commit: a handful of statements, however many rows.
+//! One commit: a fixed number of statements, for any number of rows.
 
 use sqlx::PgConnection;
 
@@ -9,14 +9,14 @@ use crate::{
     seal::Sealer,
 };
 
-/// Commits that reach back so many revisions are remembered. Who is further behind reads everything again.
+/// Number of revisions for which commits are stored. An instance that is further behind reads everything again.
 const REMEMBERED: i64 = 100_000;
 
-/// Takes about a mebibyte for a moment. An update of the head alone fits into a page that is there.
+/// Allocates about a mebibyte for a moment. An update of the head alone fits into an existing page.
 const PROVE_SPACE: &str = "CREATE TEMPORARY TABLE kodiak_space ON COMMIT DROP AS
     SELECT md5(random()::text) AS noise FROM generate_series(1, 16384)";
 
-/// Writes into the transaction that is open, and commits it.
+/// Writes into the open transaction, and commits it.
 pub(super) async fn write(
     mut connection: PgConnection,
     batch: &Batch,
@@ -34,9 +34,9 @@ pub(super) async fn write(
         put(&mut connection, batch, sealer).await?;
     }
     if !tombstones.is_empty() {
-        bury(&mut connection, batch).await?;
+        store_tombstones(&mut connection, batch).await?;
     }
-    // Nobody needs to hear of a batch that was only to show that one can write.
+    // A batch that only probes needs no notification.
     let notify = !batch.is_empty();
     sqlx::query(
         "WITH moved AS (UPDATE kodiak_head SET revision = $1, floor = $2, commit = $5),
@@ -107,8 +107,8 @@ async fn delete(connection: &mut PgConnection, batch: &Batch) -> Result<(), sqlx
     Ok(())
 }
 
-/// Remembers what was deleted, and forgets what was deleted long ago.
-async fn bury(connection: &mut PgConnection, batch: &Batch) -> Result<(), sqlx::Error> {
+/// Stores tombstones, and drops old ones.
+async fn store_tombstones(connection: &mut PgConnection, batch: &Batch) -> Result<(), sqlx::Error> {
     let part = |part: usize| batch.tombstones.iter().map(|(_, key)| parts(key)[part]).collect::<Vec<_>>();
     sqlx::query(
         "WITH forgotten AS (DELETE FROM kodiak_tombstone WHERE revision <= $5)

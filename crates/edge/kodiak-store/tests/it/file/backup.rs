@@ -22,7 +22,7 @@ async fn open(path: &Path) -> Store {
     Store::open(StoreConfig::new(Backend::File { path: path.into() })).await.unwrap()
 }
 
-/// Flips a byte of each of these texts in a file, wherever it is.
+/// Flips a byte of each of these texts in a file.
 fn damage(path: &Path, texts: &[&str]) {
     let mut bytes = fs::read(path).unwrap();
     for text in texts {
@@ -37,7 +37,7 @@ fn damage(path: &Path, texts: &[&str]) {
 }
 
 #[tokio::test]
-async fn damaged_records_are_all_named_and_the_rest_can_be_saved() {
+async fn damaged_records_are_listed_and_the_rest_can_be_saved() {
     let bed = Bed::file();
     let path = path_of(&bed);
     let store = bed.open().await;
@@ -95,7 +95,7 @@ async fn backup_under_writes_restores_to_one_revision() {
     for round in 0..5 {
         let mut backup = store.backup();
         let mut bytes = backup.next().unwrap();
-        // The rest is read after more has been written.
+        // The rest is read after more was written.
         let read_at = store.snapshot().revision();
         eventually("that more is written", || store.snapshot().revision() > read_at + 10).await;
         bytes.extend(backup.flatten());
@@ -116,7 +116,7 @@ async fn backup_under_writes_restores_to_one_revision() {
 }
 
 #[tokio::test]
-async fn backup_that_is_cut_off_or_damaged_is_refused() {
+async fn rejects_truncated_or_damaged_backups() {
     let bed = Bed::file();
     let store = bed.open().await;
     for n in 0..5 {

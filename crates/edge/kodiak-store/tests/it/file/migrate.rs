@@ -11,7 +11,7 @@ use crate::bed::*;
 type Key = (&'static str, &'static str, &'static str);
 type Columns = (u64, u64, u64, i64, i64, bool, &'static [u8], Option<&'static str>, &'static str, Option<Key>);
 
-/// As schema 1 had it: no checksums, no history. `sealed` is the spec of a Secret at rest.
+/// Schema 1: no checksums, no history. `sealed` is the spec of a Secret at rest.
 fn write_schema_1(path: &Path, sealed: &[u8]) {
     let database = redb::Database::create(path).unwrap();
     let transaction = database.begin_write().unwrap();

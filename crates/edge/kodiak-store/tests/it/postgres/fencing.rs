@@ -1,6 +1,6 @@
-//! A leader that is stopped, and continues after another one has taken over.
+//! A leader that is suspended, and resumes after another one has taken over.
 //!
-//! The one that is stopped is this program again, told by an environment variable where its store is.
+//! The suspended process is this program again, with the place of its store in an environment variable.
 
 use std::{
     env,
@@ -17,9 +17,9 @@ use crate::bed::*;
 
 const PLACE: &str = "KODIAK_TEST_FENCED_STORE";
 const TTL: Duration = Duration::from_secs(1);
-const TEST: &str = "postgres::fencing::leader_that_was_stopped_cannot_undo_what_the_next_one_wrote";
+const TEST: &str = "postgres::fencing::suspended_leader_cannot_overwrite_its_successor";
 
-/// Says `leads`, waits for a line, and then writes what it decided before: with the version that it read as leader.
+/// Prints `leads`, waits for a line, and then writes with the version that it read as leader.
 async fn be_the_victim(place: &str) {
     let (port, database) = place.split_once(' ').unwrap();
     let config = PostgresConfig {
@@ -64,7 +64,7 @@ impl Victim {
         Self { child, lines }
     }
 
-    /// The next thing that it says.
+    /// The next line of its output.
     fn says(&mut self) -> String {
         let said = self
             .lines
@@ -88,7 +88,7 @@ impl Drop for Victim {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn leader_that_was_stopped_cannot_undo_what_the_next_one_wrote() {
+async fn suspended_leader_cannot_overwrite_its_successor() {
     if let Ok(place) = env::var(PLACE) {
         return be_the_victim(&place).await;
     }

@@ -22,7 +22,7 @@ async fn until_writable(store: &Store) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lost_commits_are_taken_back_one_by_one() {
+async fn lost_commits_are_reverted_one_by_one() {
     let Some(mut server) = Server::start() else { return };
     let bed = quick(&server);
     let store = bed.open().await;
@@ -46,7 +46,7 @@ async fn lost_commits_are_taken_back_one_by_one() {
     eventually("that the store is as its database", || all(&store) == expected).await;
     assert_eq!(names(&read_all(&mut watch)), ["-d", "a", "b"], "the difference and nothing else");
     assert_eq!(store.snapshot().revision(), 3);
-    // It goes on from there, and so do watches.
+    // It continues from there, and so do watches.
     let written = write(&store, put("e", "{}")).await;
     assert_eq!(written.revision, 4);
     assert_eq!(next(&mut watch).await.key, key("e"));
@@ -57,7 +57,7 @@ async fn lost_commits_are_taken_back_one_by_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_history_is_noticed_after_others_have_written_past_the_lost_revisions() {
+async fn other_history_is_detected_after_writes_past_the_lost_revisions() {
     let Some(mut server) = Server::start() else { return };
     let mut bed = quick(&server);
     let store = bed.open().await;
@@ -73,7 +73,7 @@ async fn other_history_is_noticed_after_others_have_written_past_the_lost_revisi
     let mut watch = store.watch(0).unwrap();
     let mut seen = read_all(&mut watch);
 
-    // While the first store cannot see it, another one writes on from the earlier point, past its revision.
+    // While the first store cannot see it, another one writes from the earlier point, past its revision.
     server.stop().unwrap();
     server.put_back("before").unwrap();
     let port = server.hide().unwrap();
@@ -94,7 +94,7 @@ async fn other_history_is_noticed_after_others_have_written_past_the_lost_revisi
     eventually("that the store is as its database", || all(&store) == expected).await;
     seen.extend(read_all(&mut watch));
     assert_eq!(replay(&seen), expected);
-    // A write is decided on what is there now.
+    // A write is decided on the current state.
     until_writable(&store).await;
     assert_eq!(write(&store, put("other-0", r#"{"n":1}"#)).await.records[0].as_ref().unwrap().version, 2);
 }

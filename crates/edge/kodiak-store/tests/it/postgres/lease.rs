@@ -1,4 +1,4 @@
-//! One leads, and another one when the first is gone.
+//! Leader election and takeover.
 
 use std::{thread, time::Duration};
 
@@ -20,8 +20,8 @@ async fn until(leadership: &mut Receiver<bool>, leads: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_moves_when_the_leader_is_closed() {
-    // Long: who waits for it to run out is too late.
+async fn lease_moves_when_the_leader_closes() {
+    // Long: waiting for its expiry would be too late.
     let Some(bed) = lease_bed(Duration::from_secs(6)) else { return };
     let first = bed.open().await;
     let mut first_leads = first.leadership();
@@ -36,13 +36,13 @@ async fn it_moves_when_the_leader_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_moves_when_the_leader_is_killed() {
+async fn lease_moves_when_the_leader_is_killed() {
     let Some(bed) = lease_bed(Duration::from_millis(900)) else { return };
     let (runtime, first) = open_apart(&bed);
     until(&mut first.leadership(), true).await;
     let second = bed.open().await;
     let mut second_leads = second.leadership();
-    // Through several renewals only one leads.
+    // Only one leads through several renewals.
     let early = async {
         until(&mut second_leads, true).await;
     };
@@ -53,12 +53,12 @@ async fn it_moves_when_the_leader_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_leader_that_is_cut_off_steps_down_first() {
+async fn disconnected_leader_steps_down_first() {
     let Some(mut bed) = lease_bed(Duration::from_secs(1)) else { return };
     let first = bed.open().await;
     let mut first_leads = first.leadership();
     until(&mut first_leads, true).await;
-    // Nobody can renew while the row is locked, so the lease runs out.
+    // The locked row blocks renewals, so the lease expires.
     let mut hog = super::connect(bed.postgres_config()).await;
     sqlx::raw_sql("BEGIN; SELECT * FROM kodiak_lease FOR UPDATE").execute(&mut hog).await.unwrap();
     timeout(Duration::from_millis(1500), first_leads.wait_for(|leads| !*leads)).await.expect("in time").unwrap();
@@ -66,7 +66,7 @@ async fn a_leader_that_is_cut_off_steps_down_first() {
     until(&mut first_leads, true).await;
 }
 
-/// As when the clock of the database jumps ahead by an hour: the lease has run out, whatever its holder believes.
+/// As when the database's clock jumps ahead by an hour: the lease has expired, whatever its holder assumes.
 #[tokio::test(flavor = "multi_thread")]
 async fn database_clock_that_jumps_ahead_moves_the_lease_and_leaves_one_leader() {
     let Some(mut bed) = lease_bed(Duration::from_secs(1)) else { return };
@@ -79,9 +79,9 @@ async fn database_clock_that_jumps_ahead_moves_the_lease_and_leaves_one_leader()
     }
 }
 
-/// As when the clock of the database jumps back by an hour after the leader was killed.
+/// As when the database's clock jumps back by an hour after the leader was killed.
 #[tokio::test(flavor = "multi_thread")]
-async fn lease_of_a_dead_leader_does_not_last_for_an_hour_when_the_database_clock_jumps_back() {
+async fn lease_of_a_dead_leader_is_taken_over_when_the_database_clock_jumps_back() {
     let Some(mut bed) = lease_bed(Duration::from_secs(1)) else { return };
     bed.open().await.close().await;
     let ghost = "INSERT INTO kodiak_lease VALUES ('leader', 'ghost', clock_timestamp() + interval '1 hour')";
@@ -90,9 +90,9 @@ async fn lease_of_a_dead_leader_does_not_last_for_an_hour_when_the_database_cloc
     until(&mut store.leadership(), true).await;
 }
 
-/// Two control planes with names of their own, and a third that is killed.
+/// Two control planes with different names, and a third that is killed.
 #[tokio::test(flavor = "multi_thread")]
-async fn instances_hear_of_each_other_and_notice_when_one_is_gone() {
+async fn instances_see_each_other_and_notice_a_lost_one() {
     let Some(mut bed) = lease_bed(Duration::from_secs(2)) else { return };
     let mut named = |name: &str| {
         name.clone_into(&mut bed.postgres_config().instance_id);
@@ -122,7 +122,7 @@ async fn instances_hear_of_each_other_and_notice_when_one_is_gone() {
     eventually("that the second is lost", || !lives(&one, "cp-two")).await;
 }
 
-/// A store whose tasks run on a runtime of their own.
+/// A store whose tasks run on a separate runtime.
 fn open_apart(bed: &Bed) -> (Runtime, Store) {
     let config = bed.config();
     let open = move || {

@@ -1,4 +1,4 @@
-//! A database that goes away, and one that is held up.
+//! A database that is unavailable, or hangs.
 
 use std::{
     process::Command,
@@ -37,13 +37,13 @@ async fn writes_fail_and_recover_when_the_database_restarts() {
     assert_eq!(next(&mut watch).await.key, key("after"));
     agree(&one, &other).await;
     eventually("that one leads", || leaders.iter().any(|leads| *leads.borrow())).await;
-    // Both notice, without having been asked for anything, that notices come again.
+    // Both notice by themselves that notifications arrive again.
     write(&other, put("at last", "{}")).await;
     agree(&one, &other).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_that_nobody_notices_costs_nothing() {
+async fn unnoticed_restart_fails_no_write() {
     let Some(mut server) = Server::start() else { return };
     let mut bed = Bed::postgres_on(&server);
     bed.postgres_config().poll_interval = NEVER;
@@ -56,7 +56,7 @@ async fn a_restart_that_nobody_notices_costs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_held_up_for_ever() {
+async fn locked_database_fails_writes_after_the_timeout() {
     let Some(mut bed) = bed(NEVER) else { return };
     bed.postgres_config().timeout = Duration::from_millis(300);
     let store = bed.open().await;
@@ -70,7 +70,7 @@ async fn nobody_is_held_up_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_database_there_is_no_store() {
+async fn open_fails_without_a_database() {
     let Some(mut server) = Server::start() else { return };
     let bed = Bed::postgres_on(&server);
     server.stop().unwrap();
@@ -78,7 +78,7 @@ async fn without_a_database_there_is_no_store() {
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
 }
 
-/// Connections stay open and nothing answers, as when the machine of the database hangs or the network drops packets.
+/// Connections stay open and nothing answers, as when the database's host hangs or the network drops packets.
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_fail_in_time_and_recover_when_the_database_hangs() {
     let Some(server) = Server::start() else { return };
@@ -89,7 +89,7 @@ async fn writes_fail_in_time_and_recover_when_the_database_hangs() {
     let store = bed.open().await;
     write(&store, put("before", "{}")).await;
     server.hang().unwrap();
-    // Without a limit of its own this would wait for ever.
+    // Without a timeout of its own this would wait forever.
     let refused = tokio::time::timeout(Duration::from_secs(30), refuse(&store, put("during", "{}"))).await;
     assert!(matches!(refused.expect("it ends"), StoreError::Unavailable { .. }));
     assert!(store.health().read_only.is_some() && store.get(&key("before")).is_some(), "reads go on");
@@ -122,7 +122,7 @@ async fn writes_fail_with_the_reason_and_recover_when_the_database_is_full() {
     write(&store, put("before", "{}")).await;
     disk.fill().unwrap();
     let noise = |n: u64| -> String {
-        // What compresses to nothing would fit.
+        // Compressible data would fit.
         let mut seed = n + 1;
         std::iter::repeat_with(|| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

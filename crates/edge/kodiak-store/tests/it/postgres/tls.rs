@@ -1,4 +1,4 @@
-//! The server must be who it says it is.
+//! The server's certificate must be valid.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn authority() -> (String, Issuer<'static, KeyPair>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_a_server_with_a_good_certificate_is_used() {
+async fn accepts_only_a_valid_server_certificate() {
     let (ca, issuer) = authority();
     let (other_ca, _) = authority();
     let key = KeyPair::generate().unwrap();
@@ -44,7 +44,7 @@ async fn only_a_server_with_a_good_certificate_is_used() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_tls_is_refused() {
+async fn rejects_a_server_without_tls() {
     let Some(mut bed) = Bed::postgres() else { return };
     bed.postgres_config().tls = Tls::Verify { ca: None };
     assert!(matches!(Store::open(bed.config()).await, Err(StoreError::Unavailable { .. })));

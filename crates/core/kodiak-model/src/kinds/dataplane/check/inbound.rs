@@ -1,4 +1,4 @@
-//! What is wrong with an inbound.
+//! Validation of an inbound.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub(super) fn check(inbound: &Inbound, networking_address: &str, at: &FieldPath<
     }
 }
 
-/// A proxy that forwards to itself would never end.
+/// A proxy that forwards to itself would loop forever.
 fn check_service_address(inbound: &Inbound, networking_address: &str, at: &FieldPath<'_>, problems: &mut Problems) {
     let service_address = inbound.service_address.as_str();
     if service_address.is_empty() {

@@ -1,4 +1,4 @@
-//! What is wrong with a listener.
+//! Validation of a listener.
 
 use crate::{
     FieldPath, Problems,
@@ -20,7 +20,7 @@ pub(super) fn check(networking: &Networking, n: usize, at: &FieldPath<'_>, probl
     check_unique(listener, before, networking, &at, problems);
 }
 
-/// Policies select listeners by name, and only one thing can listen on a port.
+/// Policies select listeners by name, and only one listener can bind a port.
 fn check_unique(
     listener: &Listener,
     before: &[Listener],

@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of a Dataplane.
 
 mod inbound;
 mod listener;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::{Dataplane, Gateway, GatewayType, Inbound, Networking, Probes};
 use crate::{
     FieldPath, Problems,
-    address::{check_host, check_port, takes_loopback},
+    address::{binds_loopback, check_host, check_port},
     kinds::mesh,
     tags, uri,
 };
@@ -65,16 +65,16 @@ fn check_networking(networking: &Networking, at: &FieldPath<'_>, problems: &mut 
     }
 }
 
-/// Envoy's admin API is on the loopback address, where services and outbounds may be too.
+/// Envoy's admin API is on the loopback address, which services and outbounds may use too.
 fn check_admin_port(networking: &Networking, port: u32, at: &FieldPath<'_>, problems: &mut Problems) {
     let at = at.field("port");
     let address = &networking.address;
     let taken = |inbound: &Inbound| {
-        (inbound.port == port && takes_loopback(inbound.address_or(address)))
-            || (inbound.service_port() == port && takes_loopback(inbound.service_address_or(address)))
+        (inbound.port == port && binds_loopback(inbound.address_or(address)))
+            || (inbound.service_port() == port && binds_loopback(inbound.service_address_or(address)))
     };
     problems.require(!networking.inbound.iter().any(taken), &at, "must differ from inbound");
-    let called = networking.outbound.iter().any(|call| call.port == port && takes_loopback(call.address()));
+    let called = networking.outbound.iter().any(|call| call.port == port && binds_loopback(call.address()));
     problems.require(!called, &at, "must differ from outbound");
 }
 
@@ -108,7 +108,7 @@ fn check_gateway(gateway: &Gateway, networking: &Networking, at: &FieldPath<'_>,
     }
 }
 
-/// The zone is a tag that the control plane adds, so that alone does not count.
+/// The control plane adds the zone tag, so it does not count.
 fn has_tags(tags: &BTreeMap<String, String>) -> bool {
     tags.keys().any(|tag| tag != tags::ZONE)
 }

@@ -1,4 +1,4 @@
-//! What is wrong with an outbound.
+//! Validation of an outbound.
 
 use crate::{
     Choice, FieldPath, Problems, Word,

@@ -1,4 +1,4 @@
-//! What is wrong with the list of reachable backends.
+//! Validation of reachable backends.
 
 use super::outbound::check_kind;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     names,
 };
 
-/// Clients know these paths with the `y` missing.
+/// Kuma's paths omit the `y`.
 const FIELD: &str = "transparentProxing";
 
 pub(super) fn check(transparent_proxying: &TransparentProxying, at: &FieldPath<'_>, problems: &mut Problems) {

@@ -1,4 +1,4 @@
-//! A port of the service beside the proxy.
+//! Inbound: a port of the service of a proxy.
 
 use std::collections::BTreeMap;
 
@@ -26,22 +26,22 @@ pub struct Inbound {
     /// The address that the proxy listens on. `networking.address` by default.
     #[serde(skip_serializing_if = "is_default")]
     pub address: String,
-    /// What the service is: `kuma.io/service` and whatever policies select by.
+    /// Tags of the service: `kuma.io/service`, and any tags that policies select by.
     #[serde(skip_serializing_if = "is_default")]
     pub tags: BTreeMap<String, String>,
-    /// The older form of `state`. Missing means ready.
+    /// The legacy form of `state`. Missing means ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
-    /// Lets the proxy find out by itself whether the service is ready.
+    /// Lets the proxy probe whether the service is ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_probe: Option<ServiceProbe>,
-    /// Only Ready inbounds receive calls.
+    /// Only `Ready` inbounds are endpoints of their services.
     #[serde(skip_serializing_if = "is_first")]
     pub state: Option<Choice<InboundState>>,
-    /// Another name for the port, for MeshService and for `sectionName`. The port number by default.
+    /// Name of the port, for MeshService and `sectionName`. The port number by default.
     #[serde(skip_serializing_if = "is_default")]
     pub name: String,
-    /// grpc, http, http2, kafka or tcp. Comes before the tag `kuma.io/protocol`.
+    /// grpc, http, http2, kafka or tcp. Overrides the tag `kuma.io/protocol`.
     #[serde(skip_serializing_if = "is_default")]
     pub protocol: String,
 }
@@ -50,7 +50,7 @@ words! {
     pub enum InboundState {
         Ready = "Ready",
         NotReady = "NotReady",
-        /// There is no such listener, but the proxy's identity still covers it.
+        /// The proxy has no such listener, but its certificate still covers the service.
         Ignored = "Ignored",
     }
 }
@@ -65,19 +65,19 @@ pub struct Health {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceProbe {
-    /// The time between two checks.
+    /// Interval between probes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<ProtoDuration>,
-    /// How long one check may take.
+    /// Timeout of a probe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<ProtoDuration>,
-    /// So many failed checks in a row make the service unhealthy.
+    /// Number of consecutive failed probes that make the service unhealthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unhealthy_threshold: Option<u32>,
-    /// So many good checks in a row make the service healthy.
+    /// Number of consecutive successful probes that make the service healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub healthy_threshold: Option<u32>,
-    /// The check is whether a connection can be opened.
+    /// Probes by opening a TCP connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<TcpProbe>,
 }
@@ -90,19 +90,19 @@ impl Inbound {
         word_or_first(self.state.as_ref())
     }
 
-    /// Whether calls may be sent here.
+    /// Whether the inbound is an endpoint.
     pub fn is_ready(&self) -> bool {
         self.state() == InboundState::Ready && self.health.as_ref().is_none_or(|health| health.ready)
     }
 
-    /// Sets `state`, and `health` for those who still look there.
+    /// Sets `state`, and `health` for clients that still read it.
     pub fn set_ready(&mut self, ready: bool) {
         let state = if ready { InboundState::Ready } else { InboundState::NotReady };
         self.state = Some(state.into());
         self.health = Some(Health { ready });
     }
 
-    /// How `sectionName` and KRIs call this port.
+    /// Name of this port in `sectionName` and KRIs.
     pub fn section_name(&self) -> String {
         if self.name.is_empty() { self.port.to_string() } else { self.name.clone() }
     }
@@ -111,19 +111,19 @@ impl Inbound {
         self.tags.get(tags::SERVICE).map(String::as_str)
     }
 
-    /// TCP when nothing says otherwise.
+    /// TCP by default.
     pub fn protocol(&self) -> Protocol {
         let tag = self.tags.get(tags::PROTOCOL).map(String::as_str);
         let written = Some(self.protocol.as_str()).filter(|text| !text.is_empty()).or(tag);
         written.and_then(Protocol::parse).unwrap_or(Protocol::Tcp)
     }
 
-    /// Where the proxy listens, in a Dataplane of this address.
+    /// Bind address, given the address of the Dataplane.
     pub fn address_or<'a>(&'a self, networking_address: &'a str) -> &'a str {
         if self.address.is_empty() { networking_address } else { &self.address }
     }
 
-    /// Where the service listens, in a Dataplane of this address.
+    /// Address of the service, given the address of the Dataplane.
     pub fn service_address_or<'a>(&'a self, networking_address: &'a str) -> &'a str {
         if self.service_address.is_empty() { self.address_or(networking_address) } else { &self.service_address }
     }

@@ -12,7 +12,7 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Listener {
-    /// ZoneIngress takes calls from other zones; ZoneEgress sends calls out of the zone.
+    /// ZoneIngress accepts traffic from other zones; ZoneEgress sends traffic out of the zone.
     #[serde(rename = "type", skip_serializing_if = "is_first")]
     pub listener_type: Option<Choice<ListenerType>>,
     #[serde(skip_serializing_if = "is_default")]
@@ -50,12 +50,12 @@ impl Listener {
         word_or_first(self.state.as_ref()) == ListenerState::Ready
     }
 
-    /// How `sectionName` and KRIs call this listener.
+    /// Name of this listener in `sectionName` and KRIs.
     pub fn section_name(&self) -> String {
         if self.name.is_empty() { self.port.to_string() } else { self.name.clone() }
     }
 
-    /// Where the proxy listens, in a Dataplane of this address.
+    /// Bind address, given the address of the Dataplane.
     pub fn address_or<'a>(&'a self, networking_address: &'a str) -> &'a str {
         if self.address.is_empty() { networking_address } else { &self.address }
     }

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of a Dataplane.
 
 mod inbound;
 mod listener;
@@ -27,10 +27,10 @@ pub use transparent_proxying::{IpFamilyMode, ReachableBackendRef, ReachableBacke
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Dataplane {
-    /// Where the proxy is, what it serves and what it calls.
+    /// Address, inbounds and outbounds of the proxy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub networking: Option<Networking>,
-    /// Settings of the mesh's metrics backend that are different for this proxy. Prefer MeshMetric.
+    /// Settings of the mesh's metrics backend that this proxy overrides. Prefer MeshMetric.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<MetricsBackend>,
     /// Endpoints that are served without mTLS. Deprecated.
@@ -41,19 +41,19 @@ pub struct Dataplane {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Networking {
-    /// IP or DNS name under which other proxies and the control plane reach this proxy.
+    /// IP or DNS name at which other proxies and the control plane reach this proxy.
     #[serde(skip_serializing_if = "is_default")]
     pub address: String,
-    /// Where others reach this proxy when `address` is private. The proxy still listens on `address`.
+    /// Address at which other proxies reach this proxy when `address` is private. The proxy still listens on `address`.
     #[serde(skip_serializing_if = "is_default")]
     pub advertised_address: String,
-    /// The proxy stands beside a gateway, or is one.
+    /// Makes the proxy a gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<Gateway>,
-    /// The ports of the service beside this proxy.
+    /// Ports of the service of this proxy.
     #[serde(skip_serializing_if = "is_default")]
     pub inbound: Vec<Inbound>,
-    /// The services that this proxy calls, each on a local port.
+    /// Destinations of this proxy, each on a local port.
     #[serde(skip_serializing_if = "is_default")]
     pub outbound: Vec<Outbound>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,10 +75,10 @@ words! {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Gateway {
-    /// Needs `kuma.io/service` when there is any tag.
+    /// Must include `kuma.io/service` unless empty.
     #[serde(skip_serializing_if = "is_default")]
     pub tags: BTreeMap<String, String>,
-    /// A DELEGATED gateway (the default) is another program beside this proxy; a BUILTIN one is this proxy itself.
+    /// A DELEGATED gateway (the default) is another process beside this proxy; a BUILTIN one is this proxy itself.
     #[serde(rename = "type", skip_serializing_if = "is_first")]
     pub gateway_type: Option<Choice<GatewayType>>,
 }
@@ -92,7 +92,7 @@ impl Gateway {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EnvoyAdmin {
-    /// The local port of Envoy's admin API. 9901 by default.
+    /// Local port of Envoy's admin API. 9901 by default.
     #[serde(skip_serializing_if = "is_default")]
     pub port: u32,
 }

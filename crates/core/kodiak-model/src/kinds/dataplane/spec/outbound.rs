@@ -1,4 +1,4 @@
-//! A service that the proxy calls, on a local port.
+//! Outbound: a destination of the proxy, on a local port.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use crate::{Choice, proto_json::is_default, words};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Outbound {
-    /// The address under which the service is seen. 127.0.0.1 by default.
+    /// Local address of the outbound. 127.0.0.1 by default.
     #[serde(skip_serializing_if = "is_default")]
     pub address: String,
     #[serde(skip_serializing_if = "is_default")]
     pub port: u32,
-    /// Calls the proxies with these tags; `kuma.io/service` is needed.
+    /// Selects the destination by tags; `kuma.io/service` is required.
     #[serde(skip_serializing_if = "is_default")]
     pub tags: BTreeMap<String, String>,
-    /// Calls a service object, instead of proxies by their tags.
+    /// Selects the destination by reference, instead of by tags.
     #[serde(rename = "backendRef", skip_serializing_if = "Option::is_none")]
     pub backend_ref: Option<OutboundBackendRef>,
 }
 
 words! {
-    /// The kinds that proxies can call.
+    /// Kinds of destinations.
     pub enum BackendKind {
         MeshExternalService = "MeshExternalService",
         MeshMultiZoneService = "MeshMultiZoneService",
@@ -47,7 +47,7 @@ pub struct OutboundBackendRef {
     /// Not needed for MeshExternalService.
     #[serde(skip_serializing_if = "is_default")]
     pub port: u32,
-    /// Selects the service instead of `name`. Must match only one.
+    /// Selects the destination by labels instead of `name`. Must match only one.
     #[serde(skip_serializing_if = "is_default")]
     pub labels: BTreeMap<String, String>,
 }

@@ -8,7 +8,7 @@ use crate::proto_json::is_default;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Probes {
-    /// The port on which all endpoints are served.
+    /// Port that serves all endpoints.
     #[serde(skip_serializing_if = "is_default")]
     pub port: u32,
     #[serde(skip_serializing_if = "is_default")]
@@ -18,13 +18,13 @@ pub struct Probes {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProbeEndpoint {
-    /// The port of the service.
+    /// Port of the service.
     #[serde(skip_serializing_if = "is_default")]
     pub inbound_port: u32,
-    /// The path at the service.
+    /// Path at the service.
     #[serde(skip_serializing_if = "is_default")]
     pub inbound_path: String,
-    /// The path under which it is served.
+    /// Path at which the endpoint is served.
     #[serde(skip_serializing_if = "is_default")]
     pub path: String,
 }

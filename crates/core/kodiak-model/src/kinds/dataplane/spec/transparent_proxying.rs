@@ -1,4 +1,4 @@
-//! Calls that the proxy takes over by themselves, and what may be reached with them.
+//! Transparent proxying: traffic redirection, and the destinations that the redirected traffic may reach.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,14 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TransparentProxying {
-    /// The port that all incoming connections are redirected to.
+    /// Port that all inbound connections are redirected to.
     #[serde(skip_serializing_if = "is_default")]
     pub redirect_port_inbound: u32,
-    /// The port that all outgoing connections are redirected to.
+    /// Port that all outbound connections are redirected to.
     #[serde(skip_serializing_if = "is_default")]
     pub redirect_port_outbound: u32,
-    /// Services that are called by the addresses of their instances. `*` means all, and costs a lot.
+    /// Services that can be called by the addresses of their instances. `*` means all, which makes the configuration
+    /// large.
     #[serde(skip_serializing_if = "is_default")]
     pub direct_access_services: Vec<String>,
     /// Values of `kuma.io/service` that this proxy calls. All when missing.
@@ -29,7 +30,7 @@ pub struct TransparentProxying {
     pub reachable_services: Vec<String>,
     #[serde(skip_serializing_if = "is_first")]
     pub ip_family_mode: Option<Choice<IpFamilyMode>>,
-    /// Services that this proxy calls. All when missing; none when `refs` is empty.
+    /// Destinations of this proxy. All when missing; none when `refs` is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reachable_backends: Option<ReachableBackends>,
 }
@@ -50,7 +51,7 @@ pub struct ReachableBackends {
     pub refs: Vec<ReachableBackendRef>,
 }
 
-/// One service by its name, or every service with these labels.
+/// One destination by name, or every destination with these labels.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReachableBackendRef {
@@ -63,7 +64,7 @@ pub struct ReachableBackendRef {
     /// The namespace of this Dataplane by default.
     #[serde(skip_serializing_if = "is_default")]
     pub namespace: String,
-    /// All ports of the service when missing.
+    /// All ports of the destination when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u32>,
     /// Instead of `name`, `namespace` and `port`.

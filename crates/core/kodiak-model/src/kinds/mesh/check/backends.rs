@@ -1,4 +1,4 @@
-//! What is wrong with `logging` and `tracing`. Clients know the path of `conf` as `config` here.
+//! Validation of `logging` and `tracing`. Kuma's error paths say `config` for `conf` here.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

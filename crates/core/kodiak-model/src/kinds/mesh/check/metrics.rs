@@ -1,4 +1,4 @@
-//! What is wrong with `metrics`.
+//! Validation of `metrics`.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(super) fn check(metrics: &Metrics, at: &FieldPath<'_>, problems: &mut Proble
     problems.require(found, &at.field("enabledBackend"), "has to be set to one of the backends in the mesh");
 }
 
-/// A metrics backend of a mesh, or of a single proxy.
+/// Metrics backend of a mesh, or of a single proxy.
 pub fn check_metrics_backend(backend: &MetricsBackend, at: &FieldPath<'_>, problems: &mut Problems) {
     let MetricsBackend { name: _, backend_type, conf } = backend;
     if backend_type != MetricsBackend::PROMETHEUS {
@@ -39,7 +39,7 @@ fn check_prometheus(prometheus: &Prometheus, at: &FieldPath<'_>, problems: &mut 
     let consistent = !prometheus.contradicts_itself();
     problems.require(consistent, at, "skipMTLS and tls configuration cannot be defined together");
     let filter = prometheus.envoy.as_ref().map_or("", |envoy| envoy.filter_regex.as_str());
-    // Classes of Unicode are fine for Envoy, but cannot be read here.
+    // Envoy supports Unicode classes, which this regex engine is built without.
     if let Some(error) = Regex::new(filter).err().filter(|_| !filter.contains(r"\p") && !filter.contains(r"\P")) {
         let at = at.field("envoy");
         problems.add(&at.field("filterRegex"), format!("provided regexp isn't correct: {error}"));

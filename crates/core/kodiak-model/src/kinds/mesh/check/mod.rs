@@ -1,4 +1,4 @@
-//! What is wrong with it.
+//! Validation of a Mesh.
 
 mod backends;
 mod metrics;
@@ -59,14 +59,14 @@ fn check_tag_rules(rules: &[TagRule], at: &FieldPath<'_>, problems: &mut Problem
     }
 }
 
-/// The zone egress knows callers by their certificates.
+/// The zone egress identifies callers by their certificates.
 fn check_zone_egress(routing: Option<&Routing>, mtls: Option<&Mtls>, problems: &mut Problems) {
     let needed = routing.is_some_and(|routing| routing.zone_egress);
     let enabled = mtls.is_some_and(|mtls| !mtls.enabled_backend.is_empty());
     problems.require(!needed || enabled, &FieldPath::ROOT.field("mtls"), "has to be set when zoneEgress enabled");
 }
 
-/// Names of backends that an earlier backend has.
+/// Reports backends that have the name of an earlier one.
 fn check_unique_names<'a>(names: impl Iterator<Item = &'a str>, at: &FieldPath<'_>, problems: &mut Problems) {
     let mut used = Vec::new();
     for (n, name) in names.enumerate() {

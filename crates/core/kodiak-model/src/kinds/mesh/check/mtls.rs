@@ -1,4 +1,4 @@
-//! What is wrong with `mtls`. Whether certificates are good is not looked at here: they may be in secrets.
+//! Validation of `mtls`. Certificates are not validated here: they may be in Secrets.
 
 use super::check_unique_names;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     kinds::mesh::{BackendConf, BuiltinCa, Mtls, MtlsBackend, ProvidedCa, Rotation, parse_period},
 };
 
-/// Two are enough to change from one authority to another; each builtin one costs a key of its own.
+/// Two are enough to change from one CA to another; each builtin one costs a key of its own.
 const BACKENDS_MAX: usize = 10;
 const NAME_MAX: usize = 255;
 
@@ -32,7 +32,7 @@ fn check_dp_cert(backend: &MtlsBackend, at: &FieldPath<'_>, problems: &mut Probl
     let Some(dp_cert) = &backend.dp_cert else { return };
     let expiration = dp_cert.rotation.as_ref().map_or("", |Rotation { expiration }| expiration);
     if parse_period(expiration).is_none() {
-        // Clients know this path so: without the backend, and in lower case.
+        // Kuma's path: without the backend, and in lower case.
         let at = at.field("dpcert");
         let at = at.field("rotation");
         problems.add(&at.field("expiration"), "has to be a valid format");
@@ -65,7 +65,7 @@ fn check_builtin(backend: &MtlsBackend, at: &FieldPath<'_>, problems: &mut Probl
             problems.require(valid, &at.field("caCert").field("expiration"), "has to be a valid format");
         }
     }
-    // The name becomes part of the names of secrets. Clients know this path so.
+    // The name becomes part of the names of Secrets. The path is Kuma's.
     let at = at.field("mtls");
     let at = at.field("backends");
     let at = at.field("name");

@@ -1,4 +1,4 @@
-//! The settings of a backend, whose form depends on the backend's type.
+//! Settings of a backend, whose schema depends on the backend's type.
 
 use std::{borrow::Cow, fmt};
 
@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 
 use crate::{FieldPath, Shape, conform, schema::Node};
 
-/// May hold keys, so it is never printed.
+/// May contain private keys, so it is never printed.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BackendConf(pub Value);
 
 impl BackendConf {
-    /// Reads settings as those of one type of backend. Missing settings are empty ones.
+    /// Deserializes the settings of one type of backend. Missing settings are empty ones.
     pub fn read<T: DeserializeOwned + JsonSchema>(conf: Option<&Self>) -> Result<T, String> {
         let (mut value, findings) = conformed::<T>(conf, &FieldPath::ROOT);
         if !findings.problems.is_empty() {
@@ -23,7 +23,7 @@ impl BackendConf {
         serde_json::from_value(value.take()).map_err(|error| error.to_string())
     }
 
-    /// A warning for each field that this type of backend does not have.
+    /// A warning for each unknown field of this type of backend.
     pub fn unknown_fields<T: JsonSchema>(conf: Option<&Self>, at: &FieldPath<'_>) -> Vec<String> {
         conformed::<T>(conf, at).1.unknown.iter().map(ToString::to_string).collect()
     }

@@ -1,4 +1,4 @@
-//! Which proxies may be members of the mesh.
+//! Membership constraints of a mesh.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ pub struct MeshConstraints {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProxyConstraints {
-    /// Proxies must have the tags of one of these.
+    /// A proxy must have the tags of one of these.
     #[serde(skip_serializing_if = "is_default")]
     pub requirements: Vec<TagRule>,
-    /// Proxies with the tags of one of these are refused.
+    /// A proxy with the tags of one of these is rejected.
     #[serde(skip_serializing_if = "is_default")]
     pub restrictions: Vec<TagRule>,
 }
@@ -28,7 +28,7 @@ pub struct ProxyConstraints {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TagRule {
-    /// `*` stands for any value.
+    /// `*` matches any value.
     #[serde(skip_serializing_if = "is_default")]
     pub tags: BTreeMap<String, String>,
 }

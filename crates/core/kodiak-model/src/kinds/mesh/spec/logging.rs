@@ -1,4 +1,4 @@
-//! Where access logs are sent: the older form of MeshAccessLog.
+//! Access log backends: the legacy form of MeshAccessLog.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ impl Logging {
 pub struct LoggingBackend {
     #[serde(skip_serializing_if = "is_default")]
     pub name: String,
-    /// Envoy's format of access logs.
+    /// Envoy's access log format.
     #[serde(skip_serializing_if = "is_default")]
     pub format: String,
     /// `file` or `tcp`.

@@ -1,7 +1,7 @@
-//! Whether proxies see MeshServices.
+//! Whether proxies use MeshServices.
 //!
-//! Read from `{mode: Everywhere}` and from the plain word `Everywhere`; written as the first. What is neither is kept
-//! until the check, which says where it is.
+//! Deserialized from `{mode: Everywhere}` and from the plain word `Everywhere`; serialized as the first. Invalid input
+//! is kept until validation, which reports its path.
 
 use std::borrow::Cow;
 
@@ -21,11 +21,11 @@ words! {
         /// No MeshServices are generated.
         #[default]
         Disabled = "Disabled",
-        /// MeshServices beside the services of tags.
+        /// MeshServices beside services by `kuma.io/service` tags.
         Everywhere = "Everywhere",
-        /// MeshServices for proxies that list what they reach.
+        /// MeshServices for proxies that list reachable backends.
         ReachableBackends = "ReachableBackends",
-        /// Only MeshServices.
+        /// MeshServices only, without services by tags.
         Exclusive = "Exclusive",
     }
 }
@@ -34,7 +34,7 @@ words! {
 pub struct MeshServices {
     #[serde(skip_serializing_if = "is_first")]
     pub mode: Option<Choice<MeshServicesMode>>,
-    /// Fields that nothing reads.
+    /// Unknown fields.
     #[serde(skip)]
     pub unknown: Vec<String>,
 }
@@ -58,7 +58,7 @@ impl From<Value> for MeshServices {
 fn mode(written: &Value) -> Option<Choice<MeshServicesMode>> {
     Some(match written {
         Value::Null => return None,
-        // The spelling of the first design.
+        // Kuma's first spelling.
         Value::String(word) if word == "ReachableBackendRefs" => MeshServicesMode::ReachableBackends.into(),
         Value::String(word) => Choice::parse(word),
         Value::Number(number) => by_number(number).unwrap_or_else(|| Choice::Unknown(number.to_string())),
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_objects_say_the_same() {
+    fn string_and_object_forms_are_equal() {
         for (written, stored) in [
             (json!("Everywhere"), json!({ "mode": "Everywhere" })),
             (json!({ "mode": "Everywhere" }), json!({ "mode": "Everywhere" })),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mode_is_kept_for_the_check() {
+    fn invalid_modes_are_kept_for_validation() {
         for written in [json!("Always"), json!({ "mode": "Always" }), json!(9), json!([]), json!({ "mode": true })] {
             assert!(matches!(MeshServices::from(written.clone()).mode, Some(Choice::Unknown(_))), "{written}");
         }

@@ -1,4 +1,4 @@
-//! How metrics are exposed: the older form of MeshMetric.
+//! Metrics backends: the legacy form of MeshMetric.
 
 use std::collections::BTreeMap;
 
@@ -54,13 +54,13 @@ pub struct Prometheus {
     /// `/metrics` by default.
     #[serde(skip_serializing_if = "is_default")]
     pub path: String,
-    /// What Prometheus knows this proxy by. `kuma.io/service: dataplane-metrics` by default.
+    /// Tags of this proxy in Prometheus. `kuma.io/service: dataplane-metrics` by default.
     #[serde(skip_serializing_if = "is_default")]
     pub tags: BTreeMap<String, String>,
-    /// The older form of `tls.mode: disabled`.
+    /// The legacy form of `tls.mode: disabled`.
     #[serde(rename = "skipMTLS", skip_serializing_if = "Option::is_none")]
     pub skip_mtls: Option<bool>,
-    /// Metrics of services beside the proxy, served together with its own.
+    /// Metrics endpoints of the application, served together with Envoy's metrics.
     #[serde(skip_serializing_if = "is_default")]
     pub aggregate: Vec<Aggregate>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,9 +105,9 @@ pub struct PrometheusTls {
 
 words! {
     pub enum PrometheusTlsMode {
-        /// With the certificates of the mesh.
+        /// Uses the certificates of the mesh.
         ActiveMtlsBackend = "activeMTLSBackend",
-        /// With certificates that the proxy is started with.
+        /// Uses certificates that the proxy was started with.
         ProvidedTls = "providedTLS",
         Disabled = "disabled",
     }
@@ -120,7 +120,7 @@ impl PrometheusTls {
 }
 
 impl Prometheus {
-    /// Whether `skipMTLS` and `tls` say different things.
+    /// Whether `skipMTLS` and `tls` contradict each other.
     pub fn contradicts_itself(&self) -> bool {
         match (self.skip_mtls, &self.tls) {
             (Some(true), Some(tls)) => tls.mode() != PrometheusTlsMode::Disabled,
@@ -129,7 +129,7 @@ impl Prometheus {
         }
     }
 
-    /// Writes out what is left open, so that a change of defaults never changes a mesh.
+    /// Writes defaults into the stored object, so that a change of defaults never changes an existing mesh.
     pub fn fill_defaults(&mut self) {
         let skip_mtls = self.skip_mtls == Some(true);
         self.tls.get_or_insert_with(|| PrometheusTls { mode: skip_mtls.then_some(PrometheusTlsMode::Disabled.into()) });

@@ -1,4 +1,4 @@
-//! What users write.
+//! Spec of a Mesh.
 
 mod conf;
 mod constraints;
@@ -26,29 +26,29 @@ pub use tracing::{DatadogTracing, Tracing, TracingBackend, ZipkinTracing};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Mesh {
-    /// Encryption between proxies, and the certificate authority behind it.
+    /// mTLS between proxies, and its CA.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtls: Option<Mtls>,
-    /// Where traces are sent. Prefer MeshTrace.
+    /// Trace backends. Prefer MeshTrace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracing: Option<Tracing>,
-    /// Where access logs are sent. Prefer MeshAccessLog.
+    /// Access log backends. Prefer MeshAccessLog.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<Logging>,
-    /// How metrics are exposed. Prefer MeshMetric.
+    /// Metrics backends. Prefer MeshMetric.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics: Option<Metrics>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub networking: Option<Networking>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing: Option<Routing>,
-    /// Which proxies may be members of the mesh.
+    /// Constraints that proxies must meet to join the mesh.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constraints: Option<MeshConstraints>,
-    /// Kinds of policies that are not made for a new mesh; `*` for none at all.
+    /// Policy kinds that are not created for a new mesh; `*` for all.
     #[serde(skip_serializing_if = "is_default")]
     pub skip_creating_initial_policies: Vec<String>,
-    /// Whether proxies see MeshServices. `meshServices: Everywhere` is short for `meshServices: {mode: Everywhere}`.
+    /// Whether proxies use MeshServices. `meshServices: Everywhere` is short for `meshServices: {mode: Everywhere}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mesh_services: Option<MeshServices>,
 }
@@ -63,7 +63,7 @@ pub struct Networking {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Outbound {
-    /// Whether services may call what the mesh does not know. True by default. Prefer MeshPassthrough.
+    /// Whether proxies pass through traffic to destinations outside the mesh. True by default. Prefer MeshPassthrough.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passthrough: Option<bool>,
 }
@@ -71,13 +71,13 @@ pub struct Outbound {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Routing {
-    /// Stay in the zone while it has healthy endpoints. Prefer MeshLoadBalancingStrategy.
+    /// Keep traffic in the zone while it has healthy endpoints. Prefer MeshLoadBalancingStrategy.
     #[serde(skip_serializing_if = "is_default")]
     pub locality_aware_load_balancing: bool,
-    /// Calls out of the zone go through the zone egress. Needs mTLS.
+    /// Send traffic that leaves the zone through the zone egress. Requires mTLS.
     #[serde(skip_serializing_if = "is_default")]
     pub zone_egress: bool,
-    /// External services can be called only with a permission.
+    /// Deny access to external services without a permission.
     #[serde(skip_serializing_if = "is_default")]
     pub default_forbid_mesh_external_service_access: bool,
 }

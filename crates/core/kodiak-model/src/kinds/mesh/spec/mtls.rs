@@ -1,4 +1,4 @@
-//! Encryption between proxies.
+//! mTLS between proxies.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,12 +14,12 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Mtls {
-    /// The backend that issues certificates. mTLS is off when missing.
+    /// The backend that issues certificates. mTLS is disabled when missing.
     #[serde(skip_serializing_if = "is_default")]
     pub enabled_backend: String,
     #[serde(skip_serializing_if = "is_default")]
     pub backends: Vec<MtlsBackend>,
-    /// Takes the backends as they are, without looking at their certificates.
+    /// Skips validation of the backends' certificates.
     #[serde(skip_serializing_if = "is_default")]
     pub skip_validation: bool,
 }
@@ -33,9 +33,9 @@ impl Mtls {
 
 words! {
     pub enum MtlsMode {
-        /// Only mTLS connections are taken.
+        /// Accepts only mTLS connections.
         Strict = "STRICT",
-        /// Plain connections are taken too.
+        /// Accepts plaintext connections too.
         Permissive = "PERMISSIVE",
     }
 }
@@ -45,7 +45,7 @@ words! {
 pub struct MtlsBackend {
     #[serde(skip_serializing_if = "is_default")]
     pub name: String,
-    /// `builtin` makes a certificate authority, `provided` takes yours.
+    /// `builtin` generates a CA, `provided` uses yours.
     #[serde(rename = "type", skip_serializing_if = "is_default")]
     pub backend_type: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,14 +64,14 @@ impl MtlsBackend {
     }
 }
 
-/// The certificates of proxies.
+/// Settings of proxy certificates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DpCert {
-    /// Needed whenever `dpCert` is there.
+    /// Required in `dpCert`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotation: Option<Rotation>,
-    /// How long issuing a certificate may take.
+    /// Timeout for issuing a certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_timeout: Option<ProtoDuration>,
 }
@@ -79,7 +79,7 @@ pub struct DpCert {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rotation {
-    /// How long a certificate lives: a number and one of y, w, d, h, m, s, ms.
+    /// Validity of a certificate: a number and one of y, w, d, h, m, s, ms.
     #[serde(skip_serializing_if = "is_default")]
     pub expiration: String,
 }
@@ -87,12 +87,12 @@ pub struct Rotation {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RootChain {
-    /// How long reading the root certificates may take. 10s by default.
+    /// Timeout for reading the root certificates. 10s by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_timeout: Option<ProtoDuration>,
 }
 
-/// The settings of a `builtin` backend.
+/// Settings of a `builtin` backend.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BuiltinCa {
@@ -105,12 +105,12 @@ pub struct BuiltinCa {
 pub struct BuiltinCaCert {
     #[serde(rename = "RSAbits", skip_serializing_if = "Option::is_none")]
     pub rsa_bits: Option<u32>,
-    /// How long the authority lives. 10 years by default.
+    /// Validity of the CA certificate. 10 years by default.
     #[serde(skip_serializing_if = "is_default")]
     pub expiration: String,
 }
 
-/// The settings of a `provided` backend.
+/// Settings of a `provided` backend.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProvidedCa {

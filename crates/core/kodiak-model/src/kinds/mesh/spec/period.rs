@@ -1,4 +1,4 @@
-//! How long certificates live: `30d`, `1y` or `0`.
+//! Validity periods of certificates: `30d`, `1y` or `0`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Where traces are sent: the older form of MeshTrace.
+//! Trace backends: the legacy form of MeshTrace.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ impl Tracing {
 pub struct TracingBackend {
     #[serde(skip_serializing_if = "is_default")]
     pub name: String,
-    /// Percent of requests that are traced. 100 by default.
+    /// Percentage of requests that are traced. 100 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling: Option<f64>,
     /// `zipkin` or `datadog`.
@@ -45,7 +45,7 @@ pub struct DatadogTracing {
     pub address: String,
     #[serde(skip_serializing_if = "is_default")]
     pub port: u32,
-    /// A service of its own for calls in, calls out and each destination.
+    /// Reports inbound traffic, outbound traffic and each destination as separate services.
     #[serde(skip_serializing_if = "is_default")]
     pub split_service: bool,
 }

@@ -1,6 +1,6 @@
-//! A law: a request takes the route of the most specific match that describes it.
+//! Property: a request takes the route of the most specific match that matches it.
 //!
-//! Read twice: from what users write, and from Envoy's matchers.
+//! Evaluated twice: on the policy's matches, and on Envoy's matchers.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn requests() -> impl Strategy<Value = Request> {
     })
 }
 
-/// As users write them, in YAML.
+/// Matches in YAML.
 fn matches() -> impl Strategy<Value = String> {
     let path = select(
         &[
@@ -74,7 +74,7 @@ fn whole(regex: &str, text: &str) -> bool {
     Regex::new(&format!("^(?:{regex})$")).unwrap().is_match(text)
 }
 
-/// From what is written.
+/// Evaluates the policy's match.
 fn describes(one: &Match, request: &Request) -> bool {
     let path = one.path.as_ref().is_none_or(|path| match path.match_type.as_ref().unwrap().as_str() {
         "Exact" => path.value == request.path,
@@ -105,7 +105,7 @@ fn describes(one: &Match, request: &Request) -> bool {
     path && method && header && param
 }
 
-/// From Envoy's matchers.
+/// Evaluates Envoy's matchers.
 fn takes(route: &RouteMatch, request: &Request) -> bool {
     let path = match route.path_specifier.as_ref().unwrap() {
         PathSpecifier::Path(path) => path == request.path,
@@ -144,7 +144,7 @@ fn is_matched(matcher: &StringMatcher, value: &str) -> bool {
 proptest! {
     #[test]
     fn a_request_takes_the_route_of_the_most_specific_match(matches in vec(matches(), 0..6), request in requests()) {
-        // Each rule has one match, and its number as a header.
+        // Each rule has one match, and sets its index as a header.
         let rule = |(n, one): (usize, &String)| {
             let filter = format!("{{type: RequestHeaderModifier, requestHeaderModifier: {{set: [{{name: rule, value: '{n}'}}]}}}}");
             format!("{{matches: [{one}], default: {{filters: [{filter}]}}}}")

@@ -1,0 +1,232 @@
+//! Who keeps services and who configures proxies, side by side, and what is stored between them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::{SignedDuration, Timestamp};
+use kodiak_engine::{Change, Engine, offline::Placeholders};
+use kodiak_model::{ProxyKey, kinds::mesh_service::MeshServiceStatus, language};
+use kodiak_rules::Proxy;
+use kodiak_views::{
+    destination::{self, Destination},
+    hostnames::ServiceKey,
+    service_status::{self, Content, DataplaneFacts, Keeper, MeshFacts, Seen, Status, Stored, Wanted, Write},
+    vips::Vips,
+};
+use kodiak_xds::node::NodeMetadata;
+
+use super::{
+    mesh::{MESH, ZONE, generator, mesh, metadata},
+    work::Work,
+};
+
+/// Time does not pass: the control plane has been there for long, and waits for nothing.
+pub(super) const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
+const LONG: SignedDuration = SignedDuration::from_hours(1);
+const ONLINE: Seen = Seen { online: true, left: None, certified: true };
+
+pub(super) struct World {
+    keeper: Keeper,
+    engine: Engine,
+    /// The MeshServices as a store has them.
+    services: BTreeMap<ServiceKey, Stored>,
+    /// The addresses of `kuma.io/service`.
+    vips: Arc<Vips>,
+    metadata: Arc<NodeMetadata>,
+    woken: u64,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        let settings = kodiak_engine::Settings { zone: ZONE.into(), ..kodiak_engine::Settings::default() };
+        Self {
+            keeper: Keeper::new(service_status::Settings::default(), NOW - LONG),
+            engine: Engine::new(settings),
+            services: BTreeMap::new(),
+            vips: Arc::default(),
+            metadata: Arc::new(metadata()),
+            woken: 0,
+        }
+    }
+
+    /// The mesh and all its Dataplanes are written, then all proxies connect.
+    pub(super) fn fill(&mut self, proxies: &[Arc<Proxy>]) -> anyhow::Result<()> {
+        let mesh = mesh()?;
+        let facts = MeshFacts { mode: mesh.mesh_services_mode(), mtls: mesh.enabled_backend().is_some() };
+        self.keeper.set_mesh(&MESH.into(), Some(facts));
+        self.keeper.set_generator(&"local-universal-mesh-service".into(), Some(generator()?));
+        self.configure([Change::Mesh { name: MESH.into(), mesh: Some(mesh) }])?;
+        self.write(proxies)?;
+        self.connect(proxies)
+    }
+
+    /// Dataplanes are written.
+    pub(super) fn write(&mut self, proxies: &[Arc<Proxy>]) -> anyhow::Result<()> {
+        for Proxy { mesh, name, labels, dataplane, admission } in proxies.iter().map(|proxy| &**proxy) {
+            let facts = DataplaneFacts {
+                labels: labels.clone(),
+                created: NOW,
+                dataplane: dataplane.clone(),
+                admission: admission.clone(),
+            };
+            self.keeper.set_dataplane(mesh, name, Some(facts));
+        }
+        self.configure(
+            proxies.iter().map(|proxy| Change::Dataplane { key: key(proxy), dataplane: Some(proxy.clone()) }),
+        )?;
+        self.settle()
+    }
+
+    /// Their proxies connect, which is seen and written.
+    pub(super) fn connect(&mut self, proxies: &[Arc<Proxy>]) -> anyhow::Result<()> {
+        let metadata = self.metadata.clone();
+        self.configure(proxies.iter().map(|proxy| Change::Connected { key: key(proxy), metadata: metadata.clone() }))?;
+        for Proxy { mesh, name, .. } in proxies.iter().map(|proxy| &**proxy) {
+            self.keeper.set_seen(mesh, name, Some(ONLINE));
+        }
+        self.settle()
+    }
+
+    /// A proxy ends, and takes its Dataplane with it, and what was seen of it.
+    pub(super) fn remove(&mut self, proxy: &Proxy) -> anyhow::Result<()> {
+        self.configure([
+            Change::Disconnected { key: key(proxy) },
+            Change::Dataplane { key: key(proxy), dataplane: None },
+        ])?;
+        self.keeper.set_seen(&proxy.mesh, &proxy.name, None);
+        self.keeper.set_dataplane(&proxy.mesh, &proxy.name, None);
+        self.settle()
+    }
+
+    pub(super) fn work(&self) -> Work {
+        let service_status::Work { services_looked_at, spec_writes, status_writes } = self.keeper.work();
+        let (encoded, woken) = (self.engine.encoded(), self.woken);
+        Work { looked_at: services_looked_at, spec_writes, status_writes, encoded, woken }
+    }
+
+    /// What the keeper wants is written and told to both, until it wants nothing.
+    fn settle(&mut self) -> anyhow::Result<()> {
+        loop {
+            let due = self.keeper.due(NOW);
+            if let Some(positions) = due.positions {
+                self.keeper.set_positions(positions);
+            }
+            if due.writes.is_empty() {
+                return Ok(());
+            }
+            let mut changes = Vec::with_capacity(due.writes.len());
+            for Wanted { key, write } in due.writes {
+                let stored = store(self.services.remove(&key), write)?;
+                changes.push(change(&key, stored.as_ref()));
+                self.keeper.set_service(&key, stored.clone());
+                self.services.extend(stored.map(|stored| (key, stored)));
+            }
+            self.configure(changes)?;
+        }
+    }
+
+    fn configure(&mut self, changes: impl IntoIterator<Item = Change>) -> anyhow::Result<()> {
+        let outcome = self.engine.apply(changes, &Placeholders, NOW);
+        self.woken += outcome.stats.woken;
+        if let Some(faulty) = outcome.proxies.iter().find(|updated| !updated.faults.is_empty()) {
+            anyhow::bail!("{} cannot be configured: {}", faulty.key.name, faulty.faults.join("; "));
+        }
+        let Some((mesh, services)) = outcome.services.into_iter().next() else { return Ok(()) };
+        let vips = self.vips.assign(&services, NOW, LONG);
+        self.vips = Arc::new(vips.map_err(|_| anyhow::anyhow!("no virtual address is left"))?);
+        self.configure([Change::Vips { mesh, vips: Some(self.vips.clone()) }])
+    }
+}
+
+fn key(proxy: &Proxy) -> ProxyKey {
+    ProxyKey { mesh: proxy.mesh.clone(), name: proxy.name.clone() }
+}
+
+/// What is there after a write.
+fn store(before: Option<Stored>, write: Write) -> anyhow::Result<Option<Stored>> {
+    let Some(mut stored) = before else {
+        let Write::Put { labels, spec, .. } = write else { anyhow::bail!("only what is there has a status") };
+        let content = Content::Service { spec, status: MeshServiceStatus::default() };
+        let labels = Arc::new(labels);
+        return Ok(Some(Stored { labels, created: NOW, version: 1, status_version: None, content }));
+    };
+    match (write, &mut stored.content) {
+        (Write::Put { labels, spec, .. }, Content::Service { spec: old, .. }) => {
+            *old = spec;
+            stored.labels = Arc::new(labels);
+            stored.version += 1;
+        }
+        (Write::Status { status: Status::Service(status), .. }, Content::Service { status: old, .. }) => {
+            *old = status;
+            stored.status_version = Some(stored.status_version.unwrap_or_default() + 1);
+        }
+        (Write::Delete { .. }, _) => return Ok(None),
+        _ => anyhow::bail!("there are only MeshServices here"),
+    }
+    Ok(Some(stored))
+}
+
+/// As the engine is told of it: read from the text that is stored.
+fn change(key: &ServiceKey, stored: Option<&Stored>) -> Change {
+    let ServiceKey { kind, mesh, name } = key;
+    let destination = stored.and_then(|Stored { labels, created, content, .. }| {
+        let Content::Service { spec, status } = content else { return None };
+        let (spec, status) = (language::to_json(spec), language::to_json(status));
+        let stored = destination::Stored { mesh, name, labels, created: *created, spec: &spec, status: &status };
+        Destination::read(*kind, stored).map(Arc::new)
+    });
+    Change::Destination { mesh: mesh.clone(), kind: *kind, name: name.clone(), destination }
+}
+
+#[cfg(test)]
+mod tests {
+    use kodiak_xds_stream::TypeUrl;
+
+    use super::*;
+    use crate::services::mesh::{CALLS, Health, Size};
+
+    fn filled() -> (World, Size) {
+        let size = Size::of(30, 2).unwrap();
+        let proxies: Vec<_> = (0..size.dataplanes()).map(|n| size.proxy(n).unwrap()).collect();
+        let mut world = World::new();
+        world.fill(&proxies).unwrap();
+        (world, size)
+    }
+
+    fn counted(world: &World) -> Vec<(Arc<str>, [u32; 3])> {
+        let all = world.services.iter().map(|(key, stored)| {
+            let Content::Service { status, .. } = &stored.content else { panic!("no MeshService") };
+            let proxies = &status.dataplane_proxies;
+            (key.name.clone(), [proxies.connected, proxies.healthy, proxies.total])
+        });
+        all.collect()
+    }
+
+    #[test]
+    fn a_proxy_has_the_services_that_it_may_reach_twice() {
+        let (world, size) = filled();
+        let snapshot = world.engine.snapshot(&key(&size.proxy(0).unwrap())).unwrap();
+        let (objects, tags): (Vec<_>, Vec<_>) =
+            snapshot.of(TypeUrl::Endpoint).keys().partition(|name| name.contains("_msvc_"));
+        assert_eq!((objects.len(), tags.len()), (CALLS, CALLS), "{objects:?} {tags:?}");
+        assert!(counted(&world).iter().all(|(_, counts)| *counts == [2, 2, 2]), "{:?}", counted(&world));
+    }
+
+    #[test]
+    fn who_comes_and_goes_is_counted_and_then_forgotten() {
+        let (mut world, size) = filled();
+        let before = counted(&world);
+        let (ready, not_ready) = (size.guest(0, Health::Ready).unwrap(), size.guest(0, Health::NotReady).unwrap());
+        let one_is = |world: &World, counts: [u32; 3]| {
+            let others: Vec<_> = counted(world).into_iter().filter(|each| !before.contains(each)).collect();
+            assert_eq!(others.into_iter().map(|(_, counts)| counts).collect::<Vec<_>>(), [counts]);
+        };
+        world.write(std::slice::from_ref(&ready)).unwrap();
+        one_is(&world, [2, 2, 3]);
+        world.connect(std::slice::from_ref(&ready)).unwrap();
+        one_is(&world, [3, 3, 3]);
+        world.write(std::slice::from_ref(&not_ready)).unwrap();
+        one_is(&world, [3, 2, 3]);
+        world.remove(&ready).unwrap();
+        assert_eq!(counted(&world), before);
+    }
+}

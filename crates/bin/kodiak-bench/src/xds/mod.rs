@@ -1,0 +1,191 @@
+//! `kodiak bench xds`
+
+mod change;
+mod crowd;
+mod limit;
+mod mesh;
+mod proxy;
+mod requests;
+mod scan;
+
+use std::{
+    fs,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use hyper::Method;
+use kodiak_terminal::{Exit, Terminal};
+use rustls::{
+    ClientConfig, RootCertStore,
+    client::Resumption,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+use serde_json::json;
+
+use super::{
+    folder::Folder,
+    results::{Results, as_f64},
+    server::Server,
+};
+use change::{Change, Counted};
+use crowd::Crowd;
+use proxy::Shared;
+use requests::Protocol;
+
+/// How often the control plane writes down what proxies have acknowledged, and a little more.
+const INSIGHTS: Duration = Duration::from_secs(12);
+/// When nothing is written for so long, everything that follows from the last write is there.
+const QUIET: Duration = Duration::from_millis(500);
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kodiak bench xds
+  kodiak bench xds --proxies 10000 --services 30 --json
+  kodiak bench xds --proxies 200 --services 1000 --mtls --dns")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
+pub(super) struct Args {
+    /// How many connect, each over a connection of its own
+    #[arg(long, default_value_t = 1_000, value_parser = at_least_one)]
+    proxies: usize,
+    /// How many each of them is told of
+    #[arg(long, default_value_t = 1_000, value_parser = at_least_one)]
+    services: usize,
+    /// With mutual TLS: a certificate for each proxy
+    #[arg(long)]
+    mtls: bool,
+    /// Proxies answer names: the whole table for each of them
+    #[arg(long)]
+    dns: bool,
+    /// Over state-of-the-world streams, not delta
+    #[arg(long)]
+    sotw: bool,
+    /// How often each change is made
+    #[arg(long, default_value_t = 5, value_parser = at_least_one)]
+    changes: usize,
+    /// For how many seconds to look at a control plane that has nothing to do
+    #[arg(long, default_value_t = 10)]
+    idle: u64,
+    /// The last line is one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "must be 1 or more".to_owned())
+}
+
+pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> {
+    let Args { proxies, services, mtls, dns, sotw, changes, idle, json } = args;
+    let remark = |text: &str| terminal.remark(text);
+    limit::raise(proxies)?;
+    let folder = Folder::make()?;
+    let (server, _) = Server::start(folder.path()).await?;
+
+    remark(&format!("Loading {services} services."));
+    server.write_api(Method::PUT, "/meshes/default", &mesh::mesh(mtls, true)).await?;
+    quiet(&server).await?;
+    let file = folder.path().join("mesh.yaml");
+    fs::write(&file, mesh::dataplanes(proxies, services))?;
+    server.apply(&file)?;
+    // Services have their addresses then.
+    quiet(&server).await?;
+
+    remark(&format!("Connecting {proxies} proxies."));
+    let shared = Shared {
+        address: server.proxies,
+        tls: tls(folder.path())?,
+        token: token(&server).await?,
+        protocol: if sotw { Protocol::StateOfTheWorld } else { Protocol::Delta },
+        services,
+        mtls,
+    };
+    let mut results = Results::default();
+    results.add("proxies", "proxies", as_f64(proxies));
+    results.add("services", "services", as_f64(services));
+    results.add("loaded_rss_mb", "memory before proxies came, MiB", server.memory()?);
+    let (before, cpu) = (Counted::now(&server).await?, server.cpu()?);
+    let start = Instant::now();
+    let mut crowd = Crowd::connect(shared, proxies, dns).await?;
+    results.add("served_s", "all served, s", start.elapsed().as_secs_f64());
+    results.add("server_cpu_s", "time of the control plane, s", server.cpu()? - cpu);
+    results.add("server_rss_mb", "memory, MiB", server.memory()?);
+    results.add("server_peak_mb", "most memory, MiB", server.peak_memory()?);
+    crowd.settle().await?;
+    let Counted { encoded, woken, bytes } = Counted::now(&server).await?.since(before);
+    results.add("bytes", "bytes", bytes);
+    results.add("encoded", "resources encoded", encoded);
+    results.add("woken", "sets given to proxies", woken);
+
+    remark("Moving one endpoint.");
+    let mut runs = Vec::new();
+    for moves in 1..=changes {
+        let path = format!("/meshes/{}/dataplanes/{}", mesh::MESH, mesh::MOVING);
+        runs.push(Change::measure(&server, &mut crowd, &path, &mesh::moving(moves)).await?);
+    }
+    Change::report(runs, "endpoint_change", "one endpoint", &mut results);
+
+    remark("Changing the mesh.");
+    let mut runs = Vec::new();
+    for number in 0..changes {
+        let document = mesh::mesh(mtls, number % 2 == 1);
+        let path = format!("/meshes/{}", mesh::MESH);
+        runs.push(Change::measure(&server, &mut crowd, &path, &document).await?);
+    }
+    Change::report(runs, "mesh_change", "the mesh", &mut results);
+
+    if idle > 0 {
+        remark("Waiting.");
+        tokio::time::sleep(INSIGHTS).await;
+        let cpu = server.cpu()?;
+        let period = Duration::from_secs(idle);
+        tokio::time::sleep(period).await;
+        let share = (server.cpu()? - cpu) / period.as_secs_f64();
+        results.add("idle_cpu_percent", "nothing to do, percent of a core", share * 100.0);
+    }
+    results.add("end_rss_mb", "memory at the end, MiB", server.memory()?);
+    crowd.leave().await;
+    server.stop().await?;
+    results.show(json);
+    Ok(Exit::Fine)
+}
+
+/// Waits until the control plane writes nothing any more.
+async fn quiet(server: &Server) -> anyhow::Result<()> {
+    let commits = || server.metric("kodiak_store_commits_total", "");
+    let mut seen = commits().await?;
+    loop {
+        tokio::time::sleep(QUIET).await;
+        let now = commits().await?;
+        if now <= seen {
+            return Ok(());
+        }
+        seen = now;
+    }
+}
+
+/// One for all proxies of the mesh.
+async fn token(server: &Server) -> anyhow::Result<String> {
+    let request = json!({ "mesh": mesh::MESH, "validFor": "24h" });
+    let token = server.write_api(Method::POST, "/tokens/dataplane", &request).await?;
+    Ok(String::from_utf8(token.to_vec())?.trim().to_owned())
+}
+
+/// Believes the certificate that the control plane has made for itself, and nothing else.
+fn tls(folder: &Path) -> anyhow::Result<Arc<ClientConfig>> {
+    let file = folder.join("kodiak.crt");
+    let certificate =
+        CertificateDer::from_pem_file(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate)?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    // Proxies are strangers to each other: none goes on with what another has agreed on.
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
+}

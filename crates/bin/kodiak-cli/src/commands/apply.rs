@@ -1,0 +1,156 @@
+//! `kodiak apply`: create or change everything that the files say, and leave alone what is so already.
+//!
+//! Everything is checked here first; nothing is sent when anything is wrong.
+
+mod compare;
+mod existing;
+mod outcome;
+mod send;
+
+use std::collections::BTreeSet;
+
+use kodiak_client::{Client, Target};
+use kodiak_model::{Place, Scope};
+use kodiak_terminal::{Exit, usage};
+
+use crate::documents::{Checkup, FileArgs, Finding, Locator, Names, Phase, Resource, SourceFile, check, phases};
+use crate::report::{self, Warnings};
+use crate::session::Session;
+use outcome::{Outcome, Tally};
+use send::Sender;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kodiak apply -f timeout.yaml
+  kodiak apply -f mesh/ -f extra.yaml              folders and files, in any order
+  kodiak apply -f app.yaml -v zone=east -v app.port=8080
+  cat policy.yaml | kodiak apply -f - --dry-run    what would change?
+
+Meshes are written first, then secrets, zones, and the rest in the order of the files.
+What is equal already is not written again. In files, {{ name }} is filled in when -v is given;
+{{ .Name }} and {{ label \"x\" }} belong to the resources and stay.")]
+pub struct Args {
+    #[command(flatten)]
+    files: FileArgs,
+
+    /// The mesh of resources that name none [default: that of the context, or default]
+    #[arg(short, long)]
+    mesh: Option<String>,
+
+    /// Check, and ask the control plane what would change, but write nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// A line for each resource, however many there are
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// Up to this many resources get a line each without being asked.
+const SHORT: usize = 50;
+
+pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    if args.files.files.is_empty() {
+        return Err(usage("say what to apply with -f FILE, -f FOLDER or -f -"));
+    }
+    let terminal = session.terminal;
+    let (files, faults) = args.files.read(terminal)?;
+    if !faults.is_empty() {
+        return Ok(refuse(session, &files, &faults));
+    }
+    let mesh = session.mesh(args.mesh.as_deref())?;
+    // Where the resources go is known to the server alone: what depends on it is checked there.
+    let Checkup { resources, findings } = check(&files, &Names { mesh: &mesh }, &Place::Global);
+    if !findings.is_empty() {
+        return Ok(refuse(session, &files, &findings));
+    }
+    if resources.is_empty() {
+        return Err(usage("there is nothing to apply: the files hold no resources"));
+    }
+    let client = session.client()?;
+    let missing = missing_meshes(&client, &files, &resources).await?;
+    if !missing.is_empty() {
+        return Ok(refuse(session, &files, &missing));
+    }
+    apply(args, session, &client, &files, resources).await
+}
+
+fn refuse(session: &Session, files: &[SourceFile], findings: &[Finding]) -> Exit {
+    let terminal = session.terminal;
+    terminal.rendered(&report::findings(files, findings, terminal.color));
+    let problems = findings.len();
+    terminal
+        .error(&format!("Error: {problems} {}; nothing was sent", if problems == 1 { "problem" } else { "problems" }));
+    Exit::Refused
+}
+
+/// Meshes that resources live in and that neither the files nor the server have.
+async fn missing_meshes(client: &Client, files: &[SourceFile], resources: &[Resource]) -> anyhow::Result<Vec<Finding>> {
+    let Some(kind) = kodiak_kinds::kinds().by_name("Mesh") else { return Ok(Vec::new()) };
+    let brought: BTreeSet<_> =
+        resources.iter().filter(|one| one.checked.kind.name == "Mesh").map(|one| one.checked.name.as_str()).collect();
+    let mut asked = BTreeSet::new();
+    let mut missing = Vec::new();
+    let mut locator = Locator::new(files);
+    for resource in resources.iter().filter(|one| one.checked.kind.scope == Scope::Mesh) {
+        let mesh = resource.checked.mesh.as_str();
+        if brought.contains(mesh) || !asked.insert(mesh) {
+            continue;
+        }
+        if client.get(Target { kind, mesh: "", name: mesh }).await?.is_none() {
+            let message = format!("there is no mesh {mesh:?}; apply it too, or name another with -m");
+            missing.push(locator.finding(resource, "mesh", message));
+        }
+    }
+    Ok(missing)
+}
+
+async fn apply(
+    args: &Args,
+    session: &Session,
+    client: &Client,
+    files: &[SourceFile],
+    resources: Vec<Resource>,
+) -> anyhow::Result<Exit> {
+    let terminal = session.terminal;
+    let count = resources.len();
+    let sender = Sender { client, dry_run: args.dry_run, bar: terminal.progress("Applying", count) };
+    let mut tally = Tally::default();
+    let mut warnings = Warnings::default();
+    let mut broken = None;
+    let mut mesh_failed = false;
+    let mut locator = Locator::new(files);
+    for (phase, resources) in phases(resources, |one| Phase::of(one.checked.kind.name, &one.checked.name)) {
+        if broken.is_some() || mesh_failed {
+            tally.not_sent += resources.len();
+            continue;
+        }
+        let sent = sender.send(&resources).await;
+        broken = sent.broken;
+        let mut refused = Vec::new();
+        for (resource, outcome) in resources.iter().zip(sent.outcomes) {
+            outcome.warn(resource, files, &mut warnings);
+            tally.count(&outcome);
+            if args.verbose || count <= SHORT {
+                sender.bar.suspend(|| outcome.line(resource).iter().for_each(|line| terminal.note(line)));
+            }
+            refused.extend(outcome.findings(resource, &mut locator));
+        }
+        if !refused.is_empty() {
+            sender.bar.suspend(|| terminal.rendered(&report::findings(files, &refused, terminal.color)));
+        }
+        if phase == Phase::Meshes && tally.failed > 0 {
+            mesh_failed = true;
+            terminal.error("Error: a mesh was not accepted, so what lives in meshes is not sent");
+        }
+    }
+    sender.bar.finish_and_clear();
+    warnings.lines().for_each(|line| terminal.remark(&line));
+    terminal.note(&tally.summary(args.dry_run));
+    match broken {
+        Some(error) => Err(anyhow::Error::from(error).context("the rest was not sent; apply again to go on")),
+        None if tally.failed > 0 => Ok(Exit::Refused),
+        None => Ok(Exit::Fine),
+    }
+}

@@ -1,0 +1,247 @@
+//! `kodiak diff`: which proxies would change, and how, if files were applied and resources deleted. Nothing is written.
+//!
+//! Documents are read and checked as `kodiak apply` does it; each mesh is one question to the control plane.
+
+mod answer;
+mod show;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use indicatif::ProgressBar;
+use kodiak_client::{Client, ClientError, Refusal, Target};
+use kodiak_kinds::{Kind, kinds};
+use kodiak_model::{Place, Scope, yaml};
+use kodiak_terminal::{Exit, usage};
+use serde_json::{Value, json};
+
+use self::answer::Answer;
+use crate::documents::{Checkup, FileArgs, Finding, Locator, Names, Resource, SourceFile, check, unknown_kind};
+use crate::report::{self, Warnings};
+use crate::session::Session;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kodiak diff -f timeout.yaml                      which proxies would get something else?
+  kodiak diff -R -f mesh/ --full                   and what exactly?
+  kodiak diff --delete meshtimeout/slow -m demo
+  kodiak diff -f new.yaml -o json | jq '.[].proxies[].name'
+
+Nothing is written. Certificates are placeholders, and a change of mTLS is shown as it is in the end.
+Exit codes: 0 whether anything would change or not; 1 when something would be refused, or when a proxy
+would keep what it has because what it should get is not fit to be sent.")]
+pub struct Args {
+    #[command(flatten)]
+    files: FileArgs,
+
+    /// Something that would be deleted. May be repeated
+    #[arg(long, value_name = "KIND/NAME")]
+    delete: Vec<String>,
+
+    /// The mesh of resources that name none, and of what would be deleted [default: that of the context, or default]
+    #[arg(short, long)]
+    mesh: Option<String>,
+
+    /// How each resource of a proxy would change
+    #[arg(long)]
+    full: bool,
+
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Table,
+    Json,
+    Yaml,
+}
+
+/// What would become of one mesh.
+#[derive(Default)]
+struct Change<'a> {
+    resources: Vec<&'a Resource>,
+    deleted: Vec<(&'static Kind, &'a str)>,
+}
+
+impl Change<'_> {
+    fn request(&self) -> Value {
+        let resources: Vec<_> = self.resources.iter().map(|resource| resource.document()).collect();
+        let deleted = self.deleted.iter().map(|(kind, name)| json!({ "type": kind.name, "name": name }));
+        json!({ "resources": resources, "deleted": deleted.collect::<Vec<_>>() })
+    }
+}
+
+/// So often a sign of life while the control plane works it out.
+const TICK: Duration = Duration::from_millis(100);
+
+pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    if args.files.files.is_empty() && args.delete.is_empty() {
+        return Err(usage("say what would change with -f FILE, -f FOLDER, -f - or --delete KIND/NAME"));
+    }
+    let (files, faults) = args.files.read(session.terminal)?;
+    if !faults.is_empty() {
+        return Ok(refuse(session, &files, &faults));
+    }
+    let mesh = session.mesh(args.mesh.as_deref())?;
+    let Checkup { resources, findings } = check(&files, &Names { mesh: &mesh }, &Place::Global);
+    if !findings.is_empty() {
+        return Ok(refuse(session, &files, &findings));
+    }
+    let changes = by_mesh(&resources, &deleted(&args.delete)?, &mesh);
+    if changes.is_empty() {
+        return Err(usage("there is nothing to compare: the files hold no resources"));
+    }
+    let client = session.client()?;
+    let missing = missing_meshes(&client, &files, &changes).await?;
+    if !missing.is_empty() {
+        return Ok(refuse(session, &files, &missing));
+    }
+    let mut answers = Vec::new();
+    let spinner = session.terminal.spinner();
+    for (mesh, change) in &changes {
+        spinner.set_message(format!("Working out what every proxy of mesh {mesh:?} would get"));
+        spinner.enable_steady_tick(TICK);
+        match client.diff(mesh, &change.request(), args.full).await {
+            Ok(answer) => answers.push((mesh.as_str(), answer)),
+            Err(error) => {
+                spinner.finish_and_clear();
+                return refused(session, &files, change, error);
+            }
+        }
+    }
+    finish(args, session, &spinner, &files, &changes, answers)
+}
+
+fn finish(
+    args: &Args,
+    session: &Session,
+    spinner: &ProgressBar,
+    files: &[SourceFile],
+    changes: &BTreeMap<String, Change<'_>>,
+    answers: Vec<(&str, Value)>,
+) -> anyhow::Result<Exit> {
+    spinner.finish_and_clear();
+    let terminal = session.terminal;
+    let mut warnings = Warnings::default();
+    let mut exit = Exit::Fine;
+    let mut documents = Vec::new();
+    for (n, (mesh, mut value)) in answers.into_iter().enumerate() {
+        let answer = Answer::read(&value)?;
+        if !answer.faults.is_empty() {
+            exit = Exit::Refused;
+        }
+        let written = changes.get(mesh).into_iter().flat_map(|change| &change.resources);
+        for (resource, change) in written.zip(&answer.changes) {
+            change.warnings.iter().for_each(|warning| warnings.add(warning, || resource.origin.show(files)));
+        }
+        if args.output == Output::Table {
+            if n > 0 {
+                terminal.data("")?;
+            }
+            terminal.data(&show::text(mesh, &answer, args.full))?;
+        }
+        value["mesh"] = mesh.into();
+        documents.push(value);
+    }
+    match args.output {
+        Output::Table => (),
+        Output::Json => terminal.data(&serde_json::to_string_pretty(&documents)?)?,
+        Output::Yaml => terminal.data(yaml::to_string(&Value::Array(documents)).trim_end())?,
+    }
+    warnings.lines().for_each(|line| terminal.remark(&line));
+    Ok(exit)
+}
+
+/// `meshtimeout/slow`, in any spelling of the kind.
+fn deleted(written: &[String]) -> anyhow::Result<Vec<(&'static Kind, &str)>> {
+    let read = |text: &'_ str| -> anyhow::Result<(&'static Kind, usize)> {
+        let at = text.find('/').filter(|at| at + 1 < text.len());
+        let wrong = || usage(format!("write --delete KIND/NAME, for example meshtimeout/slow, not {text:?}"));
+        let at = at.ok_or_else(wrong)?;
+        let kind = kinds().by_arg(&text[..at]).ok_or_else(|| usage(unknown_kind(&text[..at])))?;
+        Ok((kind, at + 1))
+    };
+    written.iter().map(|text| read(text).map(|(kind, at)| (kind, &text[at..]))).collect()
+}
+
+/// What belongs to no mesh is asked about together with the mesh that is meant when none is named.
+fn by_mesh<'a>(
+    resources: &'a [Resource],
+    deleted: &[(&'static Kind, &'a str)],
+    default: &str,
+) -> BTreeMap<String, Change<'a>> {
+    let mut changes: BTreeMap<String, Change<'a>> = BTreeMap::new();
+    let place = |kind: &Kind, mesh: &str, name: &str| match kind.scope {
+        Scope::Mesh => mesh.to_owned(),
+        Scope::Global if kind.name == "Mesh" => name.to_owned(),
+        Scope::Global => default.to_owned(),
+    };
+    for resource in resources {
+        let Target { kind, mesh, name } = resource.target();
+        changes.entry(place(kind, mesh, name)).or_default().resources.push(resource);
+    }
+    for (kind, name) in deleted {
+        changes.entry(place(kind, default, name)).or_default().deleted.push((kind, name));
+    }
+    changes
+}
+
+/// A mesh that is not there has no proxies to compare.
+async fn missing_meshes(
+    client: &Client,
+    files: &[SourceFile],
+    changes: &BTreeMap<String, Change<'_>>,
+) -> anyhow::Result<Vec<Finding>> {
+    let kind = kinds().by_name("Mesh").expect("there are meshes");
+    let mut missing = Vec::new();
+    let mut locator = Locator::new(files);
+    for (mesh, change) in changes {
+        if client.get(Target { kind, mesh: "", name: mesh }).await?.is_some() {
+            continue;
+        }
+        let itself = |resource: &&&Resource| resource.checked.kind.name == "Mesh";
+        let brought = change.resources.iter().find(itself);
+        let message = match brought {
+            Some(_) => format!("the mesh {mesh:?} is new and has no proxies yet; apply the mesh first, then compare"),
+            None => format!("there is no mesh {mesh:?}; apply the mesh first, or name another with -m"),
+        };
+        match brought.or(change.resources.first()) {
+            Some(resource) => {
+                let path = if brought.is_some() { "name" } else { "mesh" };
+                missing.push(locator.finding(resource, path, message));
+            }
+            None => return Err(anyhow::anyhow!(message)),
+        }
+    }
+    Ok(missing)
+}
+
+/// What the control plane found wrong, in the places of the files.
+fn refused(session: &Session, files: &[SourceFile], change: &Change<'_>, error: ClientError) -> anyhow::Result<Exit> {
+    let Some(Refusal { problems, .. }) = error.refusal() else { return Err(error.into()) };
+    let mut locator = Locator::new(files);
+    let mut findings = Vec::new();
+    let mut placed = BTreeSet::new();
+    for (n, problem) in problems.iter().enumerate() {
+        let Some((resource, path)) = answer::place(&problem.path, &change.resources) else { continue };
+        findings.push(locator.finding(resource, path, problem.message.clone()));
+        placed.insert(n);
+    }
+    if findings.is_empty() || placed.len() < problems.len() {
+        return Err(error.into());
+    }
+    Ok(refuse(session, files, &findings))
+}
+
+fn refuse(session: &Session, files: &[SourceFile], findings: &[Finding]) -> Exit {
+    let terminal = session.terminal;
+    terminal.rendered(&report::findings(files, findings, terminal.color));
+    let problems = findings.len();
+    let problems = format!("{problems} {}", if problems == 1 { "problem" } else { "problems" });
+    terminal.error(&format!("Error: {problems}; nothing was compared"));
+    Exit::Refused
+}

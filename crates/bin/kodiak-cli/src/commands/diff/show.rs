@@ -1,0 +1,206 @@
+//! What would change, for people: what would be written, a line for each proxy, and what it comes to.
+
+use std::fmt::Write as _;
+
+use kodiak_kinds::kinds;
+use kodiak_model::Scope;
+use kodiak_terminal::{Table, printable};
+
+use super::answer::{Answer, Change, Faulty, Held, Proxy};
+
+/// Without a newline at its end.
+pub(super) fn text(mesh: &str, answer: &Answer, full: bool) -> String {
+    let mut text = String::new();
+    for Change { kind, name, effect, .. } in &answer.changes {
+        let in_mesh = kinds().by_name(kind).is_some_and(|kind| kind.scope == Scope::Mesh);
+        let place = if in_mesh { format!(" mesh={mesh:?}") } else { String::new() };
+        let _ = writeln!(text, "type={kind:?}{place} name={name:?} {}", would(effect));
+    }
+    if !answer.proxies.is_empty() {
+        let _ = writeln!(text, "\n{}", table(&answer.proxies));
+    }
+    if full {
+        answer.proxies.iter().for_each(|proxy| text.push_str(&in_full(proxy)));
+    }
+    for Faulty { name, faults } in &answer.faults {
+        let _ = write!(text, "\n{} would keep what it has:\n{}", printable(name), indented(&faults.join("\n")));
+    }
+    if !answer.proxies.is_empty() || !answer.faults.is_empty() {
+        text.push('\n');
+    }
+    text + &summary(answer, full)
+}
+
+fn would(effect: &str) -> String {
+    match effect {
+        "unchanged" => "is so already".to_owned(),
+        effect => format!("would be {effect}"),
+    }
+}
+
+fn table(proxies: &[Proxy]) -> String {
+    let mut table = Table::new(["PROXY", "ADDED", "REMOVED", "CHANGED", "BYTES"]);
+    for proxy in proxies {
+        let count = |what: &str| proxy.counts.get(what).copied().unwrap_or_default().to_string();
+        let counts = ["added", "removed", "changed"].map(count);
+        table.row([proxy.name.clone()].into_iter().chain(counts).chain([proxy.bytes.to_string()]));
+    }
+    table.show()
+}
+
+/// Every resource that comes, goes or changes.
+fn in_full(proxy: &Proxy) -> String {
+    let mut text = format!("\n{}\n", printable(&proxy.name));
+    for (what, held) in [("+", &proxy.added), ("-", &proxy.removed)] {
+        for resource in held {
+            let _ = writeln!(text, "  {what} {}", named(resource));
+        }
+    }
+    for resource in &proxy.changed {
+        let _ = writeln!(text, "  ~ {}, before {}", named(resource), size(resource.bytes_before));
+        for operation in &resource.patch {
+            let sign = match operation.op.as_str() {
+                "remove" => '-',
+                "add" => '+',
+                // What is tested is removed next.
+                _ => continue,
+            };
+            let _ = writeln!(text, "    {sign} {}: {}", printable(&operation.path), operation.value);
+        }
+    }
+    text
+}
+
+/// `Listener outbound:127.0.0.1:80, 1.2 kB`
+fn named(resource: &Held) -> String {
+    let short = resource.type_url.rsplit('.').next().unwrap_or_default();
+    format!("{} {}, {}", printable(short), printable(&resource.name), size(resource.bytes))
+}
+
+fn summary(answer: &Answer, full: bool) -> String {
+    let (changed, faulty) = (answer.proxies.len(), answer.faults.len());
+    let all = changed + faulty + answer.unchanged;
+    let mut text = match changed {
+        0 => format!("none of {} would change", proxies(all)),
+        _ => format!("{changed} of {} would change, {} would be sent", proxies(all), size(answer.bytes)),
+    };
+    if let Some(first) = answer.faults.first() {
+        let why = first.faults.first().map_or("", String::as_str);
+        let more = if faulty > 1 { " and more" } else { "" };
+        let _ = write!(text, "; {} would keep what {} has because {why}{more}", proxies(faulty), its(faulty));
+    }
+    if full && answer.left_out > 0 {
+        let _ = write!(text, "; {} of them not shown in full, for there is too much", answer.left_out);
+    }
+    printable(&text).replace('\n', " ")
+}
+
+fn proxies(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "proxy" } else { "proxies" })
+}
+
+fn its(count: usize) -> &'static str {
+    if count == 1 { "it" } else { "each" }
+}
+
+/// `12.3 kB`
+fn size(bytes: usize) -> String {
+    let (unit, name) = match bytes {
+        0..1_000 => return format!("{bytes} bytes"),
+        1_000..1_000_000 => (1_000, "kB"),
+        _ => (1_000_000, "MB"),
+    };
+    format!("{}.{} {name}", bytes / unit, bytes % unit * 10 / unit)
+}
+
+fn indented(text: &str) -> String {
+    printable(text).lines().flat_map(|line| ["  ", line, "\n"]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn shown(answer: &Value, full: bool) -> String {
+        text("default", &Answer::read(answer).unwrap(), full)
+    }
+
+    fn answer() -> Value {
+        let listener = "type.googleapis.com/envoy.config.listener.v3.Listener";
+        let patch = json!([
+            { "op": "test", "path": "/a", "value": 1 },
+            { "op": "remove", "path": "/a", "value": 1 },
+            { "op": "add", "path": "/a", "value": { "b": "c" } },
+        ]);
+        let changed =
+            json!([{ "type": listener, "name": "outbound:1", "bytes": 1230, "bytesBefore": 999, "patch": patch }]);
+        let web = json!({
+            "name": "web-1", "bytes": 1300, "counts": { "added": 1, "removed": 1, "changed": 1 },
+            "added": [{ "type": listener, "name": "new", "bytes": 70 }],
+            "removed": [{ "type": listener, "name": "old\u{1b}", "bytes": 60 }],
+            "changed": changed,
+        });
+        json!({
+            "changes": [
+                { "type": "MeshTimeout", "name": "slow", "effect": "created", "warnings": [] },
+                { "type": "MeshTimeout", "name": "same", "effect": "unchanged", "warnings": [] },
+            ],
+            "proxies": [web], "unchanged": 38, "bytes": 1300, "leftOut": 0,
+            "faults": [{ "name": "api-1", "faults": ["two listeners are at 10.0.0.1:80"] }],
+        })
+    }
+
+    #[test]
+    fn a_line_for_each_proxy_and_one_for_all() {
+        expect![[r#"
+            type="MeshTimeout" mesh="default" name="slow" would be created
+            type="MeshTimeout" mesh="default" name="same" is so already
+
+            PROXY   ADDED   REMOVED   CHANGED   BYTES
+            web-1   1       1         1         1300
+
+            api-1 would keep what it has:
+              two listeners are at 10.0.0.1:80
+
+            1 of 40 proxies would change, 1.3 kB would be sent; 1 proxy would keep what it has because two listeners are at 10.0.0.1:80"#]]
+        .assert_eq(&shown(&answer(), false));
+    }
+
+    #[test]
+    fn in_full_every_resource_is_shown_with_what_goes_and_what_comes() {
+        let mut answer = answer();
+        answer["faults"] = json!([]);
+        expect![[r#"
+            type="MeshTimeout" mesh="default" name="slow" would be created
+            type="MeshTimeout" mesh="default" name="same" is so already
+
+            PROXY   ADDED   REMOVED   CHANGED   BYTES
+            web-1   1       1         1         1300
+
+            web-1
+              + Listener new, 70 bytes
+              - Listener old�, 60 bytes
+              ~ Listener outbound:1, 1.2 kB, before 999 bytes
+                - /a: 1
+                + /a: {"b":"c"}
+
+            1 of 39 proxies would change, 1.3 kB would be sent"#]]
+        .assert_eq(&shown(&answer, true));
+    }
+
+    #[test]
+    fn where_nothing_changes_one_line_says_so() {
+        let nothing = json!({ "changes": [], "proxies": [], "unchanged": 1, "bytes": 0, "faults": [] });
+        assert_eq!(shown(&nothing, true), "none of 1 proxy would change");
+    }
+
+    #[test]
+    fn sizes_are_rounded_down_to_what_people_read() {
+        for (bytes, expected) in [(0, "0 bytes"), (999, "999 bytes"), (12_345, "12.3 kB"), (7_654_321, "7.6 MB")] {
+            assert_eq!(size(bytes), expected);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `kodiak migrate services plan`.
+
+use std::fmt::Write as _;
+
+use kodiak_model::{GoDuration, kinds::mesh::MeshServicesMode};
+use kodiak_terminal::{Exit, printable};
+use kodiak_views::migration::plan::{Call, Facts, Moving, Plan, Step, plan};
+use kodiak_views::migration::{Lists, Outcome, ServiceStanding};
+
+use super::Output;
+use super::gather::{Gathered, Seen, gather};
+use super::status::spread;
+use crate::session::Session;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kodiak migrate services plan
+  kodiak migrate services plan -m demo --watch 1h      nobody called an old cluster for an hour: what now?
+  kodiak migrate services plan --examined              routes and unclear policies have been dealt with
+  kodiak migrate services plan -o json | jq -r '.next.commands[]'
+
+Nothing is changed. Each step says what to type, and the way back is told too.")]
+pub(crate) struct Args {
+    /// The mesh to look at [default: that of the context, or default]
+    #[arg(short, long)]
+    mesh: Option<String>,
+
+    /// Ask proxies twice, this long apart: who calls old clusters is who did in between
+    #[arg(long, value_name = "DURATION", value_parser = kodiak_terminal::duration)]
+    watch: Option<GoDuration>,
+
+    /// Somebody has looked at routes, at references that are not clear and at services without a MeshService
+    #[arg(long)]
+    examined: bool,
+
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    let client = session.client()?;
+    let mesh = session.mesh(args.mesh.as_deref())?;
+    let gathered = gather(&client, session, &mesh, args.watch.and_then(GoDuration::to_std)).await?;
+    let facts = facts(&gathered, args.watch, args.examined);
+    let plan = plan(&facts);
+    session.terminal.data(&args.output.show(&plan, || text(&facts, &plan))?)?;
+    Ok(Exit::Fine)
+}
+
+fn facts(gathered: &Gathered, watch: Option<GoDuration>, examined: bool) -> Facts {
+    let Gathered { standing, consumers } = gathered;
+    let mode = standing.mode.known().unwrap_or(MeshServicesMode::Disabled);
+    let missing = |generated: bool| {
+        let missing = standing.services.iter().filter(|one| one.objects.is_empty() && one.generated == generated);
+        missing.map(|one| one.service.clone()).collect::<Vec<_>>()
+    };
+    let policies = |outcome: Outcome| standing.policies.iter().filter(move |policy| policy.has(outcome));
+    let named = |outcome| policies(outcome).map(|policy| format!("{} {}", policy.kind, policy.name)).collect();
+    let unlisted = consumers.iter().map(|seen| &seen.consumer).filter(|consumer| {
+        mode == MeshServicesMode::ReachableBackends
+            && matches!(consumer.lists, Lists::Nothing | Lists::Services)
+            && !consumer.old.is_empty()
+    });
+    let unknown = consumers.iter().filter(|seen| seen.traffic.is_none() && !seen.consumer.old.is_empty());
+    Facts {
+        mesh: standing.mesh.clone(),
+        mode,
+        consumers: consumers.iter().filter(|seen| seen.consumer.lists != Lists::Services).count(),
+        clusters: standing.services.iter().map(clusters).sum(),
+        not_there: missing(true),
+        never_there: missing(false),
+        convertible: policies(Outcome::Converted).count(),
+        converted: policies(Outcome::ConvertedBefore).count(),
+        unclear: named(Outcome::Unclear),
+        routes: named(Outcome::Examine),
+        examined,
+        unlisted: unlisted.map(|consumer| consumer.name.clone()).collect(),
+        moving: consumers.iter().filter_map(|seen| moving(seen, &standing.services)).collect(),
+        unknown: unknown.map(|seen| seen.consumer.name.clone()).collect(),
+        cross_zone: spread(&standing.services).map(str::to_owned).collect(),
+        watched: watch.map(|watched| watched.to_string()),
+    }
+}
+
+/// Those that a service brings, or would bring.
+fn clusters(service: &ServiceStanding) -> usize {
+    let there: usize = service.objects.iter().map(|object| object.ports.len()).sum();
+    if there == 0 && service.generated { service.ports } else { there }
+}
+
+fn moving(seen: &Seen, services: &[ServiceStanding]) -> Option<Moving> {
+    let old = &seen.traffic.as_ref()?.old;
+    let hostnames = |service: &str| {
+        let found = services.iter().find(|one| one.service == service).into_iter();
+        found.flat_map(|one| one.objects.iter().flat_map(|object| object.hostnames.iter().cloned())).collect()
+    };
+    let calls = old.keys().map(|service| Call { service: service.clone(), hostnames: hostnames(service) });
+    let moving = Moving { consumer: seen.consumer.name.clone(), calls: calls.collect() };
+    Some(moving).filter(|moving| !moving.calls.is_empty())
+}
+
+fn text(facts: &Facts, plan: &Plan) -> String {
+    let Plan { next, also, back } = plan;
+    let mut text =
+        format!("Mesh {} is at meshServices.mode: {}\n\nNext: {}", facts.mesh, word(facts.mode), shown(next));
+    for (title, steps) in [("Also", also), ("Back", back)] {
+        for step in steps {
+            let _ = write!(text, "\n{title}: {}", shown(step));
+        }
+    }
+    printable(&text).into_owned()
+}
+
+fn word(mode: MeshServicesMode) -> &'static str {
+    kodiak_model::Word::text(mode)
+}
+
+fn shown(step: &Step) -> String {
+    let Step { title, why, commands, moving, .. } = step;
+    let mut text = format!("{title}\n  {why}\n");
+    for Moving { consumer, calls } in moving {
+        for Call { service, hostnames } in calls {
+            let new = if hostnames.is_empty() { "no hostname yet".to_owned() } else { hostnames.join(" or ") };
+            let _ = writeln!(text, "    {consumer}: {service}.mesh -> {new}");
+        }
+    }
+    for command in commands {
+        let _ = writeln!(text, "  $ {command}");
+    }
+    text
+}

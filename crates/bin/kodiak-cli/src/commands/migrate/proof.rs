@@ -1,0 +1,194 @@
+//! That policies mean the same with old and with new references: every proxy is rendered both ways.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use kodiak_client::Client;
+use kodiak_terminal::Table;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::count;
+use crate::session::Session;
+
+/// So often a sign of life while the control plane works it out.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What is different for proxies.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(super) struct Proof {
+    /// How many proxies there are.
+    pub(super) proxies: usize,
+    pub(super) changed: Vec<Changed>,
+    /// Proxies that would keep what they have, because what they should get is not fit to be sent.
+    pub(super) faulty: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Changed {
+    pub(super) name: String,
+    pub(super) counts: BTreeMap<String, usize>,
+}
+
+/// As far as it is looked at here.
+#[derive(Deserialize)]
+struct Answer {
+    changes: Vec<Effect>,
+    proxies: Vec<Value>,
+    unchanged: usize,
+    faults: Vec<Faulty>,
+}
+
+#[derive(Deserialize)]
+struct Effect {
+    effect: String,
+}
+
+impl Effect {
+    fn is_one(&self) -> bool {
+        self.effect != "unchanged"
+    }
+}
+
+#[derive(Deserialize)]
+struct Faulty {
+    name: String,
+}
+
+impl Proof {
+    /// `before` are documents that may not be stored as they are: then what they change by themselves is not counted.
+    /// Without any, what is stored is held against `after`.
+    pub(super) async fn of(
+        session: &Session,
+        client: &Client,
+        mesh: &str,
+        before: &[&Value],
+        after: &[&Value],
+    ) -> anyhow::Result<Self> {
+        if after.is_empty() {
+            return Ok(Self::default());
+        }
+        let spinner = session.terminal.spinner();
+        spinner.set_message(format!("Rendering every proxy of mesh {mesh:?} both ways"));
+        spinner.enable_steady_tick(TICK);
+        let mut own = None;
+        if !before.is_empty() && ask(client, mesh, before, false).await?.changes.iter().any(Effect::is_one) {
+            own = Some(ask(client, mesh, before, true).await?);
+        }
+        let proof = Self::between(own, ask(client, mesh, after, !before.is_empty()).await?);
+        spinner.finish_and_clear();
+        Ok(proof)
+    }
+
+    /// Both are held against what is stored. A proxy that changes in the same way both times does not change between
+    /// them; what is new is told by its name alone, so who gets something new is taken for changed.
+    fn between(before: Option<Answer>, after: Answer) -> Self {
+        let proxies = after.proxies.len() + after.unchanged + after.faults.len();
+        let before = before.map(|before| before.proxies).unwrap_or_default();
+        let by_name = |all: Vec<Value>| all.into_iter().map(|proxy| (name(&proxy), proxy)).collect::<BTreeMap<_, _>>();
+        let (mut before, after_all) = (by_name(before), by_name(after.proxies));
+        let mut changed = Vec::new();
+        for (name, proxy) in after_all {
+            let same = before.remove(&name).is_some_and(|before| before == proxy) && is_told_in_full(&proxy);
+            if !same {
+                let counts = serde_json::from_value(proxy["counts"].clone()).unwrap_or_default();
+                changed.push(Changed { name, counts });
+            }
+        }
+        // What changes as it is and not when converted, changes too.
+        changed.extend(before.into_keys().map(|name| Changed { name, counts: BTreeMap::new() }));
+        Self { proxies, changed, faulty: after.faults.into_iter().map(|faulty| faulty.name).collect() }
+    }
+
+    pub(super) fn is_clean(&self) -> bool {
+        self.changed.is_empty() && self.faulty.is_empty()
+    }
+
+    pub(super) fn show(&self) -> String {
+        let proxies = count(self.proxies, "proxy", "proxies");
+        if self.is_clean() {
+            return format!(
+                "Proof: {proxies} rendered with the policies as they are and as converted: 0 proxies change"
+            );
+        }
+        let mut table = Table::new(["PROXY", "ADDED", "REMOVED", "CHANGED"]);
+        for Changed { name, counts } in &self.changed {
+            let counts = ["added", "removed", "changed"]
+                .map(|what| counts.get(what).map_or("-".to_owned(), ToString::to_string));
+            table.row([name.clone()].into_iter().chain(counts));
+        }
+        let mut text = if self.changed.is_empty() { String::new() } else { table.show() + "\n\n" };
+        if !self.faulty.is_empty() {
+            let faulty = self.faulty.join(", ");
+            let _ = writeln!(text, "These would keep what they have, for the new is not fit to be sent: {faulty}\n");
+        }
+        let changed = count(self.changed.len() + self.faulty.len(), "proxy changes", "proxies change");
+        text + &format!("Proof: {proxies} rendered with the policies as they are and as converted: {changed}")
+    }
+}
+
+fn name(proxy: &Value) -> String {
+    proxy["name"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Beyond a limit only numbers are told, and of what is added never more than its size.
+fn is_told_in_full(proxy: &Value) -> bool {
+    proxy["added"].as_array().is_some_and(Vec::is_empty)
+}
+
+async fn ask(client: &Client, mesh: &str, documents: &[&Value], full: bool) -> anyhow::Result<Answer> {
+    let answer = client.diff(mesh, &json!({ "resources": documents }), full).await?;
+    Answer::deserialize(&answer).context("the answer of the control plane is not what one says")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(proxies: &Value) -> Answer {
+        let all = json!({ "changes": [], "proxies": proxies, "unchanged": 2, "faults": [] });
+        Answer::deserialize(&all).unwrap()
+    }
+
+    fn proxy(name: &str, patch: u32, added: &Value) -> Value {
+        let changed = json!([{ "name": "c", "patch": [patch] }]);
+        json!({ "name": name, "counts": { "added": 0, "removed": 0, "changed": 1 }, "added": added, "removed": [], "changed": changed })
+    }
+
+    fn names(proof: &Proof) -> Vec<&str> {
+        proof.changed.iter().map(|changed| changed.name.as_str()).collect()
+    }
+
+    #[test]
+    fn against_what_is_stored_every_difference_counts() {
+        let proof = Proof::between(None, answer(&json!([proxy("a", 1, &json!([]))])));
+        assert_eq!((names(&proof), proof.proxies, proof.is_clean()), (vec!["a"], 3, false));
+        let clean = Proof::between(None, answer(&json!([])));
+        assert!(clean.is_clean());
+        assert_eq!(
+            clean.show(),
+            "Proof: 2 proxies rendered with the policies as they are and as converted: 0 proxies change"
+        );
+    }
+
+    #[test]
+    fn what_files_change_by_themselves_does_not_count() {
+        let new = json!([{ "name": "x", "bytes": 5 }]);
+        let before = json!([
+            proxy("same", 1, &json!([])),
+            proxy("other", 1, &json!([])),
+            proxy("gone", 1, &json!([])),
+            proxy("added", 1, &new)
+        ]);
+        let after = json!([
+            proxy("same", 1, &json!([])),
+            proxy("other", 2, &json!([])),
+            proxy("come", 1, &json!([])),
+            proxy("added", 1, &new)
+        ]);
+        let proof = Proof::between(Some(answer(&before)), answer(&after));
+        assert_eq!(names(&proof), ["added", "come", "other", "gone"]);
+    }
+}

@@ -1,0 +1,17 @@
+//! The commands, one file or folder each: its arguments, its help, and what it does.
+
+pub mod apply;
+pub mod completion;
+pub mod config;
+pub mod delete;
+pub mod diff;
+pub mod dp;
+pub mod export;
+pub mod generate;
+pub mod get;
+pub mod inspect;
+pub mod install;
+pub mod migrate;
+pub mod validate;
+pub mod version;
+pub mod who_am_i;

@@ -1,0 +1,102 @@
+//! From files to checked resources: reading, filling in variables, splitting, checking, ordering.
+//!
+//! In: what `-f` names. Out: resources that may be sent, or every finding with its place in the files.
+
+mod check;
+mod load;
+mod near;
+mod order;
+mod read;
+mod template;
+
+pub(crate) use check::{Checkup, Names, Resource, check, identify, unknown_kind};
+pub(crate) use near::nearest;
+pub(crate) use order::{Phase, phases};
+pub use read::FileArgs;
+pub(crate) use read::{SourceFile, read_template};
+
+use std::collections::BTreeMap;
+
+use kodiak_model::yaml::{self, Mark};
+
+/// Something wrong in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// The file, by its place in the list of files.
+    pub(crate) file: usize,
+    pub(crate) spot: Spot,
+    /// What it is about: `MeshTimeout "slow"`, or the file itself.
+    pub(crate) subject: String,
+    /// The field, as problems name it. Empty when it is not about one.
+    pub(crate) path: String,
+    pub(crate) message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) mark: Mark,
+    /// Whether the field itself stands there, or only what it should be in.
+    pub(crate) exact: bool,
+}
+
+impl Spot {
+    pub(crate) fn at(mark: Mark) -> Self {
+        Self { mark, exact: true }
+    }
+
+    /// The start of a document, for what has no place in it.
+    fn start(origin: Origin, path: &str) -> Self {
+        Self { mark: Mark { line: origin.line, column: 1, length: 1 }, exact: path.is_empty() }
+    }
+}
+
+/// One document of a file: where a resource was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) file: usize,
+    pub(crate) document: usize,
+    pub(crate) line: usize,
+}
+
+impl Origin {
+    /// `meshes.yaml:12`
+    pub(crate) fn show(self, files: &[SourceFile]) -> String {
+        let file = files.get(self.file).map_or("?", |file| file.name.as_str());
+        format!("{file}:{}", self.line)
+    }
+}
+
+/// Finds the places of fields after the fact. They are not kept, for there may be very many documents and seldom a
+/// question; a file is read again when the first one comes.
+pub(crate) struct Locator<'a> {
+    files: &'a [SourceFile],
+    read: BTreeMap<usize, Vec<yaml::Document>>,
+}
+
+impl<'a> Locator<'a> {
+    pub(crate) fn new(files: &'a [SourceFile]) -> Self {
+        Self { files, read: BTreeMap::new() }
+    }
+
+    /// Something that was found wrong later, by the server.
+    pub(crate) fn finding(&mut self, resource: &Resource, path: &str, message: String) -> Finding {
+        Finding {
+            file: resource.origin.file,
+            spot: self.spot(resource.origin, path),
+            subject: format!("{} {:?}", resource.checked.kind.name, resource.checked.name),
+            path: path.to_owned(),
+            message,
+        }
+    }
+
+    fn spot(&mut self, origin: Origin, path: &str) -> Spot {
+        let read = |file: usize| self.files.get(file).and_then(|file| yaml::parse(&file.text).ok()).unwrap_or_default();
+        let documents = self.read.entry(origin.file).or_insert_with(|| read(origin.file));
+        let places = documents.get(origin.document).map(|document| &document.places);
+        places.and_then(|places| spot(places, path)).unwrap_or_else(|| Spot::start(origin, path))
+    }
+}
+
+fn spot(places: &yaml::Places, path: &str) -> Option<Spot> {
+    places.find(path).map(|found| Spot { mark: found.mark, exact: found.exact })
+}

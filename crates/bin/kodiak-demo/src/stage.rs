@@ -1,0 +1,194 @@
+//! Everything that runs for the demo: started as a whole, ended as a whole, and nothing left of it.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures_util::FutureExt as _;
+use futures_util::future::{join_all, select_all, try_join_all};
+use hyper::{StatusCode, Uri};
+use kodiak_client::{Address, Client, Endpoint, Target};
+use kodiak_cp::config::StoreType;
+use kodiak_cp::{Config, ControlPlane};
+use kodiak_kinds::kinds;
+use tempfile::TempDir;
+
+use super::call::{Caller, Connection};
+use super::flow::{Expect, Flow};
+use super::graph::{EDGES, Edge, FORBIDDEN, Instance, JOURNEY, SERVICES, called_by, instances};
+use super::ports::Reserved;
+use super::proxy::{Common, Proxy};
+use super::resources::{MESH, Ports, documents, identity};
+use super::service::Service;
+
+/// How long a call may take to work for the first time.
+const PATIENCE: Duration = Duration::from_mins(1);
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) struct Stage {
+    // In the order in which they go.
+    proxies: Vec<Proxy>,
+    services: Vec<Service>,
+    seats: Vec<Seat>,
+    pub(super) control_plane: ControlPlane,
+    _folder: TempDir,
+}
+
+/// One instance and the ports that are kept for its Envoy.
+struct Seat {
+    instance: Instance,
+    inbound: Reserved,
+    outbounds: Vec<(&'static str, Reserved)>,
+}
+
+impl Stage {
+    /// Ends when every proxy is ready. `say` is told of each step. Dropped on the way, it leaves nothing.
+    pub(super) async fn start(envoy: &Path, timeout: Option<Duration>, say: impl Fn(&str)) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("kodiak-demo-").tempdir().context("cannot make a folder")?;
+        let control_plane = ControlPlane::start(config(folder.path())).await?;
+        let address = control_plane.http.context("the control plane has no API")?;
+        let api = Client::new(&Endpoint::anonymous(Address::parse(&format!("http://{address}"))?), timeout)?;
+        say("Applying a mesh with mutual TLS, and a permission for each call.");
+        for (kind, name, document) in documents() {
+            let kind = kinds().by_name(kind).expect("kinds of the demo are known");
+            api.put(Target { kind, mesh: MESH, name: &name }, document.to_string().into()).await?;
+        }
+
+        let seats = instances().into_iter().map(Seat::new).collect::<Result<Vec<_>, _>>();
+        let seats = seats.context("there are no free ports")?;
+        say(&format!("Starting {} services, one of them twice, and an Envoy beside each.", SERVICES.len()));
+        let services = try_join_all(seats.iter().map(Seat::start_service)).await?;
+        let common = Common {
+            envoy,
+            control_plane: format!("https://127.0.0.1:{}", control_plane.proxies.port()),
+            ca_pem: std::fs::read(folder.path().join("kodiak.crt")).context("the control plane has no certificate")?,
+            folder: folder.path(),
+            api: &api,
+        };
+        let proxies =
+            try_join_all(seats.iter().zip(&services).map(|(seat, service)| seat.start_proxy(service, &common)));
+        let proxies = proxies.await?;
+        let stage = Self { proxies, services, seats, control_plane, _folder: folder };
+        let caller = Caller::new();
+        try_join_all(stage.proxies.iter().map(|proxy| proxy.ready(&caller))).await?;
+        Ok(stage)
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.proxies.iter().map(|proxy| proxy.name.as_str())
+    }
+
+    /// One for each call, then one for the forbidden call, then one for the whole journey.
+    pub(super) fn flows(&self) -> anyhow::Result<Vec<Flow>> {
+        let mut flows = Vec::new();
+        for edge in EDGES {
+            flows.push(Flow { uris: self.outbounds(edge)?, expect: Expect::SuccessAs(identity(edge.from)) });
+        }
+        flows.push(Flow { uris: self.outbounds(&FORBIDDEN)?, expect: Expect::Status(StatusCode::FORBIDDEN) });
+        flows.push(self.journey()?);
+        Ok(flows)
+    }
+
+    /// Where the proxies of the caller take this call.
+    fn outbounds(&self, edge: &Edge) -> anyhow::Result<Vec<Uri>> {
+        let callers = self.seats.iter().filter(|seat| seat.instance.service == edge.from);
+        let outbounds = callers.flat_map(|seat| seat.outbounds.iter().filter(|(to, _)| *to == edge.to));
+        outbounds.map(|(_, port)| Ok(format!("http://{}/", port.address()).parse()?)).collect()
+    }
+
+    /// The first application is asked itself: nobody in the mesh calls it.
+    fn journey(&self) -> anyhow::Result<Flow> {
+        let path = format!("/via/{}", JOURNEY[1..].join("/via/"));
+        let first = self.seats.iter().zip(&self.services).filter(|(seat, _)| seat.instance.service == JOURNEY[0]);
+        let uris = first.map(|(_, service)| Ok(format!("http://{}{path}", service.address).parse()?));
+        let uris = uris.collect::<anyhow::Result<_>>()?;
+        Ok(Flow { uris, expect: Expect::SuccessAs(identity(JOURNEY[JOURNEY.len() - 2])) })
+    }
+
+    /// Waits until each flow gets its answer from each of its addresses.
+    pub(super) async fn settle(&self, flows: &[Flow], caller: &Caller) -> anyhow::Result<()> {
+        let each = flows.iter().flat_map(|flow| flow.uris.iter().map(|uri| self.first_answer(flow, uri, caller)));
+        try_join_all(each).await.map(drop)
+    }
+
+    async fn first_answer(&self, flow: &Flow, uri: &Uri, caller: &Caller) -> anyhow::Result<()> {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let answer = caller.get(uri.clone(), Connection::Fresh).await;
+            let Err(failure) = answer.and_then(|answer| flow.expect.check(&answer)) else { return Ok(()) };
+            if tokio::time::Instant::now() > deadline {
+                let troubles = self.troubles().join("; ");
+                anyhow::bail!("{uri} does not answer as it should after {PATIENCE:?}: {failure}; {troubles}");
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// What proxies say about what they were sent.
+    fn troubles(&self) -> Vec<String> {
+        let connected = self.control_plane.registry.connected();
+        let mut troubles = vec![format!("{} proxies are connected", connected.len())];
+        for proxy in connected {
+            let rejected = proxy.types.iter().filter_map(|status| status.last_error.as_deref());
+            let all = rejected.chain(proxy.faults.iter().map(String::as_str));
+            troubles.extend(all.map(|trouble| format!("{}: {trouble}", proxy.key.name)));
+        }
+        troubles
+    }
+
+    /// Waits until something ended by itself, which nothing should.
+    pub(super) async fn ended(&mut self) -> anyhow::Error {
+        let proxies = self.proxies.iter().map(|proxy| proxy.ended().boxed());
+        let services = self.services.iter_mut().map(|service| service.ended().boxed());
+        select_all(proxies.chain(services)).await.0
+    }
+
+    /// Ends everything, in turn.
+    pub(super) async fn stop(self) -> anyhow::Result<()> {
+        let Self { proxies, services, seats, control_plane, _folder: folder } = self;
+        join_all(proxies.into_iter().map(Proxy::stop)).await;
+        join_all(services.into_iter().map(Service::stop)).await;
+        drop(seats);
+        control_plane.stop().await?;
+        folder.close().context("cannot remove the folder of the demo")
+    }
+}
+
+impl Seat {
+    fn new(instance: Instance) -> std::io::Result<Self> {
+        let outbounds =
+            called_by(instance.service).map(|to| Ok((to, Reserved::new()?))).collect::<std::io::Result<_>>()?;
+        Ok(Self { instance, inbound: Reserved::new()?, outbounds })
+    }
+
+    fn ports_of_outbounds(&self) -> Vec<(&'static str, u16)> {
+        self.outbounds.iter().map(|(to, reserved)| (*to, reserved.port())).collect()
+    }
+
+    async fn start_service(&self) -> anyhow::Result<Service> {
+        Service::start(&self.instance.name, &self.ports_of_outbounds()).await
+    }
+
+    async fn start_proxy(&self, service: &Service, common: &Common<'_>) -> anyhow::Result<Proxy> {
+        let (inbound, outbounds) = (self.inbound.port(), self.ports_of_outbounds());
+        let ports = Ports { inbound, application: service.address.port(), outbounds };
+        Proxy::start(&self.instance, &ports, common).await
+    }
+}
+
+/// In memory, on this machine alone, on ports that the system chooses.
+fn config(folder: &Path) -> Config {
+    let here = IpAddr::from(Ipv4Addr::LOCALHOST);
+    let mut config = Config::default();
+    folder.clone_into(&mut config.general.work_dir);
+    config.store.store_type = StoreType::Memory;
+    config.api_server.http.port = 0;
+    config.api_server.https.enabled = false;
+    (config.dp_server.interface, config.dp_server.port) = (here, 0);
+    (config.diagnostics.interface, config.diagnostics.server_port) = (here, 0);
+    config.diagnostics.health_port = 0;
+    // It is applied with mutual TLS from the beginning.
+    config.defaults.skip_mesh_creation = true;
+    config
+}
