@@ -36,7 +36,8 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-xds-stream",
         ]),
     ),
-    ("kodiak-store", Only(&["kodiak-model"])),
+    ("kodiak-metrics", Only(&[])),
+    ("kodiak-store", Only(&["kodiak-model", "kodiak-metrics"])),
     ("kodiak-crypto", Only(&[])),
     ("kodiak-tokens", Only(&["kodiak-crypto"])),
     (
@@ -51,7 +52,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-tokens",
         ]),
     ),
-    ("kodiak-listen", Only(&[])),
+    ("kodiak-listen", Only(&["kodiak-metrics"])),
     ("kodiak-ads", Only(&["kodiak-envoy", "kodiak-xds-stream", "kodiak-listen"])),
     (
         "kodiak-ca",
@@ -63,6 +64,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-crypto",
             "kodiak-store",
             "kodiak-catalog",
+            "kodiak-metrics",
         ]),
     ),
     (
@@ -77,6 +79,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-catalog",
             "kodiak-tokens",
             "kodiak-ads",
+            "kodiak-metrics",
         ]),
     ),
     ("kodiak-reconcilers", Only(&["kodiak-model", "kodiak-views", "kodiak-store", "kodiak-catalog"])),
@@ -92,6 +95,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-tokens",
             "kodiak-crypto",
             "kodiak-listen",
+            "kodiak-metrics",
         ]),
     ),
     // A library for others, without control plane or command line. Its tests use the table of kinds.

@@ -12,10 +12,8 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use kodiak_api::Metrics;
-use kodiak_store::Store;
-
-use crate::readiness::Readiness;
+use kodiak_metrics::Metrics;
+use kodiak_store::{Store, WriteProbe};
 
 #[derive(Clone)]
 pub(crate) struct Diagnostics {
@@ -23,7 +21,7 @@ pub(crate) struct Diagnostics {
     pub(crate) metrics: Metrics,
     /// The defaults are there.
     pub(crate) started: Arc<AtomicBool>,
-    pub(crate) readiness: Arc<Readiness>,
+    pub(crate) writes: Arc<WriteProbe>,
 }
 
 pub(crate) fn router(diagnostics: Diagnostics) -> Router {
@@ -44,7 +42,7 @@ async fn ready(State(diagnostics): State<Diagnostics>) -> Response {
     if !diagnostics.started.load(Ordering::Acquire) {
         return (StatusCode::SERVICE_UNAVAILABLE, "not ready: starting\n").into_response();
     }
-    match diagnostics.readiness.ask(&diagnostics.store).await {
+    match diagnostics.writes.ask(&diagnostics.store).await {
         Ok(()) => "OK\n".into_response(),
         Err(reason) => {
             let text = format!("not ready: read-only: {reason}\nreads are answered and proxies are served\n");
@@ -60,7 +58,8 @@ async fn metrics(State(diagnostics): State<Diagnostics>) -> Response {
         let count = kodiak_reconcilers::mtls_waiting(snapshot.world(), &mesh).len();
         (mesh, count)
     });
-    diagnostics.metrics.mtls_waiting(waiting.filter(|(_, count)| *count > 0));
-    let text = diagnostics.metrics.scrape(&snapshot);
+    diagnostics.metrics.meshes.mtls_waiting(waiting.filter(|(_, count)| *count > 0));
+    diagnostics.metrics.store.contents(snapshot.revision(), snapshot.counts());
+    let text = diagnostics.metrics.scrape();
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use jiff::Timestamp;
 use kodiak_api::inspect::{
-    Asking, Config, ConfigAsked, MtlsStep, Proxies, Quarantined, Question, Status, Trouble, TypeStatus,
+    Asking, CertificateStatus, Config, ConfigAsked, MtlsStep, Proxies, Quarantined, Question, Status, Trouble,
+    TypeStatus,
 };
-use kodiak_ca::Authorities;
+use kodiak_ca::{Authorities, Expiries, LeafExpiry};
 use kodiak_engine::{admin_port, shown};
 use kodiak_model::ProxyKey;
 use kodiak_proxies::{ProxyStatus, Registry};
@@ -21,7 +22,6 @@ use tokio::sync::Semaphore;
 
 use crate::{
     admin,
-    expiry::Expiries,
     offline::{Offline, metadata},
 };
 
@@ -161,9 +161,14 @@ impl Proxies for Inspector {
             bytes_sent,
             faults,
             mtls: self.mtls_step(&proxy.mesh),
-            certificate: self.expiries.status(proxy, Timestamp::now()),
+            certificate: self.expiries.of(proxy, Timestamp::now()).map(certificate_status),
         })
     }
+}
+
+fn certificate_status(leaf: LeafExpiry) -> CertificateStatus {
+    let LeafExpiry { not_after, expires_in, warning } = leaf;
+    CertificateStatus { expiration_time: not_after.to_string(), expires_in, warning }
 }
 
 /// Envoy hides keys by itself, but not the token in its bootstrap.

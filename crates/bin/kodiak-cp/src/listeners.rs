@@ -8,8 +8,9 @@ use std::{
 
 use anyhow::Context as _;
 use axum::Router;
-use kodiak_api::{Metrics, server::Routed};
-use kodiak_listen::{ConnectionLimits, Listener, Server};
+use kodiak_api::server::Routed;
+use kodiak_listen::{ConnectionLimits, ConnectionObserver, Listener, Server};
+use kodiak_metrics::{Listeners, Metrics};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +26,7 @@ pub(crate) struct Ports {
     pub(crate) https: ConnectionLimits,
     pub(crate) proxies: ConnectionLimits,
     pub(crate) diagnostics: ConnectionLimits,
-    metrics: Metrics,
+    metrics: Listeners,
     drain: CancellationToken,
 }
 
@@ -37,7 +38,7 @@ impl Ports {
             https: api,
             proxies: config.dp_server.limits.over(ConnectionLimits::proxies()),
             diagnostics: config.diagnostics.limits.over(ConnectionLimits::diagnostics()),
-            metrics: metrics.clone(),
+            metrics: metrics.listeners.clone(),
             drain: drain.clone(),
         };
         let Self { http, https, proxies, diagnostics, .. } = &mut ports;
@@ -53,8 +54,8 @@ impl Ports {
         tls: Option<Arc<ServerConfig>>,
         limits: ConnectionLimits,
     ) -> Server {
-        let observer = Some(self.metrics.listener(name));
-        Server { name, listener, tls, limits, observer, drain: self.drain.clone(), grace: GRACE }
+        let observer: Arc<dyn ConnectionObserver> = Arc::new(self.metrics.of(name));
+        Server { name, listener, tls, limits, observer: Some(observer), drain: self.drain.clone(), grace: GRACE }
     }
 
     /// Serves a router over plain HTTP.

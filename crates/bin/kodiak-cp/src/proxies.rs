@@ -1,24 +1,16 @@
-//! How proxies are treated, from the configuration.
+//! Settings of the proxy registry, from the configuration.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use jiff::Timestamp;
-use kodiak_api::Metrics;
+use kodiak_metrics::Metrics;
 use kodiak_model::GoDuration;
-use kodiak_proxies::{Authn, Observer, Registry, Settings};
-use kodiak_store::Store;
+use kodiak_proxies::{Authn, Settings};
 use kodiak_xds::health::Timing;
-use kodiak_xds_stream::TypeUrl;
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     certificate::Certificate,
     config::{Config, DpProxyAuthnType, Hds, HdsCheck},
 };
-
-/// How often the leader looks for proxies that are gone.
-const UPKEEP: Duration = Duration::from_mins(1);
 
 pub(crate) fn settings(
     config: &Config,
@@ -49,7 +41,7 @@ pub(crate) fn settings(
             Err(error) => Err(error.to_string()),
         }),
         health: config.dp_server.hds.enabled.then(|| timing(&config.dp_server.hds)),
-        observer: Some(Arc::new(Counted(metrics.clone()))),
+        observer: Some(Arc::new(metrics.xds.clone())),
         ..Settings::new(instance_id)
     }
 }
@@ -66,81 +58,6 @@ fn timing(hds: &Hds) -> Timing {
         no_traffic_interval: time(*no_traffic_interval),
         healthy_threshold: *healthy_threshold,
         unhealthy_threshold: *unhealthy_threshold,
-    }
-}
-
-/// Closes connections that are said to be open and are not, and deletes Dataplanes of proxies long gone, on the leader.
-///
-/// A proxy that was connected to a control plane which died gets `grace` to come back, from the moment the control plane
-/// was lost or this one started to watch, whichever is later.
-pub(crate) async fn upkeep(
-    registry: Registry,
-    store: Store,
-    grace: Duration,
-    drain: CancellationToken,
-) -> anyhow::Result<()> {
-    let mut leadership = store.leadership();
-    let mut presence = store.presence();
-    let mut present = BTreeSet::new();
-    let mut period = tokio::time::interval(UPKEEP);
-    let mut due: Option<Instant> = None;
-    // A store that only one process can have open tells of nobody else.
-    let (mut elects, mut hears) = (true, true);
-    loop {
-        let mut full = false;
-        tokio::select! {
-            biased;
-            () = drain.cancelled() => return Ok(()),
-            _ = period.tick() => full = true,
-            () = until(due) => (),
-            changed = leadership.changed(), if elects => elects = changed.is_ok(),
-            changed = presence.changed(), if hears => {
-                hears = changed.is_ok();
-                // Most looks find the same as the one before, and reading all insights is not free.
-                let now = presence.borrow_and_update().present();
-                if now == present {
-                    continue;
-                }
-                present = now;
-            }
-        }
-        if !*leadership.borrow() {
-            due = None;
-            continue;
-        }
-        let known = presence.borrow().clone();
-        (_, due) = registry.close_abandoned(grace, |instance| known.lost(instance)).await;
-        if full {
-            registry.finalize_once(Timestamp::now()).await;
-            registry.collect_garbage_once(Timestamp::now()).await;
-        }
-    }
-}
-
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => std::future::pending().await,
-    }
-}
-
-struct Counted(Metrics);
-
-impl Observer for Counted {
-    fn connected(&self, proxies: usize) {
-        self.0.proxies_connected(proxies);
-    }
-
-    fn refused(&self) {
-        self.0.stream_refused();
-    }
-
-    fn rejected(&self, _: TypeUrl, count: u64) {
-        self.0.responses_rejected(count);
-    }
-
-    fn sent(&self, bytes: u64) {
-        self.0.bytes_sent(bytes);
     }
 }
 

@@ -9,14 +9,15 @@ use std::{
 
 use anyhow::Context as _;
 use kodiak_api::{
-    Api, ApiConfig, Info, Metrics,
+    Api, ApiConfig, Info,
     config::{AccessConfig, Allowed, AuthnConfig, IssueConfig},
     server::Routed,
 };
-use kodiak_ca::Authorities;
+use kodiak_ca::{Authorities, Expiries, watch_expiries};
 use kodiak_catalog::{Catalog, Settings};
 use kodiak_kinds::kinds;
 use kodiak_listen::{ConnectionLimits, Listener};
+use kodiak_metrics::Metrics;
 use kodiak_model::{Access, Place};
 use kodiak_proxies::Registry;
 use kodiak_reconcilers::{Services, quarantine::Quarantine, run_mtls, run_services, run_vips};
@@ -35,7 +36,6 @@ use crate::{
     config::{self, Config, PostgresTlsMode, ResourceNames, StoreType},
     data_sources, defaults,
     diagnostics::{self, Diagnostics},
-    expiry::{self, Expiries},
     faults::Faults,
     identity,
     inspect::Inspector,
@@ -141,7 +141,7 @@ impl ControlPlane {
         let keeping = config::services(&config, &config.multizone.zone.name)?;
         let offline = Offline::new(store.clone(), engine.clone(), keeping.clone());
         let quarantine = Quarantine::new({
-            let metrics = metrics.clone();
+            let metrics = metrics.xds.clone();
             Box::new(move |count| metrics.resources_quarantined(count))
         });
         let (of_proxies, held) = (registry.clone(), quarantine.clone());
@@ -184,10 +184,10 @@ impl ControlPlane {
         }
         let (services, seen) = watch::channel(Services::new());
         let (addresses, look_ups, found) = Addresses::new();
-        let watched = expiry::watch(
+        let watched = watch_expiries(
             expiries.clone(),
             authorities.clone(),
-            metrics.clone(),
+            metrics.meshes.clone(),
             config.certificates.ca_warning(),
             drain.clone(),
         );
@@ -197,7 +197,7 @@ impl ControlPlane {
             settings: engine,
             authorities,
             registry: registry.clone(),
-            metrics: metrics.clone(),
+            metrics: metrics.xds.clone(),
             events: connections,
             addresses,
             found,
@@ -224,7 +224,13 @@ impl ControlPlane {
             }
         });
         let grace = config.mesh_service.connection_grace_period.to_std().unwrap_or_default();
-        tasks.spawn("upkeep of proxies", proxies::upkeep(registry.clone(), store.clone(), grace, drain.clone()));
+        tasks.spawn("upkeep of proxies", {
+            let (registry, drain) = (registry.clone(), drain.clone());
+            async move {
+                registry.lead(grace, drain).await;
+                Ok(())
+            }
+        });
         tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
         let services = run_services(store.clone(), keeping, quarantine.clone(), drain.clone());
         tasks.spawn("services", async { Ok(services.await?) });
@@ -237,7 +243,7 @@ impl ControlPlane {
         let listener =
             bind("diagnostics.serverPort", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
-        let state = Diagnostics { store, metrics, started: started.clone(), readiness: Arc::default() };
+        let state = Diagnostics { store, metrics, started: started.clone(), writes: Arc::default() };
         let router = diagnostics::router(state.clone());
         tasks.spawn("diagnostics", ending(ports.plain("diagnostics", listener, ports.diagnostics, router)));
         let listener =
@@ -320,7 +326,7 @@ fn store_config(config: &Config, work_dir: &Path, instance_id: &str, metrics: &M
         let secrets = kinds().iter().filter(|kind| kind.access == Access::Admin).map(|kind| kind.name.to_owned());
         store.seal = Some(Seal::load_or_create(&work_dir.join("seal.key"), secrets.collect())?);
     }
-    store.observer = Some(Arc::new(metrics.clone()));
+    store.observer = Some(Arc::new(metrics.store.clone()));
     Ok(store)
 }
 

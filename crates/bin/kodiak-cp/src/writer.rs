@@ -6,9 +6,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use kodiak_api::Metrics;
-use kodiak_ca::Authorities;
+use kodiak_ca::{Authorities, Expiries};
 use kodiak_engine::{Change, Issued, Outcome, Settings, Updated};
+use kodiak_metrics::XdsMetrics;
 use kodiak_model::{ResourceKey, kinds::dataplane_insight::MtlsInsight};
 use kodiak_proxies::{ProxyEvent, Recheck, Registry};
 use kodiak_reconcilers::{Services, quarantine::Quarantine};
@@ -22,7 +22,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     addresses::{Addresses, Found},
-    expiry::Expiries,
     faults::Faults,
     guarded_engine::{GuardedEngine, Input},
 };
@@ -39,7 +38,7 @@ pub(crate) struct Writer {
     pub(crate) settings: Settings,
     pub(crate) authorities: Authorities,
     pub(crate) registry: Registry,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: XdsMetrics,
     pub(crate) events: mpsc::UnboundedReceiver<ProxyEvent>,
     pub(crate) addresses: Addresses,
     pub(crate) found: mpsc::UnboundedReceiver<Found>,
@@ -89,7 +88,7 @@ impl Writer {
             let Batch { inputs, others, recheck } = batch;
             for input in &inputs {
                 if let Change::Disconnected { key } = &input.change {
-                    self.expiries.gone(key);
+                    self.expiries.disconnected(key);
                 }
             }
             if !inputs.is_empty() || !others.is_empty() {

@@ -70,7 +70,8 @@ async fn answer(route: &Route, api: Api, request: Request) -> Response {
     };
     let mut response = result.unwrap_or_else(IntoResponse::into_response);
     allow_origin(&api, origin, &mut response);
-    api.metrics().answered(&route.method, &route.path, response.status(), started.elapsed());
+    let code = response.status().as_u16();
+    api.metrics().api.answered(route.method.as_str(), &route.path, code, started.elapsed());
     response
 }
 

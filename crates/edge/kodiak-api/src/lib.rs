@@ -17,8 +17,6 @@ mod handlers;
 pub mod inspect;
 mod kubernetes;
 mod list;
-mod listeners;
-pub mod metrics;
 mod openapi;
 mod origin;
 pub mod render;
@@ -30,6 +28,7 @@ use std::sync::Arc;
 
 use handlers::inspect::Meshes;
 use kodiak_catalog::Catalog;
+use kodiak_metrics::Metrics;
 use serde_json::Value;
 
 pub use config::ApiConfig;
@@ -37,7 +36,6 @@ pub use dispatch::{local_router, router};
 pub use error::ApiError;
 pub use inspect::Proxies;
 pub use list::ListQuery;
-pub use metrics::Metrics;
 pub use openapi::document as openapi_document;
 pub use user::{Connection, User};
 

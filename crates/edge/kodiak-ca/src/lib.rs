@@ -9,6 +9,7 @@
 
 mod admin;
 mod authority;
+mod expiry;
 mod hash;
 mod leaves;
 mod period;
@@ -29,6 +30,7 @@ use kodiak_xds::input::AdminCertificate;
 
 pub use admin::AdminClient;
 pub use authority::CaLife;
+pub use expiry::{Expiries, LeafExpiry, watch_expiries};
 pub use kodiak_engine::ADMIN_CLIENT_NAME;
 pub use period::Renewal;
 

@@ -1,11 +1,27 @@
 //! Connections as metrics see them.
 
+use kodiak_metrics::ListenerMetrics;
+
 /// Counts connections of one port.
 pub trait ConnectionObserver: Send + Sync + 'static {
     fn opened(&self);
     fn closed(&self);
     /// Closed by us because of a limit; one that had been accepted is reported by [`Self::closed`] too.
     fn refused(&self, reason: Refused);
+}
+
+impl ConnectionObserver for ListenerMetrics {
+    fn opened(&self) {
+        self.opened();
+    }
+
+    fn closed(&self) {
+        self.closed();
+    }
+
+    fn refused(&self, reason: Refused) {
+        self.refused(reason.as_str());
+    }
 }
 
 /// The limit that closed a connection.

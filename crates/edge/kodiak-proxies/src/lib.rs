@@ -32,6 +32,7 @@ mod drain;
 mod headers;
 mod health;
 mod insights;
+mod leader;
 mod readiness;
 mod recheck;
 mod registrations;

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use kodiak_metrics::XdsMetrics;
 use kodiak_xds::health::Timing;
 use kodiak_xds_stream::TypeUrl;
 
@@ -87,4 +88,22 @@ pub trait Observer: Send + Sync {
     fn rejected(&self, type_url: TypeUrl, count: u64);
     /// So many bytes more were put on the wire.
     fn sent(&self, bytes: u64);
+}
+
+impl Observer for XdsMetrics {
+    fn connected(&self, proxies: usize) {
+        self.proxies_connected(proxies);
+    }
+
+    fn refused(&self) {
+        self.stream_refused();
+    }
+
+    fn rejected(&self, _: TypeUrl, count: u64) {
+        self.responses_rejected(count);
+    }
+
+    fn sent(&self, bytes: u64) {
+        self.bytes_sent(bytes);
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
+use kodiak_metrics::StoreMetrics;
+
 use crate::seal::Seal;
 
 #[derive(Clone)]
@@ -99,4 +101,14 @@ pub trait Observer: Send + Sync {
     fn committed(&self, requests: usize, changes: usize, took: Duration);
     /// A durable write failed, and with it all requests in its batch.
     fn failed(&self);
+}
+
+impl Observer for StoreMetrics {
+    fn committed(&self, requests: usize, changes: usize, took: Duration) {
+        self.committed(requests, changes, took);
+    }
+
+    fn failed(&self) {
+        self.failed();
+    }
 }

@@ -39,6 +39,7 @@ mod store;
 mod supervisor;
 mod unreadable;
 mod watch;
+mod write_probe;
 mod writer;
 
 pub use backup::{Backup, Totals};
@@ -53,3 +54,4 @@ pub use seal::Seal;
 pub use snapshot::Snapshot;
 pub use store::Store;
 pub use watch::Watch;
+pub use write_probe::WriteProbe;

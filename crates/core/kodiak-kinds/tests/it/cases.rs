@@ -66,7 +66,7 @@ fn outcome_of(document: Value) -> Value {
             if let Some((_, value)) = checked.labels.iter().find(|(key, _)| *key == "kuma.io/proxy-type") {
                 item.insert("proxyType".to_owned(), json!(value));
             }
-            item.insert("stored".to_owned(), serde_json::from_str(&checked.spec).unwrap());
+            item.insert("stored".to_owned(), serde_json::from_str(checked.spec()).unwrap());
             Value::Object(item)
         }
     }

@@ -8,10 +8,11 @@ use axum::{
     body::{Body, to_bytes},
     http::{Method, Request, header},
 };
-use kodiak_api::{Api, ApiConfig, Connection, Info, Metrics};
+use kodiak_api::{Api, ApiConfig, Connection, Info};
 use kodiak_catalog::{Catalog, Settings, owner_of};
 use kodiak_cp::Offline;
 use kodiak_kinds::kinds;
+use kodiak_metrics::Metrics;
 use kodiak_model::{Place, Problems, ResourceKey, Scope, check};
 use kodiak_store::{Expect, Store, Transaction, Write};
 use tower::ServiceExt as _;

@@ -18,12 +18,13 @@ use axum::{
     http::{Method, Request, header},
 };
 use kodiak_catalog::{Catalog, Settings};
+use kodiak_metrics::Metrics;
 use kodiak_model::Place;
 use kodiak_store::{Backend, Store, StoreConfig};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use crate::{Api, ApiConfig, Connection, Info, Metrics, inspect::NoProxies};
+use crate::{Api, ApiConfig, Connection, Info, inspect::NoProxies};
 
 const WEB: &str = "/meshes/default/dataplanes/web-1";
 

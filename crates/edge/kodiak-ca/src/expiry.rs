@@ -1,5 +1,4 @@
-//! Certificates that are in use, and how long they live: for metrics, for people who look at a proxy, and for warnings
-//! well before one expires.
+//! Expiration of certificates in use: for metrics, for the status of a proxy, and for warnings well before one expires.
 
 use std::{
     collections::BTreeMap,
@@ -8,13 +7,14 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_api::{Metrics, inspect::CertificateStatus};
-use kodiak_ca::{Authorities, CaLife};
 use kodiak_engine::Issued;
+use kodiak_metrics::MeshMetrics;
 use kodiak_model::ProxyKey;
 use tokio_util::sync::CancellationToken;
 
-/// How often certificates are looked at. The shortest lives for two seconds.
+use crate::{Authorities, CaLife};
+
+/// How often expirations are checked. The shortest certificate lives for two seconds.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Of the time between the renewal of a leaf and its end, the part that passes before its renewal counts as failed.
@@ -23,9 +23,19 @@ const OVERDUE: i32 = 4;
 /// A CA that lives shortly is warned of in the last part of its life.
 const LAST_PART: i32 = 5;
 
-/// The leaves of proxies that are connected here. Cheap to clone.
+/// Leaves of the proxies that are connected here. Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Expiries(Arc<Mutex<BTreeMap<ProxyKey, Life>>>);
+pub struct Expiries(Arc<Mutex<BTreeMap<ProxyKey, Life>>>);
+
+/// Expiration of the leaf of one proxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeafExpiry {
+    pub not_after: Timestamp,
+    /// Time until then, for people: `4h 12m`.
+    pub expires_in: String,
+    /// Present when the leaf should have been renewed by now.
+    pub warning: Option<String>,
+}
 
 /// The life of a leaf from its renewal on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,26 +54,25 @@ impl Life {
 
 impl Expiries {
     /// The certificate that a proxy has now.
-    pub(crate) fn issued(&self, proxy: &ProxyKey, issued: Option<&Issued>) {
+    pub fn issued(&self, proxy: &ProxyKey, issued: Option<&Issued>) {
         let life = issued.map(|issued| Life { renew_at: issued.leaf.renew_at, not_after: issued.leaf.not_after });
         match life {
             Some(life) => drop(self.lives().insert(proxy.clone(), life)),
-            None => self.gone(proxy),
+            None => self.disconnected(proxy),
         }
     }
 
-    pub(crate) fn gone(&self, proxy: &ProxyKey) {
+    pub fn disconnected(&self, proxy: &ProxyKey) {
         self.lives().remove(proxy);
     }
 
-    /// As people see it.
-    pub(crate) fn status(&self, proxy: &ProxyKey, now: Timestamp) -> Option<CertificateStatus> {
+    pub fn of(&self, proxy: &ProxyKey, now: Timestamp) -> Option<LeafExpiry> {
         let life = *self.lives().get(proxy)?;
         let left = life.not_after.duration_since(now);
         let warning = life.is_overdue(now).then(|| {
             format!("the certificate expires in {} and was not renewed at {}; see the faults and the log of the control plane", text(left), life.renew_at)
         });
-        Some(CertificateStatus { expiration_time: life.not_after.to_string(), expires_in: text(left), warning })
+        Some(LeafExpiry { not_after: life.not_after, expires_in: text(left), warning })
     }
 
     fn lives(&self) -> MutexGuard<'_, BTreeMap<ProxyKey, Life>> {
@@ -96,10 +105,10 @@ struct Leaves {
 }
 
 /// Sets the metrics and warns, until the drain.
-pub(crate) async fn watch(
+pub async fn watch_expiries(
     expiries: Expiries,
     authorities: Authorities,
-    metrics: Metrics,
+    metrics: MeshMetrics,
     ca_warning: SignedDuration,
     drain: CancellationToken,
 ) {
@@ -202,11 +211,11 @@ mod tests {
         let leaves = expiries.by_mesh(at(230)).remove("demo").unwrap();
         assert_eq!((leaves.first, leaves.overdue), (Some(at(500)), 2));
         assert_eq!(leaves.next, Some((ProxyKey::new("demo", "late"), at(500))));
-        let status = expiries.status(&ProxyKey::new("demo", "late"), at(230)).unwrap();
+        let status = expiries.of(&ProxyKey::new("demo", "late"), at(230)).unwrap();
         assert_eq!(status.expires_in, "4m 30s");
         assert!(status.warning.unwrap().starts_with("the certificate expires in 4m 30s"));
-        assert_eq!(expiries.status(&ProxyKey::new("demo", "fine"), at(230)).unwrap().warning, None);
-        expiries.gone(&ProxyKey::new("demo", "late"));
+        assert_eq!(expiries.of(&ProxyKey::new("demo", "fine"), at(230)).unwrap().warning, None);
+        expiries.disconnected(&ProxyKey::new("demo", "late"));
         assert_eq!(expiries.by_mesh(at(230)).remove("demo").unwrap().first, Some(at(600)));
     }
 

@@ -1,15 +1,16 @@
-//! Whether the store takes writes, for callers who need not say who they are.
+//! Whether the store takes writes, for callers who are not authenticated.
 //!
-//! Writes of others tell it for free. Only when there was none for a while is one made for the purpose, and all callers
-//! share it: asking a thousand times costs as much as asking once.
+//! Other writes answer it for free. Only when there was none for a while does the probe write, and all callers share that
+//! write: a thousand questions cost as much as one.
 
 use std::time::Duration;
 
-use kodiak_store::{Health, Store};
 use tokio::{
     sync::Mutex,
     time::{Instant, timeout},
 };
+
+use crate::{health::Health, store::Store};
 
 /// An answer that is younger than this is good enough.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -18,14 +19,14 @@ const PROBE_TIME: Duration = Duration::from_secs(2);
 const SILENT: &str = "the store does not answer; is its disk or its database overloaded?";
 
 #[derive(Default)]
-pub(crate) struct Readiness {
+pub struct WriteProbe {
     /// The last probe that did not end in time, which the store itself does not know of.
     silent: Mutex<Option<Instant>>,
 }
 
-impl Readiness {
+impl WriteProbe {
     /// Fails with the reason why writes fail.
-    pub(crate) async fn ask(&self, store: &Store) -> Result<(), String> {
+    pub async fn ask(&self, store: &Store) -> Result<(), String> {
         if let Some(known) = recent(&store.health()) {
             return known;
         }
@@ -62,9 +63,9 @@ mod tests {
     };
 
     use futures_util::future::join_all;
-    use kodiak_store::{Backend, Observer, StoreConfig};
 
     use super::*;
+    use crate::{Backend, Observer, StoreConfig};
 
     #[derive(Default)]
     struct Commits(AtomicUsize);
@@ -83,16 +84,16 @@ mod tests {
         let mut config = StoreConfig::new(Backend::Memory);
         config.observer = Some(commits.clone());
         let store = Store::open(config).await.unwrap();
-        let readiness = Readiness::default();
+        let probe = WriteProbe::default();
         for expected in 0..3 {
             // A store that was just opened has shown that it can be used.
-            let answers = join_all((0..100).map(|_| readiness.ask(&store))).await;
+            let answers = join_all((0..100).map(|_| probe.ask(&store))).await;
             assert!(answers.iter().all(Result::is_ok));
             assert_eq!(commits.0.load(Ordering::Relaxed), expected);
             tokio::time::advance(INTERVAL).await;
         }
         store.close().await;
-        let refused = readiness.ask(&store).await.unwrap_err();
+        let refused = probe.ask(&store).await.unwrap_err();
         assert!(refused.contains("closed"), "{refused}");
     }
 }

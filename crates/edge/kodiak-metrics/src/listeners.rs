@@ -1,18 +1,24 @@
-//! Connections of ports, for Prometheus.
+//! Connections of the ports.
 
-use std::sync::Arc;
-
-use kodiak_listen::{ConnectionObserver, Refused};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
 
+/// Connections of all ports.
 #[derive(Clone, Default)]
-pub(crate) struct Listeners {
+pub struct Listeners {
     open: Family<ListenerLabels, Gauge>,
     refused: Family<RefusedLabels, Counter>,
+}
+
+/// Connections of one port.
+#[derive(Clone)]
+pub struct ListenerMetrics {
+    listener: &'static str,
+    open: Gauge,
+    all: Listeners,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -36,32 +42,22 @@ impl Listeners {
         );
     }
 
-    pub(crate) fn observer(&self, listener: &'static str) -> Arc<dyn ConnectionObserver> {
-        Arc::new(OfListener {
-            open: self.open.get_or_create_owned(&ListenerLabels { listener }),
-            listener,
-            all: self.clone(),
-        })
+    pub fn of(&self, listener: &'static str) -> ListenerMetrics {
+        let open = self.open.get_or_create_owned(&ListenerLabels { listener });
+        ListenerMetrics { listener, open, all: self.clone() }
     }
 }
 
-struct OfListener {
-    listener: &'static str,
-    open: Gauge,
-    all: Listeners,
-}
-
-impl ConnectionObserver for OfListener {
-    fn opened(&self) {
+impl ListenerMetrics {
+    pub fn opened(&self) {
         self.open.inc();
     }
 
-    fn closed(&self) {
+    pub fn closed(&self) {
         self.open.dec();
     }
 
-    fn refused(&self, reason: Refused) {
-        let labels = RefusedLabels { listener: self.listener, reason: reason.as_str() };
-        self.all.refused.get_or_create(&labels).inc();
+    pub fn refused(&self, reason: &'static str) {
+        self.all.refused.get_or_create(&RefusedLabels { listener: self.listener, reason }).inc();
     }
 }
