@@ -139,6 +139,14 @@ impl Resource {
         self.status.as_ref().and_then(Erased::get).unwrap_or_default()
     }
 
+    /// `None` when there is one that cannot be read.
+    pub fn readable_status<T: Default + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        match (self.status_version, &self.status) {
+            (None, _) => Some(Arc::default()),
+            (Some(_), status) => status.as_ref()?.get(),
+        }
+    }
+
     /// A record that the control plane keeps for itself, of a kind that is not in the table; see [`crate::document`].
     pub fn document<T: DeserializeOwned>(&self) -> Option<T> {
         let document: Arc<Value> = self.content.as_ref()?.spec.as_ref()?.get()?;

@@ -125,7 +125,7 @@ impl Catalog {
         let old = snapshot.get(&key_of(&checked));
         let mut writes = vec![write(&checked, old)];
         writes.extend(secrets);
-        writes.extend(authored(&checked, old, &Author::User));
+        writes.extend(authored(&checked, snapshot, &Author::User));
         Ok(Planned { put, transaction: Transaction(writes) })
     }
 
@@ -138,7 +138,7 @@ impl Catalog {
         author: &Author,
     ) -> Result<Put, Refusal> {
         let (checked, secrets, put) = self.prepare(snapshot, checked, left_out, rights)?;
-        let authored = authored(&checked, snapshot.get(&key_of(&checked)), author);
+        let authored = authored(&checked, snapshot, author);
         if !(put.changed || authored.is_some()) {
             return Ok(put);
         }
@@ -201,7 +201,7 @@ pub(crate) fn write(checked: &Checked, old: Option<&Record>) -> Write {
 }
 
 /// The write that makes the status of a Dataplane say who stands behind it. Nothing where it says so already.
-fn authored(checked: &Checked, old: Option<&Record>, author: &Author) -> Option<Write> {
+fn authored(checked: &Checked, snapshot: &Snapshot, author: &Author) -> Option<Write> {
     if checked.kind.name != dataplane::KIND.name {
         return None;
     }
@@ -209,12 +209,14 @@ fn authored(checked: &Checked, old: Option<&Record>, author: &Author) -> Option<
         Author::User => None,
         Author::Proxy(admission) => Some(admission.clone()),
     };
-    let status = serde_json::to_string(&DataplaneStatus { admission }).expect("a status has text keys");
-    let same = match old.and_then(|old| old.status.as_deref()) {
+    let key = key_of(checked);
+    let draining = snapshot.world().get(&key).is_some_and(|old| old.status::<DataplaneStatus>().draining);
+    let status = serde_json::to_string(&DataplaneStatus { admission, draining }).expect("a status has text keys");
+    let same = match snapshot.get(&key).and_then(|old| old.status.as_deref()) {
         Some(stored) => stored == status,
         None => status == "{}",
     };
-    (!same).then(|| Write::PutStatus { key: key_of(checked), status: status.into(), expect: Expect::Any })
+    (!same).then(|| Write::PutStatus { key, status: status.into(), expect: Expect::Any })
 }
 
 /// Plugin kinds without a mesh are meant for the default one; legacy kinds must say it.

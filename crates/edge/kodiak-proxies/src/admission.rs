@@ -202,7 +202,8 @@ fn provided_document(snapshot: &Snapshot, key: &ProxyKey, provided: Brought, reg
     let Brought { document, mut in_force } = provided;
     let written = in_force.spec.clone();
     let known = stored::dataplane(snapshot, key);
-    registration.hold(&mut in_force.spec, known.as_ref().map(|known| &known.spec));
+    let draining = stored::is_draining(snapshot, key);
+    registration.hold(&mut in_force.spec, known.as_ref().map(|known| &known.spec), draining);
     if in_force.spec == written { document } else { in_force.document(key) }
 }
 

@@ -40,7 +40,7 @@ impl Proxies for Registry {
             if path == "/drain" {
                 return self.drain(request.headers(), request.body()).await;
             }
-            self.bootstrap(&request)
+            self.bootstrap(&request).await
         })
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kodiak_model::{
     ProxyKey, ResourceKey,
     kinds::{
+        dataplane::DataplaneStatus,
         dataplane_insight::{self, DataplaneInsight},
         mesh::Mesh,
         mesh_identity::MeshIdentity,
@@ -22,6 +23,12 @@ pub(crate) fn mesh(snapshot: &Snapshot, name: &str) -> Option<Arc<Mesh>> {
 pub(crate) fn dataplane(snapshot: &Snapshot, key: &ProxyKey) -> Option<InForce> {
     let proxy = snapshot.world().proxy(key)?;
     Some(InForce { labels: (*proxy.labels).clone(), spec: (*proxy.dataplane).clone() })
+}
+
+/// Whether the process of the proxy has reported that it is about to end, and no other one has started.
+pub(crate) fn is_draining(snapshot: &Snapshot, key: &ProxyKey) -> bool {
+    let dataplane = snapshot.world().get(&key.dataplane());
+    dataplane.is_some_and(|dataplane| dataplane.status::<DataplaneStatus>().draining)
 }
 
 /// MeshIdentities of a mesh, in the order of their names.

@@ -66,7 +66,7 @@ impl Fault {
 }
 
 impl Registry {
-    pub(crate) fn bootstrap(&self, request: &Request<Bytes>) -> Reply {
+    pub(crate) async fn bootstrap(&self, request: &Request<Bytes>) -> Reply {
         let unreadable =
             |error: &serde_json::Error| text(StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}"));
         let introduction: Introduction = match serde_json::from_slice(request.body()) {
@@ -87,6 +87,12 @@ impl Registry {
             Ok(found) => found,
             Err(fault) => return fault.reply(),
         };
+        let key = ProxyKey::new(&introduction.mesh, &introduction.name);
+        if let Err(error) = self.0.readiness.restarted(&key).await {
+            // It would stay drained.
+            let reason = format!("cannot end the drain of {key}: {error}; try again");
+            return text(StatusCode::SERVICE_UNAVAILABLE, reason);
+        }
         let yaml = to_yaml(&bootstrap.message());
         let accept = request.headers().get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
         if accept != Some("application/json") {

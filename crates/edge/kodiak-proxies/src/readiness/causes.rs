@@ -31,7 +31,7 @@ pub(super) const NOT_STORED: u64 = u64::MAX;
 pub(super) enum Cause {
     /// Envoy opens its listeners only once it has all of its configuration. `None` while the proxy is registered.
     Arriving { stream: Option<u64> },
-    /// The proxy is about to end.
+    /// The process of the proxy is about to end. Also a mark in the status of the Dataplane, for all control planes.
     Draining,
     /// Nothing any more: the next write gives the inbounds back.
     Arrived,
@@ -86,6 +86,11 @@ impl Hold {
         let forgotten = earlier.filter(|inbound| before.iter().all(|known| known.port != inbound.port));
         before.extend(forgotten.collect::<Vec<_>>());
         Self { cause: Cause::Draining, before, stored_at }
+    }
+
+    /// For a process that registers while it drains: it has connected again.
+    pub(super) fn still_draining(provided: &mut Dataplane) -> Self {
+        Self { cause: Cause::Draining, before: hold_all(provided), stored_at: NOT_STORED }
     }
 
     /// Makes inbounds NotReady that the proxy registers as ready and that are not ready in the stored Dataplane. With

@@ -1,9 +1,15 @@
 //! A proxy that is about to end asks to receive no more requests.
 
-use kodiak_model::ProxyKey;
-use kodiak_store::{Snapshot, StoreError};
+use std::sync::Arc;
 
-use super::{InboundReadiness, causes::Hold, round::write};
+use kodiak_model::{ProxyKey, kinds::dataplane::DataplaneStatus, language};
+use kodiak_store::{Expect, Snapshot, StoreError, Transaction, Write};
+
+use super::{
+    InboundReadiness,
+    causes::{Cause, Hold},
+    round::write,
+};
 use crate::{dataplane::InForce, stored};
 
 pub(crate) enum DrainError {
@@ -37,8 +43,12 @@ impl InboundReadiness {
                 causes.due = true;
                 causes.clone()
             };
-            let Some(write) = write(&snapshot, key, &causes, self.probing) else { return Ok(()) };
-            match self.store.commit(write.into()).await {
+            let mark = mark(&snapshot, key, true);
+            let writes: Vec<_> = write(&snapshot, key, &causes, self.probing).into_iter().chain(mark).collect();
+            if writes.is_empty() {
+                return Ok(());
+            }
+            match self.store.commit(Transaction(writes)).await {
                 Ok(_) => return Ok(()),
                 // Each conflict is somebody else's write that succeeded, so this ends.
                 Err(StoreError::Conflict(_)) => (),
@@ -46,4 +56,34 @@ impl InboundReadiness {
             }
         }
     }
+
+    /// A new process of the proxy starts: a drain of the one before is over. Inbounds stay as they are until the new one
+    /// has acknowledged its configuration.
+    pub(crate) async fn restarted(&self, key: &ProxyKey) -> Result<(), StoreError> {
+        if let Some(hold) = self.proxies().get_mut(key).and_then(|causes| causes.hold.as_mut())
+            && hold.cause == Cause::Draining
+        {
+            hold.cause = Cause::Arriving { stream: None };
+        }
+        loop {
+            let Some(write) = mark(&self.store.snapshot(), key, false) else { return Ok(()) };
+            match self.store.commit(write.into()).await {
+                Ok(_) | Err(StoreError::NotFound(_)) => return Ok(()),
+                Err(StoreError::Conflict(_)) => (),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// The write that marks the Dataplane as draining or not, for all control planes; `None` when it is marked so already.
+fn mark(snapshot: &Snapshot, key: &ProxyKey, draining: bool) -> Option<Write> {
+    let resource = snapshot.world().get(&key.dataplane())?;
+    // One that cannot be read vouches for nothing, and must not be replaced by one that does.
+    let status = resource.readable_status::<DataplaneStatus>()?;
+    let expect = resource.status_version.map_or(Expect::Absent, Expect::Version);
+    (status.draining != draining).then(|| {
+        let status = DataplaneStatus { draining, ..Arc::unwrap_or_clone(status) };
+        Write::PutStatus { key: key.dataplane(), status: language::to_json(&status).into(), expect }
+    })
 }

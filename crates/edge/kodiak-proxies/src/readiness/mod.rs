@@ -29,6 +29,8 @@ use kodiak_store::Store;
 use kodiak_xds::health::Findings;
 use tokio::sync::Notify;
 
+use crate::stored;
+
 pub(crate) use drain::DrainError;
 pub(crate) use registration::Registration;
 
@@ -46,11 +48,14 @@ impl InboundReadiness {
         Self { store, probing, proxies: Mutex::default(), due: Notify::new() }
     }
 
-    /// The proxy has a new ADS stream. Inbounds that are held back stay so until it acknowledges on this stream.
+    /// The proxy has a new ADS stream. Inbounds that are held back stay so until it acknowledges on this stream. A process
+    /// that drains stays drained: Envoy connects again until the end, for example when the control plane was restarted.
     pub(crate) fn connected(&self, key: &ProxyKey, stream: u64) {
+        let draining = stored::is_draining(&self.store.snapshot(), key);
         if let Some(hold) = self.proxies().get_mut(key).and_then(|causes| causes.hold.as_mut()) {
             match hold.cause {
                 Cause::Arriving { stream: Some(newer) } if newer > stream => (),
+                Cause::Draining if draining => (),
                 Cause::Arriving { .. } | Cause::Draining => hold.cause = Cause::Arriving { stream: Some(stream) },
                 Cause::Arrived => (),
             }

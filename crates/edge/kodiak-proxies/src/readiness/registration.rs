@@ -4,7 +4,7 @@ use kodiak_model::{ProxyKey, kinds::dataplane::Dataplane};
 
 use super::{
     InboundReadiness,
-    causes::{Cause, Hold},
+    causes::{Hold, NOT_STORED},
 };
 
 /// A registration under way. Dropped without [`Registration::stored`], it leaves the causes as they were before.
@@ -23,9 +23,13 @@ impl InboundReadiness {
 }
 
 impl Registration<'_> {
-    /// Holds back the inbounds that do not serve yet. To be called again when the stored Dataplane has changed since.
-    pub(crate) fn hold(&self, provided: &mut Dataplane, stored: Option<&Dataplane>) {
-        let hold = Hold::arriving(provided, stored, self.readiness.probing);
+    /// Holds back the inbounds that do not serve yet, or all of them with `draining`. To be called again when the stored Dataplane has changed since.
+    pub(crate) fn hold(&self, provided: &mut Dataplane, stored: Option<&Dataplane>, draining: bool) {
+        let hold = if draining {
+            Some(Hold::still_draining(provided))
+        } else {
+            Hold::arriving(provided, stored, self.readiness.probing)
+        };
         // Before the Dataplane is stored, so that no report of health checks comes in between.
         self.readiness.proxies().entry(self.key.clone()).or_default().hold = hold;
     }
@@ -45,7 +49,7 @@ impl Drop for Registration<'_> {
             return;
         }
         if let Some(causes) = self.readiness.proxies().get_mut(self.key) {
-            let is_ours = causes.hold.as_ref().is_none_or(|hold| hold.cause == Cause::Arriving { stream: None });
+            let is_ours = causes.hold.as_ref().is_none_or(|hold| hold.stored_at == NOT_STORED);
             if is_ours {
                 causes.hold = self.previous.take();
             }

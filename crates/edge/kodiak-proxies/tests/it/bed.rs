@@ -162,6 +162,14 @@ impl Bed {
         snapshot.world().insight(&ProxyKey::new("default", name)).map(|insight| (*insight).clone())
     }
 
+    /// A new process of the proxy starts: it asks for its bootstrap.
+    pub(crate) async fn restart(&self, name: &str) {
+        let token = self.token(&DataplaneClaims::default());
+        let request = json!({ "mesh": "default", "name": name, "dataplaneToken": token });
+        let (status, text) = self.post("/bootstrap", &[], &request.to_string()).await;
+        assert_eq!(status, StatusCode::OK, "{text}");
+    }
+
     pub(crate) async fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (StatusCode, String) {
         self.post_to(&self.registry, path, headers, body).await
     }

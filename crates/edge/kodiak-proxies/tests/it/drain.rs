@@ -5,13 +5,14 @@ use kodiak_ads::{Proxies as _, Session};
 use kodiak_tokens::DataplaneClaims;
 use kodiak_xds_stream::Counters;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, dataplane, hello, key, report, snapshot};
 
 const WEB: &str = r#"{"mesh":"default","name":"web-1"}"#;
 
 #[tokio::test(start_paused = true)]
-async fn a_drained_proxy_is_not_called_until_it_connects_again() {
+async fn drained_proxy_is_not_ready_until_a_new_process_starts() {
     let bed = Bed::start().await;
     let session = arrived(&bed, "web-1").await;
     let token = bed.token(&DataplaneClaims { name: "web-1".to_owned(), ..DataplaneClaims::default() });
@@ -23,6 +24,21 @@ async fn a_drained_proxy_is_not_called_until_it_connects_again() {
     assert_eq!(bed.record("Dataplane", "web-1").unwrap().labels, labels);
     assert_eq!(bed.post("/drain", &[("authorization", &token)], WEB).await.0, StatusCode::OK, "again");
     drop(session);
+    // Envoy reconnects while its process drains, here or at another control plane.
+    let other = bed.another("cp-2");
+    let drain = CancellationToken::new();
+    let _end = drain.clone().drop_guard();
+    let running = other.clone();
+    tokio::spawn(async move { running.run(drain).await });
+    for registry in [&bed.registry, &other] {
+        let session = registry.connect(bed.hello("web-1")).await;
+        let mut session = session.map_err(|closing| closing.message).unwrap();
+        registry.publish(&key("web-1"), snapshot(1), "".into());
+        report(&mut session, &Counters::default(), Some(1));
+        bed.settle().await;
+        assert!(!is_ready(), "it is the same process");
+    }
+    bed.restart("web-1").await;
     let mut session = bed.connect("web-1").await;
     bed.settle().await;
     assert!(!is_ready(), "it does not listen yet");
@@ -54,6 +70,7 @@ async fn a_proxy_that_drains_stays_drained_whatever_it_acknowledges() {
     settle(&bed, &mut arriving, "web-1").await;
     assert!(!is_ready(), "it goes before it has arrived");
     drop(arriving);
+    bed.restart("web-1").await;
     let mut session = arrived(&bed, "web-1").await;
     assert!(is_ready());
     assert_eq!(bed.post("/drain", &[("authorization", &token)], WEB).await.0, StatusCode::OK);
@@ -110,6 +127,7 @@ async fn a_dataplane_of_the_api_is_as_before_when_its_proxy_is_back() {
         assert_eq!(bed.post("/drain", &[("authorization", &token)], WEB).await.0, StatusCode::OK);
     }
     assert!(bed.dataplane("web-1").unwrap().inbounds().iter().all(|inbound| !inbound.is_ready()));
+    bed.restart("web-1").await;
     let proxy = hello("default.web-1", &json!({}), Some(token));
     let mut session = bed.registry.connect(proxy).await.map_err(|closing| closing.message).unwrap();
     settle(&bed, &mut session, "web-1").await;

@@ -161,6 +161,7 @@ async fn a_drained_proxy_is_not_called_whatever_it_finds() {
     find(&bed, &mut health, Healthy, Healthy).await;
     assert_eq!(ready(&bed), [false, false]);
     drop((session, health));
+    bed.restart("web-1").await;
     let (session, mut health) = arrived(&bed).await;
     assert_eq!(ready(&bed), [false, true], "it is back, and has not looked yet");
     find(&bed, &mut health, Healthy, Healthy).await;

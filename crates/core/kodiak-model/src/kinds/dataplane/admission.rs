@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{kinds::mesh_service::Selector, labels, tags};
+use crate::{kinds::mesh_service::Selector, labels, proto_json::is_default, tags};
 
 /// Status of a stored Dataplane. Only the control plane writes it; no document contains it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +13,9 @@ pub struct DataplaneStatus {
     /// `None` for a Dataplane that a user wrote.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admission: Option<Admission>,
+    /// The process of the proxy reported that it is about to end. The next process, which asks for a bootstrap, clears it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub draining: bool,
 }
 
 /// Claims of the token with which a proxy registered its Dataplane.
