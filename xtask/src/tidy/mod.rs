@@ -13,6 +13,7 @@ mod opening;
 mod orphans;
 mod skips;
 mod spawns;
+mod specs;
 #[cfg(test)]
 pub(crate) mod testing;
 mod tree;
@@ -28,7 +29,7 @@ use tree::Tree;
 
 /// Check the rules of the repository that the compiler does not check.
 ///
-/// Dependencies between crates, purity of the core, unsupervised tasks, file length, module docs, files that are not
+/// Dependencies between crates, purity of the core, unsupervised tasks, decoding of specs, file length, module docs, files that are not
 /// compiled, white space, tests that never run, links in Markdown, and complete folders of policies and kinds.
 #[derive(clap::Args)]
 pub(crate) struct Args {}
@@ -55,6 +56,7 @@ const RULES: &[Rule] = &[
     whitespace::check,
     skips::check,
     spawns::check,
+    specs::check,
     links::check,
     folders::check,
 ];

@@ -13,16 +13,18 @@ impl Change {
         let resource = resource.as_deref();
         let ResourceKey { kind, mesh, name } = key.clone();
         Some(match &*kind {
-            "Mesh" => Self::Mesh { name, mesh: resource.and_then(|mesh| mesh.spec()) },
+            "Mesh" => Self::Mesh { name, mesh: resource.and_then(kodiak_world::Resource::spec) },
             "Dataplane" => {
                 let dataplane = resource.and_then(|dataplane| dataplane.proxy().cloned());
                 Self::Dataplane { key: ProxyKey { mesh, name }, dataplane }
             }
             "Secret" => Self::Authority { mesh },
-            "ZoneEgress" => Self::ZoneEgress { name, egress: resource.and_then(|egress| egress.spec()) },
+            "ZoneEgress" => Self::ZoneEgress { name, egress: resource.and_then(kodiak_world::Resource::spec) },
             _ if let Some(document) = document::name(key) => match document {
-                document::VIPS => Self::Vips { mesh, vips: resource.and_then(|vips| vips.document()) },
-                document::ROLLOUT => Self::Rollout { mesh, rollout: resource.and_then(|rollout| rollout.document()) },
+                document::VIPS => Self::Vips { mesh, vips: resource.and_then(kodiak_world::Resource::document) },
+                document::ROLLOUT => {
+                    Self::Rollout { mesh, rollout: resource.and_then(kodiak_world::Resource::document) }
+                }
                 _ => return None,
             },
             kind if let Some((_, kind)) = destination::KINDS.iter().find(|(known, _)| known.name == kind) => {

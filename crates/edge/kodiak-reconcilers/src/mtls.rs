@@ -88,19 +88,19 @@ impl Known {
         tracing::error!(task = TASK, %panicked, "reconciler panicked, starting it again without the resource that caused it");
         let snapshot = store.snapshot();
         self.watch = store.watch(snapshot.revision())?;
-        let mut changes: Vec<Change> = snapshot.world().changes().collect();
+        let mut stored: Vec<Change> = snapshot.world().changes().collect();
         // The newest is the most likely to be at fault.
-        changes.sort_by_key(|change| change.revision);
-        let Built { value: (meshes, changed), faulty } = build(&changes, |changes| {
+        stored.sort_by_key(|change| change.revision);
+        let Built { value: (meshes, changed), faulty } = build(&stored, |stored| {
             let (mut meshes, mut changed) = (Meshes::default(), BTreeSet::new());
-            for change in changes {
+            for change in stored {
                 changed.extend(meshes.apply(change));
             }
             changed.iter().filter_map(|mesh| meshes.get(mesh)).for_each(|progress| drop(progress.step()));
             (meshes, changed)
         });
         for (position, panicked) in faulty {
-            let Change { key, revision, .. } = &changes[position];
+            let Change { key, revision, .. } = &stored[position];
             self.quarantine.add(TASK, key, Entry { revision: *revision, panicked });
         }
         self.meshes = meshes;

@@ -58,7 +58,7 @@ impl Meshes {
         let progress = self.0.entry(mesh.clone()).or_default();
         match &*key.kind {
             "Mesh" => {
-                let mesh = resource.and_then(|mesh| mesh.spec::<Mesh>());
+                let mesh = resource.and_then(kodiak_world::Resource::spec::<Mesh>);
                 progress.target = mesh.map(|mesh| Rollout::target(&mesh));
             }
             "Dataplane" => progress.server(&key.name, resource),
@@ -111,7 +111,7 @@ impl Progress {
 
     fn insight(&mut self, name: &Arc<str>, resource: Option<&Resource>) {
         self.rejecting.remove(name);
-        let Some(insight) = resource.and_then(|insight| insight.spec::<DataplaneInsight>()) else {
+        let Some(insight) = resource.and_then(kodiak_world::Resource::spec::<DataplaneInsight>) else {
             self.acknowledged.remove(name);
             return;
         };

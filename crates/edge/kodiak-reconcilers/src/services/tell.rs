@@ -40,12 +40,12 @@ impl Told {
         let ResourceKey { kind, mesh, name } = key;
         match &**kind {
             "Mesh" => {
-                let facts = resource.and_then(|mesh| mesh.spec()).map(|mesh| mesh_facts(&mesh));
+                let facts = resource.and_then(kodiak_world::Resource::spec).map(|mesh| mesh_facts(&mesh));
                 self.keeper.set_mesh(name, facts);
             }
             "Dataplane" => self.keeper.set_dataplane(mesh, name, resource.and_then(dataplane_facts)),
             "DataplaneInsight" => {
-                let insight = resource.and_then(|insight| insight.spec::<DataplaneInsight>());
+                let insight = resource.and_then(kodiak_world::Resource::spec::<DataplaneInsight>);
                 self.keeper.set_seen(mesh, name, insight.map(|insight| Seen::of(&insight)));
             }
             "HostnameGenerator" => self.keeper.set_generator(name, resource.and_then(generator)),

@@ -135,13 +135,11 @@ fn renew(mut document: Value, policy: &Policy, landscape: &Landscape<'_>, old_it
     Converted { document, changed, findings }
 }
 
+/// A document, with the policy that it would be once it is stored.
+type Document = (Value, Option<Arc<Policy>>);
+
 /// Each document with the policy that it would be, if it is one about destinations. All problems are told at once.
-fn written(
-    api: &Api,
-    snapshot: &Snapshot,
-    mesh: &str,
-    documents: Vec<Value>,
-) -> Result<Vec<(Value, Option<Arc<Policy>>)>, ApiError> {
+fn written(api: &Api, snapshot: &Snapshot, mesh: &str, documents: Vec<Value>) -> Result<Vec<Document>, ApiError> {
     let mut problems = Problems::default();
     let mut read = Vec::new();
     for (n, document) in documents.into_iter().enumerate() {
