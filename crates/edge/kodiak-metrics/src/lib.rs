@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     /// Dashboards and alerts of users depend on every one of them.
-    const NAMES: [&str; 20] = [
+    const NAMES: [&str; 21] = [
         "kodiak_api_request_seconds histogram",
         "kodiak_api_requests counter",
         "kodiak_certificate_expiry_seconds gauge",
@@ -93,6 +93,7 @@ mod tests {
         "kodiak_store_commit_seconds histogram",
         "kodiak_store_commits counter",
         "kodiak_store_revision gauge",
+        "kodiak_unreadable_resources gauge",
         "kodiak_xds_proxies gauge",
         "kodiak_xds_proxies_woken counter",
         "kodiak_xds_resources_encoded counter",

@@ -19,6 +19,7 @@ pub struct StoreMetrics {
     commit_seconds: Histogram,
     resources: Family<KindLabels, Gauge>,
     revision: Gauge,
+    unreadable: Gauge,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -40,6 +41,7 @@ impl StoreMetrics {
             commit_seconds: seconds(),
             resources: Family::default(),
             revision: Gauge::default(),
+            unreadable: Gauge::default(),
         }
     }
 
@@ -51,6 +53,11 @@ impl StoreMetrics {
         registry.register("store_commit_seconds", "Time of a durable write", self.commit_seconds.clone());
         registry.register("resources", "Stored resources by kind", self.resources.clone());
         registry.register("store_revision", "Revision of the store", self.revision.clone());
+        registry.register(
+            "unreadable_resources",
+            "Stored resources that this version cannot read",
+            self.unreadable.clone(),
+        );
     }
 
     /// One durable write answered `requests` callers.
@@ -63,6 +70,10 @@ impl StoreMetrics {
 
     pub fn failed(&self) {
         self.commit_failures.inc();
+    }
+
+    pub fn unreadable(&self, count: usize) {
+        self.unreadable.set(gauge(count));
     }
 
     /// Number of resources of each kind. Kinds that are not given have none.

@@ -23,3 +23,4 @@ mod services;
 mod several;
 mod socket;
 mod tokens;
+mod unreadable;

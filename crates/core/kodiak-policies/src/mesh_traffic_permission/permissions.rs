@@ -94,10 +94,14 @@ fn from(entries: &[Entry]) -> Vec<Tagged> {
 /// `None` for a target that no caller can be: certificates do not contain the labels of a service.
 fn tagged(entry: &Entry) -> Option<Tagged> {
     let Source::From(target) = &entry.source else { return None };
-    let action = entry.conf.read::<Conf>().action.as_ref().and_then(Choice::known)?;
+    // A word that another version wrote must not widen access.
+    let action = entry.conf.read::<Conf>().action?.known().unwrap_or(Action::Deny);
     let TargetRef { name, tags: written, .. } = target;
     let mut tags = BTreeMap::new();
-    let kind = target.known_kind()?;
+    let Some(kind) = target.known_kind() else {
+        let everybody = Tagged { policy: Arc::clone(&entry.policy), tags, action };
+        return (action == Action::Deny).then_some(everybody);
+    };
     if let TargetKind::MeshSubset | TargetKind::MeshServiceSubset = kind {
         tags.extend(written.clone().unwrap_or_default());
     }
@@ -116,10 +120,13 @@ fn rules(entries: &[Entry]) -> Rules {
     let mut lists = Rules::default();
     for entry in entries.iter().filter(|entry| matches!(entry.source, Source::Matches(_))) {
         let RuleConf { deny, allow_with_shadow_deny, allow } = entry.conf.read();
-        for (list, written) in
-            [(&mut lists.deny, deny), (&mut lists.shadow, allow_with_shadow_deny), (&mut lists.allow, allow)]
-        {
-            list.extend(written.iter().flatten().map(|one| identified(&entry.policy, one)));
+        // What cannot be told apart is denied to everybody and allowed to nobody.
+        lists.deny.extend(deny.iter().flatten().map(|one| match identified(&entry.policy, one) {
+            Some(denied) => denied,
+            None => Identified { policy: Arc::clone(&entry.policy), identity: None, sni: None },
+        }));
+        for (list, written) in [(&mut lists.shadow, allow_with_shadow_deny), (&mut lists.allow, allow)] {
+            list.extend(written.iter().flatten().filter_map(|one| identified(&entry.policy, one)));
         }
     }
     let Rules { deny, shadow, allow } = &mut lists;
@@ -127,16 +134,21 @@ fn rules(entries: &[Entry]) -> Rules {
     lists
 }
 
-fn identified(policy: &Arc<str>, one: &Match) -> Identified {
-    let identity = one.spiffe_id.as_ref().map(|id| {
-        let value = id.value.clone().unwrap_or_default();
-        match id.match_type.as_ref().and_then(Choice::known) {
-            Some(SpiffeIdMatchType::Prefix) => Identity::Prefix(value),
-            _ => Identity::Exact(value),
+/// `None` for a type of match that another version wrote.
+fn identified(policy: &Arc<str>, one: &Match) -> Option<Identified> {
+    let identity = match &one.spiffe_id {
+        None => None,
+        Some(id) => {
+            let value = id.value.clone().unwrap_or_default();
+            match &id.match_type {
+                None | Some(Choice::Known(SpiffeIdMatchType::Exact)) => Some(Identity::Exact(value)),
+                Some(Choice::Known(SpiffeIdMatchType::Prefix)) => Some(Identity::Prefix(value)),
+                Some(Choice::Unknown(_)) => return None,
+            }
         }
-    });
+    };
     let sni = one.sni.as_ref().map(|sni| sni.value.clone().unwrap_or_default());
-    Identified { policy: Arc::clone(policy), identity, sni }
+    Some(Identified { policy: Arc::clone(policy), identity, sni })
 }
 
 /// Of equal items of several policies, keeps that of the policy with the highest precedence.

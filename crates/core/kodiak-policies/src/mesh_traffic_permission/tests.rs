@@ -68,6 +68,29 @@ fn denies_all_callers_without_policies() {
     }
 }
 
+/// Another version may have stored actions, kinds and types that this one does not have.
+#[test]
+fn unknown_words_never_widen_access() {
+    let (mesh, caller) = (json!({ "kind": "Mesh" }), service_uris("a"));
+    let caller = Caller { uris: &caller, sni: None };
+    let allow = from(&[(mesh.clone(), "Allow")]);
+    for (target, action, expected) in [
+        (service("a"), "Refuse", Action::Deny),
+        (json!({ "kind": "Planet" }), "Deny", Action::Deny),
+        (json!({ "kind": "Planet" }), "Allow", Action::Allow),
+    ] {
+        let policies = [allow.clone(), from(&[(target.clone(), action)])];
+        let policy = if expected == Action::Deny { "1" } else { "0" };
+        check(&permissions(&policies), &caller, expected, Some(policy));
+    }
+    let rules = |list: &str, id: Value| policy(json!({ "rules": [{ "default": { list: [{ "spiffeID": id }] } }] }));
+    let all = rules("allow", json!({ "type": "Prefix", "value": "spiffe://" }));
+    let unknown = json!({ "type": "Regex", "value": "spiffe://default/b" });
+    check(&permissions(&[all.clone(), rules("deny", unknown.clone())]), &caller, Action::Deny, Some("1"));
+    check(&permissions(&[rules("allow", unknown)]), &caller, Action::Deny, None);
+    check(&permissions(&[all]), &caller, Action::Allow, Some("0"));
+}
+
 #[test]
 fn a_denied_caller_stays_denied_beside_a_broad_allow() {
     let mesh = json!({ "kind": "Mesh" });
