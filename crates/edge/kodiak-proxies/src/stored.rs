@@ -11,7 +11,7 @@ use kodiak_model::{
 };
 use kodiak_store::{Record, Snapshot};
 
-use crate::dataplane::InForce;
+use crate::dataplane::EffectiveDataplane;
 
 /// An unreadable Mesh is the default one.
 pub(crate) fn mesh(snapshot: &Snapshot, name: &str) -> Option<Mesh> {
@@ -19,9 +19,9 @@ pub(crate) fn mesh(snapshot: &Snapshot, name: &str) -> Option<Mesh> {
     Some(spec_of(record).unwrap_or_default())
 }
 
-pub(crate) fn dataplane(snapshot: &Snapshot, key: &ProxyKey) -> Option<InForce> {
+pub(crate) fn dataplane(snapshot: &Snapshot, key: &ProxyKey) -> Option<EffectiveDataplane> {
     let record = snapshot.get(&key.dataplane())?;
-    Some(InForce { labels: (*record.labels).clone(), spec: spec_of(record)? })
+    Some(EffectiveDataplane { labels: (*record.labels).clone(), spec: spec_of(record)? })
 }
 
 /// MeshIdentities of a mesh, in the order of their names.

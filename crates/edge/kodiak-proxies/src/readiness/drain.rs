@@ -4,7 +4,7 @@ use kodiak_model::ProxyKey;
 use kodiak_store::{Snapshot, StoreError};
 
 use super::{InboundReadiness, causes::Hold, round::write};
-use crate::{dataplane::InForce, stored};
+use crate::{dataplane::EffectiveDataplane, stored};
 
 pub(crate) enum DrainError {
     /// The Dataplane does not exist.
@@ -19,7 +19,7 @@ impl InboundReadiness {
     pub(crate) async fn drain(
         &self,
         key: &ProxyKey,
-        authorize: impl Fn(&Snapshot, &InForce) -> Result<(), String>,
+        authorize: impl Fn(&Snapshot, &EffectiveDataplane) -> Result<(), String>,
     ) -> Result<(), DrainError> {
         loop {
             let snapshot = self.store.snapshot();

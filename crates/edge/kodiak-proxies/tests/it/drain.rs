@@ -11,7 +11,7 @@ use crate::bed::{Bed, dataplane, hello, key, report, snapshot};
 const WEB: &str = r#"{"mesh":"default","name":"web-1"}"#;
 
 #[tokio::test(start_paused = true)]
-async fn a_drained_proxy_is_not_called_until_it_connects_again() {
+async fn drained_proxy_is_not_ready_until_it_reconnects_and_acknowledges() {
     let bed = Bed::start().await;
     let session = arrived(&bed, "web-1").await;
     let token = bed.token(&DataplaneClaims { name: "web-1".to_owned(), ..DataplaneClaims::default() });
@@ -31,7 +31,7 @@ async fn a_drained_proxy_is_not_called_until_it_connects_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_proxy_is_called_when_it_has_what_it_needs() {
+async fn new_proxy_is_ready_once_it_acknowledged_its_configuration() {
     let bed = Bed::start().await;
     let is_ready = || bed.dataplane("web-1").unwrap().inbounds()[0].is_ready();
     let mut session = bed.connect("web-1").await;
@@ -45,7 +45,7 @@ async fn a_new_proxy_is_called_when_it_has_what_it_needs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proxy_that_drains_stays_drained_whatever_it_acknowledges() {
+async fn draining_proxy_stays_not_ready_whatever_it_acknowledges() {
     let bed = Bed::start().await;
     let is_ready = || bed.dataplane("web-1").unwrap().inbounds()[0].is_ready();
     let token = bed.token(&DataplaneClaims::default());
@@ -75,7 +75,7 @@ async fn settle(bed: &Bed, session: &mut Session, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_who_may_connect_as_the_proxy_may_drain_it() {
+async fn drain_needs_a_token_that_is_valid_for_the_proxy() {
     let bed = Bed::start().await;
     bed.put(dataplane("web-1")).await;
     let foreign = bed.token(&DataplaneClaims { name: "api".to_owned(), ..DataplaneClaims::default() });
@@ -98,7 +98,7 @@ async fn only_who_may_connect_as_the_proxy_may_drain_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dataplane_of_the_api_is_as_before_when_its_proxy_is_back() {
+async fn inbounds_of_a_user_are_restored_after_a_drain() {
     let bed = Bed::start().await;
     let mut written = dataplane("web-1");
     let inbound = json!({ "port": 8081, "state": "NotReady", "tags": { "kuma.io/service": "web" } });
