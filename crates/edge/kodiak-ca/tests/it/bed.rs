@@ -1,4 +1,4 @@
-//! A mesh in a store, and what certificates say.
+//! A mesh in a store, and a reader of certificates.
 
 use jiff::Timestamp;
 use kodiak_ca::Authorities;
@@ -46,7 +46,7 @@ impl Bed {
         self.put(&kinds::mesh::KIND, "", "demo", json!({ "skipCreatingInitialPolicies": ["*"], "mtls": mtls })).await;
     }
 
-    /// Past all checks, so that the mesh may come later.
+    /// Bypasses all checks, so that the mesh may be created later.
     pub(crate) async fn store_dataplane(&self, name: &str) {
         let write = Write::Put {
             key: ResourceKey::in_mesh("Dataplane", "demo", name),
@@ -70,7 +70,7 @@ pub(crate) fn authority(common_name: &str) -> KeyPair {
     root_ca(&RootCaParams { common_name, expires_after, rsa_bits, uri_san: None, now }).unwrap()
 }
 
-/// What a certificate says, in words.
+/// Content of a certificate.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     pub(crate) names: Vec<String>,
