@@ -28,7 +28,7 @@ pub struct AdminClient {
 
 #[derive(Default)]
 pub(crate) struct Cache {
-    authority: Option<(u64, Arc<AdminAuthority>)>,
+    issuer: Option<(u64, Arc<AdminIssuer>)>,
     proxies: BTreeMap<ProxyKey, Cached>,
     sweep: Sweep,
 }
@@ -44,13 +44,13 @@ impl Cache {
     }
 }
 
-struct AdminAuthority {
+struct AdminIssuer {
     ca: CaPair,
     client: Arc<AdminClient>,
 }
 
 struct Cached {
-    authority: Arc<AdminAuthority>,
+    issuer: Arc<AdminIssuer>,
     incarnation: i64,
     addresses: Vec<String>,
     /// `None` when issuing failed, which is logged once.
@@ -58,7 +58,7 @@ struct Cached {
 }
 
 pub(crate) fn client(authorities: &Authorities, snapshot: &Snapshot) -> Result<Arc<AdminClient>, String> {
-    Ok(authority(authorities, snapshot)?.client.clone())
+    Ok(issuer(authorities, snapshot)?.client.clone())
 }
 
 pub(crate) fn of_proxy(
@@ -69,26 +69,26 @@ pub(crate) fn of_proxy(
     let dataplane = snapshot.get(&proxy.dataplane());
     let incarnation = dataplane.map_or(0, |dataplane| dataplane.created.as_microsecond());
     let addresses = dataplane.and_then(addresses);
-    let authority = authority(authorities, snapshot).inspect_err(|error| tracing::debug!(%proxy, error));
-    let (Some(addresses), Ok(authority)) = (addresses, authority) else {
+    let issuer = issuer(authorities, snapshot).inspect_err(|error| tracing::debug!(%proxy, error));
+    let (Some(addresses), Ok(issuer)) = (addresses, issuer) else {
         authorities.made().admin.proxies.remove(proxy);
         return None;
     };
     if let Some(cached) = authorities.made().admin.proxies.get(proxy)
-        && Arc::ptr_eq(&cached.authority, &authority)
+        && Arc::ptr_eq(&cached.issuer, &issuer)
         && cached.incarnation == incarnation
         && cached.addresses == addresses
     {
         return cached.certificate.clone();
     }
-    let certificate = match make(&authority, proxy, incarnation, &addresses) {
+    let certificate = match make(&issuer, proxy, incarnation, &addresses) {
         Ok(certificate) => Some(Arc::new(certificate)),
         Err(error) => {
             tracing::warn!(%proxy, error, "failed to issue the admin certificate of a proxy, its admin interface is unreachable");
             None
         }
     };
-    let cached = Cached { authority, incarnation, addresses, certificate: certificate.clone() };
+    let cached = Cached { issuer, incarnation, addresses, certificate: certificate.clone() };
     authorities.made().admin.keep(snapshot, proxy.clone(), cached);
     certificate
 }
@@ -102,7 +102,7 @@ fn addresses(dataplane: &Record) -> Option<Vec<String>> {
 }
 
 fn make(
-    authority: &AdminAuthority,
+    issuer: &AdminIssuer,
     proxy: &ProxyKey,
     incarnation: i64,
     addresses: &[String],
@@ -120,40 +120,40 @@ fn make(
         }
     }
     let subject = format!("{}/{}", proxy.mesh, proxy.name);
-    let spec = LeafSpec { incarnation, dns_names: &dns_names, ips: &ips, ..nameless(&authority.ca, SERVER, &subject) };
-    let issued = authority.ca.issue(&spec).map_err(|error| with_causes(&error))?;
+    let spec = LeafSpec { incarnation, dns_names: &dns_names, ips: &ips, ..nameless(&issuer.ca, SERVER, &subject) };
+    let signed = issuer.ca.issue(&spec).map_err(|error| with_causes(&error))?;
     Ok(AdminCertificate {
-        certificate: issued.cert_pem,
-        key: issued.key_pem.expose().to_owned(),
-        client_ca: authority.ca.roots_pem(),
+        certificate: signed.cert_pem,
+        key: signed.key_pem.expose().to_owned(),
+        client_ca: issuer.ca.roots_pem(),
         client_name: ADMIN_CLIENT_NAME.to_owned(),
     })
 }
 
-fn authority(authorities: &Authorities, snapshot: &Snapshot) -> Result<Arc<AdminAuthority>, String> {
+fn issuer(authorities: &Authorities, snapshot: &Snapshot) -> Result<Arc<AdminIssuer>, String> {
     let record = snapshot.get(&ResourceKey::global("GlobalSecret", ADMIN_CA));
     let record = record
         .ok_or_else(|| format!("GlobalSecret {ADMIN_CA:?} does not exist yet; the leader creates it when it starts"))?;
-    if let Some((revision, authority)) = &authorities.made().admin.authority
+    if let Some((revision, issuer)) = &authorities.made().admin.issuer
         && *revision == record.revision
     {
-        return Ok(authority.clone());
+        return Ok(issuer.clone());
     }
-    let authority = Arc::new(read(record).map_err(|error| {
+    let issuer = Arc::new(read(record).map_err(|error| {
         format!("GlobalSecret {ADMIN_CA:?} is not usable: {error}; delete it and restart the control plane to create a new one")
     })?);
-    authorities.made().admin.authority = Some((record.revision, authority.clone()));
-    Ok(authority)
+    authorities.made().admin.issuer = Some((record.revision, issuer.clone()));
+    Ok(issuer)
 }
 
-fn read(record: &Record) -> Result<AdminAuthority, String> {
+fn read(record: &Record) -> Result<AdminIssuer, String> {
     let bundle = secret_data(record).ok_or("its data is not base64")?;
     let ca = CaPair::from_pem(&bundle, &bundle).map_err(|error| with_causes(&error))?;
     let names = [ADMIN_CLIENT_NAME.to_owned()];
     let spec = LeafSpec { usage: LeafUsage::Client, dns_names: &names, ..nameless(&ca, CLIENT, ADMIN_CLIENT_NAME) };
-    let issued = ca.issue(&spec).map_err(|error| with_causes(&error))?;
-    let client = AdminClient { certificate: issued.cert_pem, key: issued.key_pem, ca: ca.roots_pem() };
-    Ok(AdminAuthority { ca, client: Arc::new(client) })
+    let signed = ca.issue(&spec).map_err(|error| with_causes(&error))?;
+    let client = AdminClient { certificate: signed.cert_pem, key: signed.key_pem, ca: ca.roots_pem() };
+    Ok(AdminIssuer { ca, client: Arc::new(client) })
 }
 
 /// A server certificate that is valid as long as the CA.

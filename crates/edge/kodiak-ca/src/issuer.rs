@@ -22,7 +22,7 @@ use crate::{Authorities, hash, period::DEFAULT_LIFETIME, with_causes};
 const BUILTIN: &str = "builtin";
 
 /// One backend of a mesh that can sign.
-pub(crate) struct Authority {
+pub(crate) struct Issuer {
     pub(crate) ca: CaPair,
     pub(crate) roots: Arc<str>,
     /// Lifetime of its certificates.
@@ -41,7 +41,7 @@ struct Cached {
     mesh_revision: u64,
     sources: AuthoritySources,
     stamps: [Stamp; 2],
-    authority: Arc<Authority>,
+    issuer: Arc<Issuer>,
 }
 
 /// Changes when the bytes of a source may have changed.
@@ -67,8 +67,8 @@ impl Cache {
         let lives = self.0.iter().map(|((mesh, backend), cached)| CaLife {
             mesh: mesh.clone(),
             backend: backend.clone(),
-            not_before: cached.authority.ca.not_before(),
-            not_after: cached.authority.ca.not_after(),
+            not_before: cached.issuer.ca.not_before(),
+            not_after: cached.issuer.ca.not_after(),
         });
         lives.collect()
     }
@@ -79,7 +79,7 @@ impl Cache {
     }
 }
 
-impl Authority {
+impl Issuer {
     pub(crate) fn check_alive(&self, now: Timestamp) -> Result<(), String> {
         let (from, until) = (self.ca.not_before(), self.ca.not_after());
         if now < from {
@@ -98,7 +98,7 @@ pub(crate) fn of_backend(
     snapshot: &Snapshot,
     mesh: &str,
     backend: &str,
-) -> Result<Arc<Authority>, String> {
+) -> Result<Arc<Issuer>, String> {
     let record = snapshot
         .get(&ResourceKey::global("Mesh", mesh))
         .ok_or_else(|| format!("mesh {mesh:?} does not exist; apply it first"))?;
@@ -107,17 +107,17 @@ pub(crate) fn of_backend(
         let made = authorities.made();
         let cached = made.authorities.0.get(&key);
         if let Some(cached) = cached.filter(|cached| cached.is_current(snapshot, &authorities.files, record)) {
-            return Ok(cached.authority.clone());
+            return Ok(cached.issuer.clone());
         }
-        cached.map(|cached| (cached.backend.clone(), cached.authority.clone()))
+        cached.map(|cached| (cached.backend.clone(), cached.issuer.clone()))
     };
     let read = read(snapshot, &authorities.files, record, backend, before.as_ref());
     let cache = &mut authorities.made().authorities.0;
     match read {
         Ok(cached) => {
-            let authority = cached.authority.clone();
+            let issuer = cached.issuer.clone();
             cache.insert(key, cached);
-            Ok(authority)
+            Ok(issuer)
         }
         Err(error) => {
             cache.remove(&key);
@@ -141,7 +141,7 @@ fn read(
     files: &FileSources,
     record: &Record,
     backend: &str,
-    before: Option<&(MtlsBackend, Arc<Authority>)>,
+    before: Option<&(MtlsBackend, Arc<Issuer>)>,
 ) -> Result<Cached, String> {
     let name = &record.key.name;
     let mesh: Mesh = spec_of(record).ok_or("the stored mesh is unreadable; apply it again")?;
@@ -161,16 +161,16 @@ fn read(
     let content = hash::of_words([cert.as_slice(), key.as_slice()]);
     let lifetime = lifetime(&backend);
     // Another change of the mesh is no reason to reissue all certificates.
-    let before = before.map(|(_, authority)| authority);
+    let before = before.map(|(_, issuer)| issuer);
     let same = before.filter(|before| before.content == content && before.lifetime == lifetime);
-    let authority = if let Some(same) = same {
+    let issuer = if let Some(same) = same {
         same.clone()
     } else {
         let ca = CaPair::from_pem(&cert, &key).map_err(|error| with_causes(&error))?;
         let roots = ca.roots_pem().into();
-        Arc::new(Authority { ca, roots, lifetime, content })
+        Arc::new(Issuer { ca, roots, lifetime, content })
     };
-    Ok(Cached { backend, mesh_revision: record.revision, sources, stamps, authority })
+    Ok(Cached { backend, mesh_revision: record.revision, sources, stamps, issuer })
 }
 
 /// The CA that was created for a backend still exists.

@@ -8,9 +8,9 @@
 //! **Invariant:** the private key of a CA does not leave: roots are certificates alone, and nothing here prints a key.
 
 mod admin;
-mod authority;
 mod expiry;
 mod hash;
+mod issuer;
 mod leaves;
 mod period;
 mod source;
@@ -29,8 +29,8 @@ use kodiak_store::Store;
 use kodiak_xds::input::AdminCertificate;
 
 pub use admin::AdminClient;
-pub use authority::CaLife;
 pub use expiry::{Expiries, LeafExpiry, watch_expiries};
+pub use issuer::CaLife;
 pub use kodiak_engine::ADMIN_CLIENT_NAME;
 pub use period::Renewal;
 
@@ -46,7 +46,7 @@ pub struct Authorities {
 /// Cached CAs and certificates. The lock is held to look up and insert, never while a certificate is issued.
 #[derive(Default)]
 struct Made {
-    authorities: authority::Cache,
+    authorities: issuer::Cache,
     leaves: leaves::Cache,
     admin: admin::Cache,
 }
@@ -87,7 +87,7 @@ impl Identities for Authorities {
     }
 
     fn roots(&self, mesh: &str, backend: &str) -> Result<Arc<str>, String> {
-        Ok(authority::of_backend(self, &self.store.snapshot(), mesh, backend)?.roots.clone())
+        Ok(issuer::of_backend(self, &self.store.snapshot(), mesh, backend)?.roots.clone())
     }
 
     fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String> {

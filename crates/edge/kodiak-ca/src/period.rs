@@ -59,15 +59,15 @@ impl Period {
         proxy: &str,
         lifetime: Duration,
         renewal: Renewal,
-        authority: (Timestamp, Timestamp),
+        issuer: (Timestamp, Timestamp),
     ) -> Self {
         let lifetime = seconds(lifetime.clamp(SHORTEST, TEN_YEARS));
         let length = renewal.of(lifetime);
         let shift = hash::place(proxy, length.unsigned_abs()).cast_signed();
         let epoch = (now.as_second() + shift).div_euclid(length);
         let start = epoch * length - shift;
-        let not_before = at(start - CLOCK_SKEW).max(authority.0);
-        let not_after = at(start + lifetime).min(authority.1);
+        let not_before = at(start - CLOCK_SKEW).max(issuer.0);
+        let not_after = at(start + lifetime).min(issuer.1);
         Self {
             epoch: u64::try_from(epoch).unwrap_or_default(),
             not_before,
@@ -139,9 +139,9 @@ mod tests {
     #[test]
     fn certificate_is_valid_within_the_validity_of_its_ca() {
         let now = at(1_800_000_000);
-        let authority = (at(1_799_999_999), at(1_800_000_001));
-        let period = Period::at(now, "default/web-1", DEFAULT_LIFETIME, Renewal::default(), authority);
-        assert_eq!((period.not_before, period.not_after), authority);
-        assert_eq!(period.renew_at, authority.1);
+        let issuer = (at(1_799_999_999), at(1_800_000_001));
+        let period = Period::at(now, "default/web-1", DEFAULT_LIFETIME, Renewal::default(), issuer);
+        assert_eq!((period.not_before, period.not_after), issuer);
+        assert_eq!(period.renew_at, issuer.1);
     }
 }

@@ -10,7 +10,7 @@ use kodiak_engine::{Identities as _, Leaf, LeafRequest};
 use kodiak_model::{ProxyKey, kinds};
 use serde_json::json;
 
-use crate::bed::{Bed, authority, said};
+use crate::bed::{Bed, content_of, issuer};
 
 const URI: &str = "spiffe://demo/web";
 
@@ -85,14 +85,14 @@ async fn leaf_has_the_spiffe_ids_and_validity_of_the_proxy() {
     let bed = bed().await;
     let now = soon();
     let leaf = leaf(&bed.authorities, "web-1", now);
-    let said = said(&leaf.identity.certificate);
-    assert_eq!(said.names, [URI, "kuma://team/a"]);
-    assert_eq!(said.issuer, "O=Kodiak, OU=Mesh, CN=demo");
-    assert!(said.for_servers && said.for_clients);
-    assert_eq!(said.not_after, leaf.not_after.as_second());
-    assert_eq!(said.not_after - said.not_before, 24 * 3600 + CLOCK_SKEW);
+    let content = content_of(&leaf.identity.certificate);
+    assert_eq!(content.names, [URI, "kuma://team/a"]);
+    assert_eq!(content.issuer, "O=Kodiak, OU=Mesh, CN=demo");
+    assert!(content.for_servers && content.for_clients);
+    assert_eq!(content.not_after, leaf.not_after.as_second());
+    assert_eq!(content.not_after - content.not_before, 24 * 3600 + CLOCK_SKEW);
     assert_eq!(leaf.not_after.as_second() - leaf.renew_at.as_second(), 12 * 3600);
-    assert!(said.not_before < now.as_second() && now < leaf.renew_at);
+    assert!(content.not_before < now.as_second() && now < leaf.renew_at);
     server_config(leaf.identity.certificate.as_bytes(), leaf.identity.key.as_bytes(), None).unwrap();
 }
 
@@ -102,8 +102,8 @@ async fn lifetime_is_that_of_the_backend() {
     let backend = |expiration: &str| json!([{ "name": "ca-1", "type": "builtin", "dpCert": { "rotation": { "expiration": expiration } } }]);
     for (expiration, seconds) in [("1h", 3600), ("0", 24 * 3600), ("5ms", 2), ("2d", 48 * 3600)] {
         bed.put_mesh("ca-1", backend(expiration)).await;
-        let said = said(&leaf(&bed.authorities, "web-1", soon()).identity.certificate);
-        assert_eq!(said.not_after - said.not_before, seconds + CLOCK_SKEW, "{expiration}");
+        let content = content_of(&leaf(&bed.authorities, "web-1", soon()).identity.certificate);
+        assert_eq!(content.not_after - content.not_before, seconds + CLOCK_SKEW, "{expiration}");
     }
 }
 
@@ -142,7 +142,7 @@ async fn recreated_dataplane_has_another_key() {
 
 #[tokio::test]
 async fn only_a_changed_ca_reissues_leaves() {
-    let (one, two) = (authority("one"), authority("two"));
+    let (one, two) = (issuer("one"), issuer("two"));
     let bed = new_bed().await;
     let provided = |pair: &kodiak_crypto::KeyPair| {
         let (cert, key) = (json!({ "inlineString": pair.cert_pem }), json!({ "inlineString": pair.key_pem.expose() }));
@@ -156,7 +156,7 @@ async fn only_a_changed_ca_reissues_leaves() {
     bed.put_mesh("", provided(&one)).await;
     bed.put_mesh("", provided(&two)).await;
     let second = leaf(&bed.authorities, "web-1", now);
-    assert_eq!(said(&second.identity.certificate).issuer, "O=Kodiak, OU=Mesh, CN=two");
+    assert_eq!(content_of(&second.identity.certificate).issuer, "O=Kodiak, OU=Mesh, CN=two");
     assert_ne!(first.version, second.version);
 }
 
@@ -165,7 +165,7 @@ async fn ca_in_files_is_read_again_when_they_change() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let write = |common_name: &str| {
-        let pair = authority(common_name);
+        let pair = issuer(common_name);
         std::fs::write(path("cert"), &pair.cert_pem).unwrap();
         std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
     };
@@ -173,7 +173,7 @@ async fn ca_in_files_is_read_again_when_they_change() {
     let bed = bed_reading(FileSources::below(folder.path())).await;
     let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
     bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
-    let issuer = || said(&leaf(&bed.authorities, "web-1", soon()).identity.certificate).issuer;
+    let issuer = || content_of(&leaf(&bed.authorities, "web-1", soon()).identity.certificate).issuer;
     assert_eq!(issuer(), "O=Kodiak, OU=Mesh, CN=one");
     write("another");
     assert_eq!(issuer(), "O=Kodiak, OU=Mesh, CN=another");
@@ -181,7 +181,7 @@ async fn ca_in_files_is_read_again_when_they_change() {
 
 #[tokio::test]
 async fn roots_are_certificates_without_the_key() {
-    let (one, two) = (authority("one"), authority("two"));
+    let (one, two) = (issuer("one"), issuer("two"));
     let bed = new_bed().await;
     let cert = format!("{}{}{}", one.cert_pem, one.key_pem.expose(), two.cert_pem);
     let conf = json!({ "cert": { "inlineString": cert }, "key": { "inlineString": one.key_pem.expose() } });
@@ -218,7 +218,7 @@ async fn missing_parts_are_named() {
 async fn unlisted_backend_signs_until_the_last_step_of_disabling_mtls() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let pair = authority("ours");
+    let pair = issuer("ours");
     std::fs::write(path("cert"), &pair.cert_pem).unwrap();
     std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
     let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
@@ -249,7 +249,7 @@ async fn removed_backend_does_not_sign() {
 async fn file_stored_before_the_rule_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let pair = authority("ours");
+    let pair = issuer("ours");
     std::fs::write(path("cert"), &pair.cert_pem).unwrap();
     std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
     let bed = bed_reading(FileSources::below(folder.path())).await;
