@@ -35,7 +35,7 @@ pub(crate) fn settings(
         xds_port: port,
         server_names: certificate.names.clone(),
         ca: Some(certificate.pem.clone()),
-        check_authority: Arc::new(|pem| match kodiak_crypto::certificates(pem.as_bytes()) {
+        check_ca: Arc::new(|pem| match kodiak_crypto::certificates(pem.as_bytes()) {
             Ok(certificates) if !certificates.is_empty() => Ok(()),
             Ok(_) => Err("there is no certificate in it".to_owned()),
             Err(error) => Err(error.to_string()),

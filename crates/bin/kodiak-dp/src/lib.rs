@@ -1,12 +1,12 @@
-//! The proxy runner: what stands beside an application, runs its Envoy, and answers its DNS questions.
+//! The sidecar process (`kodiak dp`): runs the Envoy of an application, and answers its DNS queries.
 //!
-//! In: [`run::Options`], already checked by the command. Out: an Envoy that has asked the control plane who it is, and
-//! nothing of it once it ended. [`transparent_proxy`] sends the machine's traffic to that Envoy.
+//! In: [`run::Options`], already validated by the command. Out: an Envoy with a bootstrap of the control plane, and no trace
+//! of it after its end. [`transparent_proxy`] redirects the traffic of the machine to that Envoy.
 //!
-//! **Invariant:** what the user named is used or refused; nothing else is taken in its place.
-//! **Invariant:** a file that stands under the name of the program is a whole program; what is half made has another name.
-//! **Invariant:** where Envoy is looked for is an argument; see [`envoy::Environment`].
-//! **Invariant:** the certificate of the control plane is always verified, by the authorities that the user gave.
+//! **Invariant:** what the user configured is used or rejected; nothing else takes its place.
+//! **Invariant:** a file under the name of the program is a complete program; an incomplete one has another name.
+//! **Invariant:** where to look for Envoy is an argument; see [`envoy::Environment`].
+//! **Invariant:** the certificate of the control plane is always verified, by the CAs that the user configured.
 
 #![cfg_attr(test, allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them"))]
 

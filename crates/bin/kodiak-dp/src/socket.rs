@@ -1,4 +1,4 @@
-//! HTTP over the UNIX sockets of Envoy: its administration, and what the control plane tells us through it.
+//! HTTP over the Unix sockets of Envoy: its admin interface, and the DNS names that the control plane publishes through it.
 
 use std::io;
 use std::path::Path;
@@ -11,9 +11,9 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
-/// Envoy answers these at once, or is in no state to.
+/// Timeout: Envoy answers these at once, or does not work.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Whatever is larger is not from a control plane.
+/// Largest response of a control plane.
 const MAX_ANSWER: usize = 16 << 20;
 
 pub(crate) struct Answer {
@@ -24,13 +24,13 @@ pub(crate) struct Answer {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SocketError {
-    #[error("nobody listens there")]
+    #[error("the socket does not accept connections")]
     Connect(#[source] io::Error),
-    #[error("the exchange failed")]
+    #[error("the request failed")]
     Exchange(#[source] hyper::Error),
-    #[error("the answer cannot be read")]
+    #[error("failed to read the response")]
     Read(#[source] Box<dyn std::error::Error + Send + Sync>),
-    #[error("there is no answer after {PATIENCE:?}")]
+    #[error("no response within {PATIENCE:?}")]
     TimedOut,
 }
 
@@ -62,7 +62,7 @@ async fn exchange(socket: &Path, request: Request<Empty<Bytes>>) -> Result<Answe
         Ok(Answer { status: head.status, headers: head.headers, body })
     };
     tokio::pin!(answer);
-    // The connection must be driven for the answer to come; the answer is what counts.
+    // The connection must be polled for the response to arrive; only the response matters.
     tokio::select! {
         biased;
         answer = &mut answer => answer,

@@ -1,4 +1,4 @@
-//! The body of a stream's answer: whatever is in its outbox, then the trailers.
+//! The response body of a stream: the contents of its outbox, then the trailers.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use crate::grpc;
 use crate::outbox::{Outbox, Piece};
 
-/// Asked for a frame whenever the client has room for one. It owns the task of its stream: when the connection lets go
-/// of it, because all is sent or the client is gone, the task ends.
+/// Polled for a frame whenever the client has window for one. It owns the task of its stream: when the connection drops
+/// it, because everything is sent or the client has disconnected, the task ends.
 #[derive(Debug)]
 pub(crate) struct StreamBody {
     outbox: Arc<Outbox>,
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_waiting_body_wakes_for_responses_and_for_the_end() {
+    async fn pending_body_wakes_for_responses_and_for_the_end() {
         let outbox = Arc::new(Outbox::default());
         let mut body = StreamBody::new(outbox.clone(), JoinSet::new());
         let reader = tokio::spawn(async move {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dropped_body_ends_its_task() {
+    async fn dropped_body_ends_its_task() {
         let (held_by_task, ended) = oneshot::channel::<()>();
         let mut task = JoinSet::new();
         task.spawn(async move {

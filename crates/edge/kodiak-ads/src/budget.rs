@@ -1,11 +1,11 @@
-//! Memory for clients of whom we know nothing yet, or only that they have a token.
+//! Memory for clients that are not admitted yet.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A new proxy introduces itself with less. So much needs no reservation: HTTP/2 buffers more than that for any stream,
-/// and a proxy that starts never waits behind those that reconnect with long lists.
+/// Messages up to this length need no reservation. The first message of a new proxy is shorter: HTTP/2 buffers more than
+/// that for any stream, and a proxy that starts never waits behind those that reconnect with long lists.
 const FREE: usize = 16 * 1024;
 
 /// Bytes that all unadmitted clients may have buffered together. Reservations are of whole messages, and served in order:
@@ -16,7 +16,7 @@ pub(crate) struct Budget {
     total: u32,
 }
 
-/// Bytes that are given back when this is dropped.
+/// Reserved bytes, returned on drop.
 pub(crate) type Reserved = Option<OwnedSemaphorePermit>;
 
 impl Budget {
@@ -30,7 +30,7 @@ impl Budget {
         if length <= FREE {
             return None;
         }
-        // One that is longer than the budget gets all of it.
+        // A message longer than the budget reserves all of it.
         let bytes = u32::try_from(length).unwrap_or(u32::MAX).min(self.total);
         self.bytes.clone().acquire_many_owned(bytes).await.ok()
     }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_longer_than_the_budget_gets_all_of_it() {
+    fn message_longer_than_the_budget_reserves_all_of_it() {
         let budget = Budget::new(100_000);
         let all = ready(budget.reserve(1_000_000)).unwrap();
         assert!(ready(budget.reserve(FREE + 1)).is_none());

@@ -1,9 +1,9 @@
-//! From the bytes of a request body to gRPC messages.
+//! Decodes gRPC messages from the bytes of a request body.
 //!
-//! A message is one byte that says whether it is compressed, four bytes of length, and the content.
+//! A message is one byte with the compression flag, four bytes of length, and the content.
 //!
-//! **Invariant:** what is kept is at most one message and the last piece of the body: whoever pushes takes all whole
-//! messages before the next push.
+//! **Invariant:** buffers at most one message and the last piece of the body: the caller takes all complete messages before
+//! the next push.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
@@ -11,11 +11,11 @@ const HEADER: usize = 5;
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum FrameError {
-    #[error("the request is compressed; send it as it is, with no grpc-encoding")]
+    #[error("the request is compressed; send it without grpc-encoding")]
     Compressed,
-    #[error("the request starts with {0}, where gRPC has 0 or 1")]
+    #[error("the compression flag of the request is {0}; gRPC allows 0 or 1")]
     Flag(u8),
-    #[error("the request has {length} bytes; at most {limit} are taken")]
+    #[error("the request has {length} bytes; at most {limit} are allowed")]
     TooLong { length: u32, limit: u32 },
     #[error("the stream ended within a request")]
     Partial,
@@ -24,7 +24,7 @@ pub(crate) enum FrameError {
 #[derive(Debug)]
 pub(crate) struct Frames {
     buffer: BytesMut,
-    /// The longest message that is taken.
+    /// Longest message that is accepted.
     limit: u32,
 }
 
@@ -41,7 +41,7 @@ impl Frames {
         self.buffer.extend_from_slice(piece);
     }
 
-    /// The next message, when it is there in full.
+    /// The next complete message.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, FrameError> {
         match self.buffer.first() {
             None => return Ok(None),
@@ -61,13 +61,13 @@ impl Frames {
         let mut message = self.buffer.split_to(whole).freeze();
         message.advance(HEADER);
         if self.buffer.is_empty() {
-            // A stream is silent almost always; then it keeps no memory.
+            // A stream is idle most of the time; then it uses no memory.
             self.buffer = BytesMut::new();
         }
         Ok(Some(message))
     }
 
-    /// The length of the message that has begun, once its header is there.
+    /// Length of the current message, once its header has arrived.
     pub(crate) fn announced(&self) -> Option<usize> {
         let length = self.buffer.get(1..HEADER).and_then(|bytes| bytes.try_into().ok())?;
         usize::try_from(u32::from_be_bytes(length)).ok()
@@ -92,7 +92,7 @@ mod tests {
         [&[0][..], &length.to_be_bytes(), content].concat()
     }
 
-    /// All that comes out of these pieces, and how it ends.
+    /// Messages in these pieces, and the result at the end.
     fn read(pieces: &[&[u8]]) -> (Vec<Bytes>, Result<(), FrameError>) {
         let mut frames = Frames::new(LIMIT);
         let mut messages = Vec::new();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_out_however_they_are_cut() {
+    fn messages_are_decoded_however_they_are_split() {
         let stream = [message(b"one"), message(b""), message(b"ten bytes!")].concat();
         let expected: Vec<Bytes> = ["one", "", "ten bytes!"].map(Bytes::from).into();
         assert_eq!(read(&[&stream]), (expected.clone(), Ok(())));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn invalid_frames_are_rejected() {
         let cut = &message(b"one")[..7];
         for (stream, error) in [
             (&[1, 0, 0, 0, 1, 7][..], FrameError::Compressed),
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn messages_before_the_fault_are_taken() {
+    fn messages_before_an_invalid_frame_are_decoded() {
         let stream = [&message(b"one")[..], &[9]].concat();
         assert_eq!(read(&[&stream]), (vec![Bytes::from("one")], Err(FrameError::Flag(9))));
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused_and_cuts_change_nothing(
+        fn any_bytes_are_decoded_or_rejected_however_they_are_split(
             stream in prop::collection::vec(prop_oneof![3 => 0..4_u8, 1 => any::<u8>()], 0..60),
             cuts in prop::collection::vec(1..9_usize, 1..9),
         ) {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn no_memory_is_kept_between_messages() {
+    fn no_memory_is_used_between_messages() {
         let mut frames = Frames::new(LIMIT);
         frames.push(&message(b"one"));
         frames.next().unwrap();

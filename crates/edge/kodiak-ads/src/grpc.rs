@@ -12,10 +12,10 @@ use crate::proxies::{Closing, Credential};
 pub(crate) const CONTENT: HeaderValue = HeaderValue::from_static("application/grpc");
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-/// What we take compressed: nothing. Clients compress only what they were told we take.
+/// Accepted encodings: none. Clients compress only with an encoding that was announced.
 const ACCEPTED: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
-/// Longer messages are cut: peers bound the size of what they read here.
+/// Longer messages are truncated: peers bound the size of trailers.
 const LONGEST_MESSAGE: usize = 4096;
 
 /// `application/grpc`, with or without the name of an encoding, but not `application/grpc-web`.
@@ -25,21 +25,21 @@ pub(crate) fn is_grpc<B>(request: &Request<B>) -> bool {
     request.method() == Method::POST && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['+', ';']))
 }
 
-/// What the stream has in `authorization`, if it has exactly one.
+/// The `authorization` header of the stream, if it has exactly one.
 pub(crate) fn credential(headers: &HeaderMap) -> Credential {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let only = values.next().filter(|_| values.next().is_none());
     Credential(only.and_then(|value| value.to_str().ok()).map(str::to_owned))
 }
 
-/// An answer that is nothing but its end.
+/// A response without messages: the status is in the headers.
 pub(crate) fn only_trailers<B: Default>(closing: &Closing) -> Response<B> {
     let mut response = opening(B::default());
     response.headers_mut().extend(trailers(closing));
     response
 }
 
-/// An answer whose end is in the trailers.
+/// A response whose status is in the trailers.
 pub(crate) fn opening<B>(body: B) -> Response<B> {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, CONTENT);
@@ -52,7 +52,7 @@ pub(crate) fn trailers(closing: &Closing) -> HeaderMap {
     trailers.insert(STATUS, HeaderValue::from(u16::from(closing.code)));
     if !closing.message.is_empty() {
         let message = HeaderValue::try_from(percent_encoded(&closing.message));
-        trailers.insert(MESSAGE, message.expect("what is left after encoding is visible ASCII and spaces"));
+        trailers.insert(MESSAGE, message.expect("the encoded message is visible ASCII and spaces"));
     }
     trailers
 }
@@ -61,7 +61,7 @@ fn percent_encoded(message: &str) -> String {
     let message = &message[..message.floor_char_boundary(LONGEST_MESSAGE)];
     message.bytes().fold(String::with_capacity(message.len()), |mut encoded, byte| {
         match byte {
-            b'%' | ..0x20 | 0x7f.. => write!(encoded, "%{byte:02X}").expect("a string takes all that is written"),
+            b'%' | ..0x20 | 0x7f.. => write!(encoded, "%{byte:02X}").expect("writing to a string does not fail"),
             _ => encoded.push(char::from(byte)),
         }
         encoded
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn grpc_is_told_by_method_and_content() {
+    fn grpc_is_detected_by_method_and_content_type() {
         let is = |method: &str, content: &str| {
             is_grpc(&Request::builder().method(method).header("content-type", content).body(()).unwrap())
         };
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_single_credential_counts() {
+    fn only_a_single_authorization_header_counts() {
         let of = |values: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in values {

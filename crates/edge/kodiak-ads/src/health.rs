@@ -1,7 +1,6 @@
-//! One stream on which a proxy is told what to check of the workloads beside it, and tells what it found.
+//! One stream of health checks (HDS): the proxy gets checks of its workloads to run, and reports the results.
 //!
-//! Checks that come while a client is slow replace each other, as snapshots do. A proxy that has nothing to check is told
-//! nothing: then neither side has anything to do.
+//! Checks that arrive while a client is slow replace each other, as snapshots do. A proxy without checks is sent nothing.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::proxies::{Closing, HealthHello, HealthSession};
 use crate::requests::{Requests, invalid};
 use crate::stream::{self, Context, closed, released};
 
-/// The longest report: thousands of checks.
+/// Longest report: thousands of checks.
 const LONGEST_REPORT: u32 = 1024 * 1024;
 
 /// Does not end by itself, as [`stream::run`].
@@ -28,7 +27,7 @@ pub(crate) async fn run(context: Context, mut requests: Requests, outbox: Arc<Ou
 async fn carry(context: &Context, requests: &mut Requests, outbox: &Outbox) -> Result<(), Closing> {
     let Context { proxies, peer, credential, limits, .. } = context;
     let Ok(first) = tokio::time::timeout(limits.hello, requests.message::<Message>()).await else {
-        return Err(invalid("the stream did not introduce itself in time"));
+        return Err(invalid("the first message of the stream did not arrive in time"));
     };
     let Some(first) = first? else { return Ok(()) };
     let Some(RequestType::HealthCheckRequest(HealthCheckRequest { node: Some(node), .. })) = first.request_type else {
@@ -40,7 +39,7 @@ async fn carry(context: &Context, requests: &mut Requests, outbox: &Outbox) -> R
     let id = node.id.clone();
     let hello = HealthHello { node, credential: credential.clone(), peer: *peer };
     let mut session = proxies.connect_health(hello).await?;
-    tracing::debug!(%peer, node = id, "A stream of checks begins.");
+    tracing::debug!(%peer, node = id, "health check stream opened");
     requests.bound(LONGEST_REPORT);
     tell(&mut session, outbox)?;
     loop {
@@ -57,16 +56,16 @@ async fn carry(context: &Context, requests: &mut Requests, outbox: &Outbox) -> R
                 Some(Some(RequestType::EndpointHealthResponse(found))) => session.report.report(found),
                 Some(Some(RequestType::HealthCheckRequest(again))) => {
                     if again.node.is_some_and(|node| node.id != id) {
-                        return Err(invalid("a stream is of one node, but `node.id` has changed"));
+                        return Err(invalid("`node.id` must not change within a stream"));
                     }
                 }
-                Some(None) => return Err(invalid("a message has neither a request nor a report")),
+                Some(None) => return Err(invalid("the message has neither a request nor a report")),
             },
         }
     }
 }
 
-/// What is to be checked now, if there is anything yet.
+/// The health checks to send now, if there are any yet.
 fn tell(session: &mut HealthSession, outbox: &Outbox) -> Result<(), Closing> {
     let checks = session.checks.borrow_and_update().clone();
     checks.map_or(Ok(()), |checks| outbox.put_message(&*checks))

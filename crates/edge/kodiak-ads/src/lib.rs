@@ -1,16 +1,17 @@
-//! The port that proxies talk to.
+//! The proxy port: ADS and HDS streams, and `POST /bootstrap`.
 //!
-//! In: TLS connections with `POST /bootstrap` and gRPC streams. Out: shared encoded resources. What a proxy may have, and
-//! who it is, is answered by [`Proxies`]; what is sent when, by `kodiak-xds-stream`. This crate only carries. Beside them
-//! are streams of health checks (`health.rs`): what to check goes out, what was found comes in.
+//! In: TLS connections with `POST /bootstrap` and gRPC streams. Out: shared encoded resources. [`Proxies`] decides who may
+//! connect and publishes snapshots; `kodiak-xds-stream` decides what is sent when. This crate only transports. Streams of
+//! health checks (`health.rs`) send checks and receive results.
 //!
 //! Start with [`server`]; a stream is a task (`stream.rs`) that reads requests (`frames.rs`) and fills an outbox
 //! (`outbox.rs`), and a body (`body.rs`) that empties it as fast as the client reads.
 //!
-//! **Invariant:** resources are not copied before their client takes them: what a stream keeps of a response is
-//! references, and one frame.
-//! **Invariant:** a client that does not read gets no further snapshot, and after some unread answers is not read either.
-//! **Invariant:** nothing taken from outside is without a bound, and none of it panics.
+//! **Invariant:** resources are not copied before their client takes them: a stream holds references to a response, and one
+//! frame.
+//! **Invariant:** a client that does not read gets no further snapshot, and after some unread responses its requests are not
+//! read either.
+//! **Invariant:** every input from outside is bounded, and none of it panics.
 //! **Invariant:** nothing of a stream is buffered before its credential was verified, and all streams that are not
 //! admitted yet share one budget of bytes.
 

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// For a stream to introduce itself.
+    /// Time for the first message of a stream.
     pub hello: Duration,
     /// Bytes buffered at a time for clients that are not admitted yet: first messages of streams, and bodies of
     /// requests such as `/bootstrap`. Those that do not fit wait their turn.
     pub unadmitted_bytes: usize,
-    /// For a client to take the end of its stream; after that its connection is cut.
+    /// Time for a client to read the trailers of its stream; after that its connection is closed.
     pub farewell: Duration,
-    /// How long connections may go on that a listener of before carries. Our runner lets Envoy drain them in 30 seconds.
+    /// Time for connections of replaced listeners. The sidecar process lets Envoy drain them in 30 seconds.
     pub drain: Duration,
-    /// Of requests that are no streams.
+    /// Limits of plain HTTP requests.
     pub http_body: usize,
     pub http_body_time: Duration,
 }

@@ -1,7 +1,7 @@
 //! Responses between the task that decides them and the connection that sends them.
 //!
-//! A response is kept as references to shared resources. Its bytes are gathered one frame at a time, when the client has
-//! room for it; so a stream costs a frame, however long its responses are.
+//! A response is held as references to shared resources. Its bytes are copied one frame at a time, when the client has
+//! window for it; so a stream costs a frame, however long its responses are.
 
 #[cfg(test)]
 mod tests;
@@ -19,10 +19,10 @@ use tokio::sync::Notify;
 use crate::proxies::Closing;
 use crate::wire::Wire;
 
-/// What HTTP/2 sends at once, unless the peer asks for more.
+/// Default frame size of HTTP/2.
 pub(crate) const FRAME: usize = 16 * 1024;
 
-/// A client with this many unread answers is not read before it reads.
+/// Unread responses after which the requests of a client are not read any more.
 const MOST_RESPONSES: usize = 32;
 /// The same for bytes that are not shared, such as names that do not exist.
 const MOST_OWN_BYTES: usize = 1024 * 1024;
@@ -30,7 +30,7 @@ const MOST_OWN_BYTES: usize = 1024 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     inside: Mutex<Inside>,
-    /// A response was taken out in full.
+    /// A response was taken in full.
     taken: Notify,
 }
 
@@ -39,11 +39,11 @@ struct Inside {
     responses: VecDeque<Outgoing>,
     end: Option<Closing>,
     reader: Option<Waker>,
-    /// Taken since somebody asked.
+    /// Bytes taken since the last report.
     bytes: u64,
 }
 
-/// What the connection is to send next.
+/// Next part for the connection to send.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     Data(Bytes),
@@ -51,7 +51,7 @@ pub(crate) enum Piece {
 }
 
 impl Outbox {
-    /// `Err` for what no gRPC message can hold.
+    /// `Err` for a response that is too long for a gRPC message.
     pub(crate) fn put<W: Wire>(&self, responses: Vec<Response>) -> Result<(), Closing> {
         let outgoing = responses.into_iter().map(Outgoing::new::<W>).collect::<Result<Vec<_>, _>>()?;
         let mut inside = self.inside();
@@ -60,7 +60,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// A message that shares nothing with others.
+    /// Adds a message of its own bytes.
     pub(crate) fn put_message(&self, message: &impl Message) -> Result<(), Closing> {
         let outgoing = Outgoing::framed(&message.encode_to_vec(), Vec::new(), |encoded| &encoded.delta)?;
         let mut inside = self.inside();
@@ -69,14 +69,14 @@ impl Outbox {
         Ok(())
     }
 
-    /// Ends the stream, after what is inside.
+    /// Ends the stream, after the responses in the outbox.
     pub(crate) fn end(&self, closing: Closing) {
         let mut inside = self.inside();
         inside.end = Some(closing);
         inside.wake();
     }
 
-    /// Forgets all responses of which nothing was sent.
+    /// Drops all responses of which nothing was sent.
     pub(crate) fn clear(&self) {
         let mut inside = self.inside();
         let begun = inside.responses.front().is_some_and(|first| first.begun);
@@ -102,7 +102,7 @@ impl Outbox {
         Poll::Pending
     }
 
-    /// Waits until a response was taken out in full, since the last wait.
+    /// Waits until a response was taken in full, since the last wait.
     pub(crate) async fn response_taken(&self) {
         self.taken.notified().await;
     }
@@ -118,13 +118,13 @@ impl Outbox {
         inside.responses.len() >= MOST_RESPONSES || own >= MOST_OWN_BYTES
     }
 
-    /// How many bytes were taken out since the last time.
+    /// Bytes taken since the last call.
     pub(crate) fn bytes(&self) -> u64 {
         std::mem::take(&mut self.inside().bytes)
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
-        // Whole in every line: nothing that it guards is left half done.
+        // Every line leaves the state consistent, so a panic cannot leave it half changed.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -136,11 +136,11 @@ impl Inside {
         }
     }
 
-    /// The next bytes, at most a frame full. Empty when there are none.
+    /// The next bytes, at most a frame. Empty when there are none.
     fn frame(&mut self) -> Bytes {
         let mut frame = BytesMut::new();
         while let Some(response) = self.responses.front_mut() {
-            // A long resource is sent from where it is.
+            // A long resource is sent without a copy.
             if frame.is_empty() && response.part().len() >= FRAME {
                 let part = response.take(FRAME);
                 self.drop_sent();
@@ -168,20 +168,20 @@ impl Inside {
 /// A response of which a part may have been taken.
 #[derive(Debug)]
 struct Outgoing {
-    /// What is being sent: the head, or a resource.
+    /// Part that is being sent: the head, or a resource.
     part: Bytes,
     rest: vec::IntoIter<Arc<Encoded>>,
     entry: fn(&Encoded) -> &Bytes,
     /// Bytes to be sent, of `part` and `rest`.
     left: usize,
-    /// Bytes of the head, which are of this response alone.
+    /// Bytes of the head, which no other response shares.
     own: usize,
     begun: bool,
 }
 
 impl Outgoing {
-    /// Repeated fields of protobuf concatenate: the message without resources, and one after another the resources as
-    /// they are encoded, are together the message with resources.
+    /// Repeated fields of protobuf concatenate: the message without resources, followed by the encoded resources, is the
+    /// message with resources.
     fn new<W: Wire>(response: Response) -> Result<Self, Closing> {
         Self::framed(&W::head(&response), response.resources, W::entry)
     }
@@ -191,7 +191,7 @@ impl Outgoing {
         let resources: usize = rest.as_slice().iter().map(|resource| entry(resource).len()).sum();
         let length = head.len() + resources;
         let Ok(prefix) = u32::try_from(length) else {
-            let message = format!("a response of {length} bytes is longer than a message of gRPC can be");
+            let message = format!("a response of {length} bytes is too long for a gRPC message");
             return Err(Closing { code: Closing::RESOURCE_EXHAUSTED, message });
         };
         let mut part = BytesMut::with_capacity(5 + head.len());
@@ -202,7 +202,7 @@ impl Outgoing {
         Ok(Self { part: part.freeze(), rest, entry, left, own, begun: false })
     }
 
-    /// What is left of the head or of the next resource; empty only when all is sent.
+    /// Rest of the head or of the next resource; empty only when everything is sent.
     fn part(&mut self) -> &Bytes {
         while self.part.is_empty()
             && let Some(resource) = self.rest.next()

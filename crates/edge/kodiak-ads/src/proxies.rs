@@ -1,4 +1,4 @@
-//! What the port needs from the control plane behind it.
+//! Interface between the port and the proxy registry.
 
 use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc};
 
@@ -10,19 +10,19 @@ use tokio::sync::watch;
 
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Who knows the proxies.
+/// The registry of proxies, as the port uses it.
 pub trait Proxies: Send + Sync + 'static {
-    /// The headers of a stream are there, and nothing else yet. `Err` ends it, with this reason, before anything that its
-    /// client sends is buffered. [`Self::connect`] checks the credential against the proxy.
+    /// Authenticates a stream by its headers. `Err` closes it with this status before anything that its client sends is
+    /// buffered. [`Self::connect`] checks the credential against the proxy.
     fn admit_headers(&self, credential: &Credential) -> Result<(), Closing>;
 
-    /// A stream has introduced itself. `Err` ends it, with this reason.
+    /// Admits a stream by its first message. `Err` closes it with this status.
     fn connect(&self, hello: Hello) -> Answer<'_, Result<Session, Closing>>;
 
-    /// The same for a stream of health checks, which a proxy has beside the other.
+    /// The same for the stream of health checks of a proxy.
     fn connect_health(&self, hello: HealthHello) -> Answer<'_, Result<HealthSession, Closing>>;
 
-    /// An HTTP request that is no stream: `POST /bootstrap`, `POST /drain`.
+    /// Answers a plain HTTP request: `POST /bootstrap`, `POST /drain`.
     fn answer(&self, request: http::Request<Bytes>, peer: SocketAddr) -> Answer<'_, Reply>;
 }
 
@@ -43,7 +43,7 @@ pub struct HealthHello {
     pub peer: SocketAddr,
 }
 
-/// What the stream has in `authorization`, if it has exactly one. Never printed.
+/// The `authorization` header of the stream, if it has exactly one. Never printed.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credential(pub Option<String>);
 
@@ -59,7 +59,7 @@ pub enum Protocol {
     StateOfTheWorld,
 }
 
-/// A stream that was let in. Dropping `report` says that it has ended.
+/// A stream that was admitted. Dropping `report` means that it has ended.
 pub struct Session {
     /// The latest snapshot; `None` until there is one.
     pub snapshots: watch::Receiver<Option<Arc<Snapshot>>>,
@@ -68,36 +68,36 @@ pub struct Session {
     pub report: Box<dyn Report>,
 }
 
-/// A stream of health checks that was let in. Dropping `report` says that it has ended.
+/// A stream of health checks that was admitted. Dropping `report` means that it has ended.
 pub struct HealthSession {
-    /// What to check; `None` as long as there is nothing.
+    /// Health checks to run; `None` as long as there are none.
     pub checks: watch::Receiver<Option<Arc<HealthCheckSpecifier>>>,
     /// Becomes `Some` when the stream must end.
     pub closing: watch::Receiver<Option<Closing>>,
     pub report: Box<dyn HealthReport>,
 }
 
-/// Takes what a proxy has found.
+/// Receives results of health checks.
 pub trait HealthReport: Send + 'static {
     fn report(&mut self, found: EndpointHealthResponse);
 }
 
-/// Takes what is observed of a stream.
+/// Receives reports of a stream.
 pub trait Report: Send + 'static {
     fn report(&mut self, report: StreamReport<'_>);
 }
 
-/// How a stream stands, told after every request of its client and every push.
+/// Status of a stream, reported after every request of its client and every push.
 #[derive(Debug, Clone, Copy)]
 pub struct StreamReport<'a> {
     pub counters: [(TypeUrl, &'a Counters); TypeUrl::COUNT],
     /// The revision of the newest snapshot that the client has acknowledged in full, since the last report.
     pub settled: Option<u64>,
-    /// Bytes of resources and heads put on the wire since the last report.
+    /// Bytes sent since the last report.
     pub bytes: u64,
 }
 
-/// Why a stream ends: a gRPC status.
+/// gRPC status with which a stream is closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closing {
     pub code: u8,
@@ -117,5 +117,5 @@ impl Closing {
     pub const UNAUTHENTICATED: u8 = 16;
 }
 
-/// An answer to an HTTP request.
+/// Response to a plain HTTP request.
 pub type Reply = http::Response<Bytes>;

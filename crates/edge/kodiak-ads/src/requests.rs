@@ -1,4 +1,4 @@
-//! The requests of one stream, as they come in.
+//! The requests of one stream.
 
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -11,17 +11,17 @@ use crate::frames::{FrameError, Frames};
 use crate::proxies::Closing;
 use crate::wire::Wire;
 
-/// The longest first request: what we read of those of whom we know nothing. A client that comes back says there what it
-/// has: 30,000 resources and more.
+/// Longest first request, read before the client is admitted. A client that reconnects lists its resources there: 30,000
+/// and more.
 const LONGEST_HELLO: u32 = 4 * 1024 * 1024;
 const LONGEST: u32 = 16 * 1024 * 1024;
-/// Of a name, and of a type. Ours are far shorter.
+/// Longest resource name and type URL. Ours are far shorter.
 const LONGEST_NAME: usize = 4096;
 
 pub(crate) struct Requests {
     body: Incoming,
     frames: Frames,
-    /// Until the client is admitted.
+    /// `Some` until the client is admitted.
     budget: Option<Budget>,
     reserved: Reserved,
 }
@@ -38,29 +38,31 @@ impl Requests {
         Self { body, frames: Frames::new(LONGEST_HELLO), budget: Some(budget), reserved: None }
     }
 
-    /// From now on the client is known.
+    /// The client is authenticated from now on.
     pub(crate) fn trust(&mut self) {
         self.bound(LONGEST);
     }
 
-    /// From now on the client is admitted, and requests may have this length.
+    /// The client is admitted from now on, and its requests may have this length.
     pub(crate) fn bound(&mut self, longest: u32) {
         (self.budget, self.reserved) = (None, None);
         self.frames.set_limit(longest);
     }
 
-    /// `None` when there will be no more. Nothing is lost when this is dropped before it is ready.
+    /// `None` at the end of the stream. Cancel-safe.
     pub(crate) async fn next<W: Wire>(&mut self) -> Result<Option<Received<W::Request>>, Closing> {
         self.message().await?.map(read::<W>).transpose()
     }
 
-    /// The same for messages of any kind.
+    /// The same for messages of any type.
     pub(crate) async fn message<M: Message + Default>(&mut self) -> Result<Option<M>, Closing> {
         loop {
             if let Some(message) = self.frames.next()? {
-                return M::decode(message).map(Some).map_err(|error| invalid(&format!("no request: {error}")));
+                return M::decode(message)
+                    .map(Some)
+                    .map_err(|error| invalid(&format!("failed to decode the request: {error}")));
             }
-            // `next` has refused lengths above the limit. While this waits, nothing more is read.
+            // `next` has rejected lengths above the limit. While this waits, nothing more is read.
             if let (Some(budget), None, Some(length)) = (&self.budget, &self.reserved, self.frames.announced()) {
                 self.reserved = budget.reserve(length).await;
             }
@@ -69,7 +71,7 @@ impl Requests {
                     self.frames.finish()?;
                     return Ok(None);
                 }
-                // The stream was reset, or its connection is no more.
+                // The stream was reset, or its connection is closed.
                 Some(Err(_)) => return Ok(None),
                 Some(Ok(frame)) => {
                     if let Ok(piece) = frame.into_data() {
@@ -84,12 +86,12 @@ impl Requests {
 fn read<W: Wire>(mut message: W::Message) -> Result<Received<W::Request>, Closing> {
     let node = W::node(&mut message);
     if W::type_url(&message).len() > LONGEST_NAME {
-        return Err(invalid(&format!("the type URL has more than {LONGEST_NAME} bytes")));
+        return Err(invalid(&format!("the type URL is longer than {LONGEST_NAME} bytes")));
     }
     let type_url = Requested::from_wire(W::type_url(&message));
     let request = W::read(message);
     if W::named(&request).any(|name| name.len() > LONGEST_NAME) {
-        return Err(invalid(&format!("the name of a resource has more than {LONGEST_NAME} bytes")));
+        return Err(invalid(&format!("a resource name is longer than {LONGEST_NAME} bytes")));
     }
     Ok(Received { node, type_url, request })
 }

@@ -1,4 +1,4 @@
-//! Requests of the proxy port: streams, and the others.
+//! Requests of the proxy port: gRPC streams, and plain HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ const HEALTH: &str = "/envoy.service.health.v3.HealthDiscoveryService/StreamHeal
 
 type ResponseBody = Either<StreamBody, Full<Bytes>>;
 
-/// Serves until the server drains, then ends streams, and lets requests and farewells finish.
+/// Serves until the server drains, then ends streams, and lets requests and trailers finish.
 pub async fn serve(server: Server, proxies: Arc<dyn Proxies>, limits: Limits) {
     let (drain, budget) = (server.drain.clone(), Budget::new(limits.unadmitted_bytes));
     server.serve(Port { proxies, limits, budget, drain }).await;
 }
 
-/// What all requests need.
+/// Shared by all requests.
 #[derive(Clone)]
 struct Port {
     proxies: Arc<dyn Proxies>,
@@ -64,9 +64,7 @@ impl Port {
             DELTA => self.open(request, peer, client.cut, stream::run::<delta::Subscription>),
             STATE_OF_THE_WORLD => self.open(request, peer, client.cut, stream::run::<sotw::Subscription>),
             HEALTH => self.open(request, peer, client.cut, health::run),
-            _ => unimplemented(
-                "this port serves the streams of AggregatedDiscoveryService and HealthDiscoveryService, v3",
-            ),
+            _ => unimplemented("this port serves AggregatedDiscoveryService v3 and HealthDiscoveryService v3"),
         }
     }
 
@@ -90,7 +88,7 @@ impl Port {
         grpc::opening(Either::Left(StreamBody::new(outbox, task)))
     }
 
-    /// Reads the whole request, then has it answered.
+    /// Reads the whole request, then answers it.
     async fn plain(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
         let Limits { http_body, http_body_time, .. } = self.limits;
         let (head, body) = request.into_parts();
@@ -103,7 +101,7 @@ impl Port {
         let (body, _reserved) = match tokio::time::timeout(http_body_time, read).await {
             Ok((Ok(body), reserved)) => (body.to_bytes(), reserved),
             Ok((Err(error), _)) if error.is::<LengthLimitError>() => {
-                return refusal(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {http_body} bytes\n"));
+                return refusal(StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {http_body} bytes\n"));
             }
             Ok((Err(error), _)) => return refusal(StatusCode::BAD_REQUEST, format!("cannot read the body: {error}\n")),
             Err(_) => {

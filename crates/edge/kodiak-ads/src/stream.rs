@@ -1,8 +1,8 @@
 //! One stream, from its first request to its end.
 //!
-//! The state machine of `kodiak-xds-stream` decides what is sent; this task brings it requests and snapshots, and puts
-//! its responses into the outbox. A snapshot is brought only when the outbox is empty: those that come while a client is
-//! slow replace each other, and it is sent the last one.
+//! The state machine of `kodiak-xds-stream` decides what is sent; this task passes requests and snapshots to it, and puts
+//! its responses into the outbox. A snapshot is passed only when the outbox is empty: snapshots that arrive while a client
+//! is slow replace each other, and the client gets the last one.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,28 +19,28 @@ use crate::proxies::{Closing, Credential, Hello, Proxies, Session, StreamReport}
 use crate::requests::{Requests, invalid};
 use crate::wire::Wire;
 
-/// How many names a stream may ask for.
+/// Names that a stream may subscribe to.
 const MOST_NAMES: usize = 100_000;
 
-/// What a stream has from its connection.
+/// Properties of the connection of a stream.
 pub(crate) struct Context {
     pub(crate) proxies: Arc<dyn Proxies>,
     pub(crate) limits: Limits,
     pub(crate) drain: CancellationToken,
     pub(crate) peer: SocketAddr,
     pub(crate) credential: Credential,
-    /// Cuts the connection.
+    /// Closes the connection.
     pub(crate) cut: CancellationToken,
 }
 
-/// Does not end by itself before the client took the end of the stream, or its connection is cut: whoever reads
-/// `outbox` drops this when that is done.
+/// Does not return by itself: the reader of `outbox` drops it once the client has read the trailers, or the connection is
+/// closed.
 pub(crate) async fn run<W: Wire>(context: Context, mut requests: Requests, outbox: Arc<Outbox>) {
     let carried = carry::<W>(&context, &mut requests, &outbox);
     until_end(&context, &outbox, carried).await;
 }
 
-/// Says farewell as `carried` ends, or as the control plane does.
+/// Ends the stream with a status when `carried` returns or the control plane drains.
 pub(crate) async fn until_end(
     context: &Context,
     outbox: &Outbox,
@@ -59,14 +59,14 @@ pub(crate) async fn until_end(
             closing
         }
     };
-    tracing::debug!(peer = %context.peer, code = closing.code, message = closing.message, "A stream ends.");
+    tracing::debug!(peer = %context.peer, code = closing.code, message = closing.message, "xDS stream closed");
     outbox.end(closing);
     tokio::time::sleep(context.limits.farewell).await;
-    tracing::debug!(peer = %context.peer, "Cutting a connection whose client does not take the end of a stream.");
+    tracing::debug!(peer = %context.peer, "closing connection: the client does not read the end of its stream");
     context.cut.cancel();
 }
 
-/// A stream whose task panicked is ended, so that the proxy connects again instead of waiting for ever.
+/// A stream whose task panicked is closed, so that the proxy reconnects instead of waiting forever.
 struct EndOnPanic<'a>(&'a Outbox);
 
 impl Drop for EndOnPanic<'_> {
@@ -75,26 +75,26 @@ impl Drop for EndOnPanic<'_> {
             self.0.clear();
             self.0.end(Closing {
                 code: Closing::INTERNAL,
-                message: "the control plane failed; connect again".to_owned(),
+                message: "internal error of the control plane; connect again".to_owned(),
             });
         }
     }
 }
 
-/// `Ok` when the client ends the stream. It still gets the answers to what it asked.
+/// `Ok` when the client ends the stream. It still gets the responses to its requests.
 async fn carry<W: Wire>(context: &Context, requests: &mut Requests, outbox: &Outbox) -> Result<(), Closing> {
     let Context { proxies, peer, credential, limits, .. } = context;
     let Ok(first) = tokio::time::timeout(limits.hello, requests.next::<W>()).await else {
-        return Err(invalid("the stream did not introduce itself in time"));
+        return Err(invalid("the first message of the stream did not arrive in time"));
     };
     let Some(first) = first? else { return Ok(()) };
     let Some(node) = first.node.filter(|node| !node.id.is_empty()) else {
-        return Err(invalid("the first request of a stream must say in `node` from which proxy it is"));
+        return Err(invalid("the first request of a stream must have a `node`"));
     };
     let id = node.id.clone();
     let hello = Hello { node, credential: credential.clone(), protocol: W::PROTOCOL, peer: *peer };
     let session = proxies.connect(hello).await?;
-    tracing::debug!(%peer, node = id, "A stream begins.");
+    tracing::debug!(%peer, node = id, "xDS stream opened");
     requests.trust();
     let mut carrier = Carrier::<W> { stream: Stream::draining(), session, outbox, unsettled: None, drain: None };
     carrier.snapshot()?;
@@ -112,7 +112,7 @@ async fn carry<W: Wire>(context: &Context, requests: &mut Requests, outbox: &Out
             next = requests.next::<W>(), if !outbox.is_crowded() => {
                 let Some(next) = next? else { return Ok(()) };
                 if next.node.is_some_and(|node| node.id != id) {
-                    return Err(invalid("a stream is of one node, but `node.id` has changed"));
+                    return Err(invalid("`node.id` must not change within a stream"));
                 }
                 carrier.on(Event::Request(next.type_url, next.request))?;
             }
@@ -138,28 +138,28 @@ pub(crate) async fn closed(closing: &mut watch::Receiver<Option<Closing>>) -> Cl
     }
 }
 
-/// Whoever let the stream in no longer knows it.
+/// The registry has dropped the session.
 pub(crate) fn released() -> Closing {
-    unavailable("the control plane has let go of this stream; connect again")
+    unavailable("the control plane has dropped this stream; connect again")
 }
 
 fn unavailable(message: &str) -> Closing {
     Closing { code: Closing::UNAVAILABLE, message: message.to_owned() }
 }
 
-/// A stream that was let in.
+/// A stream that was admitted.
 struct Carrier<'a, W> {
     stream: Stream<W>,
     session: Session,
     outbox: &'a Outbox,
-    /// The revision of the last snapshot, until the client has it in full.
+    /// Revision of the last snapshot, until the client has acknowledged it in full.
     unsettled: Option<u64>,
-    /// What removals wait for, and until when.
+    /// Listeners that removals wait for, and until when.
     drain: Option<(u64, Instant)>,
 }
 
 impl<W: Wire> Carrier<'_, W> {
-    /// Brings the latest snapshot, if there is one yet.
+    /// Passes on the latest snapshot, if there is one yet.
     fn snapshot(&mut self) -> Result<(), Closing> {
         let Some(snapshot) = self.session.snapshots.borrow_and_update().clone() else { return Ok(()) };
         self.unsettled = Some(snapshot.revision);
@@ -169,7 +169,7 @@ impl<W: Wire> Carrier<'_, W> {
     fn on(&mut self, event: Event<W::Request>) -> Result<(), Closing> {
         let responses = self.stream.on(event);
         if self.stream.names() > MOST_NAMES {
-            let message = format!("the stream asks for more than {MOST_NAMES} names");
+            let message = format!("the stream subscribes to more than {MOST_NAMES} names");
             return Err(Closing { code: Closing::RESOURCE_EXHAUSTED, message });
         }
         self.outbox.put::<W>(responses)?;
@@ -177,7 +177,7 @@ impl<W: Wire> Carrier<'_, W> {
         Ok(())
     }
 
-    /// Each time listeners are replaced, connections of before get as long again.
+    /// Each time listeners are replaced, their connections get the full time again.
     fn watch_drain(&mut self, time: Duration) {
         let drain = self.stream.drain();
         if self.drain.map(|(drain, _)| drain) != drain {
@@ -187,9 +187,9 @@ impl<W: Wire> Carrier<'_, W> {
 
     fn report(&mut self) {
         let stream = &self.stream;
-        // Who has asked for nothing yet lacks nothing, but has nothing either.
+        // A client without subscriptions lacks nothing, but has acknowledged nothing either.
         let asked = || TypeUrl::ALL.into_iter().any(|type_url| stream.is_subscribed(type_url));
-        // Nor is anything acknowledged that was not sent. That is asked first: it costs least, and is mostly so.
+        // Nothing is acknowledged that was not sent. Checked first: it is cheapest, and mostly true.
         let settled = |_: &mut u64| self.outbox.is_empty() && asked() && stream.is_settled() && !stream.lacks_secrets();
         let settled = self.unsettled.take_if(settled);
         let counters = TypeUrl::ALL.map(|type_url| (type_url, stream.counters(type_url)));

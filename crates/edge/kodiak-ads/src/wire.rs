@@ -1,4 +1,4 @@
-//! The two protocols on the wire: how requests are read, and what stands before the resources of a response.
+//! Wire formats of delta and state-of-the-world xDS: decoding of requests, and the head of a response.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(crate) trait Wire: Subscription<Request: Send> + Send + 'static {
     /// The message without its resources.
     fn head(response: &Response) -> Vec<u8>;
 
-    /// A resource as it stands in the message.
+    /// A resource as encoded in the message.
     fn entry(resource: &Encoded) -> &Bytes;
 }
 
@@ -121,7 +121,7 @@ fn shared(names: Vec<String>) -> Vec<Arc<str>> {
     names.into_iter().map(Arc::from).collect()
 }
 
-/// A detail without a message is a rejection too.
+/// An `error_detail` without a message is a NACK too.
 fn error(detail: Option<Status>) -> Option<Arc<str>> {
     detail.map(|detail| detail.message.into())
 }

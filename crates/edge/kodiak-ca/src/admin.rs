@@ -1,6 +1,6 @@
-//! Certificates for Envoy's admin interface: one for each proxy, and one for the control planes that ask it.
+//! Certificates for Envoy's admin interface: one for each proxy, and one for the control planes as clients.
 //!
-//! They live as long as their authority, so they change only with it or with the address of the proxy.
+//! They are valid as long as their CA, so they change only with it or with the address of the proxy.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
@@ -12,30 +12,30 @@ use kodiak_store::Snapshot;
 use kodiak_world::Resource;
 use kodiak_xds::input::AdminCertificate;
 
-use crate::{Authorities, sweep::Sweep, told};
+use crate::{Authorities, sweep::Sweep, with_causes};
 
-/// Keeps the keys of these certificates apart from each other: no proxy can be taken for a control plane.
+/// Separates the keys of these certificates: no proxy can impersonate a control plane.
 const SERVER: &str = "admin server";
 const CLIENT: &str = "admin client";
 
-/// What a control plane needs to ask a proxy for its admin interface. All of it is PEM.
+/// Client credentials of a control plane for the admin interface of proxies. All of it is PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminClient {
     pub certificate: String,
     pub key: PrivatePem,
-    /// The authority of the proxies' certificates.
+    /// The CA of the proxies' certificates.
     pub ca: String,
 }
 
 #[derive(Default)]
 pub(crate) struct Cache {
-    authority: Option<(u64, Arc<AdminAuthority>)>,
+    issuer: Option<(u64, Arc<AdminIssuer>)>,
     proxies: BTreeMap<ProxyKey, Cached>,
     sweep: Sweep,
 }
 
 impl Cache {
-    /// Keeps it, and lets go of proxies that are gone when there are many.
+    /// Caches it, and drops deleted proxies when the cache is large.
     fn keep(&mut self, snapshot: &Snapshot, proxy: ProxyKey, cached: Cached) {
         if self.sweep.is_due(self.proxies.len()) {
             self.proxies.retain(|proxy, _| snapshot.get(&proxy.dataplane()).is_some());
@@ -45,21 +45,21 @@ impl Cache {
     }
 }
 
-struct AdminAuthority {
+struct AdminIssuer {
     ca: CaPair,
     client: Arc<AdminClient>,
 }
 
 struct Cached {
-    authority: Arc<AdminAuthority>,
+    issuer: Arc<AdminIssuer>,
     incarnation: i64,
     addresses: Vec<String>,
-    /// `None` when none can be made, which is said once.
+    /// `None` when issuing failed, which is logged once.
     certificate: Option<Arc<AdminCertificate>>,
 }
 
 pub(crate) fn client(authorities: &Authorities, snapshot: &Snapshot) -> Result<Arc<AdminClient>, String> {
-    Ok(authority(authorities, snapshot)?.client.clone())
+    Ok(issuer(authorities, snapshot)?.client.clone())
 }
 
 pub(crate) fn of_proxy(
@@ -70,31 +70,31 @@ pub(crate) fn of_proxy(
     let dataplane = snapshot.world().get(&proxy.dataplane());
     let incarnation = dataplane.map_or(0, |dataplane| dataplane.created.as_microsecond());
     let addresses = dataplane.and_then(|dataplane| addresses(dataplane));
-    let authority = authority(authorities, snapshot).inspect_err(|error| tracing::debug!(%proxy, error));
-    let (Some(addresses), Ok(authority)) = (addresses, authority) else {
+    let issuer = issuer(authorities, snapshot).inspect_err(|error| tracing::debug!(%proxy, error));
+    let (Some(addresses), Ok(issuer)) = (addresses, issuer) else {
         authorities.made().admin.proxies.remove(proxy);
         return None;
     };
     if let Some(cached) = authorities.made().admin.proxies.get(proxy)
-        && Arc::ptr_eq(&cached.authority, &authority)
+        && Arc::ptr_eq(&cached.issuer, &issuer)
         && cached.incarnation == incarnation
         && cached.addresses == addresses
     {
         return cached.certificate.clone();
     }
-    let certificate = match make(&authority, proxy, incarnation, &addresses) {
+    let certificate = match make(&issuer, proxy, incarnation, &addresses) {
         Ok(certificate) => Some(Arc::new(certificate)),
         Err(error) => {
-            tracing::warn!(%proxy, error, "The admin interface of a proxy cannot be asked.");
+            tracing::warn!(%proxy, error, "failed to issue the admin certificate of a proxy, its admin interface is unreachable");
             None
         }
     };
-    let cached = Cached { authority, incarnation, addresses, certificate: certificate.clone() };
+    let cached = Cached { issuer, incarnation, addresses, certificate: certificate.clone() };
     authorities.made().admin.keep(snapshot, proxy.clone(), cached);
     certificate
 }
 
-/// Where the control plane reaches the proxy, and where the proxy listens.
+/// Addresses at which the control plane reaches the proxy, and at which the proxy listens.
 fn addresses(dataplane: &Resource) -> Option<Vec<String>> {
     let networking = dataplane.proxy()?.dataplane.networking.as_ref()?;
     let addresses = [&networking.address, &networking.advertised_address].into_iter();
@@ -103,13 +103,15 @@ fn addresses(dataplane: &Resource) -> Option<Vec<String>> {
 }
 
 fn make(
-    authority: &AdminAuthority,
+    issuer: &AdminIssuer,
     proxy: &ProxyKey,
     incarnation: i64,
     addresses: &[String],
 ) -> Result<AdminCertificate, String> {
     if let Some(taken) = addresses.iter().find(|address| address.eq_ignore_ascii_case(ADMIN_CLIENT_NAME)) {
-        return Err(format!("its address {taken:?} is the name of the control plane; use another address"));
+        return Err(format!(
+            "the address {taken:?} of the Dataplane is the name of the control plane; use another address"
+        ));
     }
     let (mut dns_names, mut ips) = (Vec::new(), Vec::new());
     for address in addresses {
@@ -119,44 +121,44 @@ fn make(
         }
     }
     let subject = format!("{}/{}", proxy.mesh, proxy.name);
-    let spec = LeafSpec { incarnation, dns_names: &dns_names, ips: &ips, ..nameless(&authority.ca, SERVER, &subject) };
-    let issued = authority.ca.issue(&spec).map_err(|error| told(&error))?;
+    let spec = LeafSpec { incarnation, dns_names: &dns_names, ips: &ips, ..nameless(&issuer.ca, SERVER, &subject) };
+    let signed = issuer.ca.issue(&spec).map_err(|error| with_causes(&error))?;
     Ok(AdminCertificate {
-        certificate: issued.cert_pem,
-        key: issued.key_pem.expose().to_owned(),
-        client_ca: authority.ca.roots_pem(),
+        certificate: signed.cert_pem,
+        key: signed.key_pem.expose().to_owned(),
+        client_ca: issuer.ca.roots_pem(),
         client_name: ADMIN_CLIENT_NAME.to_owned(),
     })
 }
 
-fn authority(authorities: &Authorities, snapshot: &Snapshot) -> Result<Arc<AdminAuthority>, String> {
+fn issuer(authorities: &Authorities, snapshot: &Snapshot) -> Result<Arc<AdminIssuer>, String> {
     let key = ResourceKey::global("GlobalSecret", ADMIN_CA);
-    let record = snapshot.get(&key).ok_or_else(|| {
-        format!("there is no GlobalSecret {ADMIN_CA:?} yet; the leading control plane makes it when it starts")
-    })?;
-    if let Some((revision, authority)) = &authorities.made().admin.authority
+    let record = snapshot
+        .get(&key)
+        .ok_or_else(|| format!("GlobalSecret {ADMIN_CA:?} does not exist yet; the leader creates it when it starts"))?;
+    if let Some((revision, issuer)) = &authorities.made().admin.issuer
         && *revision == record.revision
     {
-        return Ok(authority.clone());
+        return Ok(issuer.clone());
     }
     let bundle = snapshot.world().secret(&key).ok_or_else(|| "its data is not base64".to_owned());
-    let authority = Arc::new(bundle.and_then(|bundle| read(&bundle)).map_err(|error| {
-        format!("the GlobalSecret {ADMIN_CA:?} cannot be used: {error}; delete it and start the control plane again to get a new one")
+    let issuer = Arc::new(bundle.and_then(|bundle| read(&bundle)).map_err(|error| {
+        format!("GlobalSecret {ADMIN_CA:?} is not usable: {error}; delete it and restart the control plane to create a new one")
     })?);
-    authorities.made().admin.authority = Some((record.revision, authority.clone()));
-    Ok(authority)
+    authorities.made().admin.issuer = Some((record.revision, issuer.clone()));
+    Ok(issuer)
 }
 
-fn read(bundle: &[u8]) -> Result<AdminAuthority, String> {
-    let ca = CaPair::from_pem(bundle, bundle).map_err(|error| told(&error))?;
+fn read(bundle: &[u8]) -> Result<AdminIssuer, String> {
+    let ca = CaPair::from_pem(bundle, bundle).map_err(|error| with_causes(&error))?;
     let names = [ADMIN_CLIENT_NAME.to_owned()];
     let spec = LeafSpec { usage: LeafUsage::Client, dns_names: &names, ..nameless(&ca, CLIENT, ADMIN_CLIENT_NAME) };
-    let issued = ca.issue(&spec).map_err(|error| told(&error))?;
-    let client = AdminClient { certificate: issued.cert_pem, key: issued.key_pem, ca: ca.roots_pem() };
-    Ok(AdminAuthority { ca, client: Arc::new(client) })
+    let signed = ca.issue(&spec).map_err(|error| with_causes(&error))?;
+    let client = AdminClient { certificate: signed.cert_pem, key: signed.key_pem, ca: ca.roots_pem() };
+    Ok(AdminIssuer { ca, client: Arc::new(client) })
 }
 
-/// A server that lives as long as the CA.
+/// A server certificate that is valid as long as the CA.
 fn nameless<'a>(ca: &CaPair, purpose: &'a str, subject: &'a str) -> LeafSpec<'a> {
     LeafSpec {
         purpose,

@@ -17,10 +17,10 @@ use crate::{Authorities, CaLife};
 /// How often expirations are checked. The shortest certificate lives for two seconds.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Of the time between the renewal of a leaf and its end, the part that passes before its renewal counts as failed.
+/// Part of the time between the renewal of a leaf and its expiration after which the renewal counts as failed.
 const OVERDUE: i32 = 4;
 
-/// A CA that lives shortly is warned of in the last part of its life.
+/// A CA with a short lifetime is warned about in the last part of it.
 const LAST_PART: i32 = 5;
 
 /// Leaves of the proxies that are connected here. Cheap to clone.
@@ -37,7 +37,7 @@ pub struct LeafExpiry {
     pub warning: Option<String>,
 }
 
-/// The life of a leaf from its renewal on.
+/// Renewal and expiration of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Life {
     renew_at: Timestamp,
@@ -45,7 +45,7 @@ struct Life {
 }
 
 impl Life {
-    /// Whether the leaf should have been replaced a while ago.
+    /// Whether the renewal of the leaf is overdue.
     fn is_overdue(self, now: Timestamp) -> bool {
         let spare = self.not_after.duration_since(self.renew_at) / OVERDUE;
         self.renew_at.saturating_add(spare).is_ok_and(|late| late <= now)
@@ -53,7 +53,7 @@ impl Life {
 }
 
 impl Expiries {
-    /// The certificate that a proxy has now.
+    /// A certificate was issued to the proxy.
     pub fn issued(&self, proxy: &ProxyKey, issued: Option<&Issued>) {
         let life = issued.map(|issued| Life { renew_at: issued.leaf.renew_at, not_after: issued.leaf.not_after });
         match life {
@@ -79,7 +79,7 @@ impl Expiries {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For each mesh: the end of the leaf that expires first, and the leaves whose renewal failed.
+    /// For each mesh: the first expiration of a leaf, and the leaves whose renewal failed.
     fn by_mesh(&self, now: Timestamp) -> BTreeMap<Arc<str>, Leaves> {
         let mut meshes: BTreeMap<Arc<str>, Leaves> = BTreeMap::new();
         for (proxy, life) in &*self.lives() {
@@ -100,11 +100,11 @@ impl Expiries {
 struct Leaves {
     first: Option<Timestamp>,
     overdue: usize,
-    /// Of those that are overdue, the one that expires first.
+    /// The overdue leaf that expires first.
     next: Option<(ProxyKey, Timestamp)>,
 }
 
-/// Sets the metrics and warns, until the drain.
+/// Updates the metrics and logs warnings, until the drain.
 pub async fn watch_expiries(
     expiries: Expiries,
     authorities: Authorities,
@@ -152,12 +152,12 @@ pub async fn watch_expiries(
     }
 }
 
-/// The rest of the life of a CA from which on warnings are due.
+/// Remaining lifetime of a CA below which warnings are due.
 fn warn_at(ca: &CaLife, ca_warning: SignedDuration) -> SignedDuration {
     ca_warning.min(ca.not_after.duration_since(ca.not_before) / LAST_PART)
 }
 
-/// Warns once, and again whenever half of the time that was left is over.
+/// Warns once, and again whenever half of the remaining time has passed.
 #[derive(Default)]
 struct Warned(BTreeMap<String, SignedDuration>);
 
@@ -172,7 +172,7 @@ impl Warned {
     }
 }
 
-/// `3d 4h`, `4h 12m`, `12m 5s` or `5s`; `0s` for what is over.
+/// `3d 4h`, `4h 12m`, `12m 5s` or `5s`; `0s` for a time in the past.
 fn text(left: SignedDuration) -> String {
     let seconds = left.as_secs().max(0);
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_end_and_the_leaves_that_were_not_renewed_are_found() {
+    fn first_expiration_and_overdue_leaves_are_found() {
         let expiries = with(&[("fine", 1000, 2000), ("late", 100, 500), ("later", 100, 600)]);
         let leaves = expiries.by_mesh(at(150)).remove("demo").unwrap();
         assert_eq!((leaves.first, leaves.overdue), (Some(at(500)), 0), "a renewal has time");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_come_at_first_and_whenever_half_of_the_rest_is_over() {
+    fn warnings_repeat_after_half_of_the_remaining_time() {
         let mut warned = Warned::default();
         let due: Vec<bool> =
             [100, 99, 51, 50, 49, 25, 24, 200, 150].map(|seconds| warned.is_due("a".to_owned(), left(seconds))).into();
@@ -229,15 +229,19 @@ mod tests {
     }
 
     #[test]
-    fn a_ca_is_warned_of_well_before_its_end() {
+    fn ca_is_warned_about_well_before_its_expiration() {
         let ca =
             |life: i64| CaLife { mesh: "demo".into(), backend: "ca".into(), not_before: at(0), not_after: at(life) };
         assert_eq!(warn_at(&ca(100_000), left(1_000)), left(1_000));
-        assert_eq!(warn_at(&ca(1_000), left(1_000)), left(200), "one that lives shortly is not warned of all its life");
+        assert_eq!(
+            warn_at(&ca(1_000), left(1_000)),
+            left(200),
+            "a CA with a short lifetime is not warned about all the time"
+        );
     }
 
     #[test]
-    fn times_are_told_in_two_units() {
+    fn times_have_two_units() {
         let texts = [0, 5, 65, 3_700, 90_000, -5].map(|seconds| text(left(seconds)));
         assert_eq!(texts, ["0s", "5s", "1m 5s", "1h 1m", "1d 1h", "0s"]);
     }

@@ -1,4 +1,4 @@
-//! The certificates of proxies.
+//! Certificates issued to proxies.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -10,15 +10,14 @@ use kodiak_xds::input::Identity;
 use kodiak_xds_stream::Version;
 
 use crate::{
-    Authorities,
-    authority::{self, Authority},
-    hash,
+    Authorities, hash,
+    issuer::{self, Issuer},
     period::Period,
     sweep::Sweep,
-    told,
+    with_causes,
 };
 
-/// Keeps the keys of these certificates apart from all others of the same authority.
+/// Separates the keys of these certificates from all others of the same CA.
 const PURPOSE: &str = "mesh";
 
 #[derive(Default)]
@@ -28,26 +27,20 @@ pub(crate) struct Cache {
 }
 
 struct Cached {
-    authority: Arc<Authority>,
+    issuer: Arc<Issuer>,
     incarnation: i64,
     epoch: u64,
     leaf: Arc<Leaf>,
 }
 
 impl Cache {
-    fn get(
-        &self,
-        request: &LeafRequest,
-        authority: &Arc<Authority>,
-        incarnation: i64,
-        epoch: u64,
-    ) -> Option<Arc<Leaf>> {
+    fn get(&self, request: &LeafRequest, issuer: &Arc<Issuer>, incarnation: i64, epoch: u64) -> Option<Arc<Leaf>> {
         let cached = self.leaves.get(request)?;
-        let same = Arc::ptr_eq(&cached.authority, authority);
+        let same = Arc::ptr_eq(&cached.issuer, issuer);
         (same && cached.incarnation == incarnation && cached.epoch == epoch).then(|| cached.leaf.clone())
     }
 
-    /// Lets go of what is over, and of proxies that are gone. `true` when there was so much that it was worth it.
+    /// Drops expired certificates and those of deleted proxies. `true` when the cache was large enough to be swept.
     fn clean(&mut self, snapshot: &Snapshot, now: Timestamp) -> bool {
         if !self.sweep.is_due(self.leaves.len()) {
             return false;
@@ -66,29 +59,29 @@ pub(crate) fn leaf(
     now: Timestamp,
 ) -> Result<Arc<Leaf>, String> {
     let LeafRequest { proxy, backend, uris: _ } = request;
-    let authority = authority::of_backend(authorities, snapshot, &proxy.mesh, backend)?;
-    authority.check_alive(now).map_err(|error| authority::unusable(&proxy.mesh, backend, &error))?;
+    let issuer = issuer::of_backend(authorities, snapshot, &proxy.mesh, backend)?;
+    issuer.check_alive(now).map_err(|error| issuer::unusable(&proxy.mesh, backend, &error))?;
     // A Dataplane that took the name of another one is another identity, also within the same period.
-    let dataplane = snapshot.get(&proxy.dataplane()).ok_or_else(|| format!("there is no Dataplane {proxy}"))?;
+    let dataplane = snapshot.get(&proxy.dataplane()).ok_or_else(|| format!("Dataplane {proxy} does not exist"))?;
     let incarnation = dataplane.created.as_microsecond();
     let subject = format!("{}/{}", proxy.mesh, proxy.name);
-    let life = (authority.ca.not_before(), authority.ca.not_after());
-    let period = Period::at(now, &subject, authority.lifetime, authorities.renewal, life);
-    if let Some(leaf) = authorities.made().leaves.get(request, &authority, incarnation, period.epoch) {
+    let life = (issuer.ca.not_before(), issuer.ca.not_after());
+    let period = Period::at(now, &subject, issuer.lifetime, authorities.renewal, life);
+    if let Some(leaf) = authorities.made().leaves.get(request, &issuer, incarnation, period.epoch) {
         return Ok(leaf);
     }
-    let leaf = Arc::new(make(&authority, request, &subject, incarnation, period)?);
+    let leaf = Arc::new(make(&issuer, request, &subject, incarnation, period)?);
     let made = &mut *authorities.made();
     if made.leaves.clean(snapshot, now) {
         made.authorities.forget_missing(snapshot);
     }
-    let cached = Cached { authority, incarnation, epoch: period.epoch, leaf: leaf.clone() };
+    let cached = Cached { issuer, incarnation, epoch: period.epoch, leaf: leaf.clone() };
     made.leaves.leaves.insert(request.clone(), cached);
     Ok(leaf)
 }
 
 fn make(
-    authority: &Authority,
+    issuer: &Issuer,
     request: &LeafRequest,
     subject: &str,
     incarnation: i64,
@@ -108,20 +101,20 @@ fn make(
         dns_names: &[],
         ips: &[],
     };
-    let issued = authority
+    let signed = issuer
         .ca
         .issue(&spec)
-        .map_err(|error| format!("cannot make a certificate for the proxy {proxy}: {}", told(&error)))?;
-    let identity = Identity { certificate: issued.cert_pem.into(), key: issued.key_pem.expose().into() };
-    let version = version(authority, subject, incarnation, period, uris);
+        .map_err(|error| format!("failed to issue a certificate for proxy {proxy}: {}", with_causes(&error)))?;
+    let identity = Identity { certificate: signed.cert_pem.into(), key: signed.key_pem.expose().into() };
+    let version = version(issuer, subject, incarnation, period, uris);
     Ok(Leaf { identity, version, not_after, renew_at })
 }
 
-/// Of all that the leaf is made from, not of its bytes: the signature may be another one each time.
-fn version(authority: &Authority, subject: &str, incarnation: i64, period: Period, uris: &[String]) -> Version {
-    let (epoch, lifetime) = (period.epoch.to_le_bytes(), authority.lifetime.as_secs().to_le_bytes());
+/// Hash of the input of the leaf, not of its bytes: the signature may differ each time.
+fn version(issuer: &Issuer, subject: &str, incarnation: i64, period: Period, uris: &[String]) -> Version {
+    let (epoch, lifetime) = (period.epoch.to_le_bytes(), issuer.lifetime.as_secs().to_le_bytes());
     let (incarnation, until) = (incarnation.to_le_bytes(), period.not_after.as_second().to_le_bytes());
     let words =
-        [PURPOSE.as_bytes(), authority.ca.certificate(), subject.as_bytes(), &incarnation, &epoch, &lifetime, &until];
+        [PURPOSE.as_bytes(), issuer.ca.certificate(), subject.as_bytes(), &incarnation, &epoch, &lifetime, &until];
     Version(hash::of_words(words.into_iter().chain(uris.iter().map(String::as_bytes))))
 }

@@ -1,16 +1,16 @@
 //! Keys and certificates of meshes.
 //!
-//! In: the store, where authorities are, and the clock as an argument. Out: the certificates of proxies, as the engine
-//! asks for them, and those by which control planes and proxies know each other at Envoy's admin interface.
+//! In: the store with the CAs, and the clock as an argument. Out: the certificates of proxies, as the engine requests them,
+//! and those by which control planes and proxies authenticate at Envoy's admin interface.
 //!
-//! **Invariant:** no certificate of a proxy is stored, and none is random: every control plane makes the same one from
-//! the same store, before and after a restart. What is kept in memory only saves time.
-//! **Invariant:** the key of an authority does not leave: roots are certificates alone, and nothing here prints a key.
+//! **Invariant:** no certificate of a proxy is stored, and none is random: every control plane issues the same one from
+//! the same store, before and after a restart. The caches only save time.
+//! **Invariant:** the private key of a CA does not leave: roots are certificates alone, and nothing here prints a key.
 
 mod admin;
-mod authority;
 mod expiry;
 mod hash;
+mod issuer;
 mod leaves;
 mod period;
 mod source;
@@ -29,12 +29,12 @@ use kodiak_store::Store;
 use kodiak_xds::input::AdminCertificate;
 
 pub use admin::AdminClient;
-pub use authority::CaLife;
 pub use expiry::{Expiries, LeafExpiry, watch_expiries};
+pub use issuer::CaLife;
 pub use kodiak_engine::ADMIN_CLIENT_NAME;
 pub use period::Renewal;
 
-/// Cheap to clone; all clones share what they made.
+/// CAs of all meshes. Cheap to clone; all clones share one cache.
 #[derive(Clone)]
 pub struct Authorities {
     store: Store,
@@ -43,10 +43,10 @@ pub struct Authorities {
     made: Arc<Mutex<Made>>,
 }
 
-/// What was made already. The lock is held to look and to put, never while a certificate is made.
+/// Cached CAs and certificates. The lock is held to look up and insert, never while a certificate is issued.
 #[derive(Default)]
 struct Made {
-    authorities: authority::Cache,
+    authorities: issuer::Cache,
     leaves: leaves::Cache,
     admin: admin::Cache,
 }
@@ -56,22 +56,22 @@ impl Authorities {
         Self { store, files: FileSources::default(), renewal: Renewal::default(), made: Arc::default() }
     }
 
-    /// Lets backends of meshes name files.
+    /// Allows backends of meshes to name files.
     pub fn with_files(self, files: FileSources) -> Self {
         Self { files, ..self }
     }
 
-    /// Replaces certificates at another share of their life. All control planes of a store need the same one.
+    /// Renews certificates at another share of their lifetime. All control planes of a store need the same one.
     pub fn with_renewal(self, renewal: Renewal) -> Self {
         Self { renewal, ..self }
     }
 
-    /// The CAs that are in use, and how long they live.
+    /// The CAs in use, with their validity.
     pub fn cas(&self) -> Vec<CaLife> {
         self.made().authorities.lives()
     }
 
-    /// What the control plane shows when it asks a proxy for its admin interface, and whom it believes there.
+    /// Client certificate and trusted CA of the control plane for the admin interface of proxies.
     pub fn admin_client(&self) -> Result<Arc<AdminClient>, String> {
         admin::client(self, &self.store.snapshot())
     }
@@ -87,7 +87,7 @@ impl Identities for Authorities {
     }
 
     fn roots(&self, mesh: &str, backend: &str) -> Result<Arc<str>, String> {
-        Ok(authority::of_backend(self, &self.store.snapshot(), mesh, backend)?.roots.clone())
+        Ok(issuer::of_backend(self, &self.store.snapshot(), mesh, backend)?.roots.clone())
     }
 
     fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String> {
@@ -107,7 +107,7 @@ impl fmt::Debug for Authorities {
 }
 
 /// An error with its causes, in one line.
-fn told(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

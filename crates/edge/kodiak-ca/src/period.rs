@@ -1,8 +1,8 @@
-//! For which time a certificate is made.
+//! Validity period of a certificate.
 //!
-//! Time is cut into periods of a share of the lifetime, for every proxy at other places, so that not all of them ask at
-//! once. Within a period the certificate is the same. It lives longer than the period: the rest of its life is the time
-//! that a control plane may be away before the first certificate expires.
+//! Time is divided into periods of a share of the lifetime, with another offset for every proxy, so that not all of them
+//! renew at once. Within a period the certificate is the same. It is valid longer than the period: the rest is the time
+//! that a control plane may be down before the first certificate expires.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use kodiak_crypto::TEN_YEARS;
 
 use crate::hash;
 
-/// The life of a certificate when the mesh does not say.
+/// Default lifetime of a certificate.
 pub(crate) const DEFAULT_LIFETIME: Duration = Duration::from_hours(24);
 
-/// Certificates count whole seconds, and both parts of a life must be one.
+/// Shortest lifetime: certificates count whole seconds, and both parts of a lifetime must be at least one.
 const SHORTEST: Duration = Duration::from_secs(2);
 
-/// For machines whose clock is behind that of the control plane: when that jumps ahead by an hour, the certificates that it
-/// issues are still valid everywhere.
+/// Time that certificates are valid before they are issued: when the clock of the control plane jumps ahead by an hour, its
+/// certificates are still valid everywhere.
 const CLOCK_SKEW: i64 = 2 * 60 * 60;
 
-/// When certificates are replaced, as a share of their life.
+/// When certificates are renewed, as a share of their lifetime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Renewal(u8);
 
@@ -31,13 +31,13 @@ impl Renewal {
         (10..=90).contains(&percent).then_some(Self(percent))
     }
 
-    /// Of a life in seconds.
+    /// Share of a lifetime in seconds.
     fn of(self, lifetime: i64) -> i64 {
         (lifetime * i64::from(self.0) / 100).clamp(1, lifetime - 1)
     }
 }
 
-/// Half-way.
+/// Half of the lifetime.
 impl Default for Renewal {
     fn default() -> Self {
         Self(50)
@@ -53,21 +53,21 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// The period of this moment. A certificate does not say that it is valid when its authority is not.
+    /// The period of this moment. A certificate is never valid when its CA is not.
     pub(crate) fn at(
         now: Timestamp,
         proxy: &str,
         lifetime: Duration,
         renewal: Renewal,
-        authority: (Timestamp, Timestamp),
+        issuer: (Timestamp, Timestamp),
     ) -> Self {
         let lifetime = seconds(lifetime.clamp(SHORTEST, TEN_YEARS));
         let length = renewal.of(lifetime);
         let shift = hash::place(proxy, length.unsigned_abs()).cast_signed();
         let epoch = (now.as_second() + shift).div_euclid(length);
         let start = epoch * length - shift;
-        let not_before = at(start - CLOCK_SKEW).max(authority.0);
-        let not_after = at(start + lifetime).min(authority.1);
+        let not_before = at(start - CLOCK_SKEW).max(issuer.0);
+        let not_after = at(start + lifetime).min(issuer.1);
         Self {
             epoch: u64::try_from(epoch).unwrap_or_default(),
             not_before,
@@ -81,7 +81,7 @@ fn seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// At the ends of what can be said, the end.
+/// Saturates at the range of timestamps.
 fn at(second: i64) -> Timestamp {
     let end = if second < 0 { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::from_second(second).unwrap_or(end)
@@ -97,7 +97,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_period_holds_its_moment_and_touches_the_next(
+        fn period_contains_its_moment_and_overlaps_the_next(
             now in 1_000_000_000_i64..4_000_000_000,
             lifetime in 0_u64..1_000_000_000,
             percent in 10_u8..=90,
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_do_not_change_at_the_same_time() {
+    fn proxies_do_not_renew_at_the_same_time() {
         let now = at(1_800_000_000);
         let ends: std::collections::BTreeSet<_> = (0..100)
             .map(|n| {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_decides_how_long_a_control_plane_may_be_away() {
+    fn renewal_share_decides_how_long_a_control_plane_may_be_down() {
         let now = at(1_800_000_000);
         for (percent, hours) in [(10, 90), (50, 50), (90, 10)] {
             let renewal = Renewal::at_percent(percent).unwrap();
@@ -137,11 +137,11 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_stays_within_the_life_of_its_authority() {
+    fn certificate_is_valid_within_the_validity_of_its_ca() {
         let now = at(1_800_000_000);
-        let authority = (at(1_799_999_999), at(1_800_000_001));
-        let period = Period::at(now, "default/web-1", DEFAULT_LIFETIME, Renewal::default(), authority);
-        assert_eq!((period.not_before, period.not_after), authority);
-        assert_eq!(period.renew_at, authority.1);
+        let issuer = (at(1_799_999_999), at(1_800_000_001));
+        let period = Period::at(now, "default/web-1", DEFAULT_LIFETIME, Renewal::default(), issuer);
+        assert_eq!((period.not_before, period.not_after), issuer);
+        assert_eq!(period.renew_at, issuer.1);
     }
 }

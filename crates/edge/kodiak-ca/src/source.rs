@@ -10,21 +10,21 @@ use kodiak_model::{
 };
 use kodiak_store::Snapshot;
 
-/// PEM, or why there is none. Nothing of what is there is in the reason.
+/// PEM, or why there is none. The reason never repeats the content.
 pub(crate) fn read(snapshot: &Snapshot, mesh: &str, source: &Source) -> Result<Arc<str>, String> {
     let Source { secret, inline, inline_string } = source;
     let bytes = if let Some(name) = secret {
         may_be_sent(snapshot, mesh, name)?;
         let secret = snapshot.world().get(&ResourceKey::in_mesh("Secret", mesh, name));
         let secret = secret.and_then(|secret| secret.spec::<Secret>());
-        let secret = secret.ok_or_else(|| format!("there is no Secret {name:?} in mesh {mesh:?}"))?;
-        secret.data.bytes().map_err(|_| format!("the Secret {name:?} of mesh {mesh:?} is not base64"))?
+        let secret = secret.ok_or_else(|| format!("Secret {name:?} does not exist in mesh {mesh:?}"))?;
+        secret.data.bytes().map_err(|_| format!("Secret {name:?} of mesh {mesh:?} is not base64"))?
     } else if let Some(text) = inline {
-        STANDARD.decode(text.trim()).map_err(|_| "what is written inline is not base64".to_owned())?
+        STANDARD.decode(text.trim()).map_err(|_| "inline is not base64".to_owned())?
     } else if let Some(text) = inline_string {
         text.clone().into_bytes()
     } else {
-        return Err("neither secret, inline nor inlineString is written".to_owned());
+        return Err("one of secret, inline and inlineString must be set".to_owned());
     };
-    String::from_utf8(bytes).map(Arc::from).map_err(|_| "what it refers to is no text".to_owned())
+    String::from_utf8(bytes).map(Arc::from).map_err(|_| "the content is not UTF-8 text".to_owned())
 }

@@ -1,4 +1,4 @@
-//! New certificates: roots for the mesh, and the API's own when the operator brings none.
+//! New certificates: roots for the mesh, and the API's own when the operator configures none.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,10 +14,10 @@ use crate::CryptoError;
 use crate::pem::PrivatePem;
 use crate::rsa_key::{RsaBits, RsaKey};
 
-/// The life of an authority, and of everything else that nobody asked a shorter one for.
+/// Default lifetime of CAs and of other certificates.
 pub const TEN_YEARS: Duration = Duration::from_hours(10 * 365 * 24);
 
-/// How far certificates reach into the past, for machines whose clock is a little behind.
+/// Time that certificates are valid before they are issued, for machines whose clock is a little behind.
 const CLOCK_SKEW: Duration = Duration::from_secs(10);
 
 /// A certificate and its private key, both as PEM.
@@ -75,8 +75,8 @@ pub fn self_signed_server(params: &ServerCertParams<'_>) -> Result<KeyPair, Cryp
     let ips: BTreeSet<IpAddr> = ips.iter().copied().collect();
     certificate.subject_alt_names.extend(ips.into_iter().map(SanType::IpAddress));
     certificate.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    // Not a CA, because webpki refuses a CA as the certificate of a server. And no key usage at all: OpenSSL and
-    // BoringSSL take a certificate for self-signed only if its key usage is absent or allows signing certificates.
+    // Not a CA, because webpki rejects a CA as the certificate of a server. And no key usage at all: OpenSSL and
+    // BoringSSL treat a certificate as self-signed only if its key usage is absent or allows signing certificates.
     certificate.is_ca = IsCa::NoCa;
 
     let signer = rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(make)?;
@@ -92,7 +92,7 @@ fn subject(common_name: &str) -> DistinguishedName {
     subject
 }
 
-/// Parameters that say nothing but the time. rcgen's own defaults would name the subject and be valid for millennia.
+/// Parameters with nothing but the validity. rcgen's own defaults would name the subject and be valid for millennia.
 fn valid(now: Timestamp, valid_for: Duration) -> Result<CertificateParams, CryptoError> {
     let from = now.checked_sub(CLOCK_SKEW).map_err(|_| CryptoError::Validity)?;
     let until = now.checked_add(valid_for).map_err(|_| CryptoError::Validity)?;
@@ -115,7 +115,7 @@ fn since_epoch(at: Timestamp) -> Result<Duration, CryptoError> {
 }
 
 pub(crate) fn dns_name(name: &str) -> Result<SanType, CryptoError> {
-    // rcgen takes any ASCII, even none at all; this one knows what a host name is.
+    // rcgen accepts any ASCII, even an empty name; this type validates host names.
     rustls_pki_types::DnsName::try_from(name).map_err(|_| CryptoError::Name(name.to_owned()))?;
     Ok(SanType::DnsName(ascii(name)?))
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with keys and certificates.
+//! Errors of keys and certificates.
 //!
 //! The texts never hold key material, so they may be logged and shown to users.
 
@@ -6,9 +6,9 @@ use aws_lc_rs::error::{KeyRejected, Unspecified};
 
 #[derive(Debug, thiserror::Error)]
 pub enum CryptoError {
-    #[error("cannot generate an RSA key")]
+    #[error("failed to generate an RSA key")]
     GenerateKey { source: Unspecified },
-    #[error("cannot get random bytes from the system")]
+    #[error("failed to get random bytes from the system")]
     Random { source: Unspecified },
     #[error("RSA keys of {0} bits are not supported; use 2048, 3072 or 4096")]
     RsaBits(u32),
@@ -16,36 +16,36 @@ pub enum CryptoError {
     PemTooLong,
     #[error("the PEM text is malformed")]
     Pem { source: rustls_pki_types::pem::Error },
-    #[error("the PEM text holds no {0}")]
+    #[error("the PEM text has no {0}")]
     PemEmpty(&'static str),
     #[error("the key is not an RSA key")]
     NotRsa,
     #[error("the RSA key is shorter than 2048 bits")]
     RsaTooShort,
-    #[error("the RSA key cannot be read")]
+    #[error("the RSA key is invalid")]
     ReadKey { source: KeyRejected },
-    #[error("the RSA key cannot be written")]
+    #[error("failed to encode the RSA key")]
     WriteKey { source: Unspecified },
-    #[error("cannot derive a key")]
+    #[error("failed to derive a key")]
     DeriveKey { source: Unspecified },
-    #[error("the private key of the CA cannot be read; RSA, ECDSA and Ed25519 keys are supported")]
+    #[error("the private key of the CA is invalid; RSA, ECDSA and Ed25519 keys are supported")]
     CaKey,
-    #[error("the certificate of the CA cannot be read")]
+    #[error("the certificate of the CA is invalid")]
     CaCertificate,
-    #[error("the private key of the CA does not belong to its first certificate")]
+    #[error("the private key of the CA does not match its first certificate")]
     CaMismatch,
     #[error("the subject of the CA has an attribute twice; use a CA whose subject has each attribute once")]
     CaSubject,
     #[error("a leaf needs at least one name")]
     Nameless,
-    #[error("{0:?} cannot be a name in a certificate")]
+    #[error("{0:?} is not a valid SAN")]
     Name(String),
     #[error("the validity of the certificate is outside the years 1970 to 9999")]
     Validity,
-    #[error("cannot make the certificate")]
+    #[error("failed to create the certificate")]
     MakeCertificate { source: rcgen::Error },
-    #[error("the certificate and key cannot be used for TLS")]
+    #[error("the certificate and key are not usable for TLS")]
     Tls { source: rustls::Error },
-    #[error("the CA for client certificates cannot be used")]
+    #[error("the CA for client certificates is not usable")]
     ClientCa { source: rustls::server::VerifierBuilderError },
 }

@@ -1,4 +1,4 @@
-//! Hashes that name bytes without telling them.
+//! Fingerprints of bytes.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fingerprint_is_sha_256() {
+    fn fingerprint_is_sha_256() {
         assert_eq!(fingerprint(b""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
     }
 }

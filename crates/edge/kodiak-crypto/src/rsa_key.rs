@@ -13,10 +13,11 @@ use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use crate::pem::{self, PrivatePem};
 use crate::{CryptoError, MAX_PEM_BYTES};
 
-/// Below this aws-lc refuses to verify; saying so when the key is read is kinder than a bad signature later.
+/// aws-lc does not verify with shorter keys; rejecting the key when it is read gives a better error than an invalid
+/// signature later.
 const MIN_MODULUS_BYTES: usize = 2048 / 8;
 
-/// How long a new key is. Longer ones would take a core for many seconds, and are no safer for as long as RSA is safe.
+/// Length of a new key. Longer ones would take a core for many seconds, and are no safer for as long as RSA is safe.
 /// Long keys take seconds to make: generate them off the async threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RsaBits {
@@ -69,7 +70,7 @@ impl RsaKey {
             match pem::private_key(bytes)? {
                 PrivateKeyDer::Pkcs8(der) => rsa::KeyPair::from_pkcs8(der.secret_pkcs8_der()),
                 PrivateKeyDer::Pkcs1(der) => rsa::KeyPair::from_der(der.secret_pkcs1_der()),
-                // `Sec1`, and whatever a later pki-types may add: not RSA.
+                // `Sec1`, and formats that a later pki-types may add: not RSA.
                 _ => return Err(CryptoError::NotRsa),
             }
         } else {
@@ -129,7 +130,7 @@ impl RsaPublicKey {
         Ok(pem::encode("PUBLIC KEY", der.as_ref()))
     }
 
-    /// PKCS1 DER (`RSAPublicKey` of RFC 8017), the form signature checkers take.
+    /// PKCS1 DER (`RSAPublicKey` of RFC 8017), as signature verifiers need it.
     pub fn pkcs1_der(&self) -> &[u8] {
         self.key.as_ref()
     }

@@ -1,4 +1,4 @@
-//! What the tests share: one root for all of them, and certificates with a fault.
+//! Shared by tests: one root, and invalid certificates.
 mod ca;
 mod certificates;
 mod issue;

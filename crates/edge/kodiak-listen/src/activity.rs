@@ -1,7 +1,7 @@
-//! What one connection does now, and until when it may.
+//! Activity of one connection, and its deadlines.
 //!
-//! hyper bounds the head of an HTTP/1 request too, but from the end of the request before: it cannot tell a connection
-//! that is kept from one whose head comes byte by byte. So the deadlines are here, for both protocols.
+//! hyper bounds the head of an HTTP/1 request too, but from the end of the request before: it cannot distinguish an idle
+//! keep-alive connection from one whose head arrives byte by byte. So the deadlines are here, for both protocols.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,10 +23,10 @@ pub(crate) struct Activity {
 }
 
 struct State {
-    /// Beginnings of the requests that are under way; the first is the oldest.
+    /// Start times of the active requests; the first is the oldest.
     requests: BTreeMap<u64, Instant>,
     next: u64,
-    /// The end of the last request, or the beginning of the connection.
+    /// End of the last request, or start of the connection.
     idle_since: Instant,
     /// When the head of an HTTP/1 request began to arrive.
     head_since: Option<Instant>,
@@ -43,14 +43,14 @@ enum Protocol {
     Http2,
 }
 
-/// Why a connection ends without the client's doing.
+/// Why the server closes a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overdue {
     Idle,
     Refused(Refused),
 }
 
-/// A request that is under way. Dropping it ends the request.
+/// An active request. Dropping it ends the request.
 pub(crate) struct Exchange {
     activity: Arc<Activity>,
     request: u64,
@@ -82,7 +82,7 @@ impl Activity {
         }
     }
 
-    /// The head of a request is there.
+    /// The head of a request has arrived.
     pub(crate) fn begin(self: &Arc<Self>, version: Version) -> Exchange {
         let mut state = self.lock();
         state.protocol = if version == Version::HTTP_2 { Protocol::Http2 } else { Protocol::Http1 };
@@ -90,7 +90,7 @@ impl Activity {
         let request = state.next;
         state.next += 1;
         state.requests.insert(request, Instant::now());
-        // Under the lock, so that the table never sees the end of a request before its beginning.
+        // Under the lock, so that the table never sees the end of a request before its start.
         if state.requests.len() == 1 {
             self.table.busy(self.connection);
         }
@@ -117,10 +117,10 @@ impl Activity {
         self.changed.notify_one();
     }
 
-    /// Waits until the connection has overstayed.
+    /// Waits until the connection exceeds a deadline.
     pub(crate) async fn overdue(&self) -> Overdue {
         loop {
-            // Changes from here on are not missed: one that came before the wait leaves a permit.
+            // No change is missed from here on: one that happens before the wait leaves a permit.
             match self.deadline() {
                 None => self.changed.notified().await,
                 Some((at, overdue)) if at <= Instant::now() => return overdue,
@@ -155,7 +155,7 @@ impl Activity {
 }
 
 impl Exchange {
-    /// The whole response was taken; dropped before, the client has aborted the request.
+    /// The whole response was read. If this is dropped earlier, the client has aborted the request.
     pub(crate) fn complete(&mut self) {
         self.completed = true;
     }
@@ -187,7 +187,7 @@ mod tests {
         Activity::new(table, ticket.connection, limits)
     }
 
-    /// When it is overdue, in seconds from now, and why.
+    /// Deadline in seconds from now, and its reason.
     async fn ends(activity: &Activity) -> (u64, Overdue) {
         let now = Instant::now();
         let overdue = activity.overdue().await;
@@ -199,12 +199,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_head_has_its_time() {
+    async fn first_head_has_a_deadline() {
         assert_eq!(ends(&activity()).await, (10, Overdue::Refused(Refused::RequestHead)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_kept_connection_may_be_idle_but_a_head_may_not_drip() {
+    async fn keep_alive_connection_may_be_idle_but_a_head_may_not_be_slow() {
         let activity = activity();
         done(activity.begin(Version::HTTP_11));
         assert_eq!(ends(&activity).await, (75, Overdue::Idle));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn control_frames_do_not_keep_an_http_2_connection() {
+    async fn control_frames_do_not_keep_an_http_2_connection_open() {
         let activity = activity();
         done(activity.begin(Version::HTTP_2));
         tokio::time::advance(Duration::from_secs(70)).await;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_has_its_time_whatever_else_goes_on() {
+    async fn request_has_a_deadline_whatever_else_arrives() {
         let activity = activity();
         let slow = activity.begin(Version::HTTP_2);
         tokio::time::advance(Duration::from_secs(100)).await;
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_aborted_requests_end_the_connection() {
+    async fn many_aborted_requests_close_the_connection() {
         let activity = activity();
         for _ in 0..3 {
             drop(activity.begin(Version::HTTP_2));

@@ -28,7 +28,7 @@ pub struct ConnectionLimits {
     pub header_bytes: u32,
     /// Concurrent HTTP/2 streams of one connection.
     pub streams: u32,
-    /// Requests that a client may abort within [`RESET_WINDOW`] before its connection is cut (rapid reset).
+    /// Requests that a client may abort within [`RESET_WINDOW`] before its connection is closed (rapid reset).
     pub resets: u32,
     /// Streams that a client may reset before they were accepted, at a time.
     pub pending_resets: usize,
@@ -86,7 +86,7 @@ impl ConnectionLimits {
         }
     }
 
-    /// Health alone: a request of a few bytes and an answer of a few bytes, on a network without any distance.
+    /// Health alone: short requests and responses, on a local network.
     pub const fn health() -> Self {
         Self {
             connections: 64,
@@ -102,7 +102,7 @@ impl ConnectionLimits {
         }
     }
 
-    /// Envoys and their runners: a connection each, with streams that last. Many may share the address of one NAT.
+    /// Envoys and their sidecar processes: a connection each, with long-lived streams. Many may share the address of one NAT.
     pub const fn proxies() -> Self {
         Self {
             connections: 20_000,

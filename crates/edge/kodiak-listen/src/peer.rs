@@ -33,7 +33,7 @@ impl fmt::Display for Peer {
 /// Connections with equal keys share one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PeerKey {
-    /// This machine, which has no limit of its own.
+    /// This machine, which has no limit per peer.
     Local,
     V4(u32),
     /// The upper half: a host commonly has a whole /64 of addresses to itself.
@@ -46,7 +46,9 @@ impl From<Peer> for PeerKey {
         match address.ip().to_canonical() {
             ip if ip.is_loopback() => Self::Local,
             IpAddr::V4(ip) => Self::V4(ip.to_bits()),
-            IpAddr::V6(ip) => Self::V6(u64::try_from(ip.to_bits() >> 64).expect("half of 128 bits are 64")),
+            IpAddr::V6(ip) => {
+                Self::V6(u64::try_from(ip.to_bits() >> 64).expect("the upper half of 128 bits has 64 bits"))
+            }
         }
     }
 }
@@ -73,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_no_limit_of_its_own() {
+    fn loopback_has_no_limit_per_peer() {
         for local in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
             assert_eq!(key(local), PeerKey::Local);
         }

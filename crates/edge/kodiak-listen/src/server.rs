@@ -1,4 +1,4 @@
-//! Accepting connections, until it is time to stop.
+//! Accepts connections until the drain.
 
 use std::io;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::observer::{ConnectionObserver, Refused};
 use crate::peer::{Peer, PeerKey};
 use crate::table::Table;
 
-/// After an accept that failed for want of file descriptors: connections that are closed give some back meanwhile.
+/// Delay after an accept that failed for want of file descriptors: connections that close free some meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// Refused connections are logged this often at most.
+/// Shortest time between two log lines about refused connections.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// Answers the requests of a port.
@@ -39,23 +39,23 @@ pub trait Service: Clone + Send + Sync + 'static {
 #[derive(Debug)]
 pub enum Listener {
     Tcp(TcpListener),
-    /// Only processes of these users get in.
+    /// Only processes of these users may connect.
     Unix {
         listener: UnixListener,
         uids: Vec<u32>,
     },
 }
 
-/// A port, and all that holds for its connections.
+/// A port, with the settings of its connections.
 pub struct Server {
-    /// Names the port in logs.
+    /// Name of the port in logs.
     pub name: &'static str,
     pub listener: Listener,
     pub tls: Option<Arc<ServerConfig>>,
     pub limits: ConnectionLimits,
     pub observer: Option<Arc<dyn ConnectionObserver>>,
     pub drain: CancellationToken,
-    /// For requests to finish after `drain`.
+    /// Time for requests to finish after `drain`.
     pub grace: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Server {
             };
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
-                Err(error) if is_of_the_client(&error) => continue,
+                Err(error) if is_client_error(&error) => continue,
                 Err(error) => {
                     tracing::warn!(port = name, %error, "failed to accept a connection, closing the longest idle one");
                     table.make_room();
@@ -117,8 +117,8 @@ impl Server {
     }
 }
 
-/// The client is gone already, and the next connection is not concerned.
-fn is_of_the_client(error: &io::Error) -> bool {
+/// The client has closed the connection already; the next one is not affected.
+fn is_client_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
 }
@@ -148,10 +148,10 @@ impl Listener {
 }
 
 impl Stream {
-    /// Waits until the first byte is there, or the end. Readiness alone may be told too early.
+    /// Waits for the first byte, or the end of the connection. Readiness alone may be reported too early.
     pub(crate) async fn begins(&self) {
         match self {
-            // An error is met again by whoever reads.
+            // The next read meets the same error.
             Self::Tcp(stream) => drop(stream.peek(&mut [0]).await),
             // The time for the head includes it: users of this machine need no limit of their own.
             Self::Unix(_) => (),
@@ -159,7 +159,7 @@ impl Stream {
     }
 }
 
-/// A flood of connections is not a flood of log lines.
+/// Limits log lines during a flood of connections.
 struct Refusals {
     port: &'static str,
     count: u64,

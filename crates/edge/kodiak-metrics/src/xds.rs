@@ -21,14 +21,14 @@ pub struct XdsMetrics {
 impl XdsMetrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register("xds_resources_encoded", "Envoy resources built and encoded", self.encoded.clone());
-        registry.register("xds_proxies_woken", "Times that a proxy was given another set", self.woken.clone());
+        registry.register("xds_proxies_woken", "Snapshots published to proxies", self.woken.clone());
         registry.register("xds_proxies", "Proxies that are connected", self.proxies.clone());
         registry.register(
             "quarantined_resources",
             "Stored resources that are ignored because they made the control plane panic",
             self.quarantined.clone(),
         );
-        registry.register("xds_streams_refused", "Streams that were not let in", self.refused.clone());
+        registry.register("xds_streams_refused", "Streams that were not admitted", self.refused.clone());
         registry.register("xds_responses_rejected", "Responses that a proxy rejected", self.rejected.clone());
         registry.register("xds_sent_bytes", "Bytes put on the wire to proxies", self.bytes.clone());
     }

@@ -1,4 +1,4 @@
-//! Who may connect.
+//! Admission of ADS streams: who may connect, and registration of the Dataplane that a proxy provides.
 
 use std::sync::Arc;
 
@@ -15,15 +15,15 @@ use uuid::Uuid;
 
 use crate::{
     Registry,
-    credential::{self, Proof},
-    dataplane::{self, Brought},
+    credential::{self, VerifiedToken},
+    dataplane::{self, ProvidedDataplane},
     insights::{self, Observation},
     readiness::Registration,
     sessions::{Reporter, Rollout, Stream, TypeStatus},
     stored,
 };
 
-/// What is said of every fault in the Dataplane that a proxy brings.
+/// Kuma's words, by which its clients know that the Dataplane of the proxy is invalid.
 const NOT_REGISTERED: &str = "could not register proxy passed in kuma-dp run";
 
 const PROXY_TYPE: &str = "dataplane.proxyType";
@@ -58,14 +58,14 @@ impl Registry {
             None => self.check_stored(&key, &proof)?,
         }
         let session = self.open(key.clone(), &hello, metadata, &proof, from_metadata);
-        // Its token may have been revoked meanwhile, when there was no stream yet to be closed.
+        // Its token may have been revoked meanwhile, when there was no stream yet to close.
         self.recheck_proxy(&key);
         Ok(session)
     }
 
     /// Stores the Dataplane that the proxy provides. Everything is decided on the record that is replaced: when that changes
     /// meanwhile, all is decided again.
-    async fn register(&self, key: &ProxyKey, text: &str, proof: &Proof) -> Result<(), Closing> {
+    async fn register(&self, key: &ProxyKey, text: &str, proof: &VerifiedToken) -> Result<(), Closing> {
         let store = self.0.catalog.store();
         let author = Author::Proxy(proof.admission());
         let registration = self.0.readiness.registration(key);
@@ -92,8 +92,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Verifies the token for the name that the proxy gives, before anything else of what it sent is read.
-    pub(crate) fn identify(&self, key: &ProxyKey, credential: &Credential) -> Result<Proof, Closing> {
+    /// Verifies the token for the name of the proxy, before anything else that it sent is read.
+    pub(crate) fn identify(&self, key: &ProxyKey, credential: &Credential) -> Result<VerifiedToken, Closing> {
         if stored::mesh(&self.0.catalog.store().snapshot(), &key.mesh).is_none() {
             return Err(closing(Closing::UNAUTHENTICATED, format!("mesh: mesh {:?} does not exist", key.mesh)));
         }
@@ -101,15 +101,15 @@ impl Registry {
         proof.map_err(|reason| closing(Closing::UNAUTHENTICATED, reason))
     }
 
-    /// The token must be good for the Dataplane that will be in force.
-    pub(crate) fn check(&self, key: &ProxyKey, proof: &Proof, resource: Option<&str>) -> Result<(), Closing> {
+    /// The token must be valid for the Dataplane that will be stored.
+    pub(crate) fn check(&self, key: &ProxyKey, proof: &VerifiedToken, resource: Option<&str>) -> Result<(), Closing> {
         match resource {
             Some(text) => self.check_provided(&self.0.catalog.store().snapshot(), key, proof, text).map(drop),
             None => self.check_stored(key, proof),
         }
     }
 
-    fn check_stored(&self, key: &ProxyKey, proof: &Proof) -> Result<(), Closing> {
+    fn check_stored(&self, key: &ProxyKey, proof: &VerifiedToken) -> Result<(), Closing> {
         let snapshot = self.0.catalog.store().snapshot();
         let known = stored::dataplane(&snapshot, key).ok_or_else(|| {
             denied(format!(
@@ -124,28 +124,31 @@ impl Registry {
         &self,
         snapshot: &Snapshot,
         key: &ProxyKey,
-        proof: &Proof,
+        proof: &VerifiedToken,
         text: &str,
-    ) -> Result<Brought, Closing> {
+    ) -> Result<ProvidedDataplane, Closing> {
         let invalid = |reason: String| closing(Closing::INVALID_ARGUMENT, format!("{NOT_REGISTERED}: {reason}"));
         let mesh = stored::mesh(snapshot, &key.mesh).unwrap_or_default();
-        let brought = dataplane::brought(&self.0.catalog, &mesh, key, text).map_err(invalid)?;
-        proof.check(snapshot, key, &brought.in_force).map_err(denied)?;
-        // Nobody pushes another's proxy out by taking its name.
+        let provided = dataplane::provided(&self.0.catalog, &mesh, key, text).map_err(invalid)?;
+        proof.check(snapshot, key, &provided.effective).map_err(denied)?;
+        // A proxy cannot replace another one by taking its name.
         if let Some(known) = stored::dataplane(snapshot, key).filter(|_| !self.may_be_replaced(key)) {
             proof.check(snapshot, key, &known).map_err(|reason| {
-                denied(format!("{reason}; this is about the Dataplane that is stored, which would be replaced"))
+                denied(format!(
+                    "{reason}; the token must be valid for the stored Dataplane too, because it would be replaced"
+                ))
             })?;
         }
-        let has_label = brought.in_force.labels.contains_key(labels::WORKLOAD);
-        if !has_label && credential::identity_is_workload(snapshot, &key.mesh, &brought.in_force) {
-            let reason = format!("the identity of this proxy is made from its label {:?}; add it", labels::WORKLOAD);
+        let has_label = provided.effective.labels.contains_key(labels::WORKLOAD);
+        if !has_label && credential::identity_is_workload(snapshot, &key.mesh, &provided.effective) {
+            let reason =
+                format!("the SPIFFE ID of this proxy is derived from its label {:?}; add the label", labels::WORKLOAD);
             return Err(invalid(reason));
         }
-        Ok(brought)
+        Ok(provided)
     }
 
-    /// A proxy that provided its Dataplane and left may come back as something else.
+    /// A proxy that provided its Dataplane and disconnected may come back with a different one.
     fn may_be_replaced(&self, key: &ProxyKey) -> bool {
         self.0.registrations.is_provided(key) && !self.0.sessions.is_connected(key)
     }
@@ -155,7 +158,7 @@ impl Registry {
         key: ProxyKey,
         hello: &Hello,
         metadata: NodeMetadata,
-        proof: &Proof,
+        proof: &VerifiedToken,
         from_metadata: bool,
     ) -> Session {
         let now = self.now();
@@ -198,13 +201,18 @@ impl Registry {
 }
 
 /// The document to store. That of the proxy itself, unless inbounds are held back.
-fn provided_document(snapshot: &Snapshot, key: &ProxyKey, provided: Brought, registration: &Registration<'_>) -> Value {
-    let Brought { document, mut in_force } = provided;
-    let written = in_force.spec.clone();
+fn provided_document(
+    snapshot: &Snapshot,
+    key: &ProxyKey,
+    provided: ProvidedDataplane,
+    registration: &Registration<'_>,
+) -> Value {
+    let ProvidedDataplane { document, mut effective } = provided;
+    let written = effective.spec.clone();
     let known = stored::dataplane(snapshot, key);
     let draining = stored::is_draining(snapshot, key);
-    registration.hold(&mut in_force.spec, known.as_ref().map(|known| &known.spec), draining);
-    if in_force.spec == written { document } else { in_force.document(key) }
+    registration.hold(&mut effective.spec, known.as_ref().map(|known| &known.spec), draining);
+    if effective.spec == written { document } else { effective.document(key) }
 }
 
 fn denied(reason: String) -> Closing {
@@ -214,13 +222,13 @@ fn denied(reason: String) -> Closing {
 pub(crate) fn proxy_of(node: &Node) -> Result<ProxyKey, Closing> {
     let Node { id, metadata, .. } = node;
     ProxyKey::from_node_id(id).ok_or_else(|| {
-        // Proxies of other types are not of a mesh. One field is looked at, nothing is copied.
+        // Proxies of other types belong to no mesh. Only this field is read, and nothing is copied.
         let proxy_type = metadata.as_ref().and_then(|metadata| metadata.fields.get(PROXY_TYPE)?.kind.as_ref());
         match proxy_type {
             Some(Kind::StringValue(text)) if ProxyType::read(text) != ProxyType::Dataplane => {
                 not_served(ProxyType::read(text))
             }
-            _ => closing(Closing::INVALID_ARGUMENT, format!("node.id must be <mesh>.<name>, and is {id:?}")),
+            _ => closing(Closing::INVALID_ARGUMENT, format!("node.id must be <mesh>.<name>, but is {id:?}")),
         }
     })
 }
@@ -233,7 +241,7 @@ pub(crate) fn metadata_of(node: &Node) -> Result<NodeMetadata, Closing> {
 
 fn not_served(proxy_type: ProxyType) -> Closing {
     let proxy_type = proxy_type.as_str();
-    let reason = format!("a proxy of type {proxy_type:?} is not served here, only \"dataplane\" is");
+    let reason = format!("proxies of type {proxy_type:?} are not supported, only \"dataplane\" is");
     closing(Closing::INVALID_ARGUMENT, reason)
 }
 

@@ -2,10 +2,10 @@
 
 use kodiak_store::{Store, StoreError, Transaction, Write};
 
-/// More do not go into one transaction, so that no other writer waits long.
+/// Largest transaction, so that no other writer waits long.
 const MOST_WRITES: usize = 200;
 
-/// Commits all of them, and says of each how it went. One that is refused does not take others with it.
+/// Commits all writes, and returns the outcome of each. A write that fails does not fail others.
 pub(crate) async fn commit(store: &Store, writes: &[Write]) -> Vec<Result<(), StoreError>> {
     let mut outcomes = Vec::with_capacity(writes.len());
     for batch in writes.chunks(MOST_WRITES) {
@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_is_refused_does_not_take_others_with_it() {
+    async fn failed_write_does_not_fail_others() {
         let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
         let is_refused = |number: usize| number == 7 || number == 450;
         let expect = |number| if is_refused(number) { Expect::Version(9) } else { Expect::Absent };
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_that_is_away_refuses_all() {
+    async fn unavailable_store_fails_all_writes() {
         let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
         store.close().await;
         let writes = [put("a", Expect::Any), put("b", Expect::Any)];

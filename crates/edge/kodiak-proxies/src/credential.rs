@@ -1,4 +1,4 @@
-//! Does who connects have a token for the Dataplane they speak for?
+//! Verification of dataplane tokens, by themselves and against the Dataplane of the proxy.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,36 +19,36 @@ use kodiak_tokens::{
 };
 
 use crate::{
-    dataplane::InForce,
+    dataplane::EffectiveDataplane,
     settings::{Authn, Settings},
     stored,
 };
 
-/// What a token says, once it is verified. Nothing when nobody asks for tokens.
-pub(crate) struct Proof(Option<Verified<DataplaneClaims>>);
+/// Claims of a verified token. Empty when proxy authentication is disabled.
+pub(crate) struct VerifiedToken(Option<Verified<DataplaneClaims>>);
 
-/// Verifies the token by itself: its signature, its times, that it was not revoked, and that it is for this name. To be
-/// called before anything else that the proxy sent is read: whoever has no token must not cause work.
+/// Verifies the token by itself: signature, times, revocation, and the name it is for. To be called before anything else
+/// that the proxy sent is read, so that a client without a token causes no work.
 pub(crate) fn verify(
     catalog: &Catalog,
     settings: &Settings,
     key: &ProxyKey,
     credential: &Credential,
-) -> Result<Proof, String> {
+) -> Result<VerifiedToken, String> {
     let verified = verify_alone(catalog, settings, &key.mesh, credential)?;
     if let Some(verified) = &verified {
         check_dataplane_name(&verified.claims, &key.mesh, &key.name).map_err(failed)?;
     }
-    Ok(Proof(verified))
+    Ok(VerifiedToken(verified))
 }
 
-/// The same for a stream that is open. A clock that was put back since it was let in revokes nothing.
+/// The same for an open stream. A clock that was set back since its admission revokes nothing.
 pub(crate) fn verify_again(
     catalog: &Catalog,
     settings: &Settings,
     key: &ProxyKey,
     credential: &Credential,
-) -> Result<Proof, String> {
+) -> Result<VerifiedToken, String> {
     let now = (settings.now)();
     let verify = |now| verify_at(catalog, settings, &key.mesh, credential, now);
     let verified = match verify(now) {
@@ -59,10 +59,10 @@ pub(crate) fn verify_again(
     if let Some(verified) = &verified {
         check_dataplane_name(&verified.claims, &key.mesh, &key.name).map_err(failed)?;
     }
-    Ok(Proof(verified))
+    Ok(VerifiedToken(verified))
 }
 
-/// The same without a name: nothing but the token and the mesh whose keys are to verify it.
+/// The same without a name: only the token, with the keys of this mesh.
 pub(crate) fn verify_alone(
     catalog: &Catalog,
     settings: &Settings,
@@ -103,13 +103,13 @@ fn verify_at(
     }
 }
 
-impl Proof {
-    /// From then on it is worth nothing.
+impl VerifiedToken {
+    /// Expiration time of the token.
     pub(crate) fn expires(&self) -> Option<Timestamp> {
         self.0.as_ref().map(|verified| verified.expires)
     }
 
-    /// What it vouches for. Without authentication nothing is bound, and nobody gains by a claim.
+    /// Fields of the Dataplane that the token binds. None without authentication.
     pub(crate) fn admission(&self) -> Admission {
         let Some(Verified { claims, .. }) = &self.0 else { return Admission::default() };
         let DataplaneClaims { name, mesh: _, tags, kind: _, workload, labels } = claims;
@@ -121,8 +121,13 @@ impl Proof {
         }
     }
 
-    /// Holds every claim against the Dataplane.
-    pub(crate) fn check(&self, snapshot: &Snapshot, key: &ProxyKey, dataplane: &InForce) -> Result<(), String> {
+    /// Checks every claim against the Dataplane.
+    pub(crate) fn check(
+        &self,
+        snapshot: &Snapshot,
+        key: &ProxyKey,
+        dataplane: &EffectiveDataplane,
+    ) -> Result<(), String> {
         let Some(verified) = &self.0 else { return Ok(()) };
         let tags: Vec<_> = dataplane.spec.tag_sets().collect();
         let facts = ProxyFacts {
@@ -141,9 +146,9 @@ fn failed(reason: impl std::fmt::Display) -> String {
 }
 
 /// Whether the SPIFFE ID of this proxy is made from its label `kuma.io/workload`.
-pub(crate) fn identity_is_workload(snapshot: &Snapshot, mesh: &str, dataplane: &InForce) -> bool {
+pub(crate) fn identity_is_workload(snapshot: &Snapshot, mesh: &str, dataplane: &EffectiveDataplane) -> bool {
     let mut best: Option<(usize, Arc<MeshIdentity>)> = None;
-    // In the order of names: the first among equals wins.
+    // In the order of names: the first of equal specificity wins.
     for identity in stored::identities(snapshot, mesh) {
         let selector = identity.selector.as_ref().and_then(|selector| selector.dataplane.as_ref());
         let Some(selector) = selector.filter(|selector| selector.matches(&dataplane.labels)) else { continue };
@@ -158,7 +163,7 @@ pub(crate) fn identity_is_workload(snapshot: &Snapshot, mesh: &str, dataplane: &
     })
 }
 
-/// Two workloads, two paths. Asked in this way, no form of the template is overlooked.
+/// Renders the template with two workloads and compares, so that no syntax of a template is overlooked.
 fn uses_workload(path: &str) -> bool {
     let Ok(template) = Template::parse(path, &FUNCTIONS) else { return false };
     let render = |workload: &str| {

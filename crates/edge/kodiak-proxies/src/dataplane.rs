@@ -1,4 +1,4 @@
-//! The Dataplane of a proxy: the one that is stored, or the one that the proxy brings.
+//! The Dataplane of a proxy: the stored one, or the one that the proxy provides.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use kodiak_model::{
 };
 use serde_json::{Value, json};
 
-/// Longer text is not a Dataplane.
+/// Largest text that is read as a Dataplane.
 const LONGEST_TEXT: usize = 256 * 1024;
 
-/// A Dataplane as it is stored, or as it will be.
-pub(crate) struct InForce {
+/// A Dataplane as it is stored, or as it will be stored.
+pub(crate) struct EffectiveDataplane {
     pub(crate) labels: Labels,
     pub(crate) spec: Dataplane,
 }
 
-impl InForce {
+impl EffectiveDataplane {
     /// The whole resource, as a user would write it.
     pub(crate) fn document(&self, key: &ProxyKey) -> Value {
         let ProxyKey { mesh, name } = key;
@@ -34,10 +34,10 @@ impl InForce {
     }
 }
 
-/// A Dataplane that a proxy brings: what it wrote, and what follows from it.
-pub(crate) struct Brought {
+/// A Dataplane that a proxy provides: the document as written, and the Dataplane to store.
+pub(crate) struct ProvidedDataplane {
     pub(crate) document: Value,
-    pub(crate) in_force: InForce,
+    pub(crate) effective: EffectiveDataplane,
 }
 
 pub(crate) fn kind() -> &'static Kind {
@@ -48,8 +48,13 @@ pub(crate) fn target(key: &ProxyKey) -> Target<'_> {
     Target { kind: kind(), mesh: &key.mesh, name: &key.name }
 }
 
-/// Reads YAML or JSON. It must be the Dataplane of this proxy, and good by itself.
-pub(crate) fn brought(catalog: &Catalog, mesh: &Mesh, key: &ProxyKey, text: &str) -> Result<Brought, String> {
+/// Reads YAML or JSON. It must be a valid Dataplane of this proxy.
+pub(crate) fn provided(
+    catalog: &Catalog,
+    mesh: &Mesh,
+    key: &ProxyKey,
+    text: &str,
+) -> Result<ProvidedDataplane, String> {
     let document = read(text)?;
     let draft =
         Draft::from_value(document.clone(), |_| Some(Shape::Legacy)).map_err(|problems| problems.to_string())?;
@@ -58,14 +63,14 @@ pub(crate) fn brought(catalog: &Catalog, mesh: &Mesh, key: &ProxyKey, text: &str
     }
     let named = ProxyKey::new(draft.mesh.as_deref().unwrap_or_default(), &draft.name);
     if named != *key {
-        return Err(format!("the Dataplane is {named}, and the proxy is {key}; both must be the same"));
+        return Err(format!("the Dataplane is {named} but the proxy is {key}; both must have the same mesh and name"));
     }
     let checked = check::check(kind(), draft, catalog.place()).map_err(|problems| problems.to_string())?;
     let mut spec = checked.typed::<Dataplane>().map(Arc::unwrap_or_clone).expect("a Dataplane was checked");
     if let Place::Zone { name } = catalog.place() {
         spec.set_zone_tag(name, mesh.mesh_services_mode() == MeshServicesMode::Exclusive);
     }
-    Ok(Brought { document, in_force: InForce { labels: checked.labels, spec } })
+    Ok(ProvidedDataplane { document, effective: EffectiveDataplane { labels: checked.labels, spec } })
 }
 
 fn read(text: &str) -> Result<Value, String> {
@@ -75,7 +80,7 @@ fn read(text: &str) -> Result<Value, String> {
     let mut documents = yaml::parse(text).map_err(|error| format!("the Dataplane is not YAML: {error}"))?;
     match (documents.pop(), documents.is_empty()) {
         (Some(document), true) => Ok(document.value),
-        (Some(_), false) => Err("there is more than one document; send only the Dataplane".to_owned()),
+        (Some(_), false) => Err("more than one YAML document; send only the Dataplane".to_owned()),
         (None, _) => Err("the Dataplane is empty".to_owned()),
     }
 }

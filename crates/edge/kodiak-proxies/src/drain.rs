@@ -8,10 +8,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    Registry,
-    answer::{empty, json_reply, text},
-    credential,
-    dataplane::InForce,
+    Registry, credential,
+    dataplane::EffectiveDataplane,
+    port::{empty, json_reply, text},
     readiness::DrainError,
 };
 
@@ -22,7 +21,7 @@ struct Request {
 }
 
 impl Registry {
-    /// Sets every inbound of the stored Dataplane NotReady. Whoever may connect as the proxy may do it.
+    /// Makes every inbound of the stored Dataplane NotReady. Needs a token with which the proxy may connect.
     pub(crate) async fn drain(&self, headers: &HeaderMap, body: &[u8]) -> Reply {
         let Request { mesh, name } = match serde_json::from_slice(body) {
             Ok(request) => request,
@@ -34,7 +33,7 @@ impl Registry {
             Ok(proof) => proof,
             Err(reason) => return denied(reason),
         };
-        let authorize = |snapshot: &Snapshot, stored: &InForce| proof.check(snapshot, &key, stored);
+        let authorize = |snapshot: &Snapshot, stored: &EffectiveDataplane| proof.check(snapshot, &key, stored);
         match self.0.readiness.drain(&key, authorize).await {
             Ok(()) => json_reply(&json!({})),
             Err(DrainError::NotFound) => empty(StatusCode::NOT_FOUND),
@@ -47,7 +46,7 @@ impl Registry {
     }
 }
 
-/// The token, if there is exactly one.
+/// The token of the request, if it has exactly one.
 fn credential_of(headers: &HeaderMap) -> Credential {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     match (values.next(), values.next()) {

@@ -1,4 +1,4 @@
-//! A stream before its first message: only its credential is known.
+//! Authentication of a stream by its headers, before its first message.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use kodiak_ads::{Closing, Credential};
@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use crate::{Registry, admission::closing, credential};
 
 impl Registry {
-    /// Verifies the token by itself, before anything of the stream is read. Whether it is good for the proxy is decided
-    /// when the proxy has introduced itself.
+    /// Verifies the token by itself, before anything of the stream is read. Whether it is valid for the proxy is decided
+    /// with the first message, which names the proxy.
     pub(crate) fn verify_headers(&self, credential: &Credential) -> Result<(), Closing> {
         let verify =
             |mesh: &str| credential::verify_alone(&self.0.catalog, &self.0.settings, mesh, credential).map(drop);
@@ -21,7 +21,7 @@ impl Registry {
         })
     }
 
-    /// A token that names no mesh is signed by the key of the one it is for, which is not known yet.
+    /// A token that names no mesh is signed by the key of its mesh, which is not known yet: the keys of all are tried.
     fn of_any_mesh(&self, verify: impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
         let snapshot = self.0.catalog.store().snapshot();
         let mut refused = match verify("") {
@@ -38,7 +38,7 @@ impl Registry {
     }
 }
 
-/// The mesh whose keys verify the token. Nothing else follows from it: a token of another mesh fails its verification.
+/// The mesh whose keys verify the token, as the unverified token claims. A token of another mesh fails verification.
 fn claimed_mesh(credential: &Credential) -> Option<String> {
     let token = credential.0.as_deref().filter(|token| token.len() <= MAX_TOKEN_BYTES)?;
     let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;

@@ -14,8 +14,8 @@ use tokio::sync::watch;
 use crate::{
     Registry,
     admission::{closing, metadata_of, proxy_of},
-    credential::Proof,
-    dataplane::InForce,
+    credential::VerifiedToken,
+    dataplane::EffectiveDataplane,
     sessions::HealthStream,
     stored,
 };
@@ -29,7 +29,8 @@ impl Registry {
         admitted
     }
 
-    /// As the other stream of the proxy. That one brings the Dataplane; this one may be earlier, and then waits for it.
+    /// Admits by the same rules as the ADS stream. That one registers the Dataplane; this one may be earlier, and then waits
+    /// for it.
     fn try_admit_health(&self, hello: &HealthHello) -> Result<HealthSession, Closing> {
         if self.0.settings.health.is_none() {
             return Err(closing(Closing::UNIMPLEMENTED, "health checks are off in this control plane"));
@@ -44,13 +45,19 @@ impl Registry {
         let session = self.open_health(&key, hello, metadata, &proof);
         self.refresh_checks(&key);
         if self.0.catalog.store().get(&key.dataplane()).is_some() {
-            // Its token may have been revoked meanwhile, when there was no stream yet to be closed.
+            // Its token may have been revoked meanwhile, when there was no stream yet to close.
             self.recheck_proxy(&key);
         }
         Ok(session)
     }
 
-    fn open_health(&self, key: &ProxyKey, hello: &HealthHello, metadata: NodeMetadata, proof: &Proof) -> HealthSession {
+    fn open_health(
+        &self,
+        key: &ProxyKey,
+        hello: &HealthHello,
+        metadata: NodeMetadata,
+        proof: &VerifiedToken,
+    ) -> HealthSession {
         let (checks, checks_of_session) = watch::channel(None);
         let (closing, closing_of_session) = watch::channel(None);
         let id = self.0.sessions.next_id();
@@ -84,7 +91,7 @@ impl Registry {
         let known = stored::dataplane(&snapshot, key);
         let checks = |node: &NodeMetadata| health::specifier(&known.as_ref()?.spec, node, timing);
         let is_newest = self.0.sessions.send_checks(key, snapshot.revision(), checks);
-        if let Some(InForce { spec, .. }) = known.filter(|_| is_newest) {
+        if let Some(EffectiveDataplane { spec, .. }) = known.filter(|_| is_newest) {
             self.0.readiness.changed(key, spec);
         }
     }

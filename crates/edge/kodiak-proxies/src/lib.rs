@@ -22,7 +22,6 @@
 //! **Invariant:** a token is never printed.
 
 mod admission;
-mod answer;
 mod batch;
 mod bootstrap;
 mod credential;
@@ -33,6 +32,7 @@ mod headers;
 mod health;
 mod insights;
 mod leader;
+mod port;
 mod readiness;
 mod recheck;
 mod registrations;
@@ -45,4 +45,4 @@ mod stored;
 pub use recheck::Recheck;
 pub use registry::Registry;
 pub use sessions::{ProxyEvent, ProxyStatus, TypeStatus};
-pub use settings::{Authn, CheckAuthority, Clock, Observer, Settings};
+pub use settings::{Authn, CheckCa, Clock, Observer, Settings};

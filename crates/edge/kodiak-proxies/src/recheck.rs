@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn every_secret_that_a_token_depends_on_leads_to_its_streams() {
+    fn every_secret_of_a_token_rechecks_its_streams() {
         let mesh = Recheck::Mesh("demo".into());
         for kind in TokenKind::all("demo") {
             for kid in [KeyId::serial(0), KeyId::serial(7), KeyId::parse("from-configuration").unwrap()] {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_token_depends_on_costs_nothing() {
+    fn resources_that_no_token_depends_on_recheck_nothing() {
         for kind in ["MeshTimeout", "MeshService", "DataplaneInsight", "Config"] {
             assert_eq!(Recheck::after(&ResourceKey::in_mesh(kind, "demo", "a")), None, "{kind}");
         }

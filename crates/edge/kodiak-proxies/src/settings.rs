@@ -1,4 +1,4 @@
-//! How proxies are treated. Filled by the control plane's configuration.
+//! Settings of the registry, filled from the configuration of the control plane.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,54 +7,54 @@ use kodiak_metrics::XdsMetrics;
 use kodiak_xds::health::Timing;
 use kodiak_xds_stream::TypeUrl;
 
-/// Says why a PEM text is not the certificate of an authority.
-pub type CheckAuthority = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+/// Returns why a PEM text is not a CA certificate.
+pub type CheckCa = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 #[derive(Clone)]
 pub struct Settings {
-    /// Names this control plane in insights.
+    /// Id of this control plane in insights.
     pub instance_id: String,
     pub authn: Authn,
-    /// How long the Dataplane of a proxy that left is kept, if the proxy brought it.
+    /// Time after which the Dataplane of a proxy that disconnected is deleted, if the proxy registered it.
     pub deregistration_delay: Duration,
-    /// How often an insight is written at most, when only counters have changed.
+    /// Shortest time between two writes of an insight when only counters have changed.
     pub insight_interval: Duration,
-    /// A connection that shows no sign of life for so long is taken for closed.
+    /// Time without a sign of life after which a connection counts as closed.
     pub idle_timeout: Duration,
-    /// A Dataplane whose proxy is away for so long is deleted.
+    /// Time after which the Dataplane of an offline proxy is deleted.
     pub cleanup_age: Duration,
-    /// How many connections an insight remembers.
+    /// Number of connections in an insight.
     pub subscription_limit: usize,
-    /// Where proxies reach this control plane. They go on with the host they asked, when missing.
+    /// Host at which proxies reach this control plane. `None`: the host of their bootstrap request.
     pub xds_host: Option<String>,
     pub xds_port: u16,
-    /// The names and addresses in the certificate of the port for proxies.
+    /// SANs of the certificate of the proxy port.
     pub server_names: Vec<String>,
-    /// PEM of the authority that proxies believe this control plane by, unless they bring their own. Without either
-    /// they get no bootstrap.
+    /// PEM of the CA by which proxies trust this control plane, unless they send their own. Without either they get no
+    /// bootstrap.
     pub ca: Option<String>,
-    pub check_authority: CheckAuthority,
-    /// Gives delta streams to proxies that do not ask for them.
+    pub check_ca: CheckCa,
+    /// Delta xDS for proxies that do not ask for it.
     pub default_delta: bool,
-    /// Lets Envoy's admin interface listen on a socket in the proxy's folder.
+    /// Envoy's admin interface listens on a socket in the working directory of the proxy.
     pub admin_socket: bool,
-    /// How proxies check the workloads beside them, where a Dataplane asks for it. Off when missing.
+    /// Timing of the health checks that proxies run for inbounds with a `serviceProbe`. `None` turns them off.
     pub health: Option<Timing>,
     pub now: Clock,
     pub observer: Option<Arc<dyn Observer>>,
 }
 
-/// How proxies prove who they are.
+/// How proxies authenticate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authn {
     DataplaneToken,
-    /// Everybody is believed. For trials on one's own machine.
+    /// Authentication is disabled. For trials on one's own machine.
     None,
 }
 
 impl Settings {
-    /// The defaults of Kuma, where it has them.
+    /// Kuma's defaults, where it has them.
     pub fn new(instance_id: &str) -> Self {
         Self {
             instance_id: instance_id.to_owned(),
@@ -68,7 +68,7 @@ impl Settings {
             xds_port: 5678,
             server_names: Vec::new(),
             ca: None,
-            check_authority: Arc::new(|_| Ok(())),
+            check_ca: Arc::new(|_| Ok(())),
             default_delta: false,
             admin_socket: true,
             health: Some(Timing::default()),
@@ -78,15 +78,15 @@ impl Settings {
     }
 }
 
-/// Told about proxies, for metrics. Called while streams wait: must be quick.
+/// Counts proxies and streams, for metrics. Called while streams wait, so it must be quick.
 pub trait Observer: Send + Sync {
-    /// So many proxies are connected now.
+    /// Number of proxies that are connected now.
     fn connected(&self, proxies: usize);
-    /// A stream was not let in.
+    /// A stream was not admitted.
     fn refused(&self);
-    /// A proxy has rejected `count` responses more.
+    /// A proxy has rejected `count` more responses.
     fn rejected(&self, type_url: TypeUrl, count: u64);
-    /// So many bytes more were put on the wire.
+    /// `bytes` more were sent.
     fn sent(&self, bytes: u64);
 }
 

@@ -13,16 +13,16 @@ use kodiak_model::{
 };
 use kodiak_store::{Record, Snapshot};
 
-use crate::dataplane::InForce;
+use crate::dataplane::EffectiveDataplane;
 
 /// `None` also for a Mesh that was never readable: nobody joins a mesh whose settings are unknown.
 pub(crate) fn mesh(snapshot: &Snapshot, name: &str) -> Option<Arc<Mesh>> {
     snapshot.world().mesh(name)
 }
 
-pub(crate) fn dataplane(snapshot: &Snapshot, key: &ProxyKey) -> Option<InForce> {
+pub(crate) fn dataplane(snapshot: &Snapshot, key: &ProxyKey) -> Option<EffectiveDataplane> {
     let proxy = snapshot.world().proxy(key)?;
-    Some(InForce { labels: (*proxy.labels).clone(), spec: (*proxy.dataplane).clone() })
+    Some(EffectiveDataplane { labels: (*proxy.labels).clone(), spec: (*proxy.dataplane).clone() })
 }
 
 /// Whether the process of the proxy has reported that it is about to end, and no other one has started.

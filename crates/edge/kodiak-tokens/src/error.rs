@@ -1,7 +1,7 @@
 //! Why a token was not issued or not accepted.
 //!
 //! Each text says what is wrong and what to do about it. The texts about the `kid` header and about missing keys are
-//! Kuma's, since people search for them. What a stranger wrote into a token is never repeated unchecked.
+//! Kuma's, since people search for them. Content of an unverified token is never repeated unchecked.
 
 use jiff::Timestamp;
 use kodiak_crypto::CryptoError;
@@ -17,7 +17,7 @@ pub enum TokenError {
     NotJwt,
     #[error("the token is not signed with RS256, the only algorithm accepted; regenerate the token")]
     Algorithm,
-    #[error("the token has a critical header that is not understood; regenerate the token")]
+    #[error("the token has an unsupported critical header; regenerate the token")]
     CriticalHeader,
     #[error("JWT token must have kid header")]
     NoKeyId,
@@ -29,14 +29,14 @@ pub enum TokenError {
     KeyNotFound { kid: KeyId, secret: SecretName },
     #[error("there is no public key with KID {0}. If signing key was rotated, regenerate the token")]
     PublicKeyNotFound(KeyId),
-    #[error("key {kid} cannot be read as an RSA key")]
+    #[error("key {kid} is not an RSA key")]
     ReadKey { kid: KeyId, source: CryptoError },
-    /// For a `KeySource` that has to ask somewhere.
-    #[error("the signing keys cannot be looked up")]
+    /// For a `KeySource` that depends on another system.
+    #[error("failed to look up the signing keys")]
     Lookup { source: Box<dyn std::error::Error + Send + Sync> },
-    #[error("the token was not signed by key {0}. If the control plane was set up anew, regenerate the token")]
+    #[error("the token was not signed by key {0}. If the control plane was reinstalled, regenerate the token")]
     Signature(KeyId),
-    #[error("the claims of the token cannot be read; regenerate the token")]
+    #[error("the claims of the token are invalid; regenerate the token")]
     Claims { source: serde_json::Error },
     #[error("the token has more than one {0} claim; regenerate the token")]
     ClaimTwice(&'static str),
@@ -54,6 +54,6 @@ pub enum TokenError {
     Revoked,
     #[error("a token must be valid for at least a second and at most 100 years")]
     ValidFor,
-    #[error("the token cannot be signed with key {kid}")]
+    #[error("failed to sign the token with key {kid}")]
     Sign { kid: KeyId, source: jsonwebtoken::errors::Error },
 }

@@ -1,4 +1,4 @@
-//! The keys that tokens are signed and verified with, and where a verifier finds them.
+//! Keys that sign and verify tokens, and their source for a verifier.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::TokenError;
 
 /// The `kid` of a key: the serial number in the name of its secret, or any name for a key from the configuration.
 ///
-/// It comes from the header of a token that nobody has verified yet and goes into names and messages, so only harmless
-/// characters are allowed.
+/// It comes from the header of an unverified token and appears in names and messages, so only harmless characters are
+/// allowed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(String);
 
@@ -63,7 +63,7 @@ impl SigningKey {
         &self.id
     }
 
-    /// The key that verifies what this one signs.
+    /// Public key of this one.
     pub fn verification_key(&self) -> VerificationKey {
         VerificationKey::from_public(&self.public)
     }
@@ -88,7 +88,7 @@ impl VerificationKey {
         Self(Arc::new(DecodingKey::from_rsa_der(key.pkcs1_der())))
     }
 
-    /// From the data of a signing-key secret, of which only the public half is kept.
+    /// From the data of a signing-key secret, of which only the public key is used.
     pub fn from_private_bytes(kid: &KeyId, bytes: &[u8]) -> Result<Self, TokenError> {
         RsaKey::from_bytes(bytes)
             .map(|key| Self::from_public(&key.public()))
@@ -121,7 +121,7 @@ mod tests {
     use crate::testing::{key_pem, signing_key};
 
     #[test]
-    fn key_ids_hold_only_what_is_harmless() {
+    fn key_ids_have_only_harmless_characters() {
         for good in ["0", "1", "18446744073709551615", "my-key_2.0"] {
             assert_eq!(KeyId::parse(good).unwrap().as_str(), good);
         }
@@ -132,22 +132,22 @@ mod tests {
     }
 
     #[test]
-    fn a_signing_key_does_not_print_itself() {
+    fn signing_key_is_not_printed() {
         assert_eq!(format!("{:?}", signing_key(3)), "SigningKey(3, ***)");
         let verification = format!("{:?}", signing_key(3).verification_key());
         assert!(verification.contains("redacted"), "{verification}");
     }
 
     #[test]
-    fn keys_that_are_none_are_refused_with_their_id() {
+    fn invalid_keys_are_rejected_with_their_id() {
         let kid = KeyId::serial(7);
-        let text = "key 7 cannot be read as an RSA key";
+        let text = "key 7 is not an RSA key";
         for bytes in [&b"nonsense"[..], b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"] {
             assert_eq!(SigningKey::from_bytes(kid.clone(), bytes).unwrap_err().to_string(), text);
             assert_eq!(VerificationKey::from_private_bytes(&kid, bytes).unwrap_err().to_string(), text);
             assert_eq!(VerificationKey::from_public_bytes(&kid, bytes).unwrap_err().to_string(), text);
         }
-        // A private key where a public one belongs is a mistake to be told about, not to be worked around.
+        // A private key in the place of a public one is a mistake to report, not to accept.
         assert!(VerificationKey::from_public_bytes(&kid, key_pem(0).as_bytes()).is_err());
     }
 }

@@ -1,6 +1,6 @@
-//! The names of the secrets that tokens depend on: signing keys, revocation lists and the admin's token.
+//! Names of the secrets that tokens depend on: signing keys, revocation lists and the admin's token.
 //!
-//! They are the contract with meshes made by Kuma and with its documentation, so they are built here and nowhere else.
+//! They are a contract with meshes made by Kuma and with its documentation, so they are built here and nowhere else.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +14,7 @@ pub const ADMIN_USER_TOKEN: &str = "admin-user-token";
 /// The serial number of the first key of each kind.
 pub const FIRST_SERIAL: u64 = 1;
 
-/// Where something is kept.
+/// Name of a stored secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SecretName {
     /// A `Secret` in a mesh.
@@ -50,34 +50,34 @@ pub enum TokenKind<'a> {
 impl<'a> TokenKind<'a> {
     /// Every kind, with those of one mesh.
     pub fn all(mesh: &'a str) -> [Self; 3] {
-        // A new kind belongs into the list, and does not compile before it is here.
+        // A new kind does not compile before it is in this list.
         match Self::User {
             Self::Dataplane { .. } | Self::Zone | Self::User => [Self::Dataplane { mesh }, Self::Zone, Self::User],
         }
     }
 
-    /// Every secret that decides whether a token with this key id is good.
+    /// Every secret that decides whether a token with this key id is valid.
     pub fn secrets(self, kid: &KeyId) -> Vec<SecretName> {
         let mut secrets = self.revocations();
         secrets.push(self.signing_key(kid));
         secrets
     }
 
-    /// Where the key with this id is kept.
+    /// Secret of the key with this id.
     pub fn signing_key(self, kid: &KeyId) -> SecretName {
         let prefix = self.key_prefix();
         // Keys of Kuma 1.3 have no number; they count as 0.
         self.secret(if kid.as_str() == "0" { prefix } else { format!("{prefix}-{kid}") })
     }
 
-    /// The serial number of the key kept under this name, if it is one of this kind.
+    /// Serial number of the key in the secret of this name, if it is one of this kind.
     pub fn serial(self, name: &str) -> Option<u64> {
         let rest = name.strip_prefix(&self.key_prefix())?;
         if rest.is_empty() {
             return Some(0);
         }
         let digits = rest.strip_prefix('-')?;
-        // Only the form we would write: else `01` and `1` would be two keys with one id.
+        // Only the canonical form: else `01` and `1` would be two keys with one id.
         digits.parse().ok().filter(|serial: &u64| *serial != 0 && serial.to_string() == digits)
     }
 
@@ -86,7 +86,7 @@ impl<'a> TokenKind<'a> {
         names.into_iter().filter_map(|name| self.serial(name)).max()
     }
 
-    /// Where revoked tokens are listed. A token on any of the lists is revoked.
+    /// Secrets that list revoked tokens. A token on any of the lists is revoked.
     ///
     /// Two for dataplane tokens: Kuma's documentation says a Secret in the mesh, its code reads a GlobalSecret.
     pub fn revocations(self) -> Vec<SecretName> {
@@ -129,7 +129,7 @@ pub fn zone_signing_key(serial: u64) -> SecretName {
     TokenKind::Zone.signing_key(&KeyId::serial(serial))
 }
 
-/// What a federated zone gets of the global control plane's key.
+/// Public part of the global control plane's key, for a federated zone.
 pub fn zone_signing_public_key(serial: u64) -> SecretName {
     SecretName::Global { name: format!("zone-token-signing-public-key-{serial}") }
 }
@@ -140,7 +140,7 @@ pub fn user_signing_key(serial: u64) -> SecretName {
 
 /// The ids in the data of a revocation secret: separated by commas, with or without a newline at the end.
 pub fn parse_revocations(text: &str) -> BTreeSet<String> {
-    // Blanks around an id are not part of it: who writes `a, b` means to revoke both.
+    // Blanks around an id are not part of it: `a, b` revokes both.
     text.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect()
 }
 
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_key_has_the_highest_number() {
+    fn newest_key_has_the_highest_serial() {
         let names = ["user-token-signing-key-9", "user-token-signing-key-10", "user-token-signing-key", "other-99"];
         assert_eq!(TokenKind::User.newest(names), Some(10));
         assert_eq!(TokenKind::User.newest(["user-token-signing-key"]), Some(0));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn revocation_lists_are_read_as_they_are_meant() {
+    fn revocation_lists_ignore_blanks() {
         let cases: [(&str, &[&str]); 7] = [
             ("", &[]),
             ("\n", &[]),

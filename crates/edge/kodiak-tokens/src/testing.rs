@@ -1,4 +1,4 @@
-//! What the tests share: a few keys, a clock that stands still, and tokens taken apart and put together by hand.
+//! Shared by tests: a few keys, a fixed clock, and tokens built by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -69,7 +69,7 @@ pub(crate) fn message(header: &str, payload: &str) -> String {
     format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(payload))
 }
 
-/// A token that is signed well, whatever it says.
+/// A token with a valid signature and this content.
 pub(crate) fn signed(header: &str, payload: &str, key: &EncodingKey, algorithm: Algorithm) -> String {
     let message = message(header, payload);
     let signature = jsonwebtoken::crypto::sign(message.as_bytes(), key, algorithm).unwrap();

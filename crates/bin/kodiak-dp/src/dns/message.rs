@@ -1,12 +1,12 @@
-//! DNS messages, as far as they concern us: a question is read, an answer with addresses is written (RFC 1035).
+//! DNS messages (RFC 1035): decodes a query, encodes a response with addresses.
 //!
-//! What we do not answer is passed on as it came, so nothing else needs to be understood.
+//! Other queries are forwarded unchanged, so nothing else needs to be decoded.
 
 use std::net::IpAddr;
 
-/// The longest message that every client takes over UDP.
+/// Longest message that every client accepts over UDP.
 pub(crate) const UDP_LIMIT: usize = 512;
-/// The longest that the length field of a message over TCP can say.
+/// Longest message over TCP, by its length field.
 pub(crate) const TCP_LIMIT: usize = 65_535;
 
 pub(crate) const TYPE_A: u16 = 1;
@@ -30,15 +30,15 @@ const SERVER_FAILURE: u8 = 2;
 /// A message with one question about a name on the internet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Question<'a> {
-    /// In small letters, without the dot at the end.
+    /// In lower case, without the trailing dot.
     pub(crate) name: String,
     pub(crate) kind: u16,
-    /// The header and the question, as they came.
+    /// The header and the question, unchanged.
     head: &'a [u8],
 }
 
 impl<'a> Question<'a> {
-    /// `None` for everything that a table of names cannot answer.
+    /// `None` for every query that a table of names cannot answer.
     pub(crate) fn read(message: &'a [u8]) -> Option<Self> {
         let flags = *message.get(2)?;
         if flags & (RESPONSE | OPCODE) != 0 || number(message, 4)? != 1 {
@@ -49,7 +49,7 @@ impl<'a> Question<'a> {
         (class == CLASS_IN).then_some(Self { name, kind, head: message.get(..end + 4)? })
     }
 
-    /// The answer that these are the addresses. Where they do not all fit into `limit`, it says that there are more.
+    /// A response with these addresses. Where they do not all fit into `limit`, it is marked as truncated.
     pub(crate) fn answer(&self, addresses: &[IpAddr], ttl: u32, limit: usize) -> Vec<u8> {
         let mut answer = self.head.to_vec();
         let mut count: u16 = 0;
@@ -65,7 +65,7 @@ impl<'a> Question<'a> {
                 flags |= TRUNCATED;
                 break;
             }
-            // The name is where the question has it: after the header.
+            // A pointer to the name in the question, after the header.
             answer.extend([0xc0, 0x0c]);
             answer.extend(kind.to_be_bytes());
             answer.extend(CLASS_IN.to_be_bytes());
@@ -79,7 +79,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// The answer that we could not find out; `None` for what is no request.
+/// A SERVFAIL response; `None` for a message that is no query.
 pub(crate) fn failure(message: &[u8]) -> Option<Vec<u8>> {
     if message.get(2)? & RESPONSE != 0 {
         return None;
@@ -93,7 +93,7 @@ pub(crate) fn failure(message: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// Whether it is the answer to this request: the same number, and the same question where it repeats one.
+/// Whether it is the response to this query: the same id, and the same question where it repeats one.
 pub(crate) fn answers(response: &[u8], request: &[u8]) -> bool {
     let is_response = response.get(2).is_some_and(|flags| flags & RESPONSE != 0);
     let same_number = response.len() >= HEADER && response.get(..2) == request.get(..2);
@@ -102,7 +102,7 @@ pub(crate) fn answers(response: &[u8], request: &[u8]) -> bool {
             let (asked, repeated) = (request.get(HEADER..end + 4), response.get(HEADER..end + 4));
             asked.zip(repeated).is_some_and(|(asked, repeated)| asked.eq_ignore_ascii_case(repeated))
         }
-        // Some servers repeat nothing when they refuse; requests without a question have nothing to compare.
+        // Some servers repeat nothing when they refuse; queries without a question have nothing to compare.
         (Some(0), _) | (_, None) => true,
         (_, Some(_)) => false,
     };
@@ -140,7 +140,7 @@ fn name(message: &[u8]) -> Option<(String, usize)> {
         if !name.is_empty() {
             name.push('.');
         }
-        // A dot inside of a label is none between labels; no table has such a name.
+        // A dot inside of a label does not separate labels; no table has such a name.
         let plain = |byte: &u8| byte.is_ascii_graphic() && *byte != b'.';
         name.extend(
             label.iter().map(|byte| if plain(byte) { char::from(byte.to_ascii_lowercase()) } else { '\u{fffd}' }),
@@ -161,7 +161,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// What a client sends.
+    /// Query of a client.
     pub(in crate::dns) fn query(name: &str, kind: u16) -> Vec<u8> {
         let mut message = vec![0xab, 0xcd, RECURSION_DESIRED, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         for label in name.split('.').filter(|label| !label.is_empty()) {
@@ -186,7 +186,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_question_of_ours_is_not_read() {
+    fn unsupported_queries_are_not_decoded() {
         let good = query("web", TYPE_A);
         let changed = |at: usize, byte: u8| {
             let mut message = good.clone();
@@ -212,7 +212,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_answer_repeats_the_question_and_has_the_addresses() {
+    fn response_repeats_the_question_and_has_the_addresses() {
         let message = query("web", TYPE_A);
         let answer = Question::read(&message).unwrap().answer(&[[240, 0, 0, 1].into()], 30, UDP_LIMIT);
         let expected = [
@@ -227,7 +227,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_said_to_be_cut() {
+    fn long_response_is_marked_as_truncated() {
         let message = query("web", TYPE_A);
         let many = vec![IpAddr::V4(Ipv4Addr::LOCALHOST); 100];
         let question = Question::read(&message).unwrap();
@@ -238,7 +238,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_failure_is_for_requests_alone() {
+    fn servfail_answers_only_queries() {
         let message = query("web", TYPE_A);
         let failed = failure(&message).unwrap();
         assert_eq!((failed.len(), failed[3] & 0x0f), (message.len(), SERVER_FAILURE));
@@ -259,7 +259,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn no_damaged_question_panics(at in 0_usize..40, byte: u8, cut in 0_usize..40) {
+        fn damaged_query_does_not_panic(at in 0_usize..40, byte: u8, cut in 0_usize..40) {
             let mut message = query("web.mesh.local", TYPE_A);
             if let Some(place) = message.get_mut(at) {
                 *place = byte;

@@ -2,7 +2,7 @@
 //!
 //! The names come from the control plane, through Envoy; see `refresh.rs`.
 //!
-//! **Invariant:** no datagram panics it, and everything that can be waited for has an end.
+//! **Invariant:** no datagram panics it, and every wait has a timeout.
 
 mod message;
 mod refresh;

@@ -1,4 +1,4 @@
-//! Keeping up: the names that the control plane gave Envoy for us, and the nameservers of the machine.
+//! Refreshes the DNS names that the control plane publishes through Envoy, and the nameservers of the machine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::socket;
 
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What questions are answered with.
+/// Data that queries are answered with.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Knowledge {
     pub(super) table: Arc<Table>,
     pub(super) nameservers: Arc<[SocketAddr]>,
 }
 
-/// Looks every second, for ever. What was known stays where there is nothing new.
+/// Refreshes every second, forever. Without news the last data stays.
 pub(super) async fn refresh(settings: Settings, ourselves: SocketAddr, knowledge: watch::Sender<Knowledge>) {
     let mut version = None;
     loop {
@@ -34,14 +34,14 @@ pub(super) async fn refresh(settings: Settings, ourselves: SocketAddr, knowledge
             });
         }
         if let Some(table) = names(&settings, &mut version).await {
-            tracing::info!(names = table.len(), "The names of the mesh changed.");
+            tracing::info!(names = table.len(), "DNS names of the mesh changed");
             knowledge.send_modify(|known| known.table = Arc::new(table));
         }
         tokio::time::sleep(EVERY).await;
     }
 }
 
-/// `None` where nothing changed, and where nobody says so.
+/// `None` when nothing changed, or the request failed.
 async fn names(settings: &Settings, version: &mut Option<HeaderValue>) -> Option<Table> {
     let known: Vec<_> = version.iter().map(|version| ("if-none-match", version.clone())).collect();
     let answer = match socket::ask(&settings.records, Method::GET, "/dns", &known).await {
@@ -49,7 +49,7 @@ async fn names(settings: &Settings, version: &mut Option<HeaderValue>) -> Option
         // Not modified, or Envoy has no names for us yet.
         Ok(_) => return None,
         Err(error) => {
-            tracing::debug!(%error, "Envoy does not say which names there are.");
+            tracing::debug!(%error, "failed to get DNS names from Envoy");
             return None;
         }
     };
@@ -59,7 +59,7 @@ async fn names(settings: &Settings, version: &mut Option<HeaderValue>) -> Option
             Some(table)
         }
         Err(error) => {
-            tracing::warn!(%error, "The names of the mesh cannot be read; the last ones stay.");
+            tracing::warn!(%error, "failed to decode DNS names of the mesh, keeping the last ones");
             None
         }
     }

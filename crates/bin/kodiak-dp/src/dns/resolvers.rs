@@ -1,4 +1,4 @@
-//! Those who know the other names: the nameservers of the machine.
+//! The nameservers of the machine, for names outside of the mesh.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,12 +11,12 @@ use tokio::time::timeout;
 
 use super::message;
 
-/// As many as the C library asks.
+/// Nameservers that are tried, as many as the C library tries.
 const MOST: usize = 3;
 const PORT: u16 = 53;
-/// For each nameserver; then the next one is asked.
+/// Timeout of each nameserver; then the next one is tried.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The largest answer that is passed on over UDP. Clients that take more say so, and get what the nameserver sent.
+/// Largest response that is forwarded over UDP. Clients that accept more announce it.
 const LARGEST_DATAGRAM: usize = 65_535;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ fn address(text: &str) -> Option<SocketAddr> {
     usual.or_else(|_| text.parse()).ok()
 }
 
-/// The first answer that one of them gives to this message.
+/// The first response of one of them to this query.
 pub(super) async fn forward(servers: &[SocketAddr], request: &[u8], transport: Transport) -> Option<Vec<u8>> {
     for server in servers {
         let asked = match transport {
@@ -57,14 +57,14 @@ pub(super) async fn forward(servers: &[SocketAddr], request: &[u8], transport: T
         };
         match asked {
             Ok(Ok(answer)) => return Some(answer),
-            Ok(Err(error)) => tracing::debug!(%server, %error, "A nameserver cannot be asked."),
-            Err(_) => tracing::debug!(%server, "A nameserver does not answer."),
+            Ok(Err(error)) => tracing::debug!(%server, %error, "nameserver failed"),
+            Err(_) => tracing::debug!(%server, "nameserver timed out"),
         }
     }
     None
 }
 
-/// From a port of its own, so that others cannot guess where to send a forged answer.
+/// From a port of its own, so that nobody can guess where to send a forged response.
 async fn ask_by_udp(server: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
     let any: IpAddr = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).await?;

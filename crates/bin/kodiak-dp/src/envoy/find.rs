@@ -1,4 +1,4 @@
-//! Where Envoy is: where the user says, on `PATH`, or where we install it.
+//! Finding Envoy: where the user says, on `PATH`, or where we install it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use super::{PINNED, PROGRAM};
 
-/// Says where Envoy is, for those who cannot pass a flag.
+/// Variable with the path of Envoy, for those who cannot pass a flag.
 pub const VARIABLE: &str = "KODIAK_ENVOY";
 
-/// What the environment says about where programs are. An empty variable is one that is not set.
+/// Variables that say where programs are. An empty variable counts as not set.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
-    /// Of [`VARIABLE`].
+    /// Value of [`VARIABLE`].
     pub envoy: Option<OsString>,
     pub path: Option<OsString>,
     pub xdg_cache_home: Option<OsString>,
@@ -34,11 +34,11 @@ impl Environment {
 
 /// With one line for each place.
 #[derive(Debug, thiserror::Error)]
-#[error("Envoy is not there; looked at:\n  {}\nget it with `kodiak dp install-envoy`", .0.join("\n  "))]
+#[error("Envoy not found; looked at:\n  {}\ninstall it with `kodiak dp install-envoy`", .0.join("\n  "))]
 pub struct NotFound(pub Vec<String>);
 
-/// The first there is of: `explicit`, [`VARIABLE`], `PATH`, the cache. Where one of the first two is given, it is the only
-/// place: to take another Envoy than the one that was named would surprise. Whether it works, [`super::Version`] tells.
+/// The first that exists of: `explicit`, [`VARIABLE`], `PATH`, the cache. If one of the first two is given, it is the only
+/// place: another Envoy than the configured one would surprise. [`super::Version`] checks whether it works.
 pub fn find(explicit: Option<&Path>, environment: &Environment) -> Result<PathBuf, NotFound> {
     if let Some(program) = explicit {
         return named(program, "as asked for");
@@ -48,7 +48,7 @@ pub fn find(explicit: Option<&Path>, environment: &Environment) -> Result<PathBu
     }
     let mut looked_at = vec![format!("{VARIABLE}, which is not set")];
     let path = given(environment.path.as_deref());
-    // An empty entry of PATH means the current folder, from which nobody wants to run a proxy by accident.
+    // An empty entry of PATH means the current folder, from which a proxy must not run by accident.
     let mut on_path = path.into_iter().flat_map(env::split_paths).filter(|folder| folder.is_absolute());
     if let Some(program) = on_path.find_map(|folder| program_in(&folder)) {
         return Ok(program);
@@ -67,7 +67,7 @@ pub fn find(explicit: Option<&Path>, environment: &Environment) -> Result<PathBu
     Err(NotFound(looked_at))
 }
 
-/// Where `kodiak dp install-envoy` puts the version that we pin; `None` when the environment has no place for it.
+/// Path at which `kodiak dp install-envoy` installs the pinned version; `None` when the environment has no cache folder.
 pub fn cache_folder(environment: &Environment) -> Option<PathBuf> {
     let absolute = |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute(&environment.xdg_cache_home)
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_looked_at_in_order() {
+    fn places_are_searched_in_order() {
         let mut places = Places::new();
         let explicit = places.at("explicit/envoy");
         assert_eq!(find(Some(&explicit), &places.environment).unwrap(), explicit);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_named_is_not_replaced_by_another() {
+    fn configured_path_has_no_fallback() {
         let mut places = Places::new();
         let missing = places.at("explicit/missing");
         let error = find(Some(&missing), &places.environment).unwrap_err();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_run_and_folders_are_no_programs() {
+    fn only_executable_files_are_programs() {
         let mut places = Places::new();
         places.environment.envoy = None;
         let program = places.at("path/envoy");
@@ -160,25 +160,25 @@ mod tests {
     }
 
     #[test]
-    fn the_error_names_all_places_and_the_way_out() {
+    fn error_names_all_places_and_the_install_command() {
         let environment = Environment {
             path: Some("/no/where:/no/there".into()),
             home: Some("/no/home".into()),
             ..Environment::default()
         };
         let expected = "\
-Envoy is not there; looked at:
+Envoy not found; looked at:
   KODIAK_ENVOY, which is not set
   PATH, which is /no/where:/no/there
   /no/home/.cache/kodiak/envoy/1.40.0/envoy
-get it with `kodiak dp install-envoy`";
+install it with `kodiak dp install-envoy`";
         assert_eq!(find(None, &environment).unwrap_err().to_string(), expected);
         let nothing = find(None, &Environment::default()).unwrap_err();
         assert_eq!(nothing.0.len(), 3, "{nothing}");
     }
 
     #[test]
-    fn a_cache_that_depends_on_the_current_folder_is_none() {
+    fn relative_cache_folder_is_ignored() {
         let environment = Environment { xdg_cache_home: Some("cache".into()), ..Environment::default() };
         assert_eq!(cache_folder(&environment), None);
     }

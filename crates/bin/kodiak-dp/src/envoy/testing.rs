@@ -1,4 +1,4 @@
-//! Small programs that stand in for large ones.
+//! Small scripts in the place of programs.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ pub(super) fn script(path: &Path, text: &str) {
     assert!(status.success());
 }
 
-/// What an Envoy of this version does when asked for it.
+/// Script of a fake Envoy of this version.
 pub(super) fn prints_version(version: &str) -> String {
     format!("echo \"$0  version: 0123abcd/{version}/Clean/RELEASE/BoringSSL\"")
 }

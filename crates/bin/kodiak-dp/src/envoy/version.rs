@@ -1,13 +1,13 @@
-//! Which Envoy it is: asked of the program itself, and compared with what we need.
+//! Version of Envoy, as the program reports it.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// The version that we install, and that the tests run.
+/// Version that is installed, and that the tests run.
 pub const PINNED: Version = Version { major: 1, minor: 40, patch: 0 };
-/// The oldest that takes what we configure.
+/// Oldest version that supports our configuration.
 pub const OLDEST: Version = Version { major: 1, minor: 30, patch: 0 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +19,7 @@ pub struct Version {
 
 #[derive(Debug, thiserror::Error)]
 pub enum VersionError {
-    #[error("cannot run {}", program.display())]
+    #[error("failed to run {}", program.display())]
     Run { program: PathBuf, source: io::Error },
     #[error("`{} --version` failed ({status})", program.display())]
     Failed { program: PathBuf, status: ExitStatus },
@@ -33,7 +33,7 @@ pub enum VersionError {
 }
 
 impl Version {
-    /// What the program says of itself, whether we can use it or not.
+    /// Version that the program reports, whether it is supported or not.
     pub fn of(program: &Path) -> Result<Self, VersionError> {
         let mut command = Command::new(program);
         let output = command
@@ -51,7 +51,7 @@ impl Version {
         })
     }
 
-    /// Like [`Self::of`], and refuses what is older than [`OLDEST`].
+    /// Like [`Self::of`], and rejects versions older than [`OLDEST`].
     pub fn of_usable(program: &Path) -> Result<Self, VersionError> {
         let found = Self::of(program)?;
         if found < OLDEST {
@@ -83,7 +83,7 @@ mod tests {
     use crate::envoy::testing;
 
     #[test]
-    fn what_envoy_prints_is_read() {
+    fn version_of_envoy_is_parsed() {
         let printed =
             "\n/usr/bin/envoy  version: 9e5580933739775e8bce696a57a2e1bc99368f23/1.40.0/Clean/RELEASE/BoringSSL\n\n";
         assert_eq!(Version::parse(printed), Some(PINNED));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_no_version() {
+    fn other_text_is_not_a_version() {
         let others =
             ["", "envoy", "python 3.11.7", "x  version: 1.40.0", "x  version: a/1.40/Clean", "x  version: a/1.4.0.0/C"];
         for other in others {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_old_one_is_refused() {
+    fn old_version_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("envoy");
         testing::script(&program, &testing::prints_version("1.29.12"));
@@ -123,12 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_are_refused() {
+    fn other_programs_are_rejected() {
         let error = Version::of(Path::new("/bin/echo")).unwrap_err();
         assert!(matches!(error, VersionError::NotEnvoy { .. }), "{error}");
         let error = Version::of(Path::new("/bin/false")).unwrap_err();
         assert!(matches!(error, VersionError::Failed { .. }), "{error}");
         let error = Version::of(Path::new("/nowhere/envoy")).unwrap_err();
-        assert_eq!(error.to_string(), "cannot run /nowhere/envoy");
+        assert_eq!(error.to_string(), "failed to run /nowhere/envoy");
     }
 }

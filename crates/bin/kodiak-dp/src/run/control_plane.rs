@@ -1,4 +1,4 @@
-//! The control plane over HTTPS: the bootstrap, and the news that a proxy is about to go.
+//! Requests to the control plane over HTTPS: `/bootstrap` and `/drain`.
 
 use std::error::Error;
 use std::io;
@@ -20,18 +20,18 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{Options, RunError};
 
 const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// For one answer to `/drain`.
+/// Timeout of one `/drain` request.
 const DRAIN_TIME: Duration = Duration::from_secs(3);
 const DRAIN_RETRY: Duration = Duration::from_millis(200);
-/// Much more than any bootstrap has.
+/// Largest bootstrap.
 const MAX_ANSWER: usize = 4 << 20;
-/// More of a text that is not ours is noise.
+/// Longest error text of a response that is shown.
 const LONGEST_REFUSAL: usize = 2000;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 pub(super) struct ControlPlane {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    /// Without a slash at the end.
+    /// Without a trailing slash.
     address: String,
     token: Option<HeaderValue>,
     retry_every: Duration,
@@ -62,7 +62,7 @@ impl ControlPlane {
             token.set_sensitive(true);
         }
         Ok(Self {
-            // The next request is a long time off.
+            // The next request is much later.
             client: Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector),
             address: options.control_plane.trim_end_matches('/').to_owned(),
             token,
@@ -70,7 +70,7 @@ impl ControlPlane {
         })
     }
 
-    /// The bootstrap of Envoy, once the control plane is there and knows the proxy.
+    /// Waits until the control plane is reachable and knows the proxy, and returns the bootstrap of Envoy.
     pub(super) async fn bootstrap(&self, request: &[u8]) -> Result<Vec<u8>, RunError> {
         loop {
             let waits_for = match self.post("/bootstrap", Bytes::copy_from_slice(request), None).await {
@@ -78,7 +78,7 @@ impl ControlPlane {
                 Ok((StatusCode::NOT_FOUND, body)) if body.is_empty() => {
                     "the control plane does not have this Dataplane yet; create it, or pass --dataplane-file".to_owned()
                 }
-                // A token may be good later: when its time begins, or when the control plane has its key.
+                // A token may become valid: when its time begins, or when the control plane has its key.
                 Ok((StatusCode::UNAUTHORIZED, body)) => {
                     let body: String = String::from_utf8_lossy(&body).trim().chars().take(LONGEST_REFUSAL).collect();
                     format!("the control plane refused the dataplane token: {body}")
@@ -97,7 +97,7 @@ impl ControlPlane {
                 Err(Trouble::Passing(why)) => format!("the control plane cannot be reached: {why}"),
             };
             let (address, retry) = (&self.address, self.retry_every);
-            tracing::warn!(%address, "Waiting for the bootstrap: {waits_for}; trying again in {retry:?}.");
+            tracing::warn!(%address, "failed to get the bootstrap: {waits_for}; retrying in {retry:?}");
             sleep(self.retry_every).await;
         }
     }
@@ -120,7 +120,7 @@ impl ControlPlane {
                 Ok(Ok((status, _))) => (format!("it answered {status}"), status.is_client_error()),
                 Ok(Err(Trouble::Untrusted(error))) => (error.to_string(), true),
                 Ok(Err(Trouble::Passing(error))) => (error, false),
-                Err(_) => (format!("there is no answer after {DRAIN_TIME:?}"), false),
+                Err(_) => (format!("no response within {DRAIN_TIME:?}"), false),
             };
             if final_answer || Instant::now() + DRAIN_RETRY >= until {
                 tracing::warn!(%error, "failed to report to the control plane that this proxy is about to end");
@@ -151,12 +151,12 @@ impl ControlPlane {
             let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
             Ok((status, body.map_err(|error| Trouble::of(&*error))?.to_bytes()))
         };
-        let timed_out = |_| Trouble::Passing(format!("there is no answer after {REQUEST_TIME:?}"));
+        let timed_out = |_| Trouble::Passing(format!("no response within {REQUEST_TIME:?}"));
         timeout(REQUEST_TIME, exchange).await.map_err(timed_out)?
     }
 }
 
-/// What kept us from an answer.
+/// Why a request got no response.
 enum Trouble {
     /// Waiting does not help: the CA file is read once.
     Untrusted(rustls::Error),

@@ -13,13 +13,13 @@ use crate::envoy::VersionError;
 pub enum RunError {
     #[error("{address:?} is not the address of a control plane; write for example https://localhost:5678")]
     Address { address: String },
-    #[error("the CA file cannot be used")]
+    #[error("the CA file is not usable")]
     Ca(#[source] CryptoError),
-    #[error("the token holds characters that no token has; make another one with `kodiak generate dataplane-token`")]
+    #[error("the token has invalid characters; generate another one with `kodiak generate dataplane-token`")]
     Token,
-    #[error("cannot use the work folder {}", folder.display())]
+    #[error("failed to use the work folder {}", folder.display())]
     WorkDir { folder: PathBuf, source: io::Error },
-    #[error("another proxy works in {}; give each its own with --work-dir, or none at all", folder.display())]
+    #[error("{} is in use by another proxy; give each proxy its own --work-dir, or none at all", folder.display())]
     WorkDirInUse { folder: PathBuf },
     #[error("cannot listen on {address} for {what}; choose another port with {flag}")]
     Listen { what: &'static str, flag: &'static str, address: SocketAddr, source: io::Error },
@@ -30,11 +30,11 @@ pub enum RunError {
          pass the CA of this control plane, and the name that is in its certificate"
     )]
     Untrusted { address: String, source: rustls::Error },
-    /// The texts of control planes begin like this in Kuma, and people search for them.
+    /// Kuma's text, because people search for it.
     #[error("Invalid request: {body}")]
     Refused { status: StatusCode, body: String },
-    #[error("the answer of {address} is not what a control plane says: {why}")]
+    #[error("the response of {address} is not that of a control plane: {why}")]
     NotUnderstood { address: String, why: String },
-    #[error("cannot start {}", program.display())]
+    #[error("failed to start {}", program.display())]
     Start { program: PathBuf, source: io::Error },
 }

@@ -1,4 +1,4 @@
-//! What a runner is told.
+//! Options of the sidecar process.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,43 +9,43 @@ use std::time::Duration;
 pub struct Options {
     /// `https://host:port`
     pub control_plane: String,
-    /// The authorities that may vouch for the control plane, as PEM.
+    /// PEM of the CAs that are trusted for the control plane.
     pub ca_pem: Vec<u8>,
     pub proxy: Proxy,
     pub token: Option<Token>,
     /// The program.
     pub envoy: PathBuf,
-    /// Worker threads of Envoy; one for each core where nothing is said.
+    /// Worker threads of Envoy; one for each core by default.
     pub concurrency: Option<u32>,
-    /// Where the bootstrap and the sockets are; a temporary folder where nothing is said.
+    /// Folder of the bootstrap and the sockets; a temporary one by default.
     pub work_dir: Option<PathBuf>,
-    /// How long connections have to end once the proxy is to stop.
+    /// Drain time: how long connections may continue once the proxy stops.
     pub drain_time: Duration,
     pub envoy_log_level: String,
-    /// A file for what Envoy prints, instead of our own standard output.
+    /// File for the output of Envoy, instead of our standard output.
     pub envoy_output: Option<PathBuf>,
     /// 0 is chosen by the system.
     pub readiness_port: u16,
     pub dns: Option<Dns>,
     pub transparent_proxy: Option<TransparentProxy>,
     pub ipv6: bool,
-    /// The file with the authorities of this machine; see [`crate::system_ca`].
+    /// CA file of this machine; see [`crate::system_ca`].
     pub system_ca: Option<PathBuf>,
     pub discovery: Discovery,
-    /// How long to wait before the control plane is asked again.
+    /// Delay between two requests to the control plane.
     pub retry_every: Duration,
 }
 
-/// Who the proxy is.
+/// Mesh, name and Dataplane of the proxy.
 #[derive(Debug, Clone)]
 pub struct Proxy {
     pub mesh: String,
     pub name: String,
-    /// The text of the Dataplane, where it is not in the control plane already.
+    /// Text of the Dataplane, unless it is stored in the control plane already.
     pub resource: Option<String>,
 }
 
-/// What proves who the proxy is. Prints as `***`.
+/// Token of the proxy. Printed as `***`.
 #[derive(Clone)]
 pub struct Token {
     pub text: String,
@@ -63,18 +63,18 @@ impl fmt::Debug for Token {
 pub struct Dns {
     /// 0 is chosen by the system.
     pub port: u16,
-    /// Who knows the names that are not of the mesh.
+    /// Nameservers for names outside of the mesh.
     pub resolv_conf: PathBuf,
 }
 
-/// Where the rules of [`crate::transparent_proxy`] send traffic.
+/// Ports to which the rules of [`crate::transparent_proxy`] redirect traffic.
 #[derive(Debug, Clone, Copy)]
 pub struct TransparentProxy {
     pub inbound_port: u16,
     pub outbound_port: u16,
 }
 
-/// How Envoy is told of changes.
+/// xDS protocol of Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discovery {
     Delta,
@@ -82,7 +82,7 @@ pub enum Discovery {
 }
 
 impl Options {
-    /// With what is usual for everything else.
+    /// With defaults for everything else.
     pub fn new(control_plane: impl Into<String>, ca_pem: impl Into<Vec<u8>>, proxy: Proxy, envoy: PathBuf) -> Self {
         Self {
             control_plane: control_plane.into(),

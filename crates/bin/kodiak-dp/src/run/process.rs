@@ -1,7 +1,7 @@
-//! The process of Envoy: started, waited for, asked to end, and ended.
+//! The Envoy process: start, wait, terminate, kill.
 //!
-//! A thread of its own starts it and waits for it. The system ends Envoy when the thread that started it ends, so Envoy
-//! does not outlive us, however we end; a thread of the runtime would come and go.
+//! A thread of its own starts it and waits for it. The system kills Envoy when the thread that started it exits, so Envoy
+//! does not outlive this process; a thread of the runtime may exit at any time.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -17,10 +17,10 @@ use tokio::sync::{oneshot, watch};
 
 use super::{Options, RunError};
 
-/// How long the connections of a listener that was changed or removed may go on.
+/// Time for the connections of a changed or removed listener.
 const LISTENER_DRAIN_TIME: Duration = Duration::from_secs(30);
 
-/// Part of util-linux. It asks the system to end the program with its parent, which we cannot do without unsafe code.
+/// Part of util-linux. It asks the system to kill the program with its parent, which needs unsafe code otherwise.
 const SETPRIV: &str = "setpriv";
 
 pub(super) struct Envoy {
@@ -29,7 +29,7 @@ pub(super) struct Envoy {
 }
 
 impl Envoy {
-    /// It runs in the folder of its sockets.
+    /// Envoy runs in the folder of its sockets.
     pub(super) async fn start(options: &Options, bootstrap: &Path, folder: &Path) -> Result<Self, RunError> {
         let failed = |source| RunError::Start { program: options.envoy.clone(), source };
         let commands = commands(options, bootstrap, folder).map_err(failed)?;
@@ -38,7 +38,7 @@ impl Envoy {
             Ok(child) => {
                 let child = Arc::new(Mutex::new(child));
                 let (end, ended) = watch::channel(None);
-                // Where nobody waits for it any more, it is dropped, which ends the process.
+                // If the receiver is dropped, so is the process, which kills it.
                 let _ = started.send(Ok(Self { child: Arc::clone(&child), ended }));
                 end.send_replace(Some(wait(&child)));
             }
@@ -48,38 +48,38 @@ impl Envoy {
         start.await.unwrap_or_else(|_| Err(io::Error::other("its thread ended"))).map_err(failed)
     }
 
-    /// Waits until it ended, by whatever.
+    /// Waits until it has exited.
     pub(super) async fn ended(&self) -> ExitStatus {
         let mut ended = self.ended.clone();
         let status = ended.wait_for(Option::is_some).await.ok().and_then(|status| *status);
-        // The thread says it before it ends, unless it panicked.
+        // The thread sends it before it exits, unless it panicked.
         status.unwrap_or(ExitStatus::from_raw(Signal::KILL.as_raw()))
     }
 
-    /// Asks it to end, and ends it if it does not within `patience`.
+    /// Terminates it, and kills it if it has not exited within `patience`.
     pub(super) async fn terminate(&self, patience: Duration) -> ExitStatus {
         self.signal(Signal::TERM);
         if let Ok(status) = tokio::time::timeout(patience, self.ended()).await {
             return status;
         }
-        tracing::warn!("Envoy does not end when asked to; killing it.");
+        tracing::warn!("Envoy did not exit on SIGTERM, killing it");
         self.signal(Signal::KILL);
         self.ended().await
     }
 
-    /// To the process, never to another one that got its number: it is reaped under the same lock.
+    /// Signals the process, never another one with the same pid: it is reaped under the same lock.
     fn signal(&self, signal: Signal) {
         let mut child = lock(&self.child);
         if matches!(child.try_wait(), Ok(None))
             && let Err(error) = kill_process(pid(&child), signal)
         {
-            tracing::warn!(%error, "Cannot send a signal to Envoy.");
+            tracing::warn!(%error, "failed to send a signal to Envoy");
         }
     }
 }
 
 impl Drop for Envoy {
-    /// Leaves no process, whichever way the runner goes.
+    /// Leaves no process, however this one ends.
     fn drop(&mut self) {
         let mut child = lock(&self.child);
         if matches!(child.try_wait(), Ok(None)) {
@@ -89,7 +89,7 @@ impl Drop for Envoy {
     }
 }
 
-/// The way to start it, and the one where there is no setpriv.
+/// Command to start it, and the one without setpriv.
 fn commands(options: &Options, bootstrap: &Path, folder: &Path) -> io::Result<[Command; 2]> {
     let envoy = std::path::absolute(&options.envoy)?;
     let mut with_setpriv = Command::new(SETPRIV);
@@ -98,7 +98,7 @@ fn commands(options: &Options, bootstrap: &Path, folder: &Path) -> io::Result<[C
     for command in &mut commands {
         command.current_dir(folder);
         command.arg("--config-path").arg(bootstrap);
-        // Also how long connections of a listener that changes may go on, so a short end must not shorten it.
+        // Also the time for connections of a changed listener, so a short drain time must not shorten it.
         command.arg("--drain-time-s").arg(options.drain_time.max(LISTENER_DRAIN_TIME).as_secs().to_string());
         command.args(["--drain-strategy", "immediate", "--disable-hot-restart"]);
         command.args(["--log-level", &options.envoy_log_level]);
@@ -110,7 +110,7 @@ fn commands(options: &Options, bootstrap: &Path, folder: &Path) -> io::Result<[C
             let output = OpenOptions::new().create(true).append(true).open(file)?;
             command.stdout(output.try_clone()?).stderr(output);
         }
-        // Ctrl-C goes to all processes of the terminal's group; Envoy would end without having drained.
+        // Ctrl-C goes to all processes of the terminal's group; Envoy would exit without draining.
         command.process_group(0);
     }
     Ok(commands)
@@ -119,7 +119,7 @@ fn commands(options: &Options, bootstrap: &Path, folder: &Path) -> io::Result<[C
 fn spawn([mut with_setpriv, mut alone]: [Command; 2]) -> io::Result<Child> {
     match with_setpriv.spawn() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            tracing::warn!("{SETPRIV} is not there: where this process is killed with SIGKILL, Envoy goes on alone.");
+            tracing::warn!("{SETPRIV} not found: if this process is killed with SIGKILL, Envoy keeps running");
             alone.spawn()
         }
         spawned => spawned,
@@ -137,7 +137,7 @@ fn pid(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// What is inside is a handle; it is whole even where a thread panicked.
+/// The value is a handle, which is consistent even if a thread panicked.
 fn lock(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
     child.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
 //! The rules for iptables: chains of our own, and a jump to each.
 //!
-//! `iptables-restore` changes our chains in one step; to name a chain empties it. The jumps are made where they are missing.
+//! `iptables-restore` replaces our chains in one step; naming a chain empties it. Missing jumps are added.
 
 use std::fmt::Write as _;
 
@@ -46,8 +46,8 @@ nat --check OUTPUT --jump KODIAK_OUTBOUND 2>/dev/null ||
     )
 }
 
-/// What the system remembers of a question that is not redirected would hold for one from the same port that is to be: so
-/// those that the proxy passes on are remembered apart from those of applications.
+/// Conntrack would apply the entry of a query that is not redirected to one from the same port that is: so queries that the
+/// proxy forwards are tracked in a zone apart from those of applications.
 fn questions(settings: &Settings) -> Option<String> {
     settings.dns_port?;
     let proxy_user = settings.proxy_user;

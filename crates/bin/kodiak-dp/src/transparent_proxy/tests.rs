@@ -1,4 +1,4 @@
-//! The texts of the scripts. Whether systems take them, `tests/it/redirection.rs` tells.
+//! The texts of the scripts. `tests/it/redirection.rs` runs them.
 
 use expect_test::{Expect, expect};
 
@@ -171,7 +171,7 @@ fn iptables_with_everything() {
 }
 
 #[test]
-fn nothing_but_our_own_is_removed() {
+fn only_own_rules_are_removed() {
     check(
         &uninstall(Backend::Nft),
         &expect![[r#"

@@ -1,4 +1,4 @@
-//! A static bootstrap with a bit of everything: a listener that answers itself, and a cluster with HTTP/2 and TLS.
+//! A static bootstrap: a listener with a direct response, and a cluster with HTTP/2 and TLS.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(crate) fn direct_response(body: &str) -> Bootstrap {
     }
 }
 
-/// Puts something in the place of the cluster's private key that is none.
+/// Replaces the private key of the cluster by invalid text.
 pub(crate) fn spoil_key(bootstrap: &mut Bootstrap) {
     let cluster = &mut bootstrap.static_resources.as_mut().unwrap().clusters[0];
     let socket = cluster.transport_socket.as_mut().unwrap();
@@ -134,7 +134,7 @@ fn cluster() -> Cluster {
     }
 }
 
-/// With certificate, key and authority inside the message.
+/// With certificate, key and CA inline.
 fn tls() -> UpstreamTlsContext {
     let made = rcgen::generate_simple_self_signed(["backend.mesh".to_owned()]).unwrap();
     let certificate = made.cert.pem();

@@ -1,4 +1,4 @@
-//! A control plane for one test: it notes what it is asked, and answers as the test says.
+//! A fake control plane for one test: it records requests, and the test provides the responses.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// One request that came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) path: String,
@@ -33,7 +33,7 @@ type Answers = dyn Fn(usize, Asked) -> Pin<Box<dyn Future<Output = Answer> + Sen
 /// Ends with this value.
 pub(crate) struct ControlPlane {
     pub(crate) address: SocketAddr,
-    /// What proxies have to trust.
+    /// CA that proxies have to trust.
     pub(crate) ca_pem: String,
     asked: Arc<Mutex<Vec<Asked>>>,
     _tasks: JoinSet<()>,
@@ -76,7 +76,7 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, asked: Arc<Mutex<Vec<Ask
         let (stream, _) = listener.accept().await.unwrap();
         let (tls, asked, answers) = (tls.clone(), Arc::clone(&asked), Arc::clone(&answers));
         connections.spawn(async move {
-            // Who does not trust us is gone by now.
+            // A client that does not trust us has disconnected by now.
             let Ok(stream) = tls.accept(stream).await else { return };
             let service = service_fn(|request| {
                 let (asked, answers) = (Arc::clone(&asked), Arc::clone(&answers));

@@ -1,4 +1,4 @@
-//! The real Envoy takes what we build, refuses what is wrong, starts, and ends; by itself, and with its runner.
+//! A real Envoy accepts what we build, rejects invalid configuration, starts and stops; alone and with the sidecar process.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -21,7 +21,7 @@ use kodiak_envoy::json::to_json;
 use kodiak_testkit::envoy::envoy;
 use running::Running;
 
-/// Writes it where Envoy takes it for JSON.
+/// Writes it to a file with the suffix by which Envoy reads JSON.
 fn write(bootstrap: &Bootstrap, folder: &Path) -> std::path::PathBuf {
     let file = folder.join("bootstrap.json");
     fs::write(&file, to_json(bootstrap).unwrap().to_string()).unwrap();
@@ -36,14 +36,14 @@ fn validate(envoy: &Path, bootstrap: &Bootstrap) -> Output {
 }
 
 #[test]
-fn the_version_is_the_pinned_one() {
+fn version_is_the_pinned_one() {
     let Some(envoy) = envoy() else { return };
     assert_eq!(Version::of_usable(envoy).unwrap(), PINNED);
     assert_eq!(PINNED.to_string(), "1.40.0");
 }
 
 #[test]
-fn what_we_build_is_accepted() {
+fn built_configuration_is_accepted() {
     let Some(envoy) = envoy() else { return };
     let output = validate(envoy, &bootstrap::direct_response("hello"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -52,7 +52,7 @@ fn what_we_build_is_accepted() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_with_the_reason() {
+fn invalid_configuration_is_rejected_with_the_reason() {
     let Some(envoy) = envoy() else { return };
     let mut nameless = bootstrap::direct_response("hello");
     nameless.static_resources.as_mut().unwrap().clusters[0].name.clear();
@@ -66,7 +66,7 @@ fn what_is_wrong_is_refused_with_the_reason() {
 }
 
 #[test]
-fn it_starts_serves_and_leaves_nothing() {
+fn envoy_starts_serves_and_leaves_nothing() {
     let Some(envoy) = envoy() else { return };
     let running = Running::start(envoy, &bootstrap::direct_response("hello from Envoy"));
     running.wait_until_live();

@@ -1,4 +1,4 @@
-//! Whole proxies: a control plane that a test plays, and a real Envoy.
+//! Whole proxies: a fake control plane, and a real Envoy.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -17,11 +17,11 @@ use tokio::sync::oneshot;
 
 use crate::control_plane::{Answer, Asked, ControlPlane, certificate};
 
-/// Far more than it takes, for machines that do much else.
+/// Far longer than needed, for machines under load.
 const PATIENCE: Duration = Duration::from_mins(1);
 const NAMES: &str = r#"{"records":[{"name":"web.mesh.local","ips":["240.0.0.7"]}],"ttl":30}"#;
 
-/// What the control plane sends: administration on the socket, and names of the mesh on the other.
+/// Bootstrap of the control plane: the admin interface on one socket, and DNS names of the mesh on the other.
 fn bootstrap(asked: &Asked) -> Answer {
     let work_dir = Path::new(asked.body["workdir"].as_str().unwrap());
     let manager = json!({
@@ -76,7 +76,7 @@ async fn admin(socket: &Path, path: &str) -> String {
     }
 }
 
-/// The whole answer, as text; what came of it, where the other side broke it off.
+/// The whole response, as text; the part before the other side closed the connection.
 async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let mut answer = Vec::new();
@@ -107,7 +107,7 @@ fn work_dir_of(runner: &Runner) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proxy_waits_starts_drains_and_leaves_nothing() {
+async fn proxy_waits_starts_drains_and_leaves_nothing() {
     let Some(envoy) = envoy() else { return };
     let folder = tempfile::tempdir().unwrap();
     let (told, draining) = oneshot::channel::<String>();
@@ -117,7 +117,7 @@ async fn a_proxy_waits_starts_drains_and_leaves_nothing() {
         async move {
             let port = asked.body["readinessPort"].as_u64().map(|port| u16::try_from(port).unwrap());
             match (n, asked.path.as_str()) {
-                // Not there yet, then not well, then there.
+                // First unknown, then failing, then available.
                 (0, "/bootstrap") => (StatusCode::NOT_FOUND, String::new()),
                 (1, "/bootstrap") => (StatusCode::INTERNAL_SERVER_ERROR, "starting".to_owned()),
                 (2, "/bootstrap") => {
@@ -125,7 +125,7 @@ async fn a_proxy_waits_starts_drains_and_leaves_nothing() {
                     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("NOT_READY\n"), "{answer}");
                     bootstrap(&asked)
                 }
-                // Its store is offline for a moment.
+                // Its store is unavailable for a moment.
                 (3, "/drain") => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer".to_owned()),
                 (4, "/drain") => {
                     told.unwrap().send(asked.body.to_string()).unwrap();
@@ -142,7 +142,7 @@ async fn a_proxy_waits_starts_drains_and_leaves_nothing() {
     let runner = Runner::start(options).await.unwrap();
     let ready_port = runner.readiness_address().port();
     wait_until("it is ready", folder.path(), || async { ready(ready_port).await.starts_with("HTTP/1.1 200 OK") }).await;
-    asks_for_the_bootstrap_in_full(&control_plane.asked()[2], &runner);
+    bootstrap_request_is_complete(&control_plane.asked()[2], &runner);
     let dns = runner.dns_address().unwrap();
     wait_until("names of the mesh are known", folder.path(), || async { resolves(dns) }).await;
 
@@ -155,7 +155,7 @@ async fn a_proxy_waits_starts_drains_and_leaves_nothing() {
     assert_eq!(draining.await.unwrap(), r#"{"mesh":"default","name":"web-1"}"#);
     let terminating = ready(ready_port).await;
     assert!(terminating.starts_with("HTTP/1.1 503 ") && terminating.ends_with("TERMINATING\n"), "{terminating}");
-    // Envoy goes on for those who still use it, and tells others to go elsewhere.
+    // Envoy serves its current connections, and asks clients to close them.
     wait_until("Envoy drains", folder.path(), || async {
         admin(&socket, "/server_info").await.contains("\"state\": \"DRAINING\"")
     })
@@ -167,7 +167,7 @@ async fn a_proxy_waits_starts_drains_and_leaves_nothing() {
     assert_eq!((work_dir.exists(), processes_with(&text).len()), (false, 0));
 }
 
-fn asks_for_the_bootstrap_in_full(asked: &Asked, runner: &Runner) {
+fn bootstrap_request_is_complete(asked: &Asked, runner: &Runner) {
     assert_eq!(
         (asked.path.as_str(), asked.headers.get("accept").unwrap().as_bytes()),
         ("/bootstrap", &b"application/json"[..])
@@ -193,7 +193,7 @@ fn asks_for_the_bootstrap_in_full(asked: &Asked, runner: &Runner) {
     assert_eq!(asked.body.get("dataplaneConfig"), None::<&Value>);
 }
 
-/// Whether the name that Envoy was told of has its address.
+/// Whether the name that Envoy has resolves to its address.
 fn resolves(server: SocketAddr) -> bool {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -205,7 +205,7 @@ fn resolves(server: SocketAddr) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_proxy_that_is_dropped_is_gone() {
+async fn dropped_proxy_leaves_no_process() {
     let Some(envoy) = envoy() else { return };
     let folder = tempfile::tempdir().unwrap();
     let control_plane = ControlPlane::start(|_, asked| async move { bootstrap(&asked) }).await;
@@ -217,7 +217,7 @@ async fn a_proxy_that_is_dropped_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_control_plane_that_does_not_know_of_draining_is_no_obstacle() {
+async fn control_plane_without_drain_support_is_no_obstacle() {
     let Some(envoy) = envoy() else { return };
     let folder = tempfile::tempdir().unwrap();
     let control_plane = ControlPlane::start(|n, asked| async move {
@@ -231,21 +231,21 @@ async fn a_control_plane_that_does_not_know_of_draining_is_no_obstacle() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_envoy_that_ends_by_itself_is_told_of() {
+async fn exit_of_envoy_is_reported() {
     let Some(envoy) = envoy() else { return };
     let folder = tempfile::tempdir().unwrap();
     let control_plane = ControlPlane::start(|_, _| async { encoded("nonsense: true\n") }).await;
     let runner = Runner::start(options(&control_plane, envoy, folder.path())).await.unwrap();
     assert_eq!(runner.ended().await.code(), Some(1));
     let work_dir = work_dir_of(&runner);
-    // To stop one that ended is possible, and does not wait.
+    // Stopping a proxy that has exited returns at once.
     assert_eq!(runner.stop().await.code(), Some(1));
     assert!(!work_dir.exists());
     assert!(fs::read_to_string(folder.path().join("envoy.log")).unwrap().contains("nonsense"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_control_plane_that_the_authority_does_not_vouch_for_is_refused() {
+async fn untrusted_control_plane_is_rejected() {
     let Some(envoy) = envoy() else { return };
     let folder = tempfile::tempdir().unwrap();
     let control_plane = ControlPlane::start(|_, _| async { panic!("nothing is sent to strangers") }).await;
@@ -261,7 +261,7 @@ async fn a_control_plane_that_the_authority_does_not_vouch_for_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_work_ends_at_once_with_the_reason() {
+async fn invalid_options_fail_at_once_with_the_reason() {
     let Some(envoy) = envoy() else { return };
     let folder = tempfile::tempdir().unwrap();
     let control_plane = ControlPlane::start(|n, _| async move {
@@ -276,7 +276,7 @@ async fn what_cannot_work_ends_at_once_with_the_reason() {
     for expected in [
         "Invalid request: mesh: mesh \"x\" does not exist",
         "Invalid request: 404 page not found",
-        "is not what a control plane says: expected",
+        "is not that of a control plane: expected",
         "the bootstrap is no base64",
     ] {
         let error = Runner::start(options(&control_plane, envoy, folder.path())).await.err().unwrap().to_string();

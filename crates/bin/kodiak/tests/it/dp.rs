@@ -279,7 +279,7 @@ fn what_is_wrong_is_said_before_anything_is_started() {
         (&["--name", "x", "--ca-cert-file", "none.pem"], 2, &["none.pem"]),
         (&["--name", "x", "--ca-cert-file", "ca.pem", "--dataplane-token-file", "none"], 2, &["cannot read none"]),
         (&["--name", "x", "--ca-cert-file", "ca.pem", "--envoy", "/none"], 2, &["/none", "install-envoy"]),
-        (&["--name", "x", "--ca-cert-file", "ca.pem", "--envoy", "/bin/sh"], 2, &["the CA file cannot be used"]),
+        (&["--name", "x", "--ca-cert-file", "ca.pem", "--envoy", "/bin/sh"], 2, &["the CA file is not usable"]),
         (
             &["--name", "x", "--ca-cert-file", "ca.pem", "--envoy", "/bin/sh", "--system-ca-path", "none"],
             2,

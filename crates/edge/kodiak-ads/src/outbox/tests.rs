@@ -1,4 +1,4 @@
-//! What comes out of an outbox, and when.
+//! Contents and order of the frames of an outbox.
 
 use std::task::Waker;
 
@@ -41,7 +41,7 @@ fn take(outbox: &Outbox) -> Poll<Piece> {
     outbox.poll_take(&mut Context::from_waker(Waker::noop()))
 }
 
-/// All frames that are there, and the messages in them.
+/// All available frames, and the messages in them.
 fn take_all(outbox: &Outbox) -> (Vec<Bytes>, Vec<Bytes>) {
     let (mut pieces, mut messages) = (Vec::new(), Vec::new());
     let mut frames = Frames::new(u32::MAX);
@@ -95,7 +95,7 @@ fn small_resources_share_frames() {
 }
 
 #[test]
-fn a_long_resource_is_not_copied() {
+fn long_resource_is_not_copied() {
     let outbox = Outbox::default();
     let sent = delta_response(&[4 * FRAME]);
     let whole = sent.resources[0].delta.as_ptr_range();
@@ -105,7 +105,7 @@ fn a_long_resource_is_not_copied() {
 }
 
 #[test]
-fn the_state_of_the_world_has_its_version() {
+fn sotw_response_has_its_version() {
     let outbox = Outbox::default();
     let sent = response::<sotw::Subscription>(&[3, 4], sotw::Request::default());
     let version = sent.version.unwrap().to_string();
@@ -116,10 +116,10 @@ fn the_state_of_the_world_has_its_version() {
 }
 
 #[test]
-fn what_was_begun_is_sent_before_the_end_and_the_rest_unless_it_is_cleared() {
+fn started_responses_are_sent_before_the_end_and_cleared_ones_are_not() {
     let outbox = Outbox::default();
     outbox.put::<delta::Subscription>(vec![delta_response(&[2 * FRAME]), delta_response(&[2 * FRAME])]).unwrap();
-    let Poll::Ready(Piece::Data(first)) = take(&outbox) else { panic!("there is something") };
+    let Poll::Ready(Piece::Data(first)) = take(&outbox) else { panic!("the outbox has data") };
     outbox.clear();
     outbox.end(end());
     let mut taken = first.len();
@@ -143,7 +143,7 @@ fn what_was_begun_is_sent_before_the_end_and_the_rest_unless_it_is_cleared() {
 }
 
 #[test]
-fn it_is_crowded_by_many_responses_or_by_long_heads() {
+fn outbox_is_full_after_many_responses_or_long_heads() {
     let outbox = Outbox::default();
     for _ in 0..MOST_RESPONSES {
         assert!(!outbox.is_crowded());

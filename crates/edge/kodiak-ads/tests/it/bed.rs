@@ -1,4 +1,4 @@
-//! A server with a control plane behind it that does as it is told, and remembers what it is told.
+//! A server with a fake registry that the test controls, and that records all reports.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -22,9 +22,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Far more than anything takes, for machines that do much else.
+/// Far longer than any operation takes, for machines under load.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
-/// A credential that is refused.
+/// A credential that is rejected.
 pub(crate) const WRONG: &str = "wrong";
 
 /// The id of a node whose stream panics.
@@ -47,7 +47,7 @@ pub(crate) struct ControlPlane {
     seen: watch::Sender<Seen>,
 }
 
-/// What was reported, of all streams.
+/// Reports of all streams.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) hellos: Vec<Hello>,
@@ -121,7 +121,7 @@ impl Bed {
         self.control_plane.seen.borrow().clone()
     }
 
-    /// Waits until this is so, and gives all that was seen until then.
+    /// Waits until the condition holds, and returns all reports until then.
     pub(crate) async fn wait_for(&self, what: &str, is_so: impl Fn(&Seen) -> bool) -> Seen {
         let mut seen = self.control_plane.seen.subscribe();
         let Ok(found) = tokio::time::timeout(PATIENCE, seen.wait_for(is_so)).await else {
@@ -162,7 +162,7 @@ impl Proxies for ControlPlane {
         Box::pin(async move { refused.map_or(Ok(session), Err) })
     }
 
-    /// Says what it was asked.
+    /// Echoes the request.
     fn answer(&self, request: Request<Bytes>, peer: SocketAddr) -> Answer<'_, Reply> {
         assert!(peer.ip().is_loopback());
         let (method, path, length) = (request.method(), request.uri().path(), request.body().len());

@@ -1,4 +1,4 @@
-//! A small gRPC client, which does what it is told, be it wrong.
+//! A small gRPC client that also sends invalid requests.
 
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
@@ -31,7 +31,7 @@ use crate::bed::{Bed, PATIENCE};
 pub(crate) const DELTA: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 pub(crate) const SOTW: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 pub(crate) const HEALTH: &str = "/envoy.service.health.v3.HealthDiscoveryService/StreamHealthCheck";
-/// What a client takes that does not read.
+/// Window of a client that does not read.
 const WINDOW: u32 = 64 * 1024;
 
 pub(crate) type Delta = Client<DeltaDiscoveryRequest, DeltaDiscoveryResponse>;
@@ -51,7 +51,7 @@ pub(crate) async fn connect(bed: &Bed, protocol: &str) -> TlsStream<TcpStream> {
     try_connect(bed, protocol).await.unwrap()
 }
 
-/// Fails where the port has no room.
+/// Fails when the port is at its limit.
 async fn try_connect(bed: &Bed, protocol: &str) -> std::io::Result<TlsStream<TcpStream>> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
@@ -80,7 +80,7 @@ impl<Q: Message, A: Message + Default> Client<Q, A> {
         let frames = futures_util::stream::poll_fn({
             let taken = taken.clone();
             move |context| {
-                // hyper asks for more when the server has given room for what it had.
+                // hyper asks for more once the server has opened its window.
                 let next = receiver.poll_recv(context);
                 taken.store(next.is_pending(), Ordering::Relaxed);
                 next.map(|bytes| bytes.map(|bytes| Ok::<_, std::io::Error>(Frame::data(bytes))))
@@ -106,7 +106,7 @@ impl<Q: Message, A: Message + Default> Client<Q, A> {
         self.send_bytes(message.freeze());
     }
 
-    /// A server that has ended the stream takes nothing any more.
+    /// A server that has closed the stream accepts nothing any more.
     pub(crate) fn send_bytes(&self, bytes: Bytes) {
         let _ = self.requests.as_ref().unwrap().send(bytes);
     }
@@ -118,12 +118,12 @@ impl<Q: Message, A: Message + Default> Client<Q, A> {
         }
     }
 
-    /// Says that there are no more requests.
+    /// Half-closes the stream: there are no more requests.
     pub(crate) fn finish(&mut self) {
         self.requests = None;
     }
 
-    /// Leaves the connection open, and does nothing on it any more.
+    /// Freezes the connection: it stays open, and nothing is sent or read any more.
     pub(crate) fn freeze(&self) {
         self.frozen.store(true, Ordering::Relaxed);
     }
@@ -164,7 +164,7 @@ impl<Q: Message, A: Message + Default> Client<Q, A> {
     }
 }
 
-/// Runs what hyper does in the background, until it is frozen.
+/// Drives hyper's connection, until it is frozen.
 #[derive(Clone)]
 struct Freezable(Arc<AtomicBool>);
 
@@ -203,7 +203,7 @@ impl Delta {
         client
     }
 
-    /// The same, as soon as the port has room.
+    /// The same, as soon as the port accepts a connection.
     pub(crate) async fn ask_when_there_is_room(bed: &Bed, type_url: TypeUrl) -> Self {
         let stream = tokio::time::timeout(PATIENCE, async {
             loop {
@@ -235,7 +235,7 @@ pub(crate) fn subscribe(type_url: TypeUrl, names: &[&str]) -> DeltaDiscoveryRequ
     }
 }
 
-/// What a response says, in short: names of resources, and removed ones with a minus.
+/// Summary of a response: names of resources, and removed ones with a minus.
 pub(crate) fn names(response: &DeltaDiscoveryResponse) -> String {
     let removed = response.removed_resources.iter().map(|name| format!("-{name}"));
     response.resources.iter().map(|resource| resource.name.clone()).chain(removed).collect::<Vec<_>>().join(" ")

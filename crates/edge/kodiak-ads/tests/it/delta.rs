@@ -12,7 +12,7 @@ use crate::client::{DELTA, Delta, names, node, subscribe};
 use crate::resources::{cluster, sized_cluster};
 
 #[tokio::test]
-async fn a_proxy_gets_what_it_may_have_and_what_changes() {
+async fn proxy_gets_its_resources_and_changes() {
     let bed = Bed::with(&[cluster("a", 1), cluster("b", 1)]).await;
     let mut client = Delta::open(&bed, DELTA, &[("authorization", "token")]).await;
     client.send(&DeltaDiscoveryRequest { node: Some(node()), ..subscribe(TypeUrl::Cluster, &[]) });
@@ -50,7 +50,7 @@ async fn every_byte_is_counted() {
 }
 
 #[tokio::test]
-async fn a_rejection_is_reported_with_its_message() {
+async fn nack_is_reported_with_its_message() {
     let bed = Bed::with(&[cluster("a", 1)]).await;
     let mut client = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
     let response = client.next().await;
@@ -66,7 +66,7 @@ async fn a_rejection_is_reported_with_its_message() {
 }
 
 #[tokio::test]
-async fn whoever_comes_back_with_everything_is_sent_nothing() {
+async fn reconnecting_client_with_all_resources_is_sent_nothing() {
     let resources = [cluster("a", 1), cluster("b", 1)];
     let bed = Bed::with(&resources).await;
     let mut client = Delta::open(&bed, DELTA, &[]).await;
@@ -80,7 +80,7 @@ async fn whoever_comes_back_with_everything_is_sent_nothing() {
 }
 
 #[tokio::test]
-async fn names_are_taken_up_and_dropped() {
+async fn names_are_subscribed_and_unsubscribed() {
     let bed = Bed::with(&[cluster("a", 1), cluster("b", 1)]).await;
     let mut client = Delta::ask(&bed, TypeUrl::Cluster, &["a", "missing"]).await;
     let first = client.next().await;
@@ -94,7 +94,7 @@ async fn names_are_taken_up_and_dropped() {
     let request = subscribe(TypeUrl::Cluster, &[]);
     client.send(&DeltaDiscoveryRequest { resource_names_unsubscribe: unsubscribe, ..request });
     bed.wait_for("it is acknowledged", |seen| seen.of(TypeUrl::Cluster).acknowledged == 2).await;
-    // Asks for it again, to be sure that the request before was read.
+    // Subscribes again, to be sure that the request before was read.
     client.send(&subscribe(TypeUrl::Cluster, &["missing"]));
     assert_eq!(names(&client.next().await), "-missing");
     bed.snapshot(2, &[cluster("a", 2), cluster("b", 2)]);
@@ -103,7 +103,7 @@ async fn names_are_taken_up_and_dropped() {
 }
 
 #[tokio::test]
-async fn types_that_nobody_serves_are_answered() {
+async fn unsupported_types_are_answered() {
     let bed = Bed::start().await;
     let mut client = Delta::open(&bed, DELTA, &[]).await;
     let request = DeltaDiscoveryRequest { node: Some(node()), ..subscribe(TypeUrl::Cluster, &["x"]) };

@@ -1,4 +1,4 @@
-//! How streams end, and what the client is told.
+//! How streams end, and the status that the client gets.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn closing(code: u8, message: &str) -> Closing {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_refused_before_anything_is_read() {
+async fn invalid_token_is_rejected_before_anything_is_read() {
     let bed = Bed::start().await;
     for path in [DELTA, SOTW, HEALTH] {
         let mut client = Delta::open(&bed, path, &[("authorization", WRONG)]).await;
@@ -28,7 +28,7 @@ async fn a_wrong_token_is_refused_before_anything_is_read() {
 }
 
 #[tokio::test]
-async fn two_credentials_are_none() {
+async fn two_authorization_headers_count_as_none() {
     let bed = Bed::with(&[cluster("a", 1)]).await;
     let mut client = Delta::open(&bed, DELTA, &[("authorization", "one"), ("authorization", "two")]).await;
     client.send(&DeltaDiscoveryRequest { node: Some(node()), ..subscribe(TypeUrl::Cluster, &[]) });
@@ -37,7 +37,7 @@ async fn two_credentials_are_none() {
 }
 
 #[tokio::test]
-async fn the_control_plane_ends_a_stream_with_its_reason() {
+async fn control_plane_closes_a_stream_with_a_status() {
     let bed = Bed::with(&[cluster("a", 1)]).await;
     let mut client = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
     client.next().await;
@@ -47,25 +47,25 @@ async fn the_control_plane_ends_a_stream_with_its_reason() {
     bed.wait_for("the end is known", |seen| seen.ended == 1).await;
 }
 
-/// Otherwise the proxy would wait for ever.
+/// Otherwise the proxy would wait forever.
 #[tokio::test]
-async fn a_stream_whose_task_panics_is_ended() {
+async fn stream_whose_task_panics_is_closed() {
     let bed = Bed::start().await;
     let mut client = Delta::open(&bed, DELTA, &[]).await;
     let node = Node { id: PANICS.to_owned(), ..node() };
     client.send(&DeltaDiscoveryRequest { node: Some(node), ..subscribe(TypeUrl::Cluster, &[]) });
-    assert_eq!(client.end().await, closing(Closing::INTERNAL, "the control plane failed; connect again"));
+    assert_eq!(client.end().await, closing(Closing::INTERNAL, "internal error of the control plane; connect again"));
 }
 
 #[tokio::test]
-async fn what_is_no_request_ends_the_stream() {
+async fn invalid_request_closes_the_stream() {
     let hello = DeltaDiscoveryRequest { node: Some(node()), ..subscribe(TypeUrl::Cluster, &[]) };
     let no_node = subscribe(TypeUrl::Cluster, &[]);
     let no_id = DeltaDiscoveryRequest { node: Some(Node::default()), ..no_node.clone() };
     let long_name = DeltaDiscoveryRequest { node: Some(node()), ..subscribe(TypeUrl::Cluster, &[&"x".repeat(5000)]) };
     let long_type = DeltaDiscoveryRequest { type_url: "x".repeat(5000), ..hello };
     for (request, part) in
-        [(no_node, "`node`"), (no_id, "`node`"), (long_name, "the name"), (long_type, "the type URL")]
+        [(no_node, "`node`"), (no_id, "`node`"), (long_name, "a resource name"), (long_type, "the type URL")]
     {
         let bed = Bed::start().await;
         let mut client = Delta::open(&bed, DELTA, &[]).await;
@@ -77,14 +77,14 @@ async fn what_is_no_request_ends_the_stream() {
 }
 
 #[tokio::test]
-async fn faulty_frames_end_the_stream() {
+async fn invalid_frames_close_the_stream() {
     let garbage = [&[0, 0, 0, 0, 4][..], &[0xff; 4]].concat();
     for (bytes, code, part) in [
         (vec![1, 0, 0, 0, 0], 12, "compressed"),
         (vec![0, 255, 0, 0, 0], 8, "at most"),
-        (vec![7], 3, "starts with 7"),
+        (vec![7], 3, "flag of the request is 7"),
         (vec![0, 0, 0], 3, "ended within"),
-        (garbage, 3, "no request"),
+        (garbage, 3, "failed to decode"),
     ] {
         let bed = Bed::start().await;
         let mut client = Delta::open(&bed, DELTA, &[]).await;
@@ -96,7 +96,7 @@ async fn faulty_frames_end_the_stream() {
 }
 
 #[tokio::test]
-async fn a_stream_is_of_one_node() {
+async fn changed_node_id_closes_the_stream() {
     let bed = Bed::with(&[cluster("a", 1)]).await;
     let mut client = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
     client.send(&DeltaDiscoveryRequest { node: Some(node()), ..subscribe(TypeUrl::Endpoint, &["a"]) });
@@ -105,11 +105,11 @@ async fn a_stream_is_of_one_node() {
     let other = Some(Node { id: "default.web-2".to_owned(), ..Node::default() });
     client.send(&DeltaDiscoveryRequest { node: other, ..subscribe(TypeUrl::Cluster, &[]) });
     let end = client.end().await;
-    assert!(end.code == Closing::INVALID_ARGUMENT && end.message.contains("`node.id` has changed"), "{end:?}");
+    assert!(end.code == Closing::INVALID_ARGUMENT && end.message.contains("`node.id` must not change"), "{end:?}");
 }
 
 #[tokio::test]
-async fn too_many_names_end_the_stream() {
+async fn too_many_names_close_the_stream() {
     let bed = Bed::with(&[]).await;
     let mut client = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
     let names: Vec<_> = (0..100_001).map(|index| index.to_string()).collect();
@@ -119,7 +119,7 @@ async fn too_many_names_end_the_stream() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_done_gets_its_answers_and_a_good_end() {
+async fn half_closed_client_gets_its_responses_and_status_ok() {
     let bed = Bed::with(&[cluster("a", 1)]).await;
     let mut client = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
     client.finish();
@@ -128,7 +128,7 @@ async fn a_client_that_is_done_gets_its_answers_and_a_good_end() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_gone_is_noticed() {
+async fn closed_connection_ends_the_session() {
     let bed = Bed::with(&[cluster("a", 1)]).await;
     let mut client = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
     client.next().await;
@@ -137,7 +137,7 @@ async fn a_client_that_is_gone_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_there_but_dead_is_noticed() {
+async fn unresponsive_connection_ends_the_session() {
     let short = Duration::from_millis(50);
     let connections = ConnectionLimits { ping_every: short, ping_answer: short, ..ConnectionLimits::proxies() };
     let bed = Bed::limited(Limits::default(), connections).await;
@@ -149,7 +149,7 @@ async fn a_client_that_is_there_but_dead_is_noticed() {
 }
 
 #[tokio::test]
-async fn draining_sends_proxies_elsewhere() {
+async fn draining_closes_streams_with_unavailable() {
     let bed = Bed::with(&[cluster("a", 1)]).await;
     let mut served = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
     served.next().await;

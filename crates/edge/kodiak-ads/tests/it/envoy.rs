@@ -1,4 +1,4 @@
-//! The real Envoy takes everything from our port, in both protocols, and its traffic survives every change.
+//! A real Envoy gets all of its configuration from our port, in both protocols, and its traffic survives every change.
 
 mod messages;
 mod running;
@@ -21,7 +21,7 @@ use crate::bed::{Bed, Seen};
 use messages::{assignment, bootstrap, cluster, listener};
 use running::{Running, get};
 
-/// A server that says who it is.
+/// A server that answers with its name.
 async fn upstream(name: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -35,7 +35,7 @@ async fn upstream(name: &'static str) -> SocketAddr {
     address
 }
 
-/// Asks on and on, until told to stop. Gives how many requests failed.
+/// Sends requests until it is stopped. Returns how many failed.
 async fn ask_until(stop: &AtomicBool, address: &str, asked: &AtomicU64) -> u64 {
     let mut failed = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -93,11 +93,11 @@ async fn takes_everything(api_type: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_incremental_protocol_serves_envoy() {
+async fn delta_serves_envoy() {
     takes_everything("DELTA_GRPC").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_state_of_the_world_serves_envoy() {
+async fn sotw_serves_envoy() {
     takes_everything("GRPC").await;
 }

@@ -1,4 +1,4 @@
-//! The xDS client of gRPC, which is not Envoy's, takes routes, clusters and endpoints from our port and makes calls.
+//! gRPC's own xDS client gets routes, clusters and endpoints from our port and makes calls.
 
 mod python;
 
@@ -41,7 +41,7 @@ impl Script {
         let bootstrap = json!({ "xds_servers": [server], "node": { "id": "default.web-1" } });
         let mut command = Command::new(python);
         command.args(["-c", include_str!("grpcio/client.py")]).env("GRPC_XDS_BOOTSTRAP_CONFIG", bootstrap.to_string());
-        // A proxy of the user's would be asked for our address.
+        // An HTTP proxy of the user would be used for our address.
         command.env("no_proxy", "127.0.0.1").kill_on_drop(true);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -53,7 +53,7 @@ impl Script {
         line.unwrap().expect("the script goes on")
     }
 
-    /// Who answered.
+    /// The server that answered.
     async fn call(&mut self) -> String {
         self.input.write_all(b"\n").await.unwrap();
         self.line().await
@@ -92,7 +92,7 @@ fn snapshot(port: u16) -> [(TypeUrl, Arc<Encoded>); 4] {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_state_of_the_world_serves_grpc() {
+async fn sotw_serves_the_grpc_xds_client() {
     let Some(python) = tokio::task::spawn_blocking(python::python).await.unwrap() else { return };
     let bed = Bed::start().await;
     let folder = tempfile::tempdir().unwrap();

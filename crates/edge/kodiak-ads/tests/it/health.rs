@@ -48,7 +48,7 @@ async fn introduced(bed: &Bed) -> Health {
 }
 
 #[tokio::test]
-async fn a_proxy_is_told_what_to_check_and_tells_what_it_found() {
+async fn proxy_gets_health_checks_and_reports_results() {
     let bed = Bed::start().await;
     order(&bed, checks("a"));
     let mut client = introduced(&bed).await;
@@ -71,7 +71,7 @@ async fn a_proxy_is_told_what_to_check_and_tells_what_it_found() {
 }
 
 #[tokio::test]
-async fn who_has_nothing_to_check_is_told_nothing() {
+async fn proxy_without_health_checks_is_sent_nothing() {
     let bed = Bed::start().await;
     let mut client = introduced(&bed).await;
     bed.wait_for("it has introduced itself", |seen| seen.health_hellos.len() == 1).await;
@@ -80,7 +80,7 @@ async fn who_has_nothing_to_check_is_told_nothing() {
 }
 
 #[tokio::test]
-async fn it_is_beside_the_other_stream_of_the_proxy() {
+async fn health_stream_and_ads_stream_are_independent() {
     let bed = Bed::with(&[cluster("a", 1)]).await;
     let mut other = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
     other.next().await;
@@ -89,7 +89,7 @@ async fn it_is_beside_the_other_stream_of_the_proxy() {
 }
 
 #[tokio::test]
-async fn it_ends_with_a_reason() {
+async fn health_stream_is_closed_with_a_status() {
     let bed = Bed::start().await;
     let mut refused = Health::open(&bed, HEALTH, &[("authorization", WRONG)]).await;
     refused.send(&from(Some(node())));
@@ -107,7 +107,7 @@ async fn it_ends_with_a_reason() {
 }
 
 #[tokio::test]
-async fn what_is_no_hello_ends_the_stream() {
+async fn invalid_first_message_closes_the_stream() {
     for (message, part) in [
         (from(None), "`health_check_request` with a `node`"),
         (from(Some(Node::default())), "`node.id`"),
@@ -124,7 +124,7 @@ async fn what_is_no_hello_ends_the_stream() {
 }
 
 #[tokio::test]
-async fn what_is_no_report_ends_the_stream() {
+async fn invalid_report_closes_the_stream() {
     let other = Node { id: "default.web-2".to_owned(), ..Node::default() };
     for (message, code) in [
         (from(Some(other)), Closing::INVALID_ARGUMENT),
@@ -142,7 +142,7 @@ async fn what_is_no_report_ends_the_stream() {
 }
 
 #[tokio::test]
-async fn who_does_not_introduce_itself_is_not_waited_for() {
+async fn stream_without_a_first_message_is_closed() {
     let bed = Bed::start_with(Limits { hello: Duration::from_millis(50), ..Limits::default() }).await;
     let mut client = Health::open(&bed, HEALTH, &[]).await;
     assert_eq!(client.end().await.code, Closing::INVALID_ARGUMENT);

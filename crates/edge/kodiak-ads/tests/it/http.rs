@@ -1,4 +1,4 @@
-//! Requests that are no streams, and connections that are nothing.
+//! Plain HTTP requests, and connections that send nothing.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use tokio::net::TcpStream;
 use crate::bed::{Bed, PATIENCE};
 use crate::client::{DELTA, Delta, connect, subscribe};
 
-/// Sends this over HTTP/1.1, and gives all that comes back.
+/// Sends this over HTTP/1.1, and returns the whole response.
 async fn exchange(bed: &Bed, request: &[u8]) -> String {
     let mut stream = connect(bed, "http/1.1").await;
-    // A server that answers before it has read everything may close.
+    // A server that answers before it has read everything may close the connection.
     let _ = stream.write_all(request).await;
     let mut answer = Vec::new();
     let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer));
@@ -61,7 +61,7 @@ async fn bodies_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_not_waited_for() {
+async fn missing_body_times_out() {
     let bed = Bed::start_with(Limits { http_body_time: Duration::from_millis(50), ..Limits::default() }).await;
     let mut request = post("/bootstrap", "application/json", 3);
     request.pop();
@@ -77,7 +77,7 @@ async fn streams_need_http_2() {
 }
 
 #[tokio::test]
-async fn connections_that_say_nothing_are_closed() {
+async fn silent_connections_are_closed() {
     let short = Duration::from_millis(50);
     let connections =
         ConnectionLimits { first_byte: short, handshake: short, request_head: short, ..ConnectionLimits::proxies() };
@@ -93,19 +93,19 @@ async fn connections_that_say_nothing_are_closed() {
 }
 
 #[tokio::test]
-async fn streams_that_say_nothing_are_ended() {
+async fn silent_streams_are_closed() {
     let bed = Bed::start_with(Limits { hello: Duration::from_millis(50), ..Limits::default() }).await;
     let end = Delta::open(&bed, DELTA, &[]).await.end().await;
     assert!(end.message.contains("in time"), "{end:?}");
 }
 
 #[tokio::test]
-async fn no_more_connections_are_served_than_there_may_be() {
+async fn connections_above_the_limit_are_refused() {
     let connections = ConnectionLimits { connections: 1, ..ConnectionLimits::proxies() };
     let bed = Bed::limited(Limits::default(), connections).await;
     let first = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
     bed.wait_for("it has connected", |seen| seen.hellos.len() == 1).await;
-    // A stream is not cut for another connection, and that one is told at once.
+    // A stream is not evicted for a new connection, which is refused at once.
     let mut refused = TcpStream::connect(bed.address).await.unwrap();
     let closed = tokio::time::timeout(PATIENCE, refused.read_to_end(&mut Vec::new())).await;
     closed.expect("the server closes").unwrap();
@@ -118,7 +118,7 @@ async fn no_more_connections_are_served_than_there_may_be() {
 }
 
 #[tokio::test]
-async fn long_hellos_of_unadmitted_streams_share_a_budget() {
+async fn long_first_messages_of_unadmitted_streams_share_a_budget() {
     const LONG: usize = 900 * 1024;
     let bed = Bed::start_with(Limits { unadmitted_bytes: 1024 * 1024, ..Limits::default() }).await;
     let hello = |name: &str, length: usize| {

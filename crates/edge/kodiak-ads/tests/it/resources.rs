@@ -1,4 +1,4 @@
-//! Resources for clients, as small as they can be.
+//! Minimal resources for clients.
 
 use std::sync::Arc;
 use std::time::Duration;

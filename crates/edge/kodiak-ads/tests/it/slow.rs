@@ -12,22 +12,22 @@ use crate::client::{Delta, names, subscribe};
 use crate::http;
 use crate::resources::{cluster, sized_cluster};
 
-/// More than the client's window and all buffers on the way take.
+/// More than fits the client's window and all buffers on the way.
 const LONG: usize = 8 * 1024 * 1024;
 
 #[tokio::test]
-async fn a_client_that_does_not_read_has_one_push_waiting() {
+async fn client_that_does_not_read_has_one_pending_push() {
     let bed = Bed::with(&[sized_cluster("a", 1, LONG)]).await;
     let mut client = Delta::ask(&bed, TypeUrl::Cluster, &[]).await;
     bed.wait_for("it is sent to", |seen| seen.of(TypeUrl::Cluster).sent == 1).await;
     for revision in 2..=1000 {
         bed.snapshot(revision, &[sized_cluster("a", revision, 10), cluster("b", revision)]);
-        // Acknowledges what it has not read, by guessing, so that nothing but the unread response is in the way.
+        // Acknowledges unread responses by guessing their nonces, so that only the unread response blocks the push.
         let response_nonce = format!("{:x}", revision - 1);
         client.send(&DeltaDiscoveryRequest { response_nonce, ..subscribe(TypeUrl::Cluster, &[]) });
         tokio::task::yield_now().await;
     }
-    // An answer to a question is not a push, and shows that all before was read.
+    // A response to a request is not a push, and shows that all earlier requests were read.
     client.send(&subscribe(TypeUrl::Endpoint, &["x"]));
     let seen = bed.wait_for("all is read", |seen| seen.of(TypeUrl::Endpoint).sent == 1).await;
     assert_eq!((seen.of(TypeUrl::Cluster).sent, seen.of(TypeUrl::Cluster).acknowledged), (1, 1));
@@ -42,7 +42,7 @@ async fn a_client_that_does_not_read_has_one_push_waiting() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_on_and_on_without_reading_is_not_read() {
+async fn requests_of_a_client_that_does_not_read_are_not_read() {
     const QUESTIONS: u64 = 2000;
     let sent = |seen: &Seen| seen.of(TypeUrl::Cluster).sent + seen.of(TypeUrl::Endpoint).sent;
     let bed = Bed::with(&[sized_cluster("a", 1, LONG)]).await;
@@ -61,7 +61,7 @@ async fn a_client_that_asks_on_and_on_without_reading_is_not_read() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_take_the_end_is_cut_off() {
+async fn client_that_does_not_read_the_end_is_disconnected() {
     let farewell = Duration::from_millis(50);
     let connections = ConnectionLimits { connections: 1, ..ConnectionLimits::proxies() };
     let bed = Bed::limited(Limits { farewell, ..Limits::default() }, connections).await;
@@ -71,7 +71,7 @@ async fn a_client_that_does_not_take_the_end_is_cut_off() {
     let reason = Closing { code: Closing::PERMISSION_DENIED, message: "the token was revoked".to_owned() };
     bed.control_plane.closing.send_replace(Some(reason));
     bed.wait_for("the end is known", |seen| seen.ended == 1).await;
-    // There is room for another only when the connection is no more.
+    // Another connection is accepted only once this one is closed.
     let other = Delta::ask_when_there_is_room(&bed, TypeUrl::Cluster).await;
     drop((client, other));
 }

@@ -25,7 +25,7 @@ fn names(response: &DiscoveryResponse) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_proxy_gets_the_full_set_and_leaving_out_removes() {
+async fn full_set_is_sent_and_missing_resources_are_removed() {
     let bed = Bed::with(&[cluster("a", 1), cluster("b", 1)]).await;
     let mut client = Sotw::open(&bed, SOTW, &[]).await;
     client.send(&DiscoveryRequest { node: Some(node()), ..all_clusters() });
@@ -44,7 +44,7 @@ async fn a_proxy_gets_the_full_set_and_leaving_out_removes() {
 }
 
 #[tokio::test]
-async fn a_rejection_is_reported_with_its_message() {
+async fn nack_is_reported_with_its_message() {
     let bed = Bed::with(&[cluster("a", 1)]).await;
     let mut client = Sotw::open(&bed, SOTW, &[]).await;
     client.send(&DiscoveryRequest { node: Some(node()), ..all_clusters() });
@@ -56,7 +56,7 @@ async fn a_rejection_is_reported_with_its_message() {
 }
 
 #[tokio::test]
-async fn whoever_comes_back_with_everything_is_sent_nothing() {
+async fn reconnecting_client_with_all_resources_is_sent_nothing() {
     let bed = Bed::with(&[cluster("a", 1)]).await;
     let mut first = Sotw::open(&bed, SOTW, &[]).await;
     first.send(&DiscoveryRequest { node: Some(node()), ..all_clusters() });
@@ -70,7 +70,7 @@ async fn whoever_comes_back_with_everything_is_sent_nothing() {
 }
 
 #[tokio::test]
-async fn types_that_nobody_serves_are_answered() {
+async fn unsupported_types_are_answered() {
     let bed = Bed::start().await;
     let mut client = Sotw::open(&bed, SOTW, &[]).await;
     let type_url = "type.googleapis.com/unknown".to_owned();

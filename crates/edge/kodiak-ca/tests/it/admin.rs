@@ -9,7 +9,7 @@ use kodiak_engine::Identities as _;
 use kodiak_model::{ProxyKey, kinds};
 use serde_json::json;
 
-use crate::bed::{Bed, said};
+use crate::bed::{Bed, content_of};
 
 fn proxy() -> ProxyKey {
     ProxyKey::new("demo", "web-1")
@@ -24,31 +24,31 @@ async fn bed() -> Bed {
 }
 
 #[tokio::test]
-async fn a_proxy_is_known_by_its_addresses() {
+async fn admin_certificate_has_the_addresses_of_the_proxy() {
     let bed = bed().await;
     bed.put_dataplane("web-1", json!({ "address": "192.0.2.1", "advertisedAddress": "web.example.com" })).await;
     let made = bed.authorities.admin(&proxy()).unwrap();
-    let says = said(&made.certificate);
-    assert_eq!(says.names, ["web.example.com", "192.0.2.1"]);
-    assert!(says.for_servers && !says.for_clients, "no proxy may ask another one");
+    let content = content_of(&made.certificate);
+    assert_eq!(content.names, ["web.example.com", "192.0.2.1"]);
+    assert!(content.for_servers && !content.for_clients, "no proxy may ask another one");
     assert_eq!(made.client_name, ADMIN_CLIENT_NAME);
     let client_ca = Some(ClientCa::Required(made.client_ca.as_bytes()));
     server_config(made.certificate.as_bytes(), made.key.as_bytes(), client_ca).unwrap();
 }
 
 #[tokio::test]
-async fn a_certificate_stays_until_the_address_changes() {
+async fn admin_certificate_is_the_same_until_the_address_changes() {
     let bed = bed().await;
     bed.put_dataplane("web-1", json!({ "address": "192.0.2.1" })).await;
     let made = bed.authorities.admin(&proxy()).unwrap();
     assert!(Arc::ptr_eq(&made, &bed.authorities.admin(&proxy()).unwrap()));
     assert_eq!(made, bed.another().admin(&proxy()).unwrap(), "a restart changes nothing");
     bed.put_dataplane("web-1", json!({ "address": "192.0.2.2" })).await;
-    assert_eq!(said(&bed.authorities.admin(&proxy()).unwrap().certificate).names, ["192.0.2.2"]);
+    assert_eq!(content_of(&bed.authorities.admin(&proxy()).unwrap().certificate).names, ["192.0.2.2"]);
 }
 
 #[tokio::test]
-async fn a_dataplane_that_was_made_again_has_another_key() {
+async fn recreated_dataplane_has_another_key() {
     let bed = bed().await;
     bed.put_dataplane("web-1", json!({ "address": "192.0.2.1" })).await;
     let first = bed.authorities.admin(&proxy()).unwrap();
@@ -61,26 +61,26 @@ async fn a_dataplane_that_was_made_again_has_another_key() {
 }
 
 #[tokio::test]
-async fn the_control_plane_has_a_certificate_to_ask_with() {
+async fn control_plane_has_a_client_certificate() {
     let bed = bed().await;
     let client = bed.authorities.admin_client().unwrap();
     assert_eq!(client, bed.another().admin_client().unwrap());
-    let says = said(&client.certificate);
-    assert_eq!(says.names, [ADMIN_CLIENT_NAME]);
-    assert!(says.for_clients && !says.for_servers);
+    let content = content_of(&client.certificate);
+    assert_eq!(content.names, [ADMIN_CLIENT_NAME]);
+    assert!(content.for_clients && !content.for_servers);
     assert!(!client.ca.contains("PRIVATE KEY"));
     assert!(!format!("{client:?}").contains("PRIVATE KEY"));
 }
 
 #[tokio::test]
-async fn a_proxy_cannot_take_the_name_of_the_control_plane() {
+async fn proxy_cannot_have_the_name_of_the_control_plane() {
     let bed = bed().await;
     bed.put_dataplane("web-1", json!({ "address": "kuma-cp" })).await;
     assert_eq!(bed.authorities.admin(&proxy()), None);
 }
 
 #[tokio::test]
-async fn there_is_none_without_a_proxy_or_an_authority() {
+async fn no_certificate_without_a_proxy_or_a_ca() {
     let without_proxy = bed().await;
     assert_eq!(without_proxy.authorities.admin(&proxy()), None);
     let without_authority = Bed::new().await;
@@ -88,5 +88,5 @@ async fn there_is_none_without_a_proxy_or_an_authority() {
     without_authority.put_dataplane("web-1", json!({ "address": "192.0.2.1" })).await;
     assert_eq!(without_authority.authorities.admin(&proxy()), None);
     let error = without_authority.authorities.admin_client().unwrap_err();
-    assert!(error.contains("the leading control plane makes it"), "{error}");
+    assert!(error.contains("the leader creates it"), "{error}");
 }

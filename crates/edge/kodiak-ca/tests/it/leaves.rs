@@ -10,11 +10,11 @@ use kodiak_engine::{Identities as _, Leaf, LeafRequest};
 use kodiak_model::{ProxyKey, kinds};
 use serde_json::json;
 
-use crate::bed::{Bed, authority, said};
+use crate::bed::{Bed, content_of, issuer};
 
 const URI: &str = "spiffe://demo/web";
 
-/// Leaves are valid so many seconds before they are issued.
+/// Seconds that leaves are valid before they are issued.
 const CLOCK_SKEW: i64 = 2 * 60 * 60;
 
 fn request(name: &str, backend: &str) -> LeafRequest {
@@ -48,7 +48,7 @@ async fn bed() -> Bed {
     bed
 }
 
-/// A moment within the life of authorities that were made just now.
+/// A moment within the validity of new CAs.
 fn soon() -> Timestamp {
     Timestamp::now() + SignedDuration::from_hours(48)
 }
@@ -58,7 +58,7 @@ fn leaf(authorities: &Authorities, name: &str, now: Timestamp) -> Arc<Leaf> {
 }
 
 #[tokio::test]
-async fn a_restart_changes_nothing() {
+async fn restart_changes_no_leaf() {
     let bed = bed().await;
     let now = soon();
     let (one, other) = (leaf(&bed.authorities, "web-1", now), leaf(&bed.another(), "web-1", now));
@@ -68,7 +68,7 @@ async fn a_restart_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_leaf_is_the_same_until_it_is_to_be_renewed() {
+async fn leaf_is_the_same_until_its_renewal() {
     let bed = bed().await;
     let now = soon();
     let first = leaf(&bed.authorities, "web-1", now);
@@ -81,34 +81,34 @@ async fn a_leaf_is_the_same_until_it_is_to_be_renewed() {
 }
 
 #[tokio::test]
-async fn a_leaf_says_who_the_proxy_is_and_for_how_long() {
+async fn leaf_has_the_spiffe_ids_and_validity_of_the_proxy() {
     let bed = bed().await;
     let now = soon();
     let leaf = leaf(&bed.authorities, "web-1", now);
-    let said = said(&leaf.identity.certificate);
-    assert_eq!(said.names, [URI, "kuma://team/a"]);
-    assert_eq!(said.issuer, "O=Kodiak, OU=Mesh, CN=demo");
-    assert!(said.for_servers && said.for_clients);
-    assert_eq!(said.not_after, leaf.not_after.as_second());
-    assert_eq!(said.not_after - said.not_before, 24 * 3600 + CLOCK_SKEW);
+    let content = content_of(&leaf.identity.certificate);
+    assert_eq!(content.names, [URI, "kuma://team/a"]);
+    assert_eq!(content.issuer, "O=Kodiak, OU=Mesh, CN=demo");
+    assert!(content.for_servers && content.for_clients);
+    assert_eq!(content.not_after, leaf.not_after.as_second());
+    assert_eq!(content.not_after - content.not_before, 24 * 3600 + CLOCK_SKEW);
     assert_eq!(leaf.not_after.as_second() - leaf.renew_at.as_second(), 12 * 3600);
-    assert!(said.not_before < now.as_second() && now < leaf.renew_at);
+    assert!(content.not_before < now.as_second() && now < leaf.renew_at);
     server_config(leaf.identity.certificate.as_bytes(), leaf.identity.key.as_bytes(), None).unwrap();
 }
 
 #[tokio::test]
-async fn the_lifetime_is_that_of_the_backend() {
+async fn lifetime_is_that_of_the_backend() {
     let bed = new_bed().await;
     let backend = |expiration: &str| json!([{ "name": "ca-1", "type": "builtin", "dpCert": { "rotation": { "expiration": expiration } } }]);
     for (expiration, seconds) in [("1h", 3600), ("0", 24 * 3600), ("5ms", 2), ("2d", 48 * 3600)] {
         bed.put_mesh("ca-1", backend(expiration)).await;
-        let said = said(&leaf(&bed.authorities, "web-1", soon()).identity.certificate);
-        assert_eq!(said.not_after - said.not_before, seconds + CLOCK_SKEW, "{expiration}");
+        let content = content_of(&leaf(&bed.authorities, "web-1", soon()).identity.certificate);
+        assert_eq!(content.not_after - content.not_before, seconds + CLOCK_SKEW, "{expiration}");
     }
 }
 
 #[tokio::test]
-async fn other_proxies_names_and_authorities_have_other_leaves() {
+async fn other_proxies_names_and_cas_have_other_leaves() {
     let bed = new_bed().await;
     bed.put_mesh("ca-1", json!([builtin("ca-1"), builtin("ca-2")])).await;
     let mut renamed = request("web-1", "ca-1");
@@ -127,13 +127,13 @@ async fn other_proxies_names_and_authorities_have_other_leaves() {
 }
 
 #[tokio::test]
-async fn a_dataplane_that_was_made_again_has_another_key() {
+async fn recreated_dataplane_has_another_key() {
     let bed = bed().await;
     let now = soon();
     let first = leaf(&bed.authorities, "web-1", now);
     bed.catalog.delete(Target { kind: &kinds::dataplane::KIND, mesh: "demo", name: "web-1" }).await.unwrap();
     let error = bed.authorities.leaf(&request("web-1", "ca-1"), now).unwrap_err();
-    assert!(error.contains("there is no Dataplane"), "{error}");
+    assert!(error.contains("does not exist"), "{error}");
     bed.store_dataplane("web-1").await;
     let second = leaf(&bed.authorities, "web-1", now);
     assert!(first.identity.key != second.identity.key && first.version != second.version);
@@ -141,8 +141,8 @@ async fn a_dataplane_that_was_made_again_has_another_key() {
 }
 
 #[tokio::test]
-async fn another_authority_under_the_same_name_is_seen_and_other_changes_are_not() {
-    let (one, two) = (authority("one"), authority("two"));
+async fn only_a_changed_ca_reissues_leaves() {
+    let (one, two) = (issuer("one"), issuer("two"));
     let bed = new_bed().await;
     let provided = |pair: &kodiak_crypto::KeyPair| {
         let (cert, key) = (json!({ "inlineString": pair.cert_pem }), json!({ "inlineString": pair.key_pem.expose() }));
@@ -156,16 +156,16 @@ async fn another_authority_under_the_same_name_is_seen_and_other_changes_are_not
     bed.put_mesh("", provided(&one)).await;
     bed.put_mesh("", provided(&two)).await;
     let second = leaf(&bed.authorities, "web-1", now);
-    assert_eq!(said(&second.identity.certificate).issuer, "O=Kodiak, OU=Mesh, CN=two");
+    assert_eq!(content_of(&second.identity.certificate).issuer, "O=Kodiak, OU=Mesh, CN=two");
     assert_ne!(first.version, second.version);
 }
 
 #[tokio::test]
-async fn an_authority_in_files_is_read_again_when_they_change() {
+async fn ca_in_files_is_read_again_when_they_change() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let write = |common_name: &str| {
-        let pair = authority(common_name);
+        let pair = issuer(common_name);
         std::fs::write(path("cert"), &pair.cert_pem).unwrap();
         std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
     };
@@ -173,15 +173,15 @@ async fn an_authority_in_files_is_read_again_when_they_change() {
     let bed = bed_reading(FileSources::below(folder.path())).await;
     let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
     bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
-    let issuer = || said(&leaf(&bed.authorities, "web-1", soon()).identity.certificate).issuer;
+    let issuer = || content_of(&leaf(&bed.authorities, "web-1", soon()).identity.certificate).issuer;
     assert_eq!(issuer(), "O=Kodiak, OU=Mesh, CN=one");
     write("another");
     assert_eq!(issuer(), "O=Kodiak, OU=Mesh, CN=another");
 }
 
 #[tokio::test]
-async fn roots_are_the_certificates_and_never_the_key() {
-    let (one, two) = (authority("one"), authority("two"));
+async fn roots_are_certificates_without_the_key() {
+    let (one, two) = (issuer("one"), issuer("two"));
     let bed = new_bed().await;
     let cert = format!("{}{}{}", one.cert_pem, one.key_pem.expose(), two.cert_pem);
     let conf = json!({ "cert": { "inlineString": cert }, "key": { "inlineString": one.key_pem.expose() } });
@@ -194,31 +194,31 @@ async fn roots_are_the_certificates_and_never_the_key() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_named() {
+async fn missing_parts_are_named() {
     let bed = bed().await;
     let now = soon();
     let error = |request: &LeafRequest, now| bed.authorities.leaf(request, now).unwrap_err();
     let mut elsewhere = request("web-1", "ca-1");
     elsewhere.proxy = ProxyKey::new("nowhere", "web-1");
-    assert_eq!(error(&elsewhere, now), "there is no mesh \"nowhere\"; apply it first");
+    assert_eq!(error(&elsewhere, now), "mesh \"nowhere\" does not exist; apply it first");
     assert_eq!(
         error(&request("web-1", "ca-9"), now),
-        "the mTLS backend \"ca-9\" of mesh \"demo\" cannot be used: it is not listed; add it to mtls.backends"
+        "mTLS backend \"ca-9\" of mesh \"demo\" is not usable: it is not listed; add it to mtls.backends"
     );
     let mut nameless = request("web-1", "ca-1");
     nameless.uris = Arc::new([]);
-    assert!(error(&nameless, now).contains("cannot make a certificate for the proxy"), "{}", error(&nameless, now));
+    assert!(error(&nameless, now).contains("failed to issue a certificate for proxy"), "{}", error(&nameless, now));
     let late = now + SignedDuration::from_hours(11 * 366 * 24);
-    assert!(error(&request("web-1", "ca-1"), late).contains("it expired at"));
+    assert!(error(&request("web-1", "ca-1"), late).contains("the CA expired at"));
     let early = now - SignedDuration::from_hours(1000);
-    assert!(error(&request("web-1", "ca-1"), early).contains("it is not valid before"));
+    assert!(error(&request("web-1", "ca-1"), early).contains("the CA is not valid before"));
 }
 
 #[tokio::test]
-async fn a_backend_that_is_listed_no_longer_signs_until_the_last_step_of_turning_it_off() {
+async fn unlisted_backend_signs_until_the_last_step_of_disabling_mtls() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let pair = authority("ours");
+    let pair = issuer("ours");
     std::fs::write(path("cert"), &pair.cert_pem).unwrap();
     std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
     let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
@@ -237,7 +237,7 @@ async fn a_backend_that_is_listed_no_longer_signs_until_the_last_step_of_turning
 }
 
 #[tokio::test]
-async fn a_backend_that_is_gone_signs_no_more() {
+async fn removed_backend_does_not_sign() {
     let bed = bed().await;
     leaf(&bed.authorities, "web-1", soon());
     bed.catalog.delete(Target { kind: &kinds::mesh::KIND, mesh: "", name: "demo" }).await.unwrap();
@@ -246,10 +246,10 @@ async fn a_backend_that_is_gone_signs_no_more() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_stored_before_the_rule_is_not_read() {
+async fn file_stored_before_the_rule_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let pair = authority("ours");
+    let pair = issuer("ours");
     std::fs::write(path("cert"), &pair.cert_pem).unwrap();
     std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
     let bed = bed_reading(FileSources::below(folder.path())).await;

@@ -38,7 +38,7 @@ fn leaf(ca: &KeyPair) -> CertificateDer<'static> {
 }
 
 #[test]
-fn a_leaf_of_the_root_is_verified_by_it_and_by_no_other() {
+fn leaf_is_verified_only_by_its_root() {
     let leaf = leaf(root());
     let verify = |ca: &KeyPair, at| {
         let verifier = WebPkiClientVerifier::builder_with_provider(roots(ca), provider()).build().unwrap();
@@ -50,7 +50,7 @@ fn a_leaf_of_the_root_is_verified_by_it_and_by_no_other() {
 }
 
 #[test]
-fn a_root_says_what_it_is() {
+fn root_has_the_constraints_of_a_ca() {
     let der = der(root());
     let (_, certificate) = X509Certificate::from_der(&der).unwrap();
     assert_eq!(certificate.subject().to_string(), "O=Kodiak, OU=Mesh, CN=default");
@@ -66,7 +66,7 @@ fn a_root_says_what_it_is() {
 }
 
 #[test]
-fn a_server_certificate_is_good_for_its_names_only() {
+fn server_certificate_is_valid_only_for_its_sans() {
     let address: IpAddr = "192.0.2.7".parse().unwrap();
     let pair = self_signed_server(&ServerCertParams {
         hostnames: &["cp.example.com", "localhost"],
@@ -90,7 +90,7 @@ fn a_server_certificate_is_good_for_its_names_only() {
 }
 
 #[test]
-fn bad_names_and_times_are_refused() {
+fn invalid_names_and_times_are_rejected() {
     for name in ["", "a b", "ä.example.com", "a..b"] {
         let made = self_signed_server(&ServerCertParams { hostnames: &[name], ips: &[], valid_for: DAY, now: now() });
         assert!(matches!(made, Err(CryptoError::Name(_))), "{name:?}");

@@ -1,4 +1,4 @@
-//! Leaves: the same again, different where they must be, and good for rustls.
+//! Leaves: reproducible, distinct for distinct identities, and valid for rustls.
 
 use std::sync::{Arc, LazyLock};
 
@@ -63,25 +63,25 @@ fn roots(cas: &[&CaPair]) -> Arc<RootCertStore> {
     Arc::new(roots)
 }
 
-fn believed_as_client(leaf: &IssuedLeaf, cas: &[&CaPair]) -> bool {
+fn trusted_as_client(leaf: &IssuedLeaf, cas: &[&CaPair]) -> bool {
     let verifier = WebPkiClientVerifier::builder_with_provider(roots(cas), provider()).build().unwrap();
     verifier.verify_client_cert(&der(leaf), &[], unix(now())).is_ok()
 }
 
-fn believed_as_server(leaf: &IssuedLeaf, ca: &CaPair, name: &str) -> bool {
+fn trusted_as_server(leaf: &IssuedLeaf, ca: &CaPair, name: &str) -> bool {
     let verifier = WebPkiServerVerifier::builder_with_provider(roots(&[ca]), provider()).build().unwrap();
     let name = ServerName::try_from(name.to_owned()).unwrap();
     verifier.verify_server_cert(&der(leaf), &[], &name, &[], unix(now())).is_ok()
 }
 
 #[test]
-fn an_rsa_authority_issues_the_same_bytes_again() {
+fn rsa_ca_issues_the_same_bytes_again() {
     // Read twice, as two control planes would.
     assert_eq!(issued(&pair(root()), |_| ()), issued(&pair(root()), |_| ()));
 }
 
 #[test]
-fn an_ecdsa_authority_issues_the_same_but_for_the_signature() {
+fn ecdsa_ca_issues_the_same_except_for_the_signature() {
     let ca = ecdsa();
     let (one, two) = (issued(&pair(&ca), |_| ()), issued(&pair(&ca), |_| ()));
     assert_eq!(one.key_pem, two.key_pem);
@@ -92,7 +92,7 @@ fn an_ecdsa_authority_issues_the_same_but_for_the_signature() {
 }
 
 #[test]
-fn another_identity_is_another_key() {
+fn another_identity_has_another_key() {
     let ca = pair(root());
     let key = |edit: fn(&mut LeafSpec<'_>)| issued(&ca, edit).key_pem;
     let keys = [
@@ -113,7 +113,7 @@ fn another_identity_is_another_key() {
     }
 }
 
-/// What a leaf is made for, drawn from few values so that equal ones are met too.
+/// Requests for leaves, drawn from few values so that equal ones occur too.
 type Drawn = (u8, i64, u64, Vec<String>, Vec<String>);
 
 proptest! {
@@ -124,7 +124,7 @@ proptest! {
         other in (0_u8..2, 0_i64..2, 0_u64..2, vec("[ab]{1,2}", 1..3), vec("[ab]{1,2}", 0..3)),
     ) {
         static CA: LazyLock<KeyPair> = LazyLock::new(ecdsa);
-        // Read anew for each leaf, as after a restart.
+        // Read again for each leaf, as after a restart.
         let key = |(subject, incarnation, epoch, uris, names): &Drawn| {
             let uris: Vec<_> = uris.iter().map(|name| format!("spiffe://{name}")).collect();
             let subject = if *subject == 0 { "default/web-1" } else { "default/web-2" };
@@ -148,7 +148,7 @@ proptest! {
 }
 
 #[test]
-fn whatever_the_leaf_says_differently_gives_another_serial() {
+fn any_difference_of_the_leaf_gives_another_serial() {
     let ca = pair(root());
     let serial = |edit: fn(&mut LeafSpec<'_>)| {
         let der = der(&issued(&ca, edit));
@@ -170,31 +170,31 @@ fn whatever_the_leaf_says_differently_gives_another_serial() {
 }
 
 #[test]
-fn a_leaf_is_believed_through_its_authority_only() {
+fn leaf_is_trusted_only_through_its_ca() {
     let others = pair(&made(|_| ()));
     for ca in [root(), &ecdsa(), &ed25519()] {
         let ca = pair(ca);
         let leaf = issued(&ca, |_| ());
-        assert!(believed_as_client(&leaf, &[&ca]));
-        assert!(believed_as_client(&leaf, &[&others, &ca]));
-        assert!(!believed_as_client(&leaf, &[&others]));
-        assert!(believed_as_server(&leaf, &ca, "web.internal") && believed_as_server(&leaf, &ca, "192.0.2.1"));
-        assert!(!believed_as_server(&leaf, &ca, "other.internal"));
+        assert!(trusted_as_client(&leaf, &[&ca]));
+        assert!(trusted_as_client(&leaf, &[&others, &ca]));
+        assert!(!trusted_as_client(&leaf, &[&others]));
+        assert!(trusted_as_server(&leaf, &ca, "web.internal") && trusted_as_server(&leaf, &ca, "192.0.2.1"));
+        assert!(!trusted_as_server(&leaf, &ca, "other.internal"));
         server_config(leaf.cert_pem.as_bytes(), leaf.key_pem.expose().as_bytes(), None).unwrap();
     }
 }
 
 #[test]
-fn a_leaf_for_one_side_is_not_believed_on_the_other() {
+fn leaf_for_one_side_is_not_trusted_on_the_other() {
     let ca = pair(root());
     let server = issued(&ca, |spec| spec.usage = LeafUsage::Server);
-    assert!(believed_as_server(&server, &ca, "web.internal") && !believed_as_client(&server, &[&ca]));
+    assert!(trusted_as_server(&server, &ca, "web.internal") && !trusted_as_client(&server, &[&ca]));
     let client = issued(&ca, |spec| spec.usage = LeafUsage::Client);
-    assert!(!believed_as_server(&client, &ca, "web.internal") && believed_as_client(&client, &[&ca]));
+    assert!(!trusted_as_server(&client, &ca, "web.internal") && trusted_as_client(&client, &[&ca]));
 }
 
 #[test]
-fn a_leaf_says_what_was_asked_for() {
+fn leaf_has_the_requested_content() {
     let ca = pair(root());
     let der = der(&issued(&ca, |_| ()));
     let (_, leaf) = X509Certificate::from_der(&der).unwrap();
@@ -220,7 +220,7 @@ fn a_leaf_says_what_was_asked_for() {
 }
 
 #[test]
-fn a_leaf_points_to_the_key_of_its_authority() {
+fn leaf_has_the_key_id_of_its_ca() {
     let authority = pem::certificates(root().cert_pem.as_bytes()).unwrap().remove(0);
     let (_, authority) = X509Certificate::from_der(&authority).unwrap();
     let own = authority.extensions().iter().find_map(|extension| match extension.parsed_extension() {
@@ -238,7 +238,7 @@ fn a_leaf_points_to_the_key_of_its_authority() {
 }
 
 #[test]
-fn the_roots_never_hold_the_key() {
+fn roots_never_have_the_private_key() {
     let (one, two) = (root(), ecdsa());
     let bundle = format!("{}{}{}", one.cert_pem, one.key_pem.expose(), two.cert_pem);
     let ca = CaPair::from_pem(bundle.as_bytes(), bundle.as_bytes()).unwrap();
@@ -248,7 +248,7 @@ fn the_roots_never_hold_the_key() {
 }
 
 #[test]
-fn what_is_no_authority_is_refused() {
+fn certificate_that_is_no_ca_is_rejected() {
     let (one, two) = (root(), ecdsa());
     let read = |cert: &str, key: &str| CaPair::from_pem(cert.as_bytes(), key.as_bytes()).unwrap_err();
     assert!(matches!(read(&one.cert_pem, two.key_pem.expose()), CryptoError::CaMismatch));
@@ -259,7 +259,7 @@ fn what_is_no_authority_is_refused() {
 }
 
 #[test]
-fn a_leaf_without_names_or_with_bad_ones_is_refused() {
+fn leaf_without_sans_or_with_invalid_ones_is_rejected() {
     let ca = pair(root());
     let spec = LeafSpec {
         purpose: "mesh",
@@ -281,8 +281,8 @@ fn a_leaf_without_names_or_with_bad_ones_is_refused() {
 }
 
 #[test]
-fn an_authority_whose_name_cannot_be_repeated_does_not_sign() {
-    // Two organizational units: the second one under its number, because rcgen takes each word once.
+fn ca_with_a_repeated_attribute_does_not_sign() {
+    // Two organizational units: the second one by its OID, because rcgen accepts each name once.
     let ca = made(|params| {
         params.distinguished_name.push(DnType::OrganizationalUnitName, "one");
         params.distinguished_name.push(DnType::CustomDnType(vec![2, 5, 4, 11]), "two");

@@ -16,9 +16,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Far more than anything takes, for machines that do much else.
+/// Far longer than any operation takes, for machines under load.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
-/// What a test waits for.
+/// Waits for a future, with a timeout.
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
 
 pub(crate) struct Bed {
@@ -28,7 +28,7 @@ pub(crate) struct Bed {
     pub(crate) server: JoinHandle<()>,
 }
 
-/// What was observed.
+/// Records observed connections.
 #[derive(Default)]
 pub(crate) struct Seen {
     open: watch::Sender<i64>,

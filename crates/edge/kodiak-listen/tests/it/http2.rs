@@ -1,4 +1,4 @@
-//! HTTP/2 clients that open streams and reset them, and ones that do nothing.
+//! HTTP/2 clients that reset their streams, and idle ones.
 
 use bytes::Bytes;
 use http::Request;
@@ -22,13 +22,13 @@ fn get(path: &str) -> Request<Empty<Bytes>> {
 }
 
 #[tokio::test]
-async fn rapid_resets_end_the_connection_and_others_are_served() {
+async fn rapid_resets_close_the_connection_and_others_are_served() {
     let bed = Bed::start(ConnectionLimits { resets: 20, ..ConnectionLimits::api() }, None).await;
     let (mut sender, connection) = client(&bed).await;
     let mut sent = 0_u64;
     let flood = async {
         while !sender.is_closed() {
-            // Each is dropped while it is under way, which resets its stream.
+            // Each is dropped while it is active, which resets its stream.
             let request = sender.send_request(get("/never"));
             let _ = tokio::time::timeout(std::time::Duration::from_millis(1), request).await;
             sent += 1;
@@ -43,7 +43,7 @@ async fn rapid_resets_end_the_connection_and_others_are_served() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed_although_it_answers_pings() {
+async fn idle_connection_is_closed_although_it_answers_pings() {
     let limits = ConnectionLimits { idle: 4 * SHORT, ping_every: SHORT / 5, ..ConnectionLimits::api() };
     let bed = Bed::start(limits, None).await;
     let (mut sender, connection) = client(&bed).await;
@@ -52,7 +52,7 @@ async fn an_idle_connection_is_closed_although_it_answers_pings() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_answer_pings_is_cut() {
+async fn client_that_does_not_answer_pings_is_disconnected() {
     let limits = ConnectionLimits {
         ping_every: SHORT,
         ping_answer: SHORT,
@@ -61,7 +61,7 @@ async fn a_client_that_does_not_answer_pings_is_cut() {
     };
     let bed = Bed::start(limits, None).await;
     let mut stream = bed.connect().await;
-    // The preface and empty settings, and nothing after that.
+    // The preface and empty settings only.
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
     closed(&mut stream).await;
     bed.seen.until_open(0).await;

@@ -1,12 +1,12 @@
-//! Is the control plane known by the name that the proxy used?
+//! Whether the certificate of the control plane has the host that the proxy used.
 
 use std::net::IpAddr;
 
 use bytes::Bytes;
 use http::{Request, header::HOST, uri::Authority};
 
-/// The host that was asked, without port and brackets.
-pub(super) fn asked(request: &Request<Bytes>) -> Option<String> {
+/// Host of the request, without port and brackets.
+pub(super) fn of_request(request: &Request<Bytes>) -> Option<String> {
     let header = request.headers().get(HOST).and_then(|host| host.to_str().ok());
     let authority: Authority = match (request.uri().authority(), header) {
         (Some(authority), _) => authority.clone(),
@@ -18,7 +18,7 @@ pub(super) fn asked(request: &Request<Bytes>) -> Option<String> {
     (!host.is_empty()).then(|| host.to_owned())
 }
 
-/// Whether a certificate with these names is one for this host.
+/// Whether one of these SANs matches the host.
 pub(super) fn is_named(host: &str, names: &[String]) -> bool {
     let address: Option<IpAddr> = host.parse().ok();
     names.iter().any(|name| match address {
@@ -40,11 +40,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_is_taken_from_where_the_protocol_has_it() {
+    fn host_is_read_from_authority_or_header() {
         let asked = |uri: &str, host: Option<&str>| {
             let request = Request::builder().uri(uri);
             let request = if let Some(host) = host { request.header(HOST, host) } else { request };
-            asked(&request.body(Bytes::new()).unwrap())
+            of_request(&request.body(Bytes::new()).unwrap())
         };
         assert_eq!(asked("/bootstrap", Some("cp.example:5678")).as_deref(), Some("cp.example"));
         assert_eq!(asked("https://cp.example:5678/bootstrap", None).as_deref(), Some("cp.example"));
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_addresses_are_compared_as_what_they_are() {
+    fn names_and_addresses_are_compared_by_value() {
         let names = ["localhost", "*.mesh.example", "127.0.0.1", "::1"].map(str::to_owned);
         for host in ["localhost", "LocalHost", "cp.mesh.example", "127.0.0.1", "0:0:0:0:0:0:0:1"] {
             assert!(is_named(host, &names), "{host}");

@@ -1,4 +1,4 @@
-//! What the proxy will say of itself when it connects, from what its runner says now.
+//! Node metadata of the proxy, made from the bootstrap request.
 
 use kodiak_envoy::{
     envoy::config::bootstrap::v3::Bootstrap,
@@ -9,11 +9,11 @@ use serde_json::json;
 
 use super::request::BootstrapRequest;
 
-/// All but the admin interface, which is not up to the runner.
-pub(super) fn said(request: &BootstrapRequest) -> Result<NodeMetadata, JsonError> {
+/// All but the admin interface, which the sidecar process does not choose.
+pub(super) fn of_request(request: &BootstrapRequest) -> Result<NodeMetadata, JsonError> {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let port = |port: Option<u16>| port.filter(|port| *port != 0).map(u32::from);
-    // These have the same form in both. They are read where they will be written: what is too deep for there is refused.
+    // Same shape in request and metadata. Read as protobuf JSON, so that values nested too deeply are rejected here.
     let written: Bootstrap = from_json(&json!({ "node": { "metadata": {
         "version": request.version,
         "transparentProxy": request.dataplane_config,

@@ -1,7 +1,7 @@
-//! `POST /bootstrap`: what an Envoy needs to start.
+//! `POST /bootstrap`: the bootstrap configuration of an Envoy.
 //!
-//! The token is verified before anything but the name of the proxy is read. Whether it fits the Dataplane is checked on
-//! every stream, where it counts.
+//! The token is verified before anything but the name of the proxy is read. Whether it is valid for the Dataplane is
+//! checked again on every stream.
 
 mod host;
 mod metadata;
@@ -28,33 +28,33 @@ use serde_json::json;
 use crate::{
     Registry,
     admission::closing,
-    answer::{empty, json_reply, reply, text},
     credential,
-    dataplane::{self, InForce},
+    dataplane::{self, EffectiveDataplane},
+    port::{empty, json_reply, reply, text},
     settings::Authn,
     stored,
 };
-use request::{BootstrapRequest, Introduction};
+use request::{BootstrapRequest, ProxyCredentials};
 
 const TOKEN_REQUIRED: &str = "Dataplane Token is required. Generate token using 'kumactl generate dataplane-token > /path/file' \
      and provide it via --dataplane-token-file=/path/file argument to Kuma DP";
-const NO_AUTHORITY: &str = "neither the proxy nor the control plane gives a certificate to verify the control plane; \
-     give the authority's with --ca-cert-file";
+const NO_CA: &str = "neither the proxy nor the control plane has a CA certificate to verify the control plane; \
+     set it with --ca-cert-file";
 const ADMIN_PORT: u32 = 9901;
 
-/// A request that is not answered with a configuration.
-enum Fault {
-    /// What was asked for is wrong; asking again does not help.
+/// Why a bootstrap request fails.
+enum BootstrapError {
+    /// The request is invalid; sending it again does not help.
     Invalid(String),
-    /// It does not fit how the control plane is set up.
+    /// The request does not match the configuration of the control plane.
     Setup(String),
-    /// The token is not good for this proxy.
+    /// The token is not valid for this proxy.
     Denied(String),
-    /// There is no Dataplane yet. The runner asks again.
+    /// The Dataplane does not exist yet. The sidecar process asks again.
     NotFound,
 }
 
-impl Fault {
+impl BootstrapError {
     fn reply(self) -> Reply {
         match self {
             Self::Invalid(reason) => text(StatusCode::UNPROCESSABLE_ENTITY, reason),
@@ -69,15 +69,15 @@ impl Registry {
     pub(crate) async fn bootstrap(&self, request: &Request<Bytes>) -> Reply {
         let unreadable =
             |error: &serde_json::Error| text(StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}"));
-        let introduction: Introduction = match serde_json::from_slice(request.body()) {
-            Ok(introduction) => introduction,
+        let credentials: ProxyCredentials = match serde_json::from_slice(request.body()) {
+            Ok(credentials) => credentials,
             Err(error) => return unreadable(&error),
         };
-        if let Err(fault) = self.verify(&introduction) {
-            if let Fault::Denied(reason) = &fault {
+        if let Err(error) = self.verify(&credentials) {
+            if let BootstrapError::Denied(reason) = &error {
                 self.refused(&closing(Closing::UNAUTHENTICATED, reason.as_str()));
             }
-            return fault.reply();
+            return error.reply();
         }
         let parsed: BootstrapRequest = match serde_json::from_slice(request.body()) {
             Ok(parsed) => parsed,
@@ -85,9 +85,9 @@ impl Registry {
         };
         let (bootstrap, address) = match self.make_bootstrap(request, &parsed) {
             Ok(found) => found,
-            Err(fault) => return fault.reply(),
+            Err(error) => return error.reply(),
         };
-        let key = ProxyKey::new(&introduction.mesh, &introduction.name);
+        let key = ProxyKey::new(&credentials.mesh, &credentials.name);
         if let Err(error) = self.0.readiness.restarted(&key).await {
             // It would stay drained.
             let reason = format!("cannot end the drain of {key}: {error}; try again");
@@ -107,36 +107,38 @@ impl Registry {
         }))
     }
 
-    fn verify(&self, introduction: &Introduction) -> Result<(), Fault> {
-        let Introduction { mesh, name, dataplane_token } = introduction;
+    fn verify(&self, credentials: &ProxyCredentials) -> Result<(), BootstrapError> {
+        let ProxyCredentials { mesh, name, dataplane_token } = credentials;
         if self.0.settings.authn != Authn::None && dataplane_token.0.is_none() {
-            return Err(Fault::Invalid(TOKEN_REQUIRED.to_owned()));
+            return Err(BootstrapError::Invalid(TOKEN_REQUIRED.to_owned()));
         }
         let key = ProxyKey::new(mesh, name);
         self.mesh(&key)?;
-        credential::verify(&self.0.catalog, &self.0.settings, &key, dataplane_token).map(drop).map_err(Fault::Denied)
+        credential::verify(&self.0.catalog, &self.0.settings, &key, dataplane_token)
+            .map(drop)
+            .map_err(BootstrapError::Denied)
     }
 
-    fn mesh(&self, key: &ProxyKey) -> Result<Arc<Mesh>, Fault> {
-        let missing = || Fault::Invalid(format!("mesh: mesh {:?} does not exist", key.mesh));
+    fn mesh(&self, key: &ProxyKey) -> Result<Arc<Mesh>, BootstrapError> {
+        let missing = || BootstrapError::Invalid(format!("mesh: mesh {:?} does not exist", key.mesh));
         stored::mesh(&self.0.catalog.store().snapshot(), &key.mesh).ok_or_else(missing)
     }
 
-    /// The configuration, and the address of the proxy.
+    /// The bootstrap configuration, and the address of the proxy.
     fn make_bootstrap(
         &self,
         request: &Request<Bytes>,
         parsed: &BootstrapRequest,
-    ) -> Result<(Bootstrap, String), Fault> {
+    ) -> Result<(Bootstrap, String), BootstrapError> {
         let settings = &self.0.settings;
         if !matches!(parsed.proxy_type.as_str(), "" | "dataplane") {
-            let reason = format!("proxyType: {:?} is not served here, only \"dataplane\" is", parsed.proxy_type);
-            return Err(Fault::Invalid(reason));
+            let reason = format!("proxyType: {:?} is not supported, only \"dataplane\" is", parsed.proxy_type);
+            return Err(BootstrapError::Invalid(reason));
         }
         let host = self.host(request)?;
         let key = ProxyKey::new(&parsed.mesh, &parsed.name);
         let dataplane = self.dataplane(&key, parsed)?;
-        let ca = self.authority(parsed)?;
+        let ca = self.ca(parsed)?;
         let address = dataplane.spec.networking.as_ref().map(|networking| networking.address.clone());
         let metadata = self.metadata(parsed, &dataplane.spec)?;
         let delta = settings.default_delta || metadata.has(features::DELTA);
@@ -154,68 +156,69 @@ impl Registry {
         Ok((bootstrap, address.unwrap_or_default()))
     }
 
-    /// Where the proxy will connect to. It must be a name that the certificate there has.
-    fn host(&self, request: &Request<Bytes>) -> Result<String, Fault> {
+    /// Host that the proxy will connect to. The certificate there must have it.
+    fn host(&self, request: &Request<Bytes>) -> Result<String, BootstrapError> {
         if let Some(host) = &self.0.settings.xds_host {
             return Ok(host.clone());
         }
-        let host = host::asked(request)
-            .ok_or_else(|| Fault::Setup("the request has no host; send it to a name or an address".to_owned()))?;
+        let host = host::of_request(request).ok_or_else(|| {
+            BootstrapError::Setup("the request has no host; send it to a name or an address".to_owned())
+        })?;
         let names = &self.0.settings.server_names;
         if !host::is_named(&host, names) {
-            return Err(Fault::Setup(format!(
-                "the certificate of the control plane is not for {host:?}, only for {names:?}; reach the control plane \
-                 by one of these, or give it a certificate that names {host:?}"
+            return Err(BootstrapError::Setup(format!(
+                "the certificate of the control plane is not valid for {host:?}, only for {names:?}; connect to one \
+                 of these, or configure a certificate for {host:?}"
             )));
         }
         Ok(host)
     }
 
-    fn dataplane(&self, key: &ProxyKey, parsed: &BootstrapRequest) -> Result<InForce, Fault> {
+    fn dataplane(&self, key: &ProxyKey, parsed: &BootstrapRequest) -> Result<EffectiveDataplane, BootstrapError> {
         let snapshot = self.0.catalog.store().snapshot();
         let mesh = self.mesh(key)?;
         let dataplane = if parsed.dataplane_resource.is_empty() {
-            stored::dataplane(&snapshot, key).ok_or(Fault::NotFound)?
+            stored::dataplane(&snapshot, key).ok_or(BootstrapError::NotFound)?
         } else {
-            let brought = dataplane::brought(&self.0.catalog, &mesh, key, &parsed.dataplane_resource);
-            brought.map_err(Fault::Invalid)?.in_force
+            let provided = dataplane::provided(&self.0.catalog, &mesh, key, &parsed.dataplane_resource);
+            provided.map_err(BootstrapError::Invalid)?.effective
         };
         let networking = dataplane.spec.networking.as_ref();
         let redirected = networking.is_some_and(|networking| networking.transparent_proxying.is_some());
         if (redirected || parsed.dataplane_config.is_some()) && !dataplane.spec.outbounds().is_empty() {
             let reason = "outbound: should be empty since dataplane is in Transparent Proxying mode";
-            return Err(Fault::Invalid(reason.to_owned()));
+            return Err(BootstrapError::Invalid(reason.to_owned()));
         }
         Ok(dataplane)
     }
 
-    fn metadata(&self, parsed: &BootstrapRequest, dataplane: &Dataplane) -> Result<NodeMetadata, Fault> {
-        let said = metadata::said(parsed).map_err(|error| {
+    fn metadata(&self, parsed: &BootstrapRequest, dataplane: &Dataplane) -> Result<NodeMetadata, BootstrapError> {
+        let requested = metadata::of_request(parsed).map_err(|error| {
             let reason = "dataplaneConfig, otelEnv: are nested too deep for the configuration of Envoy";
-            Fault::Invalid(format!("{reason}: {error}"))
+            BootstrapError::Invalid(format!("{reason}: {error}"))
         })?;
-        let workdir = said.workdir.as_deref().filter(|_| self.0.settings.admin_socket);
+        let workdir = requested.workdir.as_deref().filter(|_| self.0.settings.admin_socket);
         let admin_socket = workdir.map(names::admin_socket);
-        Ok(NodeMetadata { admin_port: Some(admin_port(dataplane)), admin_socket, ..said })
+        Ok(NodeMetadata { admin_port: Some(admin_port(dataplane)), admin_socket, ..requested })
     }
 
-    /// Whom the proxy will believe the control plane by.
-    fn authority(&self, parsed: &BootstrapRequest) -> Result<String, Fault> {
-        let brought = Some(&parsed.ca_cert).filter(|ca| !ca.is_empty());
-        let ca = brought.or(self.0.settings.ca.as_ref()).ok_or_else(|| Fault::Setup(NO_AUTHORITY.to_owned()))?;
-        let origin = if brought.is_some() { "the proxy" } else { "the control plane" };
-        (self.0.settings.check_authority)(ca).map_err(|reason| {
-            Fault::Setup(format!(
-                "the certificate that {origin} gives to verify the control plane is not one of an authority: {reason}; \
-                 give the authority's with --ca-cert-file"
+    /// CA by which the proxy will trust the control plane.
+    fn ca(&self, parsed: &BootstrapRequest) -> Result<String, BootstrapError> {
+        let provided = Some(&parsed.ca_cert).filter(|ca| !ca.is_empty());
+        let ca = provided.or(self.0.settings.ca.as_ref()).ok_or_else(|| BootstrapError::Setup(NO_CA.to_owned()))?;
+        let origin = if provided.is_some() { "the proxy" } else { "the control plane" };
+        (self.0.settings.check_ca)(ca).map_err(|reason| {
+            BootstrapError::Setup(format!(
+                "the certificate of {origin} to verify the control plane is not a CA certificate: {reason}; \
+                 set a CA certificate with --ca-cert-file"
             ))
         })?;
         Ok(ca.clone())
     }
 }
 
-/// The first service of the proxy; in meshes without tags, its workload.
-fn cluster(dataplane: &InForce) -> String {
+/// First service of the proxy; in meshes without tags, its workload.
+fn cluster(dataplane: &EffectiveDataplane) -> String {
     let service = dataplane.spec.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).min();
     service.or(dataplane.labels.get(labels::WORKLOAD)).map_or_else(|| "unknown".to_owned(), Clone::clone)
 }

@@ -1,4 +1,4 @@
-//! What `POST /bootstrap` is asked with.
+//! The request body of `POST /bootstrap`.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,11 @@ use kodiak_model::subscription::Version;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Who asks. All that is read of a request before its token is verified; the rest is skipped without being stored.
+/// Mesh, name and token of the proxy: all that is read before the token is verified. The rest is skipped without being
+/// stored.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Introduction {
+pub(super) struct ProxyCredentials {
     #[serde(deserialize_with = "or_default")]
     pub(super) mesh: String,
     #[serde(deserialize_with = "or_default")]
@@ -19,7 +20,7 @@ pub(super) struct Introduction {
     pub(super) dataplane_token: Credential,
 }
 
-/// Unknown keys are left alone: newer runners say more.
+/// Unknown keys are ignored: newer sidecar processes send more.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct BootstrapRequest {
@@ -41,7 +42,7 @@ pub(super) struct BootstrapRequest {
     pub(super) otel_env: Option<Value>,
     pub(super) dns_port: Option<u16>,
     pub(super) readiness_port: Option<u16>,
-    /// Says the opposite of its name: true turns the probe proxy on. It was released like this, and stays.
+    /// Means the opposite of its name: true turns the probe proxy on. Kuma released it like this.
     #[serde(rename = "appProbeProxyDisabled", deserialize_with = "or_default")]
     pub(super) app_probe_proxy_enabled: bool,
     #[serde(deserialize_with = "or_default")]
@@ -75,7 +76,7 @@ pub(super) struct SpireResources {
     pub(super) socket_path: String,
 }
 
-/// Go writes `null` for what is empty.
+/// Go writes `null` for an empty value.
 fn or_default<'de, T: Default + Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }

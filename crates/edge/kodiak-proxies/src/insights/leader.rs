@@ -74,7 +74,7 @@ impl InsightWriter {
     /// come back. `lost` says since when an instance is dead. Gives the number of proxies that it concerns, and when the
     /// next one is due. Only the leader may do it.
     ///
-    /// The connection ended when its control plane did, so that is what the insight says: whoever counts a grace from
+    /// The connection ended when its control plane died, so that is its end in the insight: who counts a grace period from
     /// there does not count it twice.
     pub(crate) async fn close_abandoned(
         &self,

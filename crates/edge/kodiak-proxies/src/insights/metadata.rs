@@ -1,4 +1,4 @@
-//! What the insight of a proxy keeps of the metadata of its node.
+//! Node metadata of a proxy, as its insight shows it.
 
 use kodiak_envoy::{google::protobuf::Struct, json};
 use kodiak_model::subscription::{EnvoyVersion, KumaDpVersion, Version};
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 const RESOURCE: &str = "dataplane.resource";
 
-/// More than this is not kept in an insight.
+/// Largest metadata that an insight shows.
 const LONGEST_KEPT: usize = 64 * 1024;
 
-/// None for a proxy that says nothing of its versions.
+/// `None` for a proxy that reports no versions.
 pub(crate) fn version(versions: &Versions) -> Option<Version> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let RunnerVersion { version, git_tag, git_commit, build_date } = &versions.runner;
@@ -32,7 +32,7 @@ pub(crate) fn version(versions: &Versions) -> Option<Version> {
     Some(version).filter(|version| *version != Version::default())
 }
 
-/// All of it but the Dataplane, which is stored anyway.
+/// All of it except the Dataplane, which is stored anyway.
 pub(crate) fn for_insight(node: &Struct) -> Option<Value> {
     let mut node = node.clone();
     node.fields.remove(RESOURCE);
@@ -52,8 +52,8 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_those_that_the_proxy_tells() {
-        let version = |told: &Value| version(&NodeMetadata::read(&node(&json!({ "version": told }))).versions);
+    fn versions_are_those_of_the_node_metadata() {
+        let version = |recorded: &Value| version(&NodeMetadata::read(&node(&json!({ "version": recorded }))).versions);
         let full = json!({
             "kumaDp": { "version": "2.14.3", "gitTag": "v2.14.3", "gitCommit": "abc", "buildDate": "today" },
             "envoy": { "version": "1.40.0", "build": "abc/1.40.0", "kumaDpCompatible": true },
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_insight_keeps_all_but_the_dataplane_and_what_is_too_long() {
+    fn insight_has_the_metadata_without_the_dataplane() {
         let kept = for_insight(&node(&json!({ "dataplane.resource": "x", "features": ["feature-a"] })));
         assert_eq!(kept, Some(json!({ "features": ["feature-a"] })));
         assert_eq!(for_insight(&node(&json!({ "workdir": "x".repeat(LONGEST_KEPT) }))), None);

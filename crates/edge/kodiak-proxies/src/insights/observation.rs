@@ -26,16 +26,16 @@ pub(crate) struct Observation {
     /// Why the proxy does not acknowledge a step of an mTLS rollout; empty for nothing.
     pub(super) rejecting: String,
     pub(super) due: Due,
-    /// Grows with every change, so that one made during a write is not taken for written.
+    /// Grows with every change, so that a change during a write does not count as written.
     pub(super) changes: u64,
     pub(super) written: Option<Instant>,
 }
 
-/// When it is to be written.
+/// When to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
     Never,
-    /// Not before the last write is some time ago.
+    /// Once `insight_interval` has passed since the last write.
     Later,
     Now,
 }
@@ -119,21 +119,21 @@ impl Observation {
         self.subscription.status = status;
     }
 
-    /// Writes it into the insight, beside what others wrote there.
+    /// Merges it into the insight, next to the connections that other control planes wrote.
     pub(super) fn apply(&self, insight: &mut DataplaneInsight, limit: usize) {
         let own = insight.subscriptions.iter().position(|known| known.id == self.subscription.id);
         match own {
             Some(index) if index + 1 == insight.subscriptions.len() => {
                 insight.subscriptions[index] = self.subscription.clone();
             }
-            // The proxy is connected anew by now. Who took it over has closed this connection, and that stays.
+            // The proxy has a newer connection, whose control plane has closed this one. That stays.
             Some(index) => {
                 let closed = insight.subscriptions[index].disconnect_time.take();
                 insight.subscriptions[index] = self.subscription.clone();
                 insight.subscriptions[index].disconnect_time = closed.or(self.subscription.disconnect_time.clone());
                 return;
             }
-            // It was forgotten for newer ones.
+            // Newer connections have pushed it out.
             None if self.written.is_some() && (self.is_closed() || insight.is_online()) => return,
             None => {
                 for older in insight.subscriptions.iter_mut().filter(|older| older.is_open()) {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_closes_the_older_and_the_oldest_is_forgotten() {
+    fn new_connection_closes_the_older_and_removes_the_oldest() {
         check(&[], &observation("a", None, false), &[("a", None)]);
         check(&[("a", None)], &observation("b", None, false), &[("a", Some("b came")), ("b", None)]);
         let stored = [("a", Some("x")), ("b", None)];
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_was_taken_over_stays_closed() {
+    fn replaced_connection_stays_closed() {
         let stored = [("a", Some("b came")), ("b", None)];
         check(&stored, &observation("a", None, true), &stored);
         check(&stored, &observation("a", Some("late"), true), &stored);
@@ -209,14 +209,14 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_was_taken_for_dead_is_open_again() {
+    fn connection_closed_as_idle_is_reopened() {
         check(&[("a", Some("idle"))], &observation("a", None, true), &[("a", None)]);
         check(&[], &observation("a", None, true), &[("a", None)]);
         check(&[], &observation("a", Some("gone"), true), &[]);
     }
 
     #[test]
-    fn the_certificate_and_the_acknowledged_step_are_kept_apart() {
+    fn certificate_and_acknowledged_step_are_independent() {
         let mut insight = DataplaneInsight::default();
         let mut observed = observation("a", None, false);
         observed.apply(&mut insight, 2);

@@ -172,12 +172,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_proxy_is_not_ready() {
+    fn new_proxy_is_not_ready() {
         check(&[(1, "Ready"), (2, "NotReady")], None, &[(1, false), (2, false)]);
     }
 
     #[test]
-    fn what_was_ready_stays_ready_and_nothing_else() {
+    fn only_inbounds_that_were_ready_stay_ready() {
         let stored = [(1, "Ready"), (2, "NotReady")];
         check(&[(1, "Ready"), (2, "Ready"), (3, "Ready")], Some(&stored), &[(1, true), (2, false), (3, false)]);
         check(&[(1, "NotReady")], Some(&stored), &[(1, false)]);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_probed_stays_as_probes_found_it() {
+    fn probed_inbounds_keep_their_stored_state() {
         for written in ["Ready", "NotReady"] {
             for (stored, ready) in [(None, false), (Some("NotReady"), false), (Some("Ready"), true)] {
                 let mut new = probed(written);
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn without_probes_what_is_probed_is_as_others() {
+    fn service_probes_have_no_effect_without_health_checks() {
         let mut new = probed("Ready");
         assert_eq!(Hold::arriving(&mut new, None, false).unwrap().before.len(), 1);
         assert!(!new.inbounds()[0].is_ready());
     }
 
     #[test]
-    fn a_second_drain_remembers_what_the_first_held_back() {
+    fn second_drain_keeps_the_states_of_the_first() {
         let mut stored = dataplane(&[(1, "Ready"), (2, "NotReady")]);
         let first = Hold::draining(None, &stored, 1);
         let mut causes = Causes { hold: Some(first.clone()), ..Causes::default() };

@@ -10,7 +10,7 @@ use super::{
     causes::{Cause, Hold},
     round::write,
 };
-use crate::{dataplane::InForce, stored};
+use crate::{dataplane::EffectiveDataplane, stored};
 
 pub(crate) enum DrainError {
     /// The Dataplane does not exist.
@@ -25,7 +25,7 @@ impl InboundReadiness {
     pub(crate) async fn drain(
         &self,
         key: &ProxyKey,
-        authorize: impl Fn(&Snapshot, &InForce) -> Result<(), String>,
+        authorize: impl Fn(&Snapshot, &EffectiveDataplane) -> Result<(), String>,
     ) -> Result<(), DrainError> {
         loop {
             let snapshot = self.store.snapshot();

@@ -1,20 +1,20 @@
-//! Whether what a proxy rejects holds up a step of mTLS.
+//! Whether a rejection (NACK) of a proxy holds up a step of an mTLS rollout.
 //!
 //! A step changes inbound listeners, clusters and secrets. Endpoints, routes and outbound listeners have no part in it: a
-//! proxy that rejects a route of somebody's policy has taken the step all the same. Envoy applies the other listeners of a
-//! response and names those that it rejects, so its error tells which they are. Where it does not, the step waits.
+//! proxy that rejects a route of a policy has still applied the step. Envoy applies the other listeners of a response and
+//! names the rejected ones in its error. Where it does not, the step waits.
 
 use kodiak_xds::names;
 use kodiak_xds_stream::{Snapshot, TypeUrl};
 
 use super::status::TypeStatus;
 
-/// The stream cuts longer messages, and what is cut off may name more.
+/// The stream truncates longer errors, which may name more listeners.
 const LONGEST_WHOLE: usize = 4000;
-/// So much of an error is kept in an insight.
+/// Longest error in an insight.
 const LONGEST_KEPT: usize = 300;
 
-/// What holds it up, for people; nothing when the proxy has taken all that a step may change.
+/// The error that holds up the step, for people. `None` when the proxy has applied everything that a step may change.
 pub(crate) fn holding_up(types: &[TypeStatus], snapshot: Option<&Snapshot>) -> Option<String> {
     let of_type = types.iter().find(|of_type| of_type.rejecting && concerns_mtls(of_type, snapshot))?;
     let short = match of_type.type_url {
@@ -40,7 +40,7 @@ fn concerns_mtls(of_type: &TypeStatus, snapshot: Option<&Snapshot>) -> bool {
     }
 }
 
-/// An inbound that is gone from the snapshot is still found by its prefix. Who is named too much is waited for.
+/// An inbound that is no longer in the snapshot is found by its prefix. In doubt the step waits.
 fn names_only_outbounds<'a>(error: &str, listeners: impl Iterator<Item = &'a str>) -> bool {
     let mut named = listeners.filter(|name| error.contains(name)).peekable();
     error.len() < LONGEST_WHOLE
@@ -61,14 +61,14 @@ mod tests {
     }
 
     #[test]
-    fn only_errors_that_name_nothing_but_outbounds_are_set_aside() {
+    fn only_errors_about_outbound_listeners_are_ignored() {
         check("Error adding/updating listener(s) outbound:240.0.0.1:80: no argument for repetition operator: *", true);
         check("Error adding/updating listener(s) inbound:10.0.0.1:8080: cannot bind", false);
         check("Error adding/updating listener(s) outbound:240.0.0.1:80: a\ninbound:10.0.0.1:8080: b", false);
         check("Error adding/updating listener(s) outbound:240.0.0.1:80: a\ninbound:10.0.0.9:1: gone since", false);
         check("Error adding/updating listener(s) outbound:240.0.0.1:80: a\nkuma:dns: b", false);
         check("Error adding/updating listener(s) outbound:240.0.0.9:80: of another snapshot", false);
-        check("Envoy says nothing of it", false);
+        check("an error that names no listener", false);
         check(&format!("outbound:240.0.0.1:80 {}", "x".repeat(4096)), false);
     }
 

@@ -1,16 +1,16 @@
 //! Which step of a rollout a proxy has acknowledged.
 //!
-//! Every published snapshot carries the token of its step. The stream says later which revision the proxy has taken in
-//! full; this says which token that was.
+//! Every published snapshot carries the token of its step. The stream reports later which revision the proxy has
+//! acknowledged in full; this maps the revision to its token.
 
 use std::{collections::VecDeque, sync::Arc};
 
-/// A proxy that answers nothing for so many steps is told apart no more; what it acknowledges next counts.
+/// Steps that are remembered for a proxy that acknowledges nothing. Older ones are forgotten.
 const MOST_STEPS: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Rollout {
-    /// What may still be acknowledged, in the order it was published.
+    /// Steps that may still be acknowledged, in the order of their publication.
     steps: VecDeque<Step>,
 }
 
@@ -65,14 +65,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_published_has_none() {
+    fn unpublished_revision_has_no_token() {
         assert_eq!(rollout(&[]).settled(1), None);
         assert_eq!(rollout(&[(5, "b")]).settled(1), None);
         assert_eq!(rollout(&[(5, "b")]).settled(9), None);
     }
 
     #[test]
-    fn a_proxy_that_never_answers_does_not_fill_the_memory() {
+    fn silent_proxy_uses_bounded_memory() {
         let mut rollout = Rollout::default();
         for revision in 0..10_000 {
             rollout.published(revision, revision.to_string().into());

@@ -1,4 +1,4 @@
-//! What is known of a connected proxy, for inspection.
+//! Status of a connected proxy, for inspection.
 
 use std::sync::Arc;
 
@@ -12,29 +12,29 @@ pub struct ProxyStatus {
     pub key: ProxyKey,
     pub protocol: Protocol,
     pub connected: Timestamp,
-    /// Whether the proxy brought its Dataplane.
+    /// Whether the proxy registered its Dataplane itself.
     pub from_metadata: bool,
-    /// Of the proxy and of what runs it, as they say.
+    /// Versions of Envoy and of the sidecar process, as they report them.
     pub version: Option<Version>,
     pub types: [TypeStatus; TypeUrl::COUNT],
-    /// The revision of what it should have, and of what it has last acknowledged in full.
+    /// Revision of the last published snapshot, and of the last one that it has acknowledged in full.
     pub published: Option<u64>,
     pub settled: Option<u64>,
     pub bytes_sent: u64,
-    /// Why what it should have by now was not sent.
+    /// Why its new configuration failed validation and was not published.
     pub faults: Vec<String>,
 }
 
-/// What became of the responses of one type.
+/// Counters of the responses of one resource type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeStatus {
     pub type_url: TypeUrl,
     pub sent: u64,
     pub acknowledged: u64,
     pub rejected: u64,
-    /// What the proxy said when it last rejected a response.
+    /// Envoy's error in its last NACK.
     pub last_error: Option<Arc<str>>,
-    /// It runs on something older than what it was sent.
+    /// It runs on an older version than the last one sent.
     pub rejecting: bool,
 }
 

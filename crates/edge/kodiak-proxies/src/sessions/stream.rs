@@ -34,7 +34,7 @@ pub(crate) struct Stream {
     pub(crate) faults: Vec<String>,
 }
 
-/// Changes that a report brought.
+/// Changes that a report provided.
 pub(crate) struct Reported {
     /// Counters, if they have changed.
     pub(crate) types: Option<[TypeStatus; TypeUrl::COUNT]>,
@@ -48,7 +48,7 @@ pub(crate) struct Reported {
 }
 
 impl Stream {
-    /// Asks it to end. The first reason stays; false for a later one.
+    /// Asks the stream to end. The first reason stays; false for a later one.
     pub(crate) fn close(&self, code: u8, message: &str) -> bool {
         close(&self.closing, code, message)
     }

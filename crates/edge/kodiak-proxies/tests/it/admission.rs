@@ -1,4 +1,4 @@
-//! Who is let in, and what becomes of the Dataplane they bring.
+//! Admission, and registration of the Dataplane that a proxy provides.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn claims(change: impl FnOnce(&mut DataplaneClaims)) -> DataplaneClaims {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proxy_brings_its_dataplane() {
+async fn proxy_registers_its_dataplane() {
     let bed = Bed::start().await;
     let _session = bed.connect("web-1").await;
     let record = bed.record("Dataplane", "web-1").unwrap();
@@ -37,7 +37,7 @@ async fn a_proxy_brings_its_dataplane() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_dataplane_may_be_yaml_or_stored() {
+async fn dataplane_may_be_yaml_or_stored() {
     let bed = Bed::start().await;
     let token = Some(bed.token(&DataplaneClaims::default()));
     let yaml = "type: Dataplane\nmesh: default\nname: web-1\nnetworking: { address: 10.0.0.1 }\n";
@@ -49,15 +49,15 @@ async fn the_dataplane_may_be_yaml_or_stored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_makes_configuration_is_told_what_the_proxy_says_of_itself() {
+async fn connected_event_has_the_node_metadata() {
     let bed = Bed::start().await;
     let mut proxy = bed.hello("web-1");
-    let said = json!({
+    let requested = json!({
         "dataplane.resource": dataplane("web-1").to_string(),
         "version": { "envoy": { "version": "1.40.0" } },
         "workdir": "/tmp/dp",
     });
-    proxy.node.metadata = Some(from_json(&said).unwrap());
+    proxy.node.metadata = Some(from_json(&requested).unwrap());
     let metadata = Arc::new(NodeMetadata::read(proxy.node.metadata.as_ref().unwrap()));
     let _session = bed.registry.connect(proxy).await.ok().unwrap();
     assert_eq!(bed.event(), Some(ProxyEvent::Connected { key: key("web-1"), metadata }));
@@ -66,7 +66,7 @@ async fn whoever_makes_configuration_is_told_what_the_proxy_says_of_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_is_said() {
+async fn invalid_requests_are_rejected_with_the_reason() {
     let bed = Bed::start().await;
     let token = bed.token(&DataplaneClaims::default());
     let check = async |id: &str, metadata: Value, code: u8, reason: &str| {
@@ -75,35 +75,35 @@ async fn what_is_wrong_is_said() {
     };
     let unauthenticated = Closing::UNAUTHENTICATED;
     let invalid = Closing::INVALID_ARGUMENT;
-    check("web", json!({}), invalid, r#"node.id must be <mesh>.<name>, and is "web""#).await;
-    check(".web", json!({}), invalid, r#"node.id must be <mesh>.<name>, and is ".web""#).await;
+    check("web", json!({}), invalid, r#"node.id must be <mesh>.<name>, but is "web""#).await;
+    check(".web", json!({}), invalid, r#"node.id must be <mesh>.<name>, but is ".web""#).await;
     let ingress = json!({ "dataplane.proxyType": "ingress" });
-    check(".web", ingress, invalid, r#"a proxy of type "ingress" is not served here, only "dataplane" is"#).await;
+    check(".web", ingress, invalid, r#"proxies of type "ingress" are not supported, only "dataplane" is"#).await;
     check("other.web", json!({}), unauthenticated, r#"mesh: mesh "other" does not exist"#).await;
     let missing =
         r#"resource "default.web" not found; create a Dataplane in Kuma CP first or pass it as an argument to kuma-dp"#;
     check("default.web", json!({}), unauthenticated, missing).await;
     let prefix = "could not register proxy passed in kuma-dp run:";
-    let brought = |text: &str| json!({ "dataplane.resource": text });
+    let provided = |text: &str| json!({ "dataplane.resource": text });
     for (text, reason) in [
         ("type: Mesh\nname: web\n", r#"type: must be Dataplane, and is "Mesh""#),
         (
             "type: Dataplane\nmesh: default\nname: api\n",
-            "the Dataplane is default/api, and the proxy is default/web; both must be the same",
+            "the Dataplane is default/api but the proxy is default/web; both must have the same mesh and name",
         ),
         ("type: Dataplane\nmesh: default\nname: web\n", "networking: must be defined"),
-        ("a: 1\n---\nb: 2\n", "there is more than one document; send only the Dataplane"),
+        ("a: 1\n---\nb: 2\n", "more than one YAML document; send only the Dataplane"),
         ("# nothing\n", "the Dataplane is empty"),
     ] {
-        check("default.web", brought(text), invalid, &format!("{prefix} {reason}")).await;
+        check("default.web", provided(text), invalid, &format!("{prefix} {reason}")).await;
     }
-    let refused = bed.refused(hello("default.web", &brought("a: [1"), Some(token.clone()))).await;
+    let refused = bed.refused(hello("default.web", &provided("a: [1"), Some(token.clone()))).await;
     assert!(refused.message.starts_with(&format!("{prefix} the Dataplane is not YAML: ")), "{refused:?}");
     assert!(bed.registry.connected().is_empty() && bed.events().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dataplane_must_fit_its_mesh() {
+async fn dataplane_must_match_the_constraints_of_its_mesh() {
     let bed = Bed::start().await;
     let restrictions = json!({ "dataplaneProxy": { "restrictions": [{ "tags": { "kuma.io/service": "web" } }] } });
     bed.put(json!({ "type": "Mesh", "name": "default", "constraints": restrictions })).await;
@@ -114,7 +114,7 @@ async fn a_dataplane_must_fit_its_mesh() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_are_held_against_the_dataplane() {
+async fn token_is_checked_against_the_dataplane() {
     let bed = Bed::start().await;
     bed.put(json!({ "type": "Mesh", "name": "other" })).await;
     let tag = |tag: &str, value: &str| claims(|claims| claims.tags = [(tag.to_owned(), vec![value.to_owned()])].into());
@@ -153,7 +153,7 @@ async fn tokens_are_held_against_the_dataplane() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_must_be_good_by_themselves() {
+async fn invalid_tokens_are_rejected() {
     let bed = Bed::start().await;
     bed.put(json!({ "type": "Mesh", "name": "other" })).await;
     let good = bed.token(&DataplaneClaims::default());
@@ -177,14 +177,14 @@ async fn tokens_must_be_good_by_themselves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_authentication_everybody_is_believed() {
+async fn without_authentication_every_proxy_is_admitted() {
     let bed = Bed::start_with(|settings| settings.authn = Authn::None).await;
     let proxy = hello("default.web-1", &with_resource(&dataplane("web-1")), None);
     assert!(bed.registry.connect(proxy).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_pushes_another_out_by_taking_its_name() {
+async fn proxy_cannot_replace_another_by_its_name() {
     let bed = Bed::start().await;
     bed.put(dataplane("web-1")).await;
     let mut taken = dataplane("web-1");
@@ -193,10 +193,10 @@ async fn nobody_pushes_another_out_by_taking_its_name() {
     let proxy = || hello("default.web-1", &with_resource(&taken), Some(bed.token(&only_api)));
     let refused = bed.refused(proxy()).await;
     assert!(
-        refused.message.ends_with("this is about the Dataplane that is stored, which would be replaced"),
+        refused.message.ends_with("the token must be valid for the stored Dataplane too, because it would be replaced"),
         "{refused:?}"
     );
-    // One that brought its Dataplane may come back as something else, once it is gone.
+    // A proxy that provided its Dataplane may come back with a different one, once it is disconnected.
     let session = bed.connect("web-1").await;
     assert_eq!(bed.refused(proxy()).await.code, Closing::UNAUTHENTICATED);
     drop(session);
@@ -205,7 +205,7 @@ async fn nobody_pushes_another_out_by_taking_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_newest_connection_wins() {
+async fn newest_connection_wins() {
     let bed = Bed::start().await;
     let first = bed.connect("web-1").await;
     let second = bed.connect("web-1").await;
@@ -220,12 +220,12 @@ async fn the_newest_connection_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_identity_made_from_the_workload_binds_token_and_label() {
+async fn spiffe_id_from_the_workload_binds_token_and_label() {
     let bed = Bed::start().await;
     let spec = json!({ "selector": { "dataplane": { "matchLabels": {} } }, "provider": { "type": "Bundled", "bundled": { "autogenerate": { "enabled": true } } } });
     bed.put(json!({ "type": "MeshIdentity", "mesh": "default", "name": "identity", "spec": spec })).await;
     let refused = bed.refused(bed.hello("web-1")).await;
-    let reason = r#"could not register proxy passed in kuma-dp run: the identity of this proxy is made from its label "kuma.io/workload"; add it"#;
+    let reason = r#"could not register proxy passed in kuma-dp run: the SPIFFE ID of this proxy is derived from its label "kuma.io/workload"; add the label"#;
     assert_eq!(refused.message, reason);
     let mut labelled = dataplane("web-1");
     labelled["labels"] = json!({ "kuma.io/workload": "web" });
@@ -236,7 +236,7 @@ async fn an_identity_made_from_the_workload_binds_token_and_label() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_let_in_at_the_end() {
+async fn stopping_control_plane_admits_no_proxy() {
     let bed = Bed::start().await;
     bed.registry.stop();
     let refused = bed.refused(bed.hello("web-1")).await;
@@ -244,14 +244,14 @@ async fn nobody_is_let_in_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proxy_that_cannot_be_given_anything_is_told_why() {
+async fn stream_without_a_valid_configuration_is_closed_with_the_faults() {
     let bed = Bed::start().await;
     let session = bed.connect("web-1").await;
     bed.registry.fault(&key("web-1"), vec!["a and b both listen on 10.0.0.1:80".to_owned()]);
     let (code, reason) = closing(&session).unwrap();
     assert_eq!(code, Closing::FAILED_PRECONDITION);
     assert_eq!(reason, "the configuration of this proxy failed validation: a and b both listen on 10.0.0.1:80");
-    // One that has something keeps it.
+    // A proxy that has a configuration stays on it.
     let session = bed.connect("web-1").await;
     bed.registry.publish(&key("web-1"), snapshot(1), "".into());
     bed.registry.fault(&key("web-1"), vec!["a and b both listen on 10.0.0.1:80".to_owned()]);

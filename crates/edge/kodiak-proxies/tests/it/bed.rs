@@ -82,13 +82,13 @@ impl Bed {
         self.catalog.delete(target).await.unwrap();
     }
 
-    /// Time passes, for timers and for the clock alike.
+    /// Advances timers and the clock.
     pub(crate) async fn pass(&self, time: Duration) {
         self.turn_clock(time);
         tokio::time::sleep(time).await;
     }
 
-    /// For long times, in which timers would have much to do.
+    /// Advances only the clock: for long times, in which timers would have much to do.
     pub(crate) fn turn_clock(&self, time: Duration) {
         let mut clock = self.clock.lock().unwrap();
         *clock = clock.checked_add(SignedDuration::try_from(time).unwrap()).unwrap();
@@ -99,7 +99,7 @@ impl Bed {
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
 
-    /// The control plane begins to end.
+    /// The control plane begins to drain.
     pub(crate) fn drain(&self) {
         self.drain.token().cancel();
     }
@@ -117,7 +117,7 @@ impl Bed {
         issue_dataplane(claims, &key, Duration::from_hours(1000), self.now()).unwrap()
     }
 
-    /// A proxy that brings its Dataplane and a token that binds nothing.
+    /// A proxy that provides its Dataplane, with a token that binds nothing.
     pub(crate) fn hello(&self, name: &str) -> Hello {
         let metadata = json!({ "dataplane.resource": dataplane(name).to_string() });
         hello(&format!("default.{name}"), &metadata, Some(self.token(&DataplaneClaims::default())))

@@ -1,4 +1,4 @@
-//! `POST /bootstrap`: what is refused, and what is in the configuration.
+//! `POST /bootstrap`: rejected requests, and the configuration.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::bed::{Bed, dataplane};
 
 const TOKEN_REQUIRED: &str = "Dataplane Token is required. Generate token using 'kumactl generate dataplane-token > /path/file' and provide it via --dataplane-token-file=/path/file argument to Kuma DP";
 
-// Where things are in the configuration.
+// JSON pointers into the configuration.
 const METADATA: &str = "/node/metadata";
 const API_TYPE: &str = "/dynamicResources/adsConfig/apiType";
 const INITIAL_METADATA: &str = "/dynamicResources/adsConfig/grpcServices/0/initialMetadata";
@@ -66,7 +66,7 @@ fn pem(text: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_wrong_is_said() {
+async fn invalid_requests_are_rejected_with_the_reason() {
     let bed = Bed::start().await;
     let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
     let mut outbound = dataplane("web-1");
@@ -82,7 +82,7 @@ async fn what_is_wrong_is_said() {
         (
             json!({ "proxyType": "ingress" }),
             unprocessable,
-            r#"proxyType: "ingress" is not served here, only "dataplane" is"#,
+            r#"proxyType: "ingress" is not supported, only "dataplane" is"#,
         ),
         (json!({ "dataplaneResource": redirected.to_string() }), unprocessable, transparent),
         (
@@ -98,7 +98,7 @@ async fn what_is_wrong_is_said() {
         (
             json!({ "name": "api" }),
             unprocessable,
-            "the Dataplane is default/web-1, and the proxy is default/api; both must be the same",
+            "the Dataplane is default/web-1 but the proxy is default/api; both must have the same mesh and name",
         ),
         (json!({ "dataplaneResource": "" }), StatusCode::NOT_FOUND, ""),
         (json!({ "dataplaneResource": null }), StatusCode::NOT_FOUND, ""),
@@ -119,7 +119,7 @@ async fn what_is_wrong_is_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_methods_are_refused() {
+async fn other_methods_are_rejected() {
     let bed = Bed::start().await;
     let request = Request::builder().uri("/bootstrap").body(Bytes::new()).unwrap();
     let reply = bed.registry.answer(request, "127.0.0.1:1".parse().unwrap()).await;
@@ -127,13 +127,15 @@ async fn other_methods_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_control_plane_must_be_reached_by_its_name() {
+async fn host_must_be_in_the_certificate() {
     let foreign = |settings: &mut Settings| settings.server_names = vec!["cp.example".to_owned()];
     let bed = Bed::start_with(foreign).await;
     let (status, text) = bed.post("/bootstrap", &[], &request(&bed, &json!({}))).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert!(
-        text.starts_with(r#"the certificate of the control plane is not for "localhost", only for ["cp.example"];"#),
+        text.starts_with(
+            r#"the certificate of the control plane is not valid for "localhost", only for ["cp.example"];"#
+        ),
         "{text}"
     );
     let bootstrap = bootstrap_of(&json!({}), |settings| {
@@ -146,24 +148,24 @@ async fn the_control_plane_must_be_reached_by_its_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_an_authority_can_be_believed() {
-    let no_authority = |settings: &mut Settings| {
-        settings.check_authority = Arc::new(|pem| if pem == "CA" { Ok(()) } else { Err("CA is false".to_owned()) });
+async fn ca_of_the_request_must_be_a_ca_certificate() {
+    let not_a_ca = |settings: &mut Settings| {
+        settings.check_ca = Arc::new(|pem| if pem == "CA" { Ok(()) } else { Err("CA is false".to_owned()) });
     };
-    let bed = Bed::start_with(no_authority).await;
+    let bed = Bed::start_with(not_a_ca).await;
     let (status, text) = bed.post("/bootstrap", &[], &request(&bed, &json!({ "caCert": "LEAF" }))).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
-    let expected = "the certificate that the proxy gives to verify the control plane is not one of an authority: CA is false; give the authority's with --ca-cert-file";
+    let expected = "the certificate of the proxy to verify the control plane is not a CA certificate: CA is false; set a CA certificate with --ca-cert-file";
     assert_eq!(text, expected);
-    let bootstrap = bootstrap_of(&json!({}), no_authority).await;
+    let bootstrap = bootstrap_of(&json!({}), not_a_ca).await;
     check(&bootstrap, &[(CA, pem("CA"))]);
-    let brought = json!({ "caCert": "BROUGHT" });
-    let bootstrap = bootstrap_of(&brought, |_| ()).await;
+    let provided = json!({ "caCert": "BROUGHT" });
+    let bootstrap = bootstrap_of(&provided, |_| ()).await;
     check(&bootstrap, &[(CA, pem("BROUGHT"))]);
-    let bootstrap = bootstrap_of(&brought, |settings| settings.ca = None).await;
+    let bootstrap = bootstrap_of(&provided, |settings| settings.ca = None).await;
     check(&bootstrap, &[(CA, pem("BROUGHT"))]);
     let bed = Bed::start_with(|settings| settings.ca = None).await;
-    let expected = "neither the proxy nor the control plane gives a certificate to verify the control plane; give the authority's with --ca-cert-file";
+    let expected = "neither the proxy nor the control plane has a CA certificate to verify the control plane; set it with --ca-cert-file";
     for nothing in [json!({}), json!({ "caCert": "" }), json!({ "caCert": null })] {
         let (status, text) = bed.post("/bootstrap", &[], &request(&bed, &nothing)).await;
         assert_eq!((status, text.as_str()), (StatusCode::BAD_REQUEST, expected), "{nothing}");
@@ -171,7 +173,7 @@ async fn only_an_authority_can_be_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_that_the_runner_said_is_there() {
+async fn bootstrap_has_all_values_of_the_request() {
     let version = json!({
         "kumaDp": { "version": "2.14.3", "gitTag": "v2.14.3", "gitCommit": "abc", "buildDate": "today" },
         "envoy": { "version": "1.40.0", "build": "abc/1.40.0", "kumaDpCompatible": true },
@@ -226,7 +228,7 @@ async fn all_that_the_runner_said_is_there() {
         "transparentProxy": transparent_proxy,
         "otelEnvInventory": { "x": 1, "nested": { "list": [true, null] } },
     });
-    // All its numbers are floating.
+    // All numbers in a Struct are floating point.
     let metadata: Struct = from_json(&metadata).unwrap();
     check(
         &bootstrap,
@@ -243,7 +245,7 @@ async fn all_that_the_runner_said_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_said_has_its_default() {
+async fn missing_values_have_defaults() {
     let address = |port: u32| json!({ "socketAddress": { "address": "127.0.0.1", "portValue": port } });
     let nothing = json!({
         "features": null, "dynamicMetadata": null, "version": null, "otelEnv": null, "dataplaneConfig": null,
@@ -275,7 +277,7 @@ async fn what_is_not_said_has_its_default() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_deep_is_refused() {
+async fn values_nested_too_deeply_are_rejected() {
     let bed = Bed::start().await;
     for wrap in [|inner: Value| json!({ "a": inner }), |inner: Value| json!([inner])] {
         let mut inner = json!("inside");
@@ -300,7 +302,7 @@ async fn what_is_too_deep_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stored_dataplane_is_enough_and_tokens_may_be_off() {
+async fn stored_dataplane_is_enough_without_authentication() {
     let bed = Bed::start_with(|settings| settings.authn = Authn::None).await;
     bed.put(dataplane("web-1")).await;
     let stored = json!({ "dataplaneToken": "", "dataplaneResource": "" });
@@ -308,7 +310,7 @@ async fn a_stored_dataplane_is_enough_and_tokens_may_be_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_is_json_for_those_who_ask_for_it() {
+async fn bootstrap_is_json_on_request() {
     let bed = Bed::start().await;
     let request = request(&bed, &json!({}));
     let (_, yaml) = bed.post("/bootstrap", &[], &request).await;
@@ -325,7 +327,7 @@ async fn the_answer_is_json_for_those_who_ask_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_token_stands_only_where_envoy_shows_it_to_us() {
+async fn token_is_only_in_the_xds_credentials() {
     let bed = Bed::start().await;
     let secret = bed.token(&DataplaneClaims::default());
     let (status, text) = bed.post("/bootstrap", &[], &request(&bed, &json!({ "dataplaneToken": secret }))).await;
@@ -337,7 +339,7 @@ async fn the_token_stands_only_where_envoy_shows_it_to_us() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn proxies_ask_what_to_check_unless_that_is_off() {
+async fn bootstrap_has_hds_unless_it_is_disabled() {
     let bed = Bed::start().await;
     let (_, text) = bed.post("/bootstrap", &[], &request(&bed, &json!({}))).await;
     check(&read(&text), &[("/hdsConfig/apiType", json!("GRPC"))]);

@@ -47,7 +47,7 @@ async fn drained_proxy_is_not_ready_until_a_new_process_starts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_proxy_is_called_when_it_has_what_it_needs() {
+async fn new_proxy_is_ready_once_it_acknowledged_its_configuration() {
     let bed = Bed::start().await;
     let is_ready = || bed.dataplane("web-1").unwrap().inbounds()[0].is_ready();
     let mut session = bed.connect("web-1").await;
@@ -61,7 +61,7 @@ async fn a_new_proxy_is_called_when_it_has_what_it_needs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proxy_that_drains_stays_drained_whatever_it_acknowledges() {
+async fn draining_proxy_stays_not_ready_whatever_it_acknowledges() {
     let bed = Bed::start().await;
     let is_ready = || bed.dataplane("web-1").unwrap().inbounds()[0].is_ready();
     let token = bed.token(&DataplaneClaims::default());
@@ -92,7 +92,7 @@ async fn settle(bed: &Bed, session: &mut Session, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_who_may_connect_as_the_proxy_may_drain_it() {
+async fn drain_needs_a_token_that_is_valid_for_the_proxy() {
     let bed = Bed::start().await;
     bed.put(dataplane("web-1")).await;
     let foreign = bed.token(&DataplaneClaims { name: "api".to_owned(), ..DataplaneClaims::default() });
@@ -115,7 +115,7 @@ async fn only_who_may_connect_as_the_proxy_may_drain_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dataplane_of_the_api_is_as_before_when_its_proxy_is_back() {
+async fn inbounds_of_a_user_are_restored_after_a_drain() {
     let bed = Bed::start().await;
     let mut written = dataplane("web-1");
     let inbound = json!({ "port": 8081, "state": "NotReady", "tags": { "kuma.io/service": "web" } });

@@ -1,4 +1,4 @@
-//! Streams of which only the headers are known.
+//! Authentication of streams by their headers.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ fn admitted(bed: &Bed, token: Option<&str>) -> Result<(), Closing> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_good_token_is_enough_whatever_it_is_bound_to() {
+async fn valid_token_opens_a_stream_whatever_it_binds() {
     let bed = Bed::start().await;
     bed.put(json!({ "type": "Mesh", "name": "other" })).await;
     let bound = |mesh: &str| DataplaneClaims { mesh: mesh.to_owned(), ..DataplaneClaims::default() };
     admitted(&bed, Some(&bed.token(&bound("default")))).unwrap();
     admitted(&bed, Some(&bed.token_in("other", &bound("other")))).unwrap();
-    // Without a mesh in it, the keys of all meshes are tried.
+    // A token without a mesh is tried with the keys of all meshes.
     admitted(&bed, Some(&bed.token(&DataplaneClaims::default()))).unwrap();
     admitted(&bed, Some(&bed.token_in("other", &DataplaneClaims::default()))).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_no_key_has_signed_is_refused_at_once() {
+async fn token_with_an_invalid_signature_is_rejected_by_its_headers() {
     let bed = Bed::start().await;
     bed.put(json!({ "type": "Mesh", "name": "other" })).await;
     let good = bed.token(&DataplaneClaims { mesh: "default".to_owned(), ..DataplaneClaims::default() });
-    // Its claims choose the key, and the key does not fit.
+    // Its claims choose a key that did not sign it.
     let foreign = bed.token_in("other", &DataplaneClaims { mesh: "default".to_owned(), ..DataplaneClaims::default() });
     let changed = format!("{}AAAA", &good[..good.len() - 4]);
     for token in [None, Some(""), Some("x"), Some("a.b.c"), Some(&foreign), Some(&changed)] {
@@ -44,7 +44,7 @@ async fn a_token_that_no_key_has_signed_is_refused_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_token_is_needed_where_proxies_are_not_authenticated() {
+async fn no_token_is_needed_without_proxy_authentication() {
     let bed = Bed::start_with(|settings| settings.authn = Authn::None).await;
     admitted(&bed, None).unwrap();
 }

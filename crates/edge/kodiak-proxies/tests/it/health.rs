@@ -1,4 +1,4 @@
-//! Inbounds are ready as their probes find it.
+//! Inbounds with a `serviceProbe` follow their health checks.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::bed::{Bed, hello, key, report, snapshot};
 
 const ENVOY: &str = "kuma:envoy:admin";
 
-/// With an inbound 8080 that is probed, and 8081 that is not.
+/// Inbound 8080 has a `serviceProbe`, 8081 has none.
 fn dataplane() -> Value {
     let mut document = crate::bed::dataplane("web-1");
     let tags = json!({ "kuma.io/service": "other" });
@@ -43,7 +43,7 @@ async fn connect_health(bed: &Bed) -> HealthSession {
     bed.registry.connect_health(asking(bringing(bed))).await.map_err(|closing| closing.message).unwrap()
 }
 
-/// A proxy that has arrived, and asks what to check.
+/// A proxy that has acknowledged its configuration, with a stream of health checks.
 async fn arrived(bed: &Bed) -> (Session, HealthSession) {
     let mut session = connect(bed).await;
     let health = connect_health(bed).await;
@@ -58,7 +58,7 @@ async fn settle(bed: &Bed, session: &mut Session) {
     bed.settle().await;
 }
 
-/// The proxy reports this of itself and of its workload.
+/// The proxy reports the health of itself and of its workload.
 async fn find(bed: &Bed, health: &mut HealthSession, envoy: HealthStatus, workload: HealthStatus) {
     let found = |(cluster, status): (&str, HealthStatus)| {
         let endpoint = EndpointHealth { health_status: status.into(), ..EndpointHealth::default() };
@@ -79,14 +79,14 @@ fn version(bed: &Bed) -> u64 {
     bed.record("Dataplane", "web-1").unwrap().version
 }
 
-/// The names of what is to be checked.
+/// Names of the health checks that the proxy got.
 fn checks(health: &HealthSession) -> Option<Vec<String>> {
     let checks = health.checks.borrow().clone()?;
     Some(checks.cluster_health_checks.iter().map(|check| check.cluster_name.clone()).collect())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probed_inbound_follows_its_probe_and_others_do_not() {
+async fn only_inbounds_with_a_service_probe_follow_it() {
     use HealthStatus::{Healthy, Unhealthy};
     let bed = Bed::start().await;
     let (_session, mut health) = arrived(&bed).await;
@@ -105,7 +105,7 @@ async fn a_probed_inbound_follows_its_probe_and_others_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proxy_is_told_what_to_check_when_its_dataplane_says_it() {
+async fn health_checks_follow_the_dataplane() {
     let bed = Bed::start().await;
     let mut health = connect_health(&bed).await;
     assert_eq!(checks(&health), None, "its Dataplane comes with the other stream");
@@ -115,7 +115,7 @@ async fn a_proxy_is_told_what_to_check_when_its_dataplane_says_it() {
     health.checks.mark_unchanged();
     bed.registry.refresh_checks(&key("web-1"));
     bed.registry.refresh_checks(&key("web-2"));
-    assert!(!health.checks.has_changed().unwrap(), "it is told once");
+    assert!(!health.checks.has_changed().unwrap(), "it is recorded once");
     let mut changed = dataplane();
     changed["networking"]["inbound"][1]["serviceProbe"] = json!({});
     bed.put(changed).await;
@@ -123,11 +123,11 @@ async fn a_proxy_is_told_what_to_check_when_its_dataplane_says_it() {
     assert_eq!(checks(&health).unwrap().len(), 3);
     bed.put(crate::bed::dataplane("web-1")).await;
     bed.registry.refresh_checks(&key("web-1"));
-    assert_eq!(checks(&health), Some(Vec::new()), "it has to be told that there is nothing any more");
+    assert_eq!(checks(&health), Some(Vec::new()), "it has to be recorded that there is nothing any more");
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_nothing_probed_is_told_nothing() {
+async fn proxy_without_service_probes_gets_no_health_checks() {
     let bed = Bed::start().await;
     let _session = bed.connect("web-1").await;
     let health = bed.registry.connect_health(asking(bed.hello("web-1"))).await.ok().unwrap();
@@ -136,7 +136,7 @@ async fn who_has_nothing_probed_is_told_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proxy_is_not_called_before_it_has_arrived() {
+async fn healthy_proxy_is_not_ready_before_it_acknowledged() {
     let bed = Bed::start().await;
     let mut health = connect_health(&bed).await;
     let mut session = connect(&bed).await;
@@ -147,7 +147,7 @@ async fn a_proxy_is_not_called_before_it_has_arrived() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drained_proxy_is_not_called_whatever_it_finds() {
+async fn drained_proxy_is_not_ready_whatever_its_probes_report() {
     use HealthStatus::{Healthy, Unhealthy};
     let bed = Bed::start().await;
     let (session, mut health) = arrived(&bed).await;
@@ -173,13 +173,13 @@ async fn a_drained_proxy_is_not_called_whatever_it_finds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_probes_found_is_kept_when_the_proxy_connects_again() {
+async fn probe_results_are_kept_when_the_proxy_reconnects() {
     use HealthStatus::{Healthy, Unhealthy};
     let bed = Bed::start().await;
     let (session, mut health) = arrived(&bed).await;
     for (status, expected) in [(Unhealthy, [false, true]), (Healthy, [true, true])] {
         find(&bed, &mut health, Healthy, status).await;
-        // What it brings says that all are ready.
+        // The Dataplane that it provides says that all are ready.
         let mut again = connect(&bed).await;
         assert_eq!(ready(&bed), expected, "{status:?}");
         settle(&bed, &mut again).await;
@@ -189,7 +189,7 @@ async fn what_probes_found_is_kept_when_the_proxy_connects_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_writes_does_not_make_a_workload_well() {
+async fn put_does_not_override_a_failing_probe() {
     use HealthStatus::{Healthy, Unhealthy};
     let bed = Bed::start().await;
     bed.put(dataplane()).await;
@@ -215,7 +215,7 @@ async fn what_somebody_writes_does_not_make_a_workload_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobodys_change_is_undone() {
+async fn probe_results_keep_a_concurrent_put() {
     let bed = Bed::start().await;
     bed.put(dataplane()).await;
     let mut health = connect_health(&bed).await;
@@ -233,14 +233,14 @@ async fn nobodys_change_is_undone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_workload_that_comes_and_goes_is_not_written_down_each_time() {
+async fn flapping_workload_is_not_written_each_time() {
     let bed = Bed::start().await;
     let (_session, mut health) = arrived(&bed).await;
     find(&bed, &mut health, HealthStatus::Healthy, HealthStatus::Healthy).await;
     let written = version(&bed);
     for status in [HealthStatus::Unhealthy, HealthStatus::Healthy].into_iter().cycle().take(100) {
         let envoy = HealthStatus::Healthy;
-        // Its pass of time is over before it begins.
+        // Cut short, so that no time passes in between.
         drop(tokio::time::timeout(Duration::from_millis(10), find(&bed, &mut health, envoy, status)).await);
     }
     bed.pass(Duration::from_secs(3)).await;
@@ -249,7 +249,7 @@ async fn a_workload_that_comes_and_goes_is_not_written_down_each_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_who_may_connect_as_the_proxy_may_report_for_it() {
+async fn health_stream_needs_a_token_that_is_valid_for_the_proxy() {
     let bed = Bed::start().await;
     let refused = async |bed: &Bed, hello: Hello| {
         bed.registry.connect_health(asking(hello)).await.err().expect("it is refused").code
@@ -269,7 +269,7 @@ async fn only_who_may_connect_as_the_proxy_may_report_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_newest_stream_is_the_proxys() {
+async fn newest_health_stream_wins() {
     let bed = Bed::start().await;
     let _session = connect(&bed).await;
     let mut older = connect_health(&bed).await;
@@ -284,7 +284,7 @@ async fn the_newest_stream_is_the_proxys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_is_worth_nothing_closes_both_streams() {
+async fn invalid_token_closes_both_streams() {
     let bed = Bed::start().await;
     let (session, health) = arrived(&bed).await;
     bed.recheck(Recheck::All);
@@ -302,7 +302,7 @@ async fn a_token_that_is_worth_nothing_closes_both_streams() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_checks_a_proxy_is_called_when_it_has_arrived() {
+async fn without_health_checks_a_proxy_is_ready_once_it_acknowledged() {
     let bed = Bed::start_with(|settings| settings.health = None).await;
     let mut session = connect(&bed).await;
     assert_eq!(ready(&bed), [false, false]);

@@ -1,4 +1,4 @@
-//! What is written down of a connection, and when.
+//! When and how a connection appears in the insight.
 
 use std::{
     sync::{Arc, Mutex},
@@ -21,7 +21,7 @@ fn counters(sent: u64, acknowledged: u64, rejected: u64) -> Counters {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_is_written_at_once() {
+async fn connection_is_written_at_once() {
     let bed = Bed::start().await;
     let metadata = json!({
         "dataplane.resource": dataplane("web-1").to_string(),
@@ -50,7 +50,7 @@ async fn a_connection_is_written_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_connections_are_remembered_and_one_is_open() {
+async fn insight_has_two_connections_and_one_is_open() {
     let bed = Bed::start().await;
     let mut sessions = Vec::new();
     for _ in 0..4 {
@@ -65,7 +65,7 @@ async fn two_connections_are_remembered_and_one_is_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn counters_are_written_now_and_then() {
+async fn counters_are_written_once_per_interval() {
     let bed = Bed::start().await;
     let mut session = bed.connect("web-1").await;
     bed.settle().await;
@@ -94,7 +94,7 @@ async fn counters_are_written_now_and_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rejected_outbound_listener_does_not_hold_up_a_step() {
+async fn rejected_outbound_listener_does_not_hold_up_a_step() {
     let bed = Bed::start().await;
     let mut session = bed.connect("web-1").await;
     let mut resources = ResourceSet::default();
@@ -123,7 +123,7 @@ async fn a_rejected_outbound_listener_does_not_hold_up_a_step() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proxy_that_rejects_a_step_has_not_taken_it() {
+async fn rejected_step_is_not_acknowledged() {
     let bed = Bed::start().await;
     let mut session = bed.connect("web-1").await;
     let acknowledged = || bed.insight("web-1").unwrap().mtls.unwrap_or_default().acknowledged;
@@ -136,7 +136,7 @@ async fn a_proxy_that_rejects_a_step_has_not_taken_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_acknowledged_is_written_at_once() {
+async fn acknowledged_step_is_written_at_once() {
     let bed = Bed::start().await;
     let mut session = bed.connect("web-1").await;
     bed.settle().await;
@@ -150,7 +150,7 @@ async fn what_is_acknowledged_is_written_at_once() {
     }
     let status = bed.registry.status(&key("web-1")).unwrap();
     assert_eq!((status.published, status.settled), (Some(2), Some(2)));
-    // A proxy that connects anew has not lost it, and the same again is no write.
+    // A new connection does not lose it, and the same acknowledgement is not written again.
     drop(session);
     let mut session = bed.connect("web-1").await;
     bed.settle().await;
@@ -163,7 +163,7 @@ async fn what_is_acknowledged_is_written_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_certificate_is_told() {
+async fn insight_shows_the_certificate() {
     let bed = Bed::start().await;
     let _session = bed.connect("web-1").await;
     bed.settle().await;
@@ -175,7 +175,7 @@ async fn the_certificate_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn snapshots_reach_the_session_and_faults_are_shown() {
+async fn snapshots_reach_the_session_and_faults_are_in_the_status() {
     let bed = Bed::start().await;
     let session = bed.connect("web-1").await;
     assert!(session.snapshots.borrow().is_none());
@@ -190,9 +190,9 @@ async fn snapshots_reach_the_session_and_faults_are_shown() {
 }
 
 #[derive(Default)]
-struct Told(Mutex<Vec<String>>);
+struct Recorded(Mutex<Vec<String>>);
 
-impl Observer for Told {
+impl Observer for Recorded {
     fn connected(&self, proxies: usize) {
         self.0.lock().unwrap().push(format!("connected {proxies}"));
     }
@@ -211,9 +211,9 @@ impl Observer for Told {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_are_told() {
-    let told = std::sync::Arc::new(Told::default());
-    let bed = Bed::start_with(|settings| settings.observer = Some(told.clone())).await;
+async fn observer_counts_connections_and_rejections() {
+    let recorded = std::sync::Arc::new(Recorded::default());
+    let bed = Bed::start_with(|settings| settings.observer = Some(recorded.clone())).await;
     let mut session = bed.connect("web-1").await;
     report(&mut session, &counters(3, 1, 2), None);
     report(&mut session, &counters(4, 1, 3), None);
@@ -221,5 +221,5 @@ async fn metrics_are_told() {
     bed.refused(hello("nobody", &json!({}), None)).await;
     let expected =
         ["connected 1", "sent 100", "rejected Cluster 2", "sent 100", "rejected Cluster 1", "connected 0", "refused"];
-    assert_eq!(*told.0.lock().unwrap(), expected);
+    assert_eq!(*recorded.0.lock().unwrap(), expected);
 }

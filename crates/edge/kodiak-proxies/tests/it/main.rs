@@ -1,17 +1,17 @@
-//! The lives of proxies, on a real store and a clock that tests move on. The port is played by the tests.
+//! Lifecycle of proxies, on a real store and a clock that tests advance. The tests take the place of the port.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod admission;
 mod bed;
 mod bootstrap;
+mod bound_fields;
 mod concurrent_put;
+mod deregistration;
 mod drain;
 mod headers;
 mod health;
 mod insights;
-mod leaving;
+mod leader;
 mod recheck;
 mod unauthenticated;
-mod upkeep;
-mod vouching;

@@ -1,4 +1,4 @@
-//! Streams that would not be let in any more are closed.
+//! Streams that would not be admitted any more are closed.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn revoke(bed: &Bed, id: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_revoked_token_closes_its_streams_and_no_others() {
+async fn revoked_token_closes_only_its_streams() {
     let bed = Bed::start().await;
     let revoked = bed.hello("web-1");
     let id = token_id(revoked.credential.0.as_deref().unwrap());
@@ -44,7 +44,7 @@ async fn a_revoked_token_closes_its_streams_and_no_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_is_revoked_while_its_proxy_is_let_in_closes_the_stream() {
+async fn token_revoked_during_admission_closes_the_stream() {
     let bed = Bed::start().await;
     let proxy = bed.hello("web-1");
     let id = token_id(proxy.credential.0.as_deref().unwrap());
@@ -58,7 +58,7 @@ async fn a_token_that_is_revoked_while_its_proxy_is_let_in_closes_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_timer_closes_streams_of_revoked_tokens_that_nobody_reported() {
+async fn timer_closes_streams_of_revoked_tokens() {
     let bed = Bed::start().await;
     let revoked = bed.hello("web-1");
     let id = token_id(revoked.credential.0.as_deref().unwrap());
@@ -81,7 +81,7 @@ async fn the_timer_closes_streams_of_revoked_tokens_that_nobody_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_expired_token_closes_its_streams() {
+async fn expired_token_closes_its_streams() {
     let bed = Bed::start().await;
     let session = bed.connect("web-1").await;
     bed.turn_clock(Duration::from_hours(999));
@@ -95,7 +95,7 @@ async fn an_expired_token_closes_its_streams() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_key_closes_streams() {
+async fn deleted_signing_key_closes_streams() {
     let bed = Bed::start().await;
     let session = bed.connect("web-1").await;
     bed.delete("Secret", "default", "dataplane-token-signing-key-default-1").await;
@@ -106,7 +106,7 @@ async fn a_lost_key_closes_streams() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_mesh_closes_streams() {
+async fn deleted_mesh_closes_streams() {
     let bed = Bed::start().await;
     let session = bed.connect("web-1").await;
     bed.delete("Mesh", "", "default").await;
@@ -115,7 +115,7 @@ async fn a_deleted_mesh_closes_streams() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_dataplane_closes_its_stream_and_is_brought_again() {
+async fn deleted_dataplane_closes_its_stream_and_is_registered_again() {
     let bed = Bed::start().await;
     let session = bed.connect("web-1").await;
     bed.delete("Dataplane", "default", "web-1").await;
@@ -132,7 +132,7 @@ async fn a_deleted_dataplane_closes_its_stream_and_is_brought_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dataplane_that_outgrows_its_token_closes_its_stream() {
+async fn dataplane_that_the_token_does_not_allow_closes_its_stream() {
     let bed = Bed::start().await;
     bed.put(dataplane("web-1")).await;
     let tags = [("kuma.io/service".to_owned(), vec!["web".to_owned()])].into();

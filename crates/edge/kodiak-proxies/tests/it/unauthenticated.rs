@@ -10,7 +10,7 @@ use crate::bed::{Bed, dataplane, hello};
 
 const NOT_A_TOKEN: &str = "authentication failed: the token is not a JWT; generate a new one";
 
-/// Text that every YAML reader refuses.
+/// Text that every YAML parser rejects.
 const BROKEN: &str = "{{[";
 
 /// 131 KB of YAML that used to become 2.85 GB: one long text, and an alias of it for every few bytes.
@@ -54,7 +54,7 @@ async fn bootstrap_verifies_the_token_before_it_reads_anything_else() {
             let answer = bed.post("/bootstrap", &[], &bootstrap(token, &change)).await;
             assert_eq!(answer, (StatusCode::UNAUTHORIZED, reason.to_owned()));
         }
-        // The path of a file on the proxy's machine proves nothing.
+        // The path of a token file on the proxy's machine authenticates nobody.
         let mut path_only = change.clone();
         path_only["dataplaneTokenPath"] = json!("/token");
         let (status, text) = bed.post("/bootstrap", &[], &bootstrap("", &path_only)).await;

@@ -1,4 +1,4 @@
-//! Every way a token can be refused, and the ways it must not be.
+//! Every reason to reject a token, and valid tokens that must not be rejected.
 
 mod forged;
 mod noise;
@@ -27,7 +27,7 @@ fn good_payload() -> String {
     format!(r#"{{"Name":"jo","jti":"id","exp":{},"nbf":{at},"iat":{at}}}"#, at + 60)
 }
 
-/// Signed by key 1, so only what it says can be wrong.
+/// Signed by key 1, so only its content can be invalid.
 fn with_header(header: &str) -> String {
     signed(header, &good_payload(), signing_key(1).encoding(), Algorithm::RS256)
 }
@@ -70,7 +70,7 @@ fn every_kind_makes_the_round_trip() {
 }
 
 #[test]
-fn a_token_of_another_kind_is_refused_even_if_they_share_a_key() {
+fn token_of_another_kind_is_rejected_even_with_a_shared_key() {
     let (keys, key) = (Keys::with(&[1]), signing_key(1));
     let dataplane = issue_dataplane(&DataplaneClaims::default(), &key, DAY, now()).unwrap();
     let zone = issue_zone(&ZoneClaims::default(), &key, DAY, now()).unwrap();
@@ -91,7 +91,7 @@ fn a_token_of_another_kind_is_refused_even_if_they_share_a_key() {
 }
 
 #[test]
-fn a_token_as_kuma_writes_it_is_read() {
+fn token_of_kuma_is_accepted() {
     let at = now().as_second();
     let payload = format!(
         r#"{{"Name":"","Mesh":"default","Tags":null,"Type":"","Workload":"","exp":{},"nbf":{at},"iat":{at},"jti":"id"}}"#,
@@ -124,7 +124,7 @@ fn issued_in_the_future_is_not_yet_valid() {
 }
 
 #[test]
-fn a_revoked_token_is_refused() {
+fn revoked_token_is_rejected() {
     let token = token();
     let mut keys = Keys::with(&[1]);
     keys.revoked.insert("another".to_owned());
@@ -175,7 +175,7 @@ fn public_keys_alone_verify() {
 }
 
 #[test]
-fn headers_that_are_not_ours_are_refused() {
+fn unsupported_headers_are_rejected() {
     let cases = [
         (r#"{"alg":"RS256"}"#, "JWT token must have kid header"),
         (r#"{"alg":"RS256","kid":null}"#, "JWT token must have kid header"),
@@ -184,7 +184,7 @@ fn headers_that_are_not_ours_are_refused() {
         (r#"{"alg":"RS256","kid":"../1"}"#, "the key id must be 1 to 128 letters, digits, '-', '_' or '.'"),
         (
             r#"{"alg":"RS256","kid":"1","crit":["b64"],"b64":false}"#,
-            "the token has a critical header that is not understood; regenerate the token",
+            "the token has an unsupported critical header; regenerate the token",
         ),
         (r#"{"kid":"1"}"#, "the token is not a JWT; generate a new one"),
         (r#"["RS256"]"#, "the token is not a JWT; generate a new one"),
@@ -196,7 +196,7 @@ fn headers_that_are_not_ours_are_refused() {
 }
 
 #[test]
-fn claims_that_are_missing_or_malformed_are_refused() {
+fn missing_or_malformed_claims_are_rejected() {
     let at = now().as_second() + 60;
     let cases = [
         (r#"{"jti":"id"}"#.to_owned(), "the token has no exp claim; regenerate the token"),
@@ -214,7 +214,7 @@ fn claims_that_are_missing_or_malformed_are_refused() {
         ),
         (
             format!(r#"{{"exp":{at},"jti":"id","Name":{{}}}}"#),
-            "the claims of the token cannot be read; regenerate the token",
+            "the claims of the token are invalid; regenerate the token",
         ),
         ("[]".to_owned(), "the token is not a JWT; generate a new one"),
         ("{".to_owned(), "the token is not a JWT; generate a new one"),
@@ -225,7 +225,7 @@ fn claims_that_are_missing_or_malformed_are_refused() {
 }
 
 #[test]
-fn what_is_no_token_is_refused() {
+fn text_that_is_no_token_is_rejected() {
     let text = "the token is not a JWT; generate a new one";
     let token = token();
     for bad in ["", ".", "..", "...", "hello", "a.b.c", "Bearer x", &format!("Bearer {token}"), &format!("{token}\n")] {
@@ -235,7 +235,7 @@ fn what_is_no_token_is_refused() {
     refused(token.rsplit_once('.').unwrap().0, text);
 }
 
-/// A source that must not be asked.
+/// A source that must not be called.
 struct Untouchable;
 
 impl KeySource for Untouchable {
@@ -249,7 +249,7 @@ impl KeySource for Untouchable {
 }
 
 #[test]
-fn a_long_token_is_refused_before_it_is_looked_at() {
+fn long_token_is_rejected_before_parsing() {
     let long = format!("{}{}", token(), "x".repeat(MAX_TOKEN_BYTES));
     let error = verify_user(&long, &Untouchable, now()).unwrap_err();
     assert_eq!(error.to_string(), "the token is longer than 16384 bytes; check that the right file was sent");

@@ -1,4 +1,4 @@
-//! Real sockets: names of the mesh, names of others, and others who say nothing.
+//! Real sockets: names of the mesh, other names, and silent nameservers.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -42,7 +42,7 @@ impl Bed {
         let address = server.address();
         tasks.spawn(server.serve());
         let bed = Self { address, asked, _tasks: tasks, _folder: folder };
-        // Names and nameservers come in a moment.
+        // Names and nameservers are read in the background.
         while addresses(&bed.udp(&query("web.mesh.local", TYPE_A)).await) != [[240, 0, 0, 1]] {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -64,7 +64,7 @@ impl Bed {
     }
 }
 
-/// What Envoy says on its socket, and which versions it was shown.
+/// Response of Envoy on its socket, and the versions that it was asked with.
 fn envoy(socket: &Path, tasks: &mut JoinSet<()>) -> watch::Receiver<Vec<Option<String>>> {
     let listener = UnixListener::bind(socket).unwrap();
     let (sender, shown) = watch::channel(Vec::new());
@@ -91,7 +91,7 @@ fn envoy(socket: &Path, tasks: &mut JoinSet<()>) -> watch::Receiver<Vec<Option<S
     shown
 }
 
-/// Answers all questions with one address, except those about `silent`. Over TCP the address is another one.
+/// Answers all queries with one address, except those for `silent`. Over TCP the address is another one.
 async fn nameserver(tasks: &mut JoinSet<()>) -> SocketAddr {
     let (udp, tcp) = loop {
         let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
@@ -134,7 +134,7 @@ fn addresses(answer: &[u8]) -> Vec<[u8; 4]> {
 }
 
 #[tokio::test]
-async fn names_of_the_mesh_are_answered_and_others_passed_on() {
+async fn names_of_the_mesh_are_answered_and_others_forwarded() {
     let bed = Bed::start(false).await;
     for (name, by_udp, by_tcp) in [
         ("web.mesh.local", [240, 0, 0, 1], [240, 0, 0, 1]),
@@ -158,14 +158,14 @@ async fn version_6_is_answered_where_it_is_on() {
 }
 
 #[tokio::test]
-async fn known_names_are_not_sent_again() {
+async fn unchanged_names_are_not_sent_again() {
     let mut bed = Bed::start(false).await;
     let shown = bed.asked.wait_for(|shown| shown.len() > 1).await.unwrap();
     assert_eq!(shown[..2], [None, Some("\"v1\"".to_owned())]);
 }
 
 #[tokio::test]
-async fn nameservers_that_say_nothing_are_a_failure() {
+async fn silent_nameservers_give_servfail() {
     let bed = Bed::start(false).await;
     let answer = bed.udp(&query("silent", TYPE_A)).await;
     assert_eq!(answer[3] & 0x0f, SERVER_FAILURE);
@@ -184,9 +184,9 @@ async fn noise_is_survived() {
     assert_eq!(addresses(&bed.udp(&query("web.mesh.local", TYPE_A)).await), [[240, 0, 0, 1]]);
 }
 
-/// The client that people use understands us.
+/// dig accepts our responses.
 #[tokio::test]
-async fn dig_understands_the_answers() {
+async fn dig_accepts_the_responses() {
     let bed = Bed::start(true).await;
     for (arguments, expected) in [
         (&["web.mesh.local", "A"][..], "240.0.0.1\n"),

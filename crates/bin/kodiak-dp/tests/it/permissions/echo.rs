@@ -37,7 +37,7 @@ impl Echo {
 
 fn serve(stream: &TcpStream) {
     let (mut reader, mut writer) = (stream, stream);
-    // A client that is gone needs no answer.
+    // A disconnected client needs no response.
     let _ = io::copy(&mut reader, &mut writer);
     let _ = stream.shutdown(Shutdown::Both);
 }

@@ -41,7 +41,7 @@ pub(super) fn http_name(n: usize) -> String {
     format!("http-{n}")
 }
 
-/// The one that takes any bytes.
+/// The TCP listener.
 pub(super) fn tcp_name(n: usize) -> String {
     format!("tcp-{n}")
 }
@@ -104,7 +104,7 @@ fn tls(server: &Server) -> DownstreamTlsContext {
     }
 }
 
-/// Answers 200 itself. In each answer stands how Envoy came to it.
+/// Answers 200 itself. The response has the reason of Envoy's decision.
 fn http(n: usize, permissions: &Permissions) -> Vec<Filter> {
     let path_specifier = Some(route_match::PathSpecifier::Prefix("/".to_owned()));
     let route = Route {

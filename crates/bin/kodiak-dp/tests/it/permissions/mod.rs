@@ -1,4 +1,4 @@
-//! The real Envoy lets in whom the verdict lets in, whatever the policies and whoever calls.
+//! A real Envoy allows and denies as our rules do, for random policies and clients.
 
 mod echo;
 mod listeners;
@@ -30,7 +30,7 @@ fn sample<S: Strategy>(strategy: &S, runner: &mut TestRunner) -> S::Value {
     strategy.new_tree(runner).unwrap().current()
 }
 
-/// What is allowed and what is denied take turns, as often as Envoy's parser will see it.
+/// Allow and deny rules alternate, up to the nesting limit of Envoy's parser.
 fn long() -> Vec<MeshTrafficPermission> {
     let item = |n: usize| {
         let name = samples::SERVICES.get(n % 50).map_or_else(|| format!("s{n}"), |name| (*name).to_owned());
@@ -53,7 +53,7 @@ fn permissions(policies: &[MeshTrafficPermission]) -> Permissions {
 }
 
 #[test]
-fn envoy_lets_in_whom_the_verdict_lets_in() {
+fn envoy_allows_and_denies_as_the_rules_do() {
     let Some(envoy) = envoy() else { return };
     let mut runner = TestRunner::deterministic();
     let random = (0..SETS).map(|_| sample(&samples::policies(), &mut runner));
@@ -91,9 +91,9 @@ fn envoy_lets_in_whom_the_verdict_lets_in() {
     }
 }
 
-/// The name of the policy that denies is in what Envoy tells of the call.
+/// Envoy's response details have the name of the policy that denies.
 #[test]
-fn envoy_says_which_policy_denies() {
+fn envoy_reports_the_policy_that_denies() {
     let Some(envoy) = envoy() else { return };
     let rule = json!({ "default": { "allow": [{}], "deny": [{ "spiffeID": { "type": "Exact", "value": "spiffe://default/a" } }] } });
     let policy: MeshTrafficPermission = serde_json::from_value(json!({ "rules": [rule] })).unwrap();

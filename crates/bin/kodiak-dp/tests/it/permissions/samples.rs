@@ -1,4 +1,4 @@
-//! Random policies and callers, from few words so that they meet.
+//! Random policies and clients, from few values so that they match.
 
 use kodiak_policies::mesh_traffic_permission::{MeshTrafficPermission, uris};
 use proptest::collection::{btree_map, vec};
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 pub(super) const MESH: &str = "default";
 pub(super) const SERVICES: &[&str] = &["a", "b", "b-2"];
-/// What callers ask for.
+/// Requests of clients.
 pub(super) const SERVERS: &[&str] = &["x.mesh", "y.mesh", "other.mesh"];
 
 const KEYS: &[&str] = &["env", "env/x"];
 const VALUES: &[&str] = &["v", "w"];
 const IDENTITY: &str = "spiffe://east.local/ns/x/sa/y";
 
-/// By tags or by identities; seldom both, because then tags do not count.
+/// By tags or by SPIFFE IDs; seldom both, because then tags do not count.
 pub(super) fn policies() -> impl Strategy<Value = Vec<MeshTrafficPermission>> {
     let from = || vec(from_item(), 1..7).prop_map(|items| json!({ "from": items }));
     let rules = || vec(rule(), 1..3).prop_map(|rules| json!({ "rules": rules }));

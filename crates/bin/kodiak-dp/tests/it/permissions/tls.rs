@@ -1,4 +1,4 @@
-//! Certificates as a mesh issues them, and callers that show them.
+//! Certificates as a mesh issues them, and clients that present them.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::samples::SERVERS;
 
-/// Far more than it takes; without it a fault would hang the test.
+/// Far longer than needed; without it a bug would hang the test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct Authority {
@@ -36,7 +36,7 @@ impl Authority {
         Self { root, issuer: Issuer::new(params, key) }
     }
 
-    /// For the servers that callers ask for, and for those that come without a name.
+    /// Certificates of servers, by SNI and without one.
     pub(super) fn server(&self) -> Server {
         let names: Vec<String> = SERVERS.iter().copied().chain(["127.0.0.1"]).map(str::to_owned).collect();
         let key = KeyPair::generate().unwrap();
@@ -44,11 +44,11 @@ impl Authority {
         Server { root: self.root.pem(), certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    /// A caller with a certificate of these URIs, in this order.
+    /// A client with a certificate of these URI SANs, in this order.
     pub(super) fn client(&self, uris: &[String]) -> Client {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
-        // Without a subject, or it would have that of the root and be taken for its own issuer.
+        // Without a subject, or it would have that of the root and count as self-issued.
         params.distinguished_name = DistinguishedName::new();
         params.subject_alt_names = uris.iter().map(|uri| SanType::URI(uri.as_str().try_into().unwrap())).collect();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
@@ -77,7 +77,7 @@ impl Client {
         StreamOwned::new(ClientConnection::new(Arc::clone(&self.0), name).unwrap(), socket)
     }
 
-    /// The status of a request, and what stands in the answer.
+    /// Status and body of the response to a request.
     pub(super) fn get(&self, address: &str, sni: Option<&'static str>) -> (u16, String) {
         let mut stream = self.connect(address, sni);
         stream.write_all(b"GET / HTTP/1.1\r\nHost: inbound\r\n\r\n").unwrap();
@@ -96,7 +96,7 @@ impl Client {
         (status, String::from_utf8(body).unwrap())
     }
 
-    /// Whether what is sent comes back; otherwise the connection is closed.
+    /// Whether the server echoes the bytes; otherwise the connection is closed.
     pub(super) fn echoes(&self, address: &str, sni: Option<&'static str>) -> bool {
         let mut stream = self.connect(address, sni);
         stream.write_all(b"ping").unwrap();

@@ -1,4 +1,4 @@
-//! A proxy `web-1` of the mesh `default`, and everything it has.
+//! A proxy `web-1` of the mesh `default`, with all of its resources.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -15,7 +15,7 @@ use kodiak_xds::names;
 use kodiak_xds::node::{NodeMetadata, features};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 
-/// The certificate of one service of the mesh, and its authority.
+/// The certificate of one service of the mesh, and its CA.
 pub(super) struct Certificates {
     pub(super) authority: String,
     pub(super) certificate: String,
@@ -23,16 +23,16 @@ pub(super) struct Certificates {
 }
 
 impl Certificates {
-    /// Each with an authority of its own.
+    /// Each with a CA of its own.
     pub(super) fn make() -> Self {
         Self::make_for(["web"]).remove(0)
     }
 
-    /// All of one authority.
+    /// All of one CA.
     pub(super) fn make_for<const N: usize>(services: [&str; N]) -> Vec<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // Certificates without a name of their own would look as if they had signed themselves.
+        // Certificates without a subject of their own would look self-signed.
         params.distinguished_name.push(DnType::CommonName, "authority");
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let make = |service| {

@@ -1,4 +1,4 @@
-//! Which filter chain takes a connection: the cluster behind it shows.
+//! Which filter chain matches a connection, shown by its cluster.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -35,7 +35,7 @@ const HELLOS: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn the_simulator_chooses_the_chain_that_envoy_chooses() {
+fn simulator_matches_the_filter_chain_that_envoy_matches() {
     let Some(envoy) = envoy() else { return };
     let backends = ["a", "b", "c", "d", "e", "f"].map(|name| (name, Backend::start(name)));
     let (proxy, running) = start(envoy, include_str!("chains.yaml"), &backends);
@@ -70,12 +70,12 @@ fn real(address: &str, connection: &Connection) -> Option<String> {
     };
     stream.write_all(&hello(peer)).unwrap();
     let mut name = String::new();
-    // It may be closed with bytes that nobody read.
+    // It may be closed with unread bytes.
     let _ = stream.read_to_string(&mut name);
     (!name.is_empty()).then_some(name)
 }
 
-/// What a client says first. No more is needed for a chain to be chosen.
+/// ClientHello of a client. No more is needed to match a filter chain.
 fn hello(peer: &TlsPeer) -> Vec<u8> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().unwrap();

@@ -1,4 +1,4 @@
-//! What is asked of both.
+//! Requests that are sent to Envoy and to the simulator.
 
 use kodiak_testkit::simulate::Request;
 

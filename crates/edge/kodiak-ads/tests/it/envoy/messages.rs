@@ -1,4 +1,4 @@
-//! A proxy that asks our port, and what it gets: one listener, one cluster, one endpoint.
+//! Bootstrap and resources of a proxy: one listener, one cluster, one endpoint.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub(crate) fn bootstrap(bed: &Bed, api_type: &str) -> Bootstrap {
     from_json(&bootstrap).unwrap()
 }
 
-/// Waits for its endpoints however long that takes.
+/// Waits for its endpoints without a timeout.
 pub(crate) fn cluster(connect_timeout: &str) -> (TypeUrl, Arc<Encoded>) {
     let eds = json!({ "edsConfig": { "ads": {}, "resourceApiVersion": "V3", "initialFetchTimeout": "0s" } });
     let cluster =
@@ -68,7 +68,7 @@ pub(crate) fn assignment(endpoint: SocketAddr) -> (TypeUrl, Arc<Encoded>) {
     (TypeUrl::Endpoint, encode::<ClusterLoadAssignment>("backend", &assignment))
 }
 
-/// Envoy refuses an empty prefix.
+/// Envoy rejects an empty prefix.
 pub(crate) fn listener(stat_prefix: &str) -> (TypeUrl, Arc<Encoded>) {
     let route = json!({ "match": { "prefix": "/" }, "route": { "cluster": "backend" } });
     let router = json!({ "@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router" });

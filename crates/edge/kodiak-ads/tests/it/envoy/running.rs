@@ -77,7 +77,7 @@ impl Drop for Running {
     }
 }
 
-/// The whole answer, if there is one with status 200.
+/// The whole response, if its status is 200.
 pub(crate) async fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

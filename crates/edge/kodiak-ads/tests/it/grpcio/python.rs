@@ -1,4 +1,4 @@
-//! Python with gRPC in it, installed once for all tests of this machine.
+//! A Python with grpcio, installed once for all tests of this machine.
 
 use std::env;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ pub(crate) fn python() -> Option<PathBuf> {
     }
     let folder = cache().join("kodiak").join(PACKAGE.replace("==", "-"));
     fs::create_dir_all(&folder).unwrap();
-    // Others wait until it is there; whoever was killed left no mark that it is.
+    // Others wait until it is installed; an installation that was killed has left no marker file.
     let lock = File::open(&folder).unwrap();
     lock.lock().unwrap();
     let (venv, ready) = (folder.join("venv"), folder.join("ready"));

@@ -1,4 +1,4 @@
-//! Tokens of an attacker: changed ones, ones of other keys, and every trick with the algorithm.
+//! Tokens of an attacker: changed ones, ones of other keys, and every attack on the algorithm.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,8 +10,8 @@ use crate::testing::{Keys, key_pem, message as signed_part, now, signed, signing
 use crate::{TokenError, verify_user};
 
 #[test]
-fn what_was_changed_after_signing_is_refused() {
-    let text = "the token was not signed by key 1. If the control plane was set up anew, regenerate the token";
+fn token_changed_after_signing_is_rejected() {
+    let text = "the token was not signed by key 1. If the control plane was reinstalled, regenerate the token";
     let token = token();
     let (message, signature) = token.rsplit_once('.').unwrap();
     let (header, payload) = message.split_once('.').unwrap();
@@ -58,7 +58,7 @@ fn no_algorithm_but_rs256_is_accepted() {
             assert!(check_user(&signed(RS256, &good_payload(), &secret, algorithm)).is_err());
         }
     }
-    // Good signatures of our own key by other algorithms of its family.
+    // Valid signatures of our own key by other algorithms of its family.
     for (name, algorithm) in [("RS384", Algorithm::RS384), ("RS512", Algorithm::RS512), ("PS256", Algorithm::PS256)] {
         let header = format!(r#"{{"alg":"{name}","kid":"1"}}"#);
         refused(&signed(&header, &good_payload(), signing_key(1).encoding(), algorithm), text);

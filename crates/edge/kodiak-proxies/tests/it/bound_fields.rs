@@ -1,4 +1,4 @@
-//! What a token binds is checked, and stored with the Dataplane that the proxy brought.
+//! Fields that a token binds are checked, and stored with the Dataplane that the proxy registers.
 
 use kodiak_ads::{Closing, Proxies as _};
 use kodiak_model::{ProxyKey, kinds::dataplane::Admission};
@@ -22,14 +22,14 @@ fn claims(app: &[&str]) -> DataplaneClaims {
     }
 }
 
-/// `web-1`, which says of itself that it belongs to the application `payments`.
+/// `web-1`, which claims the label `app=payments`.
 fn payments() -> Value {
     let mut document = dataplane("web-1");
     document["labels"] = json!({ "app": "payments" });
     document
 }
 
-fn brings(document: &Value, token: String) -> kodiak_ads::Hello {
+fn providing(document: &Value, token: String) -> kodiak_ads::Hello {
     hello("default.web-1", &json!({ "dataplane.resource": document.to_string() }), Some(token))
 }
 
@@ -40,24 +40,24 @@ fn admission(bed: &Bed) -> Option<Admission> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_label_that_the_token_binds_must_have_an_allowed_value() {
+async fn bound_label_must_have_an_allowed_value() {
     let bed = Bed::start().await;
-    let refused = bed.refused(brings(&payments(), bed.token(&claims(&["web"])))).await;
+    let refused = bed.refused(providing(&payments(), bed.token(&claims(&["web"])))).await;
     assert_eq!(refused.code, Closing::UNAUTHENTICATED);
     assert_eq!(
         refused.message,
         "authentication failed: dataplane has label \"app\" with value \"payments\" which is not allowed with this token. \
          Allowed values in token are [\"web\"]"
     );
-    let refused = bed.refused(brings(&dataplane("web-1"), bed.token(&claims(&["web"])))).await;
+    let refused = bed.refused(providing(&dataplane("web-1"), bed.token(&claims(&["web"])))).await;
     assert_eq!(refused.message, "authentication failed: dataplane has no label \"app\" required by the token");
-    assert!(bed.registry.connect(brings(&payments(), bed.token(&claims(&["web", "payments"])))).await.is_ok());
+    assert!(bed.registry.connect(providing(&payments(), bed.token(&claims(&["web", "payments"])))).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_label_that_outgrows_the_token_closes_the_stream() {
+async fn label_that_the_token_does_not_allow_closes_the_stream() {
     let bed = Bed::start().await;
-    let session = bed.registry.connect(brings(&payments(), bed.token(&claims(&["payments"])))).await.ok().unwrap();
+    let session = bed.registry.connect(providing(&payments(), bed.token(&claims(&["payments"])))).await.ok().unwrap();
     let mut changed = payments();
     changed["labels"]["app"] = json!("bank");
     bed.put(changed).await;
@@ -66,23 +66,23 @@ async fn a_label_that_outgrows_the_token_closes_the_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_token_binds_is_stored_with_the_dataplane_and_cannot_be_brought() {
+async fn bound_fields_are_stored_and_cannot_be_provided() {
     let bed = Bed::start().await;
     let mut forged = payments();
     let generous = json!({ "admission": { "tags": ["kuma.io/service"], "labels": ["app"], "name": true } });
     forged["status"] = generous.clone();
     forged["admission"] = generous["admission"].clone();
-    let session = bed.registry.connect(brings(&forged, bed.token(&claims(&[])))).await.ok().unwrap();
+    let session = bed.registry.connect(providing(&forged, bed.token(&claims(&[])))).await.ok().unwrap();
     let expected = Admission { tags: ["kuma.io/service".to_owned()].into(), ..Admission::default() };
     assert_eq!(admission(&bed), Some(expected));
     // Another token, and the same Dataplane.
     drop(session);
     let bound = DataplaneClaims { name: "web-1".to_owned(), workload: String::new(), ..claims(&["payments"]) };
-    let _session = bed.registry.connect(brings(&forged, bed.token(&bound))).await.ok().unwrap();
+    let _session = bed.registry.connect(providing(&forged, bed.token(&bound))).await.ok().unwrap();
     let expected =
         Admission { tags: ["kuma.io/service".to_owned()].into(), labels: ["app".to_owned()].into(), name: true };
     assert_eq!(admission(&bed), Some(expected.clone()));
-    // What is observed changes nothing of it.
+    // Observations change nothing of it.
     let token = bed.token(&bound);
     bed.post("/drain", &[("authorization", &token)], r#"{"mesh":"default","name":"web-1"}"#).await;
     assert!(!bed.dataplane("web-1").unwrap().inbounds()[0].is_ready());
@@ -90,14 +90,14 @@ async fn what_the_token_binds_is_stored_with_the_dataplane_and_cannot_be_brought
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_user_who_writes_a_dataplane_vouches_for_it() {
+async fn put_by_a_user_replaces_the_admission_of_a_proxy() {
     let bed = Bed::start().await;
     bed.put(payments()).await;
     assert_eq!(admission(&bed), None);
     let token = bed.token(&claims(&[]));
-    let _session = bed.registry.connect(brings(&payments(), token.clone())).await.ok().unwrap();
+    let _session = bed.registry.connect(providing(&payments(), token.clone())).await.ok().unwrap();
     assert!(admission(&bed).is_some());
-    // A proxy that leaves it at what is stored does not make it its user's.
+    // A proxy that provides the stored Dataplane unchanged does not make it a user's.
     let stays = hello("default.web-1", &json!({}), Some(token));
     let _session = bed.registry.connect(stays).await.ok().unwrap();
     assert!(admission(&bed).is_some());
@@ -108,6 +108,6 @@ async fn a_user_who_writes_a_dataplane_vouches_for_it() {
 #[tokio::test(start_paused = true)]
 async fn without_authentication_nothing_is_bound() {
     let bed = Bed::start_with(|settings| settings.authn = Authn::None).await;
-    let _session = bed.registry.connect(brings(&payments(), String::new())).await.ok().unwrap();
+    let _session = bed.registry.connect(providing(&payments(), String::new())).await.ok().unwrap();
     assert_eq!(admission(&bed), Some(Admission::default()));
 }

@@ -1,4 +1,4 @@
-//! The port's questions, and the forms of its answers.
+//! The proxy port's interface to the registry, and the responses of its HTTP requests.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::Registry;
 
-/// A Dataplane, a certificate and a token fit in many times.
+/// Many times the size of a Dataplane, a certificate and a token.
 const LONGEST_BODY: usize = 1024 * 1024;
 
 impl Proxies for Registry {

@@ -1,4 +1,4 @@
-//! What the leader does: connections that nobody holds, and proxies long gone.
+//! Work of the leader: connections that no control plane holds, and proxies that are offline for long.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::bed::{Bed, dataplane};
 const MINUTE: Duration = Duration::from_mins(1);
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_without_a_sign_of_life_is_closed() {
+async fn idle_connection_is_closed() {
     let bed = Bed::start().await;
     let session = bed.connect("web-1").await;
     bed.settle().await;
-    // The control plane that held it is gone without a word; another one leads.
+    // The control plane that held it died; another one leads.
     bed.registry.stop();
     drop(session);
     let leader = bed.another("cp-2");
@@ -30,7 +30,7 @@ async fn a_connection_without_a_sign_of_life_is_closed() {
 
 /// The control plane died with its proxies connected; one of them came back to another, the others did not.
 #[tokio::test(start_paused = true)]
-async fn connections_of_a_dead_control_plane_are_closed_after_the_grace() {
+async fn connections_of_a_dead_control_plane_are_closed_after_the_grace_period() {
     let grace = Duration::from_secs(30);
     let bed = Bed::start().await;
     let (dead, back) = (bed.connect("dead").await, bed.connect("back").await);
@@ -64,7 +64,7 @@ async fn connections_of_a_dead_control_plane_are_closed_after_the_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn connections_of_control_planes_that_live_are_left_alone() {
+async fn connections_of_live_control_planes_stay_open() {
     let bed = Bed::start().await;
     let _session = bed.connect("web-1").await;
     bed.settle().await;
@@ -78,7 +78,7 @@ async fn connections_of_control_planes_that_live_are_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_held_shows_signs_of_life() {
+async fn open_connection_shows_signs_of_life() {
     let bed = Bed::start().await;
     let _session = bed.connect("web-1").await;
     let leader = bed.another("cp-2");
@@ -95,7 +95,7 @@ async fn a_connection_that_is_held_shows_signs_of_life() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn proxies_long_gone_are_deleted() {
+async fn dataplanes_of_offline_proxies_are_deleted_after_the_cleanup_age() {
     let bed = Bed::start_with(|settings| settings.deregistration_delay = Duration::from_hours(10_000)).await;
     bed.put(dataplane("never-seen")).await;
     let _here = bed.connect("here").await;

@@ -1,4 +1,4 @@
-//! The authorities of mesh backends, read from the store once for each version of what they are made of.
+//! CAs of mesh backends, read from the store once for each version of their sources.
 
 use std::{
     collections::BTreeMap,
@@ -16,18 +16,18 @@ use kodiak_model::{
 };
 use kodiak_store::{Record, Snapshot};
 
-use crate::{Authorities, hash, period::DEFAULT_LIFETIME, told};
+use crate::{Authorities, hash, period::DEFAULT_LIFETIME, with_causes};
 
-/// The type of backends whose authority we make.
+/// Type of the backends whose CA the control plane creates.
 const BUILTIN: &str = "builtin";
 
 /// One backend of a mesh that can sign.
-pub(crate) struct Authority {
+pub(crate) struct Issuer {
     pub(crate) ca: CaPair,
     pub(crate) roots: Arc<str>,
-    /// How long its certificates live.
+    /// Lifetime of its certificates.
     pub(crate) lifetime: Duration,
-    /// Of certificate and key as they were read.
+    /// Hash of certificate and key as they were read.
     content: u128,
 }
 
@@ -36,12 +36,12 @@ pub(crate) struct Authority {
 pub(crate) struct Cache(BTreeMap<(Arc<str>, Arc<str>), Cached>);
 
 struct Cached {
-    /// As the Mesh listed it last.
+    /// The backend as last listed in the Mesh.
     backend: MtlsBackend,
     mesh_revision: u64,
     sources: AuthoritySources,
     stamps: [Stamp; 2],
-    authority: Arc<Authority>,
+    issuer: Arc<Issuer>,
 }
 
 /// Changes when the bytes of a source may have changed.
@@ -53,7 +53,7 @@ enum Stamp {
     Inline,
 }
 
-/// How long the CA of a backend lives.
+/// Validity of the CA of a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaLife {
     pub mesh: Arc<str>,
@@ -67,57 +67,57 @@ impl Cache {
         let lives = self.0.iter().map(|((mesh, backend), cached)| CaLife {
             mesh: mesh.clone(),
             backend: backend.clone(),
-            not_before: cached.authority.ca.not_before(),
-            not_after: cached.authority.ca.not_after(),
+            not_before: cached.issuer.ca.not_before(),
+            not_after: cached.issuer.ca.not_after(),
         });
         lives.collect()
     }
 
-    /// Lets go of the keys of meshes that are gone.
+    /// Drops the keys of deleted meshes.
     pub(crate) fn forget_missing(&mut self, snapshot: &Snapshot) {
         self.0.retain(|(mesh, _), _| snapshot.get(&ResourceKey::global("Mesh", mesh)).is_some());
     }
 }
 
-impl Authority {
+impl Issuer {
     pub(crate) fn check_alive(&self, now: Timestamp) -> Result<(), String> {
         let (from, until) = (self.ca.not_before(), self.ca.not_after());
         if now < from {
-            Err(format!("it is not valid before {from}; look at the clock of the control plane"))
+            Err(format!("the CA is not valid before {from}; check the clock of the control plane"))
         } else if until <= now {
-            Err(format!("it expired at {until}; list another backend in mtls.backends and set enabledBackend to it"))
+            Err(format!("the CA expired at {until}; add another backend to mtls.backends and set enabledBackend to it"))
         } else {
             Ok(())
         }
     }
 }
 
-/// The authority behind a backend of a mesh, or what to do about it.
+/// The CA of a backend of a mesh, or an error that says what to do.
 pub(crate) fn of_backend(
     authorities: &Authorities,
     snapshot: &Snapshot,
     mesh: &str,
     backend: &str,
-) -> Result<Arc<Authority>, String> {
+) -> Result<Arc<Issuer>, String> {
     let record = snapshot
         .get(&ResourceKey::global("Mesh", mesh))
-        .ok_or_else(|| format!("there is no mesh {mesh:?}; apply it first"))?;
+        .ok_or_else(|| format!("mesh {mesh:?} does not exist; apply it first"))?;
     let key = (Arc::from(mesh), Arc::from(backend));
     let before = {
         let made = authorities.made();
         let cached = made.authorities.0.get(&key);
         if let Some(cached) = cached.filter(|cached| cached.is_current(snapshot, &authorities.files, record)) {
-            return Ok(cached.authority.clone());
+            return Ok(cached.issuer.clone());
         }
-        cached.map(|cached| (cached.backend.clone(), cached.authority.clone()))
+        cached.map(|cached| (cached.backend.clone(), cached.issuer.clone()))
     };
     let read = read(snapshot, &authorities.files, record, backend, before.as_ref());
     let cache = &mut authorities.made().authorities.0;
     match read {
         Ok(cached) => {
-            let authority = cached.authority.clone();
+            let issuer = cached.issuer.clone();
             cache.insert(key, cached);
-            Ok(authority)
+            Ok(issuer)
         }
         Err(error) => {
             cache.remove(&key);
@@ -127,7 +127,7 @@ pub(crate) fn of_backend(
 }
 
 pub(crate) fn unusable(mesh: &str, backend: &str, error: &str) -> String {
-    format!("the mTLS backend {backend:?} of mesh {mesh:?} cannot be used: {error}")
+    format!("mTLS backend {backend:?} of mesh {mesh:?} is not usable: {error}")
 }
 
 impl Cached {
@@ -141,12 +141,12 @@ fn read(
     files: &FileSources,
     record: &Record,
     backend: &str,
-    before: Option<&(MtlsBackend, Arc<Authority>)>,
+    before: Option<&(MtlsBackend, Arc<Issuer>)>,
 ) -> Result<Cached, String> {
     let name = &record.key.name;
-    let mesh = snapshot.world().mesh(name).ok_or("the mesh cannot be read; apply it again")?;
+    let mesh = snapshot.world().mesh(name).ok_or("the stored mesh is unreadable; apply it again")?;
     let mut backends = mesh.mtls.iter().flat_map(|mtls| &mtls.backends);
-    // mTLS is turned off in steps, and its authority is needed until the last one, also when it is listed no longer.
+    // mTLS is turned off in steps, and its CA is needed until the last one, also when it is not listed any more.
     let backend = backends
         .find(|found| found.name == backend)
         .cloned()
@@ -154,26 +154,26 @@ fn read(
         .or_else(|| builtin(snapshot, name, backend))
         .ok_or("it is not listed; add it to mtls.backends")?;
     let sources = authority_sources(name, &backend)?;
-    // Before the bytes: what changes in between is then seen the next time.
+    // Before the bytes: a change in between is then seen the next time.
     let stamps = stamps(snapshot, files, name, &sources);
     let cert = load_source(snapshot, files, name, &sources.cert)?;
     let key = load_source(snapshot, files, name, &sources.key)?;
     let content = hash::of_words([cert.as_slice(), key.as_slice()]);
     let lifetime = lifetime(&backend);
-    // Another change of the mesh is no reason to make all certificates anew.
-    let before = before.map(|(_, authority)| authority);
+    // Another change of the mesh is no reason to reissue all certificates.
+    let before = before.map(|(_, issuer)| issuer);
     let same = before.filter(|before| before.content == content && before.lifetime == lifetime);
-    let authority = if let Some(same) = same {
+    let issuer = if let Some(same) = same {
         same.clone()
     } else {
-        let ca = CaPair::from_pem(&cert, &key).map_err(|error| told(&error))?;
+        let ca = CaPair::from_pem(&cert, &key).map_err(|error| with_causes(&error))?;
         let roots = ca.roots_pem().into();
-        Arc::new(Authority { ca, roots, lifetime, content })
+        Arc::new(Issuer { ca, roots, lifetime, content })
     };
-    Ok(Cached { backend, mesh_revision: record.revision, sources, stamps, authority })
+    Ok(Cached { backend, mesh_revision: record.revision, sources, stamps, issuer })
 }
 
-/// The authority that was made for a backend is still there.
+/// The CA that was created for a backend still exists.
 fn builtin(snapshot: &Snapshot, mesh: &str, name: &str) -> Option<MtlsBackend> {
     let backend = MtlsBackend { name: name.to_owned(), backend_type: BUILTIN.to_owned(), ..MtlsBackend::default() };
     let sources = authority_sources(mesh, &backend).ok()?;

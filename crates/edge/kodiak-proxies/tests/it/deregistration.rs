@@ -1,4 +1,4 @@
-//! What becomes of the Dataplane of a proxy that leaves.
+//! Deregistration: the Dataplane of a proxy that disconnects.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const BEFORE: Duration = Duration::from_secs(8);
 const AFTER: Duration = Duration::from_secs(12);
 
 #[tokio::test(start_paused = true)]
-async fn a_dataplane_that_was_brought_is_deleted_after_a_while() {
+async fn registered_dataplane_is_deleted_after_the_delay() {
     let bed = Bed::start().await;
     drop(bed.connect("web-1").await);
     bed.pass(BEFORE).await;
@@ -23,7 +23,7 @@ async fn a_dataplane_that_was_brought_is_deleted_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dataplane_of_the_api_stays() {
+async fn dataplane_of_a_user_stays() {
     let bed = Bed::start().await;
     bed.put(dataplane("web-1")).await;
     let proxy = hello("default.web-1", &json!({}), Some(bed.token(&DataplaneClaims::default())));
@@ -33,7 +33,7 @@ async fn a_dataplane_of_the_api_stays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proxy_that_comes_back_keeps_its_dataplane() {
+async fn reconnected_proxy_keeps_its_dataplane() {
     let bed = Bed::start().await;
     drop(bed.connect("web-1").await);
     bed.pass(BEFORE).await;
@@ -46,7 +46,7 @@ async fn a_proxy_that_comes_back_keeps_its_dataplane() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proxy_that_is_connected_elsewhere_keeps_its_dataplane() {
+async fn proxy_that_is_connected_elsewhere_keeps_its_dataplane() {
     let bed = Bed::start().await;
     let here = bed.connect("web-1").await;
     bed.settle().await;
@@ -70,7 +70,7 @@ async fn a_proxy_that_is_connected_elsewhere_keeps_its_dataplane() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_the_control_plane_is_not_the_end_of_its_proxies() {
+async fn stopping_control_plane_deregisters_no_proxy() {
     let bed = Bed::start().await;
     let session = bed.connect("web-1").await;
     bed.settle().await;
@@ -84,7 +84,7 @@ async fn the_end_of_the_control_plane_is_not_the_end_of_its_proxies() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_drain_is_enough_to_know_that_the_end_is_near() {
+async fn draining_control_plane_deregisters_no_proxy() {
     let bed = Bed::start().await;
     let mut session = bed.connect("web-1").await;
     bed.settle().await;
@@ -99,7 +99,7 @@ async fn the_drain_is_enough_to_know_that_the_end_is_near() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_leave_at_once() {
+async fn many_proxies_disconnect_at_once() {
     let bed = Bed::start().await;
     let mut sessions = Vec::new();
     for number in 0..450 {
@@ -114,7 +114,7 @@ async fn many_leave_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_proxy_that_goes_away_while_it_is_let_in_leaves_nothing_behind() {
+async fn connection_lost_during_registration_leaves_no_dataplane() {
     let bed = Bed::start().await;
     {
         let mut connecting = bed.registry.connect(bed.hello("web-1"));
