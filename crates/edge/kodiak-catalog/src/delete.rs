@@ -5,7 +5,7 @@ use kodiak_store::{Expect, Transaction, Write};
 use crate::{Catalog, Refusal, Target, rules};
 
 impl Catalog {
-    /// Deletes the resource and all that it owns.
+    /// Deletes the resource and all resources that it owns.
     pub async fn delete(&self, target: Target<'_>) -> Result<(), Refusal> {
         self.plan_delete(target)?;
         let write = Write::Delete { key: target.key(), expect: Expect::Any };
@@ -13,7 +13,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Whether it would be deleted, for those who want to know before. Nothing is.
+    /// Whether the resource could be deleted, without deleting it.
     pub fn plan_delete(&self, target: Target<'_>) -> Result<(), Refusal> {
         self.require_mesh(target.kind, target.mesh)?;
         let snapshot = self.store().snapshot();

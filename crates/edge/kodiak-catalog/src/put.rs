@@ -1,4 +1,4 @@
-//! Creating and replacing resources.
+//! Creates and replaces resources.
 
 use jiff::Timestamp;
 use kodiak_model::{
@@ -13,17 +13,17 @@ use serde_json::Value;
 use crate::{
     Catalog, Refusal, Stage, Target, initial, inline_secret, owner_of,
     references::{self, Rights},
-    rules::{self, LeftOut},
+    rules::{self, OmittedFields},
 };
 
-/// How often a write starts over because somebody else wrote the same resource in between.
+/// Maximum number of attempts after conflicts with concurrent writes.
 const TRIES: usize = 5;
 
-/// A resource was written, or would have been.
+/// Result of a write, or of a dry run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put {
     pub created: bool,
-    /// False when it already was as written.
+    /// False when the stored resource was equal.
     pub changed: bool,
     pub warnings: Vec<String>,
 }
@@ -35,23 +35,23 @@ pub struct Planned {
     pub record: Record,
 }
 
-/// Who stands behind the content of a Dataplane. It is stored together with it, so that there is no moment at which a
-/// claim of a proxy passes for a user's.
+/// Author of a Dataplane. It is stored in the same transaction, so that claims of a proxy are never mistaken for those
+/// of a user.
 #[derive(Debug, Clone)]
 pub enum Author {
-    /// Somebody who may write Dataplanes.
+    /// A user who may write Dataplanes.
     User,
-    /// The proxy itself, with a token that binds this.
+    /// The proxy itself, with the claims of its token.
     Proxy(Admission),
 }
 
 impl Catalog {
-    /// As [`put_with`](Self::put_with), for authors without any further right: proxies, and the control plane itself.
+    /// Like [`put_with`](Self::put_with), for authors without further rights: proxies, and the control plane itself.
     pub async fn put(&self, target: Target<'_>, body: Value, dry_run: bool) -> Result<Put, Refusal> {
         self.put_with(target, body, dry_run, Rights::default()).await
     }
 
-    /// Creates the resource, or replaces its spec and labels. A dry run stops before the store.
+    /// Creates the resource, or replaces its spec and labels. A dry run does not write.
     pub async fn put_with(
         &self,
         target: Target<'_>,
@@ -62,7 +62,7 @@ impl Catalog {
         self.put_as(target, body, dry_run, rights, &Author::User).await
     }
 
-    /// As [`put`](Self::put), for a Dataplane that may not be a user's, decided on what `read` has. A
+    /// Like [`put`](Self::put), for a Dataplane whose author may be a proxy, decided on the snapshot `read`. Returns
     /// [`Refusal::Conflict`] when the resource has changed since: read again, and decide again.
     pub async fn put_on(
         &self,
@@ -97,8 +97,8 @@ impl Catalog {
         self.try_put(&self.store().snapshot(), checked, left_out, dry_run, rights, author).await
     }
 
-    /// Checks the document by itself: first what it says, then how it is named.
-    fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, SpecFound, LeftOut), Refusal> {
+    /// Validates the document: first its spec, then its name and labels.
+    fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, SpecFound, OmittedFields), Refusal> {
         let draft = Draft::from_value(body, |_| Some(target.kind.shape))
             .map_err(|problems| malformed(target.kind, &problems))?;
         let meta = Meta {
@@ -108,7 +108,7 @@ impl Catalog {
             labels: draft.labels.clone(),
         };
         let written_kind = draft.kind.clone();
-        let left_out = LeftOut::of(draft.spec.as_ref());
+        let left_out = OmittedFields::of(draft.spec.as_ref());
         let mut problems = Problems::default();
         if target.kind.shape == Shape::Plugin {
             envelope(target.kind, &draft, &mut problems);
@@ -122,7 +122,7 @@ impl Catalog {
         if problems.is_empty() { Ok((meta, spec, left_out)) } else { Err(Refusal::invalid(Stage::Check, problems)) }
     }
 
-    /// What writing the document would store, for those who want to know before. Nothing is stored.
+    /// The resource that a write would store, without storing it.
     pub fn plan(&self, target: Target<'_>, body: Value, rights: Rights) -> Result<Planned, Refusal> {
         self.require_mesh(target.kind, target.mesh)?;
         let (meta, spec, left_out) = self.read(target, body)?;
@@ -133,7 +133,7 @@ impl Catalog {
         let record = Record {
             spec: checked.spec.as_str().into(),
             labels: checked.labels.into(),
-            // Whoever writes a Dataplane vouches for it.
+            // The user who writes a Dataplane replaces its admission.
             status: old.filter(|_| checked.kind.name != dataplane::KIND.name).and_then(|old| old.status.clone()),
             owner: owner_of(checked.kind, &checked.mesh, &checked.name),
             version: old.map_or(1, |old| old.version + 1),
@@ -150,7 +150,7 @@ impl Catalog {
         &self,
         snapshot: &Snapshot,
         checked: Checked,
-        left_out: LeftOut,
+        left_out: OmittedFields,
         dry_run: bool,
         rights: Rights,
         author: &Author,
@@ -176,12 +176,12 @@ impl Catalog {
         }
     }
 
-    /// What fits what is there, with all that follows from it, and the other writes that belong to it.
+    /// Validates the document against the stored resources, and returns the resource with all related writes.
     fn prepare(
         &self,
         snapshot: &Snapshot,
         mut checked: Checked,
-        left_out: LeftOut,
+        left_out: OmittedFields,
         rights: Rights,
     ) -> Result<(Checked, Vec<Write>, Put), Refusal> {
         let old = snapshot.get(&key_of(&checked));
@@ -192,7 +192,7 @@ impl Catalog {
                 return Err(Refusal::invalid(Stage::Labels, problems));
             }
         }
-        // Before anything is read that a reference names: a refusal must not tell what is there.
+        // Before any referenced data is read: a rejection must not reveal whether it exists.
         references::check(snapshot, &self.files, &checked, old, rights)?;
         let mut secrets = rules::before_put(self, snapshot, &mut checked, left_out, old)?;
         secrets.extend(inline_secret::move_to_secrets(self, snapshot, &mut checked, old)?);
@@ -218,7 +218,7 @@ pub(crate) fn write(checked: &Checked, old: Option<&Record>) -> Write {
     }
 }
 
-/// The write that makes the status of a Dataplane say who stands behind it. Nothing where it says so already.
+/// The write of a Dataplane's status with its author. `None` when it is unchanged.
 fn authored(checked: &Checked, old: Option<&Record>, author: &Author) -> Option<Write> {
     if checked.kind.name != dataplane::KIND.name {
         return None;
@@ -235,7 +235,7 @@ fn authored(checked: &Checked, old: Option<&Record>, author: &Author) -> Option<
     (!same).then(|| Write::PutStatus { key: key_of(checked), status: status.into(), expect: Expect::Any })
 }
 
-/// Plugin kinds without a mesh are meant for the default one; legacy kinds must say it.
+/// Plugin kinds default to the mesh `default`; legacy kinds must name their mesh.
 fn mesh_of(kind: &Kind, draft: &Draft) -> String {
     match (kind.scope, kind.shape, &draft.mesh) {
         (Scope::Mesh, _, Some(mesh)) => mesh.clone(),
@@ -244,7 +244,7 @@ fn mesh_of(kind: &Kind, draft: &Draft) -> String {
     }
 }
 
-/// What the schema of a plugin kind says about its envelope. Such problems have no field.
+/// Schema violations in the envelope of a plugin kind. These problems have no field.
 fn envelope(kind: &Kind, draft: &Draft, problems: &mut Problems) {
     let at = FieldPath::ROOT;
     if draft.kind.is_empty() {

@@ -1,4 +1,4 @@
-//! MeshService: what the control plane knows of it stays when somebody writes it without.
+//! MeshService: fields of the control plane stay when a write omits them.
 
 use kodiak_model::{Checked, kinds::mesh_service::MeshService, language};
 use kodiak_store::Record;
@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use crate::{Refusal, spec_of};
 
-/// Which of the fields that the control plane keeps are not in a document.
+/// The control plane's fields that a document omits.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct LeftOut {
+pub(crate) struct OmittedFields {
     state: bool,
     identities: bool,
 }
 
-impl LeftOut {
+impl OmittedFields {
     pub(crate) fn of(spec: Option<&Value>) -> Self {
         let missing = |field: &str| spec.and_then(|spec| spec.get(field)).is_none_or(Value::is_null);
         Self { state: missing("state"), identities: missing("identities") }
     }
 }
 
-pub(super) fn before_put(checked: &mut Checked, left_out: LeftOut, old: Option<&Record>) -> Result<(), Refusal> {
+pub(super) fn before_put(checked: &mut Checked, left_out: OmittedFields, old: Option<&Record>) -> Result<(), Refusal> {
     let Some(old) = old.and_then(spec_of::<MeshService>) else { return Ok(()) };
     let mut service: MeshService = language::decode(&checked.spec).map_err(Refusal::make)?;
     if left_out.state {
