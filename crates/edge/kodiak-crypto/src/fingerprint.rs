@@ -1,4 +1,4 @@
-//! Hashes that name bytes without telling them.
+//! Fingerprints of secret bytes.
 
 use std::fmt::Write as _;
 

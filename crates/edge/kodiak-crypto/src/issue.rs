@@ -1,7 +1,7 @@
-//! Leaves of an authority. The same request gives the same leaf, on every machine and after every restart.
+//! Issues leaves. The same request gives the same leaf, on every machine and after every restart.
 //!
-//! Nothing is random but the signature of an ECDSA authority, so leaves need not be stored, and proxies need not be
-//! sent new ones only because a control plane started.
+//! Only the signature of an ECDSA CA is random, so leaves need not be stored, and proxies do not get new ones only
+//! because a control plane restarted.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,10 +17,10 @@ use crate::certificate::{ascii, between, dns_name, make};
 use crate::derived_key::{derived_key, joined};
 use crate::pem::{self, PrivatePem};
 
-/// RFC 5280, section 4.1.2.2: no longer than this.
+/// RFC 5280, section 4.1.2.2: the maximum length.
 const SERIAL_BYTES: usize = 20;
 
-/// An authority that can sign: its certificate with its key, and the certificates that are trusted beside it.
+/// A CA that can sign: its certificate with its private key, and other root certificates that are trusted too.
 pub struct CaPair {
     certificates: Vec<CertificateDer<'static>>,
     issuer: Issuer<'static, rcgen::KeyPair>,
@@ -28,17 +28,17 @@ pub struct CaPair {
     not_after: Timestamp,
 }
 
-/// The content of a leaf. All of it shapes the serial number, and all but the validity shapes the key: another identity
-/// never gets the same key. See [ADR 008](../../../../docs/adr/008-leaf-keys-are-bound-to-the-identity.md).
+/// Content of a leaf. All of it determines the serial number, and all but the validity determines the key: another
+/// identity never gets the same key. See [ADR 008](../../../../docs/adr/008-leaf-keys-are-bound-to-the-identity.md).
 #[derive(Clone, Copy, Debug)]
 pub struct LeafSpec<'a> {
-    /// Keeps keys for one end apart from those for another.
+    /// Separates keys for different purposes.
     pub purpose: &'a str,
-    /// Who it is for.
+    /// Identity of the holder.
     pub subject: &'a str,
-    /// Tells subjects apart that had the same name one after the other: microseconds of the creation.
+    /// Distinguishes subjects that had the same name at different times: microseconds of the creation.
     pub incarnation: i64,
-    /// A new number is a new key.
+    /// Another epoch gives another key.
     pub epoch: u64,
     pub usage: LeafUsage,
     pub not_before: Timestamp,
@@ -48,7 +48,7 @@ pub struct LeafSpec<'a> {
     pub ips: &'a [IpAddr],
 }
 
-/// On which side of a connection a leaf is believed.
+/// Side of a connection on which a leaf is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafUsage {
     Server,
@@ -58,13 +58,13 @@ pub enum LeafUsage {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuedLeaf {
-    /// The leaf alone: whoever verifies it has the authority already.
+    /// The leaf alone: verifiers have the CA already.
     pub cert_pem: String,
     pub key_pem: PrivatePem,
 }
 
 impl LeafSpec<'_> {
-    /// Everything that makes the holder of a leaf this one and no other.
+    /// Everything that identifies the holder of a leaf.
     fn identity(&self) -> [Vec<u8>; 8] {
         let Self { purpose, subject, incarnation, epoch, usage, not_before: _, not_after: _, uris, dns_names, ips } =
             self;
@@ -105,12 +105,12 @@ impl CaPair {
         Ok(Self { certificates, issuer, not_before, not_after })
     }
 
-    /// All certificates and nothing else, even if the text they were read from held the key too.
+    /// All certificates and nothing else, even if the source text also contained the key.
     pub fn roots_pem(&self) -> String {
         self.certificates.iter().map(|der| pem::encode("CERTIFICATE", der)).collect()
     }
 
-    /// The DER of the certificate that signs.
+    /// DER of the signing certificate.
     pub fn certificate(&self) -> &[u8] {
         &self.certificates[0]
     }
@@ -149,7 +149,8 @@ impl CaPair {
             LeafUsage::Client => vec![ExtendedKeyUsagePurpose::ClientAuth],
             LeafUsage::Both => vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
         };
-        // All builtin authorities of a mesh have one subject; by this a verifier that trusts two of them finds the right one.
+        // All builtin CAs of a mesh have the same subject; this lets a verifier that trusts two of them find the right
+        // one.
         params.use_authority_key_identifier_extension = true;
         params.serial_number = Some(self.serial(spec));
 
@@ -159,7 +160,7 @@ impl CaPair {
         Ok(IssuedLeaf { cert_pem: pem::encode("CERTIFICATE", leaf.der()), key_pem })
     }
 
-    /// A hash of all that the leaf says, and of who says it.
+    /// A hash of the leaf's content and its issuer.
     fn serial(&self, spec: &LeafSpec<'_>) -> SerialNumber {
         let (from, until) = (spec.not_before.as_second().to_be_bytes(), spec.not_after.as_second().to_be_bytes());
         let identity = spec.identity();
@@ -174,7 +175,8 @@ impl CaPair {
         SerialNumber::from_slice(&serial)
     }
 
-    /// rcgen writes the name of the issuer anew, and loses an attribute that is there twice. Nobody would find the issuer.
+    /// rcgen re-encodes the name of the issuer, and drops a repeated attribute. Then verifiers would not find the
+    /// issuer.
     fn check_issuer(&self, leaf: &CertificateDer<'_>) -> Result<(), CryptoError> {
         let read = |der| X509Certificate::from_der(der).map_err(|_| CryptoError::CaCertificate);
         let ((_, leaf), (_, ca)) = (read(leaf)?, read(self.certificate())?);
