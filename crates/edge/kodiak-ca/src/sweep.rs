@@ -1,9 +1,9 @@
-//! When to look through a cache for what nobody needs any more.
+//! Scheduling of cache clean-ups.
 
-/// Fewer entries are not worth looking through.
+/// Smaller caches are not cleaned up.
 const FROM: usize = 1024;
 
-/// A cache is looked through when it is twice as large as it was after the last time, so that it costs little per entry.
+/// A cache is cleaned up when it is twice as large as after the last time, so that the amortized cost per entry is low.
 #[derive(Default)]
 pub(crate) struct Sweep {
     at: usize,
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_due_again_when_there_is_twice_as_much() {
+    fn sweep_is_due_when_the_cache_doubled() {
         let mut sweep = Sweep::default();
         assert!(!sweep.is_due(FROM - 1) && sweep.is_due(FROM));
         sweep.done(FROM);
