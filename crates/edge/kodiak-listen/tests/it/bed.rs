@@ -1,4 +1,4 @@
-//! A port that answers every request with `OK`, or never.
+//! A port that responds to every request with `OK`, or never.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -16,9 +16,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Far more than anything takes, for machines that do much else.
+/// Far above the typical time, for busy machines.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
-/// What a test waits for.
+/// Deadline in tests.
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
 
 pub(crate) struct Bed {
@@ -28,7 +28,7 @@ pub(crate) struct Bed {
     pub(crate) server: JoinHandle<()>,
 }
 
-/// What was observed.
+/// Observed events.
 #[derive(Default)]
 pub(crate) struct Seen {
     open: watch::Sender<i64>,
@@ -62,7 +62,7 @@ impl Seen {
     }
 }
 
-/// Answers `/never` never.
+/// Never responds to `/never`.
 #[derive(Clone)]
 pub(crate) struct Answers;
 
@@ -100,7 +100,7 @@ impl Bed {
     }
 }
 
-/// Sends a request and reads its answer; the connection stays open.
+/// Sends a request and reads its response; the connection stays open.
 pub(crate) async fn exchange(stream: &mut TcpStream) -> String {
     stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();

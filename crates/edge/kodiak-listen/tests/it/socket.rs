@@ -1,4 +1,4 @@
-//! Unix sockets: by user.
+//! Unix sockets: access by user.
 
 use std::sync::Arc;
 
@@ -40,11 +40,11 @@ async fn ask(uids: impl FnOnce(u32) -> Vec<u32>) -> (Option<u16>, Vec<Refused>) 
 }
 
 #[tokio::test]
-async fn a_process_of_the_right_user_is_served() {
+async fn serves_processes_of_allowed_users() {
     assert_eq!(ask(|own| vec![own]).await, (Some(200), vec![]));
 }
 
 #[tokio::test]
-async fn a_process_of_another_user_is_refused() {
+async fn rejects_processes_of_other_users() {
     assert_eq!(ask(|own| vec![own + 1]).await, (None, vec![Refused::User]));
 }
