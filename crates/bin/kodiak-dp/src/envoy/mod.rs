@@ -1,4 +1,4 @@
-//! The program: where it is, how it is had, and which version it is.
+//! The Envoy program: finding it, installing it, and its version.
 
 mod find;
 mod install;

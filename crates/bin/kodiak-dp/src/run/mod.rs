@@ -1,7 +1,7 @@
-//! Running one proxy: its bootstrap, its Envoy, its readiness and its DNS, from the start to the end.
+//! Runs one proxy: its bootstrap, its Envoy, its readiness and its DNS.
 //!
-//! Ports are taken first, because the control plane is told about them. Nothing is started twice: where Envoy ends, the
-//! runner has ended, and whoever supervises it starts both anew.
+//! Ports are bound first, because the bootstrap request contains them. Nothing is restarted: when Envoy ends, `kodiak
+//! dp` ends, and its supervisor starts both again.
 
 mod control_plane;
 mod error;
@@ -38,14 +38,14 @@ use work_dir::WorkDir;
 pub use error::RunError;
 pub use options::{Discovery, Dns, Options, Proxy, Token, TransparentProxy};
 
-/// How long the control plane has to be told of the end before Envoy closes connections.
+/// Maximum time for the drain report before Envoy closes connections.
 const DRAIN_HEAD_START: Duration = Duration::from_secs(3);
-/// How long Envoy has to end when it is asked to, after it has drained.
+/// Maximum time for Envoy to terminate after draining.
 const END_TIME: Duration = Duration::from_secs(10);
 
-/// A proxy that runs. Dropped, it ends at once: no process stays, and no file of it.
+/// A running proxy. Dropping it ends it at once, without leaving processes or files.
 pub struct Runner {
-    // In the order in which they go: those who ask Envoy, Envoy, its files.
+    // In the order in which they are dropped: tasks that use Envoy, Envoy, its files.
     tasks: JoinSet<()>,
     /// One of the tasks ended, which none should.
     failed: Arc<Notify>,
@@ -59,8 +59,8 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Ends when Envoy is started, which waits for the control plane as long as it takes. Whether Envoy takes what it is
-    /// told, the readiness shows.
+    /// Returns when Envoy is started, which waits for the control plane indefinitely. The readiness shows whether Envoy
+    /// accepts its configuration.
     pub async fn start(options: Options) -> Result<Self, RunError> {
         let control_plane = ControlPlane::new(&options)?;
         let program = options.envoy.clone();
@@ -100,23 +100,23 @@ impl Runner {
         Ok(Self { tasks, failed, envoy, work_dir, control_plane, readiness, readiness_address, dns_address, options })
     }
 
-    /// Where `GET /ready` is answered.
+    /// Address of `GET /ready`.
     pub fn readiness_address(&self) -> SocketAddr {
         self.readiness_address
     }
 
-    /// Where DNS is answered, over UDP and TCP.
+    /// Address of the DNS server, UDP and TCP.
     pub fn dns_address(&self) -> Option<SocketAddr> {
         self.dns_address
     }
 
-    /// Where Envoy is asked about itself, over HTTP.
+    /// Socket of Envoy's admin interface, over HTTP.
     pub fn admin_socket(&self) -> &Path {
         &self.readiness.admin
     }
 
-    /// Waits until Envoy ended by itself. A runner that no longer answers for its Envoy, with readiness or names, ends it:
-    /// their supervisor starts both again.
+    /// Waits until Envoy ended by itself. When readiness or DNS fails, Envoy is ended too: the supervisor starts both
+    /// again.
     pub async fn ended(&self) -> ExitStatus {
         tokio::select! {
             status = self.envoy.ended() => status,
@@ -132,18 +132,19 @@ impl Runner {
         self.stop_sooner_on(pending()).await
     }
 
-    /// Like [`Self::stop`]; where `hurry` ends, the rest of the drain time is not waited for.
+    /// Like [`Self::stop`]; when `hurry` completes, the rest of the drain time is skipped.
     pub async fn stop_sooner_on(mut self, hurry: impl Future<Output = ()>) -> ExitStatus {
         self.readiness.terminating.store(true, Ordering::SeqCst);
         let drain_time = self.options.drain_time;
-        tracing::info!("Draining for {drain_time:?}; a second signal ends at once.");
+        tracing::info!("draining for {drain_time:?}, a second signal ends at once");
         let until = tokio::time::Instant::now() + drain_time;
         let drain = async {
             let mut told = pin!(self.control_plane.drain(&self.options.proxy.mesh, &self.options.proxy.name, until));
-            // Envoy tells its current clients to close, also where the control plane is offline for longer.
+            // Envoy asks its current clients to close their connections, also when the control plane is offline for
+            // longer.
             let is_told = timeout(DRAIN_HEAD_START, &mut told).await.is_ok();
             if let Err(error) = socket::ask(self.admin_socket(), Method::POST, "/healthcheck/fail", &[]).await {
-                tracing::warn!(%error, "Envoy cannot be told to fail its health checks.");
+                tracing::warn!(%error, "failed to make Envoy fail its health checks");
             }
             if !is_told {
                 told.await;
@@ -152,12 +153,12 @@ impl Runner {
         };
         tokio::select! {
             () = drain => (),
-            () = hurry => tracing::info!("Ending without the rest of the drain time."),
-            status = self.envoy.ended() => tracing::warn!(%status, "Envoy ended while it drained."),
+            () = hurry => tracing::info!("skipping the rest of the drain time"),
+            status = self.envoy.ended() => tracing::warn!(%status, "Envoy ended while draining"),
         }
         let status = self.envoy.terminate(END_TIME).await;
         self.tasks.shutdown().await;
-        tracing::info!(%status, work_dir = %self.work_dir.for_sockets().display(), "The proxy ended.");
+        tracing::info!(%status, work_dir = %self.work_dir.for_sockets().display(), "proxy ended");
         status
     }
 }
@@ -190,7 +191,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_task_that_panics_is_noticed() {
+    async fn panicking_task_is_noticed() {
         let failed = Arc::new(Notify::new());
         let mut tasks = JoinSet::new();
         tasks.spawn(watched(Arc::clone(&failed), async { panic!("oh") }));

@@ -1,4 +1,4 @@
-//! What a runner is told.
+//! Options of `kodiak dp run`.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,43 +9,43 @@ use std::time::Duration;
 pub struct Options {
     /// `https://host:port`
     pub control_plane: String,
-    /// The authorities that may vouch for the control plane, as PEM.
+    /// CAs of the control plane's certificate, as PEM.
     pub ca_pem: Vec<u8>,
     pub proxy: Proxy,
     pub token: Option<Token>,
-    /// The program.
+    /// The Envoy program.
     pub envoy: PathBuf,
-    /// Worker threads of Envoy; one for each core where nothing is said.
+    /// Worker threads of Envoy; one for each core by default.
     pub concurrency: Option<u32>,
-    /// Where the bootstrap and the sockets are; a temporary folder where nothing is said.
+    /// Folder of the bootstrap and the sockets; a temporary folder by default.
     pub work_dir: Option<PathBuf>,
-    /// How long connections have to end once the proxy is to stop.
+    /// How long connections may drain when the proxy stops.
     pub drain_time: Duration,
     pub envoy_log_level: String,
-    /// A file for what Envoy prints, instead of our own standard output.
+    /// File for Envoy's output, instead of the standard output.
     pub envoy_output: Option<PathBuf>,
     /// 0 is chosen by the system.
     pub readiness_port: u16,
     pub dns: Option<Dns>,
     pub transparent_proxy: Option<TransparentProxy>,
     pub ipv6: bool,
-    /// The file with the authorities of this machine; see [`crate::system_ca`].
+    /// CA file of the operating system; see [`crate::system_ca`].
     pub system_ca: Option<PathBuf>,
     pub discovery: Discovery,
-    /// How long to wait before the control plane is asked again.
+    /// Interval between requests for the bootstrap.
     pub retry_every: Duration,
 }
 
-/// Who the proxy is.
+/// Identity of the proxy.
 #[derive(Debug, Clone)]
 pub struct Proxy {
     pub mesh: String,
     pub name: String,
-    /// The text of the Dataplane, where it is not in the control plane already.
+    /// Text of the Dataplane, if it is not on the control plane already.
     pub resource: Option<String>,
 }
 
-/// What proves who the proxy is. Prints as `***`.
+/// Dataplane token. Prints as `***`.
 #[derive(Clone)]
 pub struct Token {
     pub text: String,
@@ -63,18 +63,18 @@ impl fmt::Debug for Token {
 pub struct Dns {
     /// 0 is chosen by the system.
     pub port: u16,
-    /// Who knows the names that are not of the mesh.
+    /// Nameservers for names outside the mesh.
     pub resolv_conf: PathBuf,
 }
 
-/// Where the rules of [`crate::transparent_proxy`] send traffic.
+/// Ports that the rules of [`crate::transparent_proxy`] redirect traffic to.
 #[derive(Debug, Clone, Copy)]
 pub struct TransparentProxy {
     pub inbound_port: u16,
     pub outbound_port: u16,
 }
 
-/// How Envoy is told of changes.
+/// Variant of xDS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discovery {
     Delta,
@@ -82,7 +82,7 @@ pub enum Discovery {
 }
 
 impl Options {
-    /// With what is usual for everything else.
+    /// With defaults for everything else.
     pub fn new(control_plane: impl Into<String>, ca_pem: impl Into<Vec<u8>>, proxy: Proxy, envoy: PathBuf) -> Self {
         Self {
             control_plane: control_plane.into(),

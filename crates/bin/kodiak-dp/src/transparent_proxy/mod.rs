@@ -1,10 +1,10 @@
-//! Sending the traffic of a machine through its Envoy, without the applications knowing.
+//! Redirects the traffic of a host through its Envoy, transparently for applications.
 //!
-//! In: [`Settings`]. Out: a [`Script`] that makes the rules or removes them, and [`Script::run`] to do so. The rules are for
-//! IPv4, the family of the addresses that a mesh gives to its services.
+//! In: [`Settings`]. Out: a [`Script`] that installs or removes the rules, and [`Script::run`] to execute it. The rules
+//! are for IPv4, the family of virtual IPs.
 //!
-//! **Invariant:** all rules are in tables or chains of our own names; those, and nothing else, are ever removed.
-//! **Invariant:** the same script twice does what it does once.
+//! **Invariant:** all rules are in tables or chains of our own names; only those are ever removed.
+//! **Invariant:** scripts are idempotent.
 
 mod iptables;
 mod nft;
@@ -14,34 +14,34 @@ use std::process::{Command, Stdio};
 
 pub use run::ScriptError;
 
-/// What is redirected, and to where.
+/// Redirected traffic and its ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Whose traffic is not redirected: Envoy's, and that of its runner.
+    /// User whose traffic is not redirected: Envoy's and `kodiak dp`'s.
     pub proxy_user: u32,
     pub inbound_port: u16,
     pub outbound_port: u16,
-    /// Where questions to any nameserver go; nowhere else than asked where there is none.
+    /// Port that DNS queries are redirected to; `None` disables the redirection of DNS.
     pub dns_port: Option<u16>,
     pub exclude_inbound_ports: Vec<u16>,
     pub exclude_outbound_ports: Vec<u16>,
 }
 
-/// Which program makes the rules.
+/// The program that installs the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     Nft,
     Iptables,
 }
 
-/// A text and the program that carries it out.
+/// A text and the program that executes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     backend: Backend,
     pub text: String,
 }
 
-/// The rules, in place of those that were made before.
+/// The rules, replacing earlier ones.
 pub fn install(settings: &Settings, backend: Backend) -> Script {
     let text = match backend {
         Backend::Nft => nft::install(settings),
@@ -50,7 +50,7 @@ pub fn install(settings: &Settings, backend: Backend) -> Script {
     Script { backend, text }
 }
 
-/// Away with them, whether they are there or not.
+/// Removes them, if there are any.
 pub fn uninstall(backend: Backend) -> Script {
     let text = match backend {
         Backend::Nft => nft::UNINSTALL.to_owned(),
@@ -60,7 +60,7 @@ pub fn uninstall(backend: Backend) -> Script {
 }
 
 impl Backend {
-    /// Those that this machine has, the better one first: nftables changes all rules at once.
+    /// Installed backends, the better one first: nftables changes all rules at once.
     pub fn installed() -> impl Iterator<Item = Self> {
         [Self::Nft, Self::Iptables].into_iter().filter(|backend| backend.is_installed())
     }

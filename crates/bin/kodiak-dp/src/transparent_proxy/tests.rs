@@ -1,4 +1,4 @@
-//! The texts of the scripts. Whether systems take them, `tests/it/redirection.rs` tells.
+//! Texts of the scripts. `tests/it/redirection.rs` runs them.
 
 use expect_test::{Expect, expect};
 
@@ -30,7 +30,7 @@ fn check(script: &Script, expected: &Expect) {
 }
 
 #[test]
-fn nft_in_plain() {
+fn nft_minimal() {
     check(
         &install(&plain(), Backend::Nft),
         &expect![[r#"
@@ -60,7 +60,7 @@ fn nft_in_plain() {
 }
 
 #[test]
-fn nft_with_everything() {
+fn nft_with_all_settings() {
     check(
         &install(&full(), Backend::Nft),
         &expect![[r#"
@@ -101,7 +101,7 @@ fn nft_with_everything() {
 }
 
 #[test]
-fn iptables_in_plain() {
+fn iptables_minimal() {
     check(
         &install(&plain(), Backend::Iptables),
         &expect![[r#"
@@ -129,7 +129,7 @@ fn iptables_in_plain() {
 }
 
 #[test]
-fn iptables_with_everything() {
+fn iptables_with_all_settings() {
     check(
         &install(&full(), Backend::Iptables),
         &expect![[r#"
@@ -171,7 +171,7 @@ fn iptables_with_everything() {
 }
 
 #[test]
-fn nothing_but_our_own_is_removed() {
+fn uninstall_removes_only_our_rules() {
     check(
         &uninstall(Backend::Nft),
         &expect![[r#"

@@ -1,4 +1,4 @@
-//! A server that sends back what it gets.
+//! An echo server.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -37,7 +37,7 @@ impl Echo {
 
 fn serve(stream: &TcpStream) {
     let (mut reader, mut writer) = (stream, stream);
-    // A client that is gone needs no answer.
+    // A disconnected client needs no answer.
     let _ = io::copy(&mut reader, &mut writer);
     let _ = stream.shutdown(Shutdown::Both);
 }

@@ -1,4 +1,4 @@
-//! An Envoy with two inbounds for each set of permissions, as a mesh with mutual TLS has them.
+//! An Envoy with two inbounds for each set of permissions, as in a mesh with mutual TLS.
 
 use std::time::Duration;
 
@@ -36,17 +36,17 @@ use crate::bootstrap::{inline, loopback};
 
 const WORKLOAD: &str = "workload";
 
-/// The listener of the set with this number that speaks HTTP. Also the prefix of its counters.
+/// The HTTP listener of the set with this index. Also the prefix of its counters.
 pub(super) fn http_name(n: usize) -> String {
     format!("http-{n}")
 }
 
-/// The one that takes any bytes.
+/// The TCP listener.
 pub(super) fn tcp_name(n: usize) -> String {
     format!("tcp-{n}")
 }
 
-/// All ports but that of the workload are chosen by the system.
+/// The system chooses all ports but that of the application.
 pub(super) fn bootstrap(sets: &[&Permissions], authority: &Authority, workload: u16) -> Bootstrap {
     let server = authority.server();
     let listeners = sets.iter().enumerate().flat_map(|(n, permissions)| {
@@ -104,7 +104,7 @@ fn tls(server: &Server) -> DownstreamTlsContext {
     }
 }
 
-/// Answers 200 itself. In each answer stands how Envoy came to it.
+/// Responds with 200 itself. Each response contains Envoy's response details.
 fn http(n: usize, permissions: &Permissions) -> Vec<Filter> {
     let path_specifier = Some(route_match::PathSpecifier::Prefix("/".to_owned()));
     let route = Route {

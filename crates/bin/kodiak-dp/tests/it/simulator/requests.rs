@@ -1,4 +1,4 @@
-//! What is asked of both.
+//! Requests to both.
 
 use kodiak_testkit::simulate::Request;
 
