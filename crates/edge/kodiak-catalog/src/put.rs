@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kodiak_model::{
     Checked, Draft, FieldPath, Kind, Problems, ResourceKey, Scope, Shape, check,
-    check::{Meta, SpecFound},
+    check::{Meta, ValidSpec},
     kinds::dataplane::{self, Admission, DataplaneStatus},
     labels,
 };
@@ -98,7 +98,7 @@ impl Catalog {
     }
 
     /// Validates the document: first its spec, then its name and labels.
-    fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, SpecFound, OmittedFields), Refusal> {
+    fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, ValidSpec, OmittedFields), Refusal> {
         let draft = Draft::from_value(body, |_| Some(target.kind.shape))
             .map_err(|problems| malformed(target.kind, &problems))?;
         let meta = Meta {

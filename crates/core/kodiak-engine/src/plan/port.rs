@@ -11,7 +11,7 @@ use kodiak_views::{
 use kodiak_xds::{
     external,
     input::{
-        CalledAs, Callee, DnsRecord, ExternalCluster, ExternalEndpoint, OutboundCluster, OutboundListener, Peer,
+        Callee, DnsRecord, ExternalCluster, ExternalEndpoint, HostHeader, OutboundCluster, OutboundListener, Peer,
         UpstreamProtocol,
     },
     names::{self, Naming},
@@ -154,7 +154,7 @@ struct Called {
     goal: Arc<PortGoal>,
     cluster: Arc<str>,
     protocol: Protocol,
-    host: CalledAs,
+    host: HostHeader,
     said: Said,
     routed: Routed,
 }
@@ -166,7 +166,7 @@ impl Called {
         Self {
             cluster: goal.cluster(from.view.naming),
             protocol: object.destination.port(&goal.kri.section).map_or(Protocol::Tcp, |port| port.protocol),
-            host: if direct { CalledAs::ItsOwn } else { CalledAs::Written },
+            host: if direct { HostHeader::OwnHostname } else { HostHeader::Unchanged },
             routed: Routed::new(&said, from),
             goal,
             said,
