@@ -1,6 +1,6 @@
-//! Certificates for Envoy's admin interface: one for each proxy, and one for the control planes as clients.
+//! Certificates for Envoy's admin interface: one for each proxy, and one for the control planes that ask it.
 //!
-//! They are valid as long as their CA, so they change only with it or with the address of the proxy.
+//! They live as long as their authority, so they change only with it or with the address of the proxy.
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
@@ -11,18 +11,18 @@ use kodiak_model::{ProxyKey, ResourceKey, kinds::dataplane::Dataplane};
 use kodiak_store::{Record, Snapshot};
 use kodiak_xds::input::AdminCertificate;
 
-use crate::{Authorities, sweep::Sweep, with_causes};
+use crate::{Authorities, sweep::Sweep, told};
 
-/// Separates the keys of these certificates from each other: a proxy cannot impersonate a control plane.
+/// Keeps the keys of these certificates apart from each other: no proxy can be taken for a control plane.
 const SERVER: &str = "admin server";
 const CLIENT: &str = "admin client";
 
-/// Client certificate and CA for requests to the admin interface of a proxy. All of it is PEM.
+/// What a control plane needs to ask a proxy for its admin interface. All of it is PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminClient {
     pub certificate: String,
     pub key: PrivatePem,
-    /// The CA of the proxies' certificates.
+    /// The authority of the proxies' certificates.
     pub ca: String,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Caches it, and drops deleted proxies when the cache is large.
+    /// Keeps it, and lets go of proxies that are gone when there are many.
     fn keep(&mut self, snapshot: &Snapshot, proxy: ProxyKey, cached: Cached) {
         if self.sweep.is_due(self.proxies.len()) {
             self.proxies.retain(|proxy, _| snapshot.get(&proxy.dataplane()).is_some());
@@ -53,7 +53,7 @@ struct Cached {
     authority: Arc<AdminAuthority>,
     incarnation: i64,
     addresses: Vec<String>,
-    /// `None` when none can be issued, which is logged once.
+    /// `None` when none can be made, which is said once.
     certificate: Option<Arc<AdminCertificate>>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn of_proxy(
     let certificate = match make(&authority, proxy, incarnation, &addresses) {
         Ok(certificate) => Some(Arc::new(certificate)),
         Err(error) => {
-            tracing::warn!(%proxy, error, "failed to issue the admin certificate of a proxy, its admin interface is unreachable");
+            tracing::warn!(%proxy, error, "The admin interface of a proxy cannot be asked.");
             None
         }
     };
@@ -93,7 +93,7 @@ pub(crate) fn of_proxy(
     certificate
 }
 
-/// Addresses at which the control plane reaches the proxy, and at which the proxy listens.
+/// Where the control plane reaches the proxy, and where the proxy listens.
 fn addresses(dataplane: &Record) -> Option<Vec<String>> {
     let networking = spec_of::<Dataplane>(dataplane)?.networking?;
     let addresses = [networking.address, networking.advertised_address];
@@ -108,7 +108,7 @@ fn make(
     addresses: &[String],
 ) -> Result<AdminCertificate, String> {
     if let Some(taken) = addresses.iter().find(|address| address.eq_ignore_ascii_case(ADMIN_CLIENT_NAME)) {
-        return Err(format!("its address {taken:?} is the SAN of the control plane; use another address"));
+        return Err(format!("its address {taken:?} is the name of the control plane; use another address"));
     }
     let (mut dns_names, mut ips) = (Vec::new(), Vec::new());
     for address in addresses {
@@ -119,7 +119,7 @@ fn make(
     }
     let subject = format!("{}/{}", proxy.mesh, proxy.name);
     let spec = LeafSpec { incarnation, dns_names: &dns_names, ips: &ips, ..nameless(&authority.ca, SERVER, &subject) };
-    let issued = authority.ca.issue(&spec).map_err(|error| with_causes(&error))?;
+    let issued = authority.ca.issue(&spec).map_err(|error| told(&error))?;
     Ok(AdminCertificate {
         certificate: issued.cert_pem,
         key: issued.key_pem.expose().to_owned(),
@@ -130,8 +130,9 @@ fn make(
 
 fn authority(authorities: &Authorities, snapshot: &Snapshot) -> Result<Arc<AdminAuthority>, String> {
     let record = snapshot.get(&ResourceKey::global("GlobalSecret", ADMIN_CA));
-    let record = record
-        .ok_or_else(|| format!("GlobalSecret {ADMIN_CA:?} does not exist yet; the leader creates it when it starts"))?;
+    let record = record.ok_or_else(|| {
+        format!("there is no GlobalSecret {ADMIN_CA:?} yet; the leading control plane makes it when it starts")
+    })?;
     if let Some((revision, authority)) = &authorities.made().admin.authority
         && *revision == record.revision
     {
@@ -146,15 +147,15 @@ fn authority(authorities: &Authorities, snapshot: &Snapshot) -> Result<Arc<Admin
 
 fn read(record: &Record) -> Result<AdminAuthority, String> {
     let bundle = secret_data(record).ok_or("its data is not base64")?;
-    let ca = CaPair::from_pem(&bundle, &bundle).map_err(|error| with_causes(&error))?;
+    let ca = CaPair::from_pem(&bundle, &bundle).map_err(|error| told(&error))?;
     let names = [ADMIN_CLIENT_NAME.to_owned()];
     let spec = LeafSpec { usage: LeafUsage::Client, dns_names: &names, ..nameless(&ca, CLIENT, ADMIN_CLIENT_NAME) };
-    let issued = ca.issue(&spec).map_err(|error| with_causes(&error))?;
+    let issued = ca.issue(&spec).map_err(|error| told(&error))?;
     let client = AdminClient { certificate: issued.cert_pem, key: issued.key_pem, ca: ca.roots_pem() };
     Ok(AdminAuthority { ca, client: Arc::new(client) })
 }
 
-/// A leaf without SANs that is valid as long as the CA.
+/// A server that lives as long as the CA.
 fn nameless<'a>(ca: &CaPair, purpose: &'a str, subject: &'a str) -> LeafSpec<'a> {
     LeafSpec {
         purpose,

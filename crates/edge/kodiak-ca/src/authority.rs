@@ -1,4 +1,4 @@
-//! CAs of mesh backends, read from the store once for each version of their sources.
+//! The authorities of mesh backends, read from the store once for each version of what they are made of.
 
 use std::{
     collections::BTreeMap,
@@ -16,18 +16,18 @@ use kodiak_model::{
 };
 use kodiak_store::{Record, Snapshot};
 
-use crate::{Authorities, hash, period::DEFAULT_LIFETIME, with_causes};
+use crate::{Authorities, hash, period::DEFAULT_LIFETIME, told};
 
-/// The backend type whose CA the control plane generates.
+/// The type of backends whose authority we make.
 const BUILTIN: &str = "builtin";
 
-/// A CA backend of a mesh.
+/// One backend of a mesh that can sign.
 pub(crate) struct Authority {
     pub(crate) ca: CaPair,
     pub(crate) roots: Arc<str>,
-    /// Validity of its certificates.
+    /// How long its certificates live.
     pub(crate) lifetime: Duration,
-    /// Hash of certificate and key.
+    /// Of certificate and key as they were read.
     content: u128,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Authority {
 pub(crate) struct Cache(BTreeMap<(Arc<str>, Arc<str>), Cached>);
 
 struct Cached {
-    /// As last listed in the Mesh.
+    /// As the Mesh listed it last.
     backend: MtlsBackend,
     mesh_revision: u64,
     sources: AuthoritySources,
@@ -53,7 +53,7 @@ enum Stamp {
     Inline,
 }
 
-/// Validity of a backend's CA.
+/// How long the CA of a backend lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaLife {
     pub mesh: Arc<str>,
@@ -73,7 +73,7 @@ impl Cache {
         lives.collect()
     }
 
-    /// Drops the keys of deleted meshes.
+    /// Lets go of the keys of meshes that are gone.
     pub(crate) fn forget_missing(&mut self, snapshot: &Snapshot) {
         self.0.retain(|(mesh, _), _| snapshot.get(&ResourceKey::global("Mesh", mesh)).is_some());
     }
@@ -83,7 +83,7 @@ impl Authority {
     pub(crate) fn check_alive(&self, now: Timestamp) -> Result<(), String> {
         let (from, until) = (self.ca.not_before(), self.ca.not_after());
         if now < from {
-            Err(format!("it is not valid before {from}; check the clock of the control plane"))
+            Err(format!("it is not valid before {from}; look at the clock of the control plane"))
         } else if until <= now {
             Err(format!("it expired at {until}; list another backend in mtls.backends and set enabledBackend to it"))
         } else {
@@ -92,7 +92,7 @@ impl Authority {
     }
 }
 
-/// The CA of a mesh backend. The error says what to do.
+/// The authority behind a backend of a mesh, or what to do about it.
 pub(crate) fn of_backend(
     authorities: &Authorities,
     snapshot: &Snapshot,
@@ -101,7 +101,7 @@ pub(crate) fn of_backend(
 ) -> Result<Arc<Authority>, String> {
     let record = snapshot
         .get(&ResourceKey::global("Mesh", mesh))
-        .ok_or_else(|| format!("mesh {mesh:?} does not exist; apply it first"))?;
+        .ok_or_else(|| format!("there is no mesh {mesh:?}; apply it first"))?;
     let key = (Arc::from(mesh), Arc::from(backend));
     let before = {
         let made = authorities.made();
@@ -146,7 +146,7 @@ fn read(
     let name = &record.key.name;
     let mesh: Mesh = spec_of(record).ok_or("the mesh cannot be read; apply it again")?;
     let mut backends = mesh.mtls.iter().flat_map(|mtls| &mtls.backends);
-    // mTLS is disabled in steps, and its CA is needed until the last one, also when it is no longer listed.
+    // mTLS is turned off in steps, and its authority is needed until the last one, also when it is listed no longer.
     let backend = backends
         .find(|found| found.name == backend)
         .cloned()
@@ -154,26 +154,26 @@ fn read(
         .or_else(|| builtin(snapshot, name, backend))
         .ok_or("it is not listed; add it to mtls.backends")?;
     let sources = authority_sources(name, &backend)?;
-    // Before the bytes are read: a change in between is then noticed the next time.
+    // Before the bytes: what changes in between is then seen the next time.
     let stamps = stamps(snapshot, files, name, &sources);
     let cert = load_source(snapshot, files, name, &sources.cert)?;
     let key = load_source(snapshot, files, name, &sources.key)?;
     let content = hash::of_words([cert.as_slice(), key.as_slice()]);
     let lifetime = lifetime(&backend);
-    // Other changes of the mesh must not replace all certificates.
+    // Another change of the mesh is no reason to make all certificates anew.
     let before = before.map(|(_, authority)| authority);
     let same = before.filter(|before| before.content == content && before.lifetime == lifetime);
     let authority = if let Some(same) = same {
         same.clone()
     } else {
-        let ca = CaPair::from_pem(&cert, &key).map_err(|error| with_causes(&error))?;
+        let ca = CaPair::from_pem(&cert, &key).map_err(|error| told(&error))?;
         let roots = ca.roots_pem().into();
         Arc::new(Authority { ca, roots, lifetime, content })
     };
     Ok(Cached { backend, mesh_revision: record.revision, sources, stamps, authority })
 }
 
-/// The CA that was generated for a backend, if it is still stored.
+/// The authority that was made for a backend is still there.
 fn builtin(snapshot: &Snapshot, mesh: &str, name: &str) -> Option<MtlsBackend> {
     let backend = MtlsBackend { name: name.to_owned(), backend_type: BUILTIN.to_owned(), ..MtlsBackend::default() };
     let sources = authority_sources(mesh, &backend).ok()?;

@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
-/// Hash of a list of words. No two lists have the same encoding.
+/// Of some words. No two lists of words are the same to it.
 pub(crate) fn of_words<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> u128 {
     let mut hash = Xxh3Default::new();
     for word in words {
@@ -12,7 +12,7 @@ pub(crate) fn of_words<'a>(words: impl IntoIterator<Item = &'a [u8]>) -> u128 {
     hash.digest128()
 }
 
-/// A number below `end`, evenly distributed over texts.
+/// A place below `end`, spread evenly over texts.
 pub(crate) fn place(text: &str, end: u64) -> u64 {
     xxh3_64(text.as_bytes()) % end.max(1)
 }

@@ -1,4 +1,4 @@
-//! Certificates of proxies.
+//! The certificates of proxies.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,10 +15,10 @@ use crate::{
     hash,
     period::Period,
     sweep::Sweep,
-    with_causes,
+    told,
 };
 
-/// Separates the keys of these certificates from all others of the same CA.
+/// Keeps the keys of these certificates apart from all others of the same authority.
 const PURPOSE: &str = "mesh";
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Cache {
         (same && cached.incarnation == incarnation && cached.epoch == epoch).then(|| cached.leaf.clone())
     }
 
-    /// Drops expired entries and deleted proxies. `true` when it was large enough to be worth it.
+    /// Lets go of what is over, and of proxies that are gone. `true` when there was so much that it was worth it.
     fn clean(&mut self, snapshot: &Snapshot, now: Timestamp) -> bool {
         if !self.sweep.is_due(self.leaves.len()) {
             return false;
@@ -68,8 +68,8 @@ pub(crate) fn leaf(
     let LeafRequest { proxy, backend, uris: _ } = request;
     let authority = authority::of_backend(authorities, snapshot, &proxy.mesh, backend)?;
     authority.check_alive(now).map_err(|error| authority::unusable(&proxy.mesh, backend, &error))?;
-    // A Dataplane that was deleted and created again is another identity, also within the same period.
-    let dataplane = snapshot.get(&proxy.dataplane()).ok_or_else(|| format!("Dataplane {proxy} does not exist"))?;
+    // A Dataplane that took the name of another one is another identity, also within the same period.
+    let dataplane = snapshot.get(&proxy.dataplane()).ok_or_else(|| format!("there is no Dataplane {proxy}"))?;
     let incarnation = dataplane.created.as_microsecond();
     let subject = format!("{}/{}", proxy.mesh, proxy.name);
     let life = (authority.ca.not_before(), authority.ca.not_after());
@@ -111,13 +111,13 @@ fn make(
     let issued = authority
         .ca
         .issue(&spec)
-        .map_err(|error| format!("cannot issue a certificate for the proxy {proxy}: {}", with_causes(&error)))?;
+        .map_err(|error| format!("cannot make a certificate for the proxy {proxy}: {}", told(&error)))?;
     let identity = Identity { certificate: issued.cert_pem.into(), key: issued.key_pem.expose().into() };
     let version = version(authority, subject, incarnation, period, uris);
     Ok(Leaf { identity, version, not_after, renew_at })
 }
 
-/// A hash of the leaf's inputs, not of its bytes: the signature may differ each time.
+/// Of all that the leaf is made from, not of its bytes: the signature may be another one each time.
 fn version(authority: &Authority, subject: &str, incarnation: i64, period: Period, uris: &[String]) -> Version {
     let (epoch, lifetime) = (period.epoch.to_le_bytes(), authority.lifetime.as_secs().to_le_bytes());
     let (incarnation, until) = (incarnation.to_le_bytes(), period.not_after.as_second().to_le_bytes());

@@ -1,11 +1,11 @@
-//! CAs and certificates of meshes.
+//! Keys and certificates of meshes.
 //!
-//! In: the store, which has the CAs, and the clock as an argument. Out: the certificates of proxies, for the engine, and
-//! those for mutual authentication of control planes and proxies at Envoy's admin interface.
+//! In: the store, where authorities are, and the clock as an argument. Out: the certificates of proxies, as the engine
+//! asks for them, and those by which control planes and proxies know each other at Envoy's admin interface.
 //!
-//! **Invariant:** no certificate of a proxy is stored, and none is random: every control plane derives the same one from
-//! the same store, before and after a restart. Caches in memory only save time.
-//! **Invariant:** the private key of a CA is never sent: roots are certificates alone, and nothing here prints a key.
+//! **Invariant:** no certificate of a proxy is stored, and none is random: every control plane makes the same one from
+//! the same store, before and after a restart. What is kept in memory only saves time.
+//! **Invariant:** the key of an authority does not leave: roots are certificates alone, and nothing here prints a key.
 
 mod admin;
 mod authority;
@@ -32,7 +32,7 @@ pub use authority::CaLife;
 pub use kodiak_engine::ADMIN_CLIENT_NAME;
 pub use period::Renewal;
 
-/// Cheap to clone; all clones share their caches.
+/// Cheap to clone; all clones share what they made.
 #[derive(Clone)]
 pub struct Authorities {
     store: Store,
@@ -41,7 +41,7 @@ pub struct Authorities {
     made: Arc<Mutex<Made>>,
 }
 
-/// Caches. The lock is held for lookups and insertions, never while a certificate is issued.
+/// What was made already. The lock is held to look and to put, never while a certificate is made.
 #[derive(Default)]
 struct Made {
     authorities: authority::Cache,
@@ -54,22 +54,22 @@ impl Authorities {
         Self { store, files: FileSources::default(), renewal: Renewal::default(), made: Arc::default() }
     }
 
-    /// Allows file data sources in backends.
+    /// Lets backends of meshes name files.
     pub fn with_files(self, files: FileSources) -> Self {
         Self { files, ..self }
     }
 
-    /// Renews certificates at another fraction of their validity. All control planes of a store need the same one.
+    /// Replaces certificates at another share of their life. All control planes of a store need the same one.
     pub fn with_renewal(self, renewal: Renewal) -> Self {
         Self { renewal, ..self }
     }
 
-    /// CAs in use, with their validity.
+    /// The CAs that are in use, and how long they live.
     pub fn cas(&self) -> Vec<CaLife> {
         self.made().authorities.lives()
     }
 
-    /// Client certificate of the control plane for the admin interface of proxies, and the CA it trusts there.
+    /// What the control plane shows when it asks a proxy for its admin interface, and whom it believes there.
     pub fn admin_client(&self) -> Result<Arc<AdminClient>, String> {
         admin::client(self, &self.store.snapshot())
     }
@@ -97,7 +97,7 @@ impl Identities for Authorities {
     }
 }
 
-/// Hides the contents.
+/// Never the contents.
 impl fmt::Debug for Authorities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Authorities(***)")
@@ -105,7 +105,7 @@ impl fmt::Debug for Authorities {
 }
 
 /// An error with its causes, in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
+fn told(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -1,8 +1,8 @@
-//! Validity periods of certificates.
+//! For which time a certificate is made.
 //!
-//! Time is divided into periods of a fraction of the validity, with a different offset for every proxy, so that they
-//! are not all renewed at once. Within a period the certificate is the same. It is valid longer than the period: the
-//! rest is the time that control planes may be unavailable before the first certificate expires.
+//! Time is cut into periods of a share of the lifetime, for every proxy at other places, so that not all of them ask at
+//! once. Within a period the certificate is the same. It lives longer than the period: the rest of its life is the time
+//! that a control plane may be away before the first certificate expires.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use kodiak_crypto::TEN_YEARS;
 
 use crate::hash;
 
-/// Validity of a certificate when the mesh sets none.
+/// The life of a certificate when the mesh does not say.
 pub(crate) const DEFAULT_LIFETIME: Duration = Duration::from_hours(24);
 
-/// Certificates have whole seconds, and both parts of the validity must be at least one.
+/// Certificates count whole seconds, and both parts of a life must be one.
 const SHORTEST: Duration = Duration::from_secs(2);
 
-/// For hosts whose clock is behind that of the control plane: when that jumps ahead by an hour, the certificates that
-/// it issues are still valid everywhere.
+/// For machines whose clock is behind that of the control plane: when that jumps ahead by an hour, the certificates that it
+/// issues are still valid everywhere.
 const CLOCK_SKEW: i64 = 2 * 60 * 60;
 
-/// When certificates are renewed, as a percentage of their validity.
+/// When certificates are replaced, as a share of their life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Renewal(u8);
 
@@ -31,13 +31,13 @@ impl Renewal {
         (10..=90).contains(&percent).then_some(Self(percent))
     }
 
-    /// For a validity in seconds.
+    /// Of a life in seconds.
     fn of(self, lifetime: i64) -> i64 {
         (lifetime * i64::from(self.0) / 100).clamp(1, lifetime - 1)
     }
 }
 
-/// Half of the validity.
+/// Half-way.
 impl Default for Renewal {
     fn default() -> Self {
         Self(50)
@@ -53,7 +53,7 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// The period of this time. A certificate is never valid beyond the validity of its CA.
+    /// The period of this moment. A certificate does not say that it is valid when its authority is not.
     pub(crate) fn at(
         now: Timestamp,
         proxy: &str,
@@ -81,7 +81,7 @@ fn seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Clamped to the range of timestamps.
+/// At the ends of what can be said, the end.
 fn at(second: i64) -> Timestamp {
     let end = if second < 0 { Timestamp::MIN } else { Timestamp::MAX };
     Timestamp::from_second(second).unwrap_or(end)
@@ -97,7 +97,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn period_contains_its_time_and_touches_the_next(
+        fn a_period_holds_its_moment_and_touches_the_next(
             now in 1_000_000_000_i64..4_000_000_000,
             lifetime in 0_u64..1_000_000_000,
             percent in 10_u8..=90,
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_are_renewed_at_different_times() {
+    fn proxies_do_not_change_at_the_same_time() {
         let now = at(1_800_000_000);
         let ends: std::collections::BTreeSet<_> = (0..100)
             .map(|n| {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn renewal_determines_the_tolerated_outage() {
+    fn the_share_decides_how_long_a_control_plane_may_be_away() {
         let now = at(1_800_000_000);
         for (percent, hours) in [(10, 90), (50, 50), (90, 10)] {
             let renewal = Renewal::at_percent(percent).unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn certificate_is_not_valid_beyond_its_ca() {
+    fn a_certificate_stays_within_the_life_of_its_authority() {
         let now = at(1_800_000_000);
         let authority = (at(1_799_999_999), at(1_800_000_001));
         let period = Period::at(now, "default/web-1", DEFAULT_LIFETIME, Renewal::default(), authority);

@@ -1,9 +1,9 @@
-//! Scheduling of cache clean-ups.
+//! When to look through a cache for what nobody needs any more.
 
-/// Smaller caches are not cleaned up.
+/// Fewer entries are not worth looking through.
 const FROM: usize = 1024;
 
-/// A cache is cleaned up when it is twice as large as after the last time, so that the amortized cost per entry is low.
+/// A cache is looked through when it is twice as large as it was after the last time, so that it costs little per entry.
 #[derive(Default)]
 pub(crate) struct Sweep {
     at: usize,
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sweep_is_due_when_the_cache_doubled() {
+    fn it_is_due_again_when_there_is_twice_as_much() {
         let mut sweep = Sweep::default();
         assert!(!sweep.is_due(FROM - 1) && sweep.is_due(FROM));
         sweep.done(FROM);

@@ -1,7 +1,7 @@
-//! Validation of a provided CA: certificate and private key.
+//! Is this pair fit to be the CA of a mesh? Asked when a user provides one.
 //!
-//! Every fault is reported, with the index of its certificate in the file: all of them become trust roots, so all of
-//! them must be CAs. The texts are Kuma's, where it has one.
+//! Every fault is reported, with the place of its certificate in the file: all of them become trust roots, so all of
+//! them must be CAs. The texts are those of Kuma, where it has one.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::pem;
 /// One fault, and the certificate it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaProblem {
-    /// Index of the certificate in the file; `None` if the fault is about the pair.
+    /// Which certificate of the file; none if it is about the pair as a whole.
     pub index: Option<usize>,
     pub fault: CaFault,
 }
@@ -39,7 +39,7 @@ pub enum CaFault {
     Expired(Timestamp),
 }
 
-/// Why certificate and key are not a pair. Texts of Go's `tls` package, as in Kuma.
+/// Why certificate and key are not a pair. Texts of Go's `tls` package, which users of Kuma know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PairFault {
     #[error("tls: failed to find any PEM data in certificate input")]
@@ -67,7 +67,7 @@ impl fmt::Display for CaProblem {
     }
 }
 
-/// Faults of a CA pair; empty if it can be used.
+/// The faults of a CA pair; none if it can be used.
 pub fn check_ca_pair(cert_pem: &[u8], key_pem: &[u8], now: Timestamp) -> Vec<CaProblem> {
     let mut problems = Vec::new();
     let spki = match public_half(key_pem) {
@@ -102,7 +102,7 @@ fn check_certificate(
         add(CaFault::NotX509);
         return;
     };
-    // An unreadable extension counts as missing, which is a fault for both.
+    // An extension that cannot be read counts as absent, which is a fault for both.
     let is_ca = certificate.basic_constraints().ok().flatten().is_some_and(|basic| basic.value.ca);
     if !is_ca {
         add(CaFault::NotCa);
@@ -121,13 +121,13 @@ fn check_certificate(
     if let Some(until) = timestamp(validity.not_after.timestamp()).filter(|until| *until < now) {
         add(CaFault::Expired(until));
     }
-    // Only the first certificate belongs to the key; the others are only trusted.
+    // Only the first certificate belongs to the key; the others are trusted beside it.
     if index == 0 && spki.is_some_and(|spki| spki != certificate.tbs_certificate.subject_pki.raw) {
         problems.push(of_pair(PairFault::Mismatch));
     }
 }
 
-/// The `SubjectPublicKeyInfo` of this key's certificates.
+/// The `SubjectPublicKeyInfo` that a certificate of this key must hold.
 fn public_half(key_pem: &[u8]) -> Result<Vec<u8>, PairFault> {
     let key = pem::private_key(key_pem).map_err(|error| key_fault(&error))?;
     let key = any_supported_type(&key).map_err(|_| PairFault::BadKey)?;
@@ -146,7 +146,7 @@ fn key_fault(error: &CryptoError) -> PairFault {
     if matches!(error, CryptoError::PemTooLong) { PairFault::TooLong } else { PairFault::NoKey }
 }
 
-/// Years beyond 9999 count as never; X.509 cannot express them.
+/// Years beyond 9999 are as good as for ever; X.509 cannot say them anyway.
 fn timestamp(seconds: i64) -> Option<Timestamp> {
     Timestamp::from_second(seconds).ok()
 }

@@ -1,4 +1,4 @@
-//! Creates certificates: roots of meshes, and the API's own when the operator provides none.
+//! New certificates: roots for the mesh, and the API's own when the operator brings none.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,10 +14,10 @@ use crate::CryptoError;
 use crate::pem::PrivatePem;
 use crate::rsa_key::{RsaBits, RsaKey};
 
-/// Default validity of CAs and other certificates.
+/// The life of an authority, and of everything else that nobody asked a shorter one for.
 pub const TEN_YEARS: Duration = Duration::from_hours(10 * 365 * 24);
 
-/// Certificates start this long in the past, for hosts whose clock is slightly behind.
+/// How far certificates reach into the past, for machines whose clock is a little behind.
 const CLOCK_SKEW: Duration = Duration::from_secs(10);
 
 /// A certificate and its private key, both as PEM.
@@ -31,7 +31,7 @@ pub struct RootCaParams<'a> {
     pub common_name: &'a str,
     pub expires_after: Duration,
     pub rsa_bits: RsaBits,
-    /// SPIFFE ID of the trust domain, if the CA has one.
+    /// The SPIFFE ID of the trust domain, where the CA is for one.
     pub uri_san: Option<&'a str>,
     pub now: Timestamp,
 }
@@ -42,7 +42,7 @@ pub fn root_ca(params: &RootCaParams<'_>) -> Result<KeyPair, CryptoError> {
     let mut certificate = valid(*now, *expires_after)?;
     certificate.distinguished_name = subject(common_name);
     certificate.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // X509-SVID, section 4.3: a signing certificate must not be used for anything else.
+    // X509-SVID, section 4.3: a signing certificate signs certificates, and is not to be used for anything else.
     certificate.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     if let Some(uri) = uri_san {
         certificate.subject_alt_names.push(SanType::URI(ascii(uri)?));
@@ -61,9 +61,9 @@ pub struct ServerCertParams<'a> {
     pub now: Timestamp,
 }
 
-/// A certificate for the API's HTTPS. Its SANs are all given hosts and addresses, and always `localhost`.
+/// A certificate for the API's HTTPS. It names every given host and address, and always `localhost`.
 ///
-/// Clients trust it by using it as their CA file, like a root.
+/// Clients trust it by taking it as their CA file, as they would a root.
 pub fn self_signed_server(params: &ServerCertParams<'_>) -> Result<KeyPair, CryptoError> {
     let ServerCertParams { hostnames, ips, valid_for, now } = params;
     let mut certificate = valid(*now, *valid_for)?;
@@ -75,8 +75,8 @@ pub fn self_signed_server(params: &ServerCertParams<'_>) -> Result<KeyPair, Cryp
     let ips: BTreeSet<IpAddr> = ips.iter().copied().collect();
     certificate.subject_alt_names.extend(ips.into_iter().map(SanType::IpAddress));
     certificate.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    // Not a CA, because webpki rejects a CA as the certificate of a server. And no key usage at all: OpenSSL and
-    // BoringSSL treat a certificate as self-signed only if its key usage is absent or allows signing certificates.
+    // Not a CA, because webpki refuses a CA as the certificate of a server. And no key usage at all: OpenSSL and
+    // BoringSSL take a certificate for self-signed only if its key usage is absent or allows signing certificates.
     certificate.is_ca = IsCa::NoCa;
 
     let signer = rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(make)?;
@@ -92,14 +92,14 @@ fn subject(common_name: &str) -> DistinguishedName {
     subject
 }
 
-/// Parameters with only the validity set. rcgen's defaults would set a subject and be valid for millennia.
+/// Parameters that say nothing but the time. rcgen's own defaults would name the subject and be valid for millennia.
 fn valid(now: Timestamp, valid_for: Duration) -> Result<CertificateParams, CryptoError> {
     let from = now.checked_sub(CLOCK_SKEW).map_err(|_| CryptoError::Validity)?;
     let until = now.checked_add(valid_for).map_err(|_| CryptoError::Validity)?;
     between(from, until)
 }
 
-/// Likewise, with start and end given.
+/// Likewise, with both ends given.
 pub(crate) fn between(from: Timestamp, until: Timestamp) -> Result<CertificateParams, CryptoError> {
     // Added to the epoch, so that rcgen's time crate needs no line in our manifest. The addition cannot overflow:
     // `Timestamp` and rcgen's type both end with the year 9999.
@@ -115,7 +115,7 @@ fn since_epoch(at: Timestamp) -> Result<Duration, CryptoError> {
 }
 
 pub(crate) fn dns_name(name: &str) -> Result<SanType, CryptoError> {
-    // rcgen accepts any ASCII, even an empty name; this validates the host name.
+    // rcgen takes any ASCII, even none at all; this one knows what a host name is.
     rustls_pki_types::DnsName::try_from(name).map_err(|_| CryptoError::Name(name.to_owned()))?;
     Ok(SanType::DnsName(ascii(name)?))
 }

@@ -1,4 +1,4 @@
-//! Keys derived from another key and a name, so that they need not be stored.
+//! Keys that follow from another key and a name, so that nobody has to store them.
 
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
@@ -8,12 +8,12 @@ use rustls_pki_types::PrivatePkcs8KeyDer;
 
 use crate::CryptoError;
 
-/// Separates the keys of this scheme from others. A change of the scheme changes every key.
+/// Keys of one scheme never meet those of another. A change of the scheme changes every key.
 const SALT: &[u8] = b"kodiak derived key, P-256, 1";
 
 const SCALAR_BYTES: usize = 32;
 
-/// The order of P-256 is so close to 2^256 that the first scalar is rejected only once in 2^32 times.
+/// The order of P-256 is so close to 2^256 that the first scalar fits but for one time in 2^32.
 const TRIES: u8 = 8;
 
 struct Scalar;
@@ -24,7 +24,7 @@ impl KeyType for Scalar {
     }
 }
 
-/// The key for these words and this secret: always the same, and different for other words.
+/// The key that belongs to these words under this secret: always the same one, and no other words have it.
 pub(crate) fn derived_key(secret: &[u8], words: &[&[u8]]) -> Result<rcgen::KeyPair, CryptoError> {
     let info = joined(words);
     let pseudorandom = Salt::new(HKDF_SHA256, SALT).extract(secret);
@@ -34,7 +34,7 @@ pub(crate) fn derived_key(secret: &[u8], words: &[&[u8]]) -> Result<rcgen::KeyPa
             .expand(&[&info, &[attempt]], Scalar)
             .and_then(|okm| okm.fill(&mut scalar))
             .map_err(|source| CryptoError::DeriveKey { source })?;
-        // Rejected when it is zero or not below the order of the curve; then the next one is tried.
+        // Refused when it is zero or not below the order of the curve; then the next one is taken.
         if let Ok(key) = PrivateKey::from_private_key(&ECDH_P256, &scalar) {
             return signer(&scalar, &key);
         }
@@ -52,7 +52,7 @@ fn signer(scalar: &[u8], key: &PrivateKey) -> Result<rcgen::KeyPair, CryptoError
         .map_err(|source| CryptoError::MakeCertificate { source })
 }
 
-/// Each word is preceded by its length: no two lists of words give the same bytes.
+/// Each word with its length before it: no two lists of words give the same bytes.
 pub(crate) fn joined(words: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in words {
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn derived_key_depends_on_all_words() {
+    fn the_same_words_give_the_same_key_and_others_another() {
         let key = |secret: &[u8], words: &[&[u8]]| derived_key(secret, words).unwrap().serialize_der();
         let first = key(b"secret", &[b"ab", b"c"]);
         assert_eq!(first, key(b"secret", &[b"ab", b"c"]));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn derived_keys_are_stable_across_versions() {
+    fn keys_stay_what_they_were_in_earlier_versions() {
         let key = derived_key(b"secret", &[b"words"]).unwrap();
         let hex: String = key
             .public_key_raw()

@@ -1,6 +1,6 @@
-//! Errors of keys and certificates.
+//! What can go wrong with keys and certificates.
 //!
-//! The texts never contain key material, so they may be logged and shown to users.
+//! The texts never hold key material, so they may be logged and shown to users.
 
 use aws_lc_rs::error::{KeyRejected, Unspecified};
 
@@ -16,7 +16,7 @@ pub enum CryptoError {
     PemTooLong,
     #[error("the PEM text is malformed")]
     Pem { source: rustls_pki_types::pem::Error },
-    #[error("the PEM text contains no {0}")]
+    #[error("the PEM text holds no {0}")]
     PemEmpty(&'static str),
     #[error("the key is not an RSA key")]
     NotRsa,
@@ -42,7 +42,7 @@ pub enum CryptoError {
     Name(String),
     #[error("the validity of the certificate is outside the years 1970 to 9999")]
     Validity,
-    #[error("cannot create the certificate")]
+    #[error("cannot make the certificate")]
     MakeCertificate { source: rcgen::Error },
     #[error("the certificate and key cannot be used for TLS")]
     Tls { source: rustls::Error },

@@ -1,4 +1,4 @@
-//! Fingerprints of secret bytes.
+//! Hashes that name bytes without telling them.
 
 use std::fmt::Write as _;
 

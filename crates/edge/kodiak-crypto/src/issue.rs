@@ -1,7 +1,7 @@
-//! Issues leaves. The same request gives the same leaf, on every machine and after every restart.
+//! Leaves of an authority. The same request gives the same leaf, on every machine and after every restart.
 //!
-//! Only the signature of an ECDSA CA is random, so leaves need not be stored, and proxies do not get new ones only
-//! because a control plane restarted.
+//! Nothing is random but the signature of an ECDSA authority, so leaves need not be stored, and proxies need not be
+//! sent new ones only because a control plane started.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,10 +17,10 @@ use crate::certificate::{ascii, between, dns_name, make};
 use crate::derived_key::{derived_key, joined};
 use crate::pem::{self, PrivatePem};
 
-/// RFC 5280, section 4.1.2.2: the maximum length.
+/// RFC 5280, section 4.1.2.2: no longer than this.
 const SERIAL_BYTES: usize = 20;
 
-/// A CA that can sign: its certificate with its private key, and other root certificates that are trusted too.
+/// An authority that can sign: its certificate with its key, and the certificates that are trusted beside it.
 pub struct CaPair {
     certificates: Vec<CertificateDer<'static>>,
     issuer: Issuer<'static, rcgen::KeyPair>,
@@ -28,17 +28,17 @@ pub struct CaPair {
     not_after: Timestamp,
 }
 
-/// Content of a leaf. All of it determines the serial number, and all but the validity determines the key: another
-/// identity never gets the same key. See [ADR 008](../../../../docs/adr/008-leaf-keys-are-bound-to-the-identity.md).
+/// The content of a leaf. All of it shapes the serial number, and all but the validity shapes the key: another identity
+/// never gets the same key. See [ADR 008](../../../../docs/adr/008-leaf-keys-are-bound-to-the-identity.md).
 #[derive(Clone, Copy, Debug)]
 pub struct LeafSpec<'a> {
-    /// Separates keys for different purposes.
+    /// Keeps keys for one end apart from those for another.
     pub purpose: &'a str,
-    /// Identity of the holder.
+    /// Who it is for.
     pub subject: &'a str,
-    /// Distinguishes subjects that had the same name at different times: microseconds of the creation.
+    /// Tells subjects apart that had the same name one after the other: microseconds of the creation.
     pub incarnation: i64,
-    /// Another epoch gives another key.
+    /// A new number is a new key.
     pub epoch: u64,
     pub usage: LeafUsage,
     pub not_before: Timestamp,
@@ -48,7 +48,7 @@ pub struct LeafSpec<'a> {
     pub ips: &'a [IpAddr],
 }
 
-/// Side of a connection on which a leaf is accepted.
+/// On which side of a connection a leaf is believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafUsage {
     Server,
@@ -58,13 +58,13 @@ pub enum LeafUsage {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IssuedLeaf {
-    /// The leaf alone: verifiers have the CA already.
+    /// The leaf alone: whoever verifies it has the authority already.
     pub cert_pem: String,
     pub key_pem: PrivatePem,
 }
 
 impl LeafSpec<'_> {
-    /// Everything that identifies the holder of a leaf.
+    /// Everything that makes the holder of a leaf this one and no other.
     fn identity(&self) -> [Vec<u8>; 8] {
         let Self { purpose, subject, incarnation, epoch, usage, not_before: _, not_after: _, uris, dns_names, ips } =
             self;
@@ -105,12 +105,12 @@ impl CaPair {
         Ok(Self { certificates, issuer, not_before, not_after })
     }
 
-    /// All certificates and nothing else, even if the source text also contained the key.
+    /// All certificates and nothing else, even if the text they were read from held the key too.
     pub fn roots_pem(&self) -> String {
         self.certificates.iter().map(|der| pem::encode("CERTIFICATE", der)).collect()
     }
 
-    /// DER of the signing certificate.
+    /// The DER of the certificate that signs.
     pub fn certificate(&self) -> &[u8] {
         &self.certificates[0]
     }
@@ -149,8 +149,7 @@ impl CaPair {
             LeafUsage::Client => vec![ExtendedKeyUsagePurpose::ClientAuth],
             LeafUsage::Both => vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
         };
-        // All builtin CAs of a mesh have the same subject; this lets a verifier that trusts two of them find the right
-        // one.
+        // All builtin authorities of a mesh have one subject; by this a verifier that trusts two of them finds the right one.
         params.use_authority_key_identifier_extension = true;
         params.serial_number = Some(self.serial(spec));
 
@@ -160,7 +159,7 @@ impl CaPair {
         Ok(IssuedLeaf { cert_pem: pem::encode("CERTIFICATE", leaf.der()), key_pem })
     }
 
-    /// A hash of the leaf's content and its issuer.
+    /// A hash of all that the leaf says, and of who says it.
     fn serial(&self, spec: &LeafSpec<'_>) -> SerialNumber {
         let (from, until) = (spec.not_before.as_second().to_be_bytes(), spec.not_after.as_second().to_be_bytes());
         let identity = spec.identity();
@@ -175,8 +174,7 @@ impl CaPair {
         SerialNumber::from_slice(&serial)
     }
 
-    /// rcgen re-encodes the name of the issuer, and drops a repeated attribute. Then verifiers would not find the
-    /// issuer.
+    /// rcgen writes the name of the issuer anew, and loses an attribute that is there twice. Nobody would find the issuer.
     fn check_issuer(&self, leaf: &CertificateDer<'_>) -> Result<(), CryptoError> {
         let read = |der| X509Certificate::from_der(der).map_err(|_| CryptoError::CaCertificate);
         let ((_, leaf), (_, ca)) = (read(leaf)?, read(self.certificate())?);

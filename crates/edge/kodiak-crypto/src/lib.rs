@@ -1,11 +1,11 @@
-//! Keys and certificates: the only crate with cryptography for the control plane's own needs.
+//! Keys and certificates: the only crate that touches cryptography for the control plane's own needs.
 //!
 //! In: names, times, PEM text from users and from the store. Out: keys, certificates, TLS settings, and the faults of
-//! the input. It does not depend on the store, the model or HTTP; the clock is always an argument.
+//! what was handed in. It does not know the store, the model or HTTP; the clock is always an argument.
 //!
-//! **Invariant:** everything uses aws-lc-rs, and the rustls provider is passed explicitly. The process default is never
-//! read, so no other crate in the process can change it.
-//! **Invariant:** a private key is never printed. `Debug` of every type that holds one is `***`.
+//! **Invariant:** everything runs on aws-lc-rs, and the rustls provider is passed explicitly. The process default is
+//! never read, so no other crate in the process can change what we use.
+//! **Invariant:** a private key never prints itself. `Debug` of every type that holds one is `***`.
 mod ca_check;
 mod certificate;
 mod derived_key;

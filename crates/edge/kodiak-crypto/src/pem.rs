@@ -1,7 +1,7 @@
-//! Reads and writes PEM.
+//! PEM text in and out.
 //!
-//! Reading uses rustls-pki-types, which skips unknown blocks. It does not support `RSA PUBLIC KEY`, which Kuma's tools
-//! write, so that label is read here.
+//! Reading goes through rustls-pki-types, which skips blocks it does not know. It does not know `RSA PUBLIC KEY`, which
+//! Kuma's tools write, so that label is read here.
 
 use std::fmt;
 
@@ -12,13 +12,13 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer};
 
 use crate::CryptoError;
 
-/// Far above any real chain; bounds the cost of user input.
+/// Far above any real chain; keeps what a user sends from costing more than a moment.
 pub const MAX_PEM_BYTES: usize = 1024 * 1024;
 
-/// RFC 7468, section 2: lines have 64 characters.
+/// RFC 7468, section 2: writers wrap at 64 characters.
 const LINE: usize = 64;
 
-/// A private key as PEM text. It can be stored and passed on, but is never logged by accident.
+/// A private key as PEM text. It can be stored and handed on, but never shows up in a log by accident.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PrivatePem(String);
 
@@ -27,7 +27,7 @@ impl PrivatePem {
         Self(pem)
     }
 
-    /// The text itself. The name makes its uses easy to find.
+    /// The text itself. The long name is there to stand out where it is called.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -56,7 +56,7 @@ pub(crate) fn encode(label: &str, der: &[u8]) -> String {
     pem
 }
 
-/// Whether the bytes are PEM; signing keys may also be raw DER.
+/// Whether the bytes are meant as PEM; signing keys may also be raw DER.
 pub(crate) fn is_pem(bytes: &[u8]) -> bool {
     const MARK: &[u8] = b"-----BEGIN ";
     bytes.windows(MARK.len()).any(|window| window == MARK)
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_wrapped_and_round_trip() {
+    fn lines_are_wrapped_and_read_back() {
         for length in [0, 1, 47, 48, 49, 200] {
             let der = vec![7; length];
             let pem = encode("RSA PUBLIC KEY", &der);
@@ -116,12 +116,12 @@ mod tests {
     }
 
     #[test]
-    fn debug_output_hides_private_pem() {
+    fn a_private_pem_does_not_print_itself() {
         assert_eq!(format!("{:?}", PrivatePem::new("secret".to_owned())), "***");
     }
 
     #[test]
-    fn rejects_long_pem_without_parsing() {
+    fn what_is_too_long_is_not_looked_at() {
         let long = vec![b'-'; MAX_PEM_BYTES + 1];
         assert!(matches!(certificates(&long), Err(CryptoError::PemTooLong)));
         assert!(matches!(private_key(&long), Err(CryptoError::PemTooLong)));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn text_without_blocks_is_reported_as_empty() {
+    fn text_without_blocks_is_said_to_be_empty() {
         assert!(matches!(certificates(b"hello"), Err(CryptoError::PemEmpty("certificate"))));
         assert!(matches!(private_key(b""), Err(CryptoError::PemEmpty("private key"))));
         assert!(matches!(public_key(b"\xff\xfe"), Err(CryptoError::PemEmpty("public key"))));

@@ -4,7 +4,7 @@ use aws_lc_rs::rand;
 
 use crate::CryptoError;
 
-/// Suitable for keys, nonces and IDs.
+/// Bytes good enough for keys, nonces and ids.
 pub fn random_bytes<const N: usize>() -> Result<[u8; N], CryptoError> {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).map_err(|source| CryptoError::Random { source })?;

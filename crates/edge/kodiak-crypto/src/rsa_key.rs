@@ -1,7 +1,7 @@
-//! RSA keys: for signing tokens and for CAs.
+//! RSA keys: for signing tokens and for certificate authorities.
 //!
-//! Written as PKCS8 PEM. Read as PKCS8 PEM, PKCS1 PEM or raw PKCS1 DER, because all three occur in the secrets of
-//! meshes that Kuma created.
+//! Written as PKCS8 PEM. Read as PKCS8 PEM, PKCS1 PEM or raw PKCS1 DER, because all three are found in the secrets of
+//! meshes that were made with Kuma.
 
 use std::fmt;
 
@@ -13,11 +13,11 @@ use rustls_pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use crate::pem::{self, PrivatePem};
 use crate::{CryptoError, MAX_PEM_BYTES};
 
-/// aws-lc rejects shorter keys when it verifies; an error at read time is clearer than an invalid signature later.
+/// Below this aws-lc refuses to verify; saying so when the key is read is kinder than a bad signature later.
 const MIN_MODULUS_BYTES: usize = 2048 / 8;
 
-/// Size of a new key. Larger ones would take a core for many seconds without being safer. Large keys take seconds to
-/// generate: generate them off the async threads.
+/// How long a new key is. Longer ones would take a core for many seconds, and are no safer for as long as RSA is safe.
+/// Long keys take seconds to make: generate them off the async threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RsaBits {
     #[default]
@@ -69,7 +69,7 @@ impl RsaKey {
             match pem::private_key(bytes)? {
                 PrivateKeyDer::Pkcs8(der) => rsa::KeyPair::from_pkcs8(der.secret_pkcs8_der()),
                 PrivateKeyDer::Pkcs1(der) => rsa::KeyPair::from_der(der.secret_pkcs1_der()),
-                // `Sec1`, and types that a later pki-types may add: not RSA.
+                // `Sec1`, and whatever a later pki-types may add: not RSA.
                 _ => return Err(CryptoError::NotRsa),
             }
         } else {

@@ -1,4 +1,4 @@
-//! The SANs of a server's certificate.
+//! The names that a server's certificate is for.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use x509_parser::{certificate::X509Certificate, extensions::GeneralName, prelude
 
 use crate::{CryptoError, pem};
 
-/// DNS names and addresses of the first certificate, as text. Empty when it is unreadable.
+/// DNS names and addresses of the first certificate, as text. Empty when it cannot be read.
 pub fn server_names(cert_pem: &[u8]) -> Result<Vec<String>, CryptoError> {
     let chain = pem::certificates(cert_pem)?;
     let Some((_, certificate)) = chain.first().and_then(|der| X509Certificate::from_der(der).ok()) else {
@@ -35,7 +35,7 @@ mod tests {
     use crate::{ServerCertParams, TEN_YEARS, self_signed_server};
 
     #[test]
-    fn server_names_lists_dns_names_and_addresses() {
+    fn a_certificate_tells_its_names_and_addresses() {
         let params = ServerCertParams {
             hostnames: &["localhost", "cp.example"],
             ips: &[IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])],

@@ -1,4 +1,4 @@
-//! Shared by tests: one root, and certificates with a fault.
+//! What the tests share: one root for all of them, and certificates with a fault.
 mod ca;
 mod certificates;
 mod issue;
@@ -25,7 +25,7 @@ fn unix(at: Timestamp) -> UnixTime {
     UnixTime::since_unix_epoch(Duration::from_secs(at.as_second().try_into().unwrap()))
 }
 
-/// RSA keys are slow to generate, so most tests share one.
+/// RSA keys are slow to make, so most tests share one.
 fn root() -> &'static KeyPair {
     static ROOT: OnceLock<KeyPair> = OnceLock::new();
     ROOT.get_or_init(|| {
@@ -40,7 +40,7 @@ fn root() -> &'static KeyPair {
     })
 }
 
-/// A valid ECDSA CA, before `edit` breaks it.
+/// A sound ECDSA CA, before `edit` breaks it.
 fn made(edit: impl FnOnce(&mut CertificateParams)) -> KeyPair {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,4 +1,4 @@
-//! TLS settings of the control plane's servers, and of their clients.
+//! TLS settings for the servers of the control plane, and for the proxies that ask it.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use rustls::{ClientConfig, ConfigBuilder, RootCertStore, ServerConfig};
 use crate::CryptoError;
 use crate::pem;
 
-/// CAs of client certificates, and whether one is required. The text is the PEM of one or more CAs.
+/// Whose client certificates are believed, and whether one must be shown. The text is the PEM of one or more CAs.
 #[derive(Clone, Copy, Debug)]
 pub enum ClientCa<'a> {
-    /// A client may have no certificate; one that it sends must be valid.
+    /// A client may come without a certificate; one that it shows must be good.
     Optional(&'a [u8]),
-    /// A client without a valid certificate is rejected.
+    /// A client without a good certificate is refused.
     Required(&'a [u8]),
 }
 
-/// TLS 1.2 and 1.3 with HTTP/2 before HTTP/1.1. Without `client_ca` no client certificate is requested.
+/// TLS 1.2 and 1.3 with HTTP/2 before HTTP/1.1. Without `client_ca` no client certificate is asked for.
 pub fn server_config(
     cert_pem: &[u8],
     key_pem: &[u8],
@@ -42,12 +42,12 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
-/// TLS 1.2 and 1.3 for a client that trusts only the given CAs. The text is PEM.
+/// TLS 1.2 and 1.3 for a client that believes the given authorities, and nobody else. The text is PEM.
 pub fn client_config(ca_pem: &[u8]) -> Result<ClientConfig, CryptoError> {
     Ok(client(ca_pem)?.with_no_client_auth())
 }
 
-/// Like [`client_config`], with a client certificate.
+/// Like [`client_config`], for a client that shows a certificate of its own.
 pub fn client_config_with(ca_pem: &[u8], cert_pem: &[u8], key_pem: &[u8]) -> Result<ClientConfig, CryptoError> {
     let (chain, key) = (pem::certificates(cert_pem)?, pem::private_key(key_pem)?);
     client(ca_pem)?.with_client_auth_cert(chain, key).map_err(tls)

@@ -1,7 +1,7 @@
-//! State of one connection, and its deadline.
+//! What one connection does now, and until when it may.
 //!
-//! hyper bounds the head of an HTTP/1 request too, but from the end of the previous request: it cannot distinguish an
-//! idle connection from one whose head arrives byte by byte. So the deadlines are here, for both protocols.
+//! hyper bounds the head of an HTTP/1 request too, but from the end of the request before: it cannot tell a connection
+//! that is kept from one whose head comes byte by byte. So the deadlines are here, for both protocols.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,12 +23,12 @@ pub(crate) struct Activity {
 }
 
 struct State {
-    /// Start times of active requests; the first is the oldest.
+    /// Beginnings of the requests that are under way; the first is the oldest.
     requests: BTreeMap<u64, Instant>,
     next: u64,
-    /// The end of the last request, or the start of the connection.
+    /// The end of the last request, or the beginning of the connection.
     idle_since: Instant,
-    /// When the head of an HTTP/1 request started to arrive.
+    /// When the head of an HTTP/1 request began to arrive.
     head_since: Option<Instant>,
     protocol: Protocol,
     resets: u32,
@@ -43,14 +43,14 @@ enum Protocol {
     Http2,
 }
 
-/// Why the server closes a connection.
+/// Why a connection ends without the client's doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overdue {
     Idle,
     Refused(Refused),
 }
 
-/// An active request. Dropping it ends the request.
+/// A request that is under way. Dropping it ends the request.
 pub(crate) struct Exchange {
     activity: Arc<Activity>,
     request: u64,
@@ -72,7 +72,7 @@ impl Activity {
         Arc::new(Self { table, connection, limits, state: Mutex::new(state), changed: Notify::new() })
     }
 
-    /// The client sent bytes.
+    /// The client has sent bytes.
     pub(crate) fn received(&self) {
         let mut state = self.lock();
         if state.protocol == Protocol::Http1 && state.requests.is_empty() && state.head_since.is_none() {
@@ -82,7 +82,7 @@ impl Activity {
         }
     }
 
-    /// The head of a request is complete.
+    /// The head of a request is there.
     pub(crate) fn begin(self: &Arc<Self>, version: Version) -> Exchange {
         let mut state = self.lock();
         state.protocol = if version == Version::HTTP_2 { Protocol::Http2 } else { Protocol::Http1 };
@@ -90,7 +90,7 @@ impl Activity {
         let request = state.next;
         state.next += 1;
         state.requests.insert(request, Instant::now());
-        // Under the lock, so that the table never sees the end of a request before its start.
+        // Under the lock, so that the table never sees the end of a request before its beginning.
         if state.requests.len() == 1 {
             self.table.busy(self.connection);
         }
@@ -117,10 +117,10 @@ impl Activity {
         self.changed.notify_one();
     }
 
-    /// Waits until the connection exceeds a deadline.
+    /// Waits until the connection has overstayed.
     pub(crate) async fn overdue(&self) -> Overdue {
         loop {
-            // Later changes are not missed: one that came before the wait leaves a permit.
+            // Changes from here on are not missed: one that came before the wait leaves a permit.
             match self.deadline() {
                 None => self.changed.notified().await,
                 Some((at, overdue)) if at <= Instant::now() => return overdue,
@@ -155,7 +155,7 @@ impl Activity {
 }
 
 impl Exchange {
-    /// The whole response was read; if dropped before, the client aborted the request.
+    /// The whole response was taken; dropped before, the client has aborted the request.
     pub(crate) fn complete(&mut self) {
         self.completed = true;
     }
@@ -187,7 +187,7 @@ mod tests {
         Activity::new(table, ticket.connection, limits)
     }
 
-    /// Seconds until the deadline, and the reason.
+    /// When it is overdue, in seconds from now, and why.
     async fn ends(activity: &Activity) -> (u64, Overdue) {
         let now = Instant::now();
         let overdue = activity.overdue().await;
@@ -199,12 +199,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn first_head_has_a_deadline() {
+    async fn the_first_head_has_its_time() {
         assert_eq!(ends(&activity()).await, (10, Overdue::Refused(Refused::RequestHead)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn idle_connection_and_slow_head_have_different_deadlines() {
+    async fn a_kept_connection_may_be_idle_but_a_head_may_not_drip() {
         let activity = activity();
         done(activity.begin(Version::HTTP_11));
         assert_eq!(ends(&activity).await, (75, Overdue::Idle));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn control_frames_do_not_extend_an_http_2_connection() {
+    async fn control_frames_do_not_keep_an_http_2_connection() {
         let activity = activity();
         done(activity.begin(Version::HTTP_2));
         tokio::time::advance(Duration::from_secs(70)).await;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn request_deadline_is_independent_of_other_requests() {
+    async fn a_request_has_its_time_whatever_else_goes_on() {
         let activity = activity();
         let slow = activity.begin(Version::HTTP_2);
         tokio::time::advance(Duration::from_secs(100)).await;

@@ -1,4 +1,4 @@
-//! A response body that tracks when it was read.
+//! A response body that knows when it was taken.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,7 +15,7 @@ pub struct Tracked<B> {
 
 impl<B: Body> Tracked<B> {
     pub(crate) fn new(body: B, mut exchange: Exchange) -> Self {
-        // An empty body is never polled.
+        // Nobody polls a body that has nothing.
         let exchange = if body.is_end_stream() {
             exchange.complete();
             None
@@ -42,8 +42,8 @@ impl<B: Body + Unpin> Body for Tracked<B> {
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         if frame.is_none() || self.body.is_end_stream() {
-            // The last frame is not on the wire yet. The request counts as active until hyper drops this body, which it
-            // does when it has written the frame; but it was not aborted.
+            // The last frame is not on the wire yet. The request counts as under way until hyper drops this body, which
+            // it does when it has written the frame; but it was not aborted.
             if let Some(exchange) = &mut self.exchange {
                 exchange.complete();
             }

@@ -26,11 +26,11 @@ use crate::table::{Table, Ticket};
 pub struct Client {
     pub peer: Peer,
     pub tls: bool,
-    /// A service cancels it to close the connection.
+    /// Cancelled by a service, it cuts the connection.
     pub cut: CancellationToken,
 }
 
-/// An admitted connection, and its port.
+/// A connection that has a place, and the port it came to.
 pub(crate) struct Connection<S> {
     pub(crate) peer: Peer,
     pub(crate) ticket: Ticket,
@@ -44,7 +44,7 @@ pub(crate) struct Connection<S> {
 impl<S: Service> Connection<S> {
     pub(crate) async fn run(self, stream: Stream, watcher: Watcher) {
         let peer = self.peer;
-        // The place in the table is released after the reason is counted.
+        // The place in the table is given back after the reason is counted.
         match self.carry(stream, watcher).await {
             Ok(()) => (),
             Err(Overdue::Idle) => tracing::debug!(%peer, "connection closed: idle"),
@@ -129,7 +129,7 @@ fn protocols(limits: &ConnectionLimits) -> auto::Builder<TokioExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // The deadlines of this crate distinguish heads from idle connections.
+        // Ours tells heads from idle connections.
         .header_read_timeout(None)
         .keep_alive(!limits.single_request)
         .max_buf_size(usize::try_from(limits.header_bytes).unwrap_or(usize::MAX));

@@ -1,13 +1,12 @@
-//! The accept loop of every port: TCP or a Unix socket, with or without TLS, HTTP/1.1 or HTTP/2, with one set of
-//! limits.
+//! The accept loop of every port: TCP or a Unix socket, with or without TLS, HTTP/1.1 or HTTP/2, with one set of limits.
 //!
-//! In: connections. Out: requests to a [`Service`], each with its [`Client`]. Start with [`Server`]; `table.rs` decides
-//! which connections are admitted, `activity.rs` how long a connection may stay, `connection.rs` serves its requests.
+//! In: connections. Out: requests to a [`Service`], each with the [`Client`] that sent it. Start with [`Server`];
+//! `table.rs` decides who gets in, `activity.rs` how long a connection may stay, `connection.rs` carries its requests.
 //!
-//! **Invariant:** the loop always accepts. At a limit, the connection that has been without a request for the longest
-//! time is closed for the new one; if all are busy, the new one is closed at once. Idle connections lock out no client.
-//! **Invariant:** a connection has a deadline in every state, except while it carries a stream without an end.
-//! **Invariant:** knows nothing of the served content.
+//! **Invariant:** the loop always accepts. At a limit, the connection that has been without a request for the longest time
+//! is closed for the new one; where all are busy, the new one is closed at once. Silent connections lock nobody out.
+//! **Invariant:** a connection has a deadline in every state, except while it carries a stream that has no end of its own.
+//! **Invariant:** knows nothing of what is served.
 
 mod activity;
 mod body;

@@ -1,4 +1,4 @@
-//! Limits of one port: number of connections, deadlines, and buffers.
+//! Limits of one port: how many connections, how long each may take for what, and how much it may buffer.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// counts and the idle time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// Concurrent connections.
+    /// Connections at a time.
     pub connections: usize,
     /// Connections of one IPv4 address or one IPv6 /64. Loopback and Unix peers count only in total: local proxies,
     /// tests and a local reverse proxy all share that address, and eviction protects them from each other.
@@ -50,7 +50,7 @@ pub(crate) const RESET_WINDOW: Duration = Duration::from_secs(10);
 const KIB: u32 = 1024;
 
 impl ConnectionLimits {
-    /// The REST API: short requests of users and tools.
+    /// The REST API: short requests of people and tools.
     pub const fn api() -> Self {
         Self {
             connections: 4096,
@@ -75,7 +75,7 @@ impl ConnectionLimits {
         }
     }
 
-    /// Metrics, and Kuma's health endpoints.
+    /// Metrics, and health as Kuma serves it.
     pub const fn diagnostics() -> Self {
         Self {
             connections: 1024,
@@ -86,7 +86,7 @@ impl ConnectionLimits {
         }
     }
 
-    /// Only health: small requests and responses, on a local network.
+    /// Health alone: a request of a few bytes and an answer of a few bytes, on a network without any distance.
     pub const fn health() -> Self {
         Self {
             connections: 64,
@@ -102,15 +102,15 @@ impl ConnectionLimits {
         }
     }
 
-    /// Envoys and `kodiak dp`: a connection each, with long-lived streams. Many may share the address of one NAT.
+    /// Envoys and their runners: a connection each, with streams that last. Many may share the address of one NAT.
     pub const fn proxies() -> Self {
         Self {
             connections: 20_000,
             connections_per_peer: 5000,
             exchange: None,
-            // A proxy needs two, and as many again while it reconnects.
+            // A proxy needs two, and as many while it reconnects.
             streams: 16,
-            // Requests are short; responses are the expensive part. A connection has a full window for each of its
+            // Requests are short, and answers to them are what costs. A connection has a full window for each of its
             // streams: h2 closes those that have many short frames unread, by its window.
             stream_window: 64 * KIB,
             connection_window: 16 * 64 * KIB,

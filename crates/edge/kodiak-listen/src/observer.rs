@@ -1,19 +1,19 @@
-//! Connection metrics.
+//! Connections as metrics see them.
 
 /// Counts connections of one port.
 pub trait ConnectionObserver: Send + Sync + 'static {
     fn opened(&self);
     fn closed(&self);
-    /// Closed by the server because of a limit; one that had been accepted is reported by [`Self::closed`] too.
+    /// Closed by us because of a limit; one that had been accepted is reported by [`Self::closed`] too.
     fn refused(&self, reason: Refused);
 }
 
 /// The limit that closed a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The port is at its limit, and each connection carries a request.
+    /// The port has all connections that it may have, and each carries a request.
     TotalLimit,
-    /// The peer is at its limit, and each connection carries a request.
+    /// The peer has all connections that it may have, and each carries a request.
     PeerLimit,
     /// Closed for a newer connection.
     Evicted,

@@ -1,4 +1,4 @@
-//! Peers of connections, and the keys by which connections are counted.
+//! Who is at the other end of a connection, and under which address connections are counted.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     Tcp(SocketAddr),
-    /// A local process, by its user.
+    /// A process of this machine, by its user.
     Unix {
         uid: u32,
     },
@@ -33,10 +33,10 @@ impl fmt::Display for Peer {
 /// Connections with equal keys share one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PeerKey {
-    /// The local host, which has no limit of its own.
+    /// This machine, which has no limit of its own.
     Local,
     V4(u32),
-    /// The upper half: a host commonly has a whole /64 of addresses.
+    /// The upper half: a host commonly has a whole /64 of addresses to itself.
     V6(u64),
 }
 
@@ -66,14 +66,14 @@ mod tests {
     }
 
     #[test]
-    fn ipv4_peers_count_by_address_in_any_notation() {
+    fn ipv4_peers_count_by_address_however_it_is_written() {
         assert_eq!(key("192.0.2.1:9"), key("192.0.2.1:7"));
         assert_eq!(key("192.0.2.1:9"), key("[::ffff:192.0.2.1]:7"));
         assert_ne!(key("192.0.2.1:9"), key("192.0.2.2:9"));
     }
 
     #[test]
-    fn local_peers_have_no_peer_limit() {
+    fn this_machine_has_no_limit_of_its_own() {
         for local in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
             assert_eq!(key(local), PeerKey::Local);
         }

@@ -1,4 +1,4 @@
-//! Accepts connections until shutdown.
+//! Accepting connections, until it is time to stop.
 
 use std::io;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::observer::{ConnectionObserver, Refused};
 use crate::peer::{Peer, PeerKey};
 use crate::table::Table;
 
-/// After an accept that failed for lack of file descriptors: closed connections free some in the meantime.
+/// After an accept that failed for want of file descriptors: connections that are closed give some back meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// Rejected connections are logged at most this often.
+/// Refused connections are logged this often at most.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
-/// Handles the requests of a port.
+/// Answers the requests of a port.
 pub trait Service: Clone + Send + Sync + 'static {
     type Body: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send
@@ -39,16 +39,16 @@ pub trait Service: Clone + Send + Sync + 'static {
 #[derive(Debug)]
 pub enum Listener {
     Tcp(TcpListener),
-    /// Only processes of these users are served.
+    /// Only processes of these users get in.
     Unix {
         listener: UnixListener,
         uids: Vec<u32>,
     },
 }
 
-/// A port, and the settings of its connections.
+/// A port, and all that holds for its connections.
 pub struct Server {
-    /// Name of the port in logs.
+    /// Names the port in logs.
     pub name: &'static str,
     pub listener: Listener,
     pub tls: Option<Arc<ServerConfig>>,
@@ -117,7 +117,7 @@ impl Server {
     }
 }
 
-/// The client has disconnected already, which does not affect the next connection.
+/// The client is gone already, and the next connection is not concerned.
 fn is_of_the_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
@@ -148,18 +148,18 @@ impl Listener {
 }
 
 impl Stream {
-    /// Waits until the first byte, or the end. Readiness alone may be reported too early.
+    /// Waits until the first byte is there, or the end. Readiness alone may be told too early.
     pub(crate) async fn begins(&self) {
         match self {
-            // A later read returns the error again.
+            // An error is met again by whoever reads.
             Self::Tcp(stream) => drop(stream.peek(&mut [0]).await),
-            // The deadline for the head includes it: local users need no separate limit.
+            // The time for the head includes it: users of this machine need no limit of their own.
             Self::Unix(_) => (),
         }
     }
 }
 
-/// Limits the log lines of a flood of connections.
+/// A flood of connections is not a flood of log lines.
 struct Refusals {
     port: &'static str,
     count: u64,

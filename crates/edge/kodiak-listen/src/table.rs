@@ -1,7 +1,7 @@
-//! The open connections of one port: admission and eviction.
+//! The open connections of one port: who gets in, and who is closed for whom.
 //!
-//! A connection without a request can be evicted: first those that never carried one, and among them the one that waits
-//! longest. A flood of idle connections therefore evicts itself.
+//! A connection that carries no request can be evicted: first those that never carried one, and among them the one that
+//! waits longest. A flood of silent connections therefore evicts itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ pub(crate) struct Table {
 struct Open {
     next: u64,
     connections: HashMap<u64, Entry>,
-    /// Those that can be evicted, in order.
+    /// Those that can be evicted, in the order in which they would be.
     idle: BTreeSet<Rank>,
     peers: BTreeMap<PeerKey, OfPeer>,
 }
@@ -35,7 +35,7 @@ struct OfPeer {
 
 struct Entry {
     peer: PeerKey,
-    /// `None` while it carries a request.
+    /// None while it carries a request.
     rank: Option<Rank>,
     evicted: CancellationToken,
 }
@@ -45,12 +45,12 @@ struct Entry {
 struct Rank {
     /// Whether it has carried a request.
     used: bool,
-    /// Increases, so the smaller one waits longer.
+    /// Counts up, so the smaller one waits longer.
     since: u64,
     connection: u64,
 }
 
-/// A place in the table, released on drop.
+/// A place in the table, given back when it is dropped.
 pub(crate) struct Ticket {
     pub(crate) connection: u64,
     pub(crate) evicted: CancellationToken,
@@ -62,7 +62,7 @@ impl Table {
         Arc::new(Self { limits, observer, open: Mutex::default() })
     }
 
-    /// Admits a connection, if necessary in place of another one.
+    /// Lets a connection in, if need be in place of another one.
     pub(crate) fn admit(self: &Arc<Self>, peer: PeerKey) -> Result<Ticket, Refused> {
         let mut open = self.lock();
         let of_peer = open.peers.get(&peer);
@@ -85,7 +85,7 @@ impl Table {
         Ok(Ticket { connection, evicted, table: self.clone() })
     }
 
-    /// Closes the connection that waits longest, when the process can open no more.
+    /// Closes the connection that waits longest, where the process can open no more.
     pub(crate) fn make_room(&self) {
         let mut open = self.lock();
         if let Some(oldest) = open.idle.first().copied() {
@@ -99,7 +99,7 @@ impl Table {
         }
     }
 
-    /// It carries a request, and is not evicted in the meantime.
+    /// It carries a request, and is not evicted meanwhile.
     pub(crate) fn busy(&self, connection: u64) {
         if !self.limits.evict_busy {
             self.lock().unrank(connection);
@@ -172,7 +172,7 @@ impl Open {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        // An evicted one has lost its place already.
+        // One that was evicted has lost its place already.
         if self.table.lock().remove(self.connection).is_some() {
             self.table.closed();
         }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_idle_connection_is_closed_for_a_new_one() {
+    fn the_longest_silent_connection_is_closed_for_a_new_one() {
         let table = table(2, 2);
         let (first, second) = (table.admit(A).unwrap(), table.admit(A).unwrap());
         let third = table.admit(B).unwrap();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn used_connection_outlives_unused_ones() {
+    fn a_used_connection_outlives_silent_ones() {
         let table = table(2, 2);
         let used = table.admit(A).unwrap();
         table.busy(used.connection);
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_connections_stay_and_new_ones_are_rejected() {
+    fn busy_connections_stay_and_new_ones_are_refused() {
         let table = table(1, 1);
         let first = table.admit(A).unwrap();
         table.busy(first.connection);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_at_its_limit_evicts_its_own_connections() {
+    fn a_peer_at_its_limit_takes_from_itself_alone() {
         let table = table(100, 2);
         let other = table.admit(B).unwrap();
         let own: Vec<_> = (0..3).map(|_| table.admit(A).unwrap()).collect();
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn local_peers_are_limited_only_in_total() {
+    fn this_machine_is_limited_in_total_alone() {
         let table = table(3, 1);
         let local: Vec<_> = (0..3).map(|_| table.admit(PeerKey::Local).unwrap()).collect();
         assert!(local.iter().all(|ticket| !ticket.evicted.is_cancelled()));
     }
 
     #[test]
-    fn oldest_busy_connection_is_evicted_if_allowed() {
+    fn where_busy_ones_may_be_evicted_the_oldest_is() {
         let limits = ConnectionLimits { connections: 1, ..ConnectionLimits::health() };
         let table = Table::new(limits, None);
         let first = table.admit(A).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn closed_connections_leave_no_entries() {
+    fn nothing_is_left_of_closed_connections() {
         let table = table(10, 10);
         let (first, second) = (table.admit(A).unwrap(), table.admit(B).unwrap());
         table.busy(first.connection);

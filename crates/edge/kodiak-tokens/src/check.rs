@@ -1,4 +1,4 @@
-//! Compares the claims of a valid token with the proxy that sends it. The texts are Kuma's.
+//! Does a good token fit the proxy that shows it? The texts are Kuma's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,7 +8,7 @@ use crate::claims::{DataplaneClaims, ZoneClaims};
 /// The label that names the workload of a proxy.
 const WORKLOAD: &str = "kuma.io/workload";
 
-/// Facts that a dataplane token is compared with.
+/// What a dataplane token is held against.
 #[derive(Clone, Copy, Debug)]
 pub struct ProxyFacts<'a> {
     pub name: &'a str,
@@ -16,13 +16,13 @@ pub struct ProxyFacts<'a> {
     /// The tags of every inbound and of the gateway.
     pub tags: &'a [&'a BTreeMap<String, String>],
     pub labels: &'a BTreeMap<String, String>,
-    /// Whether the SPIFFE ID of the proxy is derived from that label.
+    /// Whether the SPIFFE ID that the proxy would get is made from that label.
     pub identity_from_workload: bool,
 }
 
-/// Every claim is optional; missing claims are not checked.
+/// Every claim is optional; what the token does not say is not checked.
 pub fn check_dataplane(claims: &DataplaneClaims, proxy: &ProxyFacts<'_>) -> Result<(), String> {
-    // `kind` is ignored: Kuma never checked it, so tokens in use have any value there.
+    // `kind` is not decided upon: Kuma never did, so tokens in use have anything there.
     let DataplaneClaims { name: _, mesh: _, tags, kind: _, workload, labels } = claims;
     check_dataplane_name(claims, proxy.mesh, proxy.name)?;
     check_tags(tags, proxy.tags)?;
@@ -78,8 +78,7 @@ fn check_labels(of_token: &BTreeMap<String, Vec<String>>, of_proxy: &BTreeMap<St
 
 fn check_workload(of_token: &str, proxy: &ProxyFacts<'_>) -> Result<(), String> {
     match proxy.labels.get(WORKLOAD) {
-        // A label that determines the identity must be bound by the token, otherwise its holder could take any
-        // identity.
+        // A label that becomes the identity must be bound by the token, else its holder could be anybody.
         Some(label) if of_token.is_empty() && proxy.identity_from_workload => Err(format!(
             "dataplane with \"kuma.io/workload\" label {label:?} derives its identity from the workload, \
              so it requires a workload-bound token"
@@ -92,7 +91,7 @@ fn check_workload(of_token: &str, proxy: &ProxyFacts<'_>) -> Result<(), String> 
     }
 }
 
-/// Role of a zone proxy, as the scope of a zone token names it.
+/// What a proxy of a zone does, as the scope of a zone token names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneScope {
     Ingress,
@@ -108,7 +107,7 @@ impl fmt::Display for ZoneScope {
     }
 }
 
-/// Facts that a zone token is compared with.
+/// What a zone token is held against.
 #[derive(Clone, Copy, Debug)]
 pub struct ZoneFacts<'a> {
     /// The zone of this control plane.

@@ -1,7 +1,7 @@
-//! Claims of tokens.
+//! What tokens say about their holder.
 //!
-//! On the wire the keys are capitalised, like Go's field names, and accepted in any case. Go writes `null` for an empty
-//! list or map, so `null` means missing. Unknown claims are ignored: newer issuers may add some.
+//! On the wire the keys are capitalised, as Go names its fields, and read in any case. Go writes `null` for an empty
+//! list or map, so `null` means absent. Unknown claims are ignored: newer issuers may say more.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use serde_json::{Map, Value};
 
 use crate::TokenError;
 
-/// For a data plane proxy. Empty claims do not bind the token.
+/// For a data plane proxy. What is empty does not bind the token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct DataplaneClaims {
     pub name: String,
     pub mesh: String,
     pub tags: BTreeMap<String, Vec<String>>,
-    /// `dataplane`, `ingress` or `egress`. Written, but never checked, as in Kuma.
+    /// `dataplane`, `ingress` or `egress`. Carried, but never decided upon, as in Kuma.
     #[serde(rename = "Type")]
     pub kind: String,
     pub workload: String,
-    /// An extension; Kuma's tokens do not have it.
+    /// Ours; Kuma's tokens do not have it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, Vec<String>>,
 }
 
-/// For zone proxies. An empty zone matches any.
+/// For the proxies of a zone. An empty zone fits any.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct ZoneClaims {
@@ -36,7 +36,7 @@ pub struct ZoneClaims {
     pub scope: Vec<String>,
 }
 
-/// For users and machines that use the API.
+/// For people and machines that use the API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub struct UserClaims {
@@ -61,10 +61,10 @@ impl Claims for UserClaims {
     const KEYS: &'static [&'static str] = &["Name", "Groups"];
 }
 
-/// The keys of all kinds, to detect a token of another kind.
+/// The keys of all kinds, to tell a token of another kind.
 const ALL_KEYS: [&[&str]; 3] = [DataplaneClaims::KEYS, ZoneClaims::KEYS, UserClaims::KEYS];
 
-/// The claims of every token (RFC 7519, section 4.1), in seconds since the epoch.
+/// The claims that every token has (RFC 7519, section 4.1), in seconds since the epoch.
 #[derive(Debug, Serialize)]
 pub(crate) struct Registered {
     pub(crate) exp: i64,
@@ -83,9 +83,8 @@ pub(crate) struct Payload<'a, C> {
 
 /// Reads the claims of a kind out of a payload.
 pub(crate) fn from_payload<C: Claims>(payload: &Map<String, Value>) -> Result<C, TokenError> {
-    // Empty claims bind nothing, so a user token read as a dataplane token would match every proxy. The signing keys
-    // differ per kind, but an operator may use one for all. Exact spelling here: a plain `scope` may come from any
-    // other issuer.
+    // Empty claims bind nothing, so a user token read as a dataplane token would fit every proxy. The keys differ per
+    // kind, but an operator may use one for all. Exact spelling here: a plain `scope` may come from any other issuer.
     let foreign = |key: &&&str| !C::KEYS.contains(*key) && payload.contains_key(**key);
     if let Some(key) = ALL_KEYS.iter().copied().flatten().find(foreign) {
         return Err(TokenError::OtherKind(key));
@@ -93,7 +92,7 @@ pub(crate) fn from_payload<C: Claims>(payload: &Map<String, Value>) -> Result<C,
     let mut own = Map::new();
     for (key, value) in payload {
         let Some(known) = C::KEYS.iter().find(|known| known.eq_ignore_ascii_case(key)) else { continue };
-        // Two spellings of one claim are ambiguous; only a forger or a bug writes that.
+        // Two spellings of one claim are two answers to one question; only a forger or a defect writes that.
         if !value.is_null() && own.insert((*known).to_owned(), value.clone()).is_some() {
             return Err(TokenError::ClaimTwice(known));
         }
@@ -101,7 +100,7 @@ pub(crate) fn from_payload<C: Claims>(payload: &Map<String, Value>) -> Result<C,
     serde_json::from_value(Value::Object(own)).map_err(|source| TokenError::Claims { source })
 }
 
-/// The ID of the token, which revocation needs.
+/// The id of the token, without which it could not be revoked.
 pub(crate) fn token_id(payload: &Map<String, Value>) -> Result<String, TokenError> {
     match payload.get("jti").and_then(Value::as_str) {
         Some(jti) if !jti.is_empty() => Ok(jti.to_owned()),
@@ -128,14 +127,14 @@ mod tests {
         serde_json::from_str(json).unwrap()
     }
 
-    /// `KEYS` and the fields are defined separately, so this test compares them.
+    /// `KEYS` and the fields are written twice, so this ties them together.
     #[test]
-    fn claim_keys_match_the_fields() {
+    fn the_keys_are_those_of_the_fields() {
         fn written<C: Claims>(claims: &C) -> Vec<String> {
             let Value::Object(object) = serde_json::to_value(claims).unwrap() else { panic!("not an object") };
             object.keys().cloned().collect()
         }
-        // Labels are written only if there are some, since Kuma does not have them.
+        // Labels are written only where there are some, as Kuma knows none.
         let labels = [("app".to_owned(), vec!["web".to_owned()])].into();
         assert_eq!(written(&DataplaneClaims { labels, ..DataplaneClaims::default() }), DataplaneClaims::KEYS);
         assert_eq!(written(&ZoneClaims::default()), ZoneClaims::KEYS);
@@ -160,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn rejects_a_claim_in_two_spellings() {
+    fn a_claim_in_two_spellings_is_refused() {
         let read = from_payload::<UserClaims>(&payload(r#"{"Name":"jo","name":"admin"}"#));
         assert!(matches!(read, Err(TokenError::ClaimTwice("Name"))));
     }
 
     #[test]
-    fn rejects_claims_of_the_wrong_type() {
+    fn claims_of_the_wrong_shape_are_refused() {
         for json in [r#"{"Name":1}"#, r#"{"Groups":"admin"}"#, r#"{"Groups":[1]}"#, r#"{"Groups":{}}"#] {
             assert!(matches!(from_payload::<UserClaims>(&payload(json)), Err(TokenError::Claims { .. })), "{json}");
         }

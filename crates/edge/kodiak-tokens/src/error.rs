@@ -1,7 +1,7 @@
-//! Errors of issuing and verifying tokens.
+//! Why a token was not issued or not accepted.
 //!
-//! Each text states the problem and the fix. The texts about the `kid` header and about missing keys are Kuma's, since
-//! users search for them. Untrusted content of a token is never repeated unchecked.
+//! Each text says what is wrong and what to do about it. The texts about the `kid` header and about missing keys are
+//! Kuma's, since people search for them. What a stranger wrote into a token is never repeated unchecked.
 
 use jiff::Timestamp;
 use kodiak_crypto::CryptoError;
@@ -31,7 +31,7 @@ pub enum TokenError {
     PublicKeyNotFound(KeyId),
     #[error("key {kid} cannot be read as an RSA key")]
     ReadKey { kid: KeyId, source: CryptoError },
-    /// For a `KeySource` that does I/O.
+    /// For a `KeySource` that has to ask somewhere.
     #[error("the signing keys cannot be looked up")]
     Lookup { source: Box<dyn std::error::Error + Send + Sync> },
     #[error("the token was not signed by key {0}. If the control plane was set up anew, regenerate the token")]

@@ -10,7 +10,7 @@ use crate::claims::{Claims, DataplaneClaims, Payload, Registered, UserClaims, Zo
 use crate::keys::SigningKey;
 use crate::{MAX_VALID_FOR, TokenError};
 
-/// Tokens are valid slightly before they were issued, for verifiers whose clock is behind.
+/// Tokens are valid a little before they were made, for verifiers whose clock is behind.
 const CLOCK_SKEW: Duration = Duration::from_secs(5);
 
 pub fn issue_dataplane(
@@ -41,7 +41,7 @@ pub fn issue_user(
 }
 
 fn issue<C: Claims>(claims: &C, key: &SigningKey, valid_for: Duration, now: Timestamp) -> Result<String, TokenError> {
-    // Claims have whole seconds, so a shorter token could be expired when it is issued.
+    // Claims count in whole seconds, so a shorter token could be born expired.
     if valid_for < Duration::from_secs(1) || valid_for > MAX_VALID_FOR {
         return Err(TokenError::ValidFor);
     }
@@ -67,7 +67,7 @@ mod tests {
     use crate::testing::{DAY, now, parts, signing_key};
 
     #[test]
-    fn token_has_kumas_format() {
+    fn a_token_looks_as_kuma_writes_it() {
         let claims = DataplaneClaims {
             name: "dp-1".to_owned(),
             mesh: "default".to_owned(),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_invalid_validity() {
+    fn times_that_make_no_sense_are_refused() {
         let issue = |valid_for, now| issue_user(&UserClaims::default(), &signing_key(1), valid_for, now);
         for valid_for in [Duration::ZERO, Duration::from_millis(999), MAX_VALID_FOR + DAY, Duration::MAX] {
             assert!(matches!(issue(valid_for, now()), Err(TokenError::ValidFor)), "{valid_for:?}");

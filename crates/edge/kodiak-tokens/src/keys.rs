@@ -1,4 +1,4 @@
-//! Keys that sign and verify tokens, and the source of verification keys.
+//! The keys that tokens are signed and verified with, and where a verifier finds them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::TokenError;
 
 /// The `kid` of a key: the serial number in the name of its secret, or any name for a key from the configuration.
 ///
-/// It comes from the header of an unverified token and goes into names and messages, so only harmless characters are
-/// allowed.
+/// It comes from the header of a token that nobody has verified yet and goes into names and messages, so only harmless
+/// characters are allowed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyId(String);
 
@@ -41,7 +41,7 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// A private signing key, with the ID that goes into the header.
+/// A private key to sign with, under the id that goes into the header.
 pub struct SigningKey {
     id: KeyId,
     encoding: EncodingKey,
@@ -79,7 +79,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// A public key, parsed once and cheap to clone. Create it when the secret changes, not per token.
+/// A public key, read once and cheap to clone. Make it when the secret changes, not per token.
 #[derive(Clone, Debug)]
 pub struct VerificationKey(Arc<DecodingKey>);
 
@@ -121,7 +121,7 @@ mod tests {
     use crate::testing::{key_pem, signing_key};
 
     #[test]
-    fn key_ids_allow_only_harmless_characters() {
+    fn key_ids_hold_only_what_is_harmless() {
         for good in ["0", "1", "18446744073709551615", "my-key_2.0"] {
             assert_eq!(KeyId::parse(good).unwrap().as_str(), good);
         }
@@ -132,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn debug_output_hides_signing_keys() {
+    fn a_signing_key_does_not_print_itself() {
         assert_eq!(format!("{:?}", signing_key(3)), "SigningKey(3, ***)");
         let verification = format!("{:?}", signing_key(3).verification_key());
         assert!(verification.contains("redacted"), "{verification}");
     }
 
     #[test]
-    fn rejects_invalid_keys_with_their_id() {
+    fn keys_that_are_none_are_refused_with_their_id() {
         let kid = KeyId::serial(7);
         let text = "key 7 cannot be read as an RSA key";
         for bytes in [&b"nonsense"[..], b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"] {
@@ -147,7 +147,7 @@ mod tests {
             assert_eq!(VerificationKey::from_private_bytes(&kid, bytes).unwrap_err().to_string(), text);
             assert_eq!(VerificationKey::from_public_bytes(&kid, bytes).unwrap_err().to_string(), text);
         }
-        // A private key in place of a public one is reported as an error.
+        // A private key where a public one belongs is a mistake to be told about, not to be worked around.
         assert!(VerificationKey::from_public_bytes(&kid, key_pem(0).as_bytes()).is_err());
     }
 }

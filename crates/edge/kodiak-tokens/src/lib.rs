@@ -1,13 +1,13 @@
-//! Tokens: authentication of dataplanes, zone proxies and users.
+//! Tokens: how a dataplane, a zone proxy or a user proves who they are.
 //!
-//! In: claims, keys and the time. Out: signed JWTs, and the claims of valid ones. The crate does not depend on the
-//! store: callers provide the keys (`KeySource`), and the command line signs offline with the same functions.
+//! In: claims, keys and the time. Out: signed JWTs, and the claims of those that are good. The crate does not know the
+//! store: who calls it brings the keys (`KeySource`), and the command line signs offline with the same functions.
 //!
 //! **Invariant:** only RS256 is accepted, whatever the header of a token says.
-//! **Invariant:** no claim is read before the signature is verified.
-//! **Invariant:** the clock is an argument; jsonwebtoken's own checks of time are disabled.
-//! **Invariant:** jsonwebtoken selects its cryptography by cargo feature and panics if there are two. The workspace
-//! selects `aws_lc_rs`, and no crate may add `rust_crypto`.
+//! **Invariant:** no claim is looked at before the signature is verified.
+//! **Invariant:** the clock is an argument; jsonwebtoken's own checks of time are off.
+//! **Invariant:** jsonwebtoken chooses its cryptography by cargo feature and panics if there are two. The workspace
+//! names `aws_lc_rs`, and no crate may add `rust_crypto`.
 mod check;
 mod claims;
 mod error;

@@ -1,6 +1,6 @@
-//! Names of the secrets for tokens: signing keys, revocation lists and the admin's token.
+//! The names of the secrets that tokens depend on: signing keys, revocation lists and the admin's token.
 //!
-//! They are compatible with meshes created by Kuma and with its documentation, so they are defined only here.
+//! They are the contract with meshes made by Kuma and with its documentation, so they are built here and nowhere else.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,7 +14,7 @@ pub const ADMIN_USER_TOKEN: &str = "admin-user-token";
 /// The serial number of the first key of each kind.
 pub const FIRST_SERIAL: u64 = 1;
 
-/// Location of a secret.
+/// Where something is kept.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SecretName {
     /// A `Secret` in a mesh.
@@ -50,45 +50,45 @@ pub enum TokenKind<'a> {
 impl<'a> TokenKind<'a> {
     /// Every kind, with those of one mesh.
     pub fn all(mesh: &'a str) -> [Self; 3] {
-        // A new kind must be added to the list; this does not compile otherwise.
+        // A new kind belongs into the list, and does not compile before it is here.
         match Self::User {
             Self::Dataplane { .. } | Self::Zone | Self::User => [Self::Dataplane { mesh }, Self::Zone, Self::User],
         }
     }
 
-    /// Every secret that affects the validity of a token with this key ID.
+    /// Every secret that decides whether a token with this key id is good.
     pub fn secrets(self, kid: &KeyId) -> Vec<SecretName> {
         let mut secrets = self.revocations();
         secrets.push(self.signing_key(kid));
         secrets
     }
 
-    /// Location of the key with this ID.
+    /// Where the key with this id is kept.
     pub fn signing_key(self, kid: &KeyId) -> SecretName {
         let prefix = self.key_prefix();
         // Keys of Kuma 1.3 have no number; they count as 0.
         self.secret(if kid.as_str() == "0" { prefix } else { format!("{prefix}-{kid}") })
     }
 
-    /// Serial number of the key in the secret of this name, if it is one of this kind.
+    /// The serial number of the key kept under this name, if it is one of this kind.
     pub fn serial(self, name: &str) -> Option<u64> {
         let rest = name.strip_prefix(&self.key_prefix())?;
         if rest.is_empty() {
             return Some(0);
         }
         let digits = rest.strip_prefix('-')?;
-        // Only the canonical form: otherwise `01` and `1` would be two keys with one ID.
+        // Only the form we would write: else `01` and `1` would be two keys with one id.
         digits.parse().ok().filter(|serial: &u64| *serial != 0 && serial.to_string() == digits)
     }
 
-    /// Serial number of the newest key among these names. New tokens are signed with it.
+    /// The serial number of the newest key among these names. New tokens are signed with it.
     pub fn newest<'n>(self, names: impl IntoIterator<Item = &'n str>) -> Option<u64> {
         names.into_iter().filter_map(|name| self.serial(name)).max()
     }
 
-    /// Locations of the revocation lists. A token on any of them is revoked.
+    /// Where revoked tokens are listed. A token on any of the lists is revoked.
     ///
-    /// Two for dataplane tokens: Kuma's documentation names a Secret in the mesh, its code reads a GlobalSecret.
+    /// Two for dataplane tokens: Kuma's documentation says a Secret in the mesh, its code reads a GlobalSecret.
     pub fn revocations(self) -> Vec<SecretName> {
         match self {
             Self::Dataplane { mesh } => {
@@ -129,7 +129,7 @@ pub fn zone_signing_key(serial: u64) -> SecretName {
     TokenKind::Zone.signing_key(&KeyId::serial(serial))
 }
 
-/// The public half of the global control plane's key, in a federated zone.
+/// What a federated zone gets of the global control plane's key.
 pub fn zone_signing_public_key(serial: u64) -> SecretName {
     SecretName::Global { name: format!("zone-token-signing-public-key-{serial}") }
 }
@@ -138,9 +138,9 @@ pub fn user_signing_key(serial: u64) -> SecretName {
     TokenKind::User.signing_key(&KeyId::serial(serial))
 }
 
-/// IDs in the data of a revocation secret: separated by commas, with or without a final newline.
+/// The ids in the data of a revocation secret: separated by commas, with or without a newline at the end.
 pub fn parse_revocations(text: &str) -> BTreeSet<String> {
-    // White space around an ID is ignored: `a, b` revokes both.
+    // Blanks around an id are not part of it: who writes `a, b` means to revoke both.
     text.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned).collect()
 }
 
@@ -151,7 +151,7 @@ mod tests {
     const DEFAULT: TokenKind<'_> = TokenKind::Dataplane { mesh: "default" };
 
     #[test]
-    fn secret_names_match_kuma() {
+    fn names_are_those_of_kuma() {
         let key = dataplane_signing_key("default", 1);
         assert_eq!(key.name(), "dataplane-token-signing-key-default-1");
         assert_eq!(key.to_string(), r#"Secret of name "dataplane-token-signing-key-default-1" in mesh "default""#);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn dataplane_revocations_have_two_locations() {
+    fn revocations_of_dataplanes_are_looked_up_in_both_places() {
         let places: Vec<_> = DEFAULT.revocations().iter().map(SecretName::to_string).collect();
         assert_eq!(
             places,
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn revocation_lists_ignore_white_space() {
+    fn revocation_lists_are_read_as_they_are_meant() {
         let cases: [(&str, &[&str]); 7] = [
             ("", &[]),
             ("\n", &[]),

@@ -1,4 +1,4 @@
-//! Shared by tests: a few keys, a fixed clock, and tokens that are parsed and built by hand.
+//! What the tests share: a few keys, a clock that stands still, and tokens taken apart and put together by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -20,19 +20,19 @@ pub(crate) fn now() -> Timestamp {
     "2026-08-01T12:00:00Z".parse().unwrap()
 }
 
-/// One of three keys. They are slow to generate, so all tests share them.
+/// One of three keys. They are slow to make, so all tests share them.
 pub(crate) fn key_pem(index: usize) -> &'static str {
     static KEYS: OnceLock<[String; 3]> = OnceLock::new();
     &KEYS.get_or_init(|| [(); 3].map(|()| RsaKey::generate().unwrap().to_pem().unwrap().expose().to_owned()))[index]
 }
 
-/// The key with this serial number; always the same, and different from that of the next number.
+/// The key with this serial number; it is the same every time, and another than that of the next number.
 pub(crate) fn signing_key(serial: u64) -> SigningKey {
     let index = usize::try_from(serial % 3).unwrap();
     SigningKey::from_bytes(KeyId::serial(serial), key_pem(index).as_bytes()).unwrap()
 }
 
-/// User keys of a control plane, like a caller over the store provides them.
+/// The user keys of a control plane, as a caller over the store would offer them.
 #[derive(Default)]
 pub(crate) struct Keys {
     pub(crate) keys: BTreeMap<KeyId, VerificationKey>,
@@ -64,12 +64,12 @@ pub(crate) fn parts(token: &str) -> (Value, Value) {
     (part(parts[0]), part(parts[1]))
 }
 
-/// Header and payload, as they are signed.
+/// Header and payload as they are signed.
 pub(crate) fn message(header: &str, payload: &str) -> String {
     format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(payload))
 }
 
-/// A token with a valid signature, whatever its content.
+/// A token that is signed well, whatever it says.
 pub(crate) fn signed(header: &str, payload: &str, key: &EncodingKey, algorithm: Algorithm) -> String {
     let message = message(header, payload);
     let signature = jsonwebtoken::crypto::sign(message.as_bytes(), key, algorithm).unwrap();

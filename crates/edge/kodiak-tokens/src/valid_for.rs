@@ -1,4 +1,4 @@
-//! Validity of a token: Go's durations (`24h`, `1h30m`, `1.5h`), and also days, weeks and years.
+//! How long a token is to be valid: Go's durations (`24h`, `1h30m`, `1.5h`), and days, weeks and years besides.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 const YEAR: u64 = 365 * DAY;
 
-/// Long enough in practice, and short enough that no sum of times overflows.
+/// Long enough for anybody, and short enough for no sum of times to overflow.
 pub const MAX_VALID_FOR: Duration = Duration::from_secs(100 * YEAR);
 
-/// Longer text is not a duration and not repeated in a message.
+/// Longer text is not a duration and not worth repeating in a message.
 const MAX_TEXT: usize = 64;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
@@ -24,7 +24,7 @@ pub enum ValidForError {
     TooLong,
 }
 
-/// Parses a duration between a second and `MAX_VALID_FOR`, truncated to whole seconds.
+/// Reads a duration between a second and `MAX_VALID_FOR`, cut to whole seconds because tokens count in them.
 pub fn parse_valid_for(text: &str) -> Result<Duration, ValidForError> {
     if text.len() > MAX_TEXT {
         return Err(ValidForError::Syntax(format!("{}...", text.chars().take(MAX_TEXT / 4).collect::<String>())));
@@ -60,7 +60,7 @@ fn parse(text: &str) -> Option<u128> {
     Some(total)
 }
 
-/// `digits` units, where the digits may have a fraction. Saturates on overflow, which is beyond every limit.
+/// `digits` units, where the digits may have a fraction. Too much is the most there is, which is beyond every limit.
 fn amount(digits: &str, unit: u128) -> Option<u128> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
@@ -83,7 +83,7 @@ fn unit_nanos(unit: &str) -> Option<u128> {
     let seconds = |seconds: u64| Some(u128::from(seconds) * NANOS_PER_SECOND);
     match unit {
         "ns" => Some(1),
-        // Go accepts the micro sign and the Greek letter.
+        // Go takes the micro sign and the Greek letter.
         "us" | "\u{b5}s" | "\u{3bc}s" => Some(1_000),
         "ms" => Some(1_000_000),
         "s" => seconds(1),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_durations_are_quoted_with_an_example() {
+    fn what_is_no_duration_is_repeated_with_an_example() {
         for text in ["", "abc", "1", "h", "1x", "1 h", " 1h", "1h ", "1..5h", ".h", "-", "--1h", "1h-1m", "1H", "1é"] {
             assert_eq!(parse_valid_for(text), Err(ValidForError::Syntax(text.to_owned())), "{text:?}");
         }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_limited() {
+    fn limits_are_kept() {
         for text in ["0", "0s", "-0", "999ms", "-1h", "-100y"] {
             assert_eq!(parse_valid_for(text), Err(ValidForError::TooShort), "{text}");
         }
@@ -150,12 +150,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_parsed_or_rejected(text in "\\PC*") {
+        fn any_text_is_read_or_refused(text in "\\PC*") {
             let _ = parse_valid_for(&text);
         }
 
         #[test]
-        fn parsed_durations_are_within_limits(text in "[-+]?([0-9.]{1,12}(ns|us|ms|s|m|h|d|w|y)){1,4}") {
+        fn what_is_read_is_within_limits(text in "[-+]?([0-9.]{1,12}(ns|us|ms|s|m|h|d|w|y)){1,4}") {
             if let Ok(duration) = parse_valid_for(&text) {
                 prop_assert!(duration >= Duration::from_secs(1) && duration <= MAX_VALID_FOR);
             }

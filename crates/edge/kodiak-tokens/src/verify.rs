@@ -1,4 +1,4 @@
-//! Verifies tokens, from the cheapest check to the most expensive: length, header, key, signature, time, revocation.
+//! Is this token good? From the cheapest question to the dearest: length, header, key, signature, time, revocation.
 
 #[cfg(test)]
 mod tests;
@@ -15,16 +15,16 @@ use crate::TokenError;
 use crate::claims::{self, Claims, DataplaneClaims, UserClaims, ZoneClaims};
 use crate::keys::{KeyId, KeySource};
 
-/// Real tokens are below one KiB; longer ones are rejected before anything is parsed.
+/// Real tokens are below one KiB; what is longer is refused before anything is parsed.
 pub const MAX_TOKEN_BYTES: usize = 16 * 1024;
 
-/// Claims of a token that was valid at the given time.
+/// The claims of a token that was good at the time it was asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified<C> {
     pub claims: C,
-    /// ID of the token, for closing its streams when it is revoked.
+    /// The id of the token, for closing its streams when it is revoked.
     pub jti: String,
-    /// The token is invalid from this time on.
+    /// From this moment on the token is not good any more.
     pub expires: Timestamp,
 }
 
@@ -58,7 +58,7 @@ fn verify<C: Claims>(token: &str, keys: &dyn KeySource, now: Timestamp) -> Resul
     Ok(Verified { claims: claims::from_payload(&payload)?, jti, expires })
 }
 
-/// The header fields that are read. Everything else in it (`jwk`, `x5u` and similar) must have no effect.
+/// What we ask the header for. Everything else in it (`jwk`, `x5u` and the like) must not have a say.
 #[derive(Deserialize)]
 struct Header {
     alg: Value,
@@ -70,12 +70,12 @@ fn check_header(token: &str) -> Result<KeyId, TokenError> {
     let (header, _) = token.split_once('.').ok_or(TokenError::NotJwt)?;
     let header = URL_SAFE_NO_PAD.decode(header).map_err(|_| TokenError::NotJwt)?;
     let Header { alg, kid, crit } = serde_json::from_slice(&header).map_err(|_| TokenError::NotJwt)?;
-    // The header does not select the algorithm, it may only agree. So neither `none` nor an HMAC with the public key as
-    // its secret is accepted.
+    // The header does not choose the algorithm, it may only agree. So neither `none` nor an HMAC with our public key as
+    // its secret gets any further.
     if alg != "RS256" {
         return Err(TokenError::Algorithm);
     }
-    // RFC 7515, section 4.1.11: unknown critical headers must be rejected, and none are known here.
+    // RFC 7515, section 4.1.11: who does not understand all of them must refuse, and we understand none.
     if crit.is_some() {
         return Err(TokenError::CriticalHeader);
     }
@@ -85,7 +85,7 @@ fn check_header(token: &str) -> Result<KeyId, TokenError> {
 fn check_signature(token: &str, kid: &KeyId, keys: &dyn KeySource) -> Result<Map<String, Value>, TokenError> {
     let key = keys.key(kid)?;
     let mut validation = Validation::new(Algorithm::RS256);
-    // The rest is checked here: times with the caller's clock, and our tokens have no audience.
+    // The rest is ours: times with the caller's clock, and nobody of ours writes an audience.
     validation.required_spec_claims.clear();
     validation.validate_exp = false;
     validation.validate_nbf = false;
@@ -97,7 +97,7 @@ fn check_signature(token: &str, kid: &KeyId, keys: &dyn KeySource) -> Result<Map
     }
 }
 
-/// Without leeway: the issuer has already set `nbf` and `iat` back by a few seconds.
+/// Without any leeway: the issuer has already put `nbf` and `iat` back by a few seconds.
 fn check_times(payload: &Map<String, Value>, now: Timestamp) -> Result<Timestamp, TokenError> {
     for key in ["nbf", "iat"] {
         if let Some(from) = claims::time(payload, key)?.filter(|from| now < *from) {

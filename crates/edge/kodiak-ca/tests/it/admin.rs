@@ -24,7 +24,7 @@ async fn bed() -> Bed {
 }
 
 #[tokio::test]
-async fn admin_certificate_has_the_addresses_of_the_proxy() {
+async fn a_proxy_is_known_by_its_addresses() {
     let bed = bed().await;
     bed.put_dataplane("web-1", json!({ "address": "192.0.2.1", "advertisedAddress": "web.example.com" })).await;
     let made = bed.authorities.admin(&proxy()).unwrap();
@@ -37,7 +37,7 @@ async fn admin_certificate_has_the_addresses_of_the_proxy() {
 }
 
 #[tokio::test]
-async fn admin_certificate_changes_only_with_the_address() {
+async fn a_certificate_stays_until_the_address_changes() {
     let bed = bed().await;
     bed.put_dataplane("web-1", json!({ "address": "192.0.2.1" })).await;
     let made = bed.authorities.admin(&proxy()).unwrap();
@@ -48,7 +48,7 @@ async fn admin_certificate_changes_only_with_the_address() {
 }
 
 #[tokio::test]
-async fn recreated_dataplane_has_another_key() {
+async fn a_dataplane_that_was_made_again_has_another_key() {
     let bed = bed().await;
     bed.put_dataplane("web-1", json!({ "address": "192.0.2.1" })).await;
     let first = bed.authorities.admin(&proxy()).unwrap();
@@ -61,7 +61,7 @@ async fn recreated_dataplane_has_another_key() {
 }
 
 #[tokio::test]
-async fn control_plane_has_a_client_certificate() {
+async fn the_control_plane_has_a_certificate_to_ask_with() {
     let bed = bed().await;
     let client = bed.authorities.admin_client().unwrap();
     assert_eq!(client, bed.another().admin_client().unwrap());
@@ -73,14 +73,14 @@ async fn control_plane_has_a_client_certificate() {
 }
 
 #[tokio::test]
-async fn proxy_cannot_have_the_san_of_the_control_plane() {
+async fn a_proxy_cannot_take_the_name_of_the_control_plane() {
     let bed = bed().await;
     bed.put_dataplane("web-1", json!({ "address": "kuma-cp" })).await;
     assert_eq!(bed.authorities.admin(&proxy()), None);
 }
 
 #[tokio::test]
-async fn no_admin_certificate_without_a_proxy_or_a_ca() {
+async fn there_is_none_without_a_proxy_or_an_authority() {
     let without_proxy = bed().await;
     assert_eq!(without_proxy.authorities.admin(&proxy()), None);
     let without_authority = Bed::new().await;
@@ -88,5 +88,5 @@ async fn no_admin_certificate_without_a_proxy_or_a_ca() {
     without_authority.put_dataplane("web-1", json!({ "address": "192.0.2.1" })).await;
     assert_eq!(without_authority.authorities.admin(&proxy()), None);
     let error = without_authority.authorities.admin_client().unwrap_err();
-    assert!(error.contains("the leader creates it"), "{error}");
+    assert!(error.contains("the leading control plane makes it"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! A mesh in a store, and parsed certificates.
+//! A mesh in a store, and what certificates say.
 
 use jiff::Timestamp;
 use kodiak_ca::Authorities;
@@ -19,7 +19,7 @@ impl Bed {
         Self::reading(FileSources::default()).await
     }
 
-    /// With files that backends may reference.
+    /// With files that backends may name.
     pub(crate) async fn reading(files: FileSources) -> Self {
         let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
         let place = Place::Zone { name: "east".to_owned() };
@@ -46,7 +46,7 @@ impl Bed {
         self.put(&kinds::mesh::KIND, "", "demo", json!({ "skipCreatingInitialPolicies": ["*"], "mtls": mtls })).await;
     }
 
-    /// Without validation, so that the mesh may be created later.
+    /// Past all checks, so that the mesh may come later.
     pub(crate) async fn store_dataplane(&self, name: &str) {
         let write = Write::Put {
             key: ResourceKey::in_mesh("Dataplane", "demo", name),
@@ -70,9 +70,9 @@ pub(crate) fn authority(common_name: &str) -> KeyPair {
     root_ca(&RootCaParams { common_name, expires_after, rsa_bits, uri_san: None, now }).unwrap()
 }
 
-/// Content of a certificate.
+/// What a certificate says, in words.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct CertificateContent {
+pub(crate) struct Said {
     pub(crate) names: Vec<String>,
     pub(crate) issuer: String,
     pub(crate) not_before: i64,
@@ -81,12 +81,12 @@ pub(crate) struct CertificateContent {
     pub(crate) for_clients: bool,
 }
 
-pub(crate) fn said(pem: &str) -> CertificateContent {
+pub(crate) fn said(pem: &str) -> Said {
     let der = certificates(pem.as_bytes()).unwrap().remove(0);
     let (_, certificate) = X509Certificate::from_der(&der).unwrap();
     let names = certificate.subject_alternative_name().unwrap().unwrap().value;
     let usage = certificate.extended_key_usage().unwrap().unwrap().value;
-    CertificateContent {
+    Said {
         names: names.general_names.iter().map(name).collect(),
         issuer: certificate.issuer().to_string(),
         not_before: certificate.validity().not_before.timestamp(),

@@ -1,4 +1,4 @@
-//! Certificates of proxies: the same everywhere and until renewal.
+//! Certificates of proxies: the same everywhere and until they are to be renewed.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::bed::{Bed, authority, said};
 
 const URI: &str = "spiffe://demo/web";
 
-/// Leaves are valid this many seconds before they are issued.
+/// Leaves are valid so many seconds before they are issued.
 const CLOCK_SKEW: i64 = 2 * 60 * 60;
 
 fn request(name: &str, backend: &str) -> LeafRequest {
@@ -48,7 +48,7 @@ async fn bed() -> Bed {
     bed
 }
 
-/// A time within the validity of CAs that were just created.
+/// A moment within the life of authorities that were made just now.
 fn soon() -> Timestamp {
     Timestamp::now() + SignedDuration::from_hours(48)
 }
@@ -58,7 +58,7 @@ fn leaf(authorities: &Authorities, name: &str, now: Timestamp) -> Arc<Leaf> {
 }
 
 #[tokio::test]
-async fn restart_changes_no_certificate() {
+async fn a_restart_changes_nothing() {
     let bed = bed().await;
     let now = soon();
     let (one, other) = (leaf(&bed.authorities, "web-1", now), leaf(&bed.another(), "web-1", now));
@@ -68,7 +68,7 @@ async fn restart_changes_no_certificate() {
 }
 
 #[tokio::test]
-async fn leaf_is_the_same_until_renewal() {
+async fn a_leaf_is_the_same_until_it_is_to_be_renewed() {
     let bed = bed().await;
     let now = soon();
     let first = leaf(&bed.authorities, "web-1", now);
@@ -81,7 +81,7 @@ async fn leaf_is_the_same_until_renewal() {
 }
 
 #[tokio::test]
-async fn leaf_has_identity_and_validity() {
+async fn a_leaf_says_who_the_proxy_is_and_for_how_long() {
     let bed = bed().await;
     let now = soon();
     let leaf = leaf(&bed.authorities, "web-1", now);
@@ -97,7 +97,7 @@ async fn leaf_has_identity_and_validity() {
 }
 
 #[tokio::test]
-async fn validity_is_that_of_the_backend() {
+async fn the_lifetime_is_that_of_the_backend() {
     let bed = new_bed().await;
     let backend = |expiration: &str| json!([{ "name": "ca-1", "type": "builtin", "dpCert": { "rotation": { "expiration": expiration } } }]);
     for (expiration, seconds) in [("1h", 3600), ("0", 24 * 3600), ("5ms", 2), ("2d", 48 * 3600)] {
@@ -108,7 +108,7 @@ async fn validity_is_that_of_the_backend() {
 }
 
 #[tokio::test]
-async fn other_proxies_identities_and_cas_have_other_leaves() {
+async fn other_proxies_names_and_authorities_have_other_leaves() {
     let bed = new_bed().await;
     bed.put_mesh("ca-1", json!([builtin("ca-1"), builtin("ca-2")])).await;
     let mut renamed = request("web-1", "ca-1");
@@ -127,13 +127,13 @@ async fn other_proxies_identities_and_cas_have_other_leaves() {
 }
 
 #[tokio::test]
-async fn recreated_dataplane_has_another_key() {
+async fn a_dataplane_that_was_made_again_has_another_key() {
     let bed = bed().await;
     let now = soon();
     let first = leaf(&bed.authorities, "web-1", now);
     bed.catalog.delete(Target { kind: &kinds::dataplane::KIND, mesh: "demo", name: "web-1" }).await.unwrap();
     let error = bed.authorities.leaf(&request("web-1", "ca-1"), now).unwrap_err();
-    assert!(error.contains("does not exist"), "{error}");
+    assert!(error.contains("there is no Dataplane"), "{error}");
     bed.store_dataplane("web-1").await;
     let second = leaf(&bed.authorities, "web-1", now);
     assert!(first.identity.key != second.identity.key && first.version != second.version);
@@ -141,7 +141,7 @@ async fn recreated_dataplane_has_another_key() {
 }
 
 #[tokio::test]
-async fn replaced_ca_is_noticed_and_other_changes_are_ignored() {
+async fn another_authority_under_the_same_name_is_seen_and_other_changes_are_not() {
     let (one, two) = (authority("one"), authority("two"));
     let bed = new_bed().await;
     let provided = |pair: &kodiak_crypto::KeyPair| {
@@ -161,7 +161,7 @@ async fn replaced_ca_is_noticed_and_other_changes_are_ignored() {
 }
 
 #[tokio::test]
-async fn ca_in_files_is_read_again_when_they_change() {
+async fn an_authority_in_files_is_read_again_when_they_change() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let write = |common_name: &str| {
@@ -194,20 +194,20 @@ async fn roots_are_the_certificates_and_never_the_key() {
 }
 
 #[tokio::test]
-async fn missing_resources_are_reported() {
+async fn what_is_missing_is_named() {
     let bed = bed().await;
     let now = soon();
     let error = |request: &LeafRequest, now| bed.authorities.leaf(request, now).unwrap_err();
     let mut elsewhere = request("web-1", "ca-1");
     elsewhere.proxy = ProxyKey::new("nowhere", "web-1");
-    assert_eq!(error(&elsewhere, now), "mesh \"nowhere\" does not exist; apply it first");
+    assert_eq!(error(&elsewhere, now), "there is no mesh \"nowhere\"; apply it first");
     assert_eq!(
         error(&request("web-1", "ca-9"), now),
         "the mTLS backend \"ca-9\" of mesh \"demo\" cannot be used: it is not listed; add it to mtls.backends"
     );
     let mut nameless = request("web-1", "ca-1");
     nameless.uris = Arc::new([]);
-    assert!(error(&nameless, now).contains("cannot issue a certificate for the proxy"), "{}", error(&nameless, now));
+    assert!(error(&nameless, now).contains("cannot make a certificate for the proxy"), "{}", error(&nameless, now));
     let late = now + SignedDuration::from_hours(11 * 366 * 24);
     assert!(error(&request("web-1", "ca-1"), late).contains("it expired at"));
     let early = now - SignedDuration::from_hours(1000);
@@ -215,7 +215,7 @@ async fn missing_resources_are_reported() {
 }
 
 #[tokio::test]
-async fn unlisted_backend_signs_until_the_last_step_of_disabling_mtls() {
+async fn a_backend_that_is_listed_no_longer_signs_until_the_last_step_of_turning_it_off() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let pair = authority("ours");
@@ -237,7 +237,7 @@ async fn unlisted_backend_signs_until_the_last_step_of_disabling_mtls() {
 }
 
 #[tokio::test]
-async fn deleted_backend_does_not_sign() {
+async fn a_backend_that_is_gone_signs_no_more() {
     let bed = bed().await;
     leaf(&bed.authorities, "web-1", soon());
     bed.catalog.delete(Target { kind: &kinds::mesh::KIND, mesh: "", name: "demo" }).await.unwrap();
@@ -246,7 +246,7 @@ async fn deleted_backend_does_not_sign() {
 }
 
 #[tokio::test]
-async fn stored_file_outside_the_folder_is_not_read() {
+async fn a_file_that_was_stored_before_the_rule_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let pair = authority("ours");

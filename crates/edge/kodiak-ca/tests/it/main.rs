@@ -1,4 +1,4 @@
-//! Certificates over a store in memory, as control planes that share it issue them.
+//! Certificates over a store in memory, as control planes that share it would make them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Every fault of a provided CA, with the field it is reported at.
+//! Every fault of a provided CA, with the place it is reported at.
 
 use rcgen::{IsCa, KeyUsagePurpose, date_time_ymd};
 
@@ -15,7 +15,7 @@ fn check(cert_pem: &str, key_pem: &str, expected: &[&str]) {
 }
 
 #[test]
-fn accepts_generated_and_ecdsa_roots() {
+fn our_own_root_and_an_ecdsa_root_are_fit() {
     check(&root().cert_pem, root().key_pem.expose(), &[]);
     let ecdsa = made(|_| ());
     check(&ecdsa.cert_pem, ecdsa.key_pem.expose(), &[]);
@@ -28,7 +28,7 @@ fn other_roots_may_follow_the_first() {
 }
 
 #[test]
-fn mismatched_pair_is_reported() {
+fn a_pair_that_is_none_says_why() {
     let pair = made(|_| ());
     let (cert, key) = (pair.cert_pem.as_str(), pair.key_pem.expose());
     let no_cert = "cert: not a valid TLS key pair: tls: failed to find any PEM data in certificate input";
@@ -45,7 +45,7 @@ fn mismatched_pair_is_reported() {
 }
 
 #[test]
-fn each_certificate_is_checked() {
+fn each_certificate_answers_for_itself() {
     let leaf = made(|params| {
         params.is_ca = IsCa::NoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyAgreement];
@@ -64,7 +64,7 @@ fn each_certificate_is_checked() {
 }
 
 #[test]
-fn rejects_certificates_outside_their_validity() {
+fn the_time_must_be_right() {
     let old = made(|params| params.not_after = date_time_ymd(2026, 8, 1));
     let expired = "cert[0]: the certificate expired at 2026-08-01T00:00:00Z; provide one that is valid";
     check(&old.cert_pem, old.key_pem.expose(), &[expired]);
@@ -74,7 +74,7 @@ fn rejects_certificates_outside_their_validity() {
 }
 
 #[test]
-fn invalid_certificate_block_is_reported_with_its_index() {
+fn a_block_that_is_no_certificate_is_named() {
     let nonsense = crate::pem::encode("CERTIFICATE", b"nonsense");
     let both = format!("{}{nonsense}", root().cert_pem);
     check(&both, root().key_pem.expose(), &["cert[1]: not a valid x509 certificate"]);

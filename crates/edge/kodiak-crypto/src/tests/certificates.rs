@@ -1,4 +1,4 @@
-//! New certificates, verified by rustls.
+//! New certificates, as the verifiers of rustls see them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn roots(pair: &KeyPair) -> Arc<RootCertStore> {
     Arc::new(roots)
 }
 
-/// A certificate for a proxy, signed by the root as read from a secret.
+/// A certificate for a proxy, signed by the root as it is read back from a secret.
 fn leaf(ca: &KeyPair) -> CertificateDer<'static> {
     let ca_key = rcgen::KeyPair::from_pem(ca.key_pem.expose()).unwrap();
     let issuer = Issuer::from_ca_cert_pem(&ca.cert_pem, ca_key).unwrap();
@@ -38,7 +38,7 @@ fn leaf(ca: &KeyPair) -> CertificateDer<'static> {
 }
 
 #[test]
-fn leaf_is_verified_only_by_its_root() {
+fn a_leaf_of_the_root_is_verified_by_it_and_by_no_other() {
     let leaf = leaf(root());
     let verify = |ca: &KeyPair, at| {
         let verifier = WebPkiClientVerifier::builder_with_provider(roots(ca), provider()).build().unwrap();
@@ -50,7 +50,7 @@ fn leaf_is_verified_only_by_its_root() {
 }
 
 #[test]
-fn root_has_the_ca_extensions() {
+fn a_root_says_what_it_is() {
     let der = der(root());
     let (_, certificate) = X509Certificate::from_der(&der).unwrap();
     assert_eq!(certificate.subject().to_string(), "O=Kodiak, OU=Mesh, CN=default");
@@ -66,7 +66,7 @@ fn root_has_the_ca_extensions() {
 }
 
 #[test]
-fn server_certificate_is_valid_for_its_names_only() {
+fn a_server_certificate_is_good_for_its_names_only() {
     let address: IpAddr = "192.0.2.7".parse().unwrap();
     let pair = self_signed_server(&ServerCertParams {
         hostnames: &["cp.example.com", "localhost"],
@@ -90,7 +90,7 @@ fn server_certificate_is_valid_for_its_names_only() {
 }
 
 #[test]
-fn rejects_invalid_names_and_times() {
+fn bad_names_and_times_are_refused() {
     for name in ["", "a b", "ä.example.com", "a..b"] {
         let made = self_signed_server(&ServerCertParams { hostnames: &[name], ips: &[], valid_for: DAY, now: now() });
         assert!(matches!(made, Err(CryptoError::Name(_))), "{name:?}");

@@ -1,4 +1,4 @@
-//! Leaves: deterministic, distinct where they must be, and accepted by rustls.
+//! Leaves: the same again, different where they must be, and good for rustls.
 
 use std::sync::{Arc, LazyLock};
 
@@ -75,13 +75,13 @@ fn believed_as_server(leaf: &IssuedLeaf, ca: &CaPair, name: &str) -> bool {
 }
 
 #[test]
-fn rsa_ca_issues_identical_bytes() {
+fn an_rsa_authority_issues_the_same_bytes_again() {
     // Read twice, as two control planes would.
     assert_eq!(issued(&pair(root()), |_| ()), issued(&pair(root()), |_| ()));
 }
 
 #[test]
-fn ecdsa_ca_issues_identical_content() {
+fn an_ecdsa_authority_issues_the_same_but_for_the_signature() {
     let ca = ecdsa();
     let (one, two) = (issued(&pair(&ca), |_| ()), issued(&pair(&ca), |_| ()));
     assert_eq!(one.key_pem, two.key_pem);
@@ -92,7 +92,7 @@ fn ecdsa_ca_issues_identical_content() {
 }
 
 #[test]
-fn other_identity_has_another_key() {
+fn another_identity_is_another_key() {
     let ca = pair(root());
     let key = |edit: fn(&mut LeafSpec<'_>)| issued(&ca, edit).key_pem;
     let keys = [
@@ -113,7 +113,7 @@ fn other_identity_has_another_key() {
     }
 }
 
-/// Inputs of a leaf, from few values so that equal ones occur too.
+/// What a leaf is made for, drawn from few values so that equal ones are met too.
 type Drawn = (u8, i64, u64, Vec<String>, Vec<String>);
 
 proptest! {
@@ -124,7 +124,7 @@ proptest! {
         other in (0_u8..2, 0_i64..2, 0_u64..2, vec("[ab]{1,2}", 1..3), vec("[ab]{1,2}", 0..3)),
     ) {
         static CA: LazyLock<KeyPair> = LazyLock::new(ecdsa);
-        // Read again for each leaf, as after a restart.
+        // Read anew for each leaf, as after a restart.
         let key = |(subject, incarnation, epoch, uris, names): &Drawn| {
             let uris: Vec<_> = uris.iter().map(|name| format!("spiffe://{name}")).collect();
             let subject = if *subject == 0 { "default/web-1" } else { "default/web-2" };
@@ -148,7 +148,7 @@ proptest! {
 }
 
 #[test]
-fn any_difference_gives_another_serial() {
+fn whatever_the_leaf_says_differently_gives_another_serial() {
     let ca = pair(root());
     let serial = |edit: fn(&mut LeafSpec<'_>)| {
         let der = der(&issued(&ca, edit));
@@ -170,7 +170,7 @@ fn any_difference_gives_another_serial() {
 }
 
 #[test]
-fn leaf_is_trusted_only_through_its_ca() {
+fn a_leaf_is_believed_through_its_authority_only() {
     let others = pair(&made(|_| ()));
     for ca in [root(), &ecdsa(), &ed25519()] {
         let ca = pair(ca);
@@ -185,7 +185,7 @@ fn leaf_is_trusted_only_through_its_ca() {
 }
 
 #[test]
-fn server_leaf_is_not_accepted_from_a_client() {
+fn a_leaf_for_one_side_is_not_believed_on_the_other() {
     let ca = pair(root());
     let server = issued(&ca, |spec| spec.usage = LeafUsage::Server);
     assert!(believed_as_server(&server, &ca, "web.internal") && !believed_as_client(&server, &[&ca]));
@@ -194,7 +194,7 @@ fn server_leaf_is_not_accepted_from_a_client() {
 }
 
 #[test]
-fn leaf_contains_the_requested_fields() {
+fn a_leaf_says_what_was_asked_for() {
     let ca = pair(root());
     let der = der(&issued(&ca, |_| ()));
     let (_, leaf) = X509Certificate::from_der(&der).unwrap();
@@ -220,7 +220,7 @@ fn leaf_contains_the_requested_fields() {
 }
 
 #[test]
-fn leaf_has_the_authority_key_identifier() {
+fn a_leaf_points_to_the_key_of_its_authority() {
     let authority = pem::certificates(root().cert_pem.as_bytes()).unwrap().remove(0);
     let (_, authority) = X509Certificate::from_der(&authority).unwrap();
     let own = authority.extensions().iter().find_map(|extension| match extension.parsed_extension() {
@@ -238,7 +238,7 @@ fn leaf_has_the_authority_key_identifier() {
 }
 
 #[test]
-fn roots_never_contain_the_key() {
+fn the_roots_never_hold_the_key() {
     let (one, two) = (root(), ecdsa());
     let bundle = format!("{}{}{}", one.cert_pem, one.key_pem.expose(), two.cert_pem);
     let ca = CaPair::from_pem(bundle.as_bytes(), bundle.as_bytes()).unwrap();
@@ -248,7 +248,7 @@ fn roots_never_contain_the_key() {
 }
 
 #[test]
-fn rejects_invalid_cas() {
+fn what_is_no_authority_is_refused() {
     let (one, two) = (root(), ecdsa());
     let read = |cert: &str, key: &str| CaPair::from_pem(cert.as_bytes(), key.as_bytes()).unwrap_err();
     assert!(matches!(read(&one.cert_pem, two.key_pem.expose()), CryptoError::CaMismatch));
@@ -259,7 +259,7 @@ fn rejects_invalid_cas() {
 }
 
 #[test]
-fn rejects_leaves_without_valid_sans() {
+fn a_leaf_without_names_or_with_bad_ones_is_refused() {
     let ca = pair(root());
     let spec = LeafSpec {
         purpose: "mesh",
@@ -281,8 +281,8 @@ fn rejects_leaves_without_valid_sans() {
 }
 
 #[test]
-fn rejects_cas_with_repeated_subject_attributes() {
-    // Two organizational units: the second one by its OID, because rcgen accepts each name once.
+fn an_authority_whose_name_cannot_be_repeated_does_not_sign() {
+    // Two organizational units: the second one under its number, because rcgen takes each word once.
     let ca = made(|params| {
         params.distinguished_name.push(DnType::OrganizationalUnitName, "one");
         params.distinguished_name.push(DnType::CustomDnType(vec![2, 5, 4, 11]), "two");

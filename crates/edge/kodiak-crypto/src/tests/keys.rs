@@ -1,4 +1,4 @@
-//! RSA keys round-trip through every stored format.
+//! RSA keys survive the trip through every form they are stored in.
 
 use base64::Engine as _;
 
@@ -43,7 +43,7 @@ fn a_public_key_is_read_back_from_every_form() {
 }
 
 #[test]
-fn debug_output_hides_private_keys() {
+fn a_private_key_does_not_print_itself() {
     let key = RsaKey::generate().unwrap();
     assert_eq!(format!("{key:?}"), "***");
     let printed = format!("{:?}", crate::tests::root());
@@ -51,7 +51,7 @@ fn debug_output_hides_private_keys() {
 }
 
 #[test]
-fn rejects_other_key_types_by_name() {
+fn other_keys_are_refused_by_name() {
     let ec = made(|_| ()).key_pem;
     assert!(matches!(RsaKey::from_bytes(ec.expose().as_bytes()), Err(CryptoError::ReadKey { .. })));
     assert!(matches!(RsaKey::from_bytes(encode("EC PRIVATE KEY", &[1, 2]).as_bytes()), Err(CryptoError::NotRsa)));
@@ -60,7 +60,7 @@ fn rejects_other_key_types_by_name() {
 }
 
 #[test]
-fn rejects_short_public_keys() {
+fn short_public_keys_are_refused() {
     // Made with `openssl genrsa 1024`.
     let short = concat!(
         "MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDKRapiJztzjzLT990HlyXMaRi7+bkkW3bjn6ETRnEENDp8mbMjsx",
@@ -72,7 +72,7 @@ fn rejects_short_public_keys() {
 }
 
 #[test]
-fn rejects_unsupported_key_sizes() {
+fn only_known_lengths_are_made() {
     assert_eq!(RsaBits::try_from(3072).unwrap(), RsaBits::B3072);
     assert!(matches!(RsaBits::try_from(1024), Err(CryptoError::RsaBits(1024))));
 }

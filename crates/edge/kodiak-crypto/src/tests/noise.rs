@@ -1,18 +1,18 @@
-//! Arbitrary bytes never cause a panic.
+//! Whatever bytes come in, an answer comes out: never a panic.
 
 use proptest::prelude::*;
 
 use super::{now, root};
 use crate::{ClientCa, RsaKey, RsaPublicKey, check_ca_pair, pem, server_config};
 
-/// Bytes that pass the first check: PEM with a known label around noise.
+/// Bytes that get past the first look: PEM with a known label around noise.
 fn pem_like() -> impl Strategy<Value = Vec<u8>> {
     let labels = ["CERTIFICATE", "PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "PUBLIC KEY", "RSA PUBLIC KEY"];
     (prop::sample::select(labels.to_vec()), any::<Vec<u8>>())
         .prop_map(|(label, der)| pem::encode(label, &der).into_bytes())
 }
 
-/// A valid root with some bytes overwritten, so that the noise reaches deep into the parsers.
+/// Our own root with some bytes overwritten, so that the noise reaches deep into the parsers.
 fn damaged(good: &'static str) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec((0..good.len(), any::<u8>()), 0..4).prop_map(|edits| {
         let mut bytes = good.as_bytes().to_vec();
@@ -35,19 +35,19 @@ fn input() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn keys_are_parsed_or_rejected(bytes in input()) {
+    fn keys_are_read_or_refused(bytes in input()) {
         let _ = RsaKey::from_bytes(&bytes);
         let _ = RsaPublicKey::from_bytes(&bytes);
     }
 
     #[test]
-    fn ca_pairs_are_accepted_or_rejected(cert in input(), key in input()) {
+    fn ca_pairs_are_checked_or_refused(cert in input(), key in input()) {
         let _ = check_ca_pair(&cert, &key, now());
         let _ = check_ca_pair(&cert, root().key_pem.expose().as_bytes(), now());
     }
 
     #[test]
-    fn server_configs_are_built_or_rejected(cert in input(), key in input(), ca in input()) {
+    fn servers_are_set_up_or_refused(cert in input(), key in input(), ca in input()) {
         let _ = server_config(&cert, &key, Some(ClientCa::Optional(&ca)));
     }
 }

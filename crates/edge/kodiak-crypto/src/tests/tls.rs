@@ -1,4 +1,4 @@
-//! Whole handshakes in memory: negotiated versions, and accepted clients.
+//! Whole handshakes in memory: what is agreed on, and who is let in.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{ClientCa, CryptoError, KeyPair, ServerCertParams, client_config, pem
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 fn server_pair() -> KeyPair {
-    // The verifiers inside a handshake use the real clock, so this certificate must be valid today.
+    // The verifiers inside a handshake read the real clock, so this certificate must be valid today.
     let now = jiff::Timestamp::now();
     self_signed_server(&ServerCertParams { hostnames: &[], ips: &[], valid_for: DAY, now }).unwrap()
 }
@@ -33,7 +33,7 @@ fn identity_of(ca: &KeyPair) -> Identity {
     (vec![leaf.der().clone()], pem::private_key(key.serialize_pem().as_bytes()).unwrap())
 }
 
-/// Runs a handshake to its end and returns the negotiated version and protocol.
+/// Runs a handshake to its end and gives the version and protocol that were agreed on.
 fn handshake(
     server: Arc<ServerConfig>,
     trusted: &KeyPair,
@@ -81,8 +81,8 @@ fn http2_is_preferred_over_both_versions() {
 }
 
 #[test]
-fn client_certificates_are_requested_as_configured() {
-    // Both CAs have the same name, so only the signature distinguishes them.
+fn client_certificates_are_asked_for_as_told() {
+    // Both CAs have the same name, so only the signature tells them apart.
     let (pair, ca, stranger) = (server_pair(), made(|_| ()), made(|_| ()));
     let ca_pem = ca.cert_pem.as_bytes();
     let connect = |client_ca, identity| handshake(config(&pair, Some(client_ca)), &pair, &TLS13, identity).is_ok();
@@ -95,7 +95,7 @@ fn client_certificates_are_requested_as_configured() {
 }
 
 #[test]
-fn rejects_invalid_tls_settings() {
+fn what_cannot_work_is_refused_at_once() {
     let (pair, other) = (server_pair(), server_pair());
     let (cert, key) = (pair.cert_pem.as_bytes(), pair.key_pem.expose().as_bytes());
     let mixed = server_config(cert, other.key_pem.expose().as_bytes(), None);

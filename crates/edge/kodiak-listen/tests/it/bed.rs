@@ -1,4 +1,4 @@
-//! A port that responds to every request with `OK`, or never.
+//! A port that answers every request with `OK`, or never.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -16,9 +16,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Far above the typical time, for busy machines.
+/// Far more than anything takes, for machines that do much else.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
-/// Deadline in tests.
+/// What a test waits for.
 pub(crate) const SHORT: Duration = Duration::from_millis(50);
 
 pub(crate) struct Bed {
@@ -28,7 +28,7 @@ pub(crate) struct Bed {
     pub(crate) server: JoinHandle<()>,
 }
 
-/// Observed events.
+/// What was observed.
 #[derive(Default)]
 pub(crate) struct Seen {
     open: watch::Sender<i64>,
@@ -62,7 +62,7 @@ impl Seen {
     }
 }
 
-/// Never responds to `/never`.
+/// Answers `/never` never.
 #[derive(Clone)]
 pub(crate) struct Answers;
 
@@ -100,7 +100,7 @@ impl Bed {
     }
 }
 
-/// Sends a request and reads its response; the connection stays open.
+/// Sends a request and reads its answer; the connection stays open.
 pub(crate) async fn exchange(stream: &mut TcpStream) -> String {
     stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();

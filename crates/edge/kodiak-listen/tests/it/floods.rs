@@ -1,4 +1,4 @@
-//! More connections than the limit.
+//! More connections than there may be.
 
 use kodiak_listen::{ConnectionLimits, Refused};
 use tokio::io::AsyncWriteExt as _;
@@ -10,7 +10,7 @@ fn at_most(connections: usize) -> ConnectionLimits {
 }
 
 #[tokio::test]
-async fn idle_connections_lock_out_no_client() {
+async fn silent_connections_lock_nobody_out() {
     let bed = Bed::start(at_most(10), None).await;
     let mut used = bed.connect().await;
     exchange(&mut used).await;
@@ -21,7 +21,7 @@ async fn idle_connections_lock_out_no_client() {
     for _ in 0..3 {
         exchange(&mut bed.connect().await).await;
     }
-    // Connections with an earlier request stay.
+    // Whoever is known to ask something stays.
     exchange(&mut used).await;
     closed(&mut silent[0]).await;
     let refused = bed.seen.refused();
@@ -29,7 +29,7 @@ async fn idle_connections_lock_out_no_client() {
 }
 
 #[tokio::test]
-async fn new_connection_is_closed_when_all_are_busy() {
+async fn where_all_are_busy_a_new_connection_is_closed_at_once() {
     let bed = Bed::start(at_most(2), None).await;
     let mut busy = Vec::new();
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! HTTP/1 connections that are silent, slow or idle.
+//! HTTP/1 connections that say nothing, or too slowly, or nothing any more.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use crate::bed::{Bed, PATIENCE, SHORT, closed, exchange};
 
 #[tokio::test]
-async fn silent_connection_is_closed() {
+async fn a_silent_connection_is_closed() {
     let bed = Bed::start(ConnectionLimits { first_byte: SHORT, ..ConnectionLimits::api() }, None).await;
     closed(&mut bed.connect().await).await;
     bed.seen.until_open(0).await;
@@ -16,12 +16,12 @@ async fn silent_connection_is_closed() {
 }
 
 #[tokio::test]
-async fn slow_head_is_cut() {
+async fn a_head_that_drips_is_not_waited_for() {
     let limits = ConnectionLimits { request_head: 2 * SHORT, ..ConnectionLimits::api() };
     let bed = Bed::start(limits, None).await;
     let mut stream = bed.connect().await;
     let drip = async {
-        // An endless head, a byte at a time: each byte is in time, the whole never is.
+        // An endless head, a byte at a time: each is in time, all together never are.
         let head = b"GET / HTTP/1.1\r\nx: ".iter().chain(std::iter::repeat(&b'x'));
         for byte in head {
             if stream.write_all(&[*byte]).await.is_err() {
@@ -36,7 +36,7 @@ async fn slow_head_is_cut() {
 }
 
 #[tokio::test]
-async fn slow_later_head_is_cut() {
+async fn a_later_head_that_drips_is_not_waited_for_either() {
     let limits = ConnectionLimits { request_head: SHORT, idle: PATIENCE * 10, ..ConnectionLimits::api() };
     let bed = Bed::start(limits, None).await;
     let mut stream = bed.connect().await;
@@ -48,7 +48,7 @@ async fn slow_later_head_is_cut() {
 }
 
 #[tokio::test]
-async fn idle_connection_is_closed() {
+async fn a_kept_connection_is_closed_when_it_is_idle() {
     let bed = Bed::start(ConnectionLimits { idle: SHORT, ..ConnectionLimits::api() }, None).await;
     let mut stream = bed.connect().await;
     exchange(&mut stream).await;
@@ -57,7 +57,7 @@ async fn idle_connection_is_closed() {
 }
 
 #[tokio::test]
-async fn slow_response_is_cut() {
+async fn a_request_that_is_not_answered_in_time_is_cut() {
     let bed = Bed::start(ConnectionLimits { exchange: Some(SHORT), ..ConnectionLimits::api() }, None).await;
     let mut stream = bed.connect().await;
     stream.write_all(b"GET /never HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
@@ -76,7 +76,7 @@ async fn health_serves_one_request_per_connection() {
 }
 
 #[tokio::test]
-async fn drain_does_not_wait_for_idle_connections() {
+async fn draining_waits_for_no_silent_connection() {
     let bed = Bed::start(ConnectionLimits { first_byte: PATIENCE * 10, ..ConnectionLimits::api() }, None).await;
     let mut silent = bed.connect().await;
     let mut kept = bed.connect().await;

@@ -1,4 +1,4 @@
-//! HTTP/2 clients that open streams and reset them, and idle ones.
+//! HTTP/2 clients that open streams and reset them, and ones that do nothing.
 
 use bytes::Bytes;
 use http::Request;
@@ -28,7 +28,7 @@ async fn rapid_resets_end_the_connection_and_others_are_served() {
     let mut sent = 0_u64;
     let flood = async {
         while !sender.is_closed() {
-            // Each is dropped while it is active, which resets its stream.
+            // Each is dropped while it is under way, which resets its stream.
             let request = sender.send_request(get("/never"));
             let _ = tokio::time::timeout(std::time::Duration::from_millis(1), request).await;
             sent += 1;
@@ -43,7 +43,7 @@ async fn rapid_resets_end_the_connection_and_others_are_served() {
 }
 
 #[tokio::test]
-async fn idle_connection_is_closed_although_it_answers_pings() {
+async fn an_idle_connection_is_closed_although_it_answers_pings() {
     let limits = ConnectionLimits { idle: 4 * SHORT, ping_every: SHORT / 5, ..ConnectionLimits::api() };
     let bed = Bed::start(limits, None).await;
     let (mut sender, connection) = client(&bed).await;

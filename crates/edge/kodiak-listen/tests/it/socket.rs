@@ -1,4 +1,4 @@
-//! Unix sockets: access by user.
+//! Unix sockets: by user.
 
 use std::sync::Arc;
 
@@ -40,11 +40,11 @@ async fn ask(uids: impl FnOnce(u32) -> Vec<u32>) -> (Option<u16>, Vec<Refused>) 
 }
 
 #[tokio::test]
-async fn serves_processes_of_allowed_users() {
+async fn a_process_of_the_right_user_is_served() {
     assert_eq!(ask(|own| vec![own]).await, (Some(200), vec![]));
 }
 
 #[tokio::test]
-async fn rejects_processes_of_other_users() {
+async fn a_process_of_another_user_is_refused() {
     assert_eq!(ask(|own| vec![own + 1]).await, (None, vec![Refused::User]));
 }

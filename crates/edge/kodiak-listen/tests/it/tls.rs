@@ -18,10 +18,10 @@ fn config() -> Arc<ServerConfig> {
 }
 
 #[tokio::test]
-async fn unfinished_handshake_is_cut() {
+async fn a_handshake_that_is_never_finished_is_cut() {
     let bed = Bed::start(ConnectionLimits { handshake: SHORT, ..ConnectionLimits::api() }, Some(config())).await;
     let mut stream = bed.connect().await;
-    // The header of a record, and a part of its content.
+    // The header of a record, and a part of what it announces.
     stream.write_all(&[22, 3, 1, 2, 0, 1]).await.unwrap();
     closed(&mut stream).await;
     bed.seen.until_open(0).await;
@@ -29,7 +29,7 @@ async fn unfinished_handshake_is_cut() {
 }
 
 #[tokio::test]
-async fn silent_client_is_cut_before_the_handshake() {
+async fn a_client_that_does_not_begin_is_cut_before_anything_is_made_for_it() {
     let bed = Bed::start(ConnectionLimits { first_byte: SHORT, ..ConnectionLimits::api() }, Some(config())).await;
     closed(&mut bed.connect().await).await;
     bed.seen.until_open(0).await;

@@ -1,4 +1,4 @@
-//! Every mismatch of a token and a proxy, with the text that users see.
+//! Every way a token can fail to fit, with the text users see.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn with_tags<const N: usize>(allowed: [(&str, &[&str]); N]) -> DataplaneClaims {
     claims(|claims| claims.tags = allowed.map(|(key, values)| (key.to_owned(), own(values))).into())
 }
 
-/// Compares the claims with `dp-1` of mesh `default`, with two inbounds and the given workload.
+/// Holds the claims against `dp-1` of mesh `default`, with two inbounds and the given workload.
 #[track_caller]
 fn check_with(claims: &DataplaneClaims, workload: Option<&str>, identity_from_workload: bool, expected: &str) {
     let web = tags([("kuma.io/service", "web"), ("version", "1")]);
@@ -35,7 +35,7 @@ fn check(claims: &DataplaneClaims, expected: &str) {
 }
 
 #[test]
-fn unbound_token_matches_any_proxy() {
+fn an_unbound_token_fits() {
     check(&DataplaneClaims::default(), "");
     check(&claims(|claims| claims.kind = "ingress".to_owned()), "");
 }
@@ -73,7 +73,7 @@ fn every_value_of_a_tag_must_be_allowed() {
 }
 
 #[test]
-fn bound_label_must_have_an_allowed_value() {
+fn a_bound_label_must_be_there_with_an_allowed_value() {
     let bound = |label: &str, values: &[&str]| {
         let values = values.iter().map(|value| (*value).to_owned()).collect();
         claims(|claims| claims.labels = [(label.to_owned(), values)].into())
@@ -96,7 +96,7 @@ fn bound_label_must_have_an_allowed_value() {
 }
 
 #[test]
-fn workload_must_match_the_token() {
+fn a_workload_must_be_the_one_of_the_token() {
     let bound = claims(|claims| claims.workload = "b".to_owned());
     for identity_from_workload in [false, true] {
         check_with(&bound, Some("b"), identity_from_workload, "");
@@ -112,7 +112,7 @@ fn workload_must_match_the_token() {
 }
 
 #[test]
-fn identity_from_the_workload_requires_a_bound_token() {
+fn an_identity_from_the_workload_needs_a_bound_token() {
     let unbound = DataplaneClaims::default();
     check_with(&unbound, Some("x"), false, "");
     check_with(&unbound, None, true, "");

@@ -1,4 +1,4 @@
-//! Every reason for which a token is rejected, and tokens that must be accepted.
+//! Every way a token can be refused, and the ways it must not be.
 
 mod forged;
 mod noise;
@@ -27,7 +27,7 @@ fn good_payload() -> String {
     format!(r#"{{"Name":"jo","jti":"id","exp":{},"nbf":{at},"iat":{at}}}"#, at + 60)
 }
 
-/// Signed by key 1, so only its content can be wrong.
+/// Signed by key 1, so only what it says can be wrong.
 fn with_header(header: &str) -> String {
     signed(header, &good_payload(), signing_key(1).encoding(), Algorithm::RS256)
 }
@@ -46,7 +46,7 @@ fn refused(token: &str, text: &str) {
 }
 
 #[test]
-fn every_kind_round_trips() {
+fn every_kind_makes_the_round_trip() {
     let keys = Keys::with(&[1]);
     let dataplane = DataplaneClaims {
         name: "dp-1".to_owned(),
@@ -70,7 +70,7 @@ fn every_kind_round_trips() {
 }
 
 #[test]
-fn rejects_a_token_of_another_kind_with_the_same_key() {
+fn a_token_of_another_kind_is_refused_even_if_they_share_a_key() {
     let (keys, key) = (Keys::with(&[1]), signing_key(1));
     let dataplane = issue_dataplane(&DataplaneClaims::default(), &key, DAY, now()).unwrap();
     let zone = issue_zone(&ZoneClaims::default(), &key, DAY, now()).unwrap();
@@ -91,7 +91,7 @@ fn rejects_a_token_of_another_kind_with_the_same_key() {
 }
 
 #[test]
-fn accepts_kumas_tokens() {
+fn a_token_as_kuma_writes_it_is_read() {
     let at = now().as_second();
     let payload = format!(
         r#"{{"Name":"","Mesh":"default","Tags":null,"Type":"","Workload":"","exp":{},"nbf":{at},"iat":{at},"jti":"id"}}"#,
@@ -102,7 +102,7 @@ fn accepts_kumas_tokens() {
 }
 
 #[test]
-fn expiry_is_exact_to_the_second() {
+fn time_is_exact_to_the_second() {
     let keys = Keys::with(&[1]);
     let token = token();
     let at = |seconds: i64| verify_user(&token, &keys, now() + jiff::SignedDuration::from_secs(seconds));
@@ -124,7 +124,7 @@ fn issued_in_the_future_is_not_yet_valid() {
 }
 
 #[test]
-fn rejects_a_revoked_token() {
+fn a_revoked_token_is_refused() {
     let token = token();
     let mut keys = Keys::with(&[1]);
     keys.revoked.insert("another".to_owned());
@@ -152,7 +152,7 @@ fn old_keys_still_verify_after_a_rotation() {
 }
 
 #[test]
-fn missing_key_of_a_mesh_is_reported() {
+fn a_missing_key_of_a_mesh_is_named() {
     let error = TokenKind::Dataplane { mesh: "demo" }.key_not_found(&KeyId::serial(4));
     assert_eq!(
         error.to_string(),
@@ -175,7 +175,7 @@ fn public_keys_alone_verify() {
 }
 
 #[test]
-fn rejects_unsupported_headers() {
+fn headers_that_are_not_ours_are_refused() {
     let cases = [
         (r#"{"alg":"RS256"}"#, "JWT token must have kid header"),
         (r#"{"alg":"RS256","kid":null}"#, "JWT token must have kid header"),
@@ -196,7 +196,7 @@ fn rejects_unsupported_headers() {
 }
 
 #[test]
-fn rejects_missing_or_malformed_claims() {
+fn claims_that_are_missing_or_malformed_are_refused() {
     let at = now().as_second() + 60;
     let cases = [
         (r#"{"jti":"id"}"#.to_owned(), "the token has no exp claim; regenerate the token"),
@@ -225,7 +225,7 @@ fn rejects_missing_or_malformed_claims() {
 }
 
 #[test]
-fn rejects_texts_that_are_not_tokens() {
+fn what_is_no_token_is_refused() {
     let text = "the token is not a JWT; generate a new one";
     let token = token();
     for bad in ["", ".", "..", "...", "hello", "a.b.c", "Bearer x", &format!("Bearer {token}"), &format!("{token}\n")] {
@@ -235,7 +235,7 @@ fn rejects_texts_that_are_not_tokens() {
     refused(token.rsplit_once('.').unwrap().0, text);
 }
 
-/// A source that must not be used.
+/// A source that must not be asked.
 struct Untouchable;
 
 impl KeySource for Untouchable {
@@ -249,7 +249,7 @@ impl KeySource for Untouchable {
 }
 
 #[test]
-fn rejects_a_long_token_before_parsing() {
+fn a_long_token_is_refused_before_it_is_looked_at() {
     let long = format!("{}{}", token(), "x".repeat(MAX_TOKEN_BYTES));
     let error = verify_user(&long, &Untouchable, now()).unwrap_err();
     assert_eq!(error.to_string(), "the token is longer than 16384 bytes; check that the right file was sent");

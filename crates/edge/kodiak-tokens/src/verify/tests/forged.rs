@@ -1,4 +1,4 @@
-//! Forged tokens: modified ones, ones of other keys, and attacks on the algorithm.
+//! Tokens of an attacker: changed ones, ones of other keys, and every trick with the algorithm.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,14 +10,14 @@ use crate::testing::{Keys, key_pem, message as signed_part, now, signed, signing
 use crate::{TokenError, verify_user};
 
 #[test]
-fn rejects_modified_tokens() {
+fn what_was_changed_after_signing_is_refused() {
     let text = "the token was not signed by key 1. If the control plane was set up anew, regenerate the token";
     let token = token();
     let (message, signature) = token.rsplit_once('.').unwrap();
     let (header, payload) = message.split_once('.').unwrap();
     let admin = good_payload().replace("jo", "mesh-system:admin");
     let admin = signed_part(RS256, &admin);
-    // Another payload, another equivalent header, another signature, none at all, and another key's.
+    // Another payload, another header that means the same, another signature, none at all, and another key's.
     refused(&format!("{admin}.{signature}"), text);
     let spaced = URL_SAFE_NO_PAD.encode(RS256.replace(',', ", "));
     refused(&format!("{spaced}.{payload}.{signature}"), text);
@@ -30,7 +30,7 @@ fn rejects_modified_tokens() {
 }
 
 #[test]
-fn rejects_the_kid_of_another_key() {
+fn the_kid_of_another_key_does_not_help() {
     let keys = Keys::with(&[1, 2]);
     let header = RS256.replace(r#""1""#, r#""2""#);
     let token = signed(&header, &good_payload(), signing_key(1).encoding(), Algorithm::RS256);
@@ -45,7 +45,7 @@ fn no_algorithm_but_rs256_is_accepted() {
         refused(&format!("{}.", signed_part(&header, &good_payload())), text);
         refused(&with_header(&header), text);
     }
-    // The public key as the secret of an HMAC, in every form that an attacker could have it.
+    // The public key as the secret of an HMAC, in every form an attacker could have it.
     let key = RsaKey::from_bytes(key_pem(1).as_bytes()).unwrap();
     let pem = key.public_pem().unwrap();
     for (name, algorithm) in [("HS256", Algorithm::HS256), ("HS384", Algorithm::HS384), ("HS512", Algorithm::HS512)] {
@@ -54,11 +54,11 @@ fn no_algorithm_but_rs256_is_accepted() {
             for header in [format!(r#"{{"alg":"{name}","kid":"1"}}"#), format!(r#"{{"alg":"{name}","kid":"0"}}"#)] {
                 refused(&signed(&header, &good_payload(), &secret, algorithm), text);
             }
-            // And with a forged header.
+            // And with a header that lies about it.
             assert!(check_user(&signed(RS256, &good_payload(), &secret, algorithm)).is_err());
         }
     }
-    // Valid signatures of the right key by other algorithms of its family.
+    // Good signatures of our own key by other algorithms of its family.
     for (name, algorithm) in [("RS384", Algorithm::RS384), ("RS512", Algorithm::RS512), ("PS256", Algorithm::PS256)] {
         let header = format!(r#"{{"alg":"{name}","kid":"1"}}"#);
         refused(&signed(&header, &good_payload(), signing_key(1).encoding(), algorithm), text);
