@@ -1,12 +1,12 @@
-//! The sidecar process `kodiak dp`: runs the Envoy of an application, and serves its DNS.
+//! The proxy runner: what stands beside an application, runs its Envoy, and answers its DNS questions.
 //!
-//! In: [`run::Options`], already validated by the command. Out: a running Envoy with a bootstrap from the control plane;
-//! it leaves nothing behind when it ends. [`transparent_proxy`] redirects the host's traffic to that Envoy.
+//! In: [`run::Options`], already checked by the command. Out: an Envoy that has asked the control plane who it is, and
+//! nothing of it once it ended. [`transparent_proxy`] sends the machine's traffic to that Envoy.
 //!
-//! **Invariant:** programs and files that the user named are used or rejected; there is no fallback.
-//! **Invariant:** a file with the name of the program is complete; incomplete ones have another name.
-//! **Invariant:** the places where Envoy is searched are an argument; see [`envoy::Environment`].
-//! **Invariant:** the certificate of the control plane is always verified, with the CAs that the user provided.
+//! **Invariant:** what the user named is used or refused; nothing else is taken in its place.
+//! **Invariant:** a file that stands under the name of the program is a whole program; what is half made has another name.
+//! **Invariant:** where Envoy is looked for is an argument; see [`envoy::Environment`].
+//! **Invariant:** the certificate of the control plane is always verified, by the authorities that the user gave.
 
 #![cfg_attr(test, allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them"))]
 

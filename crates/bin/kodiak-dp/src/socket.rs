@@ -1,4 +1,4 @@
-//! HTTP over Envoy's Unix sockets: its admin interface, and configuration that the control plane sends through it.
+//! HTTP over the UNIX sockets of Envoy: its administration, and what the control plane tells us through it.
 
 use std::io;
 use std::path::Path;
@@ -11,9 +11,9 @@ use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 
-/// Envoy responds to these at once, or is not able to.
+/// Envoy answers these at once, or is in no state to.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Larger responses are not from a control plane.
+/// Whatever is larger is not from a control plane.
 const MAX_ANSWER: usize = 16 << 20;
 
 pub(crate) struct Answer {
@@ -24,17 +24,17 @@ pub(crate) struct Answer {
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SocketError {
-    #[error("the socket does not accept connections")]
+    #[error("nobody listens there")]
     Connect(#[source] io::Error),
-    #[error("the request failed")]
+    #[error("the exchange failed")]
     Exchange(#[source] hyper::Error),
-    #[error("the response cannot be read")]
+    #[error("the answer cannot be read")]
     Read(#[source] Box<dyn std::error::Error + Send + Sync>),
-    #[error("no response after {PATIENCE:?}")]
+    #[error("there is no answer after {PATIENCE:?}")]
     TimedOut,
 }
 
-/// One request over a new connection.
+/// One request over a connection of its own.
 pub(crate) async fn ask(
     socket: &Path,
     method: Method,
@@ -62,7 +62,7 @@ async fn exchange(socket: &Path, request: Request<Empty<Bytes>>) -> Result<Answe
         Ok(Answer { status: head.status, headers: head.headers, body })
     };
     tokio::pin!(answer);
-    // The connection must be driven until the response arrives; only the response matters.
+    // The connection must be driven for the answer to come; the answer is what counts.
     tokio::select! {
         biased;
         answer = &mut answer => answer,

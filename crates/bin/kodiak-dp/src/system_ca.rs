@@ -1,12 +1,13 @@
-//! The CA file of the operating system. Envoy verifies certificates outside the mesh with it by default.
+//! The file with the authorities that this machine believes. Envoy verifies with it what is outside of the mesh, where
+//! nothing else is said.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf, absolute};
 
-/// Path of the file; many other programs use this variable too.
+/// Names the file, for this and many other programs.
 pub const VARIABLE: &str = "SSL_CERT_FILE";
 
-/// Locations by distribution, the most common first.
+/// Where distributions put it, the most common first.
 const PLACES: [&str; 6] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -16,7 +17,7 @@ const PLACES: [&str; 6] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// If [`VARIABLE`] is set, only its path is used. `None` when there is no file.
+/// What [`VARIABLE`] says is the only place where it is set. `None` where there is no file.
 pub fn find(variable: Option<&OsStr>) -> Option<PathBuf> {
     match variable.filter(|value| !value.is_empty()) {
         Some(file) => first([Path::new(file)]),
@@ -24,7 +25,7 @@ pub fn find(variable: Option<&OsStr>) -> Option<PathBuf> {
     }
 }
 
-/// Envoy runs in another folder, so the path is absolute.
+/// Envoy runs in another folder, so the path is from the root.
 fn first<'a>(places: impl IntoIterator<Item = &'a Path>) -> Option<PathBuf> {
     places.into_iter().find(|place| place.is_file()).and_then(|place| absolute(place).ok())
 }
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_existing_file_is_used() {
+    fn the_first_file_that_is_there_is_taken() {
         let folder = tempfile::tempdir().unwrap();
         let [none, one, two] = ["none", "one", "two"].map(|name| folder.path().join(name));
         std::fs::write(&one, "PEM").unwrap();
@@ -45,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn variable_overrides_all_places() {
+    fn a_variable_that_names_a_file_is_the_only_place() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ca.pem");
         assert_eq!(find(Some(file.as_os_str())), None);

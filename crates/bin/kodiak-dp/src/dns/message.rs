@@ -1,12 +1,12 @@
-//! The part of DNS that the server needs: it reads a question, and writes an answer with addresses (RFC 1035).
+//! DNS messages, as far as they concern us: a question is read, an answer with addresses is written (RFC 1035).
 //!
-//! Other messages are forwarded unchanged.
+//! What we do not answer is passed on as it came, so nothing else needs to be understood.
 
 use std::net::IpAddr;
 
-/// The maximum size that every client accepts over UDP.
+/// The longest message that every client takes over UDP.
 pub(crate) const UDP_LIMIT: usize = 512;
-/// The maximum of the length field over TCP.
+/// The longest that the length field of a message over TCP can say.
 pub(crate) const TCP_LIMIT: usize = 65_535;
 
 pub(crate) const TYPE_A: u16 = 1;
@@ -27,18 +27,18 @@ const RECURSION_DESIRED: u8 = 0x01;
 const RECURSION_AVAILABLE: u8 = 0x80;
 const SERVER_FAILURE: u8 = 2;
 
-/// A message with one question of class IN.
+/// A message with one question about a name on the internet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Question<'a> {
-    /// In lower case, without the trailing dot.
+    /// In small letters, without the dot at the end.
     pub(crate) name: String,
     pub(crate) kind: u16,
-    /// The header and the question, unchanged.
+    /// The header and the question, as they came.
     head: &'a [u8],
 }
 
 impl<'a> Question<'a> {
-    /// `None` for every question that the records cannot answer.
+    /// `None` for everything that a table of names cannot answer.
     pub(crate) fn read(message: &'a [u8]) -> Option<Self> {
         let flags = *message.get(2)?;
         if flags & (RESPONSE | OPCODE) != 0 || number(message, 4)? != 1 {
@@ -49,7 +49,7 @@ impl<'a> Question<'a> {
         (class == CLASS_IN).then_some(Self { name, kind, head: message.get(..end + 4)? })
     }
 
-    /// An answer with these addresses. It is marked as truncated when they do not all fit into `limit`.
+    /// The answer that these are the addresses. Where they do not all fit into `limit`, it says that there are more.
     pub(crate) fn answer(&self, addresses: &[IpAddr], ttl: u32, limit: usize) -> Vec<u8> {
         let mut answer = self.head.to_vec();
         let mut count: u16 = 0;
@@ -65,7 +65,7 @@ impl<'a> Question<'a> {
                 flags |= TRUNCATED;
                 break;
             }
-            // A pointer to the name in the question, after the header.
+            // The name is where the question has it: after the header.
             answer.extend([0xc0, 0x0c]);
             answer.extend(kind.to_be_bytes());
             answer.extend(CLASS_IN.to_be_bytes());
@@ -79,7 +79,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// A SERVFAIL answer; `None` for a message that is not a request.
+/// The answer that we could not find out; `None` for what is no request.
 pub(crate) fn failure(message: &[u8]) -> Option<Vec<u8>> {
     if message.get(2)? & RESPONSE != 0 {
         return None;
@@ -93,7 +93,7 @@ pub(crate) fn failure(message: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// Whether it answers this request: the same ID, and the same question if it has one.
+/// Whether it is the answer to this request: the same number, and the same question where it repeats one.
 pub(crate) fn answers(response: &[u8], request: &[u8]) -> bool {
     let is_response = response.get(2).is_some_and(|flags| flags & RESPONSE != 0);
     let same_number = response.len() >= HEADER && response.get(..2) == request.get(..2);
@@ -102,7 +102,7 @@ pub(crate) fn answers(response: &[u8], request: &[u8]) -> bool {
             let (asked, repeated) = (request.get(HEADER..end + 4), response.get(HEADER..end + 4));
             asked.zip(repeated).is_some_and(|(asked, repeated)| asked.eq_ignore_ascii_case(repeated))
         }
-        // Some servers omit the question when they refuse; requests without a question have nothing to compare.
+        // Some servers repeat nothing when they refuse; requests without a question have nothing to compare.
         (Some(0), _) | (_, None) => true,
         (_, Some(_)) => false,
     };
@@ -119,7 +119,7 @@ fn set_header(message: &mut [u8], flags: u8, code: u8, questions: u16, answers: 
     message[8..HEADER].fill(0);
 }
 
-/// The name of the first question, and where it ends. It is never compressed.
+/// The name of the first question, and where it ends. Names there are never compressed.
 fn name(message: &[u8]) -> Option<(String, usize)> {
     let mut name = String::new();
     let mut at = HEADER;
@@ -140,7 +140,7 @@ fn name(message: &[u8]) -> Option<(String, usize)> {
         if !name.is_empty() {
             name.push('.');
         }
-        // A dot inside a label is not a separator; no record has such a name.
+        // A dot inside of a label is none between labels; no table has such a name.
         let plain = |byte: &u8| byte.is_ascii_graphic() && *byte != b'.';
         name.extend(
             label.iter().map(|byte| if plain(byte) { char::from(byte.to_ascii_lowercase()) } else { '\u{fffd}' }),
@@ -161,7 +161,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A client's query.
+    /// What a client sends.
     pub(in crate::dns) fn query(name: &str, kind: u16) -> Vec<u8> {
         let mut message = vec![0xab, 0xcd, RECURSION_DESIRED, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         for label in name.split('.').filter(|label| !label.is_empty()) {
@@ -175,7 +175,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn parses_questions() {
+    fn questions_are_read() {
         let message = query("Web.Mesh.Local", TYPE_A);
         let question = Question::read(&message).unwrap();
         assert_eq!((question.name.as_str(), question.kind), ("web.mesh.local", TYPE_A));
@@ -186,7 +186,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn ignores_other_messages() {
+    fn what_is_no_question_of_ours_is_not_read() {
         let good = query("web", TYPE_A);
         let changed = |at: usize, byte: u8| {
             let mut message = good.clone();
@@ -227,7 +227,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn answers_that_do_not_fit_are_truncated() {
+    fn what_does_not_fit_is_said_to_be_cut() {
         let message = query("web", TYPE_A);
         let many = vec![IpAddr::V4(Ipv4Addr::LOCALHOST); 100];
         let question = Question::read(&message).unwrap();
@@ -238,7 +238,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn failures_are_sent_only_for_requests() {
+    fn a_failure_is_for_requests_alone() {
         let message = query("web", TYPE_A);
         let failed = failure(&message).unwrap();
         assert_eq!((failed.len(), failed[3] & 0x0f), (message.len(), SERVER_FAILURE));

@@ -1,8 +1,8 @@
-//! DNS for the application: names of the mesh are answered here, all others by the host's resolvers.
+//! DNS for the application: names of the mesh are answered here, all others by the resolvers of the machine.
 //!
-//! The records come from the control plane, through Envoy; see `refresh.rs`.
+//! The names come from the control plane, through Envoy; see `refresh.rs`.
 //!
-//! **Invariant:** no datagram causes a panic, and every wait has a timeout.
+//! **Invariant:** no datagram panics it, and everything that can be waited for has an end.
 
 mod message;
 mod refresh;

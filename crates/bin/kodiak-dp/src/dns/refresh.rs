@@ -1,4 +1,4 @@
-//! Refreshes the mesh's DNS records, which Envoy received from the control plane, and the host's nameservers.
+//! Keeping up: the names that the control plane gave Envoy for us, and the nameservers of the machine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::socket;
 
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Data that answers questions.
+/// What questions are answered with.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Knowledge {
     pub(super) table: Arc<Table>,
     pub(super) nameservers: Arc<[SocketAddr]>,
 }
 
-/// Polls every second, forever. The last data stays while there is nothing new.
+/// Looks every second, for ever. What was known stays where there is nothing new.
 pub(super) async fn refresh(settings: Settings, ourselves: SocketAddr, knowledge: watch::Sender<Knowledge>) {
     let mut version = None;
     loop {
@@ -34,22 +34,22 @@ pub(super) async fn refresh(settings: Settings, ourselves: SocketAddr, knowledge
             });
         }
         if let Some(table) = names(&settings, &mut version).await {
-            tracing::info!(names = table.len(), "updated DNS records of the mesh");
+            tracing::info!(names = table.len(), "The names of the mesh changed.");
             knowledge.send_modify(|known| known.table = Arc::new(table));
         }
         tokio::time::sleep(EVERY).await;
     }
 }
 
-/// `None` when nothing changed, or when Envoy does not respond.
+/// `None` where nothing changed, and where nobody says so.
 async fn names(settings: &Settings, version: &mut Option<HeaderValue>) -> Option<Table> {
     let known: Vec<_> = version.iter().map(|version| ("if-none-match", version.clone())).collect();
     let answer = match socket::ask(&settings.records, Method::GET, "/dns", &known).await {
         Ok(answer) if answer.status == StatusCode::OK => answer,
-        // Not modified, or Envoy has no records yet.
+        // Not modified, or Envoy has no names for us yet.
         Ok(_) => return None,
         Err(error) => {
-            tracing::debug!(%error, "failed to read DNS records from Envoy");
+            tracing::debug!(%error, "Envoy does not say which names there are.");
             return None;
         }
     };
@@ -59,7 +59,7 @@ async fn names(settings: &Settings, version: &mut Option<HeaderValue>) -> Option
             Some(table)
         }
         Err(error) => {
-            tracing::warn!(%error, "failed to parse DNS records, keeping the last ones");
+            tracing::warn!(%error, "The names of the mesh cannot be read; the last ones stay.");
             None
         }
     }

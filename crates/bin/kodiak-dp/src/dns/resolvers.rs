@@ -1,4 +1,4 @@
-//! The host's nameservers, for all other names.
+//! Those who know the other names: the nameservers of the machine.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,13 +11,12 @@ use tokio::time::timeout;
 
 use super::message;
 
-/// The limit of the C library.
+/// As many as the C library asks.
 const MOST: usize = 3;
 const PORT: u16 = 53;
-/// For each nameserver; then the next one is tried.
+/// For each nameserver; then the next one is asked.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// The largest answer that is forwarded over UDP. Clients that accept more announce it, and get the nameserver's
-/// answer.
+/// The largest answer that is passed on over UDP. Clients that take more say so, and get what the nameserver sent.
 const LARGEST_DATAGRAM: usize = 65_535;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +25,7 @@ pub(super) enum Transport {
     Tcp,
 }
 
-/// The nameservers of a `resolv.conf`, without this server.
+/// The nameservers of a `resolv.conf`, but not ourselves.
 pub(super) async fn read(resolv_conf: &Path, ourselves: SocketAddr) -> io::Result<Vec<SocketAddr>> {
     let text = tokio::fs::read(resolv_conf).await?;
     let mut servers = parse(&String::from_utf8_lossy(&text));
@@ -43,13 +42,13 @@ fn parse(text: &str) -> Vec<SocketAddr> {
     servers.take(MOST).collect()
 }
 
-/// An address with the default port or, in some files, with an explicit one.
+/// An address, on the usual port or, as some write it, with a port.
 fn address(text: &str) -> Option<SocketAddr> {
     let usual = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
     usual.or_else(|_| text.parse()).ok()
 }
 
-/// The first answer of a nameserver to this message.
+/// The first answer that one of them gives to this message.
 pub(super) async fn forward(servers: &[SocketAddr], request: &[u8], transport: Transport) -> Option<Vec<u8>> {
     for server in servers {
         let asked = match transport {
@@ -58,14 +57,14 @@ pub(super) async fn forward(servers: &[SocketAddr], request: &[u8], transport: T
         };
         match asked {
             Ok(Ok(answer)) => return Some(answer),
-            Ok(Err(error)) => tracing::debug!(%server, %error, "failed to query nameserver"),
-            Err(_) => tracing::debug!(%server, "nameserver did not answer in time"),
+            Ok(Err(error)) => tracing::debug!(%server, %error, "A nameserver cannot be asked."),
+            Err(_) => tracing::debug!(%server, "A nameserver does not answer."),
         }
     }
     None
 }
 
-/// From a new port, so that attackers cannot guess where to send a forged answer.
+/// From a port of its own, so that others cannot guess where to send a forged answer.
 async fn ask_by_udp(server: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
     let any: IpAddr = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).await?;
@@ -88,7 +87,7 @@ async fn ask_by_tcp(server: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
     if message::answers(&answer, request) { Ok(answer) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// One message with its length prefix.
+/// One message with its length before it.
 pub(super) async fn read_message(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let length = stream.read_u16().await?;
     let mut message = vec![0; usize::from(length)];
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parses_nameservers() {
+    fn nameservers_are_read() {
         for (text, expected) in [
             ("nameserver 10.0.0.2\nsearch x\n", &["10.0.0.2:53"][..]),
             ("# nameserver 1.1.1.1\n nameserver\tfd00::1 # x\n", &["[fd00::1]:53"]),

@@ -1,4 +1,4 @@
-//! The DNS server: UDP and TCP on one port.
+//! The server: UDP and TCP on one port.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,24 +14,24 @@ use super::message::{self, Question, TCP_LIMIT, UDP_LIMIT};
 use super::refresh::{Knowledge, refresh};
 use super::resolvers::{self, Transport, forward, read_message};
 
-/// Maximum number of requests that wait for a nameserver; those beyond get SERVFAIL.
+/// Requests that wait for a nameserver; those beyond are told that it failed.
 const MAX_WAITING: usize = 512;
 const MAX_CONNECTIONS: usize = 128;
-/// Questions are short; longer messages are truncated, and then not parsed.
+/// Questions are short; what is longer is cut, and then not understood.
 const LARGEST_REQUEST: usize = 4096;
 /// For the next question of a connection.
 const IDLE_TIME: Duration = Duration::from_secs(10);
-/// After a failure to receive or accept, mostly for lack of file descriptors.
+/// After a failure to receive or to accept, mostly for want of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Ports are chosen for UDP, and must be free for TCP too.
 const ATTEMPTS: usize = 16;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// The socket on which Envoy serves the records.
+    /// The socket on which Envoy says which names there are.
     pub(crate) records: PathBuf,
     pub(crate) resolv_conf: PathBuf,
-    /// Whether IPv6 addresses are answered.
+    /// Whether addresses of IPv6 are of use here.
     pub(crate) ipv6: bool,
 }
 
@@ -60,7 +60,7 @@ impl Server {
         self.address
     }
 
-    /// Serves forever.
+    /// Answers for ever.
     pub(crate) async fn serve(self) {
         let (sender, knowledge) = watch::channel(Knowledge::default());
         let resolver = Resolver { knowledge, ipv6: self.settings.ipv6 };
@@ -79,7 +79,7 @@ struct Resolver {
 }
 
 impl Resolver {
-    /// The answer, if the name is of the mesh.
+    /// The answer where it is ours to give.
     fn answer(&self, request: &[u8], limit: usize) -> Option<Vec<u8>> {
         let question = Question::read(request)?;
         let table = Arc::clone(&self.knowledge.borrow().table);
@@ -87,7 +87,7 @@ impl Resolver {
         Some(question.answer(&addresses, table.ttl, limit))
     }
 
-    /// The answer of a nameserver, or SERVFAIL; `None` for a message that is not a request.
+    /// The answer of another, or that there is none; nothing for what is no request.
     async fn ask_others(&self, request: &[u8], transport: Transport) -> Option<Vec<u8>> {
         let failure = message::failure(request)?;
         let nameservers = Arc::clone(&self.knowledge.borrow().nameservers);
@@ -104,7 +104,7 @@ async fn serve_udp(socket: Arc<UdpSocket>, resolver: Resolver) {
         let (length, client) = match received {
             Ok(received) => received,
             Err(error) => {
-                tracing::debug!(%error, "failed to receive a DNS query");
+                tracing::debug!(%error, "Cannot receive a question.");
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
@@ -129,7 +129,7 @@ async fn serve_udp(socket: Arc<UdpSocket>, resolver: Resolver) {
 
 async fn reply(socket: &UdpSocket, client: SocketAddr, answer: &[u8]) {
     if let Err(error) = socket.send_to(answer, client).await {
-        tracing::debug!(%error, "failed to send a DNS answer");
+        tracing::debug!(%error, "Cannot send an answer.");
     }
 }
 
@@ -146,12 +146,12 @@ async fn serve_tcp(listener: TcpListener, resolver: Resolver) {
                 let resolver = resolver.clone();
                 connections.spawn(async move {
                     if let Err(error) = connection(stream, &resolver).await {
-                        tracing::debug!(%error, "DNS connection closed");
+                        tracing::debug!(%error, "A client's connection ended.");
                     }
                 });
             }
             Err(error) => {
-                tracing::debug!(%error, "failed to accept a DNS connection");
+                tracing::debug!(%error, "Cannot accept a client.");
                 tokio::time::sleep(PAUSE).await;
             }
         }

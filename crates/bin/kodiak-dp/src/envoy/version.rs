@@ -1,13 +1,13 @@
-//! Version of an Envoy, from the program itself, compared with the supported range.
+//! Which Envoy it is: asked of the program itself, and compared with what we need.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// The version that is installed, and that the tests run.
+/// The version that we install, and that the tests run.
 pub const PINNED: Version = Version { major: 1, minor: 40, patch: 0 };
-/// The oldest supported version.
+/// The oldest that takes what we configure.
 pub const OLDEST: Version = Version { major: 1, minor: 30, patch: 0 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +33,7 @@ pub enum VersionError {
 }
 
 impl Version {
-    /// The version that the program prints, supported or not.
+    /// What the program says of itself, whether we can use it or not.
     pub fn of(program: &Path) -> Result<Self, VersionError> {
         let mut command = Command::new(program);
         let output = command
@@ -51,7 +51,7 @@ impl Version {
         })
     }
 
-    /// Like [`Self::of`], and rejects versions older than [`OLDEST`].
+    /// Like [`Self::of`], and refuses what is older than [`OLDEST`].
     pub fn of_usable(program: &Path) -> Result<Self, VersionError> {
         let found = Self::of(program)?;
         if found < OLDEST {
@@ -60,7 +60,7 @@ impl Version {
         Ok(found)
     }
 
-    /// From `<program>  version: <commit>/1.40.0/Clean/RELEASE/BoringSSL`; builds between releases have `1.41.0-dev`.
+    /// From `<program>  version: <commit>/1.40.0/Clean/RELEASE/BoringSSL`; builds between releases say `1.41.0-dev`.
     fn parse(printed: &str) -> Option<Self> {
         let (_, build) = printed.rsplit_once(" version: ")?;
         let number = build.split('/').nth(1)?.split('-').next()?;
@@ -83,7 +83,7 @@ mod tests {
     use crate::envoy::testing;
 
     #[test]
-    fn parses_envoys_version() {
+    fn what_envoy_prints_is_read() {
         let printed =
             "\n/usr/bin/envoy  version: 9e5580933739775e8bce696a57a2e1bc99368f23/1.40.0/Clean/RELEASE/BoringSSL\n\n";
         assert_eq!(Version::parse(printed), Some(PINNED));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_other_texts() {
+    fn other_text_is_no_version() {
         let others =
             ["", "envoy", "python 3.11.7", "x  version: 1.40.0", "x  version: a/1.40/Clean", "x  version: a/1.4.0.0/C"];
         for other in others {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_old_versions() {
+    fn an_old_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("envoy");
         testing::script(&program, &testing::prints_version("1.29.12"));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_other_programs() {
+    fn other_programs_are_refused() {
         let error = Version::of(Path::new("/bin/echo")).unwrap_err();
         assert!(matches!(error, VersionError::NotEnvoy { .. }), "{error}");
         let error = Version::of(Path::new("/bin/false")).unwrap_err();

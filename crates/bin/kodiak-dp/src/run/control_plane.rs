@@ -1,4 +1,4 @@
-//! HTTPS client of the control plane: bootstrap, and drain reports.
+//! The control plane over HTTPS: the bootstrap, and the news that a proxy is about to go.
 
 use std::error::Error;
 use std::io;
@@ -20,18 +20,18 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{Options, RunError};
 
 const REQUEST_TIME: Duration = Duration::from_secs(10);
-/// Timeout of one `/drain` request.
+/// For one answer to `/drain`.
 const DRAIN_TIME: Duration = Duration::from_secs(3);
 const DRAIN_RETRY: Duration = Duration::from_millis(200);
-/// Far above the size of any bootstrap.
+/// Much more than any bootstrap has.
 const MAX_ANSWER: usize = 4 << 20;
-/// Maximum length of a foreign text in an error.
+/// More of a text that is not ours is noise.
 const LONGEST_REFUSAL: usize = 2000;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 pub(super) struct ControlPlane {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    /// Without a trailing slash.
+    /// Without a slash at the end.
     address: String,
     token: Option<HeaderValue>,
     retry_every: Duration,
@@ -62,7 +62,7 @@ impl ControlPlane {
             token.set_sensitive(true);
         }
         Ok(Self {
-            // The next request comes much later.
+            // The next request is a long time off.
             client: Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector),
             address: options.control_plane.trim_end_matches('/').to_owned(),
             token,
@@ -70,7 +70,7 @@ impl ControlPlane {
         })
     }
 
-    /// The bootstrap of Envoy, once the control plane is available and accepts the proxy.
+    /// The bootstrap of Envoy, once the control plane is there and knows the proxy.
     pub(super) async fn bootstrap(&self, request: &[u8]) -> Result<Vec<u8>, RunError> {
         loop {
             let waits_for = match self.post("/bootstrap", Bytes::copy_from_slice(request), None).await {
@@ -78,10 +78,10 @@ impl ControlPlane {
                 Ok((StatusCode::NOT_FOUND, body)) if body.is_empty() => {
                     "the control plane does not have this Dataplane yet; create it, or pass --dataplane-file".to_owned()
                 }
-                // A token may become valid later: at its start time, or when the control plane has its key.
+                // A token may be good later: when its time begins, or when the control plane has its key.
                 Ok((StatusCode::UNAUTHORIZED, body)) => {
                     let body: String = String::from_utf8_lossy(&body).trim().chars().take(LONGEST_REFUSAL).collect();
-                    format!("the control plane rejected the dataplane token: {body}")
+                    format!("the control plane refused the dataplane token: {body}")
                 }
                 Ok((status, body)) if status.is_client_error() => {
                     let body = String::from_utf8_lossy(&body).trim().chars().take(LONGEST_REFUSAL).collect();
@@ -89,15 +89,15 @@ impl ControlPlane {
                 }
                 Ok((status, body)) => {
                     let body: String = String::from_utf8_lossy(&body).trim().chars().take(LONGEST_REFUSAL).collect();
-                    format!("the control plane responded with {status}: {body}")
+                    format!("the control plane answered {status}: {body}")
                 }
                 Err(Trouble::Untrusted(source)) => {
                     return Err(RunError::Untrusted { address: self.address.clone(), source });
                 }
-                Err(Trouble::Passing(why)) => format!("the control plane is unreachable: {why}"),
+                Err(Trouble::Passing(why)) => format!("the control plane cannot be reached: {why}"),
             };
             let (address, retry) = (&self.address, self.retry_every);
-            tracing::warn!(%address, "waiting for the bootstrap: {waits_for}, retrying in {retry:?}");
+            tracing::warn!(%address, "Waiting for the bootstrap: {waits_for}; trying again in {retry:?}.");
             sleep(self.retry_every).await;
         }
     }
@@ -105,22 +105,22 @@ impl ControlPlane {
     fn read(&self, body: &[u8]) -> Result<Vec<u8>, RunError> {
         let odd = |why: String| RunError::NotUnderstood { address: self.address.clone(), why };
         let answer: BootstrapAnswer = serde_json::from_slice(body).map_err(|error| odd(error.to_string()))?;
-        BASE64_STANDARD.decode(answer.bootstrap).map_err(|error| odd(format!("the bootstrap is not base64: {error}")))
+        BASE64_STANDARD.decode(answer.bootstrap).map_err(|error| odd(format!("the bootstrap is no base64: {error}")))
     }
 
-    /// Reports that the proxy is about to end, so that others send it no new traffic. It retries until `until` while
-    /// the control plane cannot handle it, because it restarts or its store is unavailable; a control plane that does
-    /// not support the request notices the end by itself, later.
+    /// Reports that the proxy is about to end, so that others send it nothing new. A control plane that cannot take it,
+    /// because it restarts or its store is down, is asked again until `until`; one that does not support the request
+    /// notices the end by itself, later.
     pub(super) async fn drain(&self, mesh: &str, name: &str, until: Instant) {
         let body = Bytes::from(json!({"mesh": mesh, "name": name}).to_string());
         loop {
             let told = timeout(DRAIN_TIME, self.post("/drain", body.clone(), self.token.clone())).await;
             let (error, final_answer) = match told {
                 Ok(Ok((status, _))) if status.is_success() => return,
-                Ok(Ok((status, _))) => (format!("the control plane responded with {status}"), status.is_client_error()),
+                Ok(Ok((status, _))) => (format!("it answered {status}"), status.is_client_error()),
                 Ok(Err(Trouble::Untrusted(error))) => (error.to_string(), true),
                 Ok(Err(Trouble::Passing(error))) => (error, false),
-                Err(_) => (format!("no response after {DRAIN_TIME:?}"), false),
+                Err(_) => (format!("there is no answer after {DRAIN_TIME:?}"), false),
             };
             if final_answer || Instant::now() + DRAIN_RETRY >= until {
                 tracing::warn!(%error, "failed to report to the control plane that this proxy is about to end");
@@ -151,14 +151,14 @@ impl ControlPlane {
             let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
             Ok((status, body.map_err(|error| Trouble::of(&*error))?.to_bytes()))
         };
-        let timed_out = |_| Trouble::Passing(format!("no response after {REQUEST_TIME:?}"));
+        let timed_out = |_| Trouble::Passing(format!("there is no answer after {REQUEST_TIME:?}"));
         timeout(REQUEST_TIME, exchange).await.map_err(timed_out)?
     }
 }
 
-/// Why there is no response.
+/// What kept us from an answer.
 enum Trouble {
-    /// Retrying does not help: the CA file is read once.
+    /// Waiting does not help: the CA file is read once.
     Untrusted(rustls::Error),
     Passing(String),
 }
@@ -170,7 +170,7 @@ impl Trouble {
             if let Some(untrusted @ rustls::Error::InvalidCertificate(_)) = innermost.downcast_ref() {
                 return Self::Untrusted(untrusted.clone());
             }
-            // An I/O error that wraps another error returns the source of that one as its own.
+            // An I/O error that wraps another error names the source of that one as its own.
             let wrapped = innermost.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             match wrapped.map(|error| error as &(dyn Error + 'static)).or_else(|| innermost.source()) {
                 Some(inner) => innermost = inner,

@@ -1,4 +1,4 @@
-//! Reasons for which a proxy cannot run.
+//! Why a proxy does not run.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,11 +15,11 @@ pub enum RunError {
     Address { address: String },
     #[error("the CA file cannot be used")]
     Ca(#[source] CryptoError),
-    #[error("the token contains invalid characters; generate another one with `kodiak generate dataplane-token`")]
+    #[error("the token holds characters that no token has; make another one with `kodiak generate dataplane-token`")]
     Token,
     #[error("cannot use the work folder {}", folder.display())]
     WorkDir { folder: PathBuf, source: io::Error },
-    #[error("another proxy uses {}; give each its own with --work-dir, or omit it", folder.display())]
+    #[error("another proxy works in {}; give each its own with --work-dir, or none at all", folder.display())]
     WorkDirInUse { folder: PathBuf },
     #[error("cannot listen on {address} for {what}; choose another port with {flag}")]
     Listen { what: &'static str, flag: &'static str, address: SocketAddr, source: io::Error },
@@ -30,10 +30,10 @@ pub enum RunError {
          pass the CA of this control plane, and the name that is in its certificate"
     )]
     Untrusted { address: String, source: rustls::Error },
-    /// Kuma's texts start like this, and users search for them.
+    /// The texts of control planes begin like this in Kuma, and people search for them.
     #[error("Invalid request: {body}")]
     Refused { status: StatusCode, body: String },
-    #[error("the response of {address} is not from a control plane: {why}")]
+    #[error("the answer of {address} is not what a control plane says: {why}")]
     NotUnderstood { address: String, why: String },
     #[error("cannot start {}", program.display())]
     Start { program: PathBuf, source: io::Error },

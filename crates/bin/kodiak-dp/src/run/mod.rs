@@ -1,7 +1,7 @@
-//! Runs one proxy: its bootstrap, its Envoy, its readiness and its DNS.
+//! Running one proxy: its bootstrap, its Envoy, its readiness and its DNS, from the start to the end.
 //!
-//! Ports are bound first, because the bootstrap request contains them. Nothing is restarted: when Envoy ends, `kodiak
-//! dp` ends, and its supervisor starts both again.
+//! Ports are taken first, because the control plane is told about them. Nothing is started twice: where Envoy ends, the
+//! runner has ended, and whoever supervises it starts both anew.
 
 mod control_plane;
 mod error;
@@ -38,14 +38,14 @@ use work_dir::WorkDir;
 pub use error::RunError;
 pub use options::{Discovery, Dns, Options, Proxy, Token, TransparentProxy};
 
-/// Maximum time for the drain report before Envoy closes connections.
+/// How long the control plane has to be told of the end before Envoy closes connections.
 const DRAIN_HEAD_START: Duration = Duration::from_secs(3);
-/// Maximum time for Envoy to terminate after draining.
+/// How long Envoy has to end when it is asked to, after it has drained.
 const END_TIME: Duration = Duration::from_secs(10);
 
-/// A running proxy. Dropping it ends it at once, without leaving processes or files.
+/// A proxy that runs. Dropped, it ends at once: no process stays, and no file of it.
 pub struct Runner {
-    // In the order in which they are dropped: tasks that use Envoy, Envoy, its files.
+    // In the order in which they go: those who ask Envoy, Envoy, its files.
     tasks: JoinSet<()>,
     /// One of the tasks ended, which none should.
     failed: Arc<Notify>,
@@ -59,8 +59,8 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Returns when Envoy is started, which waits for the control plane indefinitely. The readiness shows whether Envoy
-    /// accepts its configuration.
+    /// Ends when Envoy is started, which waits for the control plane as long as it takes. Whether Envoy takes what it is
+    /// told, the readiness shows.
     pub async fn start(options: Options) -> Result<Self, RunError> {
         let control_plane = ControlPlane::new(&options)?;
         let program = options.envoy.clone();
@@ -100,23 +100,23 @@ impl Runner {
         Ok(Self { tasks, failed, envoy, work_dir, control_plane, readiness, readiness_address, dns_address, options })
     }
 
-    /// Address of `GET /ready`.
+    /// Where `GET /ready` is answered.
     pub fn readiness_address(&self) -> SocketAddr {
         self.readiness_address
     }
 
-    /// Address of the DNS server, UDP and TCP.
+    /// Where DNS is answered, over UDP and TCP.
     pub fn dns_address(&self) -> Option<SocketAddr> {
         self.dns_address
     }
 
-    /// Socket of Envoy's admin interface, over HTTP.
+    /// Where Envoy is asked about itself, over HTTP.
     pub fn admin_socket(&self) -> &Path {
         &self.readiness.admin
     }
 
-    /// Waits until Envoy ended by itself. When readiness or DNS fails, Envoy is ended too: the supervisor starts both
-    /// again.
+    /// Waits until Envoy ended by itself. A runner that no longer answers for its Envoy, with readiness or names, ends it:
+    /// their supervisor starts both again.
     pub async fn ended(&self) -> ExitStatus {
         tokio::select! {
             status = self.envoy.ended() => status,
@@ -132,19 +132,18 @@ impl Runner {
         self.stop_sooner_on(pending()).await
     }
 
-    /// Like [`Self::stop`]; when `hurry` completes, the rest of the drain time is skipped.
+    /// Like [`Self::stop`]; where `hurry` ends, the rest of the drain time is not waited for.
     pub async fn stop_sooner_on(mut self, hurry: impl Future<Output = ()>) -> ExitStatus {
         self.readiness.terminating.store(true, Ordering::SeqCst);
         let drain_time = self.options.drain_time;
-        tracing::info!("draining for {drain_time:?}, a second signal ends at once");
+        tracing::info!("Draining for {drain_time:?}; a second signal ends at once.");
         let until = tokio::time::Instant::now() + drain_time;
         let drain = async {
             let mut told = pin!(self.control_plane.drain(&self.options.proxy.mesh, &self.options.proxy.name, until));
-            // Envoy asks its current clients to close their connections, also when the control plane is offline for
-            // longer.
+            // Envoy tells its current clients to close, also where the control plane is offline for longer.
             let is_told = timeout(DRAIN_HEAD_START, &mut told).await.is_ok();
             if let Err(error) = socket::ask(self.admin_socket(), Method::POST, "/healthcheck/fail", &[]).await {
-                tracing::warn!(%error, "failed to make Envoy fail its health checks");
+                tracing::warn!(%error, "Envoy cannot be told to fail its health checks.");
             }
             if !is_told {
                 told.await;
@@ -153,12 +152,12 @@ impl Runner {
         };
         tokio::select! {
             () = drain => (),
-            () = hurry => tracing::info!("skipping the rest of the drain time"),
-            status = self.envoy.ended() => tracing::warn!(%status, "Envoy ended while draining"),
+            () = hurry => tracing::info!("Ending without the rest of the drain time."),
+            status = self.envoy.ended() => tracing::warn!(%status, "Envoy ended while it drained."),
         }
         let status = self.envoy.terminate(END_TIME).await;
         self.tasks.shutdown().await;
-        tracing::info!(%status, work_dir = %self.work_dir.for_sockets().display(), "proxy ended");
+        tracing::info!(%status, work_dir = %self.work_dir.for_sockets().display(), "The proxy ended.");
         status
     }
 }
@@ -191,7 +190,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn panicking_task_is_noticed() {
+    async fn a_task_that_panics_is_noticed() {
         let failed = Arc::new(Notify::new());
         let mut tasks = JoinSet::new();
         tasks.spawn(watched(Arc::clone(&failed), async { panic!("oh") }));

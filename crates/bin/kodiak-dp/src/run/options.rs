@@ -1,4 +1,4 @@
-//! Options of `kodiak dp run`.
+//! What a runner is told.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,43 +9,43 @@ use std::time::Duration;
 pub struct Options {
     /// `https://host:port`
     pub control_plane: String,
-    /// CAs of the control plane's certificate, as PEM.
+    /// The authorities that may vouch for the control plane, as PEM.
     pub ca_pem: Vec<u8>,
     pub proxy: Proxy,
     pub token: Option<Token>,
-    /// The Envoy program.
+    /// The program.
     pub envoy: PathBuf,
-    /// Worker threads of Envoy; one for each core by default.
+    /// Worker threads of Envoy; one for each core where nothing is said.
     pub concurrency: Option<u32>,
-    /// Folder of the bootstrap and the sockets; a temporary folder by default.
+    /// Where the bootstrap and the sockets are; a temporary folder where nothing is said.
     pub work_dir: Option<PathBuf>,
-    /// How long connections may drain when the proxy stops.
+    /// How long connections have to end once the proxy is to stop.
     pub drain_time: Duration,
     pub envoy_log_level: String,
-    /// File for Envoy's output, instead of the standard output.
+    /// A file for what Envoy prints, instead of our own standard output.
     pub envoy_output: Option<PathBuf>,
     /// 0 is chosen by the system.
     pub readiness_port: u16,
     pub dns: Option<Dns>,
     pub transparent_proxy: Option<TransparentProxy>,
     pub ipv6: bool,
-    /// CA file of the operating system; see [`crate::system_ca`].
+    /// The file with the authorities of this machine; see [`crate::system_ca`].
     pub system_ca: Option<PathBuf>,
     pub discovery: Discovery,
-    /// Interval between requests for the bootstrap.
+    /// How long to wait before the control plane is asked again.
     pub retry_every: Duration,
 }
 
-/// Identity of the proxy.
+/// Who the proxy is.
 #[derive(Debug, Clone)]
 pub struct Proxy {
     pub mesh: String,
     pub name: String,
-    /// Text of the Dataplane, if it is not on the control plane already.
+    /// The text of the Dataplane, where it is not in the control plane already.
     pub resource: Option<String>,
 }
 
-/// Dataplane token. Prints as `***`.
+/// What proves who the proxy is. Prints as `***`.
 #[derive(Clone)]
 pub struct Token {
     pub text: String,
@@ -63,18 +63,18 @@ impl fmt::Debug for Token {
 pub struct Dns {
     /// 0 is chosen by the system.
     pub port: u16,
-    /// Nameservers for names outside the mesh.
+    /// Who knows the names that are not of the mesh.
     pub resolv_conf: PathBuf,
 }
 
-/// Ports that the rules of [`crate::transparent_proxy`] redirect traffic to.
+/// Where the rules of [`crate::transparent_proxy`] send traffic.
 #[derive(Debug, Clone, Copy)]
 pub struct TransparentProxy {
     pub inbound_port: u16,
     pub outbound_port: u16,
 }
 
-/// Variant of xDS.
+/// How Envoy is told of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discovery {
     Delta,
@@ -82,7 +82,7 @@ pub enum Discovery {
 }
 
 impl Options {
-    /// With defaults for everything else.
+    /// With what is usual for everything else.
     pub fn new(control_plane: impl Into<String>, ca_pem: impl Into<Vec<u8>>, proxy: Proxy, envoy: PathBuf) -> Self {
         Self {
             control_plane: control_plane.into(),

@@ -1,7 +1,7 @@
-//! Envoy's process: start, wait, terminate and kill.
+//! The process of Envoy: started, waited for, asked to end, and ended.
 //!
-//! A separate thread starts it and waits for it. The system kills Envoy when the thread that started it ends, so Envoy
-//! does not outlive this process, however it ends; threads of the runtime may end earlier.
+//! A thread of its own starts it and waits for it. The system ends Envoy when the thread that started it ends, so Envoy
+//! does not outlive us, however we end; a thread of the runtime would come and go.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -17,10 +17,10 @@ use tokio::sync::{oneshot, watch};
 
 use super::{Options, RunError};
 
-/// How long connections of a changed or removed listener may continue.
+/// How long the connections of a listener that was changed or removed may go on.
 const LISTENER_DRAIN_TIME: Duration = Duration::from_secs(30);
 
-/// Part of util-linux. It makes the system kill the program with its parent, which would otherwise need unsafe code.
+/// Part of util-linux. It asks the system to end the program with its parent, which we cannot do without unsafe code.
 const SETPRIV: &str = "setpriv";
 
 pub(super) struct Envoy {
@@ -38,7 +38,7 @@ impl Envoy {
             Ok(child) => {
                 let child = Arc::new(Mutex::new(child));
                 let (end, ended) = watch::channel(None);
-                // If the receiver is gone, it is dropped, which ends the process.
+                // Where nobody waits for it any more, it is dropped, which ends the process.
                 let _ = started.send(Ok(Self { child: Arc::clone(&child), ended }));
                 end.send_replace(Some(wait(&child)));
             }
@@ -48,38 +48,38 @@ impl Envoy {
         start.await.unwrap_or_else(|_| Err(io::Error::other("its thread ended"))).map_err(failed)
     }
 
-    /// Waits until it ended, for whatever reason.
+    /// Waits until it ended, by whatever.
     pub(super) async fn ended(&self) -> ExitStatus {
         let mut ended = self.ended.clone();
         let status = ended.wait_for(Option::is_some).await.ok().and_then(|status| *status);
-        // The thread sends the status before it ends, unless it panicked.
+        // The thread says it before it ends, unless it panicked.
         status.unwrap_or(ExitStatus::from_raw(Signal::KILL.as_raw()))
     }
 
-    /// Terminates it, and kills it if it does not end within `patience`.
+    /// Asks it to end, and ends it if it does not within `patience`.
     pub(super) async fn terminate(&self, patience: Duration) -> ExitStatus {
         self.signal(Signal::TERM);
         if let Ok(status) = tokio::time::timeout(patience, self.ended()).await {
             return status;
         }
-        tracing::warn!("Envoy did not terminate in time, killing it");
+        tracing::warn!("Envoy does not end when asked to; killing it.");
         self.signal(Signal::KILL);
         self.ended().await
     }
 
-    /// Never to another process with the same PID: it is reaped under the same lock.
+    /// To the process, never to another one that got its number: it is reaped under the same lock.
     fn signal(&self, signal: Signal) {
         let mut child = lock(&self.child);
         if matches!(child.try_wait(), Ok(None))
             && let Err(error) = kill_process(pid(&child), signal)
         {
-            tracing::warn!(%error, "failed to signal Envoy");
+            tracing::warn!(%error, "Cannot send a signal to Envoy.");
         }
     }
 }
 
 impl Drop for Envoy {
-    /// Leaves no process behind.
+    /// Leaves no process, whichever way the runner goes.
     fn drop(&mut self) {
         let mut child = lock(&self.child);
         if matches!(child.try_wait(), Ok(None)) {
@@ -89,7 +89,7 @@ impl Drop for Envoy {
     }
 }
 
-/// The command, and the one without setpriv.
+/// The way to start it, and the one where there is no setpriv.
 fn commands(options: &Options, bootstrap: &Path, folder: &Path) -> io::Result<[Command; 2]> {
     let envoy = std::path::absolute(&options.envoy)?;
     let mut with_setpriv = Command::new(SETPRIV);
@@ -98,7 +98,7 @@ fn commands(options: &Options, bootstrap: &Path, folder: &Path) -> io::Result<[C
     for command in &mut commands {
         command.current_dir(folder);
         command.arg("--config-path").arg(bootstrap);
-        // This is also the drain time of changed listeners, so a short shutdown must not shorten it.
+        // Also how long connections of a listener that changes may go on, so a short end must not shorten it.
         command.arg("--drain-time-s").arg(options.drain_time.max(LISTENER_DRAIN_TIME).as_secs().to_string());
         command.args(["--drain-strategy", "immediate", "--disable-hot-restart"]);
         command.args(["--log-level", &options.envoy_log_level]);
@@ -110,7 +110,7 @@ fn commands(options: &Options, bootstrap: &Path, folder: &Path) -> io::Result<[C
             let output = OpenOptions::new().create(true).append(true).open(file)?;
             command.stdout(output.try_clone()?).stderr(output);
         }
-        // Ctrl-C goes to all processes of the terminal's group; Envoy would end without draining.
+        // Ctrl-C goes to all processes of the terminal's group; Envoy would end without having drained.
         command.process_group(0);
     }
     Ok(commands)
@@ -119,7 +119,7 @@ fn commands(options: &Options, bootstrap: &Path, folder: &Path) -> io::Result<[C
 fn spawn([mut with_setpriv, mut alone]: [Command; 2]) -> io::Result<Child> {
     match with_setpriv.spawn() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            tracing::warn!("{SETPRIV} not found, Envoy keeps running if this process is killed with SIGKILL");
+            tracing::warn!("{SETPRIV} is not there: where this process is killed with SIGKILL, Envoy goes on alone.");
             alone.spawn()
         }
         spawned => spawned,
@@ -137,7 +137,7 @@ fn pid(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// The handle inside is valid even after a panic of a thread.
+/// What is inside is a handle; it is whole even where a thread panicked.
 fn lock(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
     child.lock().unwrap_or_else(PoisonError::into_inner)
 }

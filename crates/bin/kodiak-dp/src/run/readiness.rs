@@ -1,4 +1,4 @@
-//! `GET /ready`: whether the proxy accepts traffic.
+//! `GET /ready`: whether traffic may be sent to this proxy.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -18,15 +18,15 @@ use tokio::task::JoinSet;
 
 use crate::socket;
 
-/// Probes come every few seconds, from few clients.
+/// Whoever asks does so every few seconds, and there are few of them.
 const MAX_CONNECTIONS: usize = 64;
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
-/// After a failed accept, mostly for lack of file descriptors.
+/// After a failed accept, mostly for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct Readiness {
     pub(super) admin: PathBuf,
-    /// Set when the proxy is about to end; never reset.
+    /// Set when the proxy is to end; never taken back.
     pub(super) terminating: AtomicBool,
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn serve(listener: TcpListener, readiness: Arc<Readiness>) {
                 connections.spawn(tokio::time::timeout(CONNECTION_TIME, connection(stream, readiness)));
             }
             Err(error) => {
-                tracing::warn!(%error, "failed to accept a connection for /ready");
+                tracing::warn!(%error, "Cannot accept a connection for /ready.");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -59,7 +59,7 @@ async fn connection(stream: TcpStream, readiness: Arc<Readiness>) {
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).keep_alive(false);
     if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
-        tracing::debug!(%error, "connection for /ready failed");
+        tracing::debug!(%error, "A question for /ready was broken off.");
     }
 }
 
@@ -82,12 +82,12 @@ async fn ready(readiness: &Readiness) -> (StatusCode, &'static str) {
     }
     match socket::ask(&readiness.admin, Method::GET, "/ready", &[]).await {
         Ok(answer) if answer.status == StatusCode::OK && answer.body.trim_ascii() == b"LIVE" => {
-            // Termination may have started while Envoy was queried.
+            // It may have been told to end while Envoy was asked.
             if readiness.terminating.load(Ordering::SeqCst) { TERMINATING } else { (StatusCode::OK, "READY\n") }
         }
         Ok(_) => NOT_READY,
         Err(error) => {
-            tracing::debug!(%error, "failed to query Envoy's readiness");
+            tracing::debug!(%error, "Envoy does not say whether it is ready.");
             NOT_READY
         }
     }

@@ -1,4 +1,4 @@
-//! The bootstrap request. Its fields are kuma-dp's.
+//! What the control plane is asked for: the bootstrap of one Envoy. The words are those of kuma-dp.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::{Discovery, Options};
 use crate::envoy::Version;
 
-/// Folder of the sockets, relative to Envoy, which runs in it. It is the same for all proxies, so that control planes
-/// encode the listeners on these sockets once for all of them.
+/// Where sockets are, as Envoy sees it: it runs in that folder. The same for all proxies, so that control planes make
+/// the listeners at these sockets once for all of them.
 const WORK_DIR: &str = ".";
 
-/// Facts that are known only when the ports are bound and the program was queried.
+/// What is known only when the ports are taken and the program was asked.
 pub(super) struct Found {
     pub(super) envoy: Version,
     pub(super) readiness_port: u16,
@@ -30,7 +30,7 @@ pub(super) fn request(options: &Options, found: &Found) -> Value {
         "caCert": String::from_utf8_lossy(&options.ca_pem),
         "dynamicMetadata": {},
         "readinessPort": found.readiness_port,
-        // False means that there is no such proxy, despite the name.
+        // False means that there is no such proxy, whatever the name says.
         "appProbeProxyDisabled": false,
         "operatingSystem": std::env::consts::OS,
         "features": features(options),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn unset_fields_are_not_sent() {
+    fn what_is_not_there_is_not_sent() {
         let asked = asked(&options());
         for key in ["dataplaneToken", "dataplaneTokenPath", "dataplaneResource", "dnsPort", "dataplaneConfig"] {
             assert_eq!(asked.get(key), None, "{key}");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn all_options_are_sent() {
+    fn everything_that_was_asked_for_is_sent() {
         let mut options = options();
         options.token = Some(Token { text: "secret".to_owned(), file: Some("/run/token".into()) });
         options.proxy.resource = Some("{}".to_owned());

@@ -1,4 +1,4 @@
-//! The folder that a proxy shares with its Envoy: bootstrap and sockets.
+//! The folder in which a proxy and its Envoy meet: the bootstrap, and the sockets.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -10,18 +10,18 @@ use tempfile::TempDir;
 use super::RunError;
 
 const BOOTSTRAP: &str = "bootstrap.yaml";
-/// Names that control planes write into the bootstrap.
+/// The names are those that control planes write into the bootstrap.
 const ADMIN: &str = "kuma-envoy-admin.sock";
 const DYNAMIC_CONFIG: &str = "kuma-mesh-metric-config.sock";
-/// Control planes truncate the path of a socket here, before `.sock`: systems accept little more than a hundred bytes.
+/// Control planes cut the path of a socket here, before `.sock`: systems take little more than a hundred bytes.
 const LONGEST_SOCKET: usize = 98;
 
-/// Removed on drop: a temporary folder as a whole, in the user's own folder only our files.
+/// Gone with this value: the temporary folder as a whole, of the user's own folder what we put there.
 #[derive(Debug)]
 pub(super) struct WorkDir {
     folder: PathBuf,
     sockets: PathBuf,
-    /// Held so that no second proxy uses the folder.
+    /// Held so that no second proxy takes the folder.
     _lock: File,
     _temporary: Option<TempDir>,
 }
@@ -51,15 +51,15 @@ impl WorkDir {
             Ok(()) => (),
             Err(fs::TryLockError::WouldBlock) => return Err(RunError::WorkDirInUse { folder }),
             // Some network file systems have no locks.
-            Err(fs::TryLockError::Error(error)) => tracing::debug!(%error, "failed to lock the work folder"),
+            Err(fs::TryLockError::Error(error)) => tracing::debug!(%error, "The work folder cannot be locked."),
         }
         let this = Self { folder, sockets, _lock: lock, _temporary: temporary };
-        // Left by a killed process.
+        // Of one that was killed.
         this.remove_ours();
         Ok(this)
     }
 
-    /// Folder of Envoy and its sockets.
+    /// Envoy runs here, and its sockets are here.
     pub(super) fn for_sockets(&self) -> &Path {
         &self.sockets
     }
@@ -72,7 +72,7 @@ impl WorkDir {
         self.sockets.join(DYNAMIC_CONFIG)
     }
 
-    /// Readable only by its owner, because it contains the token.
+    /// For its owner alone, because it holds the token.
     pub(super) fn write_bootstrap(&self, text: &[u8]) -> Result<PathBuf, RunError> {
         let file = self.folder.join(BOOTSTRAP);
         let write = || -> io::Result<()> {
@@ -85,7 +85,7 @@ impl WorkDir {
 
     fn remove_ours(&self) {
         for file in [self.folder.join(BOOTSTRAP), self.admin_socket(), self.dynamic_config_socket()] {
-            // A missing file need not be removed.
+            // What is not there need not be removed.
             let _ = fs::remove_file(file);
         }
     }
@@ -97,10 +97,10 @@ impl Drop for WorkDir {
     }
 }
 
-/// In the system's folder for temporary files, if socket paths fit.
+/// Where the system puts temporary folders, if sockets fit in there.
 fn temporary() -> Result<TempDir, RunError> {
     let usual = std::env::temp_dir();
-    // As long as the generated names.
+    // As long as the names that are made up for it.
     let parent = if sockets_fit(&usual.join("kodiak-dp-123456")) { usual } else { PathBuf::from("/tmp") };
     let private = Permissions::from_mode(0o700);
     let made = tempfile::Builder::new().prefix("kodiak-dp-").permissions(private).tempdir_in(&parent);
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn temporary_folder_is_private_and_removed() {
+    fn a_temporary_folder_is_private_and_goes() {
         let work_dir = WorkDir::new(None).unwrap();
         let folder = work_dir.for_sockets().to_owned();
         let bootstrap = work_dir.write_bootstrap(b"node: {}").unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn users_folder_stays_without_our_files() {
+    fn the_folder_of_the_user_stays_without_what_is_ours() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("made/here");
         let work_dir = WorkDir::new(Some(&folder)).unwrap();
@@ -138,13 +138,13 @@ mod tests {
         assert!(matches!(WorkDir::new(Some(&folder)), Err(RunError::WorkDirInUse { .. })));
         drop(work_dir);
         assert!(!bootstrap.exists() && folder.join("theirs").exists());
-        // Files of a killed process are no obstacle.
+        // What a killed one left is no obstacle.
         fs::write(&bootstrap, "old").unwrap();
         WorkDir::new(Some(&folder)).unwrap().write_bootstrap(b"new").unwrap();
     }
 
     #[test]
-    fn sockets_are_elsewhere_if_the_path_is_too_long() {
+    fn sockets_are_elsewhere_when_the_path_is_too_long() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("long".repeat(25));
         let work_dir = WorkDir::new(Some(&folder)).unwrap();

@@ -1,6 +1,6 @@
-//! Rules for iptables: separate chains, and a jump to each.
+//! The rules for iptables: chains of our own, and a jump to each.
 //!
-//! `iptables-restore` changes the chains in one step; naming a chain empties it. Missing jumps are added.
+//! `iptables-restore` changes our chains in one step; to name a chain empties it. The jumps are made where they are missing.
 
 use std::fmt::Write as _;
 
@@ -46,8 +46,8 @@ nat --check OUTPUT --jump KODIAK_OUTBOUND 2>/dev/null ||
     )
 }
 
-/// Connection tracking of a DNS query that is not redirected would apply to a later one from the same port: so queries
-/// of the proxy have a separate conntrack zone.
+/// What the system remembers of a question that is not redirected would hold for one from the same port that is to be: so
+/// those that the proxy passes on are remembered apart from those of applications.
 fn questions(settings: &Settings) -> Option<String> {
     settings.dns_port?;
     let proxy_user = settings.proxy_user;

@@ -1,10 +1,10 @@
-//! Redirects the traffic of a host through its Envoy, transparently for applications.
+//! Sending the traffic of a machine through its Envoy, without the applications knowing.
 //!
-//! In: [`Settings`]. Out: a [`Script`] that installs or removes the rules, and [`Script::run`] to execute it. The rules
-//! are for IPv4, the family of virtual IPs.
+//! In: [`Settings`]. Out: a [`Script`] that makes the rules or removes them, and [`Script::run`] to do so. The rules are for
+//! IPv4, the family of the addresses that a mesh gives to its services.
 //!
-//! **Invariant:** all rules are in tables or chains of our own names; only those are ever removed.
-//! **Invariant:** scripts are idempotent.
+//! **Invariant:** all rules are in tables or chains of our own names; those, and nothing else, are ever removed.
+//! **Invariant:** the same script twice does what it does once.
 
 mod iptables;
 mod nft;
@@ -14,34 +14,34 @@ use std::process::{Command, Stdio};
 
 pub use run::ScriptError;
 
-/// Redirected traffic and its ports.
+/// What is redirected, and to where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// User whose traffic is not redirected: Envoy's and `kodiak dp`'s.
+    /// Whose traffic is not redirected: Envoy's, and that of its runner.
     pub proxy_user: u32,
     pub inbound_port: u16,
     pub outbound_port: u16,
-    /// Port that DNS queries are redirected to; `None` disables the redirection of DNS.
+    /// Where questions to any nameserver go; nowhere else than asked where there is none.
     pub dns_port: Option<u16>,
     pub exclude_inbound_ports: Vec<u16>,
     pub exclude_outbound_ports: Vec<u16>,
 }
 
-/// The program that installs the rules.
+/// Which program makes the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     Nft,
     Iptables,
 }
 
-/// A text and the program that executes it.
+/// A text and the program that carries it out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     backend: Backend,
     pub text: String,
 }
 
-/// The rules, replacing earlier ones.
+/// The rules, in place of those that were made before.
 pub fn install(settings: &Settings, backend: Backend) -> Script {
     let text = match backend {
         Backend::Nft => nft::install(settings),
@@ -50,7 +50,7 @@ pub fn install(settings: &Settings, backend: Backend) -> Script {
     Script { backend, text }
 }
 
-/// Removes them, if there are any.
+/// Away with them, whether they are there or not.
 pub fn uninstall(backend: Backend) -> Script {
     let text = match backend {
         Backend::Nft => nft::UNINSTALL.to_owned(),
@@ -60,7 +60,7 @@ pub fn uninstall(backend: Backend) -> Script {
 }
 
 impl Backend {
-    /// Installed backends, the better one first: nftables changes all rules at once.
+    /// Those that this machine has, the better one first: nftables changes all rules at once.
     pub fn installed() -> impl Iterator<Item = Self> {
         [Self::Nft, Self::Iptables].into_iter().filter(|backend| backend.is_installed())
     }

@@ -1,8 +1,8 @@
-//! Rules for nftables: one separate table, replaced as a whole in one transaction.
+//! The rules for nftables: one table of our own, replaced as a whole in one transaction.
 
 use super::Settings;
 
-/// Naming a table creates it, so that it can be deleted in any case.
+/// To name a table makes it, so that it can be deleted in any case.
 pub(super) const UNINSTALL: &str = "\
 table ip kodiak_transparent_proxy
 delete table ip kodiak_transparent_proxy
@@ -18,7 +18,7 @@ pub(super) fn install(settings: &Settings) -> String {
         meta skuid != {proxy_user} tcp dport 53 redirect to :{port}"
         )
     });
-    // Connection tracking of a DNS query that is not redirected would apply to a later one from the same port.
+    // What the system remembers of a question that is not redirected would hold for one from the same port that is to be.
     let questions = dns_port.map(|_| {
         format!(
             "

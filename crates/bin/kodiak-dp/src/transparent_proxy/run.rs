@@ -1,4 +1,4 @@
-//! Executes a script, if permitted.
+//! Carrying a script out, where we may.
 
 use std::io::{self, Write as _};
 use std::process::{Command, ExitStatus, Stdio};
@@ -44,7 +44,7 @@ impl Script {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(failed)?;
         let mut stdin = child.stdin.take().expect("it was asked for");
-        // A program that ends before it has read everything prints the reason itself.
+        // A program that ends before it has read everything says why by itself.
         let written = stdin.write_all(self.text.as_bytes());
         drop(stdin);
         let output = child.wait_with_output().map_err(failed)?;
@@ -56,7 +56,7 @@ impl Script {
     }
 }
 
-/// Whether the process has the capability; if unknown, the program decides.
+/// Whether the process may; where the system does not say, the program will.
 fn may_change_rules() -> bool {
     std::fs::read_to_string("/proc/self/status").map_or(true, |status| has_net_admin(&status))
 }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn detects_the_capability_to_change_rules() {
+    fn the_right_to_change_rules_is_seen() {
         assert!(has_net_admin("Name:\tx\nCapEff:\t000001ffffffffff\n"));
         assert!(has_net_admin("CapEff:\t0000000000001000\n"));
         assert!(!has_net_admin("CapEff:\t0000000000000000\nCapBnd:\t000001ffffffffff\n"));

@@ -1,4 +1,4 @@
-//! Texts of the scripts. `tests/it/redirection.rs` runs them.
+//! The texts of the scripts. Whether systems take them, `tests/it/redirection.rs` tells.
 
 use expect_test::{Expect, expect};
 
@@ -30,7 +30,7 @@ fn check(script: &Script, expected: &Expect) {
 }
 
 #[test]
-fn nft_minimal() {
+fn nft_in_plain() {
     check(
         &install(&plain(), Backend::Nft),
         &expect![[r#"
@@ -60,7 +60,7 @@ fn nft_minimal() {
 }
 
 #[test]
-fn nft_with_all_settings() {
+fn nft_with_everything() {
     check(
         &install(&full(), Backend::Nft),
         &expect![[r#"
@@ -101,7 +101,7 @@ fn nft_with_all_settings() {
 }
 
 #[test]
-fn iptables_minimal() {
+fn iptables_in_plain() {
     check(
         &install(&plain(), Backend::Iptables),
         &expect![[r#"
@@ -129,7 +129,7 @@ fn iptables_minimal() {
 }
 
 #[test]
-fn iptables_with_all_settings() {
+fn iptables_with_everything() {
     check(
         &install(&full(), Backend::Iptables),
         &expect![[r#"
@@ -171,7 +171,7 @@ fn iptables_with_all_settings() {
 }
 
 #[test]
-fn uninstall_removes_only_our_rules() {
+fn nothing_but_our_own_is_removed() {
     check(
         &uninstall(Backend::Nft),
         &expect![[r#"

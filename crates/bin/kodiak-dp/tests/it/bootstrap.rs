@@ -1,4 +1,4 @@
-//! A static bootstrap with a listener that responds itself, and a cluster with HTTP/2 and TLS.
+//! A static bootstrap with a bit of everything: a listener that answers itself, and a cluster with HTTP/2 and TLS.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ pub(crate) fn direct_response(body: &str) -> Bootstrap {
     }
 }
 
-/// Replaces the cluster's private key by an invalid one.
+/// Puts something in the place of the cluster's private key that is none.
 pub(crate) fn spoil_key(bootstrap: &mut Bootstrap) {
     let cluster = &mut bootstrap.static_resources.as_mut().unwrap().clusters[0];
     let socket = cluster.transport_socket.as_mut().unwrap();
@@ -134,7 +134,7 @@ fn cluster() -> Cluster {
     }
 }
 
-/// With inline certificate, key and CA.
+/// With certificate, key and authority inside the message.
 fn tls() -> UpstreamTlsContext {
     let made = rcgen::generate_simple_self_signed(["backend.mesh".to_owned()]).unwrap();
     let certificate = made.cert.pem();

@@ -1,4 +1,4 @@
-//! A control plane for one test: it records requests, and responds as the test says.
+//! A control plane for one test: it notes what it is asked, and answers as the test says.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// A recorded request.
+/// One request that came.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) path: String,
@@ -33,7 +33,7 @@ type Answers = dyn Fn(usize, Asked) -> Pin<Box<dyn Future<Output = Answer> + Sen
 /// Ends with this value.
 pub(crate) struct ControlPlane {
     pub(crate) address: SocketAddr,
-    /// The CA that proxies must trust.
+    /// What proxies have to trust.
     pub(crate) ca_pem: String,
     asked: Arc<Mutex<Vec<Asked>>>,
     _tasks: JoinSet<()>,
@@ -64,7 +64,7 @@ impl ControlPlane {
     }
 }
 
-/// For `localhost`, with a new key each time.
+/// For `localhost`, with a key of its own each time.
 pub(crate) fn certificate() -> kodiak_crypto::KeyPair {
     let valid_for = Duration::from_hours(1);
     self_signed_server(&ServerCertParams { hostnames: &[], ips: &[], valid_for, now: Timestamp::now() }).unwrap()
@@ -76,7 +76,7 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, asked: Arc<Mutex<Vec<Ask
         let (stream, _) = listener.accept().await.unwrap();
         let (tls, asked, answers) = (tls.clone(), Arc::clone(&asked), Arc::clone(&answers));
         connections.spawn(async move {
-            // A client that does not trust the certificate has disconnected.
+            // Who does not trust us is gone by now.
             let Ok(stream) = tls.accept(stream).await else { return };
             let service = service_fn(|request| {
                 let (asked, answers) = (Arc::clone(&asked), Arc::clone(&answers));

@@ -1,5 +1,4 @@
-//! A real Envoy accepts the generated configuration, rejects invalid ones, starts, and ends; by itself, and with
-//! `kodiak dp`.
+//! The real Envoy takes what we build, refuses what is wrong, starts, and ends; by itself, and with its runner.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -22,7 +21,7 @@ use kodiak_envoy::json::to_json;
 use kodiak_testkit::envoy::envoy;
 use running::Running;
 
-/// Writes it as JSON, by the file name.
+/// Writes it where Envoy takes it for JSON.
 fn write(bootstrap: &Bootstrap, folder: &Path) -> std::path::PathBuf {
     let file = folder.join("bootstrap.json");
     fs::write(&file, to_json(bootstrap).unwrap().to_string()).unwrap();
@@ -37,14 +36,14 @@ fn validate(envoy: &Path, bootstrap: &Bootstrap) -> Output {
 }
 
 #[test]
-fn version_is_the_pinned_one() {
+fn the_version_is_the_pinned_one() {
     let Some(envoy) = envoy() else { return };
     assert_eq!(Version::of_usable(envoy).unwrap(), PINNED);
     assert_eq!(PINNED.to_string(), "1.40.0");
 }
 
 #[test]
-fn generated_configuration_is_accepted() {
+fn what_we_build_is_accepted() {
     let Some(envoy) = envoy() else { return };
     let output = validate(envoy, &bootstrap::direct_response("hello"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -53,7 +52,7 @@ fn generated_configuration_is_accepted() {
 }
 
 #[test]
-fn invalid_configuration_is_rejected_with_the_reason() {
+fn what_is_wrong_is_refused_with_the_reason() {
     let Some(envoy) = envoy() else { return };
     let mut nameless = bootstrap::direct_response("hello");
     nameless.static_resources.as_mut().unwrap().clusters[0].name.clear();

@@ -1,6 +1,6 @@
-//! The rules in a network namespace: redirected traffic, and complete removal.
+//! The rules in a network of their own: what is sent where, and that nothing stays.
 //!
-//! The test starts itself again in a new network namespace, which ends with that process.
+//! The test starts itself once more in a new network namespace, which goes with that process.
 
 use std::env;
 use std::io::ErrorKind;
@@ -14,17 +14,17 @@ use kodiak_testkit::skip::{Need, skip};
 
 const INSIDE: &str = "KODIAK_TEST_INSIDE_A_NETWORK";
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Neither root nor the proxy's user.
+/// Somebody who is neither root nor has anything to do with us.
 const OTHER_USER: &str = "65534";
 
 #[test]
-fn nft_redirects_traffic_to_the_proxy() {
-    in_a_network_of_its_own("redirection::nft_redirects_traffic_to_the_proxy", Backend::Nft);
+fn traffic_goes_through_the_proxy_by_nft() {
+    in_a_network_of_its_own("redirection::traffic_goes_through_the_proxy_by_nft", Backend::Nft);
 }
 
 #[test]
-fn iptables_redirects_traffic_to_the_proxy() {
-    in_a_network_of_its_own("redirection::iptables_redirects_traffic_to_the_proxy", Backend::Iptables);
+fn traffic_goes_through_the_proxy_by_iptables() {
+    in_a_network_of_its_own("redirection::traffic_goes_through_the_proxy_by_iptables", Backend::Iptables);
 }
 
 fn in_a_network_of_its_own(test: &str, backend: Backend) {
@@ -52,17 +52,17 @@ fn missing(backend: Backend) -> Option<String> {
     let tools = [("ip", "-V"), ("nsenter", "-V"), ("setpriv", "-V"), ("bash", "--version")];
     let tool = tools.iter().find(|(tool, version)| !works(tool, &[version])).map(|(tool, _)| *tool);
     let tool = tool.or_else(|| (!backend.is_installed()).then(|| backend.name()));
-    tool.map(|tool| format!("{tool} is not installed"))
+    tool.map(|tool| format!("{tool} is not there"))
 }
 
-/// Another host, connected by a veth pair.
+/// Another machine, at the end of a cable.
 struct Peer(Child);
 
 impl Peer {
     fn connect() -> Self {
         let child = Command::new("unshare").args(["--net", "sleep", "600"]).stdin(Stdio::null()).spawn().unwrap();
         let peer = Self(child);
-        // It has its own network namespace once it executes the other program.
+        // It has a network of its own from the moment at which it is the other program.
         let started = Instant::now();
         let name = format!("/proc/{}/comm", peer.0.id());
         while !std::fs::read_to_string(&name).unwrap().starts_with("sleep") {
@@ -106,7 +106,7 @@ fn as_other_user(script: &str) {
     run("setpriv", &[&user, "--clear-groups", "bash", "-c", script]);
 }
 
-/// The host's rules as its program prints them, without packet counters.
+/// The rules of the machine as its program prints them, without what counts packets.
 fn rules(backend: Backend) -> Vec<String> {
     let text = match backend {
         Backend::Nft => run("nft", &["list", "ruleset"]),
@@ -118,7 +118,7 @@ fn rules(backend: Backend) -> Vec<String> {
 
 fn redirects(backend: Backend) {
     let peer = Peer::connect();
-    // Foreign rules, which must stay.
+    // Somebody else's rules, which are none of our business.
     match backend {
         Backend::Nft => run("nft", &["add", "table", "ip", "theirs"]),
         Backend::Iptables => run("iptables", &["-t", "nat", "-A", "OUTPUT", "-d", "10.1.1.1", "-j", "ACCEPT"]),
@@ -164,7 +164,7 @@ fn redirects(backend: Backend) {
 
     let dns = UdpSocket::bind((Ipv4Addr::LOCALHOST, 15053)).unwrap();
     dns.set_read_timeout(Some(PATIENCE)).unwrap();
-    // All of them use the same source port: the path of the proxy's query must not affect others.
+    // All of them come from the same port: where one of the proxy went is nothing to those of others.
     let ports = "/proc/sys/net/ipv4/ip_local_port_range";
     let all_ports = std::fs::read_to_string(ports).unwrap();
     std::fs::write(ports, "40000 40000").unwrap();
@@ -193,7 +193,7 @@ fn listener(port: u16) -> TcpListener {
     TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap()
 }
 
-/// Whether a connection waits there, after the client reported that it is established.
+/// Whether a connection waits there, after whoever made it said that it is made.
 fn taken(listener: &TcpListener) -> bool {
     listener.set_nonblocking(true).unwrap();
     listener.accept().is_ok()

@@ -1,4 +1,4 @@
-//! Whole proxies: a test control plane, and a real Envoy.
+//! Whole proxies: a control plane that a test plays, and a real Envoy.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -17,11 +17,11 @@ use tokio::sync::oneshot;
 
 use crate::control_plane::{Answer, Asked, ControlPlane, certificate};
 
-/// Far above the typical time, for busy machines.
+/// Far more than it takes, for machines that do much else.
 const PATIENCE: Duration = Duration::from_mins(1);
 const NAMES: &str = r#"{"records":[{"name":"web.mesh.local","ips":["240.0.0.7"]}],"ttl":30}"#;
 
-/// The control plane's response: admin interface on one socket, and DNS records on the other.
+/// What the control plane sends: administration on the socket, and names of the mesh on the other.
 fn bootstrap(asked: &Asked) -> Answer {
     let work_dir = Path::new(asked.body["workdir"].as_str().unwrap());
     let manager = json!({
@@ -76,7 +76,7 @@ async fn admin(socket: &Path, path: &str) -> String {
     }
 }
 
-/// The whole response, as text; partial, if the other side closed the connection.
+/// The whole answer, as text; what came of it, where the other side broke it off.
 async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, path: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let mut answer = Vec::new();
@@ -117,7 +117,7 @@ async fn a_proxy_waits_starts_drains_and_leaves_nothing() {
         async move {
             let port = asked.body["readinessPort"].as_u64().map(|port| u16::try_from(port).unwrap());
             match (n, asked.path.as_str()) {
-                // Unavailable, then failing, then available.
+                // Not there yet, then not well, then there.
                 (0, "/bootstrap") => (StatusCode::NOT_FOUND, String::new()),
                 (1, "/bootstrap") => (StatusCode::INTERNAL_SERVER_ERROR, "starting".to_owned()),
                 (2, "/bootstrap") => {
@@ -125,7 +125,7 @@ async fn a_proxy_waits_starts_drains_and_leaves_nothing() {
                     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("NOT_READY\n"), "{answer}");
                     bootstrap(&asked)
                 }
-                // Its store is unavailable for a moment.
+                // Its store is offline for a moment.
                 (3, "/drain") => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer".to_owned()),
                 (4, "/drain") => {
                     told.unwrap().send(asked.body.to_string()).unwrap();
@@ -155,7 +155,7 @@ async fn a_proxy_waits_starts_drains_and_leaves_nothing() {
     assert_eq!(draining.await.unwrap(), r#"{"mesh":"default","name":"web-1"}"#);
     let terminating = ready(ready_port).await;
     assert!(terminating.starts_with("HTTP/1.1 503 ") && terminating.ends_with("TERMINATING\n"), "{terminating}");
-    // Envoy keeps serving existing clients, and asks them to disconnect.
+    // Envoy goes on for those who still use it, and tells others to go elsewhere.
     wait_until("Envoy drains", folder.path(), || async {
         admin(&socket, "/server_info").await.contains("\"state\": \"DRAINING\"")
     })
@@ -193,7 +193,7 @@ fn asks_for_the_bootstrap_in_full(asked: &Asked, runner: &Runner) {
     assert_eq!(asked.body.get("dataplaneConfig"), None::<&Value>);
 }
 
-/// Whether the name in Envoy's records resolves to its address.
+/// Whether the name that Envoy was told of has its address.
 fn resolves(server: SocketAddr) -> bool {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -205,7 +205,7 @@ fn resolves(server: SocketAddr) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dropped_proxy_ends() {
+async fn a_proxy_that_is_dropped_is_gone() {
     let Some(envoy) = envoy() else { return };
     let folder = tempfile::tempdir().unwrap();
     let control_plane = ControlPlane::start(|_, asked| async move { bootstrap(&asked) }).await;
@@ -217,7 +217,7 @@ async fn dropped_proxy_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn control_plane_without_drain_support_is_no_obstacle() {
+async fn a_control_plane_that_does_not_know_of_draining_is_no_obstacle() {
     let Some(envoy) = envoy() else { return };
     let folder = tempfile::tempdir().unwrap();
     let control_plane = ControlPlane::start(|n, asked| async move {
@@ -231,21 +231,21 @@ async fn control_plane_without_drain_support_is_no_obstacle() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn end_of_envoy_is_noticed() {
+async fn an_envoy_that_ends_by_itself_is_told_of() {
     let Some(envoy) = envoy() else { return };
     let folder = tempfile::tempdir().unwrap();
     let control_plane = ControlPlane::start(|_, _| async { encoded("nonsense: true\n") }).await;
     let runner = Runner::start(options(&control_plane, envoy, folder.path())).await.unwrap();
     assert_eq!(runner.ended().await.code(), Some(1));
     let work_dir = work_dir_of(&runner);
-    // Stopping an ended proxy works, and does not wait.
+    // To stop one that ended is possible, and does not wait.
     assert_eq!(runner.stop().await.code(), Some(1));
     assert!(!work_dir.exists());
     assert!(fs::read_to_string(folder.path().join("envoy.log")).unwrap().contains("nonsense"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rejects_a_control_plane_with_an_untrusted_certificate() {
+async fn a_control_plane_that_the_authority_does_not_vouch_for_is_refused() {
     let Some(envoy) = envoy() else { return };
     let folder = tempfile::tempdir().unwrap();
     let control_plane = ControlPlane::start(|_, _| async { panic!("nothing is sent to strangers") }).await;
@@ -261,7 +261,7 @@ async fn rejects_a_control_plane_with_an_untrusted_certificate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn permanent_failures_end_at_once_with_the_reason() {
+async fn what_cannot_work_ends_at_once_with_the_reason() {
     let Some(envoy) = envoy() else { return };
     let folder = tempfile::tempdir().unwrap();
     let control_plane = ControlPlane::start(|n, _| async move {
@@ -276,8 +276,8 @@ async fn permanent_failures_end_at_once_with_the_reason() {
     for expected in [
         "Invalid request: mesh: mesh \"x\" does not exist",
         "Invalid request: 404 page not found",
-        "is not from a control plane: expected",
-        "the bootstrap is not base64",
+        "is not what a control plane says: expected",
+        "the bootstrap is no base64",
     ] {
         let error = Runner::start(options(&control_plane, envoy, folder.path())).await.err().unwrap().to_string();
         assert!(error.contains(expected), "{error}");

@@ -1,4 +1,4 @@
-//! An Envoy for one test, which ends with it.
+//! An Envoy that runs for one test, and ends with it.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use kodiak_envoy::envoy::config::bootstrap::v3::Bootstrap;
 use tempfile::TempDir;
 
-/// Far above the typical time, for busy machines.
+/// Far more than it takes, for machines that do much else.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Running {
@@ -40,7 +40,7 @@ impl Running {
         });
     }
 
-    /// Address of a listener.
+    /// The address at which a listener listens.
     pub(crate) fn listener(&self, name: &str) -> String {
         self.wait_for("it listens", || {
             let answer = get(&self.admin()?, "/listeners").ok()?;
@@ -49,7 +49,7 @@ impl Running {
         })
     }
 
-    /// Those whose names contain this text, one per line.
+    /// Those whose names hold this text, one in each line.
     pub(crate) fn statistics(&self, name: &str) -> String {
         let admin = self.admin().expect("Envoy wrote its address before it was live");
         get(&admin, &format!("/stats?filter={name}")).unwrap()
@@ -63,7 +63,7 @@ impl Running {
         value.map_or(0, |value| value.parse().unwrap())
     }
 
-    /// Terminates it, and returns the files that are left.
+    /// Asks it to end, as the system does, and tells what is left of it.
     pub(crate) fn end(mut self) -> Vec<PathBuf> {
         let memory = self.shared_memory().expect("Envoy wrote its base id before it was live");
         assert!(memory.exists(), "Envoy has no {}", memory.display());
@@ -89,7 +89,7 @@ impl Running {
         None
     }
 
-    /// Shared memory for hot restarts. Its name is ten times the base ID.
+    /// What Envoy shares with its successor in a hot restart. Its name is ten times the base id.
     fn shared_memory(&self) -> Option<PathBuf> {
         let base_id: u64 = fs::read_to_string(self.folder.path().join("base-id")).ok()?.trim().parse().ok()?;
         Some(PathBuf::from(format!("/dev/shm/envoy_shared_memory_{}", base_id * 10)))
@@ -117,7 +117,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Ends it if it still runs. Envoy never removes its shared memory.
+    /// Ends it where it still runs. Envoy never removes its shared memory, whichever way it ends.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -127,7 +127,7 @@ impl Drop for Running {
     }
 }
 
-/// The whole response, as text.
+/// The whole answer, as text.
 pub(crate) fn get(address: &str, path: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;

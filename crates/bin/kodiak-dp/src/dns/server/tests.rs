@@ -1,4 +1,4 @@
-//! Real sockets: names of the mesh, other names, and nameservers that do not answer.
+//! Real sockets: names of the mesh, names of others, and others who say nothing.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -42,7 +42,7 @@ impl Bed {
         let address = server.address();
         tasks.spawn(server.serve());
         let bed = Self { address, asked, _tasks: tasks, _folder: folder };
-        // Records and nameservers arrive after a moment.
+        // Names and nameservers come in a moment.
         while addresses(&bed.udp(&query("web.mesh.local", TYPE_A)).await) != [[240, 0, 0, 1]] {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -64,7 +64,7 @@ impl Bed {
     }
 }
 
-/// Envoy's responses on its socket, and the versions that it was sent.
+/// What Envoy says on its socket, and which versions it was shown.
 fn envoy(socket: &Path, tasks: &mut JoinSet<()>) -> watch::Receiver<Vec<Option<String>>> {
     let listener = UnixListener::bind(socket).unwrap();
     let (sender, shown) = watch::channel(Vec::new());
@@ -106,7 +106,7 @@ async fn nameserver(tasks: &mut JoinSet<()>) -> SocketAddr {
         loop {
             let (length, client) = udp.recv_from(&mut buffer).await.unwrap();
             if let Some(question) = Question::read(&buffer[..length]).filter(|question| question.name != "silent") {
-                // A forged answer comes first.
+                // A forged one comes first.
                 let mut forged = question.answer(&[[6, 6, 6, 6].into()], 1, UDP_LIMIT);
                 forged[0] ^= 1;
                 udp.send_to(&forged, client).await.unwrap();
@@ -126,7 +126,7 @@ async fn nameserver(tasks: &mut JoinSet<()>) -> SocketAddr {
     address
 }
 
-/// IPv4 addresses in an answer. All records of these tests have compressed names.
+/// The addresses of version 4 in an answer. All records of these tests have compressed names.
 fn addresses(answer: &[u8]) -> Vec<[u8; 4]> {
     let count = usize::from(answer[7]);
     let records = answer.len().saturating_sub(count * 16);
@@ -134,7 +134,7 @@ fn addresses(answer: &[u8]) -> Vec<[u8; 4]> {
 }
 
 #[tokio::test]
-async fn names_of_the_mesh_are_answered_and_others_forwarded() {
+async fn names_of_the_mesh_are_answered_and_others_passed_on() {
     let bed = Bed::start(false).await;
     for (name, by_udp, by_tcp) in [
         ("web.mesh.local", [240, 0, 0, 1], [240, 0, 0, 1]),
@@ -151,28 +151,28 @@ async fn names_of_the_mesh_are_answered_and_others_forwarded() {
 }
 
 #[tokio::test]
-async fn ipv6_is_answered_when_enabled() {
+async fn version_6_is_answered_where_it_is_on() {
     let bed = Bed::start(true).await;
     let answer = bed.udp(&query("web.mesh.local", TYPE_AAAA)).await;
     assert!(answer.ends_with(&[0xff, 0xff, 240, 0, 0, 1]), "{answer:?}");
 }
 
 #[tokio::test]
-async fn unchanged_records_are_not_sent_again() {
+async fn known_names_are_not_sent_again() {
     let mut bed = Bed::start(false).await;
     let shown = bed.asked.wait_for(|shown| shown.len() > 1).await.unwrap();
     assert_eq!(shown[..2], [None, Some("\"v1\"".to_owned())]);
 }
 
 #[tokio::test]
-async fn silent_nameservers_cause_servfail() {
+async fn nameservers_that_say_nothing_are_a_failure() {
     let bed = Bed::start(false).await;
     let answer = bed.udp(&query("silent", TYPE_A)).await;
     assert_eq!(answer[3] & 0x0f, SERVER_FAILURE);
 }
 
 #[tokio::test]
-async fn survives_invalid_datagrams() {
+async fn noise_is_survived() {
     let bed = Bed::start(false).await;
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     for noise in [&b""[..], b"x", &[0xff; 300], &[0; 12], &[0; 4096]] {
@@ -184,7 +184,7 @@ async fn survives_invalid_datagrams() {
     assert_eq!(addresses(&bed.udp(&query("web.mesh.local", TYPE_A)).await), [[240, 0, 0, 1]]);
 }
 
-/// Compatible with a common client.
+/// The client that people use understands us.
 #[tokio::test]
 async fn dig_understands_the_answers() {
     let bed = Bed::start(true).await;
@@ -199,7 +199,7 @@ async fn dig_understands_the_answers() {
         let output = match dig.output().await {
             Ok(output) => output,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return skip(Need::Program, "dig is not installed");
+                return skip(Need::Program, "dig is not there");
             }
             Err(error) => panic!("{error}"),
         };

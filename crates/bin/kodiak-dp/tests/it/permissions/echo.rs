@@ -1,4 +1,4 @@
-//! An echo server.
+//! A server that sends back what it gets.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -37,7 +37,7 @@ impl Echo {
 
 fn serve(stream: &TcpStream) {
     let (mut reader, mut writer) = (stream, stream);
-    // A disconnected client needs no answer.
+    // A client that is gone needs no answer.
     let _ = io::copy(&mut reader, &mut writer);
     let _ = stream.shutdown(Shutdown::Both);
 }

@@ -1,4 +1,4 @@
-//! An Envoy with two inbounds for each set of permissions, as in a mesh with mutual TLS.
+//! An Envoy with two inbounds for each set of permissions, as a mesh with mutual TLS has them.
 
 use std::time::Duration;
 
@@ -36,17 +36,17 @@ use crate::bootstrap::{inline, loopback};
 
 const WORKLOAD: &str = "workload";
 
-/// The HTTP listener of the set with this index. Also the prefix of its counters.
+/// The listener of the set with this number that speaks HTTP. Also the prefix of its counters.
 pub(super) fn http_name(n: usize) -> String {
     format!("http-{n}")
 }
 
-/// The TCP listener.
+/// The one that takes any bytes.
 pub(super) fn tcp_name(n: usize) -> String {
     format!("tcp-{n}")
 }
 
-/// The system chooses all ports but that of the application.
+/// All ports but that of the workload are chosen by the system.
 pub(super) fn bootstrap(sets: &[&Permissions], authority: &Authority, workload: u16) -> Bootstrap {
     let server = authority.server();
     let listeners = sets.iter().enumerate().flat_map(|(n, permissions)| {
@@ -104,7 +104,7 @@ fn tls(server: &Server) -> DownstreamTlsContext {
     }
 }
 
-/// Responds with 200 itself. Each response contains Envoy's response details.
+/// Answers 200 itself. In each answer stands how Envoy came to it.
 fn http(n: usize, permissions: &Permissions) -> Vec<Filter> {
     let path_specifier = Some(route_match::PathSpecifier::Prefix("/".to_owned()));
     let route = Route {

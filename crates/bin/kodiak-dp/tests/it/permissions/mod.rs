@@ -1,4 +1,4 @@
-//! A real Envoy allows exactly the callers that the verdict allows.
+//! The real Envoy lets in whom the verdict lets in, whatever the policies and whoever calls.
 
 mod echo;
 mod listeners;
@@ -18,19 +18,19 @@ use serde_json::json;
 use crate::running::Running;
 use echo::Echo;
 use listeners::{bootstrap, http_name, tcp_name};
-use samples::{MESH, TestCaller};
+use samples::{MESH, Someone};
 use tls::{Authority, Client};
 
-/// Each is two listeners, one for HTTP and one for TCP.
+/// Each is two listeners, one that speaks HTTP and one that does not.
 const SETS: usize = 48;
 const CALLERS: usize = 8;
 
-/// The same samples in each run.
+/// The same ones in each run.
 fn sample<S: Strategy>(strategy: &S, runner: &mut TestRunner) -> S::Value {
     strategy.new_tree(runner).unwrap().current()
 }
 
-/// Allowed and denied items alternate, up to the limit of Envoy's parser.
+/// What is allowed and what is denied take turns, as often as Envoy's parser will see it.
 fn long() -> Vec<MeshTrafficPermission> {
     let item = |n: usize| {
         let name = samples::SERVICES.get(n % 50).map_or_else(|| format!("s{n}"), |name| (*name).to_owned());
@@ -53,16 +53,16 @@ fn permissions(policies: &[MeshTrafficPermission]) -> Permissions {
 }
 
 #[test]
-fn envoy_allows_exactly_the_callers_that_the_verdict_allows() {
+fn envoy_lets_in_whom_the_verdict_lets_in() {
     let Some(envoy) = envoy() else { return };
     let mut runner = TestRunner::deterministic();
     let random = (0..SETS).map(|_| sample(&samples::policies(), &mut runner));
     let sets: Vec<_> = [Vec::new(), long()].into_iter().chain(random).collect();
     let sets: Vec<_> = sets.iter().map(|policies| (policies, permissions(policies))).collect();
-    let callers: Vec<_> = (0..CALLERS).map(|_| sample(&samples::test_caller(), &mut runner)).collect();
+    let callers: Vec<_> = (0..CALLERS).map(|_| sample(&samples::someone(), &mut runner)).collect();
 
     let (authority, echo) = (Authority::new(), Echo::start());
-    let clients: Vec<Client> = callers.iter().map(|test_caller| authority.client(&test_caller.uris)).collect();
+    let clients: Vec<Client> = callers.iter().map(|someone| authority.client(&someone.uris)).collect();
     let all: Vec<_> = sets.iter().map(|(_, permissions)| permissions).collect();
     let running = Running::start(envoy, &bootstrap(&all, &authority, echo.port()));
     running.wait_until_live();
@@ -71,7 +71,7 @@ fn envoy_allows_exactly_the_callers_that_the_verdict_allows() {
     for (n, (policies, permissions)) in sets.iter().enumerate() {
         let (http, tcp) = (running.listener(&http_name(n)), running.listener(&tcp_name(n)));
         let mut noted = 0;
-        for (TestCaller { uris, sni }, client) in callers.iter().zip(&clients) {
+        for (Someone { uris, sni }, client) in callers.iter().zip(&clients) {
             let verdict = permissions.verdict(MESH, &Caller { uris, sni: *sni });
             let expected = if verdict.action == Action::Deny { 403 } else { 200 };
             let what = format!("{uris:?} {sni:?}: {verdict:?} by {policies:#?}");
@@ -91,9 +91,9 @@ fn envoy_allows_exactly_the_callers_that_the_verdict_allows() {
     }
 }
 
-/// Envoy's response details name the policy that denies.
+/// The name of the policy that denies is in what Envoy tells of the call.
 #[test]
-fn envoy_names_the_policy_that_denies() {
+fn envoy_says_which_policy_denies() {
     let Some(envoy) = envoy() else { return };
     let rule = json!({ "default": { "allow": [{}], "deny": [{ "spiffeID": { "type": "Exact", "value": "spiffe://default/a" } }] } });
     let policy: MeshTrafficPermission = serde_json::from_value(json!({ "rules": [rule] })).unwrap();

@@ -1,4 +1,4 @@
-//! Random policies and callers over few values, so that they match.
+//! Random policies and callers, from few words so that they meet.
 
 use kodiak_policies::mesh_traffic_permission::{MeshTrafficPermission, uris};
 use proptest::collection::{btree_map, vec};
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 pub(super) const MESH: &str = "default";
 pub(super) const SERVICES: &[&str] = &["a", "b", "b-2"];
-/// SNIs of callers.
+/// What callers ask for.
 pub(super) const SERVERS: &[&str] = &["x.mesh", "y.mesh", "other.mesh"];
 
 const KEYS: &[&str] = &["env", "env/x"];
 const VALUES: &[&str] = &["v", "w"];
 const IDENTITY: &str = "spiffe://east.local/ns/x/sa/y";
 
-/// By tags or by SPIFFE IDs; rarely both, because then tags are ignored.
+/// By tags or by identities; seldom both, because then tags do not count.
 pub(super) fn policies() -> impl Strategy<Value = Vec<MeshTrafficPermission>> {
     let from = || vec(from_item(), 1..7).prop_map(|items| json!({ "from": items }));
     let rules = || vec(rule(), 1..3).prop_map(|rules| json!({ "rules": rules }));
@@ -58,13 +58,13 @@ fn rule() -> impl Strategy<Value = Value> {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct TestCaller {
+pub(super) struct Someone {
     pub(super) uris: Vec<String>,
     pub(super) sni: Option<&'static str>,
 }
 
-/// A proxy of one or two services, or a workload with its own SPIFFE ID.
-pub(super) fn test_caller() -> impl Strategy<Value = TestCaller> {
+/// A proxy of one or two services, or a workload with an identity of its own.
+pub(super) fn someone() -> impl Strategy<Value = Someone> {
     let tags = btree_map(select(KEYS).prop_map(str::to_owned), select(VALUES).prop_map(str::to_owned), 0..3);
     let inbound = (select(SERVICES), tags).prop_map(|(service, mut tags)| {
         tags.insert("kuma.io/service".to_owned(), service.to_owned());
@@ -72,5 +72,5 @@ pub(super) fn test_caller() -> impl Strategy<Value = TestCaller> {
     });
     let tagged = vec(inbound, 1..3).prop_map(|sets| uris(MESH, &sets));
     let uris = prop_oneof![4 => tagged, 1 => Just(vec![IDENTITY.to_owned()])];
-    (uris, option::of(select(SERVERS))).prop_map(|(uris, sni)| TestCaller { uris, sni })
+    (uris, option::of(select(SERVERS))).prop_map(|(uris, sni)| Someone { uris, sni })
 }

@@ -1,4 +1,4 @@
-//! Certificates of a mesh, and callers with them.
+//! Certificates as a mesh issues them, and callers that show them.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::samples::SERVERS;
 
-/// Far above the typical time; without it a failure would hang the test.
+/// Far more than it takes; without it a fault would hang the test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct Authority {
@@ -36,7 +36,7 @@ impl Authority {
         Self { root, issuer: Issuer::new(params, key) }
     }
 
-    /// For the SNIs of callers, and for callers without one.
+    /// For the servers that callers ask for, and for those that come without a name.
     pub(super) fn server(&self) -> Server {
         let names: Vec<String> = SERVERS.iter().copied().chain(["127.0.0.1"]).map(str::to_owned).collect();
         let key = KeyPair::generate().unwrap();
@@ -48,7 +48,7 @@ impl Authority {
     pub(super) fn client(&self, uris: &[String]) -> Client {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
-        // Without a subject, or it would have that of the root and be treated as its own issuer.
+        // Without a subject, or it would have that of the root and be taken for its own issuer.
         params.distinguished_name = DistinguishedName::new();
         params.subject_alt_names = uris.iter().map(|uri| SanType::URI(uri.as_str().try_into().unwrap())).collect();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
@@ -72,12 +72,12 @@ impl Client {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        // An IP address is not sent as SNI.
+        // An address is not sent as a server name.
         let name = ServerName::try_from(sni.unwrap_or("127.0.0.1")).unwrap();
         StreamOwned::new(ClientConnection::new(Arc::clone(&self.0), name).unwrap(), socket)
     }
 
-    /// Status and body of a response.
+    /// The status of a request, and what stands in the answer.
     pub(super) fn get(&self, address: &str, sni: Option<&'static str>) -> (u16, String) {
         let mut stream = self.connect(address, sni);
         stream.write_all(b"GET / HTTP/1.1\r\nHost: inbound\r\n\r\n").unwrap();
@@ -89,14 +89,14 @@ impl Client {
         };
         let status = line().split(' ').nth(1).and_then(|status| status.parse().ok()).expect("it speaks HTTP");
         let headers: Vec<String> = std::iter::repeat_with(&mut line).take_while(|line| !line.is_empty()).collect();
-        // Not to the end of the connection: Envoy delays closing it.
+        // Not to the end of the connection: Envoy waits before it closes one.
         let length = headers.iter().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
         let mut body = vec![0; length.parse().unwrap()];
         answer.read_exact(&mut body).unwrap();
         (status, String::from_utf8(body).unwrap())
     }
 
-    /// Whether the echo arrives; otherwise the connection is closed.
+    /// Whether what is sent comes back; otherwise the connection is closed.
     pub(super) fn echoes(&self, address: &str, sni: Option<&'static str>) -> bool {
         let mut stream = self.connect(address, sni);
         stream.write_all(b"ping").unwrap();

@@ -14,7 +14,7 @@ use super::{start, with};
 use crate::bootstrap::direct_response;
 use crate::running::{Running, get};
 
-/// A service with static endpoints, at this address.
+/// A service whose endpoints stand in the bootstrap, at this address.
 fn fixed(service: &str, address: &str) -> Cluster {
     let (host, port) = address.rsplit_once(':').unwrap();
     let endpoint = Endpoint {
@@ -36,13 +36,13 @@ fn fixed(service: &str, address: &str) -> Cluster {
     }
 }
 
-/// With a port that the system chooses.
+/// With the system's choice of a port.
 fn calling(service: &str) -> OutboundListener {
     OutboundListener { cluster: service.into(), ..inputs::outbound(Protocol::Http, 0, true) }
 }
 
 #[test]
-fn proxies_use_mtls_and_accept_plaintext_in_permissive_mode() {
+fn mtls_is_spoken_between_proxies_and_plain_text_is_taken_beside_it() {
     let Some(program) = envoy() else { return };
     let made = Certificates::make_for(["backend", "web"]);
     let (backend, web) = (&made[0], &made[1]);
@@ -74,10 +74,10 @@ fn proxies_use_mtls_and_accept_plaintext_in_permissive_mode() {
 
     let plain = get(&served_at, "/").unwrap();
     assert!(plain.starts_with("HTTP/1.1 200 ") && plain.ends_with("from the workload"), "{plain}");
-    // The handshake succeeds, and no caller has a permission.
+    // The handshake went well, and nobody has a permission.
     let (refused, _) = call("backend");
     assert!(refused.starts_with("HTTP/1.1 403 ") && refused.contains("RBAC: access denied"), "{refused}");
-    // The server has another identity than expected.
+    // The server is not who it should be.
     let (impostor, statistics) = call("payments");
     assert!(impostor.starts_with("HTTP/1.1 503 "), "{impostor}");
     assert!(statistics.contains("cluster.payments.ssl.fail_verify_san: 1\n"), "{statistics}");

@@ -1,4 +1,4 @@
-//! A proxy `web-1` of the mesh `default`, and all its resources.
+//! A proxy `web-1` of the mesh `default`, and everything it has.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -15,7 +15,7 @@ use kodiak_xds::names;
 use kodiak_xds::node::{NodeMetadata, features};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 
-/// The certificate of one service of the mesh, and its CA.
+/// The certificate of one service of the mesh, and its authority.
 pub(super) struct Certificates {
     pub(super) authority: String,
     pub(super) certificate: String,
@@ -23,16 +23,16 @@ pub(super) struct Certificates {
 }
 
 impl Certificates {
-    /// Each with its own CA.
+    /// Each with an authority of its own.
     pub(super) fn make() -> Self {
         Self::make_for(["web"]).remove(0)
     }
 
-    /// All with one CA.
+    /// All of one authority.
     pub(super) fn make_for<const N: usize>(services: [&str; N]) -> Vec<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        // Certificates without a subject would look self-signed.
+        // Certificates without a name of their own would look as if they had signed themselves.
         params.distinguished_name.push(DnType::CommonName, "authority");
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let make = |service| {
@@ -51,7 +51,7 @@ impl Certificates {
     }
 }
 
-/// Its address does not matter, and the port is free.
+/// Where it is does not matter, and the port is free.
 pub(super) fn any_admin() -> AdminEndpoint {
     AdminEndpoint::Address { address: "127.0.0.1".to_owned(), port: 0 }
 }

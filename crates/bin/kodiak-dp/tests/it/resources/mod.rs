@@ -1,6 +1,6 @@
-//! A real Envoy accepts every kind of generated resource.
+//! The real Envoy takes every kind of resource that we build for a proxy.
 //!
-//! They are static in the bootstrap; secrets too, instead of coming from a control plane.
+//! They stand in the bootstrap that we make for it; secrets do too, instead of coming from a control plane.
 
 mod calls;
 mod inputs;
@@ -33,7 +33,7 @@ fn assert_accepted(program: &Path, bootstrap: &Bootstrap) {
     assert!(output.status.success(), "{}\n{}", String::from_utf8_lossy(&output.stderr), to_yaml(bootstrap));
 }
 
-/// The resources added to those of the bootstrap, with the mesh's secrets.
+/// The resources among those of the bootstrap, and the mesh's secrets beside them.
 fn with(mut bootstrap: Bootstrap, listeners: Vec<Listener>, clusters: Vec<Cluster>, made: &Certificates) -> Bootstrap {
     let resources = bootstrap.static_resources.get_or_insert_default();
     let StaticResources { listeners: all_listeners, clusters: all_clusters, secrets: all_secrets } = resources;
@@ -54,7 +54,7 @@ fn start(program: &Path, mut bootstrap: Bootstrap) -> Running {
     running
 }
 
-/// A secret without a config source is static, in the bootstrap.
+/// A secret without a source is one of the bootstrap.
 fn take_secrets_from_bootstrap(json: &mut Value) {
     match json {
         Value::Object(object) => {
@@ -67,7 +67,7 @@ fn take_secrets_from_bootstrap(json: &mut Value) {
 }
 
 #[test]
-fn bootstrap_is_accepted_for_each_control_plane() {
+fn the_bootstrap_is_accepted_for_each_control_plane() {
     let Some(program) = envoy() else { return };
     let made = Certificates::make();
     for host in ["cp.example.com", "127.0.0.1", "::1"] {
@@ -117,7 +117,7 @@ fn outbounds_of_each_protocol_are_accepted() {
 }
 
 #[test]
-fn own_listeners_of_the_proxy_are_accepted() {
+fn the_proxys_own_listeners_are_accepted() {
     let Some(program) = envoy() else { return };
     let made = Certificates::make();
     for (inbound_ports, outbound_allowed) in [(None, true), (Some(vec![8080, 9090]), true), (Some(vec![]), false)] {
@@ -146,7 +146,7 @@ fn own_listeners_of_the_proxy_are_accepted() {
 }
 
 #[test]
-fn envoy_rejects_what_the_checker_rejects() {
+fn what_the_checker_refuses_envoy_refuses_too() {
     let Some(program) = envoy() else { return };
     let made = Certificates::make();
     let refused = |listeners: Vec<Listener>| {

@@ -1,4 +1,4 @@
-//! DNS records of the mesh, from a running Envoy.
+//! Names of the mesh, as workloads and the runner get them from a running Envoy.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -14,12 +14,12 @@ use super::inputs::{self, Certificates};
 use super::{start, with};
 use crate::running::PATIENCE;
 
-/// Record types.
+/// Types of records.
 const A: u8 = 1;
 const AAAA: u8 = 28;
 
 #[test]
-fn dp_reads_dns_records_from_a_running_envoy() {
+fn the_runner_reads_the_names_out_of_a_running_envoy() {
     let Some(program) = envoy() else { return };
     let made = Certificates::make();
     let folder = tempfile::tempdir().unwrap();
@@ -44,7 +44,7 @@ fn dp_reads_dns_records_from_a_running_envoy() {
 }
 
 #[test]
-fn running_envoy_answers_names_of_the_mesh() {
+fn a_running_envoy_answers_the_names_of_the_mesh() {
     let Some(program) = envoy() else { return };
     let made = Certificates::make();
     let folder = tempfile::tempdir().unwrap();
@@ -59,7 +59,7 @@ fn running_envoy_answers_names_of_the_mesh() {
         query(&server, &["web", "mesh"], AAAA)
             .ends_with(&[0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 240, 0, 0, 2])
     );
-    // In another case than in the records: names are case-insensitive.
+    // Not as it is written in the table: names are the same in any case.
     assert!(query(&server, &["BackEnd", "MESH"], A).ends_with(&[240, 0, 0, 1]));
     let no_such_name = 3;
     assert_eq!(query(&server, &["nobody", "mesh"], A)[3] & 0x0f, no_such_name);
@@ -67,7 +67,7 @@ fn running_envoy_answers_names_of_the_mesh() {
     assert!(traces.is_empty(), "left behind: {traces:?}");
 }
 
-/// Queries one record over UDP, and returns the whole answer.
+/// Asks for one record over UDP, and gives the whole answer.
 fn query(server: &str, name: &[&str], kind: u8) -> Vec<u8> {
     let labels = name.iter().flat_map(|label| [&[u8::try_from(label.len()).unwrap()][..], label.as_bytes()].concat());
     let header = [0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
@@ -80,7 +80,7 @@ fn query(server: &str, name: &[&str], kind: u8) -> Vec<u8> {
     answer[..length].to_vec()
 }
 
-/// The request of `kodiak dp`.
+/// What the runner asks, as it asks.
 fn get(socket: &str, header: &str) -> io::Result<String> {
     let mut stream = UnixStream::connect(socket)?;
     write!(stream, "GET {} HTTP/1.1\r\nHost: localhost\r\n{header}Connection: close\r\n\r\n", dns::PATH)?;

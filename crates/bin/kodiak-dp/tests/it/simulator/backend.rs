@@ -1,4 +1,4 @@
-//! A server that responds to each HTTP request with the request, and to TLS with its name.
+//! A server that answers each HTTP request with what it got, and whoever speaks TLS with its name.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// The first byte of a TLS connection.
+/// The first byte of who wants to speak TLS.
 const TLS_HANDSHAKE: u8 = 0x16;
 
 pub(super) struct Backend {
@@ -16,7 +16,7 @@ pub(super) struct Backend {
 }
 
 impl Backend {
-    /// The name is the first line of its responses.
+    /// The name is the first line of its answers.
     pub(super) fn start(name: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -53,7 +53,7 @@ fn serve(name: &str, mut stream: TcpStream) {
             let body = [name.as_bytes(), b"\r\n", &got].concat();
             let head = "x-r-server: backend\r\nx-r-secret: backend\r\nx-r-both: backend";
             let head = format!("HTTP/1.1 200 OK\r\n{head}\r\ncontent-length: {}\r\n\r\n", body.len());
-            // A disconnected client needs no answer.
+            // A client that is gone needs no answer.
             let _ = stream.write_all(&[head.as_bytes(), &body].concat());
             got.clear();
         }

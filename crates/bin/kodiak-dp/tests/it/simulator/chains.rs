@@ -1,4 +1,4 @@
-//! Selection of filter chains, shown by their clusters.
+//! Which filter chain takes a connection: the cluster behind it shows.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use super::backend::Backend;
 use super::start;
 use crate::running::PATIENCE;
 
-/// SNI and protocols of each; an empty name is not sent.
+/// Server name and protocols of each; an empty name is not sent.
 const HELLOS: &[(&str, &[&str])] = &[
     ("", &[]),
     ("", &["kuma"]),
@@ -35,7 +35,7 @@ const HELLOS: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn simulator_and_envoy_select_the_same_chain() {
+fn the_simulator_chooses_the_chain_that_envoy_chooses() {
     let Some(envoy) = envoy() else { return };
     let backends = ["a", "b", "c", "d", "e", "f"].map(|name| (name, Backend::start(name)));
     let (proxy, running) = start(envoy, include_str!("chains.yaml"), &backends);
@@ -70,12 +70,12 @@ fn real(address: &str, connection: &Connection) -> Option<String> {
     };
     stream.write_all(&hello(peer)).unwrap();
     let mut name = String::new();
-    // It may be closed with unread bytes.
+    // It may be closed with bytes that nobody read.
     let _ = stream.read_to_string(&mut name);
     (!name.is_empty()).then_some(name)
 }
 
-/// A ClientHello. It is enough to select a chain.
+/// What a client says first. No more is needed for a chain to be chosen.
 fn hello(peer: &TlsPeer) -> Vec<u8> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().unwrap();

@@ -1,4 +1,4 @@
-//! The simulator and a real Envoy agree on every call.
+//! The simulator says of each call what the real Envoy does with it.
 
 mod backend;
 mod chains;
@@ -18,17 +18,17 @@ use serde_json::{Value, json};
 use crate::running::{PATIENCE, Running};
 use backend::Backend;
 
-/// The visible parts of a response.
+/// What can be seen of an answer from outside.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     status: u16,
     location: Option<String>,
-    /// Header changes of the route. `None` for rejected calls: not observable.
+    /// What the route did to the headers of the answer. Missing where the call is refused: it is not told.
     headers: Option<Headers>,
     arrived: Option<Arrived>,
 }
 
-/// The request as it arrived at one of the clusters.
+/// The request as it came to one of the clusters.
 #[derive(Debug, PartialEq, Eq)]
 struct Arrived {
     cluster: String,
@@ -38,7 +38,7 @@ struct Arrived {
 }
 
 #[test]
-fn simulator_and_envoy_agree() {
+fn the_simulator_does_what_envoy_does() {
     let Some(envoy) = envoy() else { return };
     let backends = ["a", "b", "c"].map(|name| (name, Backend::start(name)));
     let (proxy, running) = start(envoy, include_str!("listener.yaml"), &backends);
@@ -57,7 +57,7 @@ fn simulator_and_envoy_agree() {
     assert!(differences.is_empty(), "{count} of {}:\n{}", requests.len(), differences.join("\n\n"));
 }
 
-/// The simulator and a real Envoy, with the same listener and a cluster for each backend.
+/// The simulator and the real one, with the same listener and a cluster for each backend.
 fn start(envoy: &Path, listener: &str, backends: &[(&str, Backend)]) -> (Proxy, Running) {
     let clusters: Vec<Value> = backends.iter().map(|(name, backend)| cluster(name, backend.port())).collect();
     let listener = yaml::parse(listener).unwrap().remove(0).value;
@@ -145,7 +145,7 @@ fn send(address: &str, request: &Request) -> String {
     answer
 }
 
-/// Sorted: the order of two headers of one name does not matter here.
+/// Sorted: two headers of one name are in no order that matters here.
 fn read(headers: &str) -> Headers {
     let pairs = headers.lines().filter_map(|line| line.split_once(':'));
     let mut headers: Headers = pairs.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
@@ -153,7 +153,7 @@ fn read(headers: &str) -> Headers {
     headers
 }
 
-/// Headers that Envoy adds to each forwarded request.
+/// Headers that Envoy adds to each request that it sends on.
 fn is_envoys_own(name: &str) -> bool {
     name.starts_with("x-envoy-") || ["x-forwarded-proto", "x-request-id", "content-length"].contains(&name)
 }

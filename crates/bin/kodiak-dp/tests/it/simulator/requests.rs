@@ -1,4 +1,4 @@
-//! Requests to both.
+//! What is asked of both.
 
 use kodiak_testkit::simulate::Request;
 
