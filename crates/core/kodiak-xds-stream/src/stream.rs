@@ -152,7 +152,7 @@ impl<S: Subscription> Stream<S> {
 
     /// Whether there are secrets and the client has not requested any yet. Envoy acknowledges a listener before it
     /// requests the secrets that the listener waits for, so it is not ready then.
-    pub fn awaits_secrets(&self) -> bool {
+    pub fn lacks_secrets(&self) -> bool {
         let has_secrets = |snapshot: &Snapshot| !snapshot.of(TypeUrl::Secret).is_empty();
         self.snapshot.as_deref().is_some_and(has_secrets) && !self.is_subscribed(TypeUrl::Secret)
     }

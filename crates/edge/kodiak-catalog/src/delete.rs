@@ -13,7 +13,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Whether the resource could be deleted, without deleting it.
+    /// Whether it would be deleted, for those who want to know before. Nothing is.
     pub fn plan_delete(&self, target: Target<'_>) -> Result<(), Refusal> {
         self.require_mesh(target.kind, target.mesh)?;
         let snapshot = self.store().snapshot();

@@ -184,7 +184,7 @@ fn secret(
     }
     if stored.is_some_and(|stored| stored.owner.as_ref() != Some(&owner)) {
         return Err(format!(
-            "the inline key would be stored in the Secret {name:?}, which has other data; delete it first"
+            "the inline key would be stored in the Secret {name:?}, which holds something else; delete it first"
         ));
     }
     let kind = kinds().by_name(SECRET).expect("secrets are in the table of kinds");

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{
     Catalog, Refusal, Stage, Target, initial, inline_secret, owner_of,
     references::{self, Rights},
-    rules::{self, OmittedFields},
+    rules::{self, LeftOut},
 };
 
 /// Maximum number of attempts after conflicts with concurrent writes.
@@ -46,12 +46,12 @@ pub enum Author {
 }
 
 impl Catalog {
-    /// Like [`put_with`](Self::put_with), for authors without further rights: proxies, and the control plane itself.
+    /// As [`put_with`](Self::put_with), for authors without any further right: proxies, and the control plane itself.
     pub async fn put(&self, target: Target<'_>, body: Value, dry_run: bool) -> Result<Put, Refusal> {
         self.put_with(target, body, dry_run, Rights::default()).await
     }
 
-    /// Creates the resource, or replaces its spec and labels. A dry run does not write.
+    /// Creates the resource, or replaces its spec and labels. A dry run stops before the store.
     pub async fn put_with(
         &self,
         target: Target<'_>,
@@ -98,7 +98,7 @@ impl Catalog {
     }
 
     /// Validates the document: first its spec, then its name and labels.
-    fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, ValidSpec, OmittedFields), Refusal> {
+    fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, ValidSpec, LeftOut), Refusal> {
         let draft = Draft::from_value(body, |_| Some(target.kind.shape))
             .map_err(|problems| malformed(target.kind, &problems))?;
         let meta = Meta {
@@ -108,7 +108,7 @@ impl Catalog {
             labels: draft.labels.clone(),
         };
         let written_kind = draft.kind.clone();
-        let left_out = OmittedFields::of(draft.spec.as_ref());
+        let left_out = LeftOut::of(draft.spec.as_ref());
         let mut problems = Problems::default();
         if target.kind.shape == Shape::Plugin {
             envelope(target.kind, &draft, &mut problems);
@@ -122,7 +122,7 @@ impl Catalog {
         if problems.is_empty() { Ok((meta, spec, left_out)) } else { Err(Refusal::invalid(Stage::Check, problems)) }
     }
 
-    /// The resource that a write would store, without storing it.
+    /// What writing the document would store, for those who want to know before. Nothing is stored.
     pub fn plan(&self, target: Target<'_>, body: Value, rights: Rights) -> Result<Planned, Refusal> {
         self.require_mesh(target.kind, target.mesh)?;
         let (meta, spec, left_out) = self.read(target, body)?;
@@ -133,7 +133,7 @@ impl Catalog {
         let record = Record {
             spec: checked.spec.as_str().into(),
             labels: checked.labels.into(),
-            // The user who writes a Dataplane replaces its admission.
+            // Whoever writes a Dataplane vouches for it.
             status: old.filter(|_| checked.kind.name != dataplane::KIND.name).and_then(|old| old.status.clone()),
             owner: owner_of(checked.kind, &checked.mesh, &checked.name),
             version: old.map_or(1, |old| old.version + 1),
@@ -150,7 +150,7 @@ impl Catalog {
         &self,
         snapshot: &Snapshot,
         checked: Checked,
-        left_out: OmittedFields,
+        left_out: LeftOut,
         dry_run: bool,
         rights: Rights,
         author: &Author,
@@ -181,7 +181,7 @@ impl Catalog {
         &self,
         snapshot: &Snapshot,
         mut checked: Checked,
-        left_out: OmittedFields,
+        left_out: LeftOut,
         rights: Rights,
     ) -> Result<(Checked, Vec<Write>, Put), Refusal> {
         let old = snapshot.get(&key_of(&checked));
@@ -218,7 +218,7 @@ pub(crate) fn write(checked: &Checked, old: Option<&Record>) -> Write {
     }
 }
 
-/// The write of a Dataplane's status with its author. `None` when it is unchanged.
+/// The write that makes the status of a Dataplane say who stands behind it. Nothing where it says so already.
 fn authored(checked: &Checked, old: Option<&Record>, author: &Author) -> Option<Write> {
     if checked.kind.name != dataplane::KIND.name {
         return None;

@@ -23,9 +23,9 @@ pub fn load_source(
             ));
         }
         let record = snapshot.get(&key);
-        record.and_then(secret_data).ok_or_else(|| {
-            format!("could not load data: secret {name:?} does not exist in mesh {mesh:?}; apply it first")
-        })
+        record
+            .and_then(secret_data)
+            .ok_or_else(|| format!("could not load data: there is no secret {name:?} in mesh {mesh:?}; apply it first"))
     } else if let Some(path) = file {
         files.read(path)
     } else if let Some(text) = inline_string {

@@ -1,4 +1,4 @@
-//! Decodes stored records.
+//! Reading back what is in the store.
 
 use kodiak_model::{
     Kind, ResourceKey, Scope, Spec,
@@ -8,32 +8,32 @@ use kodiak_model::{
 use kodiak_store::Record;
 use kodiak_views::destination::{self, Destination, Stored};
 
-/// The spec of a stored record. `None` when another version stored it in a format that this one cannot read; only that
-/// resource is ignored.
+/// The spec of a stored record. `None` when it was stored by a version that wrote it differently; such a resource
+/// hurts only itself.
 pub fn spec_of<S: Spec>(record: &Record) -> Option<S> {
     match language::decode(&record.spec) {
         Ok(spec) => Some(spec),
         Err(error) => {
-            tracing::warn!(resource = %record.key, %error, "failed to decode stored resource, ignoring it");
+            tracing::warn!(resource = %record.key, %error, "Ignoring a stored resource that cannot be read.");
             None
         }
     }
 }
 
-/// Claims of the token with which a proxy registered this Dataplane; `None` for one that a user wrote.
+/// What the token binds with which a proxy brought this Dataplane; `None` for one that a user wrote.
 pub fn admission_of(record: &Record) -> Option<Admission> {
     let status = record.status.as_ref()?;
     serde_json::from_str::<DataplaneStatus>(status).map_or_else(
         |error| {
-            tracing::warn!(resource = %record.key, %error, "failed to decode Dataplane status, treating its claims as unbound");
+            tracing::warn!(resource = %record.key, %error, "cannot read the status of a Dataplane, nothing vouches for it");
             Some(Admission::unknown())
         },
         |status| status.admission,
     )
 }
 
-/// A MeshService, MeshExternalService or MeshMultiZoneService as a destination. `None`, as above, for an unreadable
-/// record, and for other kinds.
+/// A MeshService, MeshExternalService or MeshMultiZoneService as callers see it. `None`, as above, for what this version
+/// cannot read, and for other kinds.
 pub fn destination_of(record: &Record) -> Option<Destination> {
     let (_, kind) = destination::KINDS.iter().find(|(kind, _)| kind.name == &*record.key.kind)?;
     let stored = Stored {
@@ -46,7 +46,7 @@ pub fn destination_of(record: &Record) -> Option<Destination> {
     };
     let destination = Destination::read(*kind, stored);
     if destination.is_none() {
-        tracing::warn!(resource = %record.key, "failed to decode stored service, ignoring it");
+        tracing::warn!(resource = %record.key, "Ignoring a stored service that cannot be read.");
     }
     destination
 }

@@ -30,11 +30,11 @@ fn client_that_acked_a_listener_may_still_await_its_secrets() {
     let mut peer = delta().with("lds l1 / sds s1");
     peer.ask(LDS, "");
     peer.ack(LDS);
-    assert!(peer.stream.is_settled() && peer.stream.awaits_secrets());
+    assert!(peer.stream.is_settled() && peer.stream.lacks_secrets());
     peer.ask(SDS, "s");
-    assert!(!peer.stream.is_settled() && !peer.stream.awaits_secrets());
+    assert!(!peer.stream.is_settled() && !peer.stream.lacks_secrets());
     peer.ack(SDS);
-    assert!(peer.stream.is_settled() && !peer.stream.awaits_secrets());
+    assert!(peer.stream.is_settled() && !peer.stream.lacks_secrets());
 }
 
 #[test]

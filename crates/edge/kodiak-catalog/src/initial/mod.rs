@@ -44,7 +44,7 @@ fn check(catalog: &Catalog, kind: &'static Kind, mesh: &str, name: &str, spec: V
     kodiak_model::check(kind, draft, catalog.place()).map_err(|problems| Refusal::invalid(Stage::Check, problems))
 }
 
-/// Written only if it does not exist.
+/// Written only where there is none yet.
 fn labelled(checked: Checked, labels: Labels) -> Write {
     let Checked { kind, mesh, name, labels: _, spec, warnings: _, ports: _ } = checked;
     Write::Put {

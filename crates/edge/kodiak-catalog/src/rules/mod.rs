@@ -12,14 +12,14 @@ use kodiak_store::{Record, Snapshot, Write};
 
 use crate::{Catalog, Refusal, Target};
 
-pub(crate) use mesh_service::OmittedFields;
+pub(crate) use mesh_service::LeftOut;
 
 /// Rejects conflicts, and fills in fields from the mesh and the zone. Returns related writes.
 pub(crate) fn before_put(
     catalog: &Catalog,
     snapshot: &Snapshot,
     checked: &mut Checked,
-    left_out: OmittedFields,
+    left_out: LeftOut,
     old: Option<&Record>,
 ) -> Result<Vec<Write>, Refusal> {
     match checked.kind.name {

@@ -33,14 +33,14 @@ pub(super) fn before_put(snapshot: &Snapshot, checked: &Checked, old: Option<&Re
     let others = snapshot.list_in(kind.name, mesh).filter(|record| record.key != key);
     let others: Vec<Arc<Policy>> =
         others.filter_map(|record| policy(kind, &record.key, &record.spec, record.labels.clone())).collect();
-    let Some(trouble) = trouble(&others, &new, || matching_together(snapshot, &others, &new)) else { return Ok(()) };
+    let Some(trouble) = trouble(&others, &new, || meetings(snapshot, &others, &new)) else { return Ok(()) };
     let mut problems = Problems::default();
     let message = format!("{trouble}; or match callers with `rules`");
     problems.add(&FieldPath::ROOT.field("spec").field("from"), message);
     Err(Refusal::invalid(if old.is_none() { Stage::Create } else { Stage::Update }, problems))
 }
 
-/// Only the `from` part of the policy. `None` when it has none, or is unreadable.
+/// Of the policy, only what it says about callers. `None` when it says nothing, or cannot be read.
 fn policy(kind: &'static Kind, key: &ResourceKey, spec: &str, labels: Arc<Labels>) -> Option<Arc<Policy>> {
     let facts = kind.policy.as_ref().filter(|facts| facts.from)?;
     let Body { target, from, .. } = Body::read(facts, &serde_json::from_str(spec).ok()?).ok()?;
@@ -59,7 +59,7 @@ fn names_tags(policy: &Policy) -> bool {
 fn trouble(
     others: &[Arc<Policy>],
     new: &Arc<Policy>,
-    matching_together: impl FnOnce() -> Vec<Vec<Arc<Policy>>>,
+    meetings: impl FnOnce() -> Vec<Vec<Arc<Policy>>>,
 ) -> Option<subset::Trouble> {
     // The first ones that are enough are reported. With the new one last, it is not reported if there were too many
     // without it.
@@ -69,11 +69,11 @@ fn trouble(
         policies.iter().any(|policy| policy.name == new.name).then_some(trouble)
     };
     subset::explodes(&[others, std::slice::from_ref(new)].concat())?;
-    matching_together().iter().find_map(|others| blamed(others))
+    meetings().iter().find_map(|others| blamed(others))
 }
 
 /// The policies that match together with the new one, for each inbound that it matches.
-fn matching_together(snapshot: &Snapshot, others: &[Arc<Policy>], new: &Arc<Policy>) -> Vec<Vec<Arc<Policy>>> {
+fn meetings(snapshot: &Snapshot, others: &[Arc<Policy>], new: &Arc<Policy>) -> Vec<Vec<Arc<Policy>>> {
     let (mut book, kind) = (Book::default(), new.kind.name);
     for policy in others.iter().chain([new]) {
         book.set_policy(&(kind, policy.name.clone()), Some(policy.clone()));
@@ -96,17 +96,17 @@ fn matching_together(snapshot: &Snapshot, others: &[Arc<Policy>], new: &Arc<Poli
     let distinct: BTreeMap<*const Matched, &Arc<Matched>> =
         matched.iter().map(|matched| (Arc::as_ptr(matched), matched)).collect();
     let mut known = BTreeSet::new();
-    let mut matching_together = Vec::new();
+    let mut meetings = Vec::new();
     for matched in distinct.values() {
         let places = matched.inbounds.values().chain(matched.listeners.values()).chain(matched.gateway.values());
         for policies in places.filter(|policies| policies.iter().any(|policy| policy.name == new.name)) {
             let others: Vec<Arc<Policy>> = policies.iter().filter(|policy| policy.name != new.name).cloned().collect();
             if known.insert(others.iter().map(|policy| policy.name.clone()).collect::<Vec<_>>()) {
-                matching_together.push(others);
+                meetings.push(others);
             }
         }
     }
-    matching_together
+    meetings
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ async fn existing_secrets_are_not_overwritten() {
     bed.delete("MeshExternalService", "demo", "out").await.unwrap();
     bed.put_secret(&name, "of a user").await;
     let refused = problems(bed.put("MeshExternalService", "out", with_key(KEY)).await);
-    assert!(refused[0].contains("which has other data"), "{refused:?}");
+    assert!(refused[0].contains("which holds something else"), "{refused:?}");
     assert_eq!(secret_data(&bed.secret(&name).unwrap()).unwrap(), b"of a user");
 }
 
