@@ -190,8 +190,7 @@ impl<W: Wire> Carrier<'_, W> {
         // Who has asked for nothing yet lacks nothing, but has nothing either.
         let asked = || TypeUrl::ALL.into_iter().any(|type_url| stream.is_subscribed(type_url));
         // Nor is anything acknowledged that was not sent. That is asked first: it costs least, and is mostly so.
-        let settled =
-            |_: &mut u64| self.outbox.is_empty() && asked() && stream.is_settled() && !stream.lacks_secrets();
+        let settled = |_: &mut u64| self.outbox.is_empty() && asked() && stream.is_settled() && !stream.lacks_secrets();
         let settled = self.unsettled.take_if(settled);
         let counters = TypeUrl::ALL.map(|type_url| (type_url, stream.counters(type_url)));
         self.session.report.report(StreamReport { counters, settled, bytes: self.outbox.bytes() });
