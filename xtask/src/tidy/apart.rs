@@ -1,4 +1,4 @@
-//! Crates that must stay independent: an edit of one must not recompile the other, not even transitively.
+//! Crates that are kept apart: an edit of one must not recompile the other, not even through crates between them.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::workspace::{Package, Usage};
 
 struct Apart {
     from: &'static str,
-    /// Crates that it must not depend on, directly or transitively.
+    /// Crates that it must not reach through any chain of dependencies.
     to: &'static [&'static str],
     advice: &'static str,
 }
@@ -17,7 +17,7 @@ const APART: &[Apart] = &[
     Apart {
         from: "kodiak-client",
         to: &["kodiak-cp", "kodiak-engine", "kodiak-store", "kodiak-cli", "clap"],
-        advice: "the REST client is a library for others; move the code to the crate that needs it",
+        advice: "the REST client is a library for others; move the code to who needs it",
     },
     Apart {
         from: "kodiak-terminal",
@@ -41,17 +41,13 @@ pub(super) fn check(repository: &Repository, findings: &mut Findings) {
         let Some(package) = repository.packages.iter().find(|package| package.name == *from) else { continue };
         for (reached, chain) in reach(&repository.packages, package) {
             if to.contains(&reached) {
-                findings.fault(
-                    &package.manifest,
-                    1,
-                    format!("{from} must not depend on {reached} ({chain}); {advice}"),
-                );
+                findings.fault(&package.manifest, 1, format!("{from} must not reach {reached} ({chain}); {advice}"));
             }
         }
     }
 }
 
-/// All workspace crates in the dependencies of a crate, each with its dependency chain.
+/// Everything that a crate is compiled with, as far as manifests of ours say so, each with the chain that leads there.
 fn reach<'a>(packages: &'a [Package], from: &'a Package) -> Vec<(&'a str, String)> {
     let mut seen = BTreeSet::from([from.name.as_str()]);
     let mut found: Vec<(&str, String)> = Vec::new();
@@ -88,15 +84,13 @@ mod tests {
             testing::package("crates/edge/kodiak-store", &[]),
         ]);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(
-            found[0].contains("kodiak-cli must not depend on kodiak-store (kodiak-cli -> kodiak-api -> kodiak-store)")
-        );
+        assert!(found[0].contains("kodiak-cli must not reach kodiak-store (kodiak-cli -> kodiak-api -> kodiak-store)"));
     }
 
     #[test]
     fn refuses_clap_in_the_control_plane() {
         let found = findings(vec![testing::package("crates/bin/kodiak-cp", &[("clap", Usage::Normal)])]);
-        assert!(found[0].contains("kodiak-cp must not depend on clap"), "{found:?}");
+        assert!(found[0].contains("kodiak-cp must not reach clap"), "{found:?}");
     }
 
     #[test]

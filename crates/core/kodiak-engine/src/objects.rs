@@ -317,7 +317,7 @@ impl Objects {
                     continue;
                 }
                 let ports = service.ports.iter().zip(&destination.ports);
-                for (_, port) in ports.filter(|(port, _)| port.leads_to(inbound)) {
+                for (_, port) in ports.filter(|(port, _)| port.is_served_by(inbound)) {
                     endpoints.entry(port.section.clone()).or_default().push(endpoint.clone());
                 }
             }

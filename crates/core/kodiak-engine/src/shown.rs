@@ -109,7 +109,7 @@ mod tests {
             allow_renegotiation: false,
             sni: None,
             names: Vec::new(),
-            authority: input::ExternalAuthority::Given("AUTHORITY".into()),
+            authority: input::ExternalCa::Given("AUTHORITY".into()),
             client: Some(("CERTIFICATE".into(), "KEY".into())),
         };
         let endpoint = input::ExternalEndpoint { priority: 0, address: "10.0.0.1".to_owned(), port: 443 };

@@ -92,12 +92,12 @@ pub struct Meta {
 }
 
 /// A spec that passed validation, and the warnings about its document.
-pub struct SpecFound {
+pub struct ValidSpec {
     spec: crate::CheckedSpec,
     warnings: Vec<String>,
 }
 
-impl SpecFound {
+impl ValidSpec {
     /// The canonical JSON text.
     pub fn json(&self) -> &str {
         &self.spec.json
@@ -115,9 +115,9 @@ impl Meta {
         labels::check(&self.mesh, &self.labels, place, problems);
     }
 
-    pub fn with(self, found: SpecFound, place: &Place) -> Checked {
+    pub fn with(self, found: ValidSpec, place: &Place) -> Checked {
         let Self { kind, mesh, name, labels } = self;
-        let SpecFound { spec, mut warnings } = found;
+        let ValidSpec { spec, mut warnings } = found;
         let labels = labels::compute(kind, &mesh, &labels, &spec.labels, place);
         warnings.extend(name_warnings(kind, &mesh, &name, &labels, &spec.ports));
         warnings.extend(spec.warnings);
@@ -126,7 +126,7 @@ impl Meta {
 }
 
 /// Validates the spec of a draft: against its schema, then against the rules of its kind.
-pub fn spec(kind: &'static Kind, draft: Draft, problems: &mut Problems) -> Option<SpecFound> {
+pub fn spec(kind: &'static Kind, draft: Draft, problems: &mut Problems) -> Option<ValidSpec> {
     let Draft { kind: _, mesh, name, labels, spec, status: _, unknown } = draft;
     let root = root_of(kind);
     let Some(mut value) = spec else {
@@ -142,7 +142,7 @@ pub fn spec(kind: &'static Kind, draft: Draft, problems: &mut Problems) -> Optio
     }
     let ctx = CheckCtx { mesh: mesh.as_deref().unwrap_or_default(), name: &name, labels: &labels };
     let spec = (kind.language.check)(value, &root, &ctx, problems)?;
-    Some(SpecFound { spec, warnings })
+    Some(ValidSpec { spec, warnings })
 }
 
 /// Unknown fields of a rejected document. A misspelt field is often the reason for the rejection.

@@ -15,7 +15,7 @@ use kodiak_model::{Protocol, tags::SERVICE};
 use kodiak_policies::target::{self, Carrier, Chain, Upstream};
 
 use crate::clusters::{self, Http};
-use crate::input::{Accept, CalledAs, Inbound, Tags};
+use crate::input::{Accept, HostHeader, Inbound, Tags};
 use crate::{address, carrier, filters, metadata, names, routes, timeouts, tls};
 
 pub fn listener(inbound: &Inbound) -> Listener {
@@ -105,7 +105,7 @@ fn carrier(inbound: &Inbound, listener: &str) -> Carrier {
         stream_idle_timeout: Some(duration(timeouts::INBOUND_STREAM_IDLE)),
         ..filters::http(cluster, inbound.shape.ipv6, route_configuration(inbound, listener))
     };
-    carrier::http(manager, vec![routes::catch_all("", cluster, CalledAs::Written)], inbound.protocol)
+    carrier::http(manager, vec![routes::catch_all("", cluster, HostHeader::Unchanged)], inbound.protocol)
 }
 
 fn route_configuration(inbound: &Inbound, listener: &str) -> RouteConfiguration {

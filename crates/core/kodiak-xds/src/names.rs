@@ -231,7 +231,7 @@ pub fn identity_secret(mesh: &str) -> String {
 }
 
 /// Secret with the root certificates of a mesh.
-pub fn authority_secret(mesh: &str) -> String {
+pub fn ca_secret(mesh: &str) -> String {
     format!("mesh_ca:secret:{mesh}")
 }
 

@@ -13,7 +13,7 @@ use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::
 use kodiak_model::policy::Conf;
 use kodiak_policies::target::{self, Carrier, Upstream};
 
-use crate::input::{ByKind, CalledAs, Callee, Carried, OutboundCluster, OutboundListener, Tags, UpstreamProtocol};
+use crate::input::{ByKind, Callee, Carried, HostHeader, OutboundCluster, OutboundListener, Tags, UpstreamProtocol};
 use crate::{address, carrier, clusters, filters, metadata, names, routes, tls};
 
 pub fn listener(outbound: &OutboundListener) -> Listener {
@@ -85,7 +85,7 @@ fn carrier(outbound: &OutboundListener) -> Carrier {
     let (name, routes, host) = match &outbound.callee {
         Callee::Service(tags) => {
             let service = names::service(tags);
-            (service, names::outbound_routes(service), CalledAs::Written)
+            (service, names::outbound_routes(service), HostHeader::Unchanged)
         }
         Callee::Port { kri, host } => (&*outbound.cluster, kri.to_string(), *host),
     };
@@ -230,7 +230,7 @@ mod tests {
         let kri = Kri { short: "msvc", mesh, zone, namespace: String::new(), name, section: "http".to_owned() };
         let (hash, policy) = (names::CATCH_ALL_ROUTE.into(), "kri_mhttpr_default_east__all_".into());
         let made = listener(&OutboundListener {
-            callee: Callee::Port { kri: Arc::new(kri), host: CalledAs::ItsOwn },
+            callee: Callee::Port { kri: Arc::new(kri), host: HostHeader::OwnHostname },
             cluster: "backend__east_default_msvc_80".into(),
             route_names: Arc::new([(hash, policy)].into()),
             ..outbound(Protocol::Http, false)

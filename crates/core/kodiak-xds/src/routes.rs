@@ -7,7 +7,7 @@ use kodiak_envoy::envoy::config::route::v3::{
     route_match,
 };
 
-use crate::input::CalledAs;
+use crate::input::HostHeader;
 use crate::timeouts;
 
 /// One virtual host for all domains. Clusters are not validated: they may arrive after the listener.
@@ -26,11 +26,11 @@ pub(crate) fn all_domains(name: String, host: &str, routes: Vec<Route>) -> Route
 }
 
 /// Route of all requests to one cluster of a service.
-pub(crate) fn catch_all(name: &str, cluster: &str, host: CalledAs) -> Route {
+pub(crate) fn catch_all(name: &str, cluster: &str, host: HostHeader) -> Route {
     let action = RouteAction {
         host_rewrite_specifier: match host {
-            CalledAs::Written => None,
-            CalledAs::ItsOwn => Some(HostRewriteSpecifier::AutoHostRewrite(true)),
+            HostHeader::Unchanged => None,
+            HostHeader::OwnHostname => Some(HostRewriteSpecifier::AutoHostRewrite(true)),
         },
         timeout: Some(duration(timeouts::REQUEST)),
         idle_timeout: Some(duration(timeouts::STREAM_IDLE)),

@@ -21,7 +21,7 @@ pub fn identity(mesh: &str, identity: &Identity) -> Secret {
 pub fn authority(mesh: &str, roots_pem: &str) -> Secret {
     let roots =
         CertificateValidationContext { trusted_ca: Some(inline(roots_pem)), ..CertificateValidationContext::default() };
-    Secret { name: names::authority_secret(mesh), r#type: Some(secret::Type::ValidationContext(roots)) }
+    Secret { name: names::ca_secret(mesh), r#type: Some(secret::Type::ValidationContext(roots)) }
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ fn mutual(mesh: &str, peers: Vec<MatchPattern>) -> CommonTlsContext {
         validation_context_type: Some(ValidationContextType::CombinedValidationContext(
             CombinedCertificateValidationContext {
                 default_validation_context: Some(expected),
-                validation_context_sds_secret_config: Some(secret(names::authority_secret(mesh))),
+                validation_context_sds_secret_config: Some(secret(names::ca_secret(mesh))),
                 ..CombinedCertificateValidationContext::default()
             },
         )),

@@ -1,4 +1,4 @@
-//! The certificate authority of a mesh: its backends, and the secrets they are kept in.
+//! CA backends of a mesh, and the Secrets that hold their certificates and keys.
 
 use kodiak_crypto::{CryptoError, RsaBits};
 use kodiak_model::{
@@ -11,18 +11,18 @@ use kodiak_store::Snapshot;
 pub(crate) const BUILTIN: &str = "builtin";
 pub(crate) const PROVIDED: &str = "provided";
 
-/// The GlobalSecret with certificate and key of the authority by which proxies and control planes know each other at
-/// Envoy's admin interface: two PEM blocks in one text.
+/// GlobalSecret with certificate and private key of the CA for Envoy's admin interface, which authenticates proxies and
+/// control planes to each other: two PEM blocks in one text.
 pub const ADMIN_CA: &str = "envoy-admin-ca";
 
-/// Where the two halves of an authority are.
+/// Data sources of a CA's certificate and private key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthoritySources {
     pub cert: DataSource,
     pub key: DataSource,
 }
 
-/// Where the authority of a backend is, or why there is none.
+/// Data sources of a backend's CA, or why there are none.
 pub fn authority_sources(mesh: &str, backend: &MtlsBackend) -> Result<AuthoritySources, String> {
     let secret = |name| DataSource { secret: Some(name), ..DataSource::default() };
     match backend.backend_type.as_str() {
@@ -49,7 +49,7 @@ pub(crate) fn is_made(snapshot: &Snapshot, mesh: &str, backend: &str) -> bool {
     secrets.iter().all(|name| snapshot.get(&ResourceKey::in_mesh("Secret", mesh, name)).is_some())
 }
 
-/// How long the key of a new builtin CA is.
+/// Key size of a new builtin CA.
 pub(crate) fn rsa_bits(settings: &BuiltinCaCert) -> Result<RsaBits, CryptoError> {
     settings.rsa_bits.filter(|bits| *bits > 0).map_or(Ok(RsaBits::default()), RsaBits::try_from)
 }
@@ -62,12 +62,12 @@ pub(crate) fn key_secret(mesh: &str, backend: &str) -> String {
     format!("{mesh}.ca-builtin-key-{backend}")
 }
 
-/// Where a key goes that was written into the Mesh.
+/// The Secret for a private key that was written into the Mesh.
 pub(crate) fn provided_key_secret(mesh: &str, backend: &str) -> String {
     format!("{mesh}.ca-provided-key-{backend}")
 }
 
-/// The backend that this secret is part of.
+/// The backend that uses this Secret.
 pub(crate) fn backend_using<'a>(name: &str, mesh: &'a Mesh, secret: &str) -> Option<&'a str> {
     let uses = |backend: &&MtlsBackend| {
         authority_sources(name, backend).is_ok_and(|AuthoritySources { cert, key }| {

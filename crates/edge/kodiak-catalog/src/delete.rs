@@ -5,7 +5,7 @@ use kodiak_store::{Expect, Snapshot, Transaction, Write};
 use crate::{Catalog, Refusal, Target, rules};
 
 impl Catalog {
-    /// Deletes the resource and all that it owns.
+    /// Deletes the resource and all resources that it owns.
     pub async fn delete(&self, target: Target<'_>) -> Result<(), Refusal> {
         self.require_mesh(target.kind, target.mesh)?;
         self.plan_delete(&self.store().snapshot(), target)?;

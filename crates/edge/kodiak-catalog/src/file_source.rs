@@ -1,5 +1,5 @@
-//! Files that data sources name. They are files of the control plane's machine, named by whoever writes a resource, so
-//! they are read only below one folder that the operator chose.
+//! File data sources. The files are on the control plane's host and their paths come from users, so they are read only
+//! below one configured folder.
 
 use std::{
     fs::{self, File},
@@ -9,12 +9,12 @@ use std::{
     time::SystemTime,
 };
 
-/// Certificates and keys are far smaller.
+/// Far above the size of certificates and keys.
 const MAX_FILE: u64 = 1024 * 1024;
 
 const SETTING: &str = "general.dataSourceFolder";
 
-/// Where files may be read. By default nowhere.
+/// Where files may be read. Nowhere by default.
 #[derive(Debug, Clone, Default)]
 pub struct FileSources(Option<Arc<Path>>);
 
@@ -24,12 +24,13 @@ impl FileSources {
         Self(Some(folder.into()))
     }
 
-    /// Whether the path may be read, told from its text alone: nothing is looked up for a path that is refused.
+    /// Whether the path may be read, by its text alone: rejected paths are not looked up.
     pub fn check(&self, path: &str) -> Result<(), String> {
         self.allowed(path).map(drop)
     }
 
-    /// The content of a file. One answer for all that is not there or leads elsewhere, so that nobody learns which.
+    /// Content of a file. Missing files and links to the outside have the same error, so that users cannot tell them
+    /// apart.
     pub(crate) fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         let (folder, path) = self.allowed(path)?;
         read(folder, path).map_err(|_| {
@@ -48,7 +49,7 @@ impl FileSources {
     fn allowed<'a>(&'a self, path: &'a str) -> Result<(&'a Path, &'a Path), String> {
         let Some(folder) = &self.0 else {
             return Err(format!(
-                "files of the control plane's machine are not read; use a secret, or let an operator name the folder of such files with the setting {SETTING}"
+                "file data sources are disabled; use a secret, or let an operator set the folder of such files with the setting {SETTING}"
             ));
         };
         let plain = !path.split('/').any(|part| part == "." || part == "..") && !path.contains('\0');
@@ -63,7 +64,7 @@ impl FileSources {
     }
 }
 
-/// Where the path leads when all symbolic links are followed, if that is below the folder.
+/// The path with all symbolic links resolved, if it is below the folder.
 fn resolved(folder: &Path, path: &Path) -> io::Result<PathBuf> {
     let (folder, path) = (fs::canonicalize(folder)?, fs::canonicalize(path)?);
     if path.starts_with(folder) { Ok(path) } else { Err(io::ErrorKind::PermissionDenied.into()) }
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_by_default() {
+    fn files_are_disabled_by_default() {
         let bed = Bed::new();
         let error = FileSources::default().read(&bed.path("in/sub/key")).unwrap_err();
         assert!(error.contains("general.dataSourceFolder"), "{error}");
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn files_below_the_folder_are_read_and_no_others() {
+    fn reads_only_files_below_the_folder() {
         let bed = Bed::new();
         assert_eq!(bed.read("in/sub/key").unwrap(), "inside");
         let refused = bed.files.check(&bed.path("outside")).unwrap_err();
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_outside_look_like_files_that_are_not_there() {
+    fn links_to_the_outside_look_like_missing_files() {
         let bed = Bed::new();
         let link = |from: &str, to: &str| std::os::unix::fs::symlink(bed.path(to), bed.path(from)).unwrap();
         link("in/escape", "outside");
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn large_files_are_refused() {
+    fn rejects_large_files() {
         let bed = Bed::new();
         let file = File::create(bed.path("in/large")).unwrap();
         file.set_len(MAX_FILE + 1).unwrap();

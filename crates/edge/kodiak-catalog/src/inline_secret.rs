@@ -1,8 +1,8 @@
-//! Private keys that are written into a resource. A resource is no secret, so before it is stored they are moved to
-//! Secrets that it owns, and references take their place. Secrets are sealed, and shown to administrators alone.
+//! Private keys in resources. Resources are not secret, so before they are stored the keys are moved to Secrets that
+//! they own, and replaced by references. Secrets are encrypted, and visible to administrators only.
 //!
-//! Reading gives the reference; writing it back keeps the key. A new inline key replaces the Secret of the old one, and
-//! the Secrets are deleted with the resource. Backends of a Mesh have their own rule (`rules/mesh/inline_key.rs`).
+//! A read returns the reference; writing it back keeps the key. A new inline key replaces the Secret of the old one,
+//! and the Secrets are deleted with the resource. Backends of a Mesh have their own rule (`rules/mesh/inline_key.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use crate::{Catalog, Refusal, Stage, put};
 
 const SECRET: &str = "Secret";
-/// Enough of a fingerprint to tell the keys of one resource apart.
+/// Length that is enough to distinguish the keys of one resource.
 const FINGERPRINT: usize = 16;
 
-/// Puts references in the place of inline keys. The writes are those of the Secrets.
+/// Replaces inline keys by references. Returns the writes of the Secrets.
 pub(crate) fn move_to_secrets(
     catalog: &Catalog,
     snapshot: &Snapshot,
@@ -41,7 +41,7 @@ pub(crate) fn move_to_secrets(
         let Some(source) = spec.pointer_mut(&pointer) else { continue };
         let (form, path) = (members[0].form, &members[0].path);
         changed = true;
-        if is_overruled(source, form, &members) {
+        if is_ignored(source, form, &members) {
             drop_inline(source);
             continue;
         }
@@ -63,7 +63,7 @@ pub(crate) fn move_to_secrets(
 }
 
 impl Catalog {
-    /// Moves the inline keys of resources that were stored before keys were moved. May be called again and again.
+    /// Moves the inline keys of resources that were stored before keys were moved. Idempotent.
     pub(crate) async fn move_stored_inline_keys(&self) -> Result<Vec<String>, Refusal> {
         let mut moved = Vec::new();
         for kind in kinds().iter().filter(|kind| kind.scope == Scope::Mesh && has_sources(kind)) {
@@ -85,11 +85,11 @@ impl Catalog {
                 let mut writes = vec![put::write(&checked, Some(old))];
                 writes.extend(secrets);
                 match self.store().commit(Transaction(writes)).await {
-                    // Whoever was faster moved it too.
+                    // A concurrent write moved it too.
                     Err(kodiak_store::StoreError::Conflict(_)) => (),
                     other => drop(other?),
                 }
-                tracing::info!(resource = %old.key, "moved inline private keys to Secrets; rotate them if others could read the store");
+                tracing::info!(resource = %old.key, "moved inline private keys to Secrets, rotate them if others could read the store");
                 moved.push(old.key.to_string());
             }
         }
@@ -97,7 +97,7 @@ impl Catalog {
     }
 }
 
-/// The members of each data source that has a schema.
+/// Members of each data source that has a schema.
 fn by_source(found: Vec<FoundSource>) -> BTreeMap<String, Vec<FoundSource>> {
     let mut sources: BTreeMap<String, Vec<FoundSource>> = BTreeMap::new();
     for source in found.into_iter().filter(|source| source.form != SourceForm::Untyped) {
@@ -106,7 +106,7 @@ fn by_source(found: Vec<FoundSource>) -> BTreeMap<String, Vec<FoundSource>> {
     sources
 }
 
-/// The inline bytes of a data source, if nobody but administrators may read them.
+/// Inline bytes of a data source, if only administrators may read them.
 fn private_bytes(members: &[FoundSource], problems: &mut Problems) -> Option<Vec<u8>> {
     let mut private = None;
     for member in members {
@@ -121,7 +121,7 @@ fn private_bytes(members: &[FoundSource], problems: &mut Problems) -> Option<Vec
         } else {
             inline.text.clone().into_bytes()
         };
-        // The first one is the one that is read.
+        // The first one takes effect.
         if inline.is_private(&bytes) && private.is_none() {
             private = Some(bytes);
         }
@@ -129,8 +129,8 @@ fn private_bytes(members: &[FoundSource], problems: &mut Problems) -> Option<Vec
     private
 }
 
-/// Whether the inline bytes are never read, because another member is.
-fn is_overruled(source: &Value, form: SourceForm, members: &[FoundSource]) -> bool {
+/// Whether the inline bytes are ignored, because another member takes precedence.
+fn is_ignored(source: &Value, form: SourceForm, members: &[FoundSource]) -> bool {
     match form {
         SourceForm::Secure => source.get("type").and_then(Value::as_str) != Some("InsecureInline"),
         SourceForm::Legacy | SourceForm::Untyped => {
@@ -145,19 +145,19 @@ fn drop_inline(source: &mut Value) {
     }
 }
 
-/// The start of the names of all Secrets of a resource.
+/// Name prefix of all Secrets of a resource.
 fn prefix(checked: &Checked) -> String {
     format!("{}.{}.inline-", checked.kind.name.to_ascii_lowercase(), checked.name)
 }
 
-/// Another key has another name: positions in lists change, and a key is never taken for another.
+/// The name contains a fingerprint of the key: list indexes can change, and keys must not be confused.
 fn name_of(checked: &Checked, bytes: &[u8]) -> String {
     let (kind, name) = (checked.kind.name, &checked.name);
     let text = [kind.as_bytes(), b"/", name.as_bytes(), b"/", bytes].concat();
     format!("{}{}", prefix(checked), &fingerprint(&text)[..FINGERPRINT])
 }
 
-/// The write of a Secret that does not have these bytes yet.
+/// The write of a Secret, unless it already has these bytes.
 fn secret(
     catalog: &Catalog,
     snapshot: &Snapshot,
@@ -166,7 +166,9 @@ fn secret(
     bytes: &[u8],
 ) -> Result<Option<Write>, String> {
     if let Some(fault) = kodiak_model::names::fault(name) {
-        return Err(format!("the inline key is kept in the Secret {name:?}, which is no name for one: {fault}"));
+        return Err(format!(
+            "the inline key would be stored in the Secret {name:?}, which is not a valid name: {fault}"
+        ));
     }
     let key = ResourceKey::in_mesh(SECRET, &checked.mesh, name);
     let owner = put::key_of(checked);
@@ -176,7 +178,7 @@ fn secret(
     }
     if stored.is_some_and(|stored| stored.owner.as_ref() != Some(&owner)) {
         return Err(format!(
-            "the inline key is kept in the Secret {name:?}, which holds something else; delete it first"
+            "the inline key would be stored in the Secret {name:?}, which holds something else; delete it first"
         ));
     }
     let kind = kinds().by_name(SECRET).expect("secrets are in the table of kinds");
@@ -189,7 +191,7 @@ fn secret(
     }))
 }
 
-/// Deletes the Secrets of the resource that it refers to no longer.
+/// Deletes the Secrets of the resource that it no longer references.
 fn unused(snapshot: &Snapshot, checked: &Checked, spec: &Value) -> Vec<Write> {
     let referred: BTreeSet<String> = sources(checked.kind, spec)
         .into_iter()

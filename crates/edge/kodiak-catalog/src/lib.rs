@@ -1,11 +1,11 @@
-//! The way into the store: every write of a resource, whoever brings it, goes through here.
+//! All writes of resources go through this crate.
 //!
-//! In: a kind, a mesh, a name and an untyped document. Out: a durable resource with its labels, its owner and what
-//! comes with it, or a [`Refusal`] that says all that is wrong.
+//! In: a kind, a mesh, a name and an untyped document. Out: a durable resource with its labels, its owner and the
+//! resources that are created with it, or a [`Refusal`] with every problem.
 //!
-//! **Invariant:** what is in the store was checked, and belongs to a mesh that exists.
-//! **Invariant:** a refused write changes nothing: what belongs together is one transaction.
-//! **Invariant:** a resource never refers to a Secret of the control plane, whoever writes it.
+//! **Invariant:** stored resources are valid, and belong to a mesh that exists.
+//! **Invariant:** a rejected write changes nothing: related writes are one transaction.
+//! **Invariant:** a resource never references a Secret of the control plane, whoever writes it.
 //! **Invariant:** this crate knows nothing of HTTP, and does not decide who may write.
 
 mod authority;
@@ -38,7 +38,7 @@ pub use source::load_source;
 pub use stored::owner_of;
 pub use system_secret::SystemSecret;
 
-/// Cheap to clone; all clones speak of the same store.
+/// Cheap to clone; all clones share the store.
 #[derive(Clone)]
 pub struct Catalog {
     store: Store,
@@ -50,11 +50,11 @@ pub struct Catalog {
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub place: Place,
-    /// Deletes a mesh even while proxies are attached to it.
+    /// Allows the deletion of a mesh with Dataplanes.
     pub unsafe_delete: bool,
 }
 
-/// The resource that a request is about.
+/// Key of the resource in a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
     pub kind: &'static Kind,
@@ -74,7 +74,7 @@ impl Catalog {
         Self { store, settings: Arc::new(settings), keys: Arc::default(), files: FileSources::default() }
     }
 
-    /// Lets data sources name files.
+    /// Allows file data sources.
     pub fn with_files(self, files: FileSources) -> Self {
         Self { files, ..self }
     }
@@ -87,7 +87,7 @@ impl Catalog {
         &self.settings.place
     }
 
-    /// Resources of a mesh can be asked for only while it is there.
+    /// Mesh-scoped resources require an existing mesh.
     pub fn require_mesh(&self, kind: &Kind, mesh: &str) -> Result<(), Refusal> {
         let missing = kind.scope == Scope::Mesh && self.store.get(&ResourceKey::global("Mesh", mesh)).is_none();
         if missing { Err(Refusal::NoMesh) } else { Ok(()) }

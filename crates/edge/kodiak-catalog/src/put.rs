@@ -1,8 +1,8 @@
-//! Creating and replacing resources.
+//! Creates and replaces resources.
 
 use kodiak_model::{
     Checked, Draft, FieldPath, Kind, Problems, ResourceKey, Scope, Shape, check,
-    check::{Meta, SpecFound},
+    check::{Meta, ValidSpec},
     kinds::dataplane::{self, Admission, DataplaneStatus},
     labels,
 };
@@ -15,14 +15,14 @@ use crate::{
     rules::{self, LeftOut},
 };
 
-/// How often a write starts over because somebody else wrote the same resource in between.
+/// Maximum number of attempts after conflicts with concurrent writes.
 const TRIES: usize = 5;
 
-/// A resource was written, or would have been.
+/// Result of a write, or of a dry run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Put {
     pub created: bool,
-    /// False when it already was as written.
+    /// False when the stored resource was equal.
     pub changed: bool,
     pub warnings: Vec<String>,
 }
@@ -34,13 +34,13 @@ pub struct Planned {
     pub transaction: Transaction,
 }
 
-/// Who stands behind the content of a Dataplane. It is stored together with it, so that there is no moment at which a
-/// claim of a proxy passes for a user's.
+/// Author of a Dataplane. It is stored in the same transaction, so that claims of a proxy are never mistaken for those
+/// of a user.
 #[derive(Debug, Clone)]
 pub enum Author {
-    /// Somebody who may write Dataplanes.
+    /// A user who may write Dataplanes.
     User,
-    /// The proxy itself, with a token that binds this.
+    /// The proxy itself, with the claims of its token.
     Proxy(Admission),
 }
 
@@ -55,7 +55,7 @@ impl Catalog {
         self.put_as(target, body, rights, &Author::User).await
     }
 
-    /// As [`put`](Self::put), for a Dataplane that may not be a user's, decided on what `read` has. A
+    /// Like [`put`](Self::put), for a Dataplane whose author may be a proxy, decided on the snapshot `read`. Returns
     /// [`Refusal::Conflict`] when the resource has changed since: read again, and decide again.
     pub async fn put_on(
         &self,
@@ -83,8 +83,8 @@ impl Catalog {
         self.try_put(&self.store().snapshot(), checked, left_out, rights, author).await
     }
 
-    /// Checks the document by itself: first what it says, then how it is named.
-    fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, SpecFound, LeftOut), Refusal> {
+    /// Validates the document: first its spec, then its name and labels.
+    fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, ValidSpec, LeftOut), Refusal> {
         let draft = Draft::from_value(body, |_| Some(target.kind.shape))
             .map_err(|problems| malformed(target.kind, &problems))?;
         let meta = Meta {
@@ -158,7 +158,7 @@ impl Catalog {
         }
     }
 
-    /// What fits what is there, with all that follows from it, and the other writes that belong to it.
+    /// Validates the document against the stored resources, and returns the resource with all related writes.
     fn prepare(
         &self,
         snapshot: &Snapshot,
@@ -174,7 +174,7 @@ impl Catalog {
                 return Err(Refusal::invalid(Stage::Labels, problems));
             }
         }
-        // Before anything is read that a reference names: a refusal must not tell what is there.
+        // Before any referenced data is read: a rejection must not reveal whether it exists.
         references::check(snapshot, &self.files, &checked, old, rights)?;
         let mut secrets = rules::before_put(self, snapshot, &mut checked, left_out, old)?;
         secrets.extend(inline_secret::move_to_secrets(self, snapshot, &mut checked, old)?);
@@ -219,7 +219,7 @@ fn authored(checked: &Checked, snapshot: &Snapshot, author: &Author) -> Option<W
     (!same).then(|| Write::PutStatus { key, status: status.into(), expect: Expect::Any })
 }
 
-/// Plugin kinds without a mesh are meant for the default one; legacy kinds must say it.
+/// Plugin kinds default to the mesh `default`; legacy kinds must name their mesh.
 fn mesh_of(kind: &Kind, draft: &Draft) -> String {
     match (kind.scope, kind.shape, &draft.mesh) {
         (Scope::Mesh, _, Some(mesh)) => mesh.clone(),
@@ -228,7 +228,7 @@ fn mesh_of(kind: &Kind, draft: &Draft) -> String {
     }
 }
 
-/// What the schema of a plugin kind says about its envelope. Such problems have no field.
+/// Schema violations in the envelope of a plugin kind. These problems have no field.
 fn envelope(kind: &Kind, draft: &Draft, problems: &mut Problems) {
     let at = FieldPath::ROOT;
     if draft.kind.is_empty() {

@@ -1,10 +1,10 @@
-//! References of resources to Secrets: who may make them, and to which Secrets.
+//! References of resources to Secrets: who may add them, and to which Secrets.
 //!
-//! **Invariant:** no resource refers to a Secret of the control plane; only the mTLS backends of a Mesh refer to the
+//! **Invariant:** no resource references a Secret of the control plane; only the mTLS backends of a Mesh reference the
 //! Secrets of its CA.
-//! **Invariant:** the private key of a CA is used for that CA alone.
-//! **Invariant:** a reference is added only by a user who may read Secrets. Whoever may write the resource may keep the
-//! references that it has.
+//! **Invariant:** the private key of a CA is used for that CA only.
+//! **Invariant:** a reference is added only by a user who may read Secrets. Every author who may write the resource may
+//! keep its existing references.
 
 use std::collections::BTreeSet;
 
@@ -21,10 +21,10 @@ use crate::{FileSources, Refusal, Stage, SystemSecret, authority::authority_sour
 const MESH: &str = "Mesh";
 const IDENTITY: &str = "MeshIdentity";
 
-/// What the author of a write may do besides writing the resource.
+/// Further rights of the author of a write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// Read Secrets, and so refer to them.
+    /// May read Secrets, and so reference them.
     pub secrets: bool,
 }
 
@@ -32,7 +32,8 @@ impl Rights {
     pub const ALL: Self = Self { secrets: true };
 }
 
-/// Refuses references that this author may not make, and those that nobody may. A file is only looked at by its path.
+/// Rejects references that this author may not add, and those that are never allowed. File paths are checked without
+/// access to the file.
 pub(crate) fn check(
     snapshot: &Snapshot,
     files: &FileSources,
@@ -62,7 +63,7 @@ pub(crate) fn check(
             && let Some(user) = other_user(snapshot, mesh, name, ca)
         {
             let message = format!(
-                "the Secret {name:?} is also used by {user}, and the private key of a CA is used for that CA alone; use another Secret here or there"
+                "the Secret {name:?} is also used by {user}, and the private key of a CA may only be used for that CA; use another Secret for one of them"
             );
             problems.push(Problem { path: source.path.clone(), message });
         }
@@ -76,7 +77,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Asked again where a Secret is read for a proxy: what is stored may be older than the rules.
+/// Checked again when a Secret is read for a proxy: the stored resource may be older than the rules.
 pub fn may_be_sent(snapshot: &Snapshot, mesh: &str, secret: &str) -> Result<(), String> {
     may_refer(snapshot, mesh, secret, None)
 }
@@ -88,20 +89,20 @@ fn may_refer(snapshot: &Snapshot, mesh: &str, secret: &str, ca: Option<&str>) ->
         Some(system) => {
             let purpose = system.purpose();
             return Err(format!(
-                "the Secret {secret:?} belongs to the control plane (it is for {purpose}) and cannot be referred to; use a Secret of your own"
+                "the Secret {secret:?} belongs to the control plane (for {purpose}) and cannot be referenced; use another Secret"
             ));
         }
         None => (),
     }
     match ca_of_key(snapshot, mesh, secret) {
         Some((kind, user)) if ca != Some(kind) => Err(format!(
-            "the Secret {secret:?} is the private key of {user} and cannot be referred to; use a Secret of your own"
+            "the Secret {secret:?} is the private key of {user} and cannot be referenced; use another Secret"
         )),
         _ => Ok(()),
     }
 }
 
-/// New references need the right to read what they refer to.
+/// New references require the right to read their target.
 fn check_author(kind: &Kind, found: &[FoundSource], old: Option<&Record>) -> Result<(), Refusal> {
     let old = old.map(|old| sources_of(kind, &old.spec)).unwrap_or_default();
     let known: BTreeSet<_> = old.iter().filter_map(|source| Some((source.field(), outside(source)?))).collect();
@@ -110,7 +111,7 @@ fn check_author(kind: &Kind, found: &[FoundSource], old: Option<&Record>) -> Res
         let Some(named) = outside(source) else { continue };
         if !known.contains(&(source.field(), named)) {
             let message = format!(
-                "adding a reference to {named} needs the right to read Secrets (access adminResources); ask an administrator to write it"
+                "adding a reference to {named} requires the right to read Secrets (access adminResources); ask an administrator to add it"
             );
             problems.push(Problem { path: source.path.clone(), message });
         }
@@ -118,7 +119,7 @@ fn check_author(kind: &Kind, found: &[FoundSource], old: Option<&Record>) -> Res
     if problems.is_empty() { Ok(()) } else { Err(Refusal::Denied { problems }) }
 }
 
-/// A thing that a source only names.
+/// A target outside the document.
 fn outside(source: &FoundSource) -> Option<Outside<'_>> {
     match &source.named {
         Named::Secret(name) => Some(Outside("Secret", name)),
@@ -141,7 +142,7 @@ fn sources_of(kind: &Kind, spec: &str) -> Vec<FoundSource> {
     serde_json::from_str(spec).map(|spec| sources(kind, &spec)).unwrap_or_default()
 }
 
-/// The kind, if the source is of a CA. The control plane reads such a source and sends it to nobody.
+/// The kind, if the source belongs to a CA. The control plane reads such a source and never sends it.
 fn ca_kind(kind: &Kind, source: &FoundSource) -> Option<&'static str> {
     match kind.name {
         MESH if source.pointer.starts_with("/mtls/backends/") => Some(MESH),
@@ -154,7 +155,7 @@ fn is_key(source: &FoundSource) -> bool {
     matches!(source.pointer.rsplit('/').next(), Some("key" | "privateKey"))
 }
 
-/// The CA of the mesh whose private key is in this Secret, and the kind that it is of.
+/// The CA of the mesh whose private key is in this Secret, and its kind.
 fn ca_of_key(snapshot: &Snapshot, mesh: &str, secret: &str) -> Option<(&'static str, String)> {
     if let Some(spec) = snapshot.world().mesh(mesh) {
         let mut backends = spec.mtls.iter().flat_map(|mtls| &mtls.backends);
@@ -175,7 +176,7 @@ fn ca_of_key(snapshot: &Snapshot, mesh: &str, secret: &str) -> Option<(&'static 
     Some((IDENTITY, format!("the MeshIdentity {:?}", &*identity.key.name)))
 }
 
-/// A resource of the mesh that refers to this Secret for anything but a CA of the kind `ca`.
+/// A resource of the mesh that references this Secret for anything but a CA of the kind `ca`.
 fn other_user(snapshot: &Snapshot, mesh: &str, secret: &str, ca: &str) -> Option<String> {
     let kinds = kinds().iter().filter(|kind| kind.scope == Scope::Mesh && has_sources(kind));
     let mut records = kinds.flat_map(|kind| snapshot.list_in(kind.name, mesh).map(move |record| (kind, record)));

@@ -1,16 +1,16 @@
-//! Why a request was not carried out.
+//! Reasons for which a request is rejected.
 
 use kodiak_model::{Problems, ResourceKey};
 use kodiak_store::StoreError;
 
-/// What was being done when a document turned out to be wrong.
+/// Step at which a document was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Reading and checking the document by itself.
+    /// Validation of the document by itself.
     Check,
     Create,
     Update,
-    /// Holding it against labels that must stay.
+    /// Comparison with immutable labels.
     Labels,
     Delete,
 }
@@ -23,21 +23,21 @@ pub enum Refusal {
     UnreadableMesh(String),
     #[error("the resource does not exist")]
     NotFound,
-    /// Not a resource at all.
+    /// The body is not a resource.
     #[error("{0}")]
     Malformed(String),
     #[error("the resource is not valid: {problems}")]
     Invalid { stage: Stage, problems: Problems },
-    /// The author of the write lacks a right that some fields need.
+    /// The author lacks a right that some fields require.
     #[error("access denied: {problems}")]
     Denied { problems: Problems },
-    /// Somebody else was faster, again and again.
-    #[error("{0} changed while it was being written")]
+    /// Concurrent writes won repeatedly.
+    #[error("{0} was changed by concurrent writes; try again")]
     Conflict(ResourceKey),
-    #[error("cannot reach the store")]
+    #[error("the store is unavailable")]
     Store(#[source] StoreError),
-    /// Something of ours failed, not of the user's.
-    #[error("cannot make what belongs to the resource")]
+    /// An internal error.
+    #[error("failed to generate keys or certificates for the resource")]
     Make(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 

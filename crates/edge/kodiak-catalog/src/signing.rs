@@ -1,4 +1,4 @@
-//! The keys that sign and verify tokens, as they stand in the store.
+//! Signing keys of tokens, as stored.
 
 use std::{
     collections::BTreeMap,
@@ -14,11 +14,11 @@ use kodiak_tokens::{
 
 use crate::Catalog;
 
-/// Reading an RSA key takes longer than verifying with it, so keys are read once for each version of their secret.
+/// Parsing an RSA key takes longer than verifying with it, so each version of a key is parsed once.
 #[derive(Default)]
 pub(crate) struct KeyCache(Mutex<BTreeMap<ResourceKey, (u64, VerificationKey)>>);
 
-/// The keys and revocations of one kind of token.
+/// Keys and revocations of one kind of token.
 pub struct TokenKeys<'a> {
     snapshot: Snapshot,
     kind: TokenKind<'a>,
@@ -30,7 +30,7 @@ impl Catalog {
         TokenKeys { snapshot: self.store().snapshot(), kind, cache: &self.keys }
     }
 
-    /// The newest key of this kind: new tokens are signed with it.
+    /// The newest key of this kind, which signs new tokens.
     pub fn signing_key(&self, kind: TokenKind<'_>) -> Result<SigningKey, TokenError> {
         let snapshot = self.store().snapshot();
         let id = KeyId::serial(newest(&snapshot, kind).unwrap_or(kodiak_tokens::names::FIRST_SERIAL));
@@ -65,7 +65,7 @@ impl KeySource for TokenKeys<'_> {
     }
 }
 
-/// The serial number of the newest signing key that is stored.
+/// Serial number of the newest stored signing key.
 pub(crate) fn newest(snapshot: &Snapshot, kind: TokenKind<'_>) -> Option<u64> {
     match kind {
         TokenKind::Dataplane { mesh } => {

@@ -1,4 +1,4 @@
-//! The bytes of a data source, wherever they are kept.
+//! Bytes of a data source, from any of its locations.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kodiak_model::{ResourceKey, data_source::DataSource};
@@ -6,7 +6,7 @@ use kodiak_store::Snapshot;
 
 use crate::{FileSources, SystemSecret};
 
-/// Reads what a data source of a CA of this mesh names, or says why that cannot be done.
+/// Reads a data source of a CA of this mesh. The error says why it cannot be read.
 pub fn load_source(
     snapshot: &Snapshot,
     files: &FileSources,
@@ -16,7 +16,7 @@ pub fn load_source(
     let DataSource { secret, file, inline, inline_string } = source;
     if let Some(name) = secret {
         let key = ResourceKey::in_mesh("Secret", mesh, name);
-        // Asked again here: what is stored may be older than the rule.
+        // Checked again here: the stored resource may be older than the rule.
         if SystemSecret::of(&key).is_some_and(|system| system != SystemSecret::MeshCa) {
             return Err(format!(
                 "could not load data: the secret {name:?} belongs to the control plane; use another one"
@@ -33,6 +33,6 @@ pub fn load_source(
     } else if let Some(encoded) = inline {
         BASE64_STANDARD.decode(encoded).map_err(|error| format!("could not load data: not base64: {error}"))
     } else {
-        Err("could not load data: no source is chosen; name a secret".to_owned())
+        Err("could not load data: no source is set; set a secret".to_owned())
     }
 }

@@ -2,7 +2,7 @@
 
 use kodiak_model::{Kind, ResourceKey, Scope};
 
-/// What a resource is deleted with: an insight with its subject, everything in a mesh with the mesh.
+/// Owner of a resource, with which it is deleted: an insight's subject, or the mesh.
 pub fn owner_of(kind: &Kind, mesh: &str, name: &str) -> Option<ResourceKey> {
     let subject = match kind.name {
         "DataplaneInsight" => Some("Dataplane"),

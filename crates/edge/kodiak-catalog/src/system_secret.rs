@@ -1,5 +1,5 @@
-//! Secrets that belong to the control plane, recognised by their names. No resource may refer to them: whatever a
-//! resource refers to can end in the configuration of a proxy.
+//! Secrets of the control plane, recognised by their names. No resource may reference them: anything that a resource
+//! references can end up in the configuration of a proxy.
 
 use kodiak_model::ResourceKey;
 use kodiak_tokens::{
@@ -12,19 +12,19 @@ use crate::authority::{ADMIN_CA, cert_secret, key_secret, provided_key_secret};
 /// The CA of connections between control planes.
 const INTER_CP_CA: &str = "inter-cp-ca";
 
-/// What a Secret of the control plane is for.
+/// Use of a Secret by the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemSecret {
-    /// Signs tokens, revokes them, or is one.
+    /// A token, its signing key, or its revocations.
     Tokens,
-    /// Certificate or private key of an mTLS backend of the mesh. Backends of the Mesh itself may refer to it.
+    /// Certificate or private key of an mTLS backend of the mesh. Backends of the Mesh itself may reference it.
     MeshCa,
     /// A CA of the control plane.
     ControlPlaneCa,
 }
 
 impl SystemSecret {
-    /// The use of a Secret or a GlobalSecret by the control plane; `None` for those of users.
+    /// Use of a Secret or a GlobalSecret by the control plane; `None` for those of users.
     pub fn of(key: &ResourceKey) -> Option<Self> {
         let name = &*key.name;
         if is_of_tokens(name) {
@@ -32,7 +32,7 @@ impl SystemSecret {
         } else if [ADMIN_CA, INTER_CP_CA].contains(&name) {
             Some(Self::ControlPlaneCa)
         } else {
-            // Names of backends follow: the empty name gives what all of them start with.
+            // The name of the backend follows: the empty name gives the prefix of all of them.
             let mesh_ca = [cert_secret, key_secret, provided_key_secret].map(|secret| secret(&key.mesh, ""));
             (!key.mesh.is_empty() && mesh_ca.iter().any(|start| name.starts_with(start))).then_some(Self::MeshCa)
         }
@@ -47,10 +47,11 @@ impl SystemSecret {
     }
 }
 
-/// Keys of other meshes and keys with unusual ids count too: being strict costs users a name, being lax costs a mesh.
+/// Includes keys of other meshes and keys with unusual IDs: a false positive costs users a name, a false negative a
+/// mesh.
 fn is_of_tokens(name: &str) -> bool {
     let kinds = [TokenKind::Dataplane { mesh: "" }, TokenKind::Zone, TokenKind::User];
-    // The key with the number 0 is named by the start of all names.
+    // The key with serial number 0 is named by the prefix of all names.
     let keys = kinds.map(|kind| kind.signing_key(&KeyId::serial(0)));
     let lists = kinds.into_iter().flat_map(TokenKind::revocations);
     let public = zone_signing_public_key(0);
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_of_the_control_plane_are_known_by_name() {
+    fn recognises_secrets_of_the_control_plane_by_name() {
         for (name, expected) in [
             ("dataplane-token-signing-key-default-1", Some(SystemSecret::Tokens)),
             ("dataplane-token-signing-key-default", Some(SystemSecret::Tokens)),

@@ -95,7 +95,7 @@ pub(super) async fn run(
     let mut secret_names = Vec::new();
     if shared.mtls {
         write_name(names::identity_secret(MESH).as_bytes(), &mut secret_names);
-        write_name(names::authority_secret(MESH).as_bytes(), &mut secret_names);
+        write_name(names::ca_secret(MESH).as_bytes(), &mut secret_names);
     }
     let mut proxy = Proxy {
         protocol: shared.protocol,

@@ -191,9 +191,7 @@ async fn a_provided_authority_must_be_usable() {
     assert!(refused.problems().iter().any(|p| p.contains("not a valid TLS key pair")), "{}", refused.text);
     let device = json!({ "cert": { "file": "/dev/zero" }, "key": { "file": "/nowhere" } });
     let refused = cp.put("/meshes/demo", &mesh(device)).await.problems();
-    assert!(
-        refused[0].starts_with("mtls.backends[0].conf.cert.file: files of the control plane's machine are not read")
-    );
+    assert!(refused[0].starts_with("mtls.backends[0].conf.cert.file: file data sources are disabled"));
     assert_eq!(refused[1], refused[0].replace("conf.cert", "conf.key"), "whether a file exists is not told");
     assert_eq!(cp.get("/meshes/demo").await.status, StatusCode::NOT_FOUND);
 }

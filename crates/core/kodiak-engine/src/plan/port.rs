@@ -9,7 +9,7 @@ use kodiak_world::destination::{Behind, Destination, DestinationPort};
 use kodiak_xds::{
     external,
     input::{
-        CalledAs, Callee, DnsRecord, ExternalCluster, ExternalEndpoint, OutboundCluster, OutboundListener, Peer,
+        Callee, DnsRecord, ExternalCluster, ExternalEndpoint, HostHeader, OutboundCluster, OutboundListener, Peer,
         UpstreamProtocol,
     },
     names::{self, Naming},
@@ -152,7 +152,7 @@ struct Called {
     goal: Arc<PortGoal>,
     cluster: Arc<str>,
     protocol: Protocol,
-    host: CalledAs,
+    host: HostHeader,
     said: Said,
     routed: Routed,
 }
@@ -164,7 +164,7 @@ impl Called {
         Self {
             cluster: goal.cluster(from.view.naming),
             protocol: object.destination.port(&goal.kri.section).map_or(Protocol::Tcp, |port| port.protocol),
-            host: if direct { CalledAs::ItsOwn } else { CalledAs::Written },
+            host: if direct { HostHeader::OwnHostname } else { HostHeader::Unchanged },
             routed: Routed::new(&said, from),
             goal,
             said,

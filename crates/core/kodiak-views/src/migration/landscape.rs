@@ -156,7 +156,7 @@ fn serves(proxy: &Arc<Proxy>, name: Option<OldName<'_>>, object: &Destination) -
         return true;
     };
     let Some(port) = service.ports.iter().find(|port| port.port == number) else { return true };
-    port.target_port.is_none() || proxy.dataplane.inbounds().iter().any(|inbound| port.leads_to(inbound))
+    port.target_port.is_none() || proxy.dataplane.inbounds().iter().any(|inbound| port.is_served_by(inbound))
 }
 
 /// The names of the ports that are meant, each once. Zones may call them differently.

@@ -126,7 +126,7 @@ fn known_by(proxy: &Proxy) -> Vec<String> {
 fn is_ready(spec: &MeshService, dataplane: &Dataplane) -> bool {
     let mut reached = false;
     for inbound in dataplane.inbounds().iter().filter(|inbound| inbound.state() != InboundState::Ignored) {
-        let by_port = spec.ports.iter().any(|port| port.leads_to(inbound));
+        let by_port = spec.ports.iter().any(|port| port.is_served_by(inbound));
         if (by_port || has_tags(spec, inbound)) && !inbound.is_ready() {
             return false;
         }

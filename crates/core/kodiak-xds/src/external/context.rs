@@ -11,7 +11,7 @@ use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
 use kodiak_envoy::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use kodiak_model::tls::TlsVersion;
 
-use crate::input::{ExternalAuthority, ExternalName, ExternalTls};
+use crate::input::{ExternalCa, ExternalName, ExternalTls};
 use crate::tls;
 
 /// Minimum and maximum version of Envoy as a client by default.
@@ -58,11 +58,11 @@ fn protocol(version: Option<TlsVersion>) -> TlsProtocol {
 }
 
 /// Envoy rejects SANs without a CA: without one, every SAN could be forged.
-fn validation(authority: &ExternalAuthority, names: &[ExternalName]) -> Option<CertificateValidationContext> {
+fn validation(authority: &ExternalCa, names: &[ExternalName]) -> Option<CertificateValidationContext> {
     let trusted = match authority {
-        ExternalAuthority::Anybody => return None,
-        ExternalAuthority::Given(certificates) => tls::inline(certificates),
-        ExternalAuthority::System(path) => file(path),
+        ExternalCa::Unverified => return None,
+        ExternalCa::Given(certificates) => tls::inline(certificates),
+        ExternalCa::System(path) => file(path),
     };
     Some(CertificateValidationContext {
         trusted_ca: Some(trusted),

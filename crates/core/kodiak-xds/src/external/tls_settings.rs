@@ -11,7 +11,7 @@ use kodiak_model::kinds::mesh_external_service::{
 use kodiak_model::tls::{TlsVersion, TlsVersions};
 use kodiak_model::{Choice, Word};
 
-use crate::input::{ExternalAuthority, ExternalName, ExternalTls};
+use crate::input::{ExternalCa, ExternalName, ExternalTls};
 
 /// Reads a source: a Secret of the mesh, or inline bytes. The error says why it cannot be read.
 type Read<'a> = &'a mut dyn FnMut(&Source) -> Result<Arc<str>, String>;
@@ -35,8 +35,7 @@ pub fn tls(
     let verification = verification.as_ref().unwrap_or(&unwritten);
     let checks = Checks::of(known(&verification.mode, "verification.mode")?);
     let called = called(verification, endpoints, checks);
-    let authority =
-        if checks.authority { authority(verification, system_ca, read)? } else { ExternalAuthority::Anybody };
+    let authority = if checks.authority { authority(verification, system_ca, read)? } else { ExternalCa::Unverified };
     Ok(Some(ExternalTls {
         versions: version.as_ref().map_or(Ok((None, None)), versions)?,
         allow_renegotiation: *allow_renegotiation,
@@ -96,20 +95,16 @@ fn names(verification: &Verification, called: Option<&str>) -> Result<Vec<Extern
     Ok(names)
 }
 
-fn authority(
-    verification: &Verification,
-    system_ca: Option<&str>,
-    read: Read<'_>,
-) -> Result<ExternalAuthority, String> {
+fn authority(verification: &Verification, system_ca: Option<&str>, read: Read<'_>) -> Result<ExternalCa, String> {
     if let Some(source) = &verification.ca_cert {
-        return Ok(ExternalAuthority::Given(pem(source, "verification.caCert", "CERTIFICATE", read)?));
+        return Ok(ExternalCa::Given(pem(source, "verification.caCert", "CERTIFICATE", read)?));
     }
     let path = system_ca.filter(|path| !path.is_empty()).ok_or_else(|| {
         let problem = "is missing, and the proxy did not report a CA file of its system: set caCert, or \
                        set verification.mode to SkipCA to trust any CA";
         fault("verification.caCert", problem)
     })?;
-    Ok(ExternalAuthority::System(path.into()))
+    Ok(ExternalCa::System(path.into()))
 }
 
 fn client(verification: &Verification, read: Read<'_>) -> Result<Option<Pair>, String> {

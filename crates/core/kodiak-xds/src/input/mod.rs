@@ -80,15 +80,15 @@ pub enum Callee {
     /// A `kuma.io/service`, or a subset of it. Includes `kuma.io/service`, but not `kuma.io/mesh`.
     Service(Arc<Tags>),
     /// A port of a MeshService, MeshExternalService or MeshMultiZoneService.
-    Port { kri: Arc<Kri>, host: CalledAs },
+    Port { kri: Arc<Kri>, host: HostHeader },
 }
 
 /// Host header that a destination expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum CalledAs {
-    Written,
+pub enum HostHeader {
+    Unchanged,
     /// Its own hostname.
-    ItsOwn,
+    OwnHostname,
 }
 
 /// Whether Envoy proxies HTTP requests or TCP connections.
@@ -190,7 +190,7 @@ pub struct ExternalTls {
     pub sni: Option<String>,
     /// SANs, of which the certificate must have one.
     pub names: Vec<ExternalName>,
-    pub authority: ExternalAuthority,
+    pub authority: ExternalCa,
     /// Client certificate and private key.
     pub client: Option<(Arc<str>, Arc<str>)>,
 }
@@ -204,9 +204,9 @@ pub enum ExternalName {
 
 /// CAs that are trusted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum ExternalAuthority {
+pub enum ExternalCa {
     /// Certificates are not verified.
-    Anybody,
+    Unverified,
     /// PEM.
     Given(Arc<str>),
     /// CAs of the proxy's operating system: the path of the file.

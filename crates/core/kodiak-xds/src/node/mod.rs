@@ -17,7 +17,7 @@ use kodiak_model::kinds::dataplane::TransparentProxying;
 use prost::Message as _;
 
 pub use redirect::{Redirect, Redirection, TransparentProxy};
-pub use version::{EnvoyVersion, RunnerVersion, Versions};
+pub use version::{DpVersion, EnvoyVersion, Versions};
 
 use crate::address::LOOPBACK;
 use crate::input::{AdminEndpoint, DnsServer, Shape};

@@ -6,12 +6,12 @@ use super::fields::{Reader, Writer};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Versions {
-    pub runner: RunnerVersion,
+    pub runner: DpVersion,
     pub envoy: EnvoyVersion,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct RunnerVersion {
+pub struct DpVersion {
     pub version: Option<String>,
     pub git_tag: Option<String>,
     pub git_commit: Option<String>,
@@ -30,7 +30,7 @@ impl Versions {
     pub(super) fn read(fields: Reader<'_>) -> Self {
         let (runner, envoy) = (fields.within("kumaDp"), fields.within("envoy"));
         Self {
-            runner: RunnerVersion {
+            runner: DpVersion {
                 version: runner.text("version"),
                 git_tag: runner.text("gitTag"),
                 git_commit: runner.text("gitCommit"),
@@ -45,7 +45,7 @@ impl Versions {
     }
 
     pub(super) fn write(&self) -> Struct {
-        let RunnerVersion { version, git_tag, git_commit, build_date } = &self.runner;
+        let DpVersion { version, git_tag, git_commit, build_date } = &self.runner;
         let runner = Writer::default()
             .text("version", version.as_deref())
             .text("gitTag", git_tag.as_deref())

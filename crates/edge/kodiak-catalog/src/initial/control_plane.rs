@@ -1,5 +1,5 @@
-//! What a new control plane needs. Keys and its zone are there whenever it runs; the default mesh and the hostname
-//! generators are made once and never again, so that what a user deletes stays deleted.
+//! Initial resources of a control plane. Keys and its zone are ensured at every start; the default mesh and the
+//! hostname generators are created once, so that resources that a user deletes stay deleted.
 
 use std::collections::BTreeSet;
 
@@ -19,11 +19,11 @@ use crate::{Catalog, Refusal, Target, authority::ADMIN_CA, signing};
 pub const ADMIN_USER: &str = "mesh-system:admin";
 pub const ADMIN_GROUP: &str = "mesh-system:admin";
 
-/// The record of what was made once. Not a kind of the table: no API shows it.
+/// Record of the resources that were created once. Not in the table of kinds: no API shows it.
 const ONCE: &str = "Config";
 const ONCE_NAME: &str = "kodiak-defaults";
 
-/// What the configuration leaves out.
+/// Default resources that the configuration skips.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Defaults {
     pub skip_mesh: bool,
@@ -31,14 +31,14 @@ pub struct Defaults {
     pub skip_admin_token: bool,
 }
 
-/// What was made, for the log.
+/// Created resources, for the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ensured {
     pub created: Vec<String>,
 }
 
 impl Catalog {
-    /// Makes what is missing. May be called again and again, and by several control planes at once.
+    /// Creates missing resources. Idempotent, also for several control planes at once.
     pub async fn ensure_defaults(&self, defaults: Defaults) -> Result<Ensured, Refusal> {
         let mut ensured = Ensured::default();
         self.ensure_secrets(defaults, &mut ensured).await?;
@@ -72,7 +72,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// A zone's control plane knows one zone: its own.
+    /// A zone control plane has one Zone: its own.
     async fn ensure_zone(&self, ensured: &mut Ensured) -> Result<(), Refusal> {
         let Place::Zone { name } = self.place() else { return Ok(()) };
         let snapshot = self.store().snapshot();
@@ -83,7 +83,7 @@ impl Catalog {
             } else {
                 let write = Write::Delete { key: zone.key.clone(), expect: Expect::Any };
                 self.store().commit(write.into()).await?;
-                tracing::info!(zone = %zone.key.name, "Removed a zone that is not this control plane's.");
+                tracing::info!(zone = %zone.key.name, "removed the Zone of another control plane");
             }
         }
         if !present {
@@ -115,7 +115,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// These carry their origin and no other label.
+    /// These have their origin as the only label.
     fn hostname_generator(&self, name: &str, spec: Value) -> Result<Write, Refusal> {
         let kind =
             kodiak_kinds::kinds().by_name("HostnameGenerator").expect("HostnameGenerator is in the table of kinds");

@@ -1,4 +1,4 @@
-//! What comes with a mesh: the key that signs its proxies' tokens, its authority, and its first policies.
+//! Resources that are created with a mesh: the signing key of its dataplane tokens, its CA, and its first policies.
 
 use kodiak_crypto::TEN_YEARS;
 use kodiak_model::{
@@ -40,7 +40,7 @@ pub(super) async fn companions(
     Ok(writes)
 }
 
-/// The certificates and keys of builtin backends, made when they are first named and kept from then on.
+/// Certificates and keys of builtin backends, created when they first occur and kept from then on.
 async fn builtin_authorities(
     catalog: &Catalog,
     snapshot: &Snapshot,
@@ -58,7 +58,7 @@ async fn builtin_authorities(
         let cert = settings.ca_cert.unwrap_or_default();
         let lives = parse_period(&cert.expiration).filter(|lives| !lives.is_zero()).unwrap_or(TEN_YEARS);
         let uri = format!("spiffe://{name}");
-        // What is not supported was refused before.
+        // Unsupported sizes were rejected before.
         let bits = rsa_bits(&cert).map_err(Refusal::make)?;
         let (cert, key) = secrets::root_ca(name.to_owned(), lives, bits, Some(uri)).await?;
         writes.push(secret(catalog, name, &cert_name, cert.as_bytes(), Expect::Absent));

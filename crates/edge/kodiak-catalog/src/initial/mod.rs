@@ -1,4 +1,4 @@
-//! What the control plane makes by itself: what comes with a new mesh, and what a new control plane needs.
+//! Resources that the control plane creates itself: with a new mesh, and for a new control plane.
 
 mod control_plane;
 mod mesh;
@@ -13,7 +13,7 @@ use crate::{Catalog, Refusal, Stage, owner_of};
 
 pub use control_plane::{ADMIN_GROUP, ADMIN_USER, Defaults, Ensured};
 
-/// The writes that belong to this one: a mesh comes with keys and policies.
+/// Related writes: a mesh is created with keys and policies.
 pub(crate) async fn companions(
     catalog: &Catalog,
     snapshot: &Snapshot,
@@ -26,7 +26,7 @@ pub(crate) async fn companions(
     }
 }
 
-/// A resource of ours, put through the same check as everybody's, with the labels that everybody's get.
+/// A generated resource, with the same validation and labels as a user's.
 fn resource(catalog: &Catalog, kind: &'static Kind, mesh: &str, name: &str, spec: Value) -> Result<Write, Refusal> {
     let checked = check(catalog, kind, mesh, name, spec)?;
     let labels = checked.labels.clone();

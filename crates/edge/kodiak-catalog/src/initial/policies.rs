@@ -1,4 +1,4 @@
-//! The policies that a new mesh starts with.
+//! Initial policies of a new mesh.
 
 use serde_json::{Value, json};
 
@@ -72,11 +72,11 @@ mod tests {
 
     use super::*;
 
-    /// The case shows what they do to a proxy.
+    /// The case shows their effect on a proxy.
     const CASE: &str = include_str!("../../../../core/kodiak-model/src/kinds/mesh/cases/new-mesh.mesh.yaml");
 
     #[test]
-    fn the_case_of_a_new_mesh_has_these_policies() {
+    fn case_of_a_new_mesh_has_the_initial_policies() {
         let documents = yaml::parse(CASE).unwrap().into_iter().map(|document| document.value);
         let in_case: Vec<Value> = documents.filter(|document| document.get("spec").is_some()).collect();
         let policy = |(kind, prefix, spec): (&str, &str, Value)| json!({ "type": kind, "mesh": "default", "name": format!("{prefix}-default"), "spec": spec });

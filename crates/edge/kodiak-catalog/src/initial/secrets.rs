@@ -1,7 +1,7 @@
-//! Making keys and CAs.
+//! Generates keys and CAs.
 //!
-//! A key takes a core for seconds, and users can ask for many. They are made one at a time, each on a thread of its
-//! own: neither the threads that serve nor those that commit to disk ever wait for a key.
+//! A key takes a core for seconds, and users can request many. They are generated one at a time, each on its own
+//! thread: neither the threads that serve requests nor those that commit to disk ever wait for a key.
 
 use std::{thread, time::Duration};
 
@@ -11,8 +11,8 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::Refusal;
 
-/// One for the whole process: it is the process that has so many cores. Whoever waits longest is next.
-static TURN: Semaphore = Semaphore::const_new(1);
+/// One for the whole process, which shares the cores. First come, first served.
+static KEY_GENERATION: Semaphore = Semaphore::const_new(1);
 
 /// A new RSA key as PEM, the data of a signing-key secret.
 pub(super) async fn signing_key() -> Result<Vec<u8>, Refusal> {
@@ -42,10 +42,10 @@ pub(super) async fn root_ca(
 async fn apart<T: Send + 'static>(
     make: impl FnOnce() -> Result<T, CryptoError> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let turn = TURN.acquire().await.map_err(Refusal::make)?;
+    let turn = KEY_GENERATION.acquire().await.map_err(Refusal::make)?;
     let (done, answer) = oneshot::channel();
     let work = move || {
-        // Kept here: a request that is given up does not let the next key start beside this one.
+        // Held here, so that a cancelled request does not start the next key in parallel.
         let _turn = turn;
         let _ = done.send(make());
     };

@@ -1,4 +1,4 @@
-//! Dataplane: fits the mesh it joins, and knows its zone.
+//! Dataplane: meets the constraints of its mesh, and gets its zone tag.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! MeshService: what the control plane knows of it stays when somebody writes it without.
+//! MeshService: fields of the control plane stay when a write omits them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::put::key_of;
 
-/// Which of the fields that the control plane keeps are not in a document.
+/// The control plane's fields that a document omits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeftOut {
     state: bool,

@@ -1,4 +1,4 @@
-//! What must hold between resources. A document may be fine by itself and still not fit what is there.
+//! Rules between resources: a valid document may still conflict with stored resources.
 
 mod dataplane;
 mod mesh;
@@ -14,7 +14,7 @@ use crate::{Catalog, Refusal, Target};
 
 pub(crate) use mesh_service::LeftOut;
 
-/// Refuses what does not fit, and fills in what follows from the mesh and the zone. Gives the writes that belong to it.
+/// Rejects conflicts, and fills in fields from the mesh and the zone. Returns related writes.
 pub(crate) fn before_put(
     catalog: &Catalog,
     snapshot: &Snapshot,
@@ -34,7 +34,7 @@ pub(crate) fn before_put(
     }
 }
 
-/// Refuses to take away what others still need.
+/// Rejects the deletion of a resource that is still in use.
 pub(crate) fn before_delete(catalog: &Catalog, snapshot: &Snapshot, target: Target<'_>) -> Result<(), Refusal> {
     match target.kind.name {
         "Mesh" => mesh::before_delete(catalog, snapshot, target.name),

@@ -1,7 +1,7 @@
-//! Policies: those that meet at an inbound do not name more tags of callers than there can be rules for.
+//! Policies: those that match the same inbound must not have too many combinations of tags.
 //!
-//! Rules by tags are made for combinations of tags, so a few policies with many tags can come to millions. That is found
-//! when a policy is written, not when somebody needs its rules.
+//! Rules by tags are built for combinations of tags, so a few policies with many tags can result in millions. That is
+//! detected when a policy is written, not when its rules are needed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +29,7 @@ pub(super) fn before_put(snapshot: &Snapshot, checked: &Checked, old: Option<&Re
     let others: Vec<Arc<Policy>> = others.filter_map(|other| callers(other)).collect();
     let Some(trouble) = trouble(&others, &new, || meetings(snapshot, &others, &new)) else { return Ok(()) };
     let mut problems = Problems::default();
-    let message = format!("{trouble}; or tell callers apart by `rules`");
+    let message = format!("{trouble}; or match callers with `rules`");
     problems.add(&FieldPath::ROOT.field("spec").field("from"), message);
     Err(Refusal::invalid(if old.is_none() { Stage::Create } else { Stage::Update }, problems))
 }
@@ -43,19 +43,20 @@ fn callers(policy: &Policy) -> Option<Arc<Policy>> {
     Some(Arc::new(Policy { body: Body { target, from, ..Body::default() }, ..policy.clone() }))
 }
 
-/// What is for all callers adds no combination.
+/// Items for all callers add no combination.
 fn names_tags(policy: &Policy) -> bool {
     policy.body.from.iter().any(|item| item.target.known_kind() != Some(TargetKind::Mesh))
 }
 
-/// Whether the new policy makes it too much where it meets others. Who meets whom is only asked if all of them together
-/// would be too many.
+/// Whether the new policy causes too many combinations where it matches together with others. Matching is evaluated
+/// only if all of them together would be too many.
 fn trouble(
     others: &[Arc<Policy>],
     new: &Arc<Policy>,
     meetings: impl FnOnce() -> Vec<Vec<Arc<Policy>>>,
 ) -> Option<subset::Trouble> {
-    // The first that are enough are blamed. With the new one last, it is not, if it was too much without it.
+    // The first ones that are enough are reported. With the new one last, it is not reported if there were too many
+    // without it.
     let blamed = |others: &[Arc<Policy>]| {
         let trouble = subset::explodes(&[others, std::slice::from_ref(new)].concat())?;
         let subset::Trouble::TooMany { policies, .. } = &trouble else { return None };
@@ -65,7 +66,7 @@ fn trouble(
     meetings().iter().find_map(|others| blamed(others))
 }
 
-/// The policies that the new one meets, at each inbound where it does.
+/// The policies that match together with the new one, for each inbound that it matches.
 fn meetings(snapshot: &Snapshot, others: &[Arc<Policy>], new: &Arc<Policy>) -> Vec<Vec<Arc<Policy>>> {
     let (mut book, kind) = (Book::default(), new.kind.name);
     for policy in others.iter().chain([new]) {
@@ -79,7 +80,7 @@ fn meetings(snapshot: &Snapshot, others: &[Arc<Policy>], new: &Arc<Policy>) -> V
     }
     let selected = book.selected(new, Shadow::Included);
     let matched: Vec<Arc<Matched>> = selected.iter().map(|proxy| book.matched(kind, proxy, Shadow::Included)).collect();
-    // Equal answers are the same while they are kept.
+    // Equal results are shared.
     let distinct: BTreeMap<*const Matched, &Arc<Matched>> =
         matched.iter().map(|matched| (Arc::as_ptr(matched), matched)).collect();
     let mut known = BTreeSet::new();
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn proxies_are_looked_at_only_when_all_policies_together_are_too_many() {
+    fn proxies_are_evaluated_only_when_all_policies_together_are_too_many() {
         let asked = Cell::new(0);
         let ask = || {
             asked.set(asked.get() + 1);
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_last_to_what_was_too_much_already_is_not_to_blame() {
+    fn new_policy_is_accepted_where_there_were_too_many_before() {
         let wide: Vec<Value> = (0..20).map(|n| json!({ format!("key-{n}"): "x" })).collect();
         let wide = permission("wide", &wide);
         let narrow = permission("narrow", &[json!({ "a": "b" })]);

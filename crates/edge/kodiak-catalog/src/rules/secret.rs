@@ -1,4 +1,4 @@
-//! Secret: not deleted while a mesh's authority is made of it.
+//! Secret: not deleted while a CA of a mesh uses it.
 
 use kodiak_model::{FieldPath, Problems};
 use kodiak_store::Snapshot;

@@ -1,4 +1,4 @@
-//! A catalogue on an empty store, and authorities to put into it.
+//! A catalog on an empty store, and CAs for it.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
@@ -15,14 +15,14 @@ impl Bed {
         Self::reading(FileSources::default()).await
     }
 
-    /// With files that resources may name.
+    /// With files that resources may reference.
     pub(crate) async fn reading(files: FileSources) -> Self {
         let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
         let place = Place::Zone { name: "east".to_owned() };
         Self(Catalog::new(store, Settings { place, unsafe_delete: false }).with_files(files))
     }
 
-    /// Writes the mesh `demo`; with an empty `enabled`, mTLS is off.
+    /// Writes the mesh `demo`; with an empty `enabled`, mTLS is disabled.
     pub(crate) async fn put_mesh(&self, enabled: &str, backends: Value) -> Result<Put, Refusal> {
         let mesh = json!({
             "type": "Mesh", "name": "demo", "skipCreatingInitialPolicies": ["*"],
@@ -36,7 +36,7 @@ impl Bed {
         self.0.put_with(target, mesh, Rights::ALL).await
     }
 
-    /// Writes what is in the mesh `demo`.
+    /// Writes a resource of the mesh `demo`.
     pub(crate) async fn put(&self, kind_name: &str, name: &str, document: Value) -> Result<Put, Refusal> {
         self.put_with(kind_name, name, document, Rights::ALL).await
     }
@@ -97,7 +97,7 @@ pub(crate) fn kind(name: &str) -> &'static Kind {
     kodiak_kinds::kinds().by_name(name).unwrap()
 }
 
-/// The problems of a refused write, each as `path: message`.
+/// The problems of a rejected write, each as `path: message`.
 pub(crate) fn problems<T: std::fmt::Debug>(refused: Result<T, Refusal>) -> Vec<String> {
     match refused {
         Err(Refusal::Invalid { problems, .. }) => {

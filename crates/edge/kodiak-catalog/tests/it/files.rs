@@ -1,4 +1,4 @@
-//! Files that resources name: below the folder of the operator, or not at all.
+//! File data sources: below the configured folder, or not at all.
 
 use kodiak_catalog::FileSources;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn backend(cert: &str, key: &str) -> Value {
 }
 
 #[tokio::test]
-async fn files_are_refused_by_default_and_nothing_is_told_about_them() {
+async fn files_are_rejected_by_default_without_revealing_them() {
     let bed = Bed::new().await;
     let mut answers = Vec::new();
     for path in ["/etc/passwd", "/etc/there-is-no-such-file"] {
@@ -21,13 +21,13 @@ async fn files_are_refused_by_default_and_nothing_is_told_about_them() {
         }
     }
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
-    let message = "files of the control plane's machine are not read";
+    let message = "file data sources are disabled";
     assert!(answers[0][0].starts_with(&format!("mtls.backends[0].conf.cert.file: {message}")), "{answers:?}");
     assert!(answers[0][0].contains("general.dataSourceFolder"), "{answers:?}");
 }
 
 #[tokio::test]
-async fn every_kind_is_bound_to_the_folder() {
+async fn folder_applies_to_every_kind() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let pair = authority("own");

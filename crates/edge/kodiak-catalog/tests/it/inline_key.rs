@@ -1,4 +1,4 @@
-//! A key that is written into a Mesh is kept in a Secret, and nowhere else.
+//! Inline keys of a Mesh are stored in a Secret, and nowhere else.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kodiak_model::ResourceKey;
@@ -9,7 +9,7 @@ use crate::bed::{Bed, authority, problems, provided};
 const SECRET: &str = "demo.ca-provided-key-ca-1";
 
 #[tokio::test]
-async fn the_key_is_in_the_secret_and_not_in_the_mesh() {
+async fn mesh_key_is_in_the_secret_and_not_in_the_mesh() {
     let pair = authority("one");
     for inline in [
         json!({ "inlineString": pair.key_pem.expose() }),
@@ -31,7 +31,7 @@ async fn the_key_is_in_the_secret_and_not_in_the_mesh() {
 }
 
 #[tokio::test]
-async fn the_same_document_again_changes_nothing() {
+async fn same_document_again_changes_nothing() {
     let pair = authority("one");
     let bed = Bed::new().await;
     bed.put_mesh("ca-1", json!([provided("ca-1", &pair)])).await.unwrap();
@@ -45,7 +45,7 @@ async fn the_same_document_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn another_key_replaces_the_first_one_while_mtls_is_off() {
+async fn new_key_replaces_the_first_one_while_mtls_is_disabled() {
     let (one, two) = (authority("one"), authority("two"));
     let bed = Bed::new().await;
     bed.put_mesh("", json!([provided("ca-1", &one)])).await.unwrap();
@@ -54,7 +54,7 @@ async fn another_key_replaces_the_first_one_while_mtls_is_off() {
 }
 
 #[tokio::test]
-async fn an_inline_text_beside_a_reference_is_dropped() {
+async fn inline_text_beside_a_reference_is_dropped() {
     let (one, two) = (authority("one"), authority("two"));
     let bed = Bed::new().await;
     bed.put_mesh("", json!([provided("ca-1", &one)])).await.unwrap();
@@ -66,7 +66,7 @@ async fn an_inline_text_beside_a_reference_is_dropped() {
 }
 
 #[tokio::test]
-async fn the_secret_cannot_be_deleted_while_it_is_used_and_goes_with_the_mesh() {
+async fn secret_cannot_be_deleted_while_used_and_is_deleted_with_the_mesh() {
     let bed = Bed::new().await;
     bed.put_mesh("ca-1", json!([provided("ca-1", &authority("one"))])).await.unwrap();
     let refused = problems(bed.delete("Secret", "demo", SECRET).await);
@@ -76,10 +76,13 @@ async fn the_secret_cannot_be_deleted_while_it_is_used_and_goes_with_the_mesh() 
 }
 
 #[tokio::test]
-async fn a_backend_that_cannot_name_a_secret_cannot_have_an_inline_key() {
+async fn backend_name_must_be_valid_in_a_secret_name_for_an_inline_key() {
     let bed = Bed::new().await;
     let refused = problems(bed.put_mesh("", json!([provided("My CA", &authority("one"))])).await);
-    assert!(refused[0].starts_with("mtls.backends[0].name: the inline key is kept in the secret"), "{refused:?}");
+    assert!(
+        refused[0].starts_with("mtls.backends[0].name: the inline key would be stored in the secret"),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
@@ -93,7 +96,7 @@ async fn a_key_that_is_not_base64_is_reported_once() {
 }
 
 #[tokio::test]
-async fn unchecked_backends_do_not_keep_their_key_in_the_mesh_either() {
+async fn skip_validation_does_not_keep_the_key_in_the_mesh() {
     let bed = Bed::new().await;
     let write = async |key| {
         let backend = json!({ "name": "ca-1", "type": "provided", "conf": { "key": key } });

@@ -1,4 +1,4 @@
-//! A private key that is written into a resource is kept in a Secret of the resource, and nowhere else.
+//! Inline private keys of a resource are stored in its Secret, and nowhere else.
 
 use kodiak_catalog::Rights;
 use kodiak_model::ResourceKey;
@@ -41,7 +41,7 @@ fn secrets(bed: &Bed, kind: &str, name: &str) -> Vec<Record> {
 }
 
 #[tokio::test]
-async fn the_key_is_in_a_secret_and_the_resource_refers_to_it() {
+async fn inline_key_is_moved_to_a_secret_and_referenced() {
     let bed = bed().await;
     bed.put("MeshExternalService", "out", with_key(KEY)).await.unwrap();
     let found = secrets(&bed, "MeshExternalService", "out");
@@ -53,7 +53,7 @@ async fn the_key_is_in_a_secret_and_the_resource_refers_to_it() {
 }
 
 #[tokio::test]
-async fn what_was_read_is_written_back_by_anybody_and_changes_nothing() {
+async fn writing_back_the_read_resource_changes_nothing() {
     let bed = bed().await;
     bed.put("MeshExternalService", "out", with_key(KEY)).await.unwrap();
     let before = bed.0.store().snapshot().revision();
@@ -68,7 +68,7 @@ async fn what_was_read_is_written_back_by_anybody_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn another_key_replaces_the_first_one_and_both_go_with_the_resource() {
+async fn new_inline_key_replaces_the_secret_which_is_deleted_with_the_resource() {
     let bed = bed().await;
     bed.put("MeshExternalService", "out", with_key(KEY)).await.unwrap();
     bed.put("MeshExternalService", "out", with_key(OTHER)).await.unwrap();
@@ -102,7 +102,7 @@ async fn keys_are_moved_in_every_kind_and_form() {
 }
 
 #[tokio::test]
-async fn a_key_behind_a_certificate_is_moved_too_and_an_overruled_one_is_dropped() {
+async fn key_after_a_certificate_is_moved_and_an_ignored_one_is_dropped() {
     let bed = bed().await;
     let bundle = external(&json!({ "caCert": { "inlineString": format!("certificate\n{KEY}") } }));
     bed.put("MeshExternalService", "bundle", bundle).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_key_behind_a_certificate_is_moved_too_and_an_overruled_one_is_dropped
 }
 
 #[tokio::test]
-async fn the_secret_of_somebody_else_is_not_overwritten() {
+async fn existing_secrets_are_not_overwritten() {
     let bed = bed().await;
     bed.put("MeshExternalService", "out", with_key(KEY)).await.unwrap();
     let name = secrets(&bed, "MeshExternalService", "out")[0].key.name.to_string();
@@ -128,7 +128,7 @@ async fn the_secret_of_somebody_else_is_not_overwritten() {
 }
 
 #[tokio::test]
-async fn keys_that_were_stored_inline_are_moved_at_the_start() {
+async fn stored_inline_keys_are_moved_at_startup() {
     let bed = bed().await;
     let write = Write::Put {
         key: ResourceKey::in_mesh("MeshExternalService", "demo", "old"),

@@ -1,4 +1,4 @@
-//! Keys that a write needs: of a bounded size and number, and never in the way of other writes.
+//! Generated keys: bounded in size and number, and never blocking other writes.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,10 +12,10 @@ use crate::bed::{Bed, builtin, kind, problems};
 const MESHES: usize = 6;
 const ZONES: usize = 5;
 
-/// One thread for blocking work stands for a pool that is full: whatever makes keys there keeps commits waiting. One
-/// thread for tasks makes the order certain.
+/// One thread for blocking work stands for a full pool: generating keys there would block commits. One thread for tasks
+/// makes the order deterministic.
 #[test]
-fn keys_are_made_apart_from_the_threads_that_commit() {
+fn key_generation_does_not_block_commits() {
     let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
         let folder = tempfile::tempdir().unwrap();
@@ -57,7 +57,7 @@ fn keys_are_made_apart_from_the_threads_that_commit() {
 }
 
 #[tokio::test]
-async fn the_size_of_a_key_is_bounded() {
+async fn key_size_is_bounded() {
     let bed = Bed::new().await;
     for bits in [1, 1024, 8192, 1_000_000] {
         let mesh = json!({ "type": "Mesh", "name": "demo", "mtls": { "skipValidation": true, "backends": [
@@ -70,7 +70,7 @@ async fn the_size_of_a_key_is_bounded() {
 }
 
 #[tokio::test]
-async fn the_number_of_new_keys_is_bounded() {
+async fn number_of_new_keys_is_bounded() {
     let bed = Bed::new().await;
     let backends: Vec<_> = (0..5).map(|n| builtin(&format!("ca-{n}"))).collect();
     let refused = problems(bed.put_mesh("", json!(backends)).await);

@@ -1,4 +1,4 @@
-//! What the catalogue promises about authorities, services and policies of a mesh, on a store in memory.
+//! CAs, services and policies of a mesh, on a store in memory.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

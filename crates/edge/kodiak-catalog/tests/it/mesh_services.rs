@@ -1,4 +1,4 @@
-//! What the control plane knows of a MeshService stays when it is written again.
+//! Fields that the control plane sets on a MeshService stay when it is written again.
 
 use kodiak_model::ResourceKey;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ async fn write(bed: &Bed, spec: Value) {
 }
 
 #[tokio::test]
-async fn state_and_identities_that_are_left_out_stay_and_those_that_are_written_hold() {
+async fn omitted_state_and_identities_stay() {
     let bed = Bed::new().await;
     bed.put_mesh("", json!([])).await.unwrap();
     write(&bed, json!({ "ports": [{ "port": 80 }] })).await;

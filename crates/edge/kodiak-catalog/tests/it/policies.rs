@@ -1,4 +1,4 @@
-//! Policies that would come to more rules than anybody can look at are not stored.
+//! Policies with too many combinations of tags are rejected.
 
 use kodiak_model::ResourceKey;
 use serde_json::{Value, json};
@@ -36,18 +36,18 @@ fn is_stored(bed: &Bed, name: &str) -> bool {
 }
 
 #[tokio::test]
-async fn what_explodes_at_an_inbound_is_refused_and_not_stored() {
+async fn rejects_too_many_combinations_at_an_inbound() {
     let bed = bed().await;
     bed.put(PERMISSION, "a", from(&service("web"), 0..10)).await.unwrap();
     bed.put(PERMISSION, "b", from(&service("db"), 10..13)).await.unwrap();
     let refused = problems(bed.put(PERMISSION, "c", from(&service("web"), 10..20)).await);
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert!(refused[0].starts_with("spec.from: MeshTrafficPermission \"a\", \"c\": the tags"), "{refused:?}");
-    for part in ["together have at least", "combinations", "name fewer tags", "or tell callers apart by `rules`"] {
+    for part in ["together have at least", "combinations", "name fewer tags", "or match callers with `rules`"] {
         assert!(refused[0].contains(part), "{part}: {refused:?}");
     }
     assert!(!is_stored(&bed, "c"));
-    // Elsewhere it does not meet them, and what has nothing to do with it is written as before.
+    // Elsewhere they do not match together, and unrelated policies can still be written.
     bed.put(PERMISSION, "c", from(&service("nobody"), 10..20)).await.unwrap();
     bed.put(PERMISSION, "d", from(&service("web"), 0..1)).await.unwrap();
     let all = json!([{ "targetRef": { "kind": "Mesh" }, "default": { "action": "Allow" } }]);
@@ -57,7 +57,7 @@ async fn what_explodes_at_an_inbound_is_refused_and_not_stored() {
 }
 
 #[tokio::test]
-async fn a_policy_takes_the_place_of_its_old_self() {
+async fn update_replaces_the_old_version_of_a_policy() {
     let bed = bed().await;
     bed.put(PERMISSION, "a", from(&service("web"), 0..10)).await.unwrap();
     bed.put(PERMISSION, "a", from(&service("web"), 10..20)).await.unwrap();

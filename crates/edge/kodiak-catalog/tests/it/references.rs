@@ -1,4 +1,4 @@
-//! References to Secrets: never to those of the control plane, never to the key of a CA, and only by those who may.
+//! References to Secrets: never to those of the control plane, never to the key of a CA, and only by authorized users.
 
 use kodiak_catalog::{Refusal, Rights, SystemSecret};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ fn denied<T: std::fmt::Debug>(refused: Result<T, Refusal>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn secrets_of_the_control_plane_cannot_be_referred_to_by_anyone() {
+async fn secrets_of_the_control_plane_cannot_be_referenced() {
     let bed = bed().await;
     for name in [
         "dataplane-token-signing-key-demo-1",
@@ -52,7 +52,7 @@ async fn secrets_of_the_control_plane_cannot_be_referred_to_by_anyone() {
 }
 
 #[tokio::test]
-async fn a_backend_cannot_sign_with_a_token_key_even_unchecked() {
+async fn backend_cannot_use_a_token_key_even_with_skip_validation() {
     let bed = bed().await;
     let source = |name: &str| json!({ "secret": name });
     let conf =
@@ -65,7 +65,7 @@ async fn a_backend_cannot_sign_with_a_token_key_even_unchecked() {
 }
 
 #[tokio::test]
-async fn a_backend_takes_the_ca_that_was_exported_with_its_mesh() {
+async fn backend_accepts_the_ca_exported_with_its_mesh() {
     let bed = bed().await;
     let source = |what: &str| json!({ "secret": format!("demo.ca-builtin-{what}-ca-1") });
     let conf = json!({ "cert": source("cert"), "key": source("key") });
@@ -74,7 +74,7 @@ async fn a_backend_takes_the_ca_that_was_exported_with_its_mesh() {
 }
 
 #[tokio::test]
-async fn the_key_of_a_ca_is_used_for_nothing_else() {
+async fn ca_key_cannot_be_used_for_anything_else() {
     let bed = bed().await;
     let pair = authority("own");
     bed.put_secret("own-key", pair.key_pem.expose()).await;
@@ -93,7 +93,7 @@ async fn the_key_of_a_ca_is_used_for_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_reference_is_added_only_with_the_right_to_read_secrets_and_kept_without() {
+async fn adding_a_reference_requires_the_right_to_read_secrets() {
     let bed = bed().await;
     bed.put_secret("one", "1").await;
     let anybody = Rights::default();
@@ -115,9 +115,9 @@ async fn a_reference_is_added_only_with_the_right_to_read_secrets_and_kept_witho
     assert_eq!(refused, ["spec.tls.verification.caCert.secret"], "another field is another reference");
 }
 
-/// Guard: a secret that a new version makes for itself must be known to [`SystemSecret`].
+/// A secret that a new version creates for itself must be known to [`SystemSecret`].
 #[tokio::test]
-async fn every_secret_that_the_control_plane_makes_is_known_as_its_own() {
+async fn every_generated_secret_is_a_system_secret() {
     let bed = bed().await;
     bed.0.ensure_defaults(kodiak_catalog::Defaults::default()).await.unwrap();
     bed.put_mesh("ca-1", json!([builtin("ca-1"), provided("ca-2", &authority("own"))])).await.unwrap();

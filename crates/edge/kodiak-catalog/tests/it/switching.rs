@@ -1,4 +1,4 @@
-//! From one authority to another while mTLS is on.
+//! Changing the CA while mTLS is enabled.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::bed::{Bed, authority, builtin, problems, provided};
 const CHANGED: &str = "Changing CA when mTLS is enabled is forbidden. Disable mTLS first and then change the CA";
 
 #[tokio::test]
-async fn an_authority_is_replaced_in_three_steps() {
+async fn ca_is_replaced_in_three_steps() {
     let bed = Bed::new().await;
     bed.put_mesh("ca-1", json!([builtin("ca-1")])).await.unwrap();
     bed.put_mesh("ca-1", json!([builtin("ca-1"), builtin("ca-2")])).await.unwrap();
@@ -17,7 +17,7 @@ async fn an_authority_is_replaced_in_three_steps() {
 }
 
 #[tokio::test]
-async fn the_backend_that_signs_cannot_be_removed() {
+async fn enabled_backend_cannot_be_removed() {
     let bed = Bed::new().await;
     bed.put_mesh("ca-1", json!([builtin("ca-1"), builtin("ca-2")])).await.unwrap();
     let refused = problems(bed.put_mesh("ca-2", json!([builtin("ca-2")])).await);
@@ -29,7 +29,7 @@ async fn the_backend_that_signs_cannot_be_removed() {
 }
 
 #[tokio::test]
-async fn a_backend_stays_while_connected_proxies_have_its_certificate() {
+async fn backend_cannot_be_removed_while_connected_proxies_have_its_certificate() {
     let bed = Bed::new().await;
     let both = || json!([builtin("ca-1"), builtin("ca-2")]);
     bed.put_mesh("ca-1", both()).await.unwrap();
@@ -52,7 +52,7 @@ async fn a_backend_stays_while_connected_proxies_have_its_certificate() {
 }
 
 #[tokio::test]
-async fn without_mtls_everything_may_change() {
+async fn backends_may_change_without_mtls() {
     let bed = Bed::new().await;
     bed.put_mesh("ca-1", json!([builtin("ca-1")])).await.unwrap();
     bed.put_insight("dp-1", "ca-1", true).await;
@@ -61,7 +61,7 @@ async fn without_mtls_everything_may_change() {
 }
 
 #[tokio::test]
-async fn a_backend_is_not_changed_in_place() {
+async fn rejects_changing_a_ca_in_place() {
     let (one, two) = (authority("one"), authority("two"));
     let bed = Bed::new().await;
     bed.put_mesh("ca-1", json!([builtin("ca-1"), provided("ca-2", &one)])).await.unwrap();
@@ -74,7 +74,7 @@ async fn a_backend_is_not_changed_in_place() {
 }
 
 #[tokio::test]
-async fn roots_may_be_added_in_place_but_none_may_go() {
+async fn roots_may_be_added_but_not_removed_in_place() {
     let (one, two) = (authority("one"), authority("two"));
     let bed = Bed::new().await;
     let mut more = one.clone();
@@ -86,7 +86,7 @@ async fn roots_may_be_added_in_place_but_none_may_go() {
 }
 
 #[tokio::test]
-async fn what_does_not_concern_the_authority_may_change() {
+async fn other_settings_of_a_backend_may_change() {
     let bed = Bed::new().await;
     bed.put_mesh("ca-1", json!([builtin("ca-1")])).await.unwrap();
     let mut backend = builtin("ca-1");

@@ -2,7 +2,7 @@
 
 use kodiak_envoy::{google::protobuf::Struct, json};
 use kodiak_model::subscription::{EnvoyVersion, KumaDpVersion, Version};
-use kodiak_xds::node::{self, RunnerVersion, Versions};
+use kodiak_xds::node::{self, DpVersion, Versions};
 use serde_json::Value;
 
 const RESOURCE: &str = "dataplane.resource";
@@ -13,7 +13,7 @@ const LONGEST_KEPT: usize = 64 * 1024;
 /// `None` for a proxy that reports no versions.
 pub(crate) fn version(versions: &Versions) -> Option<Version> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let RunnerVersion { version, git_tag, git_commit, build_date } = &versions.runner;
+    let DpVersion { version, git_tag, git_commit, build_date } = &versions.runner;
     let runner = KumaDpVersion {
         version: text(version),
         git_tag: text(git_tag),

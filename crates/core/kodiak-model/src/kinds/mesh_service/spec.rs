@@ -82,7 +82,7 @@ impl Default for Port {
 
 impl Port {
     /// Whether this inbound serves the port: by port number, or by name.
-    pub fn leads_to(&self, inbound: &Inbound) -> bool {
+    pub fn is_served_by(&self, inbound: &Inbound) -> bool {
         match &self.target_port {
             Some(IntOrString::Int(number)) => *number == i64::from(inbound.port),
             Some(IntOrString::Text(name)) => !name.is_empty() && *name == inbound.name,

@@ -1,7 +1,7 @@
-//! The authorities of a mesh: usable, and not taken from under the proxies that have their certificates.
+//! CAs of a mesh: usable, and not changed while proxies have their certificates.
 //!
-//! While mTLS is on, an authority is changed by listing another backend, enabling it, and removing the first one when no
-//! proxy has its certificate any more. Every other way would cut proxies off from each other.
+//! While mTLS is enabled, a CA is changed by listing another backend, enabling it, and removing the first one when no
+//! proxy has its certificate any more. Any other way would disconnect proxies from each other.
 
 use jiff::Timestamp;
 use kodiak_crypto::{certificates, check_ca_pair};
@@ -23,7 +23,7 @@ use crate::{
 
 const CHANGED: &str = "Changing CA when mTLS is enabled is forbidden. Disable mTLS first and then change the CA";
 
-/// CAs that one write may bring.
+/// Maximum number of new CAs in one write.
 const MAX_NEW: usize = 4;
 
 pub(super) fn check_change(
@@ -65,8 +65,8 @@ fn backends(mesh: &Mesh) -> impl Iterator<Item = &MtlsBackend> {
     mesh.mtls.iter().flat_map(|mtls| &mtls.backends)
 }
 
-/// Certificates may be added behind those that were trusted; none may go, and the first one signs. A builtin authority
-/// is made once, whatever its settings become. One that cannot be read signs nothing, and may be mended.
+/// Root certificates may be appended, but not removed, and the first one signs. A builtin CA is created once, whatever
+/// its settings become. An unreadable CA signs nothing, and may be fixed.
 fn same_authority(snapshot: &Snapshot, files: &FileSources, mesh: &str, old: &MtlsBackend, new: &MtlsBackend) -> bool {
     let trusted = |backend| {
         let AuthoritySources { cert, .. } = authority_sources(mesh, backend).ok()?;
@@ -76,7 +76,7 @@ fn same_authority(snapshot: &Snapshot, files: &FileSources, mesh: &str, old: &Mt
     new.starts_with(&old)
 }
 
-/// The connected proxies that have a certificate of this backend, in words; `None` if there are none.
+/// The connected proxies that have a certificate of this backend, as text; `None` if there are none.
 fn holders(snapshot: &Snapshot, mesh: &str, backend: &str) -> Option<String> {
     let mut holders = snapshot.world().list_in("DataplaneInsight", mesh).filter(|resource| {
         resource.spec::<DataplaneInsight>().is_some_and(|insight| {
@@ -101,7 +101,7 @@ pub(super) fn check_builtin(snapshot: &Snapshot, name: &str, mesh: &Mesh, proble
         problems.add(&at, message);
     }
     for (index, backend) in new {
-        // What cannot be read, the check of the document has named already, or it counts as not written.
+        // Validation has reported unreadable settings already, or they count as missing.
         let settings = BackendConf::read::<BuiltinCa>(backend.conf.as_ref()).unwrap_or_default();
         if let Err(error) = rsa_bits(&settings.ca_cert.unwrap_or_default()) {
             let at = at.index(index);
@@ -135,7 +135,7 @@ fn check_pair(
     problems: &mut Problems,
 ) {
     let ProvidedCa { cert, key } = BackendConf::read(backend.conf.as_ref()).unwrap_or_default();
-    // What is missing, the check of the document has named already.
+    // Validation has reported missing sources already.
     let mut load = |source: Option<DataSource>, field: &str| {
         let source = source.filter(DataSource::is_chosen)?;
         load_source(snapshot, files, mesh, &source).map_err(|message| problems.add(&at.field(field), message)).ok()

@@ -1,4 +1,4 @@
-//! Keys that are written into a Mesh. A Mesh is no secret, so they are moved to one before it is stored.
+//! Private keys in a Mesh. A Mesh is not secret, so they are moved to Secrets before it is stored.
 
 use kodiak_model::{
     FieldPath, Problems, ResourceKey,
@@ -15,7 +15,7 @@ use crate::{
     initial, load_source,
 };
 
-/// Puts references in the place of inline keys. The writes are the secrets that do not have their key yet.
+/// Replaces inline keys by references. Returns the writes of Secrets that do not have their key yet.
 pub(super) fn move_to_secrets(
     catalog: &Catalog,
     snapshot: &Snapshot,
@@ -41,26 +41,27 @@ fn move_key(
     problems: &mut Problems,
 ) -> Option<Write> {
     let read = BackendConf::read::<ProvidedCa>(backend.conf.as_ref());
-    // Even `skipValidation` does not let a text pass of which nobody knows whether it is a key.
+    // Even `skipValidation` does not allow a text that may or may not be a key.
     let read = read.map_err(|error| {
         problems.add(&at.field("conf"), format!("could not convert backend config: {error}"));
     });
     let key = read.ok()?.key.filter(|key| key.inline.is_some() || key.inline_string.is_some())?;
-    // A secret or a file is preferred where both are named; the inline text is then of no use to anyone but readers.
+    // A Secret or a file takes precedence; the inline text would only be exposed.
     if key.secret.is_some() || key.file.is_some() {
         refer(backend, &DataSource { inline: None, inline_string: None, ..key });
         return None;
     }
     let secret = provided_key_secret(mesh, &backend.name);
     if let Some(fault) = names::fault(&secret) {
-        let message = format!("the inline key is kept in the secret {secret:?}, which is no name for one: {fault}");
+        let message =
+            format!("the inline key would be stored in the secret {secret:?}, which is not a valid name: {fault}");
         problems.add(&at.field("name"), message);
         return None;
     }
     let bytes = match load_source(snapshot, &catalog.files, mesh, &key) {
         Ok(bytes) => bytes,
         Err(message) => {
-            // Without `skipValidation` this was found already.
+            // Without `skipValidation` this was reported already.
             if !problems.iter().any(|known| known.message == message) {
                 problems.add(&at.field("conf").field("key"), message);
             }

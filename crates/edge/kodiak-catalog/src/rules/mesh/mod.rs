@@ -1,5 +1,5 @@
-//! Mesh: its authorities can be used and do not change under the proxies that have their certificates; their keys are
-//! kept in secrets; it goes only when it is empty.
+//! Mesh: its CAs are usable and do not change while proxies have their certificates; their keys are in Secrets; it is
+//! deleted only when it is empty.
 
 mod authority;
 mod inline_key;
@@ -14,7 +14,7 @@ use kodiak_store::{Record, Snapshot, Write};
 
 use crate::{Catalog, Refusal, Stage};
 
-/// The writes are those of secrets that belong to the Mesh.
+/// Returns the writes of the Mesh's Secrets.
 pub(super) fn before_put(
     catalog: &Catalog,
     snapshot: &Snapshot,
