@@ -1,11 +1,11 @@
-//! What Envoy does not take is shown to the user.
+//! NACKs of Envoy are shown to the user.
 
 use std::net::SocketAddr;
 
 use crate::harness::{Dataplane, Mesh, Mtls, eventually, expect};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_envoy_rejects_is_shown_with_its_reason() {
+async fn shows_the_error_of_envoy_for_a_nack() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let (_service, _backend) = mesh.backend("backend-1").await;
     let mut elsewhere = Dataplane::calling("client");

@@ -70,7 +70,7 @@ fn convert(bed: &Bed, args: &[&str]) -> crate::Ran {
 }
 
 #[test]
-fn what_is_clear_is_converted_and_the_rest_is_explained() {
+fn converts_unambiguous_references_and_explains_the_others() {
     let bed = bed();
     let told = convert(&bed, &[]).is(0);
     for part in [
@@ -110,7 +110,7 @@ fn what_is_clear_is_converted_and_the_rest_is_explained() {
 }
 
 #[test]
-fn old_references_that_are_in_use_are_not_dropped_by_accident() {
+fn keeps_legacy_references_that_are_in_use() {
     let bed = bed();
     let refused = convert(&bed, &["--replace", "--apply"]).is(1);
     assert!(refused.out.contains("PROXY   ADDED   REMOVED   CHANGED\n"), "{}", refused.out);
@@ -130,7 +130,7 @@ fn old_references_that_are_in_use_are_not_dropped_by_accident() {
 }
 
 #[test]
-fn files_are_converted_whole_and_proved_against_what_they_say_themselves() {
+fn converts_files_and_compares_proxies_with_the_unconverted_files() {
     let bed = bed();
     // Another one than is stored, one that is not, and something that is no policy.
     let files = [of_calls("a-clear", "api", "3s"), of_calls("d-new", "api", "4s"), service("api", "api")];
@@ -165,7 +165,7 @@ fn files_are_converted_whole_and_proved_against_what_they_say_themselves() {
 }
 
 #[test]
-fn consumers_are_shown_with_what_they_have_and_the_next_step_with_its_command() {
+fn shows_consumers_and_the_next_step_with_its_command() {
     let bed = bed();
     let services = |args: &[&str]| bed.run(&[&["migrate", "services"], args].concat());
     let status = services(&["status"]).is(0);
@@ -205,18 +205,18 @@ fn consumers_are_shown_with_what_they_have_and_the_next_step_with_its_command() 
     bed.run(&["delete", "meshtimeout", "b-other"]).is(0);
     bed.run(&["delete", "meshtimeout", "c-gone"]).is(0);
     assert_eq!(next(&[]).0, "LookAtRoutes");
-    // Nobody can say what proxies call that are away.
+    // The traffic of disconnected proxies is unknown.
     let (action, plan) = next(&["--examined", "--watch", "1ms"]);
     assert_eq!((action.as_str(), &plan["back"][0]["title"]), ("Watch", &json!("set meshServices.mode: Disabled")));
     bed.run(&["migrate", "services", "plan", "-m", "none"]).is(1);
 }
 
-/// A port that was free a moment ago.
+/// Port that was free just now.
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// Answers every request that comes, one after the other, until the test ends.
+/// Answers requests one after the other until the test ends.
 fn answering() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -254,7 +254,7 @@ fn call(port: u16) -> bool {
 }
 
 #[test]
-fn a_real_envoy_says_which_old_clusters_it_calls() {
+fn shows_traffic_of_a_real_envoy_to_legacy_clusters() {
     let Some(envoy) = envoy() else { return };
     let bed = Bed::start();
     let (admin, outbound, api) = (free_port(), free_port(), answering());
@@ -284,7 +284,7 @@ fn a_real_envoy_says_which_old_clusters_it_calls() {
     let table = bed.run(&["migrate", "services", "status"]).is(0).out;
     assert!(table.contains("2 proxies in mesh default (Disabled): 1 called old clusters since they started, 0 did not, 1 did not answer"), "{table}");
 
-    // Over a time in which nobody calls, nobody did.
+    // Without requests during --watch, there is no traffic.
     let watched = bed.run(&["migrate", "services", "status", "--watch", "1ms"]).is(0).out;
     assert!(watched.contains(": 0 called old clusters while they were watched, 1 did not"), "{watched}");
     let ended = bed.runtime.block_on(proxy.stop());
