@@ -34,7 +34,7 @@ pub(super) struct Changed {
 
 /// Fields of the response that are needed here.
 #[derive(Deserialize)]
-struct Answer {
+struct ProofResponse {
     changes: Vec<Effect>,
     proxies: Vec<Value>,
     unchanged: usize,
@@ -84,7 +84,7 @@ impl Proof {
 
     /// Compares both with the stored resources. A proxy with the same difference in both does not change between them;
     /// of added Envoy resources only the names are known, so a proxy with added ones counts as changed.
-    fn between(before: Option<Answer>, after: Answer) -> Self {
+    fn between(before: Option<ProofResponse>, after: ProofResponse) -> Self {
         let proxies = after.proxies.len() + after.unchanged + after.faults.len();
         let before = before.map(|before| before.proxies).unwrap_or_default();
         let by_name = |all: Vec<Value>| all.into_iter().map(|proxy| (name(&proxy), proxy)).collect::<BTreeMap<_, _>>();
@@ -138,18 +138,18 @@ fn is_told_in_full(proxy: &Value) -> bool {
     proxy["added"].as_array().is_some_and(Vec::is_empty)
 }
 
-async fn ask(client: &Client, mesh: &str, documents: &[&Value], full: bool) -> anyhow::Result<Answer> {
+async fn ask(client: &Client, mesh: &str, documents: &[&Value], full: bool) -> anyhow::Result<ProofResponse> {
     let answer = client.diff(mesh, &json!({ "resources": documents }), full).await?;
-    Answer::deserialize(&answer).context("cannot parse the response of the control plane")
+    ProofResponse::deserialize(&answer).context("cannot parse the response of the control plane")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn answer(proxies: &Value) -> Answer {
+    fn answer(proxies: &Value) -> ProofResponse {
         let all = json!({ "changes": [], "proxies": proxies, "unchanged": 2, "faults": [] });
-        Answer::deserialize(&all).unwrap()
+        ProofResponse::deserialize(&all).unwrap()
     }
 
     fn proxy(name: &str, patch: u32, added: &Value) -> Value {
