@@ -21,7 +21,7 @@ async fn shows_the_error_of_envoy_for_a_nack() {
     .await;
     assert_eq!(mesh.control_plane.metric("kodiak_xds_responses_rejected_total").await, 1, "and not sent again");
     let log = mesh.control_plane.log();
-    let line = log.line("has rejected").unwrap_or_else(|| panic!("{}", log.printed()));
+    let line = log.line("rejected its configuration (NACK)").unwrap_or_else(|| panic!("{}", log.printed()));
     for part in ["shop/client", &nowhere.to_string(), "Cannot assign requested address"] {
         assert!(line.contains(part), "{part}: {line}");
     }
