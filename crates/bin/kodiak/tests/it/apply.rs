@@ -136,7 +136,7 @@ fn shows_problems_of_the_server_in_the_file() {
           --> a.yaml:19:1
            |
         19 | type: MeshTimeout
-           | ^ the control plane refused it: 500 Internal Server Error (out of order)
+           | ^ rejected by the control plane: 500 Internal Server Error (out of order)
 
         Warning: this is deprecated (a.yaml:10)
     "#]]

@@ -38,7 +38,7 @@ fn rejects_addresses_of_other_servers() {
     server.with(|state| state.product = Some("Nginx".to_owned()));
     let url = server.url();
     let add = ["config", "control-planes", "add", "--name", "x", "--address", &url];
-    assert!(kodiak.run(&add).is(1).err.contains("says that it is \"Nginx\""));
+    assert!(kodiak.run(&add).is(1).err.contains("is \"Nginx\", not a control plane"));
     kodiak.run(&[&add[..], &["--skip-check"]].concat()).is(0);
     server.with(|state| state.product = Some("Kuma".to_owned()));
     kodiak.run(&[&add[..], &["--overwrite"]].concat()).is(0);

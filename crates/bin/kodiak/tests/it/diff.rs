@@ -51,7 +51,7 @@ fn shows_changed_proxies_and_writes_nothing() {
     bed.run(&["apply", "-f", "new.yaml"]).is(0);
     let again = bed.run(&["diff", "-f", "new.yaml"]).is(0);
     assert!(
-        again.out.contains("is so already") && again.out.ends_with("none of 2 proxies would change\n"),
+        again.out.contains("is up to date") && again.out.ends_with("none of 2 proxies would change\n"),
         "{again:?}"
     );
     let deleted = bed.run(&["diff", "--delete", "mt/api-calls"]).is(0);

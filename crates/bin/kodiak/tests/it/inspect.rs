@@ -167,7 +167,7 @@ fn shows_the_error_of_envoy_for_a_nack() {
     let proxy = bed.start_proxy(envoy, token.trim());
     bed.wait_for("it rejects listeners", || count(&bed.status(), "lds", "rejected") > 0);
     let summary = bed.inspect(&[]);
-    assert!(summary.contains("The proxy rejected lds. It goes on with what it had:\n  "), "{summary}");
+    assert!(summary.contains("The proxy rejected lds. It stays on its last good configuration:\n  "), "{summary}");
     assert!(summary.contains(&format!("{NOBODYS}:10000")), "{summary}");
     bed.wait_for("the insight says so too", || bed.run(&["get", "dataplanes"]).is(0).out.contains("NACKED 1 (lds)"));
     // Envoy accepts the other listeners, so that its admin listener works.

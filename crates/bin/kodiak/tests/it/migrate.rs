@@ -80,8 +80,8 @@ fn converts_unambiguous_references_and_explains_the_others() {
         "MeshTimeout c-gone spec.to[0].targetRef: MeshService gone\n    there is no MeshService \"gone\"",
         "MeshHTTPRoute split spec.to[0].targetRef: MeshService api (MeshService api port http)\n",
         "MeshHTTPRoute split spec.to[0].rules[0].default.backendRefs[1]: MeshService web\n",
-        "Mesh default: 1 policy changes, 0 are so already, 2 are not clear, 1 route to look at\n",
-        "Proof: 2 proxies rendered with the policies as they are and as converted: 0 proxies change\n",
+        "Mesh default: 1 policy changes, 0 are converted already, 2 are ambiguous, 1 route to review\n",
+        "Proof: 2 proxies compared before and after the conversion: 0 proxies change\n",
     ] {
         assert!(told.out.contains(part), "{part}\n{}", told.out);
     }
@@ -102,11 +102,15 @@ fn converts_unambiguous_references_and_explains_the_others() {
 
     // There is nothing left to do, here and for those who compare.
     let again = convert(&bed, &["--apply"]).is(0);
-    assert!(again.out.contains("0 policies change, 1 is so already") && !again.out.contains("Proof"), "{}", again.out);
+    assert!(
+        again.out.contains("0 policies change, 1 is converted already") && !again.out.contains("Proof"),
+        "{}",
+        again.out
+    );
     convert(&bed, &["--write", "again.yaml"]).is(0);
     bed.kodiak.file("stored.json", &stored.to_string());
     let diff = bed.run(&["diff", "-f", "stored.json"]).is(0);
-    assert!(diff.out.contains("is so already") && diff.out.contains("none of 2 proxies would change"), "{}", diff.out);
+    assert!(diff.out.contains("is up to date") && diff.out.contains("none of 2 proxies would change"), "{}", diff.out);
 }
 
 #[test]
@@ -114,7 +118,7 @@ fn keeps_legacy_references_that_are_in_use() {
     let bed = bed();
     let refused = convert(&bed, &["--replace", "--apply"]).is(1);
     assert!(refused.out.contains("PROXY   ADDED   REMOVED   CHANGED\n"), "{}", refused.out);
-    assert!(refused.out.contains("as converted: 2 proxies change\n"), "{}", refused.out);
+    assert!(refused.out.contains("after the conversion: 2 proxies change\n"), "{}", refused.out);
     assert!(refused.err.contains("nothing was written; use --accept-changes"), "{}", refused.err);
     let items = |bed: &Bed| {
         let stored = bed.run(&["get", "meshtimeout", "a-clear", "-o", "json"]).is(0).out;
@@ -149,7 +153,7 @@ fn converts_files_and_compares_proxies_with_the_unconverted_files() {
         once.out.trim_end(),
         std::fs::read_to_string(bed.kodiak.home.path().join("out.yaml")).unwrap().trim_end()
     );
-    assert!(once.err.contains("0 policies change, 2 are so already"), "{}", once.err);
+    assert!(once.err.contains("0 policies change, 2 are converted already"), "{}", once.err);
 
     let json = convert(&bed, &["-f", "in.yaml", "-o", "json"]).is(0);
     let json: Value = serde_json::from_str(&json.out).unwrap();
@@ -172,9 +176,11 @@ fn shows_consumers_and_the_next_step_with_its_command() {
     let lines: Vec<_> = status.out.lines().collect();
     assert!(lines[0].starts_with("DATAPLANE   MODE       OLD   NEW   OLD TRAFFIC"), "{}", status.out);
     assert!(lines[2].starts_with("web-1       Disabled   1     0     -  "), "{}", status.out);
-    for part in
-        ["2 proxies in mesh default (Disabled): 0 called", "1 policy uses old names alone", "1 route uses old names"]
-    {
+    for part in [
+        "2 proxies in mesh default (Disabled): 0 called",
+        "1 policy uses kuma.io/service only",
+        "1 route uses kuma.io/service",
+    ] {
         assert!(status.out.contains(part), "{part}\n{}", status.out);
     }
     let json: Value = serde_json::from_str(&services(&["status", "-o", "json"]).is(0).out).unwrap();

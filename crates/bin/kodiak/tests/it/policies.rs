@@ -116,7 +116,7 @@ fn shows_why_a_policy_is_not_in_force() {
     let run = |args: &[&str]| bed.run(&[args, &["-m", "shop"]].concat()).is(0).out;
     expect![[r#"
         KIND                    NAME      TARGET                              STATE          PROXIES   REASON
-        MeshTimeout             a-trial   Mesh                                not in force   0/1       only tried out
+        MeshTimeout             a-trial   Mesh                                not in force   0/1       shadow policy
         MeshTimeout             fast      Mesh                                in force       1/1       -
         MeshTimeout             nobody    MeshSubset kuma.io/service=nobody   not in force   0/1       no proxy is tagged kuma.io/service=nobody (the policy is of zone "default")
         MeshTimeout             slow      Mesh                                not in force   0/1       overridden by fast

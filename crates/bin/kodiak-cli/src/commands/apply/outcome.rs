@@ -56,7 +56,7 @@ impl Outcome {
                 let found = problems.iter();
                 found.map(|problem| locator.finding(resource, &problem.path, problem.message.clone())).collect()
             }
-            Some(refusal) => vec![locator.finding(resource, "", format!("the control plane refused it: {refusal}"))],
+            Some(refusal) => vec![locator.finding(resource, "", format!("rejected by the control plane: {refusal}"))],
             None => vec![locator.finding(resource, "", error.to_string())],
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn text(mesh: &str, answer: &DiffResponse, full: bool) -> String {
 
 fn would(effect: &str) -> String {
     match effect {
-        "unchanged" => "is so already".to_owned(),
+        "unchanged" => "is up to date".to_owned(),
         effect => format!("would be {effect}"),
     }
 }
@@ -157,7 +157,7 @@ mod tests {
     fn shows_one_line_per_proxy_and_a_summary() {
         expect![[r#"
             type="MeshTimeout" mesh="default" name="slow" would be created
-            type="MeshTimeout" mesh="default" name="same" is so already
+            type="MeshTimeout" mesh="default" name="same" is up to date
 
             PROXY   ADDED   REMOVED   CHANGED   BYTES
             web-1   1       1         1         1300
@@ -175,7 +175,7 @@ mod tests {
         answer["faults"] = json!([]);
         expect![[r#"
             type="MeshTimeout" mesh="default" name="slow" would be created
-            type="MeshTimeout" mesh="default" name="same" is so already
+            type="MeshTimeout" mesh="default" name="same" is up to date
 
             PROXY   ADDED   REMOVED   CHANGED   BYTES
             web-1   1       1         1         1300

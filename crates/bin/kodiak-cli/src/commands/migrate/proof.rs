@@ -71,7 +71,9 @@ impl Proof {
             return Ok(Self::default());
         }
         let spinner = session.terminal.spinner();
-        spinner.set_message(format!("Rendering every proxy of mesh {mesh:?} both ways"));
+        spinner.set_message(format!(
+            "Generating the configuration of every proxy of mesh {mesh:?} before and after the conversion"
+        ));
         spinner.enable_steady_tick(TICK);
         let mut own = None;
         if !before.is_empty() && ask(client, mesh, before, false).await?.changes.iter().any(Effect::is_one) {
@@ -109,9 +111,7 @@ impl Proof {
     pub(super) fn show(&self) -> String {
         let proxies = count(self.proxies, "proxy", "proxies");
         if self.is_clean() {
-            return format!(
-                "Proof: {proxies} rendered with the policies as they are and as converted: 0 proxies change"
-            );
+            return format!("Proof: {proxies} compared before and after the conversion: 0 proxies change");
         }
         let mut table = Table::new(["PROXY", "ADDED", "REMOVED", "CHANGED"]);
         for Changed { name, counts } in &self.changed {
@@ -122,10 +122,13 @@ impl Proof {
         let mut text = if self.changed.is_empty() { String::new() } else { table.show() + "\n\n" };
         if !self.faulty.is_empty() {
             let faulty = self.faulty.join(", ");
-            let _ = writeln!(text, "These would keep what they have, for the new is not fit to be sent: {faulty}\n");
+            let _ = writeln!(
+                text,
+                "These would stay on their last good configuration, since the new one fails validation: {faulty}\n"
+            );
         }
         let changed = count(self.changed.len() + self.faulty.len(), "proxy changes", "proxies change");
-        text + &format!("Proof: {proxies} rendered with the policies as they are and as converted: {changed}")
+        text + &format!("Proof: {proxies} compared before and after the conversion: {changed}")
     }
 }
 
@@ -167,10 +170,7 @@ mod tests {
         assert_eq!((names(&proof), proof.proxies, proof.is_clean()), (vec!["a"], 3, false));
         let clean = Proof::between(None, answer(&json!([])));
         assert!(clean.is_clean());
-        assert_eq!(
-            clean.show(),
-            "Proof: 2 proxies rendered with the policies as they are and as converted: 0 proxies change"
-        );
+        assert_eq!(clean.show(), "Proof: 2 proxies compared before and after the conversion: 0 proxies change");
     }
 
     #[test]
