@@ -1,5 +1,7 @@
 //! The public API of the client, against a server that records requests.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::error::Error;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
