@@ -15,9 +15,9 @@ use crate::private_file;
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Config {
-    pub(crate) contexts: Vec<Context>,
-    pub(crate) control_planes: Vec<ControlPlane>,
+pub(crate) struct ConfigFile {
+    pub(crate) contexts: Vec<ConfigContext>,
+    pub(crate) control_planes: Vec<ConfiguredControlPlane>,
     pub(crate) current_context: String,
     #[serde(flatten)]
     other: Map<String, Value>,
@@ -26,18 +26,18 @@ pub(crate) struct Config {
 /// Control plane with its defaults.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Context {
+pub(crate) struct ConfigContext {
     pub(crate) name: String,
     pub(crate) control_plane: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) defaults: Option<Defaults>,
+    pub(crate) defaults: Option<ContextDefaults>,
     #[serde(flatten)]
     other: Map<String, Value>,
 }
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Defaults {
+pub(crate) struct ContextDefaults {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) mesh: String,
     #[serde(flatten)]
@@ -46,7 +46,7 @@ pub(crate) struct Defaults {
 
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ControlPlane {
+pub(crate) struct ConfiguredControlPlane {
     pub(crate) name: String,
     pub(crate) coordinates: Coordinates,
     #[serde(flatten)]
@@ -103,7 +103,7 @@ impl ApiServer {
     }
 }
 
-impl Config {
+impl ConfigFile {
     /// Configuration without a file.
     pub(crate) fn first() -> Self {
         let mut config = Self::default();
@@ -143,11 +143,11 @@ impl Config {
             .with_context(|| format!("cannot write the configuration {}", path.display()))
     }
 
-    pub(crate) fn context(&self, name: &str) -> Option<&Context> {
+    pub(crate) fn context(&self, name: &str) -> Option<&ConfigContext> {
         self.contexts.iter().find(|context| context.name == name)
     }
 
-    pub(crate) fn control_plane(&self, name: &str) -> Option<&ControlPlane> {
+    pub(crate) fn control_plane(&self, name: &str) -> Option<&ConfiguredControlPlane> {
         self.control_planes.iter().find(|control_plane| control_plane.name == name)
     }
 
@@ -156,10 +156,15 @@ impl Config {
         let coordinates = Coordinates { api_server, other: Map::new() };
         match self.control_planes.iter_mut().find(|control_plane| control_plane.name == name) {
             Some(control_plane) => control_plane.coordinates = coordinates,
-            None => self.control_planes.push(ControlPlane { name: name.to_owned(), coordinates, other: Map::new() }),
+            None => self.control_planes.push(ConfiguredControlPlane {
+                name: name.to_owned(),
+                coordinates,
+                other: Map::new(),
+            }),
         }
         if self.context(name).is_none() {
-            let context = Context { name: name.to_owned(), control_plane: name.to_owned(), ..Context::default() };
+            let context =
+                ConfigContext { name: name.to_owned(), control_plane: name.to_owned(), ..ConfigContext::default() };
             self.contexts.push(context);
         }
     }
@@ -221,7 +226,7 @@ currentContext: prod
 
     #[test]
     fn reads_a_file_of_kumactl_and_keeps_unknown_fields() {
-        let config = Config::parse(OF_KUMACTL).ok().unwrap();
+        let config = ConfigFile::parse(OF_KUMACTL).ok().unwrap();
         assert_eq!(config.current_context, "prod");
         assert_eq!(config.context("prod").unwrap().defaults.as_ref().unwrap().mesh, "payments");
         expect![[r#"
@@ -258,16 +263,16 @@ currentContext: prod
     #[test]
     fn rejects_files_that_are_no_configuration() {
         for (text, why) in [("contexts: 5", "invalid type"), ("a: [", "line"), ("a: 1\n---\nb: 2", "more than one")] {
-            let error = Config::parse(text).err().unwrap();
+            let error = ConfigFile::parse(text).err().unwrap();
             assert!(error.contains(why), "{error}");
         }
-        assert_eq!(Config::parse("").ok().unwrap().current_context, "local");
-        assert!(Config::parse("contexts: null").ok().unwrap().contexts.is_empty());
+        assert_eq!(ConfigFile::parse("").ok().unwrap().current_context, "local");
+        assert!(ConfigFile::parse("contexts: null").ok().unwrap().contexts.is_empty());
     }
 
     #[test]
     fn removes_contexts_with_their_control_plane() {
-        let mut config = Config::parse(OF_KUMACTL).ok().unwrap();
+        let mut config = ConfigFile::parse(OF_KUMACTL).ok().unwrap();
         assert!(config.remove("prod"));
         assert!(!config.remove("prod"));
         assert_eq!((config.contexts.len(), config.current_context.as_str()), (1, ""));
@@ -279,11 +284,11 @@ currentContext: prod
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/config");
-        Config::first().save(&path).unwrap();
-        Config::first().save(&path).unwrap();
+        ConfigFile::first().save(&path).unwrap();
+        ConfigFile::first().save(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
-        assert_eq!(Config::load(&path).unwrap().control_planes.len(), 1);
+        assert_eq!(ConfigFile::load(&path).unwrap().control_planes.len(), 1);
     }
 }

@@ -7,7 +7,7 @@ use kodiak_client::{Address, Client, ClientCertificate, Endpoint};
 use kodiak_terminal::{Terminal, usage};
 
 use crate::GlobalArgs;
-use crate::config_file::{ApiServer, Config, Context, Header};
+use crate::config_file::{ApiServer, ConfigContext, ConfigFile, Header};
 
 /// Unix socket of a control plane of this user, relative to the home folder.
 const SOCKET: &str = ".kodiak/kodiak.sock";
@@ -35,8 +35,8 @@ impl Session {
         Ok(home.join(".kodiak/config"))
     }
 
-    pub(crate) fn config(&self) -> anyhow::Result<Config> {
-        Config::load(&self.config_path()?)
+    pub(crate) fn config(&self) -> anyhow::Result<ConfigFile> {
+        ConfigFile::load(&self.config_path()?)
     }
 
     /// Timeout of a request; `None` disables it.
@@ -85,7 +85,7 @@ impl Session {
         }
     }
 
-    fn context<'a>(&self, config: &'a Config) -> anyhow::Result<&'a Context> {
+    fn context<'a>(&self, config: &'a ConfigFile) -> anyhow::Result<&'a ConfigContext> {
         let name = self.flags.context.as_deref().unwrap_or(&config.current_context);
         if name.is_empty() {
             return Err(usage(

@@ -19,7 +19,7 @@ pub(super) enum Connection {
     Fresh,
 }
 
-pub(super) struct Answer {
+pub(super) struct CallResponse {
     pub(super) status: StatusCode,
     pub(super) body: Bytes,
 }
@@ -42,7 +42,7 @@ impl Caller {
     }
 
     /// The whole response, or the reason of the failure.
-    pub(super) async fn get(&self, uri: Uri, connection: Connection) -> Result<Answer, String> {
+    pub(super) async fn get(&self, uri: Uri, connection: Connection) -> Result<CallResponse, String> {
         let client = match connection {
             Connection::Kept => &self.kept,
             Connection::Fresh => &self.fresh,
@@ -51,7 +51,7 @@ impl Caller {
             let response = client.get(uri).await.map_err(|error| innermost(&error))?;
             let status = response.status();
             let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-            Ok(Answer { status, body: body.map_err(|error| innermost(&*error))?.to_bytes() })
+            Ok(CallResponse { status, body: body.map_err(|error| innermost(&*error))?.to_bytes() })
         };
         let timed_out = |_| Err(format!("no response within {PATIENCE:?}"));
         tokio::time::timeout(PATIENCE, exchange).await.unwrap_or_else(timed_out)

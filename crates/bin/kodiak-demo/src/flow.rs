@@ -2,7 +2,7 @@
 
 use hyper::{StatusCode, Uri};
 
-use super::call::Answer;
+use super::call::CallResponse;
 
 /// Characters to show of an unexpected response.
 const LONGEST_EXCERPT: usize = 120;
@@ -25,7 +25,7 @@ pub(super) enum Expect {
 
 impl Expect {
     /// Why the response is not the expected one.
-    pub(super) fn check(&self, answer: &Answer) -> Result<(), String> {
+    pub(super) fn check(&self, answer: &CallResponse) -> Result<(), String> {
         let right = match self {
             Self::Success | Self::SuccessAs(_) => answer.status.is_success(),
             Self::Status(status) => answer.status == *status,
@@ -51,7 +51,7 @@ mod tests {
 
     #[track_caller]
     fn check(expect: &Expect, status: u16, body: &'static str, found: Result<(), &str>) {
-        let answer = Answer { status: StatusCode::from_u16(status).unwrap(), body: body.into() };
+        let answer = CallResponse { status: StatusCode::from_u16(status).unwrap(), body: body.into() };
         assert_eq!(expect.check(&answer), found.map_err(str::to_owned));
     }
 

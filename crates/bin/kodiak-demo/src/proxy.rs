@@ -28,13 +28,13 @@ pub(super) struct Common<'a> {
     pub(super) api: &'a Client,
 }
 
-pub(super) struct Proxy {
+pub(super) struct DemoProxy {
     pub(super) name: String,
     runner: Runner,
     log: PathBuf,
 }
 
-impl Proxy {
+impl DemoProxy {
     /// Returns when Envoy is started, before it is ready.
     pub(super) async fn start(instance: &Instance, ports: &Ports, common: &Common<'_>) -> anyhow::Result<Self> {
         let name = instance.name.clone();

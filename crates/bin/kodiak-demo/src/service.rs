@@ -12,14 +12,14 @@ use tokio::process::{Child, ChildStdin, Command};
 const END_TIME: Duration = Duration::from_secs(10);
 
 /// Killed when dropped; exits with this process, since its standard input is closed then.
-pub(super) struct Service {
+pub(super) struct DemoService {
     pub(super) name: String,
     pub(super) address: SocketAddr,
     child: Child,
     stdin: Option<ChildStdin>,
 }
 
-impl Service {
+impl DemoService {
     /// `next` are the ports of the outbounds of its proxy. Returns when the service listens.
     pub(super) async fn start(name: &str, next: &[(&'static str, u16)]) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe().context("cannot find the path of this program")?);

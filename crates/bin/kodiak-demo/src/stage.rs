@@ -18,9 +18,9 @@ use super::call::{Caller, Connection};
 use super::flow::{Expect, Flow};
 use super::graph::{EDGES, Edge, FORBIDDEN, Instance, JOURNEY, SERVICES, called_by, instances};
 use super::ports::Reserved;
-use super::proxy::{Common, Proxy};
+use super::proxy::{Common, DemoProxy};
 use super::resources::{MESH, Ports, documents, identity};
-use super::service::Service;
+use super::service::DemoService;
 
 /// Time for a call to succeed for the first time.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -28,8 +28,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) struct Stage {
     // In the order in which they are dropped.
-    proxies: Vec<Proxy>,
-    services: Vec<Service>,
+    proxies: Vec<DemoProxy>,
+    services: Vec<DemoService>,
     seats: Vec<Seat>,
     pub(super) control_plane: ControlPlane,
     _folder: TempDir,
@@ -150,8 +150,8 @@ impl Stage {
     /// Stops all processes in order.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         let Self { proxies, services, seats, control_plane, _folder: folder } = self;
-        join_all(proxies.into_iter().map(Proxy::stop)).await;
-        join_all(services.into_iter().map(Service::stop)).await;
+        join_all(proxies.into_iter().map(DemoProxy::stop)).await;
+        join_all(services.into_iter().map(DemoService::stop)).await;
         drop(seats);
         control_plane.stop().await?;
         folder.close().context("cannot remove the folder of the demo")
@@ -169,14 +169,14 @@ impl Seat {
         self.outbounds.iter().map(|(to, reserved)| (*to, reserved.port())).collect()
     }
 
-    async fn start_service(&self) -> anyhow::Result<Service> {
-        Service::start(&self.instance.name, &self.ports_of_outbounds()).await
+    async fn start_service(&self) -> anyhow::Result<DemoService> {
+        DemoService::start(&self.instance.name, &self.ports_of_outbounds()).await
     }
 
-    async fn start_proxy(&self, service: &Service, common: &Common<'_>) -> anyhow::Result<Proxy> {
+    async fn start_proxy(&self, service: &DemoService, common: &Common<'_>) -> anyhow::Result<DemoProxy> {
         let (inbound, outbounds) = (self.inbound.port(), self.ports_of_outbounds());
         let ports = Ports { inbound, application: service.address.port(), outbounds };
-        Proxy::start(&self.instance, &ports, common).await
+        DemoProxy::start(&self.instance, &ports, common).await
     }
 }
 

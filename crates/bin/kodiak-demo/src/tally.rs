@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::call::Answer;
+use super::call::CallResponse;
 use super::flow::Expect;
 use super::latency::Latencies;
 
@@ -26,7 +26,7 @@ struct Named {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, expect: &Expect, answer: &Result<Answer, String>, took: Duration) {
+    pub(super) fn add(&mut self, expect: &Expect, answer: &Result<CallResponse, String>, took: Duration) {
         self.requests += 1;
         match answer.as_ref().map_err(Clone::clone).and_then(|answer| expect.check(answer).map(|()| answer)) {
             Ok(answer) => {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn counts_failures_apart_from_responses() {
-        let answer = |status: StatusCode| Ok(Answer { status, body: r#"{"name": "api-1"}"#.into() });
+        let answer = |status: StatusCode| Ok(CallResponse { status, body: r#"{"name": "api-1"}"#.into() });
         let mut tally = Tally::default();
         assert!(!tally.is_fine(), "nothing was asked");
         tally.add(&Expect::Success, &answer(StatusCode::OK), Duration::from_micros(1500));

@@ -11,6 +11,7 @@ pub const LOCAL: &str = "http://localhost:5681";
 /// Scheme of a Unix socket.
 const UNIX: &str = "unix:";
 
+/// Address of the API of a control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// Scheme, host, port and base path, without a trailing slash.
@@ -20,6 +21,7 @@ pub enum Address {
 }
 
 impl Address {
+    /// Parses `http://host:port`, `https://host:port/base/path` or `unix:/path/of/socket`.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         if let Some(path) = text.strip_prefix(UNIX) {
             let path = Path::new(path.strip_prefix("//").unwrap_or(path));
@@ -46,6 +48,7 @@ impl Address {
         Ok(Self::Url(text.trim_end_matches('/').to_owned()))
     }
 
+    /// Whether requests use TLS.
     pub fn is_https(&self) -> bool {
         match self {
             Self::Url(url) => url.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://")),
@@ -53,6 +56,7 @@ impl Address {
         }
     }
 
+    /// Path of the Unix socket, if it is one.
     pub fn socket(&self) -> Option<&Path> {
         match self {
             Self::Url(_) => None,

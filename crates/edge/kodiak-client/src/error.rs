@@ -11,27 +11,33 @@ use serde::Deserialize;
 /// A failed request. [`ClientError::advice`] says what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
+    /// No connection, or it was lost before the response.
     #[error("cannot reach the control plane at {address}")]
     Unreachable { address: String, failure: ConnectFailure, source: RootCause },
     #[error("the control plane at {address} did not answer within {}", shown(*after))]
     TimedOut { address: String, after: Duration },
+    /// The control plane answered with an error.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// `what` is the method and path of the request.
     #[error("the control plane at {address} answered {what} with more than {} MiB", super::MAX_RESPONSE >> 20)]
     TooLarge { address: String, what: String },
     #[error("the response of {address} to {what} is not that of a control plane")]
     NotUnderstood { address: String, what: String, source: serde_json::Error },
     #[error("{address} answered {what} with pages that do not end")]
     Endless { address: String, what: String },
+    /// The output of [`Client::backup`](crate::Client::backup) failed.
     #[error("cannot write the backup")]
     Backup(#[source] io::Error),
 }
 
 impl ClientError {
+    /// Whether no response arrived: the request may be retried, or sent to another control plane.
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::TimedOut { .. })
     }
 
+    /// Error response of the control plane, if there is one.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
@@ -69,7 +75,9 @@ impl ClientError {
 /// Reason why the control plane is unreachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectFailure {
+    /// Refused, unresolved, reset or any other failure of the connection.
     Connection,
+    /// The certificate of the server is not trusted.
     Certificate,
     /// The server does not speak TLS.
     NotTls,
@@ -80,7 +88,7 @@ pub enum ConnectFailure {
 pub struct RootCause(String);
 
 impl RootCause {
-    pub fn of(error: &(dyn Error + 'static)) -> (ConnectFailure, Self) {
+    pub(crate) fn of(error: &(dyn Error + 'static)) -> (ConnectFailure, Self) {
         let mut failure = ConnectFailure::Connection;
         let mut innermost = error;
         loop {
@@ -127,6 +135,7 @@ pub struct Refusal {
 const LONGEST_TEXT: usize = 200;
 
 impl Refusal {
+    /// Reads the body of an error response, whatever it is.
     pub fn read(status: StatusCode, body: &[u8]) -> Self {
         let body_of_error = serde_json::from_slice::<ErrorBody>(body).ok().filter(|body| !body.title.is_empty());
         match body_of_error {
@@ -140,10 +149,12 @@ impl Refusal {
         }
     }
 
+    /// 404.
     pub fn is_not_found(&self) -> bool {
         self.status == StatusCode::NOT_FOUND
     }
 
+    /// 409: another write came first.
     pub fn is_conflict(&self) -> bool {
         self.status == StatusCode::CONFLICT
     }

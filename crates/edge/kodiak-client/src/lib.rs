@@ -93,6 +93,7 @@ impl Client {
         })
     }
 
+    /// Address that requests are sent to.
     pub fn address(&self) -> &Address {
         &self.address
     }

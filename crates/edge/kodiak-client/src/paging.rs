@@ -24,6 +24,7 @@ pub struct ListQuery<'a> {
 }
 
 impl<'a> ListQuery<'a> {
+    /// All resources of a kind, without their insights.
     pub fn all_of(kind: &'static Kind, mesh: Option<&'a str>) -> Self {
         Self { kind, mesh, overview: false, name: None, labels: &[] }
     }
@@ -69,6 +70,7 @@ impl PageRange {
     pub const LARGEST: Self = Self { size: Some(LARGEST_PAGE), offset: 0 };
 }
 
+/// Page of a list.
 #[derive(Debug)]
 pub struct Page {
     pub total: u64,
@@ -96,6 +98,7 @@ struct PageBody {
 }
 
 impl Client {
+    /// One page of a list.
     pub async fn page(&self, query: &ListQuery<'_>, range: PageRange) -> Result<Page, ClientError> {
         self.page_at(&query.path(range)).await
     }

@@ -57,10 +57,12 @@ struct PutBody {
 }
 
 impl Client {
+    /// Product and version of the control plane.
     pub async fn info(&self) -> Result<ControlPlaneInfo, ClientError> {
         self.read("/").await
     }
 
+    /// User and groups of the credentials.
     pub async fn who_am_i(&self) -> Result<Value, ClientError> {
         self.read("/who-am-i").await
     }

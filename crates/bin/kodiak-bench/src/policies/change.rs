@@ -6,7 +6,7 @@ use kodiak_rules::{Book, Shadow};
 
 use super::{
     super::results::{as_f64, millis},
-    mesh::{Size, Target},
+    mesh::{BenchTarget, Size},
     rebuild::Rules,
 };
 
@@ -52,10 +52,10 @@ impl Scope {
     /// At most this many policies, spread over the mesh.
     pub(super) fn picked(self, size: Size, count: usize) -> Vec<usize> {
         let target = match self {
-            Self::Mesh => Target::Mesh,
-            Self::Service => Target::Service,
-            Self::Subset => Target::Subset,
-            Self::Labels => Target::Labels,
+            Self::Mesh => BenchTarget::Mesh,
+            Self::Service => BenchTarget::Service,
+            Self::Subset => BenchTarget::Subset,
+            Self::Labels => BenchTarget::Labels,
         };
         let all: Vec<usize> = (0..size.policies).filter(|n| Size::target(*n) == target).collect();
         let step = (all.len() / count).max(1);

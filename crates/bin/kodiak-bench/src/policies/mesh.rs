@@ -34,7 +34,7 @@ pub(super) struct Size {
 
 /// Target of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum BenchTarget {
     Mesh,
     Service,
     /// Some proxies of a team, by tags.
@@ -76,10 +76,10 @@ impl Size {
         Ok(Arc::new(Proxy { mesh: key.mesh, name: key.name, labels: Arc::new(labels), dataplane, admission: None }))
     }
 
-    pub(super) fn target(n: usize) -> Target {
+    pub(super) fn target(n: usize) -> BenchTarget {
         match n {
-            0..FOR_ALL => Target::Mesh,
-            _ => [Target::Service, Target::Subset, Target::Labels][n / KINDS.len() % 3],
+            0..FOR_ALL => BenchTarget::Mesh,
+            _ => [BenchTarget::Service, BenchTarget::Subset, BenchTarget::Labels][n / KINDS.len() % 3],
         }
     }
 
@@ -99,19 +99,19 @@ impl Size {
         let team = turn % self.services.div_ceil(OF_TEAM);
         let target = Self::target(n);
         let target_ref = match target {
-            Target::Mesh => json!({ "kind": "Mesh" }),
-            Target::Service => json!({ "kind": "MeshService", "name": name(turn, self) }),
-            Target::Subset => {
+            BenchTarget::Mesh => json!({ "kind": "Mesh" }),
+            BenchTarget::Service => json!({ "kind": "MeshService", "name": name(turn, self) }),
+            BenchTarget::Subset => {
                 json!({ "kind": "MeshSubset", "tags": { "team": format!("team-{team}"), "version": "v1" } })
             }
-            Target::Labels => json!({ "kind": "Dataplane", "labels": { "app": name(turn, self) } }),
+            BenchTarget::Labels => json!({ "kind": "Dataplane", "labels": { "app": name(turn, self) } }),
         };
         let mut spec = self.says(kind.name, n, round, target);
         spec["targetRef"] = target_ref;
         (kind, spec)
     }
 
-    fn says(self, kind: &str, n: usize, round: usize, target: Target) -> Value {
+    fn says(self, kind: &str, n: usize, round: usize, target: BenchTarget) -> Value {
         let (all, one) = (json!({ "kind": "Mesh" }), json!({ "kind": "MeshService", "name": name(n * 7 + 1, self) }));
         let number = n % 30 + 1 + round;
         let seconds = format!("{number}s");
@@ -125,9 +125,11 @@ impl Size {
                 ]);
                 match target {
                     // A policy has one of them.
-                    Target::Labels if (n / KINDS.len()).is_multiple_of(2) => json!({ "rules": [{ "default": idle }] }),
-                    Target::Labels => to(calls),
-                    Target::Mesh | Target::Service | Target::Subset => {
+                    BenchTarget::Labels if (n / KINDS.len()).is_multiple_of(2) => {
+                        json!({ "rules": [{ "default": idle }] })
+                    }
+                    BenchTarget::Labels => to(calls),
+                    BenchTarget::Mesh | BenchTarget::Service | BenchTarget::Subset => {
                         json!({ "from": [{ "targetRef": all, "default": idle }], "to": calls })
                     }
                 }
@@ -144,12 +146,12 @@ impl Size {
             "MeshTrafficPermission" => {
                 let action = ["Allow", "AllowWithShadowDeny"][number % 2];
                 match target {
-                    Target::Labels => {
+                    BenchTarget::Labels => {
                         let value = format!("spiffe://default/svc-{number}");
                         let caller = json!({ "spiffeID": { "type": "Exact", "value": value } });
                         json!({ "rules": [{ "default": { "allow": [caller] } }] })
                     }
-                    Target::Mesh | Target::Service | Target::Subset => json!({ "from": [
+                    BenchTarget::Mesh | BenchTarget::Service | BenchTarget::Subset => json!({ "from": [
                         { "targetRef": one, "default": { "action": action } },
                     ] }),
                 }

@@ -24,7 +24,7 @@ pub(super) fn text(all: &[Measured], samples: usize) -> String {
          First, all Dataplanes are written, then all proxies connect:\n\n{}\n\n\
          Then one more instance of a service comes, changes its health and goes; the most of {samples} samples:\n\n{}\n\n\
          LOOKED AT: services. WRITES: of MeshServices. ENCODED: resources; what was encoded a moment ago is remembered.\n\
-         WOKEN: proxies that are told something new, the instance itself among them when it comes.",
+         WOKEN: proxies that get an update, including the new instance itself.",
         fills(all).show(),
         events(all).show(),
     )

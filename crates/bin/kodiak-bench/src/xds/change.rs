@@ -37,14 +37,14 @@ impl Counted {
     }
 }
 
-pub(super) struct Change {
+pub(super) struct MeasuredChange {
     counted: Counted,
     cpu: f64,
     /// Sorted times of all proxies.
     times: Vec<Duration>,
 }
 
-impl Change {
+impl MeasuredChange {
     /// Writes the change, and waits until all proxies received it.
     pub(super) async fn measure(
         server: &Server,

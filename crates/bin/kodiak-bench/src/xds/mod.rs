@@ -30,7 +30,7 @@ use super::{
     results::{Results, as_f64},
     server::Server,
 };
-use change::{Change, Counted};
+use change::{Counted, MeasuredChange};
 use crowd::Crowd;
 use proxy::Shared;
 use requests::Protocol;
@@ -124,18 +124,18 @@ pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> 
     let mut runs = Vec::new();
     for moves in 1..=changes {
         let path = format!("/meshes/{}/dataplanes/{}", mesh::MESH, mesh::MOVING);
-        runs.push(Change::measure(&server, &mut crowd, &path, &mesh::moving(moves)).await?);
+        runs.push(MeasuredChange::measure(&server, &mut crowd, &path, &mesh::moving(moves)).await?);
     }
-    Change::report(runs, "endpoint_change", "one endpoint", &mut results);
+    MeasuredChange::report(runs, "endpoint_change", "one endpoint", &mut results);
 
     remark("Changing the mesh.");
     let mut runs = Vec::new();
     for number in 0..changes {
         let document = mesh::mesh(mtls, number % 2 == 1);
         let path = format!("/meshes/{}", mesh::MESH);
-        runs.push(Change::measure(&server, &mut crowd, &path, &document).await?);
+        runs.push(MeasuredChange::measure(&server, &mut crowd, &path, &document).await?);
     }
-    Change::report(runs, "mesh_change", "the mesh", &mut results);
+    MeasuredChange::report(runs, "mesh_change", "the mesh", &mut results);
 
     if idle > 0 {
         remark("Measuring the idle control plane.");

@@ -54,7 +54,7 @@ pub(super) enum Event {
 }
 
 /// Connected proxy.
-struct Proxy {
+struct SimulatedProxy {
     protocol: Protocol,
     services: usize,
     requests: mpsc::UnboundedSender<Bytes>,
@@ -97,7 +97,7 @@ pub(super) async fn run(
         write_name(names::identity_secret(MESH).as_bytes(), &mut secret_names);
         write_name(names::ca_secret(MESH).as_bytes(), &mut secret_names);
     }
-    let mut proxy = Proxy {
+    let mut proxy = SimulatedProxy {
         protocol: shared.protocol,
         services: shared.services,
         requests,
@@ -138,7 +138,7 @@ async fn open(shared: &Shared) -> anyhow::Result<(mpsc::UnboundedSender<Bytes>, 
     Ok((requests, response))
 }
 
-impl Proxy {
+impl SimulatedProxy {
     async fn read(&mut self, mut response: Response<Incoming>, tell: impl Fn(Event)) -> anyhow::Result<()> {
         let mut scanner = Scanner::default();
         while let Some(frame) = response.frame().await {

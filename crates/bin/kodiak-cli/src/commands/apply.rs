@@ -13,7 +13,7 @@ use kodiak_client::{Client, ResourceId};
 use kodiak_model::{Place, Scope};
 use kodiak_terminal::{Exit, usage};
 
-use crate::documents::{Checkup, FileArgs, Finding, Locator, Names, Phase, Resource, SourceFile, check, phases};
+use crate::documents::{Checkup, FileArgs, FileResource, Finding, Locator, Names, Phase, SourceFile, check, phases};
 use crate::report::{self, Warnings};
 use crate::session::Session;
 use outcome::{Outcome, Tally};
@@ -86,7 +86,11 @@ fn refuse(session: &Session, files: &[SourceFile], findings: &[Finding]) -> Exit
 }
 
 /// Meshes of resources that neither the files nor the server have.
-async fn missing_meshes(client: &Client, files: &[SourceFile], resources: &[Resource]) -> anyhow::Result<Vec<Finding>> {
+async fn missing_meshes(
+    client: &Client,
+    files: &[SourceFile],
+    resources: &[FileResource],
+) -> anyhow::Result<Vec<Finding>> {
     let Some(kind) = kodiak_kinds::kinds().by_name("Mesh") else { return Ok(Vec::new()) };
     let brought: BTreeSet<_> =
         resources.iter().filter(|one| one.checked.kind.name == "Mesh").map(|one| one.checked.name.as_str()).collect();
@@ -111,7 +115,7 @@ async fn apply(
     session: &Session,
     client: &Client,
     files: &[SourceFile],
-    resources: Vec<Resource>,
+    resources: Vec<FileResource>,
 ) -> anyhow::Result<Exit> {
     let terminal = session.terminal;
     let count = resources.len();

@@ -6,7 +6,7 @@ use kodiak_client::Address;
 use kodiak_terminal::{Exit, Table, usage};
 use serde_json::Value;
 
-use crate::config_file::Config;
+use crate::config_file::ConfigFile;
 use crate::documents::nearest;
 use crate::session::{Session, local_socket};
 
@@ -91,7 +91,7 @@ fn view(args: &ViewArgs, session: &Session) -> anyhow::Result<()> {
 }
 
 /// Masks tokens and headers, which may hold credentials.
-fn mask(config: &mut Config) {
+fn mask(config: &mut ConfigFile) {
     for control_plane in &mut config.control_planes {
         let api_server = &mut control_plane.coordinates.api_server;
         api_server.auth_conf.values_mut().for_each(|value| *value = Value::from("***"));
@@ -141,7 +141,7 @@ fn switch(name: &str, session: &Session) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn unknown(name: &str, config: &Config) -> anyhow::Error {
+fn unknown(name: &str, config: &ConfigFile) -> anyhow::Error {
     let known = || config.control_planes.iter().map(|control_plane| control_plane.name.as_str());
     usage(match nearest(name, known()) {
         Some(near) => format!("there is no control plane {name:?}; did you mean {near:?}?"),

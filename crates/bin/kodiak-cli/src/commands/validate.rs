@@ -3,7 +3,7 @@
 use kodiak_model::Place;
 use kodiak_terminal::{Exit, usage};
 
-use crate::documents::{Checkup, FileArgs, Names, Resource, SourceFile, check};
+use crate::documents::{Checkup, FileArgs, FileResource, Names, SourceFile, check};
 use crate::report::{self, Warnings};
 use crate::session::Session;
 
@@ -57,7 +57,7 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     Ok(if findings.is_empty() { Exit::Fine } else { Exit::Refused })
 }
 
-fn fine(n: usize, file: &SourceFile, resources: &[Resource]) -> String {
+fn fine(n: usize, file: &SourceFile, resources: &[FileResource]) -> String {
     let of_file = || resources.iter().filter(|resource| resource.origin.file == n);
     let warnings = of_file().map(|resource| resource.checked.warnings.len()).sum();
     format!("{}: ok ({}, {})", file.name, counted(of_file().count(), "resource"), counted(warnings, "warning"))

@@ -15,7 +15,7 @@ use super::{Finding, Origin, SourceFile, Spot, nearest, spot};
 
 /// Valid resource.
 #[derive(Debug, Clone)]
-pub(crate) struct Resource {
+pub(crate) struct FileResource {
     pub(crate) origin: Origin,
     /// Document as the user wrote it; this is sent.
     pub(crate) draft: Draft,
@@ -23,7 +23,7 @@ pub(crate) struct Resource {
     pub(crate) checked: Checked,
 }
 
-impl Resource {
+impl FileResource {
     pub(crate) fn id(&self) -> ResourceId<'_> {
         ResourceId { kind: self.checked.kind, mesh: &self.checked.mesh, name: &self.checked.name }
     }
@@ -81,7 +81,7 @@ impl Identified {
 /// Result of validation: valid resources and findings, both in the order of the files.
 #[derive(Debug, Default)]
 pub(crate) struct Checkup {
-    pub(crate) resources: Vec<Resource>,
+    pub(crate) resources: Vec<FileResource>,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn check(files: &[SourceFile], names: &Names<'_>, place: &Place) -> C
         match kodiak_model::check(kind, draft.clone(), place) {
             Ok(mut checked) => {
                 checked.warnings.splice(0..0, warnings);
-                resources.push(Resource { origin, draft, checked });
+                resources.push(FileResource { origin, draft, checked });
             }
             Err(problems) => {
                 findings.extend(from_problems(&subject, origin, &places, problems));

@@ -9,7 +9,7 @@ mod order;
 mod read;
 mod template;
 
-pub(crate) use check::{Checkup, Names, Resource, check, identify, unknown_kind};
+pub(crate) use check::{Checkup, FileResource, Names, check, identify, unknown_kind};
 pub(crate) use near::nearest;
 pub(crate) use order::{Phase, phases};
 pub use read::FileArgs;
@@ -79,7 +79,7 @@ impl<'a> Locator<'a> {
     }
 
     /// Finding of the server.
-    pub(crate) fn finding(&mut self, resource: &Resource, path: &str, message: String) -> Finding {
+    pub(crate) fn finding(&mut self, resource: &FileResource, path: &str, message: String) -> Finding {
         Finding {
             file: resource.origin.file,
             spot: self.spot(resource.origin, path),

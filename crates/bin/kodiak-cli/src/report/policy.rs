@@ -44,7 +44,7 @@ pub(crate) fn short_reason(status: &Value) -> String {
     let names = names(first);
     let text = match first["reason"].as_str().unwrap_or_default() {
         "NotSupportedYet" => "not supported yet".to_owned(),
-        "Shadow" => "only tried out".to_owned(),
+        "Shadow" => "shadow policy".to_owned(),
         "Overridden" => format!("overridden by {names}"),
         "Ignored" => format!("`from` ignored because of {names}"),
         "TooMany" => "too many tags".to_owned(),

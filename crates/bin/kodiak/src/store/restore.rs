@@ -13,7 +13,7 @@ use super::{Place, count};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Stop the control plane first. The backup is verified as a whole before anything is written, and each sealed record is
-opened with the seal key: put the seal.key of the backed-up control plane beside the store file, or name it with
+opened with the seal key: put the seal.key of the backed-up control plane next to the store file, or pass it with
 --seal-key. The restored store begins a new history, so that clients of the old one reload everything.
 
 An existing store file is replaced only with --force, and renamed, not deleted.

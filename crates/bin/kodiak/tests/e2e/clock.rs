@@ -1,4 +1,4 @@
-//! The clock of the control plane jumps by an hour, in both directions. No request fails, and no proxy is forgotten.
+//! The clock of the control plane jumps by an hour, in both directions. No request fails, and all proxies stay online.
 
 use std::{fs, path::Path};
 
@@ -21,7 +21,7 @@ fn backend() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_clock_jumps_by_an_hour_under_load() {
+async fn clock_jumps_by_an_hour_under_load() {
     if !Path::new(LIBRARY).exists() {
         return skip(Need::Program, "there is no libfaketime");
     }

@@ -1,4 +1,4 @@
-//! Two control planes over one PostgreSQL, proxies at both, and faults one after the other. No request fails.
+//! Two control planes with one PostgreSQL, proxies connected to both, and faults one after the other. No request fails.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::harness::{
     network::{self, run},
 };
 
-const DATABASE_TEST: &str = "cluster::the_database_restarts_is_full_and_loses_commits_under_load";
+const DATABASE_TEST: &str = "cluster::database_restarts_is_full_and_loses_commits_under_load";
 
 /// A server and a caller at each control plane.
 struct Bed {
@@ -59,7 +59,7 @@ impl Bed {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_control_plane_is_killed_hangs_and_is_cut_off_from_the_database_under_load() {
+async fn control_plane_is_killed_hangs_and_loses_the_database_under_load() {
     let Some(server) = Server::start() else { return };
     let database = server.create_database().unwrap();
     let mut door = Door::open(address(&server)).await;
@@ -68,7 +68,7 @@ async fn a_control_plane_is_killed_hangs_and_is_cut_off_from_the_database_under_
     let two = Mesh::without_mesh(over(&database, address(&server), LEASE_SECONDS)).await.expect("there is an Envoy");
     let mut bed = Bed::start(one, two).await;
 
-    // It is killed. The other leads, and what is written there reaches the proxies there.
+    // It is killed. The other one becomes the leader, and its writes reach its proxies.
     let before = leader(&server, &database);
     let Bed { one, two, clients, loads, backends } = bed;
     let one = one
@@ -86,7 +86,7 @@ async fn a_control_plane_is_killed_hangs_and_is_cut_off_from_the_database_under_
     bed = Bed { one, two, clients, loads, backends };
     bed.until_changed(32).await;
 
-    // The one that leads hangs for longer than its lease, and wakes up again.
+    // The leader hangs for longer than its lease, and resumes.
     let before = leader(&server, &database);
     bed.two.control_plane.log().signal("-STOP");
     change(&bed.one, 33).await;
@@ -102,7 +102,7 @@ async fn a_control_plane_is_killed_hangs_and_is_cut_off_from_the_database_under_
     change(&bed.two, 34).await;
     bed.until_changed(34).await;
 
-    // It cannot reach the database. What is written at the other one arrives when it can again.
+    // It cannot reach the database. Writes of the other one arrive when it reconnects.
     door.close().await;
     change(&bed.two, 35).await;
     until_changed(&bed.clients[1], 35).await;
@@ -116,7 +116,7 @@ async fn a_control_plane_is_killed_hangs_and_is_cut_off_from_the_database_under_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_database_restarts_is_full_and_loses_commits_under_load() {
+async fn database_restarts_is_full_and_loses_commits_under_load() {
     if network::is_inside(DATABASE_TEST).await {
         database_fails().await;
     }
@@ -134,7 +134,7 @@ async fn database_fails() {
     let two = Mesh::without_mesh(setup()).await.expect("there is an Envoy");
     let bed = Bed::start(one, two).await;
 
-    // It is away, and comes back.
+    // It restarts.
     server.stop().unwrap();
     bed.go_on(30).await;
     server.run().unwrap();

@@ -8,7 +8,7 @@ use crate::harness::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_damaged_store_is_refused_and_restored_under_load() {
+async fn damaged_store_is_rejected_and_restored_under_load() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.permit_all().await;
     change(&mesh, 31).await;
@@ -53,7 +53,7 @@ fn damage(store: &Path) {
     fs::write(store, bytes).unwrap();
 }
 
-/// What it printed; an error when its exit code is not 0.
+/// Output of the command; an error unless its exit code is 0.
 fn kodiak(home: &Path, args: &[&str]) -> Result<String, String> {
     let output = Command::new(env!("CARGO_BIN_EXE_kodiak")).args(args).env("HOME", home).output().unwrap();
     let printed = [output.stdout, output.stderr].concat();

@@ -10,10 +10,10 @@ use crate::harness::{
     network::{self, run},
 };
 
-const TEST: &str = "disk::a_full_disk_stops_writes_and_nothing_else";
+const TEST: &str = "disk::full_disk_rejects_writes_only";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_stops_writes_and_nothing_else() {
+async fn full_disk_rejects_writes_only() {
     if network::is_inside(TEST).await {
         fill_and_free().await;
     }

@@ -1,11 +1,11 @@
-//! Proxies that come and go while others call them.
+//! Proxies start and stop under load.
 
 use hyper::StatusCode;
 
 use crate::harness::{Load, Mesh, Mtls, eventually, expect};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_endpoint_comes_and_goes_under_load() {
+async fn endpoint_is_added_and_removed_under_load() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.permit_all().await;
     let (first_service, first) = mesh.backend("backend-1").await;

@@ -1,4 +1,4 @@
-//! A control plane that is away for longer than certificates live.
+//! A control plane is down for longer than the lifetime of certificates.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::harness::{Mesh, Mtls, Setup, Sidecar, eventually, expect, get};
 const LIFETIME: &str = "20s";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_expire_while_the_control_plane_is_away_and_are_renewed_when_it_is_back() {
+async fn expired_certificates_are_renewed_when_the_control_plane_is_back() {
     let rotation = json!({ "rotation": { "expiration": LIFETIME } });
     let backend = json!({ "name": "ca-1", "type": "builtin", "dpCert": rotation });
     let setup = Setup { settings: &["xdsServer.dataplaneStatusFlushIntervalSeconds=1"], ..Setup::default() };

@@ -1,6 +1,6 @@
-//! Whole meshes: the real binary as control plane and as proxy runner, real Envoys, and requests that must not fail.
+//! End-to-end tests: the real binary as control plane and sidecar, real Envoys, and requests that must not fail.
 //!
-//! Every test has a control plane, a folder and loopback addresses of its own, so all of them run beside each other.
+//! Every test has its own control plane, folder and loopback addresses, so that all of them can run concurrently.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! Mutual TLS is turned on and off, and its authorities and certificates change, under load.
+//! Mutual TLS is enabled and disabled, and CAs and certificates change, under load.
 
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
@@ -30,7 +30,7 @@ impl Bed {
         Some(Self { mesh, _service: service, backend, client })
     }
 
-    /// Changes it so that the one who calls hears of it first, and calls on while the one who is called knows nothing.
+    /// Changes it so that the client is updated first, and keeps calling while the server is not updated yet.
     async fn change(&self, mtls: Mtls) {
         let before = self.mesh.acknowledged("client").await;
         let stalled = self.backend.stall();
@@ -49,7 +49,7 @@ impl Bed {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mtls_is_turned_on_and_off_under_load() {
+async fn enables_and_disables_mtls_under_load() {
     let Some(bed) = Bed::start(Mtls::Off).await else { return };
     let load = Load::on(&bed.client);
     load.go_on(50).await;
@@ -72,7 +72,7 @@ async fn mtls_is_turned_on_and_off_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_authority_is_switched_under_load() {
+async fn switches_the_ca_under_load() {
     let Some(bed) = Bed::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-1 trust=ca-1").await;
     let load = Load::on(&bed.client);
@@ -90,7 +90,7 @@ async fn the_authority_is_switched_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_are_replaced_under_load() {
+async fn rotates_certificates_under_load() {
     let mut backend = Mtls::builtin("ca-1");
     backend["dpCert"] = json!({ "rotation": { "expiration": "6s" } });
     let Some(bed) = Bed::start(Mtls::Strict(vec![backend])).await else { return };
@@ -108,7 +108,7 @@ async fn certificates_are_replaced_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_authority_that_the_user_provides_takes_over_under_load() {
+async fn switches_to_a_provided_ca_under_load() {
     let files = tempfile::tempdir().unwrap();
     let setting: &'static str = format!("general.dataSourceFolder={}", files.path().display()).leak();
     let setup = Setup { settings: vec![setting].leak(), ..Setup::default() };
@@ -140,7 +140,7 @@ async fn an_authority_that_the_user_provides_takes_over_under_load() {
     assert_eq!(bed.mesh.insight("client").await["mTLS"]["issuedBackend"], "own");
 }
 
-/// How many TLS connections the proxy has taken on this inbound; nothing where it takes none.
+/// TLS connections of this inbound; `None` without TLS.
 async fn handshakes(sidecar: &Sidecar, inbound: SocketAddr) -> Vec<String> {
     sidecar.stats(&format!("listener.*_{}.ssl.handshake", inbound.port())).await
 }
@@ -149,7 +149,7 @@ fn sum(counters: &[String]) -> u64 {
     counters.iter().map(|line| line.rsplit_once(": ").unwrap().1.parse::<u64>().unwrap()).sum()
 }
 
-/// The serial numbers of the certificates that the proxy shows as its own.
+/// Serial numbers of the certificates of the proxy.
 async fn leaves(sidecar: &Sidecar) -> Result<BTreeSet<String>, String> {
     let certificates = sidecar.admin("/certs").await?.json();
     let all = certificates["certificates"].as_array().into_iter().flatten();
@@ -158,7 +158,7 @@ async fn leaves(sidecar: &Sidecar) -> Result<BTreeSet<String>, String> {
     Ok(of_mesh.map(|leaf| leaf["serial_number"].to_string()).collect())
 }
 
-/// The serial numbers of the authorities that the proxy believes.
+/// Serial numbers of the CAs that the proxy trusts.
 async fn authorities(sidecar: &Sidecar) -> Vec<String> {
     let certificates = sidecar.admin("/certs").await.unwrap().json();
     let mut found: Vec<String> = certificates["certificates"]

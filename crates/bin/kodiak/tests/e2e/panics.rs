@@ -1,4 +1,4 @@
-//! A task of a running control plane panics: its process ends with the name of the task, and another one leads.
+//! A task of a control plane panics: the process exits with the name of the task, and another instance becomes leader.
 
 use std::{env, process::Command};
 
@@ -16,7 +16,7 @@ use crate::harness::{
     eventually, expect,
 };
 
-const TEST: &str = "panics::a_task_that_panics_ends_the_process_and_another_one_leads";
+const TEST: &str = "panics::panicking_task_ends_the_process_and_another_instance_leads";
 /// Settings, one in each line: this process is the control plane whose task panics at SIGUSR1.
 const SETTINGS: &str = "KODIAK_TEST_PANICS";
 const TASK: &str = "services";
@@ -25,7 +25,7 @@ const EXIT: i32 = 7;
 const LEASE_SECONDS: u32 = 600;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_panics_ends_the_process_and_another_one_leads() {
+async fn panicking_task_ends_the_process_and_another_instance_leads() {
     if let Ok(settings) = env::var(SETTINGS) {
         return control_plane(settings.lines().map(str::to_owned).collect()).await;
     }

@@ -1,4 +1,4 @@
-//! Packets between proxies and their control plane are lost, and then none gets through. Between proxies, no request fails.
+//! Packet loss and then a partition between proxies and their control plane. Between proxies, no request fails.
 
 use std::net::Ipv4Addr;
 
@@ -9,8 +9,8 @@ use crate::harness::{
     network::{self, run},
 };
 
-const TEST: &str = "partition::lost_packets_and_a_partition_change_nothing_between_proxies";
-/// Where proxies find the control plane.
+const TEST: &str = "partition::packet_loss_and_partition_do_not_affect_requests";
+/// Address of the control plane for proxies.
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 /// The delay that is the default; other tests want to see proxies go soon.
 const SETTINGS: &[&str] = &["xdsServer.dataplaneDeregistrationDelaySeconds=10"];
@@ -20,7 +20,7 @@ const WITHIN_GRACE: u64 = 1650;
 const TAKEN: &str = "(cds|lds|eds|rds|sds).*update_success$";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lost_packets_and_a_partition_change_nothing_between_proxies() {
+async fn packet_loss_and_partition_do_not_affect_requests() {
     if network::is_inside(TEST).await {
         lose_packets().await;
     }
@@ -55,7 +55,7 @@ async fn lose_packets() {
     let sent = mesh.control_plane.metric("kodiak_xds_sent_bytes_total").await;
     let before = [taken(&client).await, taken(&first).await, taken(&second).await];
 
-    // None gets through, for as long as nothing may change.
+    // Partition, for as long as nothing may change.
     loss.of(100, &ports);
     load.go_on(WITHIN_GRACE).await;
     let dataplanes = mesh.control_plane.get("/meshes/shop/dataplanes").await.fine().json();
@@ -79,7 +79,7 @@ async fn lose_packets() {
         until_calls(&client, backend.dataplane.inbound()).await;
     }
 
-    // And the next change arrives.
+    // The next change arrives.
     change(&mesh, 34).await;
     until_changed(&client, 34).await;
     load.end().await;

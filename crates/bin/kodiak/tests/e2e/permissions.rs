@@ -1,4 +1,4 @@
-//! Who may call whom, while it changes.
+//! MeshTrafficPermission changes.
 
 use hyper::StatusCode;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::harness::{Dataplane, Mesh, Mtls, Sidecar, eventually, expect};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_permission_takes_effect_when_it_comes_and_when_it_goes() {
+async fn permission_takes_effect_when_created_and_deleted() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     let (_service, _backend) = mesh.backend("backend-1").await;
     let client = mesh.sidecar(Dataplane::calling("client")).await;

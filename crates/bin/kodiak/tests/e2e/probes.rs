@@ -1,4 +1,4 @@
-//! Workloads that Envoy itself finds to come and go.
+//! Health checks of workloads by their Envoys.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ async fn probed(mesh: &Mesh, name: &str) -> (Service, Door, Sidecar) {
     (service, door, sidecar)
 }
 
-/// The state of both inbounds, as it is stored.
+/// Stored state of both inbounds.
 async fn states(mesh: &Mesh, name: &str) -> Vec<Value> {
     let dataplane = mesh.dataplane(name).await.json();
     let inbounds = dataplane["networking"]["inbound"].as_array().unwrap().iter();
@@ -28,7 +28,7 @@ async fn until_states(mesh: &Mesh, name: &str, expected: [&str; 2]) {
     .await;
 }
 
-/// Until so many calls in a row are answered by exactly these.
+/// Waits until this many calls in a row are answered by exactly these workloads.
 async fn until_answered_by(client: &Sidecar, names: &[&str]) {
     eventually(&format!("{names:?} answer"), async || {
         let mut seen = std::collections::BTreeSet::new();
@@ -43,7 +43,7 @@ async fn until_answered_by(client: &Sidecar, names: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workload_is_called_while_envoy_finds_it_well() {
+async fn workload_is_an_endpoint_while_its_health_check_passes() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.permit_all().await;
     let ((_one, mut door, _first), (_two, mut other, second)) =
@@ -82,7 +82,7 @@ async fn a_workload_is_called_while_envoy_finds_it_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workload_that_is_late_is_called_when_it_is_there() {
+async fn late_workload_becomes_an_endpoint_once_healthy() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let service = Service::start("late", workload_address()).await;
     let mut door = Door::open(service.address).await;

@@ -1,11 +1,11 @@
-//! What Envoy does not take is shown to the user.
+//! NACKs of Envoy are shown to the user.
 
 use std::net::SocketAddr;
 
 use crate::harness::{Dataplane, Mesh, Mtls, eventually, expect};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_envoy_rejects_is_shown_with_its_reason() {
+async fn shows_the_error_of_envoy_for_a_nack() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let (_service, _backend) = mesh.backend("backend-1").await;
     let mut elsewhere = Dataplane::calling("client");
@@ -21,7 +21,7 @@ async fn what_envoy_rejects_is_shown_with_its_reason() {
     .await;
     assert_eq!(mesh.control_plane.metric("kodiak_xds_responses_rejected_total").await, 1, "and not sent again");
     let log = mesh.control_plane.log();
-    let line = log.line("has rejected").unwrap_or_else(|| panic!("{}", log.printed()));
+    let line = log.line("rejected its configuration (NACK)").unwrap_or_else(|| panic!("{}", log.printed()));
     for part in ["shop/client", &nowhere.to_string(), "Cannot assign requested address"] {
         assert!(line.contains(part), "{part}: {line}");
     }

@@ -1,4 +1,4 @@
-//! A request through two proxies, the ways it can go.
+//! Requests through two proxies, with and without mTLS, with delta and state-of-the-world xDS.
 
 use hyper::StatusCode;
 
@@ -7,19 +7,19 @@ use crate::harness::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_goes_through_two_proxies() {
+async fn request_passes_two_proxies() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     check(&mesh, &[], false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_goes_through_two_proxies_that_are_told_everything_each_time() {
+async fn request_passes_two_proxies_with_state_of_the_world_xds() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     check(&mesh, &["--sotw"], false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_goes_through_two_proxies_with_mtls() {
+async fn request_passes_two_proxies_with_mtls() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.permit_all().await;
     let (_, backend, _) = check(&mesh, &[], true).await;
@@ -28,7 +28,7 @@ async fn a_request_goes_through_two_proxies_with_mtls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_goes_through_two_proxies_with_mtls_that_are_told_everything_each_time() {
+async fn request_passes_two_proxies_with_mtls_and_state_of_the_world_xds() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.permit_all().await;
     check(&mesh, &["--sotw"], true).await;

@@ -1,15 +1,15 @@
-//! A control plane that crashes, and comes back to the proxies that went on without it.
+//! A control plane crashes and restarts while its proxies keep serving.
 
 use std::collections::BTreeSet;
 
 use crate::harness::{Load, Mesh, Mtls, Sidecar, eventually, expect};
 
-/// What Envoy counts when it is told something that it takes.
+/// Envoy's counters of accepted updates.
 const TAKEN: &str =
     "(cds|lds|eds|rds|sds).*update_success$|ssl_context_update_by_sds$|listener_modified$|cluster_modified$";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_control_plane_is_killed_and_comes_back_under_load() {
+async fn control_plane_is_killed_and_restarted_under_load() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.permit_all().await;
     let (_service, backend) = mesh.backend("backend-1").await;
@@ -24,7 +24,7 @@ async fn a_control_plane_is_killed_and_comes_back_under_load() {
         expect(proxies == 2, proxies)
     })
     .await;
-    // A stream of each, and the one from before is closed.
+    // One stream per proxy; the previous one is closed.
     for proxy in ["client", "backend-1"] {
         eventually(&format!("{proxy} is connected once"), async || {
             let insight = mesh.insight(proxy).await;
@@ -43,7 +43,7 @@ async fn a_control_plane_is_killed_and_comes_back_under_load() {
     assert_eq!(mesh.control_plane.metric("kodiak_xds_sent_bytes_total").await, 0, "nothing is sent again");
     assert_eq!([taken(&backend).await, taken(&client).await], before, "and Envoy has seen nothing new");
 
-    // Not because it is deaf: the next change arrives.
+    // The proxy still receives updates: the next change arrives.
     mesh.forbid().await;
     eventually("a change after the restart takes effect", async || {
         let answer = client.call().await?;
@@ -66,7 +66,7 @@ async fn a_proxy_stays_online_over_a_restart() {
         .await;
     }
     let mesh = mesh.crash(async || ()).await;
-    // Of those that are looked at until the proxies are back, none says that one is away.
+    // No insight read until the proxies reconnect shows one of them offline.
     eventually("both proxies are back", async || {
         for proxy in ["client", "backend-1"] {
             let insight = mesh.insight(proxy).await;

@@ -1,5 +1,5 @@
-//! Faults at random for a long time, under load: `cargo xtask soak`. At the end all proxies have what a control plane
-//! that never saw a fault would give them.
+//! Random faults for a long time, under load: `cargo xtask soak`. At the end all proxies have the configuration that a
+//! control plane without faults would send.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ const SECONDS: &str = "KODIAK_SOAK";
 const SEED: &str = "KODIAK_SOAK_SEED";
 /// This process is in namespaces of its own.
 const INSIDE: &str = "KODIAK_SOAK_INSIDE";
-/// What a control plane may grow by, besides becoming twice as large.
+/// Memory that a control plane may grow by, in addition to doubling.
 const GROWTH_KIB: u64 = 64 * 1024;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -1,11 +1,11 @@
-//! Who has no right to be a proxy is none.
+//! Authentication of proxies.
 
 use hyper::StatusCode;
 
 use crate::harness::{Dataplane, MESH, Mesh, Mtls, Sidecar, eventually, expect};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_is_wrong_expired_or_foreign_is_refused() {
+async fn rejects_invalid_expired_and_foreign_tokens() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let Some(foreign) = Mesh::start(Mtls::Off).await else { return };
     let control_plane = &mesh.control_plane;

@@ -1,4 +1,4 @@
-//! A client that knows nothing of the mesh calls a service by its name, and goes through both proxies.
+//! An unmodified client calls a service by hostname, through both proxies.
 
 use std::process::Command;
 
@@ -9,13 +9,13 @@ use crate::harness::{
     network::{self, OTHER_USER, PROXY_USER, printed, run},
 };
 
-const TEST: &str = "transparent::an_unmodified_client_reaches_a_service_by_its_name";
+const TEST: &str = "transparent::unmodified_client_calls_a_service_by_hostname";
 /// The address of the machine.
 const MACHINE: &str = "10.9.9.1";
 const RULES: [&str; 2] = ["install", "uninstall"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unmodified_client_reaches_a_service_by_its_name() {
+async fn unmodified_client_calls_a_service_by_hostname() {
     if network::is_inside(TEST).await {
         reaches().await;
     }
@@ -61,7 +61,7 @@ async fn reaches() {
     assert!(!after.contains("200 OK"), "the rules are gone: {after}");
 }
 
-/// What an application does: it looks up the name, connects, asks and reads. Ends where nobody answers.
+/// Application: resolves the name, connects, sends a request and reads the response.
 fn call(host: &str) -> String {
     let request = format!("GET / HTTP/1.1\\r\\nHost: {host}\\r\\nConnection: close\\r\\n\\r\\n");
     let script = format!("exec 3<>/dev/tcp/{host}/80 && printf '{request}' >&3 && cat <&3");

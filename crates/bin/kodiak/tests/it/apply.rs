@@ -6,7 +6,7 @@ use crate::server::Server;
 use crate::{Kodiak, timeout};
 
 #[test]
-fn what_is_new_is_created_and_what_is_equal_is_left_alone() {
+fn creates_new_resources_and_skips_equal_ones() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     kodiak.file("a.yaml", &format!("{}---\n{}---\ntype: Zone\nname: east\n", timeout("a", "60s"), timeout("b", "5s")));
     let apply = || kodiak.run(&["--cp", &server.url(), "apply", "-f", "a.yaml"]);
@@ -32,7 +32,7 @@ fn what_is_new_is_created_and_what_is_equal_is_left_alone() {
 }
 
 #[test]
-fn a_folder_brings_its_own_mesh() {
+fn applies_a_folder_with_its_mesh() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     kodiak.file("mesh/a.yaml", &timeout("a", "5s").replace("mesh: default", "mesh: demo"));
     let apply = || kodiak.run(&["--cp", &server.url(), "apply", "-f", "mesh"]);
@@ -50,7 +50,7 @@ fn a_folder_brings_its_own_mesh() {
 }
 
 #[test]
-fn without_its_mesh_nothing_else_is_sent() {
+fn sends_nothing_if_the_mesh_is_rejected() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     server.with(|state| state.refusals.insert("/meshes/demo".to_owned(), (403, "no".to_owned())));
     let text = format!("{}---\ntype: Mesh\nname: demo\n", timeout("a", "5s").replace("mesh: default", "mesh: demo"));
@@ -59,7 +59,7 @@ fn without_its_mesh_nothing_else_is_sent() {
 }
 
 #[test]
-fn a_refused_secret_holds_up_nothing_else() {
+fn a_rejected_secret_does_not_stop_other_resources() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     server.with(|state| state.refusals.insert("/meshes/default/secrets/s".to_owned(), (403, "no".to_owned())));
     let text = format!("{}---\ntype: Secret\nname: s\ndata: dGVzdA==\n", timeout("a", "5s"));
@@ -68,7 +68,7 @@ fn a_refused_secret_holds_up_nothing_else() {
 }
 
 #[test]
-fn what_the_control_plane_adds_is_no_change() {
+fn ignores_fields_that_the_control_plane_sets() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     let text = "type: Dataplane\nmesh: default\nname: web-1\nnetworking:\n  address: 10.0.0.1\n  inbound:\n  - port: 80\n    tags: {kuma.io/service: web}\n";
     let apply = || kodiak.run_with(&["--cp", &server.url(), "apply", "-f", "-"], text);
@@ -87,7 +87,7 @@ fn what_the_control_plane_adds_is_no_change() {
 }
 
 #[test]
-fn a_conflict_is_tried_again_and_a_dead_server_ends_it() {
+fn retries_conflicts_and_stops_when_the_server_is_unreachable() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     server.with(|state| {
         let conflict = (409, r#"{"title":"Conflict","detail":"resource conflict"}"#.to_owned());
@@ -102,7 +102,7 @@ fn a_conflict_is_tried_again_and_a_dead_server_ends_it() {
 }
 
 #[test]
-fn nothing_is_sent_when_anything_is_wrong() {
+fn sends_nothing_if_a_file_is_invalid() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     kodiak.file("mesh/a.yaml", &timeout("good", "5s"));
     kodiak.file("mesh/b.yaml", &timeout("bad", "-5s"));
@@ -113,7 +113,7 @@ fn nothing_is_sent_when_anything_is_wrong() {
 }
 
 #[test]
-fn what_the_server_refuses_is_shown_in_the_file() {
+fn shows_problems_of_the_server_in_the_file() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     let refusal = json!({ "title": "Could not process a resource", "detail": "Resource is not valid",
         "invalid_parameters": [{ "field": "spec.to[0].default.connectionTimeout", "reason": "too long for this server" }] });
@@ -136,7 +136,7 @@ fn what_the_server_refuses_is_shown_in_the_file() {
           --> a.yaml:19:1
            |
         19 | type: MeshTimeout
-           | ^ the control plane refused it: 500 Internal Server Error (out of order)
+           | ^ rejected by the control plane: 500 Internal Server Error (out of order)
 
         Warning: this is deprecated (a.yaml:10)
     "#]]
@@ -145,7 +145,7 @@ fn what_the_server_refuses_is_shown_in_the_file() {
 }
 
 #[test]
-fn many_are_listed_instead_of_asked_for() {
+fn lists_many_resources_instead_of_requesting_each() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     let many = |value: &str| (0..1500).map(|n| timeout(&format!("t-{n}"), value)).collect::<Vec<_>>().join("---\n");
     kodiak.file("many.yaml", &many("5s"));
@@ -168,7 +168,7 @@ fn many_are_listed_instead_of_asked_for() {
 }
 
 #[test]
-fn variables_come_from_the_command_line() {
+fn replaces_placeholders_with_variables() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     let text = timeout("{{ app.name }}", "{{t}}");
     let apply = |vars: &[&str]| {
@@ -203,7 +203,7 @@ fn validate_needs_no_server() {
 }
 
 #[test]
-fn deleting_by_name_and_by_file() {
+fn deletes_by_name_and_by_file() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     kodiak
         .file("a.yaml", &[timeout("a", "5s"), timeout("b", "5s"), "type: Zone\nname: east\n".to_owned()].join("---\n"));

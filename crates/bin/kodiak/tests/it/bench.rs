@@ -1,10 +1,10 @@
-//! Measuring, in small: that all is counted, never how long it took.
+//! Small benchmarks: counts are tested, never times.
 
 use serde_json::Value;
 
 use crate::Kodiak;
 
-/// The object in the last line.
+/// JSON object of the last line.
 fn measured(args: &str) -> Value {
     let arguments: Vec<_> = ["bench", "xds", "--json", "--idle", "0"].into_iter().chain(args.split(' ')).collect();
     let ran = Kodiak::new().run(&arguments).is(0);
@@ -29,22 +29,22 @@ fn check(measured: &Value, proxies: u64, services: u64) {
 }
 
 #[test]
-fn a_change_of_an_endpoint_is_one_resource_for_all_proxies() {
+fn endpoint_change_is_encoded_once_for_all_proxies() {
     check(&measured("--proxies 20 --services 30 --changes 2"), 20, 30);
 }
 
 #[test]
-fn more_proxies_than_services_are_further_instances() {
+fn additional_proxies_are_instances_of_services() {
     check(&measured("--proxies 7 --services 3 --changes 1 --mtls --dns"), 7, 3);
 }
 
 #[test]
-fn the_state_of_the_world_is_measured_too() {
+fn measures_state_of_the_world_xds() {
     check(&measured("--proxies 5 --services 8 --changes 1 --mtls --sotw"), 5, 8);
 }
 
 #[test]
-fn nobody_to_measure_is_refused() {
+fn rejects_zero_proxies() {
     let kodiak = Kodiak::new();
     for wrong in ["--proxies", "--services", "--changes"] {
         kodiak.run(&["bench", "xds", wrong, "0"]).is(2);
@@ -52,7 +52,7 @@ fn nobody_to_measure_is_refused() {
 }
 
 #[test]
-fn one_policy_costs_the_same_in_a_mesh_of_any_size() {
+fn cost_of_a_policy_change_does_not_depend_on_the_size_of_the_mesh() {
     let args = ["--policies", "320", "--proxies", "200", "--services", "100", "--connected", "100", "--changes", "5"];
     let ran = Kodiak::new().run(&[&["bench", "policies", "--json"][..], &args].concat()).is(0);
     let measured: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();

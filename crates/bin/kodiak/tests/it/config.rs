@@ -4,7 +4,7 @@ use crate::Kodiak;
 use crate::server::Server;
 
 #[test]
-fn control_planes_are_added_listed_switched_and_removed() {
+fn adds_lists_switches_and_removes_control_planes() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     let file = kodiak.home.path().join(".kodiak/config");
     let list = || kodiak.run(&["config", "control-planes", "list"]).is(0).out;
@@ -33,12 +33,12 @@ fn control_planes_are_added_listed_switched_and_removed() {
 }
 
 #[test]
-fn only_control_planes_are_added() {
+fn rejects_addresses_of_other_servers() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     server.with(|state| state.product = Some("Nginx".to_owned()));
     let url = server.url();
     let add = ["config", "control-planes", "add", "--name", "x", "--address", &url];
-    assert!(kodiak.run(&add).is(1).err.contains("says that it is \"Nginx\""));
+    assert!(kodiak.run(&add).is(1).err.contains("is \"Nginx\", not a control plane"));
     kodiak.run(&[&add[..], &["--skip-check"]].concat()).is(0);
     server.with(|state| state.product = Some("Kuma".to_owned()));
     kodiak.run(&[&add[..], &["--overwrite"]].concat()).is(0);
@@ -46,7 +46,7 @@ fn only_control_planes_are_added() {
 }
 
 #[test]
-fn secrets_are_masked() {
+fn masks_secrets() {
     let kodiak = Kodiak::new();
     let add = "config control-planes add --name x --address https://cp.example.com --skip-check --auth-type tokens --auth-conf token=hush --header x-key=hush";
     kodiak.run(&add.split(' ').collect::<Vec<_>>()).is(0);
@@ -58,7 +58,7 @@ fn secrets_are_masked() {
 }
 
 #[test]
-fn certificates_are_always_verified() {
+fn verifies_certificates() {
     let kodiak = Kodiak::new();
     let (server, certificate) = Server::start_tls();
     let url = format!("https://localhost:{}", server.port);
@@ -68,7 +68,7 @@ fn certificates_are_always_verified() {
     let add = ["config", "control-planes", "add", "--name", "tls", "--address", &url, "--ca-cert-file", "ca.pem"];
     kodiak.run(&add).is(0);
     kodiak.run(&["get", "zones"]).is(0);
-    // Known by its address, it gets the same authority.
+    // The CA of a configured address is used with --cp, too.
     kodiak.run(&["--cp", &url, "get", "zones"]).is(0);
     kodiak.file("ca.pem", "not a certificate");
     assert!(kodiak.run(&["get", "zones"]).is(2).err.contains("holds no certificates"));
@@ -78,7 +78,7 @@ fn certificates_are_always_verified() {
 }
 
 #[test]
-fn a_configuration_that_trusts_blindly_is_refused() {
+fn rejects_skip_verify() {
     let kodiak = Kodiak::new();
     let text = "contexts: [{name: a, controlPlane: a}]\ncontrolPlanes: [{name: a, coordinates: {apiServer: {url: 'https://cp', skipVerify: true}}}]\ncurrentContext: a\n";
     let file = kodiak.file("kumactl", text);
@@ -87,7 +87,7 @@ fn a_configuration_that_trusts_blindly_is_refused() {
 }
 
 #[test]
-fn the_mesh_of_the_context_is_meant() {
+fn uses_the_mesh_of_the_context() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     let text = format!(
         "contexts: [{{name: a, controlPlane: a, defaults: {{mesh: payments}}}}]\ncontrolPlanes: [{{name: a, coordinates: {{apiServer: {{url: '{}'}}}}}}]\ncurrentContext: a\n",

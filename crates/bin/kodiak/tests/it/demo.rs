@@ -1,4 +1,4 @@
-//! `kodiak demo` and its parts as users run them, with the real Envoy: it works, and nothing is left of it.
+//! `kodiak demo` with a real Envoy: all calls work, and nothing is left behind.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -14,10 +14,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_mins(1);
-/// In the environment of everything that a demo starts; its value is the demo's own folder.
+/// Environment variable of all processes of a demo; its value is the folder of the demo.
 const MARK: &str = "MARK_OF_THE_TEST";
 
-/// With a place of its own for temporary files. Ended when it is dropped.
+/// Demo with its own temporary folder. Killed when dropped.
 struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -43,7 +43,7 @@ impl Running {
         line
     }
 
-    /// The processes that were started here and are still there, by their command lines.
+    /// Command lines of processes of this demo that are still running.
     fn processes(&self) -> Vec<String> {
         let mark = format!("{MARK}={}", self.folder.path().display());
         let marked = |process: &Path| {
@@ -61,7 +61,7 @@ impl Running {
         assert!(status.success());
     }
 
-    /// The code and everything else that it printed.
+    /// Exit code and remaining output.
     fn end(&mut self) -> (Option<i32>, String, String) {
         let (mut out, mut err) = (String::new(), String::new());
         self.stdout.read_to_string(&mut out).unwrap();
@@ -93,7 +93,7 @@ impl Drop for Running {
     }
 }
 
-/// A demo that works, and its Envoy.
+/// Demo that is ready, and its Envoy.
 fn demo(more: &[&str]) -> Option<Running> {
     let envoy = envoy()?.to_str().unwrap();
     Some(Running::start(&[&["--json", "--envoy", envoy], more].concat()))
@@ -107,7 +107,7 @@ fn event(line: &str, expected: &str) -> Value {
 }
 
 #[test]
-fn it_works_and_no_request_fails() {
+fn demo_runs_without_failed_requests() {
     let Some(mut demo) = demo(&["--for", "3s"]) else { return };
     let (code, out, err) = demo.end();
     assert_eq!(code, Some(0), "{out}{err}");
@@ -132,7 +132,7 @@ fn it_works_and_no_request_fails() {
 }
 
 #[test]
-fn a_call_that_is_no_longer_permitted_is_a_failure() {
+fn call_without_permission_counts_as_failed() {
     let Some(mut demo) = demo(&["--for", "1h"]) else { return };
     let ready = event(&demo.line(), "ready");
     let ran = super::Kodiak::new().run(&[
@@ -159,7 +159,7 @@ fn a_call_that_is_no_longer_permitted_is_a_failure() {
 }
 
 #[test]
-fn told_to_end_it_leaves_nothing() {
+fn leaves_nothing_behind_on_sigint() {
     let Some(mut demo) = demo(&[]) else { return };
     event(&demo.line(), "ready");
     let running = demo.processes();
@@ -172,7 +172,7 @@ fn told_to_end_it_leaves_nothing() {
 }
 
 #[test]
-fn told_to_end_while_it_starts_it_leaves_nothing() {
+fn leaves_nothing_behind_when_interrupted_while_starting() {
     let Some(mut demo) = demo(&[]) else { return };
     let mut line = String::new();
     while !line.starts_with("Starting 5 services") {
@@ -187,7 +187,7 @@ fn told_to_end_while_it_starts_it_leaves_nothing() {
 }
 
 #[test]
-fn killed_it_takes_its_processes_with_it() {
+fn child_processes_exit_when_the_demo_is_killed() {
     let Some(mut demo) = demo(&[]) else { return };
     event(&demo.line(), "ready");
     demo.signal("-KILL");
@@ -195,7 +195,7 @@ fn killed_it_takes_its_processes_with_it() {
 }
 
 #[test]
-fn an_envoy_that_is_none_leaves_nothing() {
+fn leaves_nothing_behind_with_an_invalid_envoy() {
     let mut demo = Running::start(&["--envoy", "/nowhere/envoy"]);
     let (code, out, err) = demo.end();
     assert_eq!((code, out.as_str()), (Some(2), ""));
@@ -203,7 +203,7 @@ fn an_envoy_that_is_none_leaves_nothing() {
     demo.leaves_nothing();
 }
 
-/// An echo, and where it is.
+/// Echo service and its address.
 fn echo(args: &[&str]) -> (Running, String) {
     let mut echo = Running::start(&[&["echo"], args].concat());
     let line = echo.line();
@@ -213,7 +213,7 @@ fn echo(args: &[&str]) -> (Running, String) {
 }
 
 #[tokio::test]
-async fn services_say_what_they_were_asked_and_call_each_other() {
+async fn echo_services_return_requests_and_call_each_other() {
     let (mut db, db_url) = echo(&["--name", "db"]);
     let (_api, api_url) = echo(&["--name", "api", "--next", &format!("db={db_url}")]);
     for http2_only in [false, true] {
@@ -240,7 +240,7 @@ async fn services_say_what_they_were_asked_and_call_each_other() {
 }
 
 #[test]
-fn the_client_counts_what_becomes_of_requests() {
+fn client_counts_requests_by_result() {
     let (mut echo, url) = echo(&["--name", "a"]);
     let kodiak = super::Kodiak::new();
     let client = |more: &[&str]| kodiak.run(&[&["demo", "client", "--for", "1s", "--json", "--url"], more].concat());

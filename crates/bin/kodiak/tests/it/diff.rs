@@ -1,4 +1,4 @@
-//! `kodiak diff` with a whole control plane, and how it asks.
+//! `kodiak diff` with a whole control plane, and its requests.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn dataplane(name: &str, address: &str, service: &str, calls: &str) -> String {
     )
 }
 
-/// One that `web-1` and not `api-1` follows.
+/// Policy that affects `web-1` and not `api-1`.
 fn for_api(value: &str) -> String {
     timeout("api-calls", value).replace("{kind: Mesh}", "{kind: MeshService, name: api}")
 }
@@ -28,7 +28,7 @@ fn bed() -> Bed {
 }
 
 #[test]
-fn the_proxies_that_would_change_are_told_and_nothing_is_written() {
+fn shows_changed_proxies_and_writes_nothing() {
     let bed = bed();
     bed.kodiak.file("new.yaml", &for_api("7s"));
     let told = bed.run(&["diff", "-f", "new.yaml"]).is(0);
@@ -51,7 +51,7 @@ fn the_proxies_that_would_change_are_told_and_nothing_is_written() {
     bed.run(&["apply", "-f", "new.yaml"]).is(0);
     let again = bed.run(&["diff", "-f", "new.yaml"]).is(0);
     assert!(
-        again.out.contains("is so already") && again.out.ends_with("none of 2 proxies would change\n"),
+        again.out.contains("is up to date") && again.out.ends_with("none of 2 proxies would change\n"),
         "{again:?}"
     );
     let deleted = bed.run(&["diff", "--delete", "mt/api-calls"]).is(0);
@@ -60,7 +60,7 @@ fn the_proxies_that_would_change_are_told_and_nothing_is_written() {
 }
 
 #[test]
-fn what_is_tried_out_and_what_would_break_is_said() {
+fn reports_shadow_policies_and_invalid_configuration() {
     let bed = bed();
     bed.kodiak.file("tried.yaml", &for_api("7s").replace("spec:", "labels: {kuma.io/effect: shadow}\nspec:"));
     let tried = bed.run(&["diff", "-f", "tried.yaml"]).is(0);
@@ -78,7 +78,7 @@ fn what_is_tried_out_and_what_would_break_is_said() {
 }
 
 #[test]
-fn what_would_be_refused_is_shown_in_the_file_and_nothing_is_compared() {
+fn shows_rejected_resources_in_the_file_and_compares_nothing() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     let diff = |args: &[&str]| kodiak.run(&[&["--cp", &server.url(), "diff"], args].concat());
     kodiak.file("bad.yaml", &timeout("bad", "-5s"));
@@ -101,7 +101,7 @@ fn what_would_be_refused_is_shown_in_the_file_and_nothing_is_compared() {
 }
 
 #[test]
-fn each_mesh_is_one_question_and_a_new_one_must_be_applied_first() {
+fn sends_one_request_per_mesh_and_rejects_new_meshes() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     let nothing = json!({ "changes": [], "proxies": [], "unchanged": 3, "bytes": 0, "faults": [] });
     server.with(|state| state.token = nothing.to_string());
@@ -136,7 +136,7 @@ fn each_mesh_is_one_question_and_a_new_one_must_be_applied_first() {
 }
 
 #[test]
-fn what_says_nothing_is_wrong_usage() {
+fn rejects_a_diff_without_changes() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     for (args, part) in [
         (&["diff"][..], "--delete KIND/NAME"),

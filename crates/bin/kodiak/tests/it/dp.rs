@@ -30,14 +30,14 @@ networking:
     tags: {kuma.io/service: web}
 ";
 
-/// Answers proxies until the test process ends.
+/// Serves proxies until the test process exits.
 struct ControlPlane {
     address: String,
     asked: Receiver<(String, Value)>,
 }
 
 impl ControlPlane {
-    /// Its certificate goes to `ca.pem`.
+    /// Writes its certificate to `ca.pem`.
     fn start(kodiak: &Kodiak, status: &'static str, body: &str) -> Self {
         let now = jiff::Timestamp::now();
         let valid_for = Duration::from_hours(1);
@@ -80,8 +80,8 @@ impl ControlPlane {
     }
 }
 
-/// A program that says it is Envoy, and then does `what`. Written by another process, so that it is not open in this one
-/// when it is started.
+/// Script with the version output of Envoy that then runs `what`. Written by another process, so that it is not open in
+/// this one when it is started.
 fn envoy(kodiak: &Kodiak, what: &str) -> PathBuf {
     let program = kodiak.home.path().join("envoy");
     let version = "echo \"envoy  version: 0/1.40.0/Clean/RELEASE/BoringSSL\"";
@@ -93,7 +93,7 @@ fn envoy(kodiak: &Kodiak, what: &str) -> PathBuf {
     program
 }
 
-/// A runner in the background, with what it printed. Killed with the test.
+/// Sidecar in the background, with its output. Killed with the test.
 struct Running {
     child: Child,
     printed: Arc<Mutex<String>>,
@@ -106,7 +106,7 @@ impl Running {
             .args(["--ca-cert-file", "ca.pem", "--envoy", "./envoy", "--readiness-port", "0", "--no-color"])
             .args(extra)
             .current_dir(kodiak.home.path())
-            // What people have set for kuma-dp is taken.
+            // Environment variables of kuma-dp are used.
             .env("KUMA_CONTROL_PLANE_URL", &control_plane.address)
             .env("HOME", kodiak.home.path())
             .env_remove("RUST_LOG")
@@ -155,7 +155,7 @@ impl Drop for Running {
     }
 }
 
-/// Processes that have this text in their command line.
+/// Processes with this text in their command line.
 fn processes_with(text: &str) -> usize {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let lines = all.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
@@ -163,7 +163,7 @@ fn processes_with(text: &str) -> usize {
 }
 
 #[test]
-fn a_proxy_runs_until_it_is_told_to_end() {
+fn sidecar_runs_until_a_signal() {
     let kodiak = Kodiak::new();
     let control_plane = ControlPlane::with_bootstrap(&kodiak);
     kodiak.file("web.yaml", DATAPLANE);
@@ -194,7 +194,7 @@ fn a_proxy_runs_until_it_is_told_to_end() {
 
     running.signal("-TERM");
     assert_eq!(control_plane.next(), ("/drain".to_owned(), json!({"mesh": "default", "name": "web-1"})));
-    // It drains for an hour, unless it is told again.
+    // It drains for an hour, unless a second signal arrives.
     running.signal("-INT");
     let (code, printed) = running.ended();
     assert_eq!(code, 0, "{printed}");
@@ -203,7 +203,7 @@ fn a_proxy_runs_until_it_is_told_to_end() {
 }
 
 #[test]
-fn an_envoy_that_ends_ends_the_runner_with_its_code() {
+fn sidecar_exits_with_the_code_of_envoy() {
     for (what, expected) in [("exit 7", 7), ("exit 0", 1), ("kill -9 $$", 137)] {
         let kodiak = Kodiak::new();
         let control_plane = ControlPlane::with_bootstrap(&kodiak);
@@ -216,7 +216,7 @@ fn an_envoy_that_ends_ends_the_runner_with_its_code() {
 }
 
 #[test]
-fn a_runner_that_is_killed_takes_envoy_with_it() {
+fn envoy_exits_when_the_sidecar_is_killed() {
     if Command::new("setpriv").args(["--pdeathsig", "KILL", "true"]).status().is_err() {
         return skip(Need::Program, "setpriv is not there");
     }
@@ -236,7 +236,7 @@ fn a_runner_that_is_killed_takes_envoy_with_it() {
 }
 
 #[test]
-fn a_refusal_of_the_control_plane_is_shown() {
+fn shows_the_error_of_the_control_plane() {
     let kodiak = Kodiak::new();
     let control_plane =
         ControlPlane::start(&kodiak, "422 Unprocessable Entity", "mesh: mesh \"default\" does not exist");
@@ -248,7 +248,7 @@ fn a_refusal_of_the_control_plane_is_shown() {
 }
 
 #[test]
-fn a_wait_for_the_control_plane_is_told_and_ends_when_asked_to() {
+fn waits_for_the_control_plane_until_a_signal() {
     let kodiak = Kodiak::new();
     let control_plane = ControlPlane::start(&kodiak, "404 Not Found", "");
     kodiak.file("web.yaml", DATAPLANE);
@@ -261,7 +261,7 @@ fn a_wait_for_the_control_plane_is_told_and_ends_when_asked_to() {
 }
 
 #[test]
-fn what_is_wrong_is_said_before_anything_is_started() {
+fn rejects_invalid_arguments_before_starting_anything() {
     let kodiak = Kodiak::new();
     kodiak.file("web.yaml", DATAPLANE);
     kodiak.file("ca.pem", "");
@@ -274,7 +274,7 @@ fn what_is_wrong_is_said_before_anything_is_started() {
         (&["-d", "web.yaml", "--ca-cert-file", "ca.pem"], 1, &["web.yaml:2:7", "web.yaml:4:12"]),
         (&["-d", "wrong.yaml", "--ca-cert-file", "ca.pem"], 1, &["wrong.yaml:4", "networking.address"]),
         (&["-d", "mesh.yaml", "--ca-cert-file", "ca.pem"], 2, &["mesh.yaml holds a Mesh; a proxy is a Dataplane"]),
-        (&["-d", "web.yaml", "--name", "x", "--ca-cert-file", "ca.pem"], 2, &["leave --name and --mesh out"]),
+        (&["-d", "web.yaml", "--name", "x", "--ca-cert-file", "ca.pem"], 2, &["omit --name and --mesh"]),
         (&["--ca-cert-file", "ca.pem"], 2, &["--dataplane-file FILE", "--name NAME"]),
         (&["--name", "x", "--ca-cert-file", "none.pem"], 2, &["none.pem"]),
         (&["--name", "x", "--ca-cert-file", "ca.pem", "--dataplane-token-file", "none"], 2, &["cannot read none"]),
@@ -299,7 +299,7 @@ fn what_is_wrong_is_said_before_anything_is_started() {
 }
 
 #[test]
-fn the_rules_can_be_looked_at_and_need_the_right_to_be_made() {
+fn dry_run_prints_rules_and_installing_them_needs_root() {
     let kodiak = Kodiak::new();
     let install =
         |more: &[&'static str]| [&["install", "transparent-proxy", "--kodiak-dp-user", "5678"], more].concat();

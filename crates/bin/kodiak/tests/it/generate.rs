@@ -8,7 +8,7 @@ use crate::Kodiak;
 use crate::server::Server;
 
 #[test]
-fn tokens_are_asked_of_the_control_plane() {
+fn control_plane_issues_tokens() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     server.with(|state| state.token = "a.b.c".to_owned());
     let url = server.url();
@@ -31,7 +31,7 @@ fn tokens_are_asked_of_the_control_plane() {
 }
 
 #[test]
-fn tokens_are_signed_offline_with_a_key_of_ours() {
+fn signs_tokens_offline() {
     let kodiak = Kodiak::new();
     for format in ["pem", "pem-base64"] {
         let key = kodiak.run(&["generate", "signing-key", "--format", format]).is(0).out;

@@ -11,12 +11,12 @@ use tokio::runtime::Runtime;
 
 use crate::Kodiak;
 
-/// Far more than it takes, for machines that do much else.
+/// Generous timeout, for busy machines.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// An address that no machine has.
+/// Address that no machine has.
 const NOBODYS: &str = "203.0.113.5";
 
-/// A control plane in this process, and the command beside it.
+/// Control plane in this process, and the command.
 pub(crate) struct Bed {
     pub(crate) kodiak: Kodiak,
     pub(crate) control_plane: ControlPlane,
@@ -37,7 +37,7 @@ impl Bed {
         config.diagnostics.health_port = 0;
         config.dp_server.interface = local;
         config.dp_server.port = 0;
-        // Where the command looks for it by default.
+        // The default folder of the command.
         config.api_server.socket.path = kodiak.file(".kodiak/config.d", "").with_file_name("kodiak.sock");
         let runtime = Runtime::new().unwrap();
         let control_plane = runtime.block_on(ControlPlane::start(config)).unwrap();
@@ -96,19 +96,19 @@ impl Bed {
     }
 }
 
-/// A port that was free a moment ago.
+/// Port that was free just now.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// How many responses of a type were answered in one way.
+/// Number of ACKs or NACKs of a type.
 fn count(status: &Value, of: &str, field: &str) -> u64 {
     let types = status["types"].as_array().into_iter().flatten();
     types.filter(|one| one["type"] == of).filter_map(|one| one[field].as_u64()).sum()
 }
 
 #[test]
-fn a_real_envoy_is_seen_from_outside_and_from_inside() {
+fn inspects_a_real_envoy() {
     let Some(envoy) = envoy() else { return };
     let bed = Bed::start();
     let mtls = "type: Mesh\nname: default\nmtls:\n  enabledBackend: ca\n  backends:\n  - {name: ca, type: builtin}\n";
@@ -124,10 +124,10 @@ fn a_real_envoy_is_seen_from_outside_and_from_inside() {
         let status = bed.status();
         count(&status, "lds", "acknowledged") > 0 && status["published"] == status["settled"]
     });
-    // Its insight is written a moment later, together with those of others.
+    // Its insight is written later, in a batch.
     bed.wait_for("it is online", || bed.inspect(&[]).contains("Online since"));
 
-    // From outside.
+    // Status and configuration of the control plane.
     let summary = bed.inspect(&[]);
     for part in ["Status:        Online since ", "/1.40.0\n", "Certificate:   from ca, until ", "answered in full"] {
         assert!(summary.contains(part), "{part}: {summary}");
@@ -137,7 +137,7 @@ fn a_real_envoy_is_seen_from_outside_and_from_inside() {
     assert!(config.starts_with("xds:\n") && config.contains("identity_cert:secret:default"), "{config}");
     assert!(config.contains("[redacted]") && !config.contains("[placeholder]"), "{config}");
 
-    // From inside, through the listener that asks for the certificate of a control plane.
+    // Envoy's own views, through the admin listener, which requires the certificate of a control plane.
     assert!(bed.inspect(&["--type", "clusters"]).contains("kuma:envoy:admin::"));
     let clusters: Value = serde_json::from_str(&bed.inspect(&["--type", "clusters", "-o", "json"])).unwrap();
     assert!(clusters["cluster_statuses"].as_array().is_some_and(|all| !all.is_empty()), "{clusters}");
@@ -157,7 +157,7 @@ fn a_real_envoy_is_seen_from_outside_and_from_inside() {
 }
 
 #[test]
-fn what_envoy_rejects_is_told_in_its_own_words() {
+fn shows_the_error_of_envoy_for_a_nack() {
     let Some(envoy) = envoy() else { return };
     let bed = Bed::start();
     let outbound = json!([{ "address": NOBODYS, "port": 10_000, "tags": { "kuma.io/service": "backend" } }]);
@@ -167,10 +167,10 @@ fn what_envoy_rejects_is_told_in_its_own_words() {
     let proxy = bed.start_proxy(envoy, token.trim());
     bed.wait_for("it rejects listeners", || count(&bed.status(), "lds", "rejected") > 0);
     let summary = bed.inspect(&[]);
-    assert!(summary.contains("The proxy rejected lds. It goes on with what it had:\n  "), "{summary}");
+    assert!(summary.contains("The proxy rejected lds. It stays on its last good configuration:\n  "), "{summary}");
     assert!(summary.contains(&format!("{NOBODYS}:10000")), "{summary}");
     bed.wait_for("the insight says so too", || bed.run(&["get", "dataplanes"]).is(0).out.contains("NACKED 1 (lds)"));
-    // Other listeners are taken, so that Envoy can still be asked.
+    // Envoy accepts the other listeners, so that its admin listener works.
     assert!(bed.inspect(&["--type", "stats"]).contains("listener_manager.lds.update_rejected: 1"));
     let ended = bed.runtime.block_on(proxy.stop());
     assert!(ended.success(), "{ended}");

@@ -24,12 +24,12 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// A home of its own, so that nobody's configuration is looked at or changed.
+/// Has its own home folder, so that no configuration of the user is read or written.
 struct Kodiak {
     home: tempfile::TempDir,
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Debug)]
 struct Ran {
     code: i32,
@@ -101,9 +101,9 @@ fn help_and_wrong_usage() {
 }
 
 #[test]
-fn nobody_home_is_said_with_what_to_do() {
+fn unreachable_control_plane_is_reported_with_advice() {
     let kodiak = Kodiak::new();
-    // A port that was free a moment ago.
+    // Port that was free just now.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("http://localhost:{port}");
     let ran = kodiak.run(&["--cp", &url, "get", "meshtimeouts"]).is(3);
@@ -115,7 +115,7 @@ fn nobody_home_is_said_with_what_to_do() {
 }
 
 #[test]
-fn an_answer_that_does_not_come_ends_the_wait() {
+fn request_times_out() {
     let (kodiak, server) = (Kodiak::new(), server::Server::start());
     server.with(|state| state.asleep = true);
     let ran = kodiak.run(&["--cp", &server.url(), "--api-timeout", "200ms", "get", "zones"]).is(3);

@@ -70,7 +70,7 @@ fn convert(bed: &Bed, args: &[&str]) -> crate::Ran {
 }
 
 #[test]
-fn what_is_clear_is_converted_and_the_rest_is_explained() {
+fn converts_unambiguous_references_and_explains_the_others() {
     let bed = bed();
     let told = convert(&bed, &[]).is(0);
     for part in [
@@ -80,8 +80,8 @@ fn what_is_clear_is_converted_and_the_rest_is_explained() {
         "MeshTimeout c-gone spec.to[0].targetRef: MeshService gone\n    there is no MeshService \"gone\"",
         "MeshHTTPRoute split spec.to[0].targetRef: MeshService api (MeshService api port http)\n",
         "MeshHTTPRoute split spec.to[0].rules[0].default.backendRefs[1]: MeshService web\n",
-        "Mesh default: 1 policy changes, 0 are so already, 2 are not clear, 1 route to look at\n",
-        "Proof: 2 proxies rendered with the policies as they are and as converted: 0 proxies change\n",
+        "Mesh default: 1 policy changes, 0 are converted already, 2 are ambiguous, 1 route to review\n",
+        "Proof: 2 proxies compared before and after the conversion: 0 proxies change\n",
     ] {
         assert!(told.out.contains(part), "{part}\n{}", told.out);
     }
@@ -102,19 +102,23 @@ fn what_is_clear_is_converted_and_the_rest_is_explained() {
 
     // There is nothing left to do, here and for those who compare.
     let again = convert(&bed, &["--apply"]).is(0);
-    assert!(again.out.contains("0 policies change, 1 is so already") && !again.out.contains("Proof"), "{}", again.out);
+    assert!(
+        again.out.contains("0 policies change, 1 is converted already") && !again.out.contains("Proof"),
+        "{}",
+        again.out
+    );
     convert(&bed, &["--write", "again.yaml"]).is(0);
     bed.kodiak.file("stored.json", &stored.to_string());
     let diff = bed.run(&["diff", "-f", "stored.json"]).is(0);
-    assert!(diff.out.contains("is so already") && diff.out.contains("none of 2 proxies would change"), "{}", diff.out);
+    assert!(diff.out.contains("is up to date") && diff.out.contains("none of 2 proxies would change"), "{}", diff.out);
 }
 
 #[test]
-fn old_references_that_are_in_use_are_not_dropped_by_accident() {
+fn keeps_legacy_references_that_are_in_use() {
     let bed = bed();
     let refused = convert(&bed, &["--replace", "--apply"]).is(1);
     assert!(refused.out.contains("PROXY   ADDED   REMOVED   CHANGED\n"), "{}", refused.out);
-    assert!(refused.out.contains("as converted: 2 proxies change\n"), "{}", refused.out);
+    assert!(refused.out.contains("after the conversion: 2 proxies change\n"), "{}", refused.out);
     assert!(refused.err.contains("nothing was written; use --accept-changes"), "{}", refused.err);
     let items = |bed: &Bed| {
         let stored = bed.run(&["get", "meshtimeout", "a-clear", "-o", "json"]).is(0).out;
@@ -130,7 +134,7 @@ fn old_references_that_are_in_use_are_not_dropped_by_accident() {
 }
 
 #[test]
-fn files_are_converted_whole_and_proved_against_what_they_say_themselves() {
+fn converts_files_and_compares_proxies_with_the_unconverted_files() {
     let bed = bed();
     // Another one than is stored, one that is not, and something that is no policy.
     let files = [of_calls("a-clear", "api", "3s"), of_calls("d-new", "api", "4s"), service("api", "api")];
@@ -149,7 +153,7 @@ fn files_are_converted_whole_and_proved_against_what_they_say_themselves() {
         once.out.trim_end(),
         std::fs::read_to_string(bed.kodiak.home.path().join("out.yaml")).unwrap().trim_end()
     );
-    assert!(once.err.contains("0 policies change, 2 are so already"), "{}", once.err);
+    assert!(once.err.contains("0 policies change, 2 are converted already"), "{}", once.err);
 
     let json = convert(&bed, &["-f", "in.yaml", "-o", "json"]).is(0);
     let json: Value = serde_json::from_str(&json.out).unwrap();
@@ -165,16 +169,18 @@ fn files_are_converted_whole_and_proved_against_what_they_say_themselves() {
 }
 
 #[test]
-fn consumers_are_shown_with_what_they_have_and_the_next_step_with_its_command() {
+fn shows_consumers_and_the_next_step_with_its_command() {
     let bed = bed();
     let services = |args: &[&str]| bed.run(&[&["migrate", "services"], args].concat());
     let status = services(&["status"]).is(0);
     let lines: Vec<_> = status.out.lines().collect();
     assert!(lines[0].starts_with("DATAPLANE   MODE       OLD   NEW   OLD TRAFFIC"), "{}", status.out);
     assert!(lines[2].starts_with("web-1       Disabled   1     0     -  "), "{}", status.out);
-    for part in
-        ["2 proxies in mesh default (Disabled): 0 called", "1 policy uses old names alone", "1 route uses old names"]
-    {
+    for part in [
+        "2 proxies in mesh default (Disabled): 0 called",
+        "1 policy uses kuma.io/service only",
+        "1 route uses kuma.io/service",
+    ] {
         assert!(status.out.contains(part), "{part}\n{}", status.out);
     }
     let json: Value = serde_json::from_str(&services(&["status", "-o", "json"]).is(0).out).unwrap();
@@ -205,18 +211,18 @@ fn consumers_are_shown_with_what_they_have_and_the_next_step_with_its_command() 
     bed.run(&["delete", "meshtimeout", "b-other"]).is(0);
     bed.run(&["delete", "meshtimeout", "c-gone"]).is(0);
     assert_eq!(next(&[]).0, "LookAtRoutes");
-    // Nobody can say what proxies call that are away.
+    // The traffic of disconnected proxies is unknown.
     let (action, plan) = next(&["--examined", "--watch", "1ms"]);
     assert_eq!((action.as_str(), &plan["back"][0]["title"]), ("Watch", &json!("set meshServices.mode: Disabled")));
     bed.run(&["migrate", "services", "plan", "-m", "none"]).is(1);
 }
 
-/// A port that was free a moment ago.
+/// Port that was free just now.
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// Answers every request that comes, one after the other, until the test ends.
+/// Answers requests one after the other until the test ends.
 fn answering() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -254,7 +260,7 @@ fn call(port: u16) -> bool {
 }
 
 #[test]
-fn a_real_envoy_says_which_old_clusters_it_calls() {
+fn shows_traffic_of_a_real_envoy_to_legacy_clusters() {
     let Some(envoy) = envoy() else { return };
     let bed = Bed::start();
     let (admin, outbound, api) = (free_port(), free_port(), answering());
@@ -284,7 +290,7 @@ fn a_real_envoy_says_which_old_clusters_it_calls() {
     let table = bed.run(&["migrate", "services", "status"]).is(0).out;
     assert!(table.contains("2 proxies in mesh default (Disabled): 1 called old clusters since they started, 0 did not, 1 did not answer"), "{table}");
 
-    // Over a time in which nobody calls, nobody did.
+    // Without requests during --watch, there is no traffic.
     let watched = bed.run(&["migrate", "services", "status", "--watch", "1ms"]).is(0).out;
     assert!(watched.contains(": 0 called old clusters while they were watched, 1 did not"), "{watched}");
     let ended = bed.runtime.block_on(proxy.stop());

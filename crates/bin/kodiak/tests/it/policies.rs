@@ -1,4 +1,4 @@
-//! Whether policies do something, as users ask.
+//! Status of policies: `kodiak get policies` and `kodiak inspect policy`.
 
 use expect_test::expect;
 use kodiak_model::{Labels, ResourceKey};
@@ -9,7 +9,7 @@ use crate::Kodiak;
 use crate::inspect::Bed;
 use crate::server::Server;
 
-/// A policy as a list has it.
+/// Policy as in a list.
 fn status(kind: &str, name: &str) -> Value {
     json!({
         "type": kind, "mesh": "default", "name": name, "kri": "kri_x", "state": "InForce", "proxies": 1,
@@ -18,7 +18,7 @@ fn status(kind: &str, name: &str) -> Value {
 }
 
 #[test]
-fn the_list_of_policies_follows_its_pages() {
+fn lists_all_pages_of_policies() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     for n in 0..2500 {
         let name = format!("t-{n:04}");
@@ -42,7 +42,7 @@ fn the_list_of_policies_follows_its_pages() {
 }
 
 #[test]
-fn a_name_that_several_policies_have_is_asked_about() {
+fn asks_for_the_kind_of_an_ambiguous_name() {
     let (kodiak, server) = (Kodiak::new(), Server::start());
     for kind in ["MeshTimeout", "MeshRetry"] {
         server.put(&format!("/meshes/default/_policies/{kind}-x"), status(kind, "x"));
@@ -109,14 +109,14 @@ spec:
 "#;
 
 #[test]
-fn a_control_plane_says_why_a_policy_does_nothing() {
+fn shows_why_a_policy_is_not_in_force() {
     let bed = Bed::start();
     bed.kodiak.file("shop.yaml", MESH);
     bed.run(&["apply", "-f", "shop.yaml"]).is(0);
     let run = |args: &[&str]| bed.run(&[args, &["-m", "shop"]].concat()).is(0).out;
     expect![[r#"
         KIND                    NAME      TARGET                              STATE          PROXIES   REASON
-        MeshTimeout             a-trial   Mesh                                not in force   0/1       only tried out
+        MeshTimeout             a-trial   Mesh                                not in force   0/1       shadow policy
         MeshTimeout             fast      Mesh                                in force       1/1       -
         MeshTimeout             nobody    MeshSubset kuma.io/service=nobody   not in force   0/1       no proxy is tagged kuma.io/service=nobody (the policy is of zone "default")
         MeshTimeout             slow      Mesh                                not in force   0/1       overridden by fast
@@ -140,7 +140,7 @@ fn a_control_plane_says_why_a_policy_does_nothing() {
     assert!(rules.contains("inbound 8080") && rules.contains("MeshTrafficPermission"), "{rules}");
     assert!(!rules.contains("nobody") && !rules.contains("a-trial"), "{rules}");
 
-    // A proxy that was here before, and is away.
+    // A proxy that was connected before.
     let insight = Write::Put {
         key: ResourceKey::in_mesh("DataplaneInsight", "shop", "web-1"),
         spec: "{}".into(),

@@ -17,7 +17,7 @@ fn filled(count: usize) -> (Kodiak, Server) {
 }
 
 #[test]
-fn lists_follow_their_pages() {
+fn lists_all_pages() {
     let (kodiak, server) = filled(2500);
     let url = server.url();
     let all = kodiak.run(&["--cp", &url, "get", "meshtimeouts"]).is(0);
@@ -32,7 +32,7 @@ fn lists_follow_their_pages() {
 }
 
 #[test]
-fn answers_are_bounded() {
+fn rejects_responses_that_are_too_large_or_endless() {
     let (kodiak, server) = filled(3);
     let url = server.url();
     server.put("/zones/big", json!({ "type": "Zone", "name": "x".repeat(65 << 20) }));
@@ -48,7 +48,7 @@ fn answers_are_bounded() {
 }
 
 #[test]
-fn what_was_got_can_be_applied() {
+fn output_of_get_can_be_applied() {
     let (kodiak, server) = filled(3);
     let url = server.url();
     let one = kodiak.run(&["--cp", &url, "get", "meshtimeout", "t-0001", "-o", "yaml"]).is(0);
@@ -60,7 +60,7 @@ fn what_was_got_can_be_applied() {
 }
 
 #[test]
-fn what_is_not_there_is_said_so() {
+fn reports_missing_resources() {
     let (kodiak, server) = filled(0);
     let url = server.url();
     let one = kodiak.run(&["--cp", &url, "get", "meshtimeout", "x"]).is(1);
@@ -74,7 +74,7 @@ fn what_is_not_there_is_said_so() {
 }
 
 #[test]
-fn dataplanes_are_shown_from_their_overviews() {
+fn shows_dataplanes_with_their_overviews() {
     let (kodiak, server) = filled(0);
     let overview = json!({ "type": "DataplaneOverview", "mesh": "default", "name": "web-1", "modificationTime": "0001-01-01T00:00:00Z",
         "dataplane": { "networking": { "address": "10.0.0.1", "inbound": [{ "port": 80, "tags": { "kuma.io/service": "web" } }] } },
@@ -94,7 +94,7 @@ fn dataplanes_are_shown_from_their_overviews() {
 }
 
 #[test]
-fn kinds_are_listed_without_a_server() {
+fn lists_kinds_without_a_server() {
     let table = Kodiak::new().run(&["get", "kinds"]).is(0).out;
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(words(table.lines().next().unwrap()), ["NAME", "PATH", "SHORT", "SCOPE", "POLICY"]);
@@ -103,7 +103,7 @@ fn kinds_are_listed_without_a_server() {
 }
 
 #[test]
-fn who_i_am_is_asked_with_my_token() {
+fn who_am_i_sends_the_token() {
     let (kodiak, server) = filled(0);
     server.put("/who-am-i", json!({ "name": "jo", "groups": ["a", "b"] }));
     kodiak
@@ -127,7 +127,7 @@ fn who_i_am_is_asked_with_my_token() {
 }
 
 #[test]
-fn what_was_exported_can_be_applied_elsewhere() {
+fn export_can_be_applied_to_another_control_plane() {
     let (kodiak, server) = filled(3);
     let kinds = json!({ "resources": [
         { "name": "Mesh", "includeInFederation": true }, { "name": "MeshTimeout", "includeInFederation": true }, { "name": "Zone", "includeInFederation": false }, { "name": "Novelty" },

@@ -1,4 +1,4 @@
-//! Whether references of Dataplanes mean something, as users ask.
+//! Resolved references of Dataplanes: `kodiak inspect dataplane --type references`.
 
 use expect_test::expect;
 use serde_json::Value;
@@ -33,7 +33,7 @@ networking:
 ";
 
 #[test]
-fn a_control_plane_says_what_references_mean() {
+fn shows_resolved_references() {
     let bed = Bed::start();
     bed.kodiak.file("bank.yaml", BANK);
     bed.kodiak.file("web.yaml", CLIENT);
@@ -58,7 +58,7 @@ fn a_control_plane_says_what_references_mean() {
     let summary: Value = serde_json::from_str(&run(&["-o", "json"])).unwrap();
     assert_eq!(summary["references"], found["references"]);
 
-    // What is said of them is no difference, and can be written back.
+    // Their status makes no difference, and can be written back.
     let again = bed.run(&["apply", "-f", "web.yaml"]).is(0);
     assert!(again.out.contains("unchanged"), "{}", again.out);
     let read = bed.run(&["get", "dataplane", "web-1", "-o", "json"]).is(0).out;

@@ -1,4 +1,4 @@
-//! `kodiak render`, and that it tells what the control plane tells.
+//! `kodiak render`: equal to the configuration of the control plane.
 
 use kodiak_model::{Labels, ResourceKey};
 use kodiak_store::{Expect, Write};
@@ -44,9 +44,9 @@ spec:
 ";
 
 #[test]
-fn files_alone_give_what_the_control_plane_would_give() {
+fn renders_the_configuration_of_the_control_plane() {
     let bed = Bed::start();
-    // Addresses are given out in the order in which services come, so there is one.
+    // Virtual addresses are assigned in the order of services, so there is one service.
     let (first, second) = FILES.split_at(FILES.find("type: Dataplane\nmesh: default\nname: web-1").unwrap());
     bed.kodiak.file("first.yaml", first);
     bed.kodiak.file("second.yaml", second);
@@ -55,7 +55,7 @@ fn files_alone_give_what_the_control_plane_would_give() {
     {
         assert!(rendered.out.contains(part), "{part}: {}", rendered.out);
     }
-    // The files have none of the policies that a mesh is made with.
+    // The files do not have the default policies of a mesh.
     for (kind, name) in [
         ("meshtimeout", "mesh-timeout-all-default"),
         ("meshtimeout", "mesh-gateways-timeout-all-default"),
@@ -74,14 +74,14 @@ fn files_alone_give_what_the_control_plane_would_give() {
         expect: Expect::Absent,
     };
     bed.runtime.block_on(bed.control_plane.catalog.store().commit(write.into())).unwrap();
-    // The control plane takes its time: addresses, and the steps to mTLS.
+    // The control plane needs time for virtual addresses and the mTLS rollout.
     bed.wait_for("both say the same", || {
         bed.run(&["inspect", "dataplane", "web-1", "--type", "config"]).is(0).out == rendered.out
     });
 }
 
 #[test]
-fn redirection_can_be_supposed() {
+fn renders_for_a_transparent_proxy() {
     let kodiak = Kodiak::new();
     kodiak.file("mesh.yaml", FILES);
     let render = |more: &[&str]| {
@@ -92,7 +92,7 @@ fn redirection_can_be_supposed() {
 }
 
 #[test]
-fn what_cannot_be_rendered_is_said() {
+fn reports_files_that_cannot_be_rendered() {
     let kodiak = Kodiak::new();
     kodiak.file("mesh.yaml", FILES);
     let nobody = kodiak.run(&["render", "-f", "mesh.yaml", "--proxy", "nobody"]).is(1);

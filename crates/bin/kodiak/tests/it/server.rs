@@ -1,4 +1,4 @@
-//! A control plane as small as can be: it keeps what it is given, and counts what it is asked.
+//! Minimal API server: stores resources, and records requests.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
-/// Answers until the test ends.
+/// Serves until the test ends.
 pub(crate) struct Server {
     pub(crate) port: u16,
     state: Arc<Mutex<State>>,
@@ -23,15 +23,15 @@ pub(crate) struct Server {
 pub(crate) struct State {
     /// By the path of their URL.
     pub(crate) resources: BTreeMap<String, Value>,
-    /// `PUT /zones/east`, and the bearer token that came along.
+    /// `PUT /zones/east`, and the bearer token of the request.
     pub(crate) requests: Vec<(String, Option<String>)>,
     pub(crate) connections: usize,
-    /// What to answer to a write instead of doing it.
+    /// Response to writes instead of storing them.
     pub(crate) refusals: BTreeMap<String, (u16, String)>,
-    /// What to warn of after a write.
+    /// Warnings in responses to writes.
     pub(crate) warnings: BTreeMap<String, Vec<String>>,
     pub(crate) product: Option<String>,
-    /// The body of every answer to a POST: to a token request, for example.
+    /// Body of responses to POST, for example a token.
     pub(crate) token: String,
     pub(crate) bodies: Vec<Value>,
     /// The next page is always the same.
@@ -45,7 +45,7 @@ impl Server {
         Self::start_with(None)
     }
 
-    /// With TLS, and a certificate for `localhost` that is its own authority.
+    /// With TLS, and a self-signed certificate for `localhost`.
     pub(crate) fn start_tls() -> (Self, String) {
         let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -106,7 +106,7 @@ impl Server {
         self.with(|state| state.resources.contains_key(path))
     }
 
-    /// The requests since the last question.
+    /// Requests since the last call.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.with(|state| std::mem::take(&mut state.requests)).into_iter().map(|(request, _)| request).collect()
     }
@@ -167,7 +167,7 @@ impl State {
         }
     }
 
-    /// What is right below `prefix`, in pages.
+    /// Page of the resources directly below `prefix`.
     fn list(&self, prefix: &str, path: &str, query: &str) -> (u16, String) {
         let parameter = |key: &str| query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
         let number = |key: &str, default: usize| parameter(key).map_or(default, |text| text.parse().unwrap());

@@ -1,9 +1,9 @@
-//! Which control plane is used where none is named: the socket of this machine.
+//! Default control plane: the Unix socket of this machine.
 
 use crate::inspect::Bed;
 
 #[test]
-fn the_socket_of_this_machine_is_used_by_default() {
+fn uses_the_unix_socket_by_default() {
     let bed = Bed::start();
     let socket = bed.kodiak.home.path().join(".kodiak/kodiak.sock");
     let address = format!("unix:{}", socket.display());
@@ -16,7 +16,7 @@ fn the_socket_of_this_machine_is_used_by_default() {
     let version = bed.kodiak.run(&["version"]).is(0).out;
     assert!(version.contains(&address), "{version}");
 
-    // What was asked for, or configured, comes first.
+    // --cp and the configuration have precedence.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let url = format!("http://{nobody}");
     assert!(bed.kodiak.run(&["--cp", &url, "get", "meshes"]).is(3).err.contains(&url));
@@ -27,7 +27,7 @@ fn the_socket_of_this_machine_is_used_by_default() {
     bed.kodiak.run(&["config", "control-planes", "switch", "--name", "local"]).is(0);
     bed.kodiak.run(&["get", "meshes"]).is(0);
 
-    // A socket that nobody listens on is left behind by a control plane that was killed.
+    // A killed control plane leaves its socket behind.
     let Bed { kodiak, control_plane, runtime, .. } = bed;
     runtime.block_on(control_plane.stop()).unwrap();
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());

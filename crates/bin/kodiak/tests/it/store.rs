@@ -1,4 +1,4 @@
-//! `kodiak store`, with a control plane that runs, and with its file.
+//! `kodiak store`, with a running control plane, and with its file.
 
 use std::fs;
 
@@ -29,7 +29,7 @@ fn running_control_plane_is_backed_up_and_restored() {
     let secret = kodiak.file("secret.yaml", "type: Secret\nmesh: default\nname: s\ndata: c2VjcmV0LXRleHQ=\n");
     let put = || kodiak.run(&["--cp", &url, "apply", "-f", &secret.to_string_lossy()]);
     let mut applied = put();
-    // The mesh is made while it starts.
+    // The default mesh is created during the start.
     while applied.code != 0 && applied.err.contains("no mesh") {
         applied = put();
     }
@@ -49,7 +49,7 @@ fn running_control_plane_is_backed_up_and_restored() {
 
     assert_eq!(kodiak.run(&["store", "check", "--path", &store]).code, 0);
     let mut bytes = fs::read(&path).unwrap();
-    // Labels of the policies that a mesh is made with.
+    // Labels of the default policies of a mesh.
     let found: Vec<_> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"\"kuma.io/mesh\"")).collect();
     assert!(!found.is_empty());
     for at in found {

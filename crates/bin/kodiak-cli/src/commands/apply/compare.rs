@@ -6,7 +6,7 @@
 use kodiak_model::{Checked, Place, labels};
 use serde_json::{Map, Value};
 
-use crate::documents::Resource;
+use crate::documents::FileResource;
 
 /// Labels that the control plane computes.
 const COMPUTED_LABELS: [&str; 7] = [
@@ -30,7 +30,7 @@ const COMPUTED_FIELDS: [(&str, &str); 7] = [
     ("ZoneIngress", "availableServices"),
 ];
 
-pub(super) fn is_same(resource: &Resource, current: &Value) -> bool {
+pub(super) fn is_same(resource: &FileResource, current: &Value) -> bool {
     let Ok(draft) = kodiak_kinds::draft(current.clone()) else { return false };
     // A stored resource that is no longer valid is written again.
     let Ok(current) = kodiak_model::check(resource.checked.kind, draft, &Place::Global) else { return false };
@@ -43,7 +43,7 @@ fn same_labels(wanted: &Checked, current: &Checked) -> bool {
     kept && added.into_iter().all(|key| COMPUTED_LABELS.contains(&key.as_str()))
 }
 
-fn same_spec(resource: &Resource, current: &Checked) -> bool {
+fn same_spec(resource: &FileResource, current: &Checked) -> bool {
     if resource.checked.spec() == current.spec() {
         return true;
     }
@@ -100,7 +100,7 @@ mod tests {
 
     const WRITTEN: &str = "type: MeshTimeout\nname: a\nlabels: {team: x}\nspec:\n  to:\n  - targetRef: {kind: Mesh}\n    default: {connectionTimeout: 60s}\n";
 
-    fn written(text: &str) -> Resource {
+    fn written(text: &str) -> FileResource {
         let files = [SourceFile { name: "a.yaml".to_owned(), text: text.to_owned() }];
         let mut checkup = check(&files, &Names { mesh: "default" }, &Place::Global);
         assert_eq!(checkup.findings, []);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kodiak_client::{Client, ClientError, ListQuery, PageRange, Refusal};
 use serde_json::Value;
 
-use crate::documents::Resource;
+use crate::documents::FileResource;
 
 /// Above this many resources of a kind and mesh, a list costs less than single requests.
 const MANY: usize = 20;
@@ -27,7 +27,7 @@ pub(super) enum Known<'a> {
 }
 
 impl Existing {
-    pub(super) async fn look_up(client: &Client, resources: &[Resource]) -> Result<Self, ClientError> {
+    pub(super) async fn look_up(client: &Client, resources: &[FileResource]) -> Result<Self, ClientError> {
         let mut wanted: BTreeMap<Group, BTreeSet<&str>> = BTreeMap::new();
         for resource in resources {
             wanted.entry(group(resource)).or_default().insert(&resource.checked.name);
@@ -53,7 +53,7 @@ impl Existing {
         Ok(existing)
     }
 
-    pub(super) fn of(&self, resource: &Resource) -> Known<'_> {
+    pub(super) fn of(&self, resource: &FileResource) -> Known<'_> {
         match self.0.get(&group(resource)) {
             Some(found) => found.get(&resource.checked.name).map_or(Known::Absent, Known::Present),
             None => Known::NotAsked,
@@ -61,7 +61,7 @@ impl Existing {
     }
 }
 
-fn group(resource: &Resource) -> Group {
+fn group(resource: &FileResource) -> Group {
     (resource.checked.kind.name, resource.checked.mesh.clone())
 }
 

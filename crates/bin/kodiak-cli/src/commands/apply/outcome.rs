@@ -2,7 +2,7 @@
 
 use kodiak_client::{ClientError, Refusal};
 
-use crate::documents::{Finding, Locator, Resource, SourceFile};
+use crate::documents::{FileResource, Finding, Locator, SourceFile};
 use crate::report::Warnings;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// `type="MeshTimeout" mesh="default" name="slow" created`
-    pub(super) fn line(&self, resource: &Resource) -> Option<String> {
+    pub(super) fn line(&self, resource: &FileResource) -> Option<String> {
         let what = match self {
             Self::Created { .. } => "created",
             Self::Changed { .. } => "changed",
@@ -37,7 +37,7 @@ impl Outcome {
     }
 
     /// Warnings of the local validation, and further ones of the server.
-    pub(super) fn warn(&self, resource: &Resource, files: &[SourceFile], warnings: &mut Warnings) {
+    pub(super) fn warn(&self, resource: &FileResource, files: &[SourceFile], warnings: &mut Warnings) {
         let own = &resource.checked.warnings;
         let of_server: &[String] = match self {
             Self::Created { warnings } | Self::Changed { warnings } => warnings,
@@ -49,14 +49,14 @@ impl Outcome {
     }
 
     /// Problems that the server reported, with their locations in the file.
-    pub(super) fn findings(&self, resource: &Resource, locator: &mut Locator<'_>) -> Vec<Finding> {
+    pub(super) fn findings(&self, resource: &FileResource, locator: &mut Locator<'_>) -> Vec<Finding> {
         let Self::Failed(error) = self else { return Vec::new() };
         match error.refusal() {
             Some(Refusal { problems, .. }) if !problems.is_empty() => {
                 let found = problems.iter();
                 found.map(|problem| locator.finding(resource, &problem.path, problem.message.clone())).collect()
             }
-            Some(refusal) => vec![locator.finding(resource, "", format!("the control plane refused it: {refusal}"))],
+            Some(refusal) => vec![locator.finding(resource, "", format!("rejected by the control plane: {refusal}"))],
             None => vec![locator.finding(resource, "", error.to_string())],
         }
     }

@@ -7,7 +7,7 @@ use kodiak_client::{Client, ClientError, IN_FLIGHT, PutResult, Refusal};
 
 use super::existing::{Existing, Known};
 use super::{Outcome, compare};
-use crate::documents::Resource;
+use crate::documents::FileResource;
 
 /// Retries of a write that conflicts with another one.
 const CONFLICTS: usize = 3;
@@ -26,7 +26,7 @@ pub(super) struct Sent {
 }
 
 impl Sender<'_> {
-    pub(super) async fn send(&self, resources: &[Resource]) -> Sent {
+    pub(super) async fn send(&self, resources: &[FileResource]) -> Sent {
         let existing = match Existing::look_up(self.client, resources).await {
             Ok(existing) => existing,
             Err(error) => {
@@ -56,7 +56,7 @@ impl Sender<'_> {
         Sent { outcomes, broken }
     }
 
-    async fn send_one(&self, resource: &Resource, existing: &Existing) -> Result<Outcome, ClientError> {
+    async fn send_one(&self, resource: &FileResource, existing: &Existing) -> Result<Outcome, ClientError> {
         let asked;
         let current = match existing.of(resource) {
             Known::Absent => None,
@@ -78,7 +78,7 @@ impl Sender<'_> {
     }
 
     /// Retries on conflict with a concurrent write: the document is complete, so it does not depend on the stored one.
-    async fn put(&self, resource: &Resource) -> Result<PutResult, ClientError> {
+    async fn put(&self, resource: &FileResource) -> Result<PutResult, ClientError> {
         let body = Bytes::from(resource.body());
         for _ in 0..CONFLICTS {
             match self.client.put(resource.id(), body.clone()).await {

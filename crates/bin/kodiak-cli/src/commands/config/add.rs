@@ -95,7 +95,7 @@ async fn check(client: &Client) -> anyhow::Result<()> {
         client.info().await.context("control plane was not added (--skip-check adds it anyway)")?;
     anyhow::ensure!(
         PRODUCTS.contains(&product.as_str()),
-        "{} says that it is {product:?}, not a control plane of Kodiak or Kuma",
+        "{} is {product:?}, not a control plane of Kodiak or Kuma",
         client.address()
     );
     Ok(())

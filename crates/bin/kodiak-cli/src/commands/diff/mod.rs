@@ -2,7 +2,7 @@
 //!
 //! Documents are read and validated as in `kodiak apply`; each mesh is one request to the control plane.
 
-mod answer;
+mod response;
 mod show;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +16,8 @@ use kodiak_model::{Place, Scope, yaml};
 use kodiak_terminal::{Exit, usage};
 use serde_json::{Value, json};
 
-use self::answer::Answer;
-use crate::documents::{Checkup, FileArgs, Finding, Locator, Names, Resource, SourceFile, check, unknown_kind};
+use self::response::DiffResponse;
+use crate::documents::{Checkup, FileArgs, FileResource, Finding, Locator, Names, SourceFile, check, unknown_kind};
 use crate::report::{self, Warnings};
 use crate::session::Session;
 
@@ -62,12 +62,12 @@ enum Output {
 
 /// Preview of one mesh.
 #[derive(Default)]
-struct Change<'a> {
-    resources: Vec<&'a Resource>,
+struct MeshChange<'a> {
+    resources: Vec<&'a FileResource>,
     deleted: Vec<(&'static Kind, &'a str)>,
 }
 
-impl Change<'_> {
+impl MeshChange<'_> {
     fn request(&self) -> Value {
         let resources: Vec<_> = self.resources.iter().map(|resource| resource.document()).collect();
         let deleted = self.deleted.iter().map(|(kind, name)| json!({ "type": kind.name, "name": name }));
@@ -121,7 +121,7 @@ fn finish(
     session: &Session,
     spinner: &ProgressBar,
     files: &[SourceFile],
-    changes: &BTreeMap<String, Change<'_>>,
+    changes: &BTreeMap<String, MeshChange<'_>>,
     answers: Vec<(&str, Value)>,
 ) -> anyhow::Result<Exit> {
     spinner.finish_and_clear();
@@ -130,7 +130,7 @@ fn finish(
     let mut exit = Exit::Fine;
     let mut documents = Vec::new();
     for (n, (mesh, mut value)) in answers.into_iter().enumerate() {
-        let answer = Answer::read(&value)?;
+        let answer = DiffResponse::read(&value)?;
         if !answer.faults.is_empty() {
             exit = Exit::Refused;
         }
@@ -170,11 +170,11 @@ fn deleted(written: &[String]) -> anyhow::Result<Vec<(&'static Kind, &str)>> {
 
 /// Resources of global scope are in the request of the default mesh.
 fn by_mesh<'a>(
-    resources: &'a [Resource],
+    resources: &'a [FileResource],
     deleted: &[(&'static Kind, &'a str)],
     default: &str,
-) -> BTreeMap<String, Change<'a>> {
-    let mut changes: BTreeMap<String, Change<'a>> = BTreeMap::new();
+) -> BTreeMap<String, MeshChange<'a>> {
+    let mut changes: BTreeMap<String, MeshChange<'a>> = BTreeMap::new();
     let place = |kind: &Kind, mesh: &str, name: &str| match kind.scope {
         Scope::Mesh => mesh.to_owned(),
         Scope::Global if kind.name == "Mesh" => name.to_owned(),
@@ -194,7 +194,7 @@ fn by_mesh<'a>(
 async fn missing_meshes(
     client: &Client,
     files: &[SourceFile],
-    changes: &BTreeMap<String, Change<'_>>,
+    changes: &BTreeMap<String, MeshChange<'_>>,
 ) -> anyhow::Result<Vec<Finding>> {
     let kind = kinds().by_name("Mesh").expect("there are meshes");
     let mut missing = Vec::new();
@@ -203,7 +203,7 @@ async fn missing_meshes(
         if client.get(ResourceId { kind, mesh: "", name: mesh }).await?.is_some() {
             continue;
         }
-        let itself = |resource: &&&Resource| resource.checked.kind.name == "Mesh";
+        let itself = |resource: &&&FileResource| resource.checked.kind.name == "Mesh";
         let brought = change.resources.iter().find(itself);
         let message = match brought {
             Some(_) => format!("the mesh {mesh:?} is new and has no proxies yet; apply the mesh first, then compare"),
@@ -221,13 +221,18 @@ async fn missing_meshes(
 }
 
 /// Problems that the control plane reported, with their locations in the files.
-fn refused(session: &Session, files: &[SourceFile], change: &Change<'_>, error: ClientError) -> anyhow::Result<Exit> {
+fn refused(
+    session: &Session,
+    files: &[SourceFile],
+    change: &MeshChange<'_>,
+    error: ClientError,
+) -> anyhow::Result<Exit> {
     let Some(Refusal { problems, .. }) = error.refusal() else { return Err(error.into()) };
     let mut locator = Locator::new(files);
     let mut findings = Vec::new();
     let mut placed = BTreeSet::new();
     for (n, problem) in problems.iter().enumerate() {
-        let Some((resource, path)) = answer::place(&problem.path, &change.resources) else { continue };
+        let Some((resource, path)) = response::place(&problem.path, &change.resources) else { continue };
         findings.push(locator.finding(resource, path, problem.message.clone()));
         placed.insert(n);
     }

@@ -6,12 +6,12 @@ use kodiak_kinds::kinds;
 use kodiak_model::Scope;
 use kodiak_terminal::{Table, printable};
 
-use super::answer::{Answer, Change, Faulty, Held, Proxy};
+use super::response::{DiffResponse, EnvoyResourceDiff, FaultyProxy, ProxyDiff, WriteEffect};
 
 /// Without a newline at its end.
-pub(super) fn text(mesh: &str, answer: &Answer, full: bool) -> String {
+pub(super) fn text(mesh: &str, answer: &DiffResponse, full: bool) -> String {
     let mut text = String::new();
-    for Change { kind, name, effect, .. } in &answer.changes {
+    for WriteEffect { kind, name, effect, .. } in &answer.changes {
         let in_mesh = kinds().by_name(kind).is_some_and(|kind| kind.scope == Scope::Mesh);
         let place = if in_mesh { format!(" mesh={mesh:?}") } else { String::new() };
         let _ = writeln!(text, "type={kind:?}{place} name={name:?} {}", would(effect));
@@ -22,7 +22,7 @@ pub(super) fn text(mesh: &str, answer: &Answer, full: bool) -> String {
     if full {
         answer.proxies.iter().for_each(|proxy| text.push_str(&in_full(proxy)));
     }
-    for Faulty { name, faults } in &answer.faults {
+    for FaultyProxy { name, faults } in &answer.faults {
         let _ = write!(text, "\n{} would keep what it has:\n{}", printable(name), indented(&faults.join("\n")));
     }
     if !answer.proxies.is_empty() || !answer.faults.is_empty() {
@@ -33,12 +33,12 @@ pub(super) fn text(mesh: &str, answer: &Answer, full: bool) -> String {
 
 fn would(effect: &str) -> String {
     match effect {
-        "unchanged" => "is so already".to_owned(),
+        "unchanged" => "is up to date".to_owned(),
         effect => format!("would be {effect}"),
     }
 }
 
-fn table(proxies: &[Proxy]) -> String {
+fn table(proxies: &[ProxyDiff]) -> String {
     let mut table = Table::new(["PROXY", "ADDED", "REMOVED", "CHANGED", "BYTES"]);
     for proxy in proxies {
         let count = |what: &str| proxy.counts.get(what).copied().unwrap_or_default().to_string();
@@ -49,7 +49,7 @@ fn table(proxies: &[Proxy]) -> String {
 }
 
 /// Every added, removed or changed Envoy resource.
-fn in_full(proxy: &Proxy) -> String {
+fn in_full(proxy: &ProxyDiff) -> String {
     let mut text = format!("\n{}\n", printable(&proxy.name));
     for (what, held) in [("+", &proxy.added), ("-", &proxy.removed)] {
         for resource in held {
@@ -72,12 +72,12 @@ fn in_full(proxy: &Proxy) -> String {
 }
 
 /// `Listener outbound:127.0.0.1:80, 1.2 kB`
-fn named(resource: &Held) -> String {
+fn named(resource: &EnvoyResourceDiff) -> String {
     let short = resource.type_url.rsplit('.').next().unwrap_or_default();
     format!("{} {}, {}", printable(short), printable(&resource.name), size(resource.bytes))
 }
 
-fn summary(answer: &Answer, full: bool) -> String {
+fn summary(answer: &DiffResponse, full: bool) -> String {
     let (changed, faulty) = (answer.proxies.len(), answer.faults.len());
     let all = changed + faulty + answer.unchanged;
     let mut text = match changed {
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     fn shown(answer: &Value, full: bool) -> String {
-        text("default", &Answer::read(answer).unwrap(), full)
+        text("default", &DiffResponse::read(answer).unwrap(), full)
     }
 
     fn answer() -> Value {
@@ -157,7 +157,7 @@ mod tests {
     fn shows_one_line_per_proxy_and_a_summary() {
         expect![[r#"
             type="MeshTimeout" mesh="default" name="slow" would be created
-            type="MeshTimeout" mesh="default" name="same" is so already
+            type="MeshTimeout" mesh="default" name="same" is up to date
 
             PROXY   ADDED   REMOVED   CHANGED   BYTES
             web-1   1       1         1         1300
@@ -175,7 +175,7 @@ mod tests {
         answer["faults"] = json!([]);
         expect![[r#"
             type="MeshTimeout" mesh="default" name="slow" would be created
-            type="MeshTimeout" mesh="default" name="same" is so already
+            type="MeshTimeout" mesh="default" name="same" is up to date
 
             PROXY   ADDED   REMOVED   CHANGED   BYTES
             web-1   1       1         1         1300

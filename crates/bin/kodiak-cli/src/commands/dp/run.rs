@@ -175,7 +175,7 @@ fn explained(error: RunError) -> anyhow::Error {
 fn options(args: Args, session: &Session) -> anyhow::Result<Option<Options>> {
     let ca_file = or_kuma(args.ca_cert_file, "KUMA_CONTROL_PLANE_CA_CERT_FILE")?.ok_or_else(|| {
         usage(
-            "say who vouches for the control plane with --ca-cert-file FILE; one that made its own certificate has it in \
+            "pass the CA of the control plane with --ca-cert-file FILE; a control plane with a self-signed certificate has it as \
              kodiak.crt in its work folder, on this machine mostly ~/.kodiak/kodiak.crt",
         )
     })?;

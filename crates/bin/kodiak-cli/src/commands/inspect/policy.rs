@@ -126,7 +126,7 @@ fn text(status: &Value, selected: &Page) -> String {
     }
     let reasons = status["reasons"].as_array().map_or(&[][..], Vec::as_slice);
     if !reasons.is_empty() {
-        let _ = writeln!(text, "\nWhy not more:");
+        let _ = writeln!(text, "\nNot in force because:");
         for reason in reasons {
             let _ = writeln!(text, "  {}", printable(&policy_reason(reason)).replace('\n', " "));
         }
@@ -172,7 +172,7 @@ mod tests {
             Target:   Dataplane app=web
             State:    partly, on 1 of 40 proxies
 
-            Why not more:
+            Not in force because:
               on 1 of 2 proxies (Overridden) [kri_mt_default___fast_]
               spec.to[0]: there is no x (Unresolved)
 

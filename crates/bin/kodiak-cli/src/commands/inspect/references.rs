@@ -10,7 +10,7 @@ const MOST_NAMES: usize = 3;
 pub(super) fn text(found: &Value) -> String {
     let references = list(&found["references"]);
     if references.is_empty() {
-        return "It has neither reachable lists nor outbounds with a backendRef.".to_owned();
+        return "No reachableServices, no reachableBackends and no outbound with a backendRef.".to_owned();
     }
     let mut table = Table::new(["PATH", "MEANS", "TROUBLE"]);
     for reference in references {
@@ -84,7 +84,7 @@ mod tests {
     fn gives_no_hint_if_all_references_resolve() {
         assert_eq!(hint(&Value::Null), "");
         assert_eq!(hint(&json!([{ "path": "refs[0]", "means": ["a"] }])), "");
-        let none = "It has neither reachable lists nor outbounds with a backendRef.";
+        let none = "No reachableServices, no reachableBackends and no outbound with a backendRef.";
         assert_eq!(text(&json!({ "references": [] })), none);
     }
 }

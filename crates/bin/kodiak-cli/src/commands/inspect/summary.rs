@@ -32,7 +32,7 @@ pub(super) fn text(overview: &Value, status: Option<&Value>, why_not: Option<&st
             let _ = writeln!(text, "\nWarning: {}", printable(warning));
         }
     } else if let Some(why_not) = why_not {
-        let _ = writeln!(text, "\nNo more is known here: {}", printable(why_not));
+        let _ = writeln!(text, "\nNo further status: {}", printable(why_not));
     }
     text
 }
@@ -57,7 +57,7 @@ fn certificate(overview: &Value, status: Option<&Value>) -> Option<(&'static str
     let until = string(mtls, "/certificateExpirationTime");
     let left = status.map(|status| string(status, "/certificate/expiresIn")).filter(|left| !left.is_empty());
     let left = left.map(|left| format!(" (expires in {left})")).unwrap_or_default();
-    Some(("Certificate", format!("from {issuer}, until {until}{left}; believes {}", trusted.join(", "))))
+    Some(("Certificate", format!("from {issuer}, until {until}{left}; trusts {}", trusted.join(", "))))
 }
 
 /// Current step and goal of the mTLS rollout, and the progress of this proxy.
@@ -69,10 +69,10 @@ fn step(status: &Value, overview: &Value) -> Option<(&'static str, String)> {
     let named = |step: &str| if step.is_empty() { "off".to_owned() } else { step.to_owned() };
     let mut text = named(&step);
     if step != target {
-        let _ = write!(text, "; on the way to {}", named(&target));
+        let _ = write!(text, "; rolling out to {}", named(&target));
     }
     if string(overview, "/dataplaneInsight/mTLS/acknowledged") != step {
-        text.push_str("; this proxy has not acknowledged it yet");
+        text.push_str("; not acknowledged by this proxy yet");
     }
     let waiting = status.pointer("/mTLS/waiting").and_then(Value::as_array).into_iter().flatten();
     let waiting: Vec<_> = waiting.filter_map(Value::as_str).collect();
@@ -85,7 +85,7 @@ fn step(status: &Value, overview: &Value) -> Option<(&'static str, String)> {
 fn progress(status: &Value) -> String {
     let number = |field: &str| status.get(field).and_then(Value::as_u64);
     match (number("published"), number("settled")) {
-        (None, _) => "nothing was sent yet".to_owned(),
+        (None, _) => "nothing sent yet".to_owned(),
         (Some(published), Some(settled)) if published == settled => format!("revision {published}, answered in full"),
         (Some(published), Some(settled)) => format!("revision {published}; answered in full up to {settled}"),
         (Some(published), None) => format!("revision {published}; not answered in full yet"),
@@ -111,7 +111,7 @@ fn rejections(status: &Value) -> String {
     for of_type in types(status) {
         let Some(error) = of_type.get("lastError").and_then(Value::as_str) else { continue };
         let now = of_type["rejecting"].as_bool() == Some(true);
-        let now = if now { "It goes on with what it had" } else { "It has taken something else since" };
+        let now = if now { "It stays on its last good configuration" } else { "It has accepted a later version since" };
         let short = string(of_type, "/type");
         let _ = writeln!(text, "\nThe proxy rejected {short}. {now}:\n{}", indented(error));
     }
@@ -124,7 +124,7 @@ fn faults(status: &Value) -> String {
     if faults.is_empty() {
         return String::new();
     }
-    format!("\nNothing new is sent, because it is not fit to be:\n{}\n", faults.join("\n"))
+    format!("\nNo update is sent, because the generated configuration failed validation:\n{}\n", faults.join("\n"))
 }
 
 fn indented(text: &str) -> String {
@@ -170,19 +170,19 @@ mod tests {
             Dataplane:     web-1 in mesh default
             Status:        Online since 2026-11-15T12:00:00Z, at control plane cp-1
             Versions:      0.1.0/1.40.0
-            Certificate:   from ca-1, until 2026-11-16T12:00:00Z; believes ca-1, ca-2
-            mTLS:          accept=mtls; on the way to accept=mtls call=mtls; this proxy has not acknowledged it yet
+            Certificate:   from ca-1, until 2026-11-16T12:00:00Z; trusts ca-1, ca-2
+            mTLS:          accept=mtls; rolling out to accept=mtls call=mtls; not acknowledged by this proxy yet
             Configuration: revision 7; answered in full up to 6
 
             TYPE   SENT   ACKED   REJECTED
             cds    2      2       0
             lds    2      1       1
 
-            The proxy rejected lds. It goes on with what it had:
+            The proxy rejected lds. It stays on its last good configuration:
               cannot bind
               '203.0.113.5:80'�
 
-            Nothing new is sent, because it is not fit to be:
+            No update is sent, because the generated configuration failed validation:
               inbound:1: two resources have this name
         "#]]
         .assert_eq(&text(&overview(), Some(&status), None));
@@ -192,7 +192,7 @@ mod tests {
     fn warns_of_a_certificate_that_was_not_renewed() {
         let certificate = json!({ "expiresIn": "5h 12m", "warning": "the certificate expires in 5h 12m" });
         let text = text(&overview(), Some(&json!({ "certificate": certificate })), None);
-        assert!(text.contains("until 2026-11-16T12:00:00Z (expires in 5h 12m); believes"), "{text}");
+        assert!(text.contains("until 2026-11-16T12:00:00Z (expires in 5h 12m); trusts"), "{text}");
         assert!(text.contains("\nWarning: the certificate expires in 5h 12m\n"), "{text}");
     }
 
@@ -203,7 +203,7 @@ mod tests {
             Dataplane:     web-1 in mesh default
             Status:        Offline, never connected
 
-            No more is known here: the proxy is not connected
+            No further status: the proxy is not connected
         "#]]
         .assert_eq(&text(&never, None, Some("the proxy is not connected")));
     }

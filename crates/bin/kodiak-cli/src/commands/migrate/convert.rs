@@ -122,7 +122,7 @@ fn read(args: &Args, session: &Session, mesh: &str) -> anyhow::Result<Result<Vec
     if resources.is_empty() {
         return Err(usage("there is nothing to convert: the files hold no resources"));
     }
-    Ok(Ok(resources.iter().map(crate::documents::Resource::document).collect()))
+    Ok(Ok(resources.iter().map(crate::documents::FileResource::document).collect()))
 }
 
 /// Converts the documents in place, mesh by mesh.

@@ -47,9 +47,9 @@ impl Converted {
         let mut text = table(items);
         let notes = told(items, Outcome::Converted) + &told(items, Outcome::ConvertedBefore);
         for (title, list) in [
-            ("To know:", notes),
-            ("Not clear, and left as it is:", told(items, Outcome::Unclear)),
-            ("Routes, for you to look at:", told(items, Outcome::Examine)),
+            ("Notes:", notes),
+            ("Ambiguous, not converted:", told(items, Outcome::Unclear)),
+            ("Routes to review:", told(items, Outcome::Examine)),
         ] {
             if !list.is_empty() {
                 let _ = writeln!(text, "{title}\n{list}");
@@ -59,9 +59,9 @@ impl Converted {
         let changed = self.changed().count();
         let summary = [
             count(changed, "policy changes", "policies change"),
-            format!("{} so already", count(having(Outcome::ConvertedBefore), "is", "are")),
-            format!("{} not clear", count(having(Outcome::Unclear), "is", "are")),
-            count(having(Outcome::Examine), "route to look at", "routes to look at"),
+            format!("{} converted already", count(having(Outcome::ConvertedBefore), "is", "are")),
+            format!("{} ambiguous", count(having(Outcome::Unclear), "is", "are")),
+            count(having(Outcome::Examine), "route to review", "routes to review"),
         ];
         let _ = writeln!(text, "Mesh {mesh}: {}", summary.join(", "));
         if changed > 0 {

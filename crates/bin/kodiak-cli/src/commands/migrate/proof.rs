@@ -34,7 +34,7 @@ pub(super) struct Changed {
 
 /// Fields of the response that are needed here.
 #[derive(Deserialize)]
-struct Answer {
+struct ProofResponse {
     changes: Vec<Effect>,
     proxies: Vec<Value>,
     unchanged: usize,
@@ -71,7 +71,9 @@ impl Proof {
             return Ok(Self::default());
         }
         let spinner = session.terminal.spinner();
-        spinner.set_message(format!("Rendering every proxy of mesh {mesh:?} both ways"));
+        spinner.set_message(format!(
+            "Generating the configuration of every proxy of mesh {mesh:?} before and after the conversion"
+        ));
         spinner.enable_steady_tick(TICK);
         let mut own = None;
         if !before.is_empty() && ask(client, mesh, before, false).await?.changes.iter().any(Effect::is_one) {
@@ -84,7 +86,7 @@ impl Proof {
 
     /// Compares both with the stored resources. A proxy with the same difference in both does not change between them;
     /// of added Envoy resources only the names are known, so a proxy with added ones counts as changed.
-    fn between(before: Option<Answer>, after: Answer) -> Self {
+    fn between(before: Option<ProofResponse>, after: ProofResponse) -> Self {
         let proxies = after.proxies.len() + after.unchanged + after.faults.len();
         let before = before.map(|before| before.proxies).unwrap_or_default();
         let by_name = |all: Vec<Value>| all.into_iter().map(|proxy| (name(&proxy), proxy)).collect::<BTreeMap<_, _>>();
@@ -109,9 +111,7 @@ impl Proof {
     pub(super) fn show(&self) -> String {
         let proxies = count(self.proxies, "proxy", "proxies");
         if self.is_clean() {
-            return format!(
-                "Proof: {proxies} rendered with the policies as they are and as converted: 0 proxies change"
-            );
+            return format!("Proof: {proxies} compared before and after the conversion: 0 proxies change");
         }
         let mut table = Table::new(["PROXY", "ADDED", "REMOVED", "CHANGED"]);
         for Changed { name, counts } in &self.changed {
@@ -122,10 +122,13 @@ impl Proof {
         let mut text = if self.changed.is_empty() { String::new() } else { table.show() + "\n\n" };
         if !self.faulty.is_empty() {
             let faulty = self.faulty.join(", ");
-            let _ = writeln!(text, "These would keep what they have, for the new is not fit to be sent: {faulty}\n");
+            let _ = writeln!(
+                text,
+                "These would stay on their last good configuration, since the new one fails validation: {faulty}\n"
+            );
         }
         let changed = count(self.changed.len() + self.faulty.len(), "proxy changes", "proxies change");
-        text + &format!("Proof: {proxies} rendered with the policies as they are and as converted: {changed}")
+        text + &format!("Proof: {proxies} compared before and after the conversion: {changed}")
     }
 }
 
@@ -138,18 +141,18 @@ fn is_told_in_full(proxy: &Value) -> bool {
     proxy["added"].as_array().is_some_and(Vec::is_empty)
 }
 
-async fn ask(client: &Client, mesh: &str, documents: &[&Value], full: bool) -> anyhow::Result<Answer> {
+async fn ask(client: &Client, mesh: &str, documents: &[&Value], full: bool) -> anyhow::Result<ProofResponse> {
     let answer = client.diff(mesh, &json!({ "resources": documents }), full).await?;
-    Answer::deserialize(&answer).context("cannot parse the response of the control plane")
+    ProofResponse::deserialize(&answer).context("cannot parse the response of the control plane")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn answer(proxies: &Value) -> Answer {
+    fn answer(proxies: &Value) -> ProofResponse {
         let all = json!({ "changes": [], "proxies": proxies, "unchanged": 2, "faults": [] });
-        Answer::deserialize(&all).unwrap()
+        ProofResponse::deserialize(&all).unwrap()
     }
 
     fn proxy(name: &str, patch: u32, added: &Value) -> Value {
@@ -167,10 +170,7 @@ mod tests {
         assert_eq!((names(&proof), proof.proxies, proof.is_clean()), (vec!["a"], 3, false));
         let clean = Proof::between(None, answer(&json!([])));
         assert!(clean.is_clean());
-        assert_eq!(
-            clean.show(),
-            "Proof: 2 proxies rendered with the policies as they are and as converted: 0 proxies change"
-        );
+        assert_eq!(clean.show(), "Proof: 2 proxies compared before and after the conversion: 0 proxies change");
     }
 
     #[test]

@@ -105,16 +105,16 @@ fn summary(gathered: &Gathered, watched: bool) -> Vec<String> {
         (policies(Outcome::Converted), policies(Outcome::Unclear), policies(Outcome::Examine));
     if convertible > 0 {
         let policies = count(convertible, "policy uses", "policies use");
-        lines.push(format!("{policies} old names alone: kodiak migrate services convert --mesh {mesh}"));
+        lines.push(format!("{policies} kuma.io/service only: kodiak migrate services convert --mesh {mesh}"));
     }
     if unclear > 0 {
-        lines.push(format!(
-            "{} old names of which it is not clear what they mean",
-            count(unclear, "policy has", "policies have")
-        ));
+        lines.push(format!("{} ambiguous kuma.io/service references", count(unclear, "policy has", "policies have")));
     }
     if routes > 0 {
-        lines.push(format!("{} old names, and routes are not carried over", count(routes, "route uses", "routes use")));
+        lines.push(format!(
+            "{} kuma.io/service, and routes are not converted",
+            count(routes, "route uses", "routes use")
+        ));
     }
     let missing = standing.services.iter().filter(|service| service.objects.is_empty()).count();
     if missing > 0 && !standing.mode.is(MeshServicesMode::Disabled) {
@@ -126,7 +126,7 @@ fn summary(gathered: &Gathered, watched: bool) -> Vec<String> {
         lines
             .push(format!("{services} served in several zones, without a MeshMultiZoneService: {}", spread.join(", ")));
     }
-    lines.push(format!("What to do next: kodiak migrate services plan --mesh {mesh}"));
+    lines.push(format!("Next step: kodiak migrate services plan --mesh {mesh}"));
     lines
 }
 

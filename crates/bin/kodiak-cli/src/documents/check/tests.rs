@@ -8,7 +8,7 @@ fn file(text: &str) -> Vec<SourceFile> {
     vec![SourceFile { name: "a.yaml".to_owned(), text: text.to_owned() }]
 }
 
-fn resources(text: &str) -> Vec<Resource> {
+fn resources(text: &str) -> Vec<FileResource> {
     let Checkup { resources, findings } = super::check(&file(text), &Names { mesh: "demo" }, &Place::Global);
     assert_eq!(findings, []);
     resources

@@ -1,4 +1,4 @@
-//! Somebody who has no token and means no good.
+//! Malicious client without a token.
 
 use std::{fs, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -37,11 +37,11 @@ impl Attacker {
         Self { api: control_plane.api(), proxies, tls: Arc::new(tls) }
     }
 
-    /// Connects as a proxy would, and is sent away before it has said anything.
+    /// Connects as a proxy would, and is rejected without a token.
     pub(crate) async fn stream_without_token(self) {
         let stream = TcpStream::connect(self.proxies).await.unwrap();
         let name = ServerName::from(self.proxies.ip());
-        // Where there are too many, some are cut on the way.
+        // Above the limit, some connections are closed.
         let Ok(stream) = TlsConnector::from(self.tls).connect(name, stream).await else { return };
         let Ok((mut sender, connection)) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await else {
             return;
@@ -58,7 +58,7 @@ impl Attacker {
         connection.abort();
     }
 
-    /// Opens streams and resets them until the connection is cut.
+    /// Opens streams and resets them until the connection is closed.
     pub(crate) async fn rapid_resets(self) {
         let Ok(stream) = TcpStream::connect(self.api).await else { return };
         let Ok((mut sender, connection)) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await else {
@@ -76,7 +76,7 @@ impl Attacker {
         tokio::time::timeout(PATIENCE, flood).await.expect("the connection is cut");
     }
 
-    /// Sends more than is taken.
+    /// Sends more than the limit.
     pub(crate) async fn long_body(self, length: usize) {
         let stream = TcpStream::connect(self.api).await.unwrap();
         let Ok((mut sender, connection)) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await else {

@@ -1,4 +1,4 @@
-//! Memory of another process, as the kernel counts it.
+//! Resident memory of another process.
 
 use std::fs;
 

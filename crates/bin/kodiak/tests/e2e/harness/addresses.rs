@@ -1,4 +1,4 @@
-//! Addresses that nobody else uses.
+//! Addresses and ports that no other test uses.
 //!
 //! All of 127.0.0.0/8 is this machine. A proxy with an address of its own cannot clash with another one, and source ports
 //! of connections are taken at 127.0.0.1 only.

@@ -1,4 +1,4 @@
-//! `kodiak run`, on ports that it has again when it comes back.
+//! `kodiak run`, on ports that stay the same over restarts.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ use super::{
 /// Where it is asked by people.
 const HOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-/// What tests want otherwise than most do.
+/// Settings that differ from those of most tests.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
     /// Where proxies connect.

@@ -1,4 +1,4 @@
-//! A proxy, as it is written down.
+//! Dataplane resources.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{MESH, Service, addresses};
 
-/// One proxy, as the user would write it down.
+/// Dataplane, as a user would write it.
 #[derive(Clone)]
 pub(crate) struct Dataplane {
     pub(crate) name: String,

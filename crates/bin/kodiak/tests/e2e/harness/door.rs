@@ -1,4 +1,4 @@
-//! A way to a workload that can be shut.
+//! Forwarder to a workload that can be closed.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use tokio::{
 
 use super::{eventually, workload_address};
 
-/// What stands before a workload, so that the workload can be away and come back at the same address.
+/// Forwarder in front of a workload, so that the workload can stop and return at the same address.
 pub(crate) struct Door {
     pub(crate) address: SocketAddr,
     workload: SocketAddr,
@@ -26,7 +26,7 @@ impl Door {
         door
     }
 
-    /// Nobody listens any more, and all connections are cut.
+    /// Stops listening, and closes all connections.
     pub(crate) async fn close(&mut self) {
         self.connections.shutdown().await;
     }

@@ -1,6 +1,6 @@
-//! Load from a machine of its own: a process that is told what to call, and tells what became of it.
+//! Load generator in a network namespace: a process that takes commands and reports results.
 //!
-//! It is the test once more. Commands come as lines; each is answered with a line of JSON on standard error.
+//! It is the test executable again. Commands are lines; each is answered with a line of JSON on standard error.
 
 use std::{
     env,
@@ -31,7 +31,7 @@ pub(crate) struct Generator {
     answers: Lines<BufReader<ChildStderr>>,
 }
 
-/// What became of the requests.
+/// Results of requests.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     pub(crate) answered: u64,

@@ -1,4 +1,4 @@
-//! Requests, each over a connection of its own.
+//! Requests, each over a new connection.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -72,7 +72,7 @@ async fn call(
     in_time(exchange).await
 }
 
-/// Asks the admin interface of an Envoy.
+/// Request to the admin interface of an Envoy.
 pub(crate) async fn ask(socket: &Path, method: Method, path: &str) -> Result<Answer, String> {
     let exchange = async {
         let stream = UnixStream::connect(socket).await.map_err(|error| format!("cannot connect: {error}"))?;

@@ -1,4 +1,4 @@
-//! Constant requests, each of which must be answered by the workload.
+//! Constant load; every request must be answered by the workload.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! Packets that do not arrive, in the network of this process: the kernel of a test machine need not have netem.
+//! Packet loss in the network namespace of this process, without netem, which test machines may lack.
 
 use super::network::run;
 

@@ -1,4 +1,4 @@
-//! A mesh with a control plane of its own.
+//! Mesh with its own control plane.
 
 use std::{net::SocketAddr, path::Path};
 
@@ -13,7 +13,7 @@ pub(crate) struct Mesh {
     folder: TempDir,
 }
 
-/// What `spec.mtls` says.
+/// Value of `spec.mtls`.
 pub(crate) enum Mtls {
     Off,
     /// These backends, of which the first one signs.

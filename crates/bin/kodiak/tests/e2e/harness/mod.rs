@@ -1,4 +1,4 @@
-//! What every test needs: a mesh of real processes, and something that uses it.
+//! Harness: a mesh of real processes, and load on it.
 
 mod addresses;
 pub(crate) mod cluster;
@@ -34,12 +34,12 @@ pub(crate) use tls::Tls;
 
 /// Its name is part of what certificates say, so it is not the one that exists anyway.
 pub(crate) const MESH: &str = "shop";
-/// Far more than anything takes, for machines that do much else.
+/// Generous timeout, for busy machines.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// How often to look.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Waits until `look` finds something; what it says it sees instead is told when the patience is over.
+/// Waits until `look` succeeds; the last failure is reported after the timeout.
 pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
     let started = Instant::now();
     loop {
@@ -51,7 +51,7 @@ pub(crate) async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Res
     }
 }
 
-/// For [`eventually`]: fine, or what is there instead.
+/// For [`eventually`]: success, or the current state.
 pub(crate) fn expect(fine: bool, seen: impl std::fmt::Debug) -> Result<(), String> {
     if fine { Ok(()) } else { Err(format!("{seen:?}")) }
 }

@@ -1,4 +1,4 @@
-//! Networks of their own, for what redirects the traffic of a whole machine.
+//! Network namespaces, for tests that redirect the traffic of a whole machine.
 //!
 //! A test starts itself once more in network and mount namespaces, which go with that process. Further machines are
 //! network namespaces, each with a cable to the first one.

@@ -1,4 +1,4 @@
-//! A process of a test, with what it printed. It ends with the test.
+//! Child process of a test, with its output. Killed with the test.
 
 use std::{
     io::{BufRead as _, BufReader},

@@ -1,4 +1,4 @@
-//! A workload: it answers requests with its name, as it is told to, and keeps in mind what came.
+//! Workload: responds with its name in a configurable way, and records requests.
 
 use std::{
     convert::Infallible,

@@ -1,4 +1,4 @@
-//! MeshLoadBalancingStrategy: who of several instances is called.
+//! MeshLoadBalancingStrategy: load balancing between instances.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::harness::{Dataplane, Mesh, Mtls, Sidecar, eventually, expect};
 const USERS: u32 = 100;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_header_decides_who_is_called() {
+async fn hashes_a_header() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let (_one, _two, _three) = tokio::join!(mesh.backend("one"), mesh.backend("two"), mesh.backend("three"));
     let client = mesh.client().await;
@@ -50,7 +50,7 @@ async fn instance_of(client: &Sidecar, user: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_shares_a_tag_is_called_more() {
+async fn prefers_instances_with_the_same_tag() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let in_rack =
         |name, rack| mesh.serving(name, move |service| Dataplane::serving(name, service).tagged("rack", rack));

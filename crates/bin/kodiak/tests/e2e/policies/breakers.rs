@@ -1,4 +1,4 @@
-//! MeshCircuitBreaker: what is too much is refused at once, at the caller's end and at the workload's.
+//! MeshCircuitBreaker: requests above a limit are rejected, on the outbound and on the inbound.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{to_backend, until_status};
 use crate::harness::{Answer, Manner, Mesh, Mtls, Service, Sidecar, eventually, expect, get};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_above_a_limit_are_refused() {
+async fn rejects_requests_above_a_limit() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let (service, backend) = mesh.backend("backend-1").await;
     let client = mesh.client().await;

@@ -1,4 +1,4 @@
-//! Policies that come, change and go while requests come: whatever Envoy gets anew because of them, nothing fails.
+//! Policies are created, changed and deleted under load. No request fails.
 
 use serde_json::{Value, json};
 
@@ -6,12 +6,12 @@ use super::{routes, to_backend};
 use crate::harness::{Dataplane, Load, Mesh, Mtls};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn policies_come_and_go_under_load() {
+async fn policies_change_under_load() {
     check(&[]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn policies_come_and_go_under_load_for_a_proxy_that_is_told_everything_each_time() {
+async fn policies_change_under_load_with_state_of_the_world_xds() {
     check(&["--sotw"]).await;
 }
 

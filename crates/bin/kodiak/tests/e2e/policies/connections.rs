@@ -1,11 +1,11 @@
-//! MeshTCPRoute: connections go to another service.
+//! MeshTCPRoute: connections are routed to another service.
 
 use serde_json::{Value, json};
 
 use crate::harness::{Dataplane, Load, Mesh, Mtls, eventually, expect, get};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_go_to_another_service_under_load() {
+async fn routes_connections_to_another_service_under_load() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.permit_all().await;
     let other = mesh.serving("other", |service| Dataplane::serving_as("other", "other", service));

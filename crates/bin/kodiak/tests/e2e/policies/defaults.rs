@@ -1,4 +1,4 @@
-//! The policies that every new mesh has, and what the control plane says about policies.
+//! Default policies of a new mesh, and status of policies.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{retries::until_tried, to_backend};
 use crate::harness::{MESH, Mesh, Mtls};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_policies_of_a_new_mesh_are_in_force() {
+async fn default_policies_are_in_force() {
     let Some(mesh) = Mesh::start_with_defaults().await else { return };
     let (service, _backend) = mesh.backend("backend-1").await;
     let client = mesh.client().await;
@@ -59,7 +59,7 @@ fn access_log() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_route_to_nowhere_leads_nobody_elsewhere_and_says_so() {
+async fn route_to_a_missing_backend_fails_and_is_reported() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let (_service, _backend) = mesh.backend("backend-1").await;
     let client = mesh.client().await;

@@ -1,4 +1,4 @@
-//! What policies do to requests, from one proxy to the next.
+//! Effects of policies on requests between two proxies.
 
 mod balancing;
 mod breakers;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Sidecar, eventually, expect};
 
-/// What a policy says about calls to `backend`.
+/// Spec of a policy for calls to `backend`.
 fn to_backend(conf: &Value) -> Value {
     json!({ "to": [{ "targetRef": { "kind": "MeshService", "name": "backend" }, "default": conf }] })
 }

@@ -1,4 +1,4 @@
-//! MeshCircuitBreaker: who fails again and again is left alone.
+//! MeshCircuitBreaker: outlier detection ejects failing instances.
 
 use hyper::StatusCode;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::{tally, to_backend};
 use crate::harness::{Manner, Mesh, Mtls, eventually, expect};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_that_fails_is_left_alone() {
+async fn ejects_a_failing_instance() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let ((bad, _bad), (_good, _fine)) = tokio::join!(mesh.backend("bad"), mesh.backend("good"));
     let client = mesh.client().await;

@@ -1,4 +1,4 @@
-//! MeshHTTPRoute: what a request says decides where it goes and what becomes of it.
+//! MeshHTTPRoute: matches and filters.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::routes;
 use crate::harness::{Dataplane, Mesh, Mtls, Service, Sidecar, eventually, expect};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_are_routed_and_changed_by_what_they_say() {
+async fn matches_route_and_filters_modify_requests() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let canary = mesh.serving("canary", |service| Dataplane::serving_as("canary", "canary", service));
     let ((backend, _backend), (canary, _canary)) = tokio::join!(mesh.backend("backend-1"), canary);

@@ -1,4 +1,4 @@
-//! MeshRetry: what fails is tried again, so often and no more.
+//! MeshRetry: failed requests are retried a limited number of times.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::to_backend;
 use crate::harness::{Manner, Mesh, Mtls, Service, Sidecar, eventually, expect};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_fails_is_tried_again() {
+async fn retries_failed_requests() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let (service, _backend) = mesh.backend("backend-1").await;
     let client = mesh.client().await;

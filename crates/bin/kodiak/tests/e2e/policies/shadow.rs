@@ -1,4 +1,4 @@
-//! Policies that are only tried out.
+//! Shadow policies.
 
 use hyper::StatusCode;
 use serde_json::json;
@@ -10,7 +10,7 @@ use super::{
 use crate::harness::{MESH, Mesh, Mtls, eventually, expect};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_policy_that_is_tried_out_changes_nothing_and_shows_what_it_would() {
+async fn shadow_policy_shows_its_changes_without_effect() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let (service, _backend) = mesh.backend("backend-1").await;
     let client = mesh.client().await;

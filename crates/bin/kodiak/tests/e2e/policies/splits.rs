@@ -1,4 +1,4 @@
-//! MeshHTTPRoute: requests are split between services and versions, while they come.
+//! MeshHTTPRoute: traffic splits between services and versions, under load.
 
 use std::ops::RangeInclusive;
 
@@ -12,7 +12,7 @@ const TENTH_OF_1000: RangeInclusive<u32> = 40..=170;
 const HALF_OF_500: RangeInclusive<u32> = 175..=325;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_are_split_between_services_under_load() {
+async fn splits_requests_between_services_under_load() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let new = mesh.serving("new", |service| Dataplane::serving_as("canary", "new", service));
     let (_old, _new) = tokio::join!(mesh.backend("old"), new);
@@ -34,7 +34,7 @@ async fn requests_are_split_between_services_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_are_split_between_versions_under_load() {
+async fn splits_requests_between_versions_under_load() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.permit_all().await;
     let version =

@@ -1,4 +1,4 @@
-//! MeshTimeout: who is too slow is not waited for, at the caller's end and at the workload's.
+//! MeshTimeout: slow requests time out, on the outbound and on the inbound.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::harness::{Manner, Mesh, Mtls, Sidecar, eventually, expect};
 pub(super) const LATE: Manner = Manner::Late(Duration::from_millis(400));
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_takes_too_long_ends() {
+async fn slow_request_times_out() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.permit_all().await;
     let (service, backend) = mesh.backend("backend-1").await;
@@ -34,7 +34,7 @@ async fn a_request_that_takes_too_long_ends() {
     mesh.put("MeshTimeout", "timeouts", &rules("20s")).await;
     until_status(&client, StatusCode::OK).await;
 
-    // Callers are told apart, so the time of one need not be that of another.
+    // Callers have different timeouts.
     let of = |caller: &str, timeout: &str| {
         let id = json!({ "type": "Exact", "value": format!("spiffe://shop/{caller}") });
         json!({ "matches": [{ "spiffeID": id }], "default": request(timeout) })
@@ -46,7 +46,7 @@ async fn a_request_that_takes_too_long_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_route_may_have_a_time_of_its_own() {
+async fn timeout_applies_to_one_route() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let (service, _backend) = mesh.backend("backend-1").await;
     let client = mesh.client().await;

@@ -1,4 +1,4 @@
-//! MeshLoadBalancingStrategy: other zones come after one's own, as far as they may.
+//! MeshLoadBalancingStrategy: failover to other zones.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::{tally, to_backend, until_only, until_status};
 use crate::harness::{Dataplane, MESH, Mesh, Mtls, Service, eventually, expect, workload_address};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_zone_is_called_when_the_own_one_has_nobody() {
+async fn fails_over_to_another_zone_without_local_endpoints() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     // A control plane has proxies of one zone only, so who serves the far one has another name for it here.
     let workload = Service::start("far", workload_address()).await;

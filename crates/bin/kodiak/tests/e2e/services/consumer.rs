@@ -1,4 +1,4 @@
-//! A machine with a proxy, and with an application that calls services by their names.
+//! Machine with a transparent proxy and an application that calls services by hostname.
 
 use std::{collections::BTreeSet, net::SocketAddrV4, path::Path};
 

@@ -1,4 +1,4 @@
-//! What an outbound with a `backendRef` leads to: services of the mesh, groups of them, and what is outside.
+//! Outbounds with a `backendRef`: MeshService, MeshMultiZoneService and MeshExternalService.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -11,11 +11,11 @@ use crate::harness::{
     Dataplane, Door, MESH, Mesh, Mtls, Service, Tls, eventually, expect, get, until_answered, workload_address,
 };
 
-/// What the certificate of the server outside is for.
+/// Name in the certificate of the external server.
 const NAME: &str = "api.example.com";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_is_called_by_a_reference() {
+async fn calls_a_mesh_service_by_backend_ref() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.permit_all().await;
     mesh.set_services("Exclusive").await;
@@ -29,7 +29,7 @@ async fn a_service_is_called_by_a_reference() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_of_services_is_called_by_a_reference() {
+async fn calls_a_mesh_multi_zone_service_by_backend_ref() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.permit_all().await;
     mesh.set_services("Everywhere").await;
@@ -51,7 +51,7 @@ async fn a_group_of_services_is_called_by_a_reference() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_outside_is_called_under_its_own_name() {
+async fn calls_an_external_service_with_its_own_name() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     let service = Service::start("outside", Ipv4Addr::LOCALHOST).await;
     let endpoints = json!([{ "address": "localhost", "port": service.address.port() }]);
@@ -62,7 +62,7 @@ async fn a_server_outside_is_called_under_its_own_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_outside_must_have_the_right_certificate() {
+async fn verifies_the_certificate_of_an_external_service() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let service = Service::start("outside", workload_address()).await;
     let tls = Tls::start(NAME, service.address).await;
@@ -91,7 +91,7 @@ async fn a_server_outside_must_have_the_right_certificate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_the_first_endpoint_outside_is_dead_the_second_answers() {
+async fn second_endpoint_of_an_external_service_takes_over() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     let first = Service::start("first", workload_address()).await;
     let second = Service::start("second", workload_address()).await;
@@ -117,7 +117,7 @@ async fn where_the_first_endpoint_outside_is_dead_the_second_answers() {
     .await;
 }
 
-/// Something outside that speaks HTTP.
+/// External HTTP server.
 async fn external(mesh: &Mesh, endpoints: &Value, tls: Option<Value>) {
     let matching = json!({ "type": "HostnameGenerator", "port": 80, "protocol": "http" });
     let mut spec = json!({ "match": matching, "endpoints": endpoints });

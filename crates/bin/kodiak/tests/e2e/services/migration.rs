@@ -1,4 +1,4 @@
-//! The way from service tags to MeshServices and back, under constant load.
+//! Migration from kuma.io/service tags to MeshServices and its rollback, under load.
 
 use std::{
     env,
@@ -13,8 +13,8 @@ use crate::harness::{
     network::{self, run},
 };
 
-const TEST: &str = "services::migration::a_mesh_moves_to_mesh_services_and_back_under_load";
-/// Where proxies find the control plane.
+const TEST: &str = "services::migration::migrates_to_mesh_services_and_back_under_load";
+/// Address of the control plane for proxies.
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 const PORT: u16 = 8080;
 const OLD_NAME: &str = "backend.mesh:80";
@@ -25,7 +25,7 @@ const NEW_CLUSTER: &str = "backend__default_shop_msvc_8080";
 const SETTINGS: &[&str] = &["meshService.disableGracePeriod=20s"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_mesh_moves_to_mesh_services_and_back_under_load() {
+async fn migrates_to_mesh_services_and_back_under_load() {
     if !Generator::obeyed().await && network::is_inside(TEST).await {
         move_and_return().await;
     }
@@ -50,7 +50,7 @@ async fn move_and_return() {
     let (mut old, mut new) = tokio::join!(consumer("old", 1), consumer("new", 2));
     let mut table = Table::default();
 
-    // 1: all is as it was before there were MeshServices.
+    // 1: legacy services only.
     for consumer in [&mut old, &mut new] {
         consumer.application.call(OLD_NAME).await;
         consumer.calls(OLD_CLUSTER, None).await;
@@ -59,7 +59,7 @@ async fn move_and_return() {
     assert_eq!(mesh.mesh_service("backend").await, None);
     table.row("1 Disabled", [&mut old, &mut new]).await;
 
-    // 2: new beside old, for who calls it.
+    // 2: MeshServices next to legacy services.
     mesh.set_services("Everywhere").await;
     let address = until_service(&mesh, "backend", "Available").await;
     assert!(address.starts_with("241."), "{address}");
@@ -73,7 +73,7 @@ async fn move_and_return() {
     old.calls(OLD_CLUSTER, Some(NEW_CLUSTER)).await;
     table.row("2 Everywhere, one uses the new name", [&mut old, &mut new]).await;
 
-    // 3: new only for who lists it.
+    // 3: MeshServices only for proxies that list them.
     new.reach(&mesh, &json!([{ "kind": "MeshService", "name": "backend" }])).await;
     new.until_listeners(1).await;
     mesh.set_services("ReachableBackends").await;
@@ -83,7 +83,7 @@ async fn move_and_return() {
     old.calls(OLD_CLUSTER, None).await;
     table.row("3 ReachableBackends for one", [&mut old, &mut new]).await;
 
-    // 4: the control plane is away for a while.
+    // 4: the control plane is down for a while.
     mesh = mesh
         .crash(async || {
             old.calls(OLD_CLUSTER, None).await;
@@ -100,7 +100,7 @@ async fn move_and_return() {
     assert_eq!(until_service(&mesh, "backend", "Available").await, address);
     table.row("4 kill -9 of the control plane", [&mut old, &mut new]).await;
 
-    // 5: the old ones go when nobody uses them.
+    // 5: legacy services are removed once unused.
     mesh.set_services("Everywhere").await;
     old.application.call(NEW_NAME).await;
     old.calls(NEW_CLUSTER, Some(OLD_CLUSTER)).await;
@@ -112,7 +112,7 @@ async fn move_and_return() {
     }
     table.row("5 Exclusive", [&mut old, &mut new]).await;
 
-    // 6: a service without proxies is still there.
+    // 6: a service without proxies still exists.
     let extra_address = until_service(&mesh, "extra", "Available").await;
     until_answered(&mut old, "extra.svc.mesh.local:8080").await;
     extra_sidecar.terminate();
@@ -124,7 +124,7 @@ async fn move_and_return() {
     until_answered(&mut old, "extra.svc.mesh.local:8080").await;
     table.row("6 another service without proxies, and back", [&mut old, &mut new]).await;
 
-    // 7: straight back.
+    // 7: rollback in one step.
     mesh.set_services("Disabled").await;
     for consumer in [&mut old, &mut new] {
         consumer.application.call(OLD_NAME).await;

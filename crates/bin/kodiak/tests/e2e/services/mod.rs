@@ -1,4 +1,4 @@
-//! Services as objects of their own: the way to them and back, their state, and what is outside of the mesh.
+//! MeshServices: migration and rollback, status, and external services.
 
 mod consumer;
 mod external;

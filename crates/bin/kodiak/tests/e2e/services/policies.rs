@@ -1,4 +1,4 @@
-//! Policies that speak of services as objects.
+//! Policies that target MeshServices.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::harness::{Dataplane, Manner, Mesh, Mtls, eventually, expect, get, unt
 const LATE: Manner = Manner::Late(Duration::from_millis(400));
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_port_of_a_service_has_a_time_of_its_own() {
+async fn timeout_applies_to_one_port_of_a_service() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.permit_all().await;
     mesh.set_services("Everywhere").await;
@@ -40,7 +40,7 @@ async fn a_port_of_a_service_has_a_time_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_are_split_between_services_by_their_ports() {
+async fn splits_requests_between_ports_of_services() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.permit_all().await;
     mesh.set_services("Exclusive").await;

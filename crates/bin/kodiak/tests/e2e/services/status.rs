@@ -1,4 +1,4 @@
-//! How many proxies a MeshService has, and whether it can be called, as proxies and workloads come and go.
+//! Proxy counts and state of a MeshService while proxies and workloads start and stop.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::until_service;
 use crate::harness::{Dataplane, Door, MESH, Mesh, Mtls, Service, Setup, eventually, expect, get, workload_address};
 
-/// What a MeshService says of its proxies.
+/// Proxy counts and state of a MeshService.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Told {
     state: String,
@@ -46,7 +46,7 @@ async fn until_told(mesh: &Mesh, name: &str, expected: &Told) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn counts_and_state_follow_the_proxies() {
+async fn status_follows_the_proxies() {
     let setup = Setup { settings: &["meshService.connectionGracePeriod=2s"], ..Setup::default() };
     let Some(mesh) = Mesh::start_with(Mtls::Off, setup).await else { return };
     mesh.set_services("Everywhere").await;
@@ -72,7 +72,7 @@ async fn counts_and_state_follow_the_proxies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_flaps_over_reconnects_and_a_restart_of_the_control_plane() {
+async fn status_does_not_flap_over_reconnects_and_a_restart() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     mesh.set_services("Everywhere").await;
     let (_one, first) = mesh.serving("one", |service| Dataplane::serving("one", service).stored()).await;
@@ -111,7 +111,7 @@ async fn nothing_flaps_over_reconnects_and_a_restart_of_the_control_plane() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workload_that_is_dead_makes_its_service_unavailable() {
+async fn service_without_healthy_workloads_is_unavailable() {
     let Some(mesh) = Mesh::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     mesh.set_services("Everywhere").await;
     let service = Service::start("probed", workload_address()).await;
@@ -146,7 +146,7 @@ impl Watch {
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             loop {
-                // Nobody answers while the control plane is away.
+                // The API does not answer while the control plane is down.
                 if let Ok(answer) = get(api, &path).await {
                     shared.lock().unwrap().note(&answer.fine().json());
                 }

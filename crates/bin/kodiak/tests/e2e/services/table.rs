@@ -1,4 +1,4 @@
-//! What became of the requests, step by step.
+//! Table of request results per step.
 
 use super::Consumer;
 

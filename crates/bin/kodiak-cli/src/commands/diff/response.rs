@@ -5,24 +5,25 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::documents::Resource;
+use crate::documents::FileResource;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Answer {
+pub(super) struct DiffResponse {
     /// In the order of the request: writes, then deletions.
-    pub(super) changes: Vec<Change>,
-    pub(super) proxies: Vec<Proxy>,
+    pub(super) changes: Vec<WriteEffect>,
+    pub(super) proxies: Vec<ProxyDiff>,
     pub(super) unchanged: usize,
     pub(super) bytes: usize,
-    pub(super) faults: Vec<Faulty>,
+    pub(super) faults: Vec<FaultyProxy>,
     /// Number of proxies without details.
     #[serde(default)]
     pub(super) left_out: usize,
 }
 
+/// Effect of a write or a deletion on a stored resource.
 #[derive(Deserialize)]
-pub(super) struct Change {
+pub(super) struct WriteEffect {
     #[serde(rename = "type")]
     pub(super) kind: String,
     pub(super) name: String,
@@ -32,23 +33,23 @@ pub(super) struct Change {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Proxy {
+pub(super) struct ProxyDiff {
     pub(super) name: String,
     pub(super) bytes: usize,
     /// By `added`, `removed` and `changed`.
     pub(super) counts: BTreeMap<String, usize>,
     #[serde(default)]
-    pub(super) added: Vec<Held>,
+    pub(super) added: Vec<EnvoyResourceDiff>,
     #[serde(default)]
-    pub(super) removed: Vec<Held>,
+    pub(super) removed: Vec<EnvoyResourceDiff>,
     #[serde(default)]
-    pub(super) changed: Vec<Held>,
+    pub(super) changed: Vec<EnvoyResourceDiff>,
 }
 
 /// Envoy resource of a proxy.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Held {
+pub(super) struct EnvoyResourceDiff {
     #[serde(rename = "type")]
     pub(super) type_url: String,
     pub(super) name: String,
@@ -69,12 +70,12 @@ pub(super) struct Operation {
 
 /// Proxy that would stay on its last good configuration.
 #[derive(Deserialize)]
-pub(super) struct Faulty {
+pub(super) struct FaultyProxy {
     pub(super) name: String,
     pub(super) faults: Vec<String>,
 }
 
-impl Answer {
+impl DiffResponse {
     pub(super) fn read(value: &Value) -> anyhow::Result<Self> {
         use anyhow::Context as _;
         Self::deserialize(value).context("cannot parse the response of the control plane")
@@ -82,7 +83,7 @@ impl Answer {
 }
 
 /// Index of the document, and field in it, of `resources[2].spec.to[0]`.
-pub(super) fn place<'a, 'p>(path: &'p str, resources: &[&'a Resource]) -> Option<(&'a Resource, &'p str)> {
+pub(super) fn place<'a, 'p>(path: &'p str, resources: &[&'a FileResource]) -> Option<(&'a FileResource, &'p str)> {
     let (number, rest) = path.strip_prefix("resources[")?.split_once(']')?;
     let resource = resources.get(number.parse::<usize>().ok()?)?;
     Some((*resource, rest.trim_start_matches('.')))
