@@ -35,6 +35,18 @@ const GROUPS: &[Group] = &[
     },
 ];
 
+/// Kinds that are no policies and on which the control plane does not act in full, with what is missing.
+const PARTLY: &[(&str, &str)] = &[
+    ("MeshGateway", "Builtin gateways are matched by policies and inspected, but no listeners are configured."),
+    (
+        "MeshIdentity",
+        "It is stored and validated, but no certificates are issued by it: the mesh CA issues all of them.",
+    ),
+    ("MeshTrust", "It is stored and validated, but proxies do not use it."),
+    ("ZoneEgress", "Proxies use it as a destination, but the control plane does not configure the zone egress itself."),
+    ("ZoneIngress", "It is stored and validated, but the control plane does not configure the zone ingress."),
+];
+
 const OPENAPI: &str = "docs/openapi.json";
 
 /// Pages with the page that lists them, lists included.
@@ -95,6 +107,9 @@ fn page(openapi: &Value, group: &Group, readme: String, text: &str, acts: bool) 
              `kodiak get policies` shows it as `not in force` with the reason `NotSupportedYet`.\n",
         );
     }
+    if let Some((_, missing)) = PARTLY.iter().find(|(partly, _)| *partly == kind) {
+        let _ = write!(page, "\n> **Not supported in full yet.** {missing}\n");
+    }
     page.push_str(rest);
     page.push_str("\n## All fields\n\n| field | type | description |\n|---|---|---|\n");
     for field in schema::fields(openapi, &kind).with_context(|| format!("fields of {readme}"))? {
@@ -130,6 +145,16 @@ mod tests {
         assert!(page.text.starts_with("# MeshFoo\n\n> **Not supported yet.**"), "{}", page.text);
         assert!(page.text.contains("| `conf` | string | A\\|B |"), "{}", page.text);
         assert_eq!(row(&page, text, true), "| [MeshFoo](policies/MeshFoo.md) | Does foo. |\n");
+    }
+
+    #[test]
+    fn kinds_without_full_support_say_so() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let pages = pages(&root).unwrap();
+        for (kind, missing) in PARTLY {
+            let page = pages.iter().find(|(_, page)| page.title == *kind).map(|(_, page)| &page.text);
+            assert!(page.is_some_and(|text| text.contains(missing)), "{kind}");
+        }
     }
 
     #[test]

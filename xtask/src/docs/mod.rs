@@ -9,6 +9,7 @@ mod kinds;
 mod links;
 mod messages;
 mod pages;
+mod reasons;
 mod rewrite;
 mod schema;
 mod settings;
@@ -53,6 +54,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<String> {
     let target = workspace.metadata("Cargo.toml")?.target_dir;
     let (source, html) = (target.join("book/source"), target.join("book/html"));
     let pages = collect(workspace, &kodiak(workspace, &target)?)?;
+    reasons::check(&workspace.root, pages.text(reasons::PAGE).unwrap_or_default())?;
     for folder in [&source, &html] {
         if folder.is_dir() {
             fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;

@@ -100,6 +100,10 @@ impl Pages {
         }
     }
 
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.by_name.get(name).map(|page| page.text.as_str())
+    }
+
     pub(super) fn len(&self) -> usize {
         self.by_name.len() - 1
     }

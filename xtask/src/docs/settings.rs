@@ -133,6 +133,9 @@ fn describe(path: &[String], types: &Types) -> Result<String> {
         let words = words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
         let words = if words.is_empty() { words } else { format!("One of {words}.") };
         let doc = if field.doc.is_empty() { &outer } else { &field.doc };
+        if doc.is_empty() {
+            bail!("the setting {} has no doc comment in {FOLDER}: say what it does", path.join("."));
+        }
         return Ok(format!("{doc} {words}").trim().to_owned());
     }
     bail!("a setting has a name")
@@ -143,7 +146,7 @@ mod tests {
     use super::*;
 
     const SOURCE: &str = "pub struct Config {\n    pub store: Store,\n}\npub struct Store {\n    /// Where records are.\n    \
-                          pub path: PathBuf,\n    pub lists: Vec<String>,\n    pub kind: Kind,\n}\n\
+                          pub path: PathBuf,\n    /// Names.\n    pub lists: Vec<String>,\n    /// Which.\n    pub kind: Kind,\n    pub bare: u16,\n}\n\
                           pub enum Kind {\n    File,\n    Memory,\n}\n";
 
     #[test]
@@ -153,16 +156,18 @@ mod tests {
         types.add(SOURCE);
         let text = render(&settings(yaml).unwrap(), &types).unwrap();
         assert!(text.contains("| `store.path`<br>`KODIAK_STORE_PATH` |  | Where records are. |"), "{text}");
-        assert!(text.contains("| `store.lists`<br>`KODIAK_STORE_LISTS` | `a, b` |  |"), "{text}");
-        assert!(text.contains("| `file` | One of `file`, `memory`. |"), "{text}");
+        assert!(text.contains("| `store.lists`<br>`KODIAK_STORE_LISTS` | `a, b` | Names. |"), "{text}");
+        assert!(text.contains("| `file` | Which. One of `file`, `memory`. |"), "{text}");
     }
 
     #[test]
-    fn a_setting_without_a_field_is_an_error() {
+    fn a_setting_without_a_field_or_a_comment_is_an_error() {
         let mut types = Types::default();
         types.add(SOURCE);
         let error = render(&settings("store:\n  other: 1\n").unwrap(), &types).unwrap_err().to_string();
         assert_eq!(error, format!("the setting store.other is not a field in {FOLDER}"));
+        let error = render(&settings("store:\n  bare: 1\n").unwrap(), &types).unwrap_err().to_string();
+        assert!(error.starts_with("the setting store.bare has no doc comment"), "{error}");
     }
 
     #[test]

