@@ -22,7 +22,13 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-rules", Only(&["kodiak-model"])),
     ("kodiak-kinds", Only(&["kodiak-model", "kodiak-policies"])),
     ("kodiak-world", Only(&["kodiak-model", "kodiak-rules", "kodiak-kinds"])),
-    ("kodiak-views", Only(&["kodiak-model", "kodiak-rules", "kodiak-world"])),
+    ("kodiak-services", Only(&["kodiak-model", "kodiak-rules", "kodiak-world"])),
+    ("kodiak-rollout", Only(&["kodiak-model"])),
+    ("kodiak-inspection", Only(&["kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-services"])),
+    (
+        "kodiak-migration",
+        Only(&["kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-services", "kodiak-inspection"]),
+    ),
     ("kodiak-xds-stream", Only(&[])),
     ("kodiak-xds", Only(&["kodiak-model", "kodiak-envoy", "kodiak-policies", "kodiak-xds-stream"])),
     (
@@ -34,7 +40,8 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-rules",
             "kodiak-kinds",
             "kodiak-world",
-            "kodiak-views",
+            "kodiak-services",
+            "kodiak-rollout",
             "kodiak-xds",
             "kodiak-xds-stream",
         ]),
@@ -87,7 +94,10 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-metrics",
         ]),
     ),
-    ("kodiak-reconcilers", Only(&["kodiak-model", "kodiak-world", "kodiak-views", "kodiak-store", "kodiak-catalog"])),
+    (
+        "kodiak-reconcilers",
+        Only(&["kodiak-model", "kodiak-world", "kodiak-services", "kodiak-rollout", "kodiak-store", "kodiak-catalog"]),
+    ),
     (
         "kodiak-api",
         Only(&[
@@ -95,7 +105,8 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-kinds",
             "kodiak-rules",
             "kodiak-world",
-            "kodiak-views",
+            "kodiak-inspection",
+            "kodiak-migration",
             "kodiak-store",
             "kodiak-catalog",
             "kodiak-tokens",
@@ -114,7 +125,7 @@ const ALLOWED: &[(&str, Uses)] = &[
         Only(&[
             "kodiak-model",
             "kodiak-kinds",
-            "kodiak-views",
+            "kodiak-migration",
             "kodiak-xds",
             "kodiak-crypto",
             "kodiak-tokens",

@@ -13,8 +13,9 @@ use kodiak_engine::{
 };
 use kodiak_model::{ProxyKey, ResourceKey};
 use kodiak_reconcilers::foresee;
+use kodiak_rollout::Rollout;
+use kodiak_services::service_status;
 use kodiak_store::Snapshot;
-use kodiak_views::{rollout::Rollout, service_status};
 use kodiak_xds_stream::Snapshot as Published;
 use serde_json::{Value, json};
 

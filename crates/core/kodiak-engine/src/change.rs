@@ -6,8 +6,9 @@ use kodiak_model::{
     ProxyKey,
     kinds::{dataplane::BackendKind, mesh::Mesh, zone_egress::ZoneEgress},
 };
+use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, Proxy, book::PolicyKey};
-use kodiak_views::{rollout::Rollout, vips::Vips};
+use kodiak_services::vips::Vips;
 use kodiak_world::Destination;
 use kodiak_xds::node::NodeMetadata;
 

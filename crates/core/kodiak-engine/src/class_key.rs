@@ -10,7 +10,7 @@ use kodiak_model::{
     tags,
 };
 use kodiak_rules::Proxy;
-use kodiak_views::reachable::{self, Wanted};
+use kodiak_services::reachable::{self, Wanted};
 use kodiak_xds::{
     input::{Shape, Tags},
     node::NodeMetadata,

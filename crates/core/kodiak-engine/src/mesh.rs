@@ -6,8 +6,9 @@ use std::{
 };
 
 use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
+use kodiak_rollout::Rollout;
 use kodiak_rules::{Book, Policy, Proxy as Member, Resources, Shadow, book::PolicyKey};
-use kodiak_views::{rollout::Rollout, vips::Vips};
+use kodiak_services::vips::Vips;
 use kodiak_world::Destination;
 use kodiak_xds::node::NodeMetadata;
 

@@ -17,7 +17,7 @@ use kodiak_model::{
 };
 use kodiak_policies::target::PortRef;
 use kodiak_rules::{Proxy, Resource, outbound::Meant};
-use kodiak_views::{membership::Membership, reachable::Wanted};
+use kodiak_services::{membership::Membership, reachable::Wanted};
 use kodiak_world::destination::{self, Behind, Destination, Service};
 use kodiak_xds::{input::Endpoint, names};
 

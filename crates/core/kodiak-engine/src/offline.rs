@@ -8,7 +8,7 @@ use kodiak_model::{
     ProxyKey,
     kinds::{dataplane::BackendKind, mesh_external_service::Source},
 };
-use kodiak_views::{
+use kodiak_services::{
     service_addresses::{Pools, Ranges},
     vips::Vips,
 };

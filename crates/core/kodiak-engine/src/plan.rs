@@ -9,7 +9,7 @@ use std::{
 
 use kodiak_model::{Protocol, tags};
 use kodiak_policies::target::{Backend, BackendKey, Backends, Endpoints, PortRef};
-use kodiak_views::vips::{self, Vips};
+use kodiak_services::vips::{self, Vips};
 use kodiak_xds::{
     input::{
         Assignment, Callee, DnsRecord, Endpoint, ExternalCluster, OutboundCluster, OutboundListener, Peer, Tags,

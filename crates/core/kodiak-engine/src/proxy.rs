@@ -9,7 +9,6 @@ use jiff::Timestamp;
 use kodiak_model::{ProxyKey, kinds::dataplane::Dataplane};
 use kodiak_policies::Entry;
 use kodiak_rules::{Book, Proxy as Member};
-use kodiak_views::rollout;
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
     check::{self, Fault},
@@ -317,9 +316,9 @@ fn local_clusters(spec: &Dataplane, entries: &[Arc<ByKind<Vec<Entry>>>]) -> Vec<
 
 fn accept(view: &View) -> Accept {
     match view.rollout.accept {
-        rollout::Accept::Plain => Accept::Plain,
-        rollout::Accept::Both => Accept::Both,
-        rollout::Accept::Mtls => Accept::Mtls,
+        kodiak_rollout::Accept::Plain => Accept::Plain,
+        kodiak_rollout::Accept::Both => Accept::Both,
+        kodiak_rollout::Accept::Mtls => Accept::Mtls,
     }
 }
 

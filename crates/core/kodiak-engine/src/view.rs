@@ -3,8 +3,8 @@
 use std::{net::IpAddr, sync::Arc};
 
 use kodiak_model::kinds::mesh::{Mesh as MeshSpec, MeshServicesMode};
+use kodiak_rollout::Rollout;
 use kodiak_rules::outbound::Era;
-use kodiak_views::rollout::Rollout;
 use kodiak_xds::{input::Endpoint, names::Naming};
 
 use crate::engine::Context;

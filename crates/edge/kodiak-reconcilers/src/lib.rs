@@ -4,7 +4,7 @@
 //! **Invariant:** a reconciler is told *that* something changed, never *what*; running twice is harmless.
 //! **Invariant:** only the leader writes, and every write expects what it has read.
 //! **Invariant:** a stored resource that panics a reconciler is left out, and the rest goes on; see [`quarantine`].
-//! **Invariant:** nothing is decided here; the decisions are pure functions in `kodiak-views`.
+//! **Invariant:** nothing is decided here; the decisions are pure functions in `kodiak-services` and `kodiak-rollout`.
 
 mod documents;
 mod leader;

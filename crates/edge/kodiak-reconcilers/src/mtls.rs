@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
+use kodiak_rollout::Waiting;
 use kodiak_store::{Store, StoreError, Watch};
-use kodiak_views::rollout::Waiting;
 use kodiak_world::{
     Change,
     document::{self, ROLLOUT},

@@ -9,7 +9,7 @@ use kodiak_model::kinds::{
     dataplane_insight::{DataplaneInsight, MtlsInsight},
     mesh::Mesh,
 };
-use kodiak_views::rollout::{Rollout, WaitReason, Waiting};
+use kodiak_rollout::{Rollout, WaitReason, Waiting};
 
 use kodiak_world::{
     Change, Resource, World,

@@ -7,8 +7,8 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
+use kodiak_services::vips::Vips;
 use kodiak_store::{Store, StoreError};
-use kodiak_views::vips::Vips;
 use kodiak_world::document::{self, VIPS};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use kodiak_model::{Labels, ProxyKey, kinds::mesh::Mesh, labels};
 use kodiak_rules::Proxy;
+use kodiak_services::hostnames::Generator;
 use kodiak_terminal::usage;
-use kodiak_views::hostnames::Generator;
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy, features};
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use kodiak_model::{
     language,
 };
 use kodiak_rules::Proxy;
-use kodiak_views::{
+use kodiak_services::{
     hostnames::ServiceKey,
     service_status::{self, Content, DataplaneFacts, Keeper, MeshFacts, Seen, Status, Stored, Wanted, Write},
     vips::Vips,

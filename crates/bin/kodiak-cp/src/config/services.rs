@@ -5,7 +5,7 @@ use std::fmt::Display;
 use anyhow::Context as _;
 use jiff::SignedDuration;
 use kodiak_model::GoDuration;
-use kodiak_views::{
+use kodiak_services::{
     generated_services::{Propagation, Rules, Source, is_reserved},
     service_addresses::{Cidr, Ranges},
     service_status::Settings,

@@ -1,6 +1,6 @@
 //! What is read, from where, and what is refused.
 
-use kodiak_views::{generated_services::Source, service_status::Settings};
+use kodiak_services::{generated_services::Source, service_status::Settings};
 
 use super::*;
 

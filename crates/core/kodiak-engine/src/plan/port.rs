@@ -4,7 +4,7 @@ use std::{net::Ipv4Addr, sync::Arc};
 
 use kodiak_model::{Kri, Protocol, kinds::dataplane::BackendKind};
 use kodiak_policies::target::{Backend, Endpoint, PortRef};
-use kodiak_views::reachable::{self, Wanted};
+use kodiak_services::reachable::{self, Wanted};
 use kodiak_world::destination::{Behind, Destination, DestinationPort};
 use kodiak_xds::{
     external,

@@ -58,7 +58,7 @@ pub(crate) async fn load(store: &Store, text: &str) -> anyhow::Result<Option<Str
 
 /// API of a control plane without connected proxies.
 pub(crate) fn router(store: Store, place: Place, engine: kodiak_engine::Settings) -> Router {
-    let proxies = Arc::new(Offline::new(store.clone(), engine, kodiak_views::service_status::Settings::default()));
+    let proxies = Arc::new(Offline::new(store.clone(), engine, kodiak_services::service_status::Settings::default()));
     let catalog = Catalog::new(store, Settings { place, unsafe_delete: false });
     let api = Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new(), proxies);
     kodiak_api::router(&api)

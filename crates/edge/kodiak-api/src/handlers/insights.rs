@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use axum::{http::StatusCode, response::Response};
 use jiff::Timestamp;
+use kodiak_inspection::insights::{
+    GlobalServices, MeshFacts, Proxy, global_proxies, global_services, mesh_insight, services,
+};
 use kodiak_kinds::kinds;
 use kodiak_model::{
     Kind, ResourceKey, Scope,
@@ -17,9 +20,6 @@ use kodiak_model::{
     },
 };
 use kodiak_store::{Record, Snapshot};
-use kodiak_views::insights::{
-    GlobalServices, MeshFacts, Proxy, global_proxies, global_services, mesh_insight, services,
-};
 use kodiak_world::Resource;
 use serde_json::{Value, json};
 

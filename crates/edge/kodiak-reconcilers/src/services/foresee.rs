@@ -2,8 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_model::ResourceKey;
+use kodiak_services::service_status::Settings;
 use kodiak_store::{Snapshot, Write};
-use kodiak_views::service_status::Settings;
 use kodiak_world::Change;
 
 use super::{tell::Told, write};

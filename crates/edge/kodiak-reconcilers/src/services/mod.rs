@@ -1,7 +1,7 @@
 //! Keeps what the control plane knows of services: MeshServices that follow from Dataplanes, their state and identities,
 //! how many proxies stand behind them, virtual addresses and names.
 //!
-//! What is wanted is said by [`kodiak_views::service_status::Keeper`]; here the store tells it what is there, and gets what it wants.
+//! What is wanted is said by [`kodiak_services::service_status::Keeper`]; here the store tells it what is there, and gets what it wants.
 
 mod foresee;
 mod tell;
@@ -12,8 +12,8 @@ mod write;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kodiak_services::service_status::{Due, Settings};
 use kodiak_store::{Store, StoreError, Watch};
-use kodiak_views::service_status::{Due, Settings};
 use kodiak_world::Change;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

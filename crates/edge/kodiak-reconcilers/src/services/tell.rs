@@ -10,7 +10,7 @@ use kodiak_model::{
         mesh_multi_zone_service::MeshMultiZoneService, mesh_service::MeshService,
     },
 };
-use kodiak_views::{
+use kodiak_services::{
     generated_services::is_managed,
     hostnames::{Generator, ServiceKey},
     service_status::{Content, DataplaneFacts, Keeper, MeshFacts, Seen, Settings, Stored},

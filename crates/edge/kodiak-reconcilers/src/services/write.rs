@@ -2,12 +2,12 @@
 
 use kodiak_catalog::owner_of;
 use kodiak_model::{Labels, ResourceKey, Word as _, kinds::mesh_service, language};
-use kodiak_store::{Expect, StoreError, Transaction, Write};
-use kodiak_views::{
+use kodiak_services::{
     hostnames::ServiceKey,
     service_addresses::Positions,
     service_status::{self as keep, Conflict, Status, Wanted},
 };
+use kodiak_store::{Expect, StoreError, Transaction, Write};
 
 use super::Services;
 use crate::leader::leads;

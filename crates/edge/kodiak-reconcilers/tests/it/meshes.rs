@@ -4,8 +4,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kodiak_model::ResourceKey;
 use kodiak_reconcilers::{Services, mtls_waiting, quarantine::Quarantine, run_mtls, run_vips};
+use kodiak_rollout::Rollout;
+use kodiak_services::vips::Vips;
 use kodiak_store::Store;
-use kodiak_views::{rollout::Rollout, vips::Vips};
 use kodiak_world::document::{self, ROLLOUT, VIPS};
 use serde_json::json;
 use tokio::sync::watch;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
+use kodiak_migration::{Finding, Outcome};
 use kodiak_terminal::{Table, printable};
-use kodiak_views::migration::{Finding, Outcome};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

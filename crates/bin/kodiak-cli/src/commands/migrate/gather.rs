@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use kodiak_client::{Client, ClientError, ResourceId};
 use kodiak_kinds::kinds;
-use kodiak_views::migration::{Consumer, Standing};
+use kodiak_migration::{Consumer, Standing};
 use serde::Serialize;
 
 use super::of_mesh;

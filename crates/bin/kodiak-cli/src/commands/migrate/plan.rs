@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use kodiak_migration::plan::{Call, Facts, Moving, Plan, Step, plan};
+use kodiak_migration::{Lists, Outcome, ServiceStanding};
 use kodiak_model::{GoDuration, kinds::mesh::MeshServicesMode};
 use kodiak_terminal::{Exit, printable};
-use kodiak_views::migration::plan::{Call, Facts, Moving, Plan, Step, plan};
-use kodiak_views::migration::{Lists, Outcome, ServiceStanding};
 
 use super::Output;
 use super::gather::{Gathered, Seen, gather};

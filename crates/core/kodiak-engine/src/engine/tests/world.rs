@@ -12,8 +12,9 @@ use kodiak_model::{
     kinds::{dataplane::BackendKind, mesh_external_service::Source},
     policy::Body,
 };
+use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, Proxy};
-use kodiak_views::{rollout::Rollout, vips::Vips};
+use kodiak_services::vips::Vips;
 use kodiak_world::{Resource, Stored, destination};
 use kodiak_xds::{
     input::{AdminCertificate, Identity},

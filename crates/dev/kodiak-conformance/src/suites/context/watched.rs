@@ -8,7 +8,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use kodiak_engine::{Change, Engine, Settings, offline::Placeholders};
 use kodiak_model::ProxyKey;
-use kodiak_views::vips::Vips;
+use kodiak_services::vips::Vips;
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
 

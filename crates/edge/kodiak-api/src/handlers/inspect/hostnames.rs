@@ -1,12 +1,12 @@
 //! The names under which services are found.
 
 use axum::{http::StatusCode, response::Response};
+use kodiak_inspection::inspect::hostnames::{Generator, Service, of_service};
 use kodiak_model::{
     Choice, Kind,
     kinds::{dataplane::BackendKind, hostname_generator::HostnameGenerator},
 };
 use kodiak_rules::Meta;
-use kodiak_views::inspect::hostnames::{Generator, Service, of_service};
 
 use super::{Asked, answer, find_resource};
 use crate::{Api, ApiError};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::response::Response;
+use kodiak_inspection::inspect::{ResourceMeta, members};
 use kodiak_model::{Kind, kinds::mesh_service::MeshService};
 use kodiak_rules::{Proxy, Shadow};
-use kodiak_views::inspect::{ResourceMeta, members};
 
 use super::{Asked, NOT_FOUND, find_resource, listed};
 use crate::{

@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use kodiak_inspection::inspect::{MeshView, spiffe_id::Identity};
 use kodiak_kinds::kinds;
 use kodiak_model::{
     Condition, Kind, PortSection, ResourceKey,
@@ -16,7 +17,6 @@ use kodiak_model::{
 };
 use kodiak_rules::{Book, Resources};
 use kodiak_store::Snapshot;
-use kodiak_views::inspect::{MeshView, spiffe_id::Identity};
 use kodiak_world::{Resource, World, destination};
 
 /// The meshes that were asked about, as they were.

@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use kodiak_catalog::{Planned, Refusal, Rights, Target};
+use kodiak_inspection::inspect::MeshView;
 use kodiak_kinds::kinds;
+use kodiak_migration::{Consumer, Conversion, Finding, Known, Landscape, OldItems, Standing, convert};
 use kodiak_model::{Labels, Problem, Problems, ResourceKey, subscription::Subscription};
 use kodiak_rules::{Policy, Proxy};
 use kodiak_store::Snapshot;
-use kodiak_views::{
-    inspect::MeshView,
-    migration::{Consumer, Conversion, Finding, Known, Landscape, OldItems, Standing, convert},
-};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

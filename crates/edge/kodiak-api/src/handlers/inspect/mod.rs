@@ -19,11 +19,11 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use kodiak_inspection::inspect::MeshView;
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, ProxyKey, ResourceKey};
 use kodiak_rules::Proxy;
 use kodiak_store::{Record, Snapshot};
-use kodiak_views::inspect::MeshView;
 use serde::Serialize;
 
 use super::{Asked, json};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use axum::response::Response;
+use kodiak_inspection::inspect::old::{self, Affected, Attachment, List};
 use kodiak_model::{Kind, ResourceKey};
 use kodiak_rules::Shadow;
-use kodiak_views::inspect::old::{self, Affected, Attachment, List};
 use serde_json::{Value, json};
 
 use super::{Asked, NOT_FOUND, answer, find, find_proxy, find_resource};

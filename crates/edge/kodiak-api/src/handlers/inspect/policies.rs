@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use axum::{http::StatusCode, response::Response};
+use kodiak_inspection::inspect::{MeshView, layout, policies, routes, rules};
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, Kri, Place};
 use kodiak_rules::Proxy;
-use kodiak_views::inspect::{MeshView, layout, policies, routes, rules};
 
 use super::{Asked, NOT_FOUND, answer, find_proxy, find_resource};
 use crate::{Api, ApiError};

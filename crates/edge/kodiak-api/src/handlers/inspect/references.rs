@@ -7,13 +7,13 @@ use std::{
 };
 
 use axum::response::Response;
+use kodiak_inspection::reference_status::{self, Context, Reference};
 use kodiak_model::{
     ResourceKey,
     kinds::dataplane::{Dataplane, InboundState},
 };
 use kodiak_rules::Proxy;
 use kodiak_store::Snapshot;
-use kodiak_views::reference_status::{self, Context, Reference};
 use kodiak_world::{Destination, World};
 use serde::Serialize;
 

@@ -4,13 +4,13 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use axum::response::Response;
 use kodiak_catalog::Target;
-use kodiak_kinds::in_force;
-use kodiak_model::{Kind, ResourceKey};
-use kodiak_rules::Policy;
-use kodiak_views::{
+use kodiak_inspection::{
     inspect::MeshView,
     policy_status::{self, Context, PolicyStatus, State},
 };
+use kodiak_kinds::in_force;
+use kodiak_model::{Kind, ResourceKey};
+use kodiak_rules::Policy;
 use kodiak_world::{Resource, World};
 
 use super::{Asked, answer, find_resource, listed};

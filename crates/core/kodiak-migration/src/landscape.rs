@@ -13,7 +13,8 @@ use kodiak_model::{
 };
 use kodiak_rules::{Meta, Proxy};
 
-use crate::{inspect::MeshView, membership::Membership};
+use kodiak_inspection::inspect::MeshView;
+use kodiak_services::membership::Membership;
 use kodiak_world::destination::{Behind, Destination};
 
 pub struct Landscape<'a> {

@@ -10,7 +10,7 @@ use kodiak_model::{
 use kodiak_rules::{Meta, Origin};
 use serde::Serialize;
 
-use crate::hostnames::{parse, render, selector_of};
+use kodiak_services::hostnames::{parse, render, selector_of};
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Hostnames {

@@ -22,7 +22,7 @@ use kodiak_rules::Proxy;
 use kodiak_world::Destination;
 use serde::Serialize;
 
-use crate::reachable::{Wanted, is_served_in};
+use kodiak_services::reachable::{Wanted, is_served_in};
 
 /// What is looked at.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@ use kodiak_model::kinds::{
 use kodiak_rules::Proxy;
 
 use super::{Asked, Context, Reference, Trouble, Why, why};
-use crate::reachable::Wanted;
+use kodiak_services::reachable::Wanted;
 
 pub(super) fn backends(lists: &TransparentProxying, proxy: &Proxy, context: Context<'_>) -> Vec<Reference> {
     let Some(backends) = &lists.reachable_backends else { return Vec::new() };

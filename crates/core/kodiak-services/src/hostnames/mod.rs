@@ -27,7 +27,7 @@ use kodiak_rules::{Meta, Origin};
 
 use claims::{Claim, Claims, Contested, Rank};
 
-pub(crate) use naming::{parse, render, selector_of};
+pub use naming::{parse, render, selector_of};
 
 /// MeshService, MeshExternalService or MeshMultiZoneService.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

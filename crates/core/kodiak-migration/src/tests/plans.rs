@@ -2,7 +2,7 @@
 
 use kodiak_model::kinds::mesh::MeshServicesMode;
 
-use crate::migration::plan::{Action, Call, Facts, Moving, plan};
+use crate::plan::{Action, Call, Facts, Moving, plan};
 
 fn facts(mode: MeshServicesMode) -> Facts {
     Facts {

@@ -1,7 +1,7 @@
 //! Who calls what, by which names.
 
 use super::*;
-use crate::migration::{Consumer, Known, Lists, Standing};
+use crate::{Consumer, Known, Lists, Standing};
 
 const SILENT: Known = Known { connected: false, redirected: None };
 

@@ -11,10 +11,8 @@ use kodiak_world::redirects_outbound;
 use serde::{Deserialize, Serialize};
 
 use super::{Landscape, Outcome, PolicyStanding};
-use crate::{
-    inspect::MeshView,
-    reachable::{Reach, Wanted, is_served_in},
-};
+use kodiak_inspection::inspect::MeshView;
+use kodiak_services::reachable::{Reach, Wanted, is_served_in};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

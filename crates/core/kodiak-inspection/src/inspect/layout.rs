@@ -8,7 +8,7 @@ use kodiak_rules::Proxy;
 use serde::Serialize;
 
 use super::{MeshView, spiffe_id};
-use crate::reachable;
+use kodiak_services::reachable;
 
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

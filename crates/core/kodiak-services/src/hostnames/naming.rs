@@ -13,7 +13,7 @@ use kodiak_model::{
 use kodiak_rules::Meta;
 
 /// What a service of a kind is selected by. `None` when a generator is not for that kind.
-pub(crate) fn selector_of(selector: &Selector, kind: BackendKind) -> Option<&LabelSelector> {
+pub fn selector_of(selector: &Selector, kind: BackendKind) -> Option<&LabelSelector> {
     let Selector { mesh_service, mesh_external_service, mesh_multi_zone_service } = selector;
     let of_kind = match kind {
         BackendKind::MeshService => mesh_service,
@@ -23,12 +23,12 @@ pub(crate) fn selector_of(selector: &Selector, kind: BackendKind) -> Option<&Lab
     of_kind.as_ref()
 }
 
-pub(crate) fn parse(template: &str) -> Result<Template, String> {
+pub fn parse(template: &str) -> Result<Template, String> {
     Template::parse(template, &FUNCTIONS).map_err(|error| format!("couldn't parse template: {error}"))
 }
 
 /// Whatever comes out, be it a hostname or not. A service that does not say its zone is of this one.
-pub(crate) fn render(template: &Template, service: &Meta<'_>, zone: &str) -> Result<String, String> {
+pub fn render(template: &Template, service: &Meta<'_>, zone: &str) -> Result<String, String> {
     let fields = BTreeMap::from([
         ("Name", service.name.to_owned()),
         ("DisplayName", service.display_name().to_owned()),

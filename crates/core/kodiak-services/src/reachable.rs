@@ -64,7 +64,7 @@ impl Reach {
 
 /// What there is for a proxy to call: outbounds that are written by hand say it best, unless connections are redirected
 /// to it, which needs none.
-pub(crate) fn reachable<'a>(
+pub fn reachable<'a>(
     destinations: &'a [Arc<Destination>],
     mode: MeshServicesMode,
     proxy: &Proxy,

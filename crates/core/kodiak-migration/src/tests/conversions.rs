@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::migration::{Finding, Outcome};
+use crate::{Finding, Outcome};
 
 /// Each finding in one line.
 fn shown(findings: &[Finding]) -> Vec<String> {

@@ -17,7 +17,7 @@ use kodiak_world::{Resource, Stored, destination};
 use serde_json::{Value, json};
 
 use super::{Conversion, Landscape, OldItems, convert};
-use crate::inspect::MeshView;
+use kodiak_inspection::inspect::MeshView;
 
 /// The languages do not matter: bodies are read as they are.
 const fn kind(name: &'static str, short: &'static str, conf: ConfShape) -> Kind {

@@ -8,10 +8,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{backends, destinations, outbound, proxy};
-use crate::{
-    reachable::reachable,
-    reference_status::{Context, could_be_meant, has_references, of},
-};
+use crate::reference_status::{Context, could_be_meant, has_references, of};
+use kodiak_services::reachable::reachable;
 
 fn reference() -> impl Strategy<Value = Value> {
     let kind = prop::sample::select(vec!["MeshService", "MeshExternalService", "MeshMultiZoneService"]);
