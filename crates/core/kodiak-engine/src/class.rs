@@ -22,6 +22,7 @@ use kodiak_xds_stream::{ResourceSet, TypeUrl};
 use crate::{
     cache::{Cache, Group},
     class_key::ClassKey,
+    collections::{Collection, CountedSet, PrunedMap},
     plan::{self, Sources},
     rules::Rules,
     target::{Goal, Target, Targets, Touched},
@@ -34,7 +35,7 @@ pub(crate) struct Class {
     pub(crate) set: ResourceSet,
     pub(crate) records: Arc<[DnsRecord]>,
     /// The secrets of a proxy that are needed, and by how many.
-    pub(crate) needs: BTreeMap<(TypeUrl, Arc<str>), usize>,
+    pub(crate) needs: CountedSet<(TypeUrl, Arc<str>)>,
     /// Addresses that are bound, and by what.
     pub(crate) binds: BTreeMap<String, Arc<str>>,
     pub(crate) faults: BTreeMap<(Part, Arc<str>), Vec<Fault>>,
@@ -42,9 +43,9 @@ pub(crate) struct Class {
     outbounds: BTreeMap<Arc<str>, Outbound>,
     clusters: BTreeMap<Arc<str>, Called>,
     /// What depends on a target.
-    by_target: BTreeMap<Target, Dependants>,
+    by_target: PrunedMap<Target, Dependants>,
     /// The outbounds that look for a resource by what is written, and how many of each.
-    asking: BTreeMap<PortRef, BTreeMap<Target, usize>>,
+    asking: PrunedMap<PortRef, CountedSet<Target>>,
     /// Clusters that are not built yet, and those that something stopped leading to.
     loose: BTreeSet<Arc<str>>,
 }
@@ -77,13 +78,14 @@ struct Called {
 struct Dependants {
     outbounds: BTreeSet<Arc<str>>,
     /// The targets whose outbounds lead here, and how many of each.
-    led_from: BTreeMap<Target, usize>,
+    led_from: CountedSet<Target>,
     clusters: BTreeSet<Arc<str>>,
 }
 
-impl Dependants {
+impl Collection for Dependants {
     fn is_empty(&self) -> bool {
-        self.outbounds.is_empty() && self.led_from.is_empty() && self.clusters.is_empty()
+        let Self { outbounds, led_from, clusters } = self;
+        outbounds.is_empty() && led_from.is_empty() && clusters.is_empty()
     }
 }
 
@@ -166,10 +168,10 @@ impl Class {
         }
         let mut all = targets.clone();
         for target in targets {
-            all.extend(self.by_target.get(target).into_iter().flat_map(|each| each.led_from.keys().cloned()));
+            all.extend(self.by_target.get(target).into_iter().flat_map(|each| each.led_from.iter().cloned()));
             if let Target::Object(kri) = target {
                 let asking = self.asking.iter().filter(|(written, _)| from.objects.could_be(written, kri));
-                all.extend(asking.flat_map(|(_, outbounds)| outbounds.keys().cloned()));
+                all.extend(asking.flat_map(|(_, outbounds)| outbounds.iter().cloned()));
             }
         }
         Targets::Some(all)
@@ -213,7 +215,7 @@ impl Class {
     fn drop_cluster(&mut self, name: &Arc<str>) {
         let Some(called) = self.clusters.remove(name) else { return };
         self.take_groups((Part::Cluster, name), &called.groups, &[]);
-        self.of_target(&called.goal.target(), |dependants| {
+        self.by_target.shrink(&called.goal.target(), |dependants| {
             dependants.clusters.remove(name);
         });
     }
@@ -233,18 +235,18 @@ impl Class {
                 called.goal = goal.clone();
                 self.loose.insert(cluster.clone());
             }
-            let of_target = self.by_target.entry(goal.target()).or_default();
+            let of_target = self.by_target.grow(goal.target());
             of_target.clusters.insert(cluster);
-            *of_target.led_from.entry(outbound.target.clone()).or_default() += 1;
+            of_target.led_from.add(outbound.target.clone());
         }
         for written in &outbound.asks {
-            *self.asking.entry(written.clone()).or_default().entry(outbound.target.clone()).or_default() += 1;
+            self.asking.grow(written.clone()).add(outbound.target.clone());
         }
         self.belong(name, &outbound.target);
     }
 
     fn belong(&mut self, name: &Arc<str>, target: &Target) {
-        self.by_target.entry(target.clone()).or_default().outbounds.insert(name.clone());
+        self.by_target.grow(target.clone()).outbounds.insert(name.clone());
     }
 
     /// What is in `kept` comes back at once and stays in the set: a map that is not touched stays the same for all
@@ -260,30 +262,15 @@ impl Class {
                     self.loose.insert(cluster);
                 }
             }
-            self.of_target(&goal.target(), |dependants| one_less(&mut dependants.led_from, &old.target));
+            self.by_target.shrink(&goal.target(), |dependants| dependants.led_from.remove(&old.target));
         }
         for written in &old.asks {
-            if let Some(outbounds) = self.asking.get_mut(written) {
-                one_less(outbounds, &old.target);
-                if outbounds.is_empty() {
-                    self.asking.remove(written);
-                }
-            }
+            self.asking.shrink(written, |outbounds| outbounds.remove(&old.target));
         }
-        self.of_target(&old.target, |dependants| {
+        self.by_target.shrink(&old.target, |dependants| {
             dependants.outbounds.remove(name);
         });
         Some(old)
-    }
-
-    /// Nothing is kept of a target on which nothing depends.
-    fn of_target(&mut self, target: &Target, change: impl FnOnce(&mut Dependants)) {
-        if let Some(dependants) = self.by_target.get_mut(target) {
-            change(dependants);
-            if dependants.is_empty() {
-                self.by_target.remove(target);
-            }
-        }
     }
 
     fn put_outbound(&mut self, name: Arc<str>, new: Outbound) {
@@ -299,12 +286,7 @@ impl Class {
         }
         for built in old.iter().flat_map(|group| group.iter()) {
             for need in &built.links.needs {
-                if let Some(count) = self.needs.get_mut(need) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.needs.remove(need);
-                    }
-                }
+                self.needs.remove(need);
             }
             if let Some(address) = &built.links.binds
                 && self.binds.get(address) == Some(&built.encoded.name)
@@ -330,7 +312,7 @@ impl Class {
             for need in &built.links.needs {
                 let (type_url, needed) = need;
                 if *type_url == TypeUrl::Secret {
-                    *self.needs.entry(need.clone()).or_default() += 1;
+                    self.needs.add(need.clone());
                 } else if !self.set.of(*type_url).contains_key(needed) {
                     faults.push(Fault::Dangling {
                         resource: built.encoded.name.clone(),
@@ -357,15 +339,6 @@ impl Class {
         // A name that two services claim leads to one of them, always the same.
         records.dedup_by(|a, b| a.name == b.name);
         self.records = records.into();
-    }
-}
-
-fn one_less(counts: &mut BTreeMap<Target, usize>, target: &Target) {
-    if let Some(count) = counts.get_mut(target) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(target);
-        }
     }
 }
 

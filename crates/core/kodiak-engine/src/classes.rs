@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{class::Class, class_key::ClassKey, target::Target};
+use crate::{class::Class, class_key::ClassKey, collections::Multimap, target::Target};
 
 /// Cheaper to compare than what it stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +22,7 @@ pub(crate) struct Classes {
     /// Those that any target may concern.
     open: BTreeSet<ClassId>,
     /// All others, by the targets that concern them.
-    by_target: BTreeMap<Target, BTreeSet<ClassId>>,
+    by_target: Multimap<Target, ClassId>,
     interests: BTreeMap<ClassId, BTreeSet<Target>>,
 }
 
@@ -105,7 +105,7 @@ impl Classes {
             Some(targets) => {
                 self.open.remove(&id);
                 for target in &targets {
-                    self.by_target.entry(target.clone()).or_default().insert(id);
+                    self.by_target.insert(target.clone(), id);
                 }
                 self.interests.insert(id, targets);
             }
@@ -114,12 +114,7 @@ impl Classes {
 
     fn forget(&mut self, id: ClassId) {
         for target in self.interests.remove(&id).unwrap_or_default() {
-            if let Some(ids) = self.by_target.get_mut(&target) {
-                ids.remove(&id);
-                if ids.is_empty() {
-                    self.by_target.remove(&target);
-                }
-            }
+            self.by_target.remove(&target, &id);
         }
     }
 }

@@ -21,6 +21,7 @@ mod change;
 mod class;
 mod class_key;
 mod classes;
+mod collections;
 pub mod difference;
 pub mod engine;
 mod entries;

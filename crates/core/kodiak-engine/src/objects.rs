@@ -22,6 +22,7 @@ use kodiak_world::destination::{self, Behind, Destination, Service};
 use kodiak_xds::{input::Endpoint, names};
 
 use crate::{
+    collections::Multimap,
     services::{endpoint, is_served},
     target::PortGoal,
 };
@@ -33,13 +34,13 @@ pub(crate) type ObjectKey = (BackendKind, Arc<str>);
 pub(crate) struct Objects {
     stored: BTreeMap<ObjectKey, Arc<Destination>>,
     /// The first of those that have the same KRI is the one that is called.
-    by_kri: BTreeMap<Arc<Kri>, BTreeSet<ObjectKey>>,
+    by_kri: Multimap<Arc<Kri>, ObjectKey>,
     known: BTreeMap<Arc<Kri>, Object>,
-    by_label: BTreeMap<(BackendKind, String, String), BTreeSet<Arc<Kri>>>,
+    by_label: Multimap<(BackendKind, String, String), Arc<Kri>>,
     /// Of MeshServices that are served here, by the names that they are stored under.
     membership: Membership,
     /// MeshMultiZoneServices by one of the labels that they ask for.
-    waiting: BTreeMap<(String, String), BTreeSet<Arc<Kri>>>,
+    waiting: Multimap<(String, String), Arc<Kri>>,
 }
 
 /// What callers see of one.
@@ -102,17 +103,12 @@ impl Objects {
         let mut concerned = BTreeSet::new();
         if let Some(old) = &old {
             let kri = Arc::new(old.kri.clone());
-            if let Some(keys) = self.by_kri.get_mut(&kri) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.by_kri.remove(&kri);
-                }
-            }
+            self.by_kri.remove(&kri, key);
             concerned.insert(kri);
         }
         if let Some(new) = new {
             let kri = Arc::new(new.kri.clone());
-            self.by_kri.entry(kri.clone()).or_default().insert(key.clone());
+            self.by_kri.insert(kri.clone(), key.clone());
             concerned.insert(kri);
         }
         if key.0 == BackendKind::MeshService {
@@ -359,34 +355,25 @@ impl Objects {
     fn shelve(&mut self, kri: &Arc<Kri>, destination: &Destination) {
         for (key, value) in &*destination.labels {
             let label = (destination.kind(), key.clone(), value.clone());
-            self.by_label.entry(label).or_default().insert(kri.clone());
+            self.by_label.insert(label, kri.clone());
         }
         if let Some(anchor) = anchor(destination) {
-            self.waiting.entry(anchor).or_default().insert(kri.clone());
+            self.waiting.insert(anchor, kri.clone());
         }
     }
 
     fn unshelve(&mut self, kri: &Arc<Kri>, destination: &Destination) {
         for (key, value) in &*destination.labels {
-            leave(&mut self.by_label, &(destination.kind(), key.clone(), value.clone()), kri);
+            self.by_label.remove(&(destination.kind(), key.clone(), value.clone()), kri);
         }
         if let Some(anchor) = anchor(destination) {
-            leave(&mut self.waiting, &anchor, kri);
+            self.waiting.remove(&anchor, kri);
         }
     }
 }
 
 /// What those who answer are known by, and who they are, by section.
 type Seen = (BTreeSet<String>, BTreeMap<String, Arc<[Endpoint]>>);
-
-fn leave<K: Ord>(map: &mut BTreeMap<K, BTreeSet<Arc<Kri>>>, key: &K, kri: &Arc<Kri>) {
-    if let Some(kris) = map.get_mut(key) {
-        kris.remove(kri);
-        if kris.is_empty() {
-            map.remove(key);
-        }
-    }
-}
 
 /// What the control plane writes of its own accord, and callers do not see: a MeshService's state, and its identities as
 /// far as its proxies tell them.

@@ -349,7 +349,7 @@ fn assemble(
     let built = || own.iter().flat_map(|group| group.iter());
     let mut binds: Vec<(&String, &Arc<str>)> = Vec::new();
     // Nobody asks for secrets that nothing uses, and whoever waits for that would wait for ever.
-    let needs = built().flat_map(|built| &built.links.needs).chain(class.needs.keys());
+    let needs = built().flat_map(|built| &built.links.needs).chain(class.needs.iter());
     let needs_secrets = needs.into_iter().any(|(type_url, _)| *type_url == TypeUrl::Secret);
     let used = |built: &&Built| needs_secrets || built.type_url != TypeUrl::Secret;
     for Built { type_url, encoded, links } in built().filter(used) {
@@ -373,7 +373,7 @@ fn assemble(
     for built in built() {
         faults.extend(check::dangling(&built.encoded.name, &built.links, exists));
     }
-    for (type_url, name) in class.needs.keys() {
+    for (type_url, name) in class.needs.iter() {
         if !exists(*type_url, name) {
             faults.push(Fault::Dangling { resource: OUTBOUNDS.into(), kind: *type_url, name: name.clone() });
         }
