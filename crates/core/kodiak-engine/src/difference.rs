@@ -94,7 +94,8 @@ impl Difference {
     }
 
     pub fn is_empty(&self) -> bool {
-        self == &Self::default()
+        let Self { added, removed, changed } = self;
+        added.is_empty() && removed.is_empty() && changed.is_empty()
     }
 
     /// What would go over the wire for it: names for what is removed, everything else in full.

@@ -19,7 +19,7 @@ use crate::{
     engine::{Context, Issued, Updated},
     objects::{ObjectKey, Objects},
     plan::Sources,
-    proxy::{Proxy, Subject},
+    proxy::{Proxy, Stale, Subject},
     rules::{self, Lists, Rules},
     services::Services,
     target::{Target, Targets},
@@ -62,6 +62,17 @@ struct Dirt {
     tick: bool,
 }
 
+/// Changes that an update of classes starts from.
+#[derive(Clone, Copy)]
+struct ClassChanges<'a> {
+    /// Every class is rebuilt.
+    view_changed: bool,
+    targets: &'a BTreeSet<Target>,
+    policies: &'a BTreeMap<PolicyKey, Targets>,
+    /// Classes with a member that one of `policies` selects or selected.
+    selected: &'a BTreeSet<ClassId>,
+}
+
 impl Mesh {
     pub(crate) fn new(name: Arc<str>) -> Self {
         Self {
@@ -82,13 +93,26 @@ impl Mesh {
         }
     }
 
-    /// Whether nothing is left of it.
+    /// Whether neither a resource nor a connected proxy is left. The rollout and virtual addresses belong to the
+    /// resource of the mesh; the other fields are derived.
     pub(crate) fn is_empty(&self) -> bool {
-        self.spec.is_none()
-            && self.dataplanes.is_empty()
-            && self.policies.is_empty()
-            && self.objects.is_empty()
-            && self.proxies.is_empty()
+        let Self {
+            name: _,
+            spec,
+            rollout: _,
+            vips: _,
+            view: _,
+            dataplanes,
+            policies,
+            book: _,
+            resources: _,
+            services: _,
+            objects,
+            classes: _,
+            proxies,
+            dirt: _,
+        } = self;
+        spec.is_none() && dataplanes.is_empty() && policies.is_empty() && objects.is_empty() && proxies.is_empty()
     }
 
     /// The services, if they are others than before.
@@ -187,10 +211,10 @@ impl Mesh {
     /// Brings everything up to date. The names of proxies for which something is different.
     pub(crate) fn update(&mut self, context: &mut Context<'_>) -> Vec<Arc<str>> {
         let mut dirt = std::mem::take(&mut self.dirt);
-        let mut all = false;
+        let mut view_changed = false;
         if dirt.settings {
             let view = View::of(&self.name, self.spec.as_deref(), self.rollout.as_ref(), context);
-            all = view != self.view;
+            view_changed = view != self.view;
             self.view = view;
         }
         if dirt.routes {
@@ -203,20 +227,25 @@ impl Mesh {
             );
         }
         let mut stale = own.clone();
-        if all {
+        if view_changed {
             stale.extend(self.proxies.keys().cloned());
         }
-        let concerned = dirt.moved.iter().chain(&own).filter_map(|name| self.proxies.get(name)?.class);
-        let concerned: BTreeSet<ClassId> = concerned.collect();
-        stale.extend(self.update_classes(all, &dirt.targets, &dirt.policies, &concerned, context));
+        let selected = dirt.moved.iter().chain(&own).filter_map(|name| self.proxies.get(name)?.class);
+        let selected: BTreeSet<ClassId> = selected.collect();
+        let changes =
+            ClassChanges { view_changed, targets: &dirt.targets, policies: &dirt.policies, selected: &selected };
+        stale.extend(self.update_classes(changes, context));
         stale.extend(dirt.moved.iter().cloned());
-        stale
-            .into_iter()
-            .filter(|name| {
-                let own = all || own.contains(name);
-                self.update_proxy(name, own, own || dirt.moved.contains(name), &dirt.policies, context)
-            })
-            .collect()
+        let staleness = |name: &Arc<str>| {
+            if view_changed || own.contains(name) {
+                Stale::OwnResources
+            } else if dirt.moved.contains(name) {
+                Stale::Membership
+            } else {
+                Stale::ClassResources
+            }
+        };
+        stale.into_iter().filter(|name| self.update_proxy(name, staleness(name), &dirt.policies, context)).collect()
     }
 
     /// Routes are what other policies refer to, wherever these stand.
@@ -233,37 +262,31 @@ impl Mesh {
         changed.extend(dependants.map(|(key, _)| (key.clone(), Targets::All)));
     }
 
-    /// The members of those in which something is different. `concerned` are those of which policies may have changed.
-    fn update_classes(
-        &mut self,
-        all: bool,
-        targets: &BTreeSet<Target>,
-        policies: &BTreeMap<PolicyKey, Targets>,
-        concerned: &BTreeSet<ClassId>,
-        context: &mut Context<'_>,
-    ) -> BTreeSet<Arc<str>> {
+    /// Returns the members of the classes whose resources changed.
+    fn update_classes(&mut self, changes: ClassChanges<'_>, context: &mut Context<'_>) -> BTreeSet<Arc<str>> {
+        let ClassChanges { view_changed, targets, policies, selected } = changes;
         let mut stale = BTreeSet::new();
-        let mut visited: BTreeMap<ClassId, BTreeSet<Target>> = if all {
+        let mut visited: BTreeMap<ClassId, BTreeSet<Target>> = if view_changed {
             self.classes.ids().map(|id| (id, BTreeSet::new())).collect()
         } else {
             self.classes.concerned(targets)
         };
         if !policies.is_empty() {
-            for id in concerned {
+            for id in selected {
                 visited.entry(*id).or_default();
             }
         }
         let from = sources(&self.view, &self.services, &self.vips, &self.objects, context.identities);
         for (id, targets) in visited {
             self.classes.change(id, |key, class| {
-                let is_about = |policy: &PolicyKey| concerned.contains(&id) && has(&key.policies, policy);
+                let is_about = |policy: &PolicyKey| selected.contains(&id) && has(&key.policies, policy);
                 let said: Vec<_> = policies.iter().filter(|(policy, _)| is_about(policy)).collect();
-                let mut touched = if all { Targets::All } else { Targets::Some(targets) };
+                let mut touched = if view_changed { Targets::All } else { Targets::Some(targets) };
                 for (_, targets) in &said {
                     touched.extend((*targets).clone());
                 }
                 // What names mean depends on the mode of the mesh.
-                if all || !said.is_empty() {
+                if view_changed || !said.is_empty() {
                     class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.era(), &self.policies));
                 }
                 if !touched.is_empty() && class.update(key, from, touched.touched(), context.cache) {
@@ -277,8 +300,7 @@ impl Mesh {
     fn update_proxy(
         &mut self,
         name: &Arc<str>,
-        own: bool,
-        moved: bool,
+        stale: Stale,
         policies: &BTreeMap<PolicyKey, Targets>,
         context: &mut Context<'_>,
     ) -> bool {
@@ -286,7 +308,7 @@ impl Mesh {
         let (Some(_), Some(dataplane)) = (&self.spec, self.dataplanes.get(name).cloned()) else { return false };
         let Some(mut proxy) = self.proxies.remove(name) else { return false };
         let id = match proxy.class {
-            Some(id) if !own && !moved => id,
+            Some(id) if stale == Stale::ClassResources => id,
             before => {
                 let key = self.key(name, &proxy, &dataplane, context.settings.shadow);
                 let known = self.classes.find(&key);
@@ -309,7 +331,7 @@ impl Mesh {
             book: &self.book,
             class,
         };
-        let changed = proxy.update(&subject, own, context);
+        let changed = proxy.update(&subject, stale, context);
         self.proxies.insert(name.clone(), proxy);
         changed
     }

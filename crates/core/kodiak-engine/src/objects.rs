@@ -82,7 +82,8 @@ impl Objects {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.stored.is_empty()
+        let Self { stored, by_kri: _, known: _, by_label: _, membership: _, waiting: _ } = self;
+        stored.is_empty()
     }
 
     /// Those that are outside of the mesh.

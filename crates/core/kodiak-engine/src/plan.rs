@@ -25,7 +25,7 @@ use crate::{
     rules::{Rules, Said},
     services::{Service, Services},
     target::{Goal, Target, Touched},
-    view::View,
+    view::{View, ZonePriority},
 };
 
 /// What classes look at.
@@ -46,6 +46,13 @@ pub(crate) struct Outbound {
     pub(crate) leads_to: BTreeSet<Goal>,
     /// What routes are written to lead to, whether it was found or not.
     pub(crate) asks: BTreeSet<PortRef>,
+}
+
+/// Whether an outbound listener opens its port. Redirected connections reach it without that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Socket {
+    Bound,
+    Redirected,
 }
 
 /// A destination as it is called.
@@ -90,7 +97,7 @@ pub(crate) fn outbounds(
                     Listed::Service(tags) => {
                         if touched.has_service(names::service(tags)) {
                             let destination = Destination::new(rules, from, tags);
-                            let listener = destination.listener(key, from, address.clone(), *port, true);
+                            let listener = destination.listener(key, from, address.clone(), *port, Socket::Bound);
                             let plan = plans.entry(destination.cluster.clone());
                             plan.or_insert_with(|| destination.outbound()).listeners.push(listener);
                         }
@@ -117,7 +124,7 @@ fn redirected(key: &ClassKey, rules: &Rules, from: Sources<'_>, name: &Arc<str>)
     let destination = Destination::new(rules, from, &tags);
     let record = |hostname: String| DnsRecord { name: hostname.to_ascii_lowercase().into(), address: vip };
     Some(Outbound {
-        listeners: vec![destination.listener(key, from, vip.to_string(), vips::PORT, false)],
+        listeners: vec![destination.listener(key, from, vip.to_string(), vips::PORT, Socket::Redirected)],
         records: vips::hostnames(name).map(record).collect(),
         ..destination.outbound()
     })
@@ -144,7 +151,14 @@ impl Destination {
         }
     }
 
-    fn listener(&self, key: &ClassKey, from: Sources<'_>, address: String, port: u32, bind: bool) -> OutboundListener {
+    fn listener(
+        &self,
+        key: &ClassKey,
+        from: Sources<'_>,
+        address: String,
+        port: u32,
+        socket: Socket,
+    ) -> OutboundListener {
         OutboundListener {
             mesh: from.view.name.clone(),
             name: names::outbound_listener(&address, port).into(),
@@ -157,7 +171,7 @@ impl Destination {
             confs: self.said.listener.clone(),
             backends: self.routed.backends.clone(),
             route_names: Arc::default(),
-            bind,
+            bind: socket == Socket::Bound,
             shape: key.reach.shape(),
         }
     }
@@ -223,7 +237,7 @@ pub(crate) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, goal: &G
     let (name, mesh): (Arc<str>, _) = (names::service_cluster(tags).into(), from.view.name.clone());
     let said = rules.about(service);
     let endpoints = from.services.get(service).map_or_else(Arc::default, |service| service.endpoints(tags));
-    let assignment = placed(key, &said, from.view, name.clone(), endpoints, from.view.near);
+    let assignment = placed(key, &said, from.view, name.clone(), endpoints, from.view.zone_priority);
     let peer = || {
         let identities = vec![names::service_identity(&mesh, service)];
         Arc::new(Peer { sni: names::sni(tags, &mesh), identities })
@@ -242,12 +256,12 @@ fn placed(
     view: &View,
     cluster: Arc<str>,
     endpoints: Arc<[Endpoint]>,
-    near: bool,
+    zone_priority: ZonePriority,
 ) -> Assignment {
     let hooks = kodiak_policies::in_force().iter();
     let confs = hooks.filter_map(|hook| Some((hook, said.cluster.get(hook.kind().name)?)));
     let confs: Vec<_> = confs.filter(|(hook, _)| hook.places()).collect();
-    if !near && confs.is_empty() {
+    if zone_priority == ZonePriority::Equal && confs.is_empty() {
         return Assignment { cluster, endpoints, overprovisioning_factor: None };
     }
     let mut placed = Endpoints {
@@ -256,7 +270,7 @@ fn placed(
         caller: key.caller.clone(),
         overprovisioning_factor: None,
     };
-    if near {
+    if zone_priority == ZonePriority::LocalFirst {
         for endpoint in &mut placed.list {
             endpoint.priority = u32::from(!endpoint.zone.is_empty() && endpoint.zone != view.zone);
         }

@@ -70,6 +70,17 @@ pub(crate) struct Subject<'a> {
     pub(crate) class: &'a Class,
 }
 
+/// How much of a proxy is out of date. Each case includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stale {
+    /// The resources that it shares with its class.
+    ClassResources,
+    /// Also the class to which it belongs.
+    Membership,
+    /// Also the resources that it alone has: inbounds, secrets, the admin listener.
+    OwnResources,
+}
+
 impl Proxy {
     pub(crate) fn new(metadata: Arc<NodeMetadata>) -> Self {
         Self {
@@ -91,12 +102,12 @@ impl Proxy {
     }
 
     /// Whether anything is different: its set, its certificate or its faults.
-    pub(crate) fn update(&mut self, subject: &Subject<'_>, own: bool, context: &mut Context<'_>) -> bool {
+    pub(crate) fn update(&mut self, subject: &Subject<'_>, stale: Stale, context: &mut Context<'_>) -> bool {
         let mut faults = Vec::new();
         // A table of names is long: whether it is another one is told by its place, not by its content.
         let renamed = !Arc::ptr_eq(&self.records, &subject.class.records) && self.has_names(subject);
         // What was at fault is looked at again, or its fault would be forgotten.
-        if own || renamed || !self.faults.is_empty() {
+        if stale == Stale::OwnResources || renamed || !self.faults.is_empty() {
             self.own = self.own(subject, context, &mut faults);
             self.records = subject.class.records.clone();
         }

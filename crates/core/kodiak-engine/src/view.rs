@@ -23,8 +23,8 @@ pub(crate) struct View {
     pub(crate) passthrough: bool,
     /// The own zone.
     pub(crate) zone: Arc<str>,
-    /// Whether calls should stay in the own zone.
-    pub(crate) near: bool,
+    /// For services by `kuma.io/service`.
+    pub(crate) zone_priority: ZonePriority,
     pub(crate) mode: MeshServicesMode,
     pub(crate) naming: Naming,
     pub(crate) external: Way,
@@ -59,6 +59,8 @@ impl View {
             Ok(roots.iter().map(|pem| pem.trim_end()).flat_map(|pem| [pem, "\n"]).collect::<String>().into())
         });
         let routing = spec.routing.clone().unwrap_or_default();
+        let zone_priority =
+            if routing.locality_aware_load_balancing { ZonePriority::LocalFirst } else { ZonePriority::Equal };
         let egresses = egresses(context);
         let external = match () {
             () if routing.zone_egress || (!egresses.is_empty() && rollout.call) => Way::Egress,
@@ -73,7 +75,7 @@ impl View {
             roots,
             passthrough: spec.passthrough(),
             zone: context.settings.zone.clone(),
-            near: routing.locality_aware_load_balancing,
+            zone_priority,
             mode: spec.mesh_services_mode(),
             naming: context.settings.naming,
             external,
@@ -90,6 +92,15 @@ pub(crate) enum Way {
     /// Through a zone egress.
     Egress,
     Forbidden,
+}
+
+/// Priority of endpoints by their zone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum ZonePriority {
+    #[default]
+    Equal,
+    /// Endpoints in the zone of the control plane come before those in other zones.
+    LocalFirst,
 }
 
 /// Those of the own zone that have an address.

@@ -15,13 +15,13 @@ use kodiak_xds::{
     names::{self, Naming},
 };
 
-use super::{Cluster, Outbound, Routed, Sources, placed};
+use super::{Cluster, Outbound, Routed, Socket, Sources, placed};
 use crate::{
     class_key::{ClassKey, Reach},
     objects::Object,
     rules::{Rules, Said},
     target::{Goal, PortGoal, Target},
-    view::Way,
+    view::{Way, ZonePriority},
 };
 
 /// The ports of a resource that are called at its virtual addresses, by the names of their clusters.
@@ -45,7 +45,7 @@ pub(super) fn redirected(
         let listen = |(n, vip): (usize, &Ipv4Addr)| {
             // A name can be had once.
             let naming = if n == 0 { from.view.naming } else { Naming::default() };
-            called.listener(key, from, naming, (&vip.to_string(), port.port), false)
+            called.listener(key, from, naming, (&vip.to_string(), port.port), Socket::Redirected)
         };
         let listeners = vips.iter().enumerate().map(listen).collect();
         let records = hostnames.iter().map(record).collect();
@@ -66,7 +66,7 @@ pub(super) fn listed(
     let object = from.objects.get(&goal.object).filter(|object| is_called(from, &object.destination))?;
     let called = Called::new(rules, from, object, Arc::new(goal));
     // The same port may be listed at several addresses.
-    let listeners = vec![called.listener(key, from, Naming::default(), at, true)];
+    let listeners = vec![called.listener(key, from, Naming::default(), at, Socket::Bound)];
     Some((called.cluster.clone(), Outbound { listeners, ..called.outbound() }))
 }
 
@@ -137,7 +137,7 @@ fn near(
     cluster: Arc<str>,
     endpoints: Arc<[Endpoint]>,
 ) -> kodiak_xds::input::Assignment {
-    placed(key, said, from.view, cluster, endpoints, true)
+    placed(key, said, from.view, cluster, endpoints, ZonePriority::LocalFirst)
 }
 
 /// Whether it may be called from here at all.
@@ -177,7 +177,7 @@ impl Called {
         from: Sources<'_>,
         naming: Naming,
         (address, port): (&str, u32),
-        bind: bool,
+        socket: Socket,
     ) -> OutboundListener {
         OutboundListener {
             mesh: from.view.name.clone(),
@@ -191,7 +191,7 @@ impl Called {
             confs: self.said.listener.clone(),
             backends: self.routed.backends.clone(),
             route_names: self.said.route_names.clone(),
-            bind,
+            bind: socket == Socket::Bound,
             shape: key.reach.shape(),
         }
     }
