@@ -36,7 +36,7 @@ pub struct Engine {
 }
 
 /// What everything that is updated can look at.
-pub(crate) struct Context<'a> {
+pub(crate) struct UpdateContext<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) egresses: &'a BTreeMap<Arc<str>, Arc<ZoneEgress>>,
     pub(crate) cache: &'a mut Cache,
@@ -104,14 +104,14 @@ impl Engine {
     ) -> Outcome {
         let mut touched = BTreeSet::new();
         for change in changes {
-            self.take(change, &mut touched);
+            self.apply_change(change, &mut touched);
         }
         self.revision += 1;
         let before = self.cache.encoded();
         let mut outcome = Outcome::default();
         for name in touched {
             let Some(mesh) = self.meshes.get_mut(&name) else { continue };
-            let mut shared = Context {
+            let mut shared = UpdateContext {
                 settings: &self.settings,
                 egresses: &self.egresses,
                 cache: &mut self.cache,
@@ -143,7 +143,7 @@ impl Engine {
         self.cache.encoded()
     }
 
-    fn take(&mut self, change: Change, touched: &mut BTreeSet<Arc<str>>) {
+    fn apply_change(&mut self, change: Change, touched: &mut BTreeSet<Arc<str>>) {
         match change {
             Change::Mesh { name, mesh } => self.mesh(&name, touched).set_spec(mesh),
             Change::Rollout { mesh, rollout } => self.mesh(&mesh, touched).set_rollout(rollout),

@@ -16,7 +16,7 @@ use crate::{
     class::Class,
     class_key::{ClassKey, Reach},
     classes::{ClassId, Classes},
-    engine::{Context, Issued, Updated},
+    engine::{Issued, UpdateContext, Updated},
     objects::{ObjectKey, Objects},
     plan::Sources,
     proxy::{Proxy, Stale, Subject},
@@ -209,7 +209,7 @@ impl Mesh {
     }
 
     /// Brings everything up to date. The names of proxies for which something is different.
-    pub(crate) fn update(&mut self, context: &mut Context<'_>) -> Vec<Arc<str>> {
+    pub(crate) fn update(&mut self, context: &mut UpdateContext<'_>) -> Vec<Arc<str>> {
         let mut dirt = std::mem::take(&mut self.dirt);
         let mut view_changed = false;
         if dirt.settings {
@@ -263,13 +263,13 @@ impl Mesh {
     }
 
     /// Returns the members of the classes whose resources changed.
-    fn update_classes(&mut self, changes: ClassChanges<'_>, context: &mut Context<'_>) -> BTreeSet<Arc<str>> {
+    fn update_classes(&mut self, changes: ClassChanges<'_>, context: &mut UpdateContext<'_>) -> BTreeSet<Arc<str>> {
         let ClassChanges { view_changed, targets, policies, selected } = changes;
         let mut stale = BTreeSet::new();
         let mut visited: BTreeMap<ClassId, BTreeSet<Target>> = if view_changed {
             self.classes.ids().map(|id| (id, BTreeSet::new())).collect()
         } else {
-            self.classes.concerned(targets)
+            self.classes.affected_by(targets)
         };
         if !policies.is_empty() {
             for id in selected {
@@ -280,13 +280,13 @@ impl Mesh {
         for (id, targets) in visited {
             self.classes.change(id, |key, class| {
                 let is_about = |policy: &PolicyKey| selected.contains(&id) && has(&key.policies, policy);
-                let said: Vec<_> = policies.iter().filter(|(policy, _)| is_about(policy)).collect();
+                let applicable: Vec<_> = policies.iter().filter(|(policy, _)| is_about(policy)).collect();
                 let mut touched = if view_changed { Targets::All } else { Targets::Some(targets) };
-                for (_, targets) in &said {
+                for (_, targets) in &applicable {
                     touched.extend((*targets).clone());
                 }
                 // What names mean depends on the mode of the mesh.
-                if view_changed || !said.is_empty() {
+                if view_changed || !applicable.is_empty() {
                     class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.era(), &self.policies));
                 }
                 if !touched.is_empty() && class.update(key, from, touched.touched(), context.cache) {
@@ -302,9 +302,9 @@ impl Mesh {
         name: &Arc<str>,
         stale: Stale,
         policies: &BTreeMap<PolicyKey, Targets>,
-        context: &mut Context<'_>,
+        context: &mut UpdateContext<'_>,
     ) -> bool {
-        // Without a mesh or a Dataplane there is nothing to say; what was said before stays.
+        // Without a Mesh or a Dataplane there is no configuration; the proxy keeps its last one.
         let (Some(_), Some(dataplane)) = (&self.spec, self.dataplanes.get(name).cloned()) else { return false };
         let Some(mut proxy) = self.proxies.remove(name) else { return false };
         let id = match proxy.class {
@@ -350,7 +350,7 @@ impl Mesh {
         ClassKey {
             reach: Reach::of(&proxy.metadata, member, self.view.mode),
             policies: lists.collect(),
-            caller: rules::caller(&all, &member.dataplane),
+            caller_tags: rules::caller_tags(&all, &member.dataplane),
             system_ca: proxy.metadata.system_ca_path.as_deref().map(Arc::from),
         }
     }
@@ -361,13 +361,13 @@ impl Mesh {
         key: &ClassKey,
         before: Option<ClassId>,
         changed: &BTreeMap<PolicyKey, Targets>,
-        context: &mut Context<'_>,
+        context: &mut UpdateContext<'_>,
     ) -> Class {
         let from = sources(&self.view, &self.services, &self.vips, &self.objects, context.identities);
-        let near = before
-            .and_then(|before| self.classes.get(before))
-            .filter(|(old, _)| old.reach == key.reach && old.caller == key.caller && old.system_ca == key.system_ca);
-        let mut class = near.map_or_else(Class::default, |(_, class)| class.like());
+        let near = before.and_then(|before| self.classes.get(before)).filter(|(old, _)| {
+            old.reach == key.reach && old.caller_tags == key.caller_tags && old.system_ca == key.system_ca
+        });
+        let mut class = near.map_or_else(Class::default, |(_, class)| class.without_members());
         class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.era(), &self.policies));
         let touched = near.map_or(Targets::All, |(old, _)| self.difference(&old.policies, &key.policies, changed));
         class.update(key, from, touched.touched(), context.cache);

@@ -23,10 +23,10 @@ use kodiak_xds_stream::{ResourceSet, Snapshot, TypeUrl};
 
 use crate::{
     cache::{Group, SecretInput},
-    class::{Class, clash, same},
+    class::{Class, address_clash, same_groups},
     class_key::transparent,
     classes::ClassId,
-    engine::Context,
+    engine::UpdateContext,
     entries,
     identity::{Leaf, LeafRequest, uris},
     services::is_served,
@@ -102,7 +102,7 @@ impl Proxy {
     }
 
     /// Whether anything is different: its set, its certificate or its faults.
-    pub(crate) fn update(&mut self, subject: &Subject<'_>, stale: Stale, context: &mut Context<'_>) -> bool {
+    pub(crate) fn update(&mut self, subject: &Subject<'_>, stale: Stale, context: &mut UpdateContext<'_>) -> bool {
         let mut faults = Vec::new();
         // A table of names is long: whether it is another one is told by its place, not by its content.
         let renamed = !Arc::ptr_eq(&self.records, &subject.class.records) && self.has_names(subject);
@@ -136,7 +136,7 @@ impl Proxy {
         self.metadata.dns_server(transparent(&subject.dataplane.dataplane)).is_some()
     }
 
-    fn own(&mut self, subject: &Subject<'_>, context: &mut Context<'_>, faults: &mut Vec<Fault>) -> Vec<Group> {
+    fn own(&mut self, subject: &Subject<'_>, context: &mut UpdateContext<'_>, faults: &mut Vec<Fault>) -> Vec<Group> {
         let spec = &subject.dataplane.dataplane;
         let (inbounds, shadow) = (spec.inbounds().len(), context.settings.shadow);
         let entries = entries::of(subject.book, &subject.key.name, inbounds, accept(subject.view), shadow);
@@ -158,7 +158,7 @@ impl Proxy {
         subject: &Subject<'_>,
         entries: &[Arc<ByKind<Vec<Entry>>>],
         clusters: &[Arc<str>],
-        context: &mut Context<'_>,
+        context: &mut UpdateContext<'_>,
     ) -> Vec<Group> {
         let spec = &subject.dataplane.dataplane;
         let shape = self.metadata.shape(transparent(spec));
@@ -185,7 +185,7 @@ impl Proxy {
         inputs.map(|input| context.cache.inbounds.get(&input, make)).collect()
     }
 
-    fn redirection(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
+    fn redirection(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Option<Group> {
         let spec = &subject.dataplane.dataplane;
         let redirect = self.metadata.redirection(transparent(spec))?;
         let strict = self.metadata.has(features::STRICT_INBOUND_PORTS) && accept(subject.view) == Accept::Mtls;
@@ -208,7 +208,7 @@ impl Proxy {
         }))
     }
 
-    fn admin(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
+    fn admin(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Option<Group> {
         let endpoint = self.metadata.admin_endpoint()?;
         let spec = &subject.dataplane.dataplane;
         let input = Admin {
@@ -228,7 +228,7 @@ impl Proxy {
         }))
     }
 
-    fn probes(&self, subject: &Subject<'_>, clusters: &[Arc<str>], context: &mut Context<'_>) -> Option<Group> {
+    fn probes(&self, subject: &Subject<'_>, clusters: &[Arc<str>], context: &mut UpdateContext<'_>) -> Option<Group> {
         let spec = &subject.dataplane.dataplane;
         let probes = spec.probes.as_ref().filter(|probes| probes.port != 0 && !self.metadata.probe_proxy)?;
         let endpoint = |probe: &kodiak_model::kinds::dataplane::ProbeEndpoint| {
@@ -250,14 +250,14 @@ impl Proxy {
         Some(context.cache.probes.get(&input, |input| vec![build_listener(&probes::listener(input))]))
     }
 
-    fn dns(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
+    fn dns(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Option<Group> {
         let spec = &subject.dataplane.dataplane;
         let server = self.metadata.dns_server(transparent(spec))?;
         let input = Dns { records: subject.class.records.clone(), server, ipv6: self.metadata.ipv6_enabled };
         Some(context.cache.dns.get(&input, |input| vec![build_listener(&dns::listener(input))]))
     }
 
-    fn secrets(&mut self, subject: &Subject<'_>, context: &mut Context<'_>) -> Result<Vec<Group>, Fault> {
+    fn secrets(&mut self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Result<Vec<Group>, Fault> {
         let fault = |text: &str| own_fault(&SECRETS.into(), text);
         let Some(signer) = subject.view.rollout.signer.clone() else {
             self.leaf = None;
@@ -344,7 +344,7 @@ fn assemble(
     before: Option<(&ResourceSet, &Parts)>,
     faults: &mut Vec<Fault>,
 ) -> ResourceSet {
-    let before = before.filter(|(_, parts)| same(&parts.own, own));
+    let before = before.filter(|(_, parts)| same_groups(&parts.own, own));
     let kept = |type_url: TypeUrl| {
         // Whether there are secrets depends on what needs them.
         let before = before.filter(|_| type_url != TypeUrl::Secret);
@@ -360,7 +360,7 @@ fn assemble(
     let built = || own.iter().flat_map(|group| group.iter());
     let mut binds: Vec<(&String, &Arc<str>)> = Vec::new();
     // Nobody asks for secrets that nothing uses, and whoever waits for that would wait for ever.
-    let needs = built().flat_map(|built| &built.links.needs).chain(class.needs.iter());
+    let needs = built().flat_map(|built| &built.links.needs).chain(class.needed_secrets.iter());
     let needs_secrets = needs.into_iter().any(|(type_url, _)| *type_url == TypeUrl::Secret);
     let used = |built: &&Built| needs_secrets || built.type_url != TypeUrl::Secret;
     for Built { type_url, encoded, links } in built().filter(used) {
@@ -374,8 +374,8 @@ fn assemble(
         faults.extend(check::own(&encoded.name, links));
         if let Some(address) = &links.binds {
             let other = binds.iter().find(|(bound, _)| *bound == address).map(|(_, name)| *name);
-            if let Some(other) = other.or_else(|| class.binds.get(address)) {
-                faults.push(clash(&encoded.name, other, address));
+            if let Some(other) = other.or_else(|| class.bound_addresses.get(address)) {
+                faults.push(address_clash(&encoded.name, other, address));
             }
             binds.push((address, &encoded.name));
         }
@@ -384,7 +384,7 @@ fn assemble(
     for built in built() {
         faults.extend(check::dangling(&built.encoded.name, &built.links, exists));
     }
-    for (type_url, name) in class.needs.iter() {
+    for (type_url, name) in class.needed_secrets.iter() {
         if !exists(*type_url, name) {
             faults.push(Fault::Dangling { resource: OUTBOUNDS.into(), kind: *type_url, name: name.clone() });
         }

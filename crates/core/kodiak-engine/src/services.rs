@@ -95,7 +95,7 @@ impl Services {
         let instances = service.instances.values();
         let mut ready: Vec<Endpoint> = instances.filter(|each| each.ready).map(|each| each.endpoint.clone()).collect();
         ready.sort();
-        let protocol = common(service.instances.values().map(|instance| instance.protocol));
+        let protocol = common_protocol(service.instances.values().map(|instance| instance.protocol));
         let changed = ready != service.ready || protocol != service.protocol;
         service.protocol = protocol;
         service.ready = ready;
@@ -167,7 +167,7 @@ pub(crate) fn endpoint(networking: &Networking, inbound: &Inbound) -> Endpoint {
 }
 
 /// What all of these can be spoken to with; TCP when they have nothing else in common.
-fn common(protocols: impl IntoIterator<Item = Protocol>) -> Option<Protocol> {
+fn common_protocol(protocols: impl IntoIterator<Item = Protocol>) -> Option<Protocol> {
     protocols.into_iter().reduce(|one, other| match (one, other) {
         (one, other) if one == other => one,
         (Protocol::Grpc, Protocol::Http2) | (Protocol::Http2, Protocol::Grpc) => Protocol::Http2,
@@ -233,10 +233,10 @@ mod tests {
 
     #[test]
     fn protocols_that_differ_are_carried_as_bytes() {
-        assert_eq!(common([Protocol::Http, Protocol::Http]), Some(Protocol::Http));
-        assert_eq!(common([Protocol::Grpc, Protocol::Http2]), Some(Protocol::Http2));
-        assert_eq!(common([Protocol::Http, Protocol::Http2]), Some(Protocol::Tcp));
-        assert_eq!(common([]), None);
+        assert_eq!(common_protocol([Protocol::Http, Protocol::Http]), Some(Protocol::Http));
+        assert_eq!(common_protocol([Protocol::Grpc, Protocol::Http2]), Some(Protocol::Http2));
+        assert_eq!(common_protocol([Protocol::Http, Protocol::Http2]), Some(Protocol::Tcp));
+        assert_eq!(common_protocol([]), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use kodiak_rules::outbound::Era;
 use kodiak_views::rollout::Rollout;
 use kodiak_xds::{input::Endpoint, names::Naming};
 
-use crate::engine::Context;
+use crate::engine::UpdateContext;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct View {
@@ -27,7 +27,7 @@ pub(crate) struct View {
     pub(crate) zone_priority: ZonePriority,
     pub(crate) mode: MeshServicesMode,
     pub(crate) naming: Naming,
-    pub(crate) external: Way,
+    pub(crate) external: ExternalAccess,
     /// Who lets calls out of the zone.
     pub(crate) egresses: Arc<[Endpoint]>,
 }
@@ -48,7 +48,7 @@ impl View {
         name: &Arc<str>,
         spec: Option<&MeshSpec>,
         rollout: Option<&Rollout>,
-        context: &Context<'_>,
+        context: &UpdateContext<'_>,
     ) -> Self {
         let Some(spec) = spec else { return Self { name: name.clone(), ..Self::default() } };
         // Until somebody has said how far the mesh is, it is where it wants to be.
@@ -63,9 +63,9 @@ impl View {
             if routing.locality_aware_load_balancing { ZonePriority::LocalFirst } else { ZonePriority::Equal };
         let egresses = egresses(context);
         let external = match () {
-            () if routing.zone_egress || (!egresses.is_empty() && rollout.call) => Way::Egress,
-            () if routing.default_forbid_mesh_external_service_access => Way::Forbidden,
-            () => Way::Direct,
+            () if routing.zone_egress || (!egresses.is_empty() && rollout.call) => ExternalAccess::Egress,
+            () if routing.default_forbid_mesh_external_service_access => ExternalAccess::Forbidden,
+            () => ExternalAccess::Direct,
         };
         Self {
             exists: true,
@@ -86,7 +86,7 @@ impl View {
 
 /// How what is outside of the mesh is called.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ExternalAccess {
     #[default]
     Direct,
     /// Through a zone egress.
@@ -104,7 +104,7 @@ pub(crate) enum ZonePriority {
 }
 
 /// Those of the own zone that have an address.
-fn egresses(context: &Context<'_>) -> Arc<[Endpoint]> {
+fn egresses(context: &UpdateContext<'_>) -> Arc<[Endpoint]> {
     let own =
         context.egresses.values().filter(|egress| egress.zone.is_empty() || *egress.zone == *context.settings.zone);
     let mut endpoints: Vec<Endpoint> = own
