@@ -1,4 +1,4 @@
-//! What the engine is told.
+//! Changes that the engine applies.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use kodiak_views::{rollout::Rollout, vips::Vips};
 use kodiak_world::Destination;
 use kodiak_xds::node::NodeMetadata;
 
-/// One thing that is different now. `None`: it is gone.
+/// A changed resource or connection. `None`: it was deleted.
 #[derive(Debug, Clone)]
 pub enum Change {
     Mesh {
@@ -26,7 +26,7 @@ pub enum Change {
         mesh: Arc<str>,
         vips: Option<Arc<Vips>>,
     },
-    /// What the authorities of a mesh are made of may have changed.
+    /// A secret changed: the CAs of the mesh and sources of MeshExternalServices are read again.
     Authority {
         mesh: Arc<str>,
     },
@@ -41,7 +41,6 @@ pub enum Change {
         name: Arc<str>,
         destination: Option<Arc<Destination>>,
     },
-    /// A proxy that lets calls out of its zone.
     ZoneEgress {
         name: Arc<str>,
         egress: Option<Arc<ZoneEgress>>,
@@ -51,7 +50,7 @@ pub enum Change {
         key: PolicyKey,
         policy: Option<Arc<Policy>>,
     },
-    /// With what the proxy says of itself.
+    /// A proxy connected, with the metadata that it sent.
     Connected {
         key: ProxyKey,
         metadata: Arc<NodeMetadata>,
@@ -59,12 +58,12 @@ pub enum Change {
     Disconnected {
         key: ProxyKey,
     },
-    /// Time went on: certificates may be due.
+    /// Time passed: certificates may be due for renewal.
     Tick,
 }
 
 impl Change {
-    /// Whether a resource or a connection is gone.
+    /// Whether a resource was deleted or a proxy disconnected.
     pub fn is_removal(&self) -> bool {
         match self {
             Self::Mesh { mesh, .. } => mesh.is_none(),

@@ -1,4 +1,4 @@
-//! One proxy: what it has besides what its class has.
+//! One connected proxy: its own resources, and its snapshot.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,9 +33,9 @@ use crate::{
     view::View,
 };
 
-/// Where Envoy's admin interface is when nothing else is said.
+/// Port of the admin listener if neither metadata nor Dataplane configure one.
 const ADMIN_PORT: u32 = 9901;
-/// What faults are said of that belong to no single resource.
+/// In faults, stands for a resource where there is no single one.
 const SECRETS: &str = "secrets";
 const OUTBOUNDS: &str = "outbounds";
 
@@ -44,24 +44,24 @@ pub(crate) struct Proxy {
     pub(crate) class: Option<ClassId>,
     pub(crate) snapshot: Option<Arc<Snapshot>>,
     pub(crate) faults: Vec<Fault>,
-    /// How far its mesh was with mTLS when the snapshot was made.
+    /// Token of the mTLS rollout step of the snapshot.
     pub(crate) rollout: Arc<str>,
     pub(crate) leaf: Option<(Arc<str>, Arc<Leaf>)>,
     own: Vec<Group>,
-    /// The names that `own` was made with.
+    /// DNS records that `own` was built with.
     records: Arc<[DnsRecord]>,
-    /// What the snapshot was put together from.
+    /// Inputs of the snapshot.
     parts: Parts,
 }
 
-/// What the class had, and what the proxy had itself.
+/// Resources of the class and of the proxy itself that a snapshot was assembled from.
 #[derive(Default)]
 struct Parts {
     class: ResourceSet,
     own: Vec<Group>,
 }
 
-/// What a proxy is made from.
+/// Inputs of a proxy's configuration.
 pub(crate) struct Subject<'a> {
     pub(crate) key: ProxyKey,
     pub(crate) view: &'a View,
@@ -96,18 +96,18 @@ impl Proxy {
         }
     }
 
-    /// Whether its certificate should be replaced.
+    /// Whether its certificate is due for renewal.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         self.leaf.as_ref().is_some_and(|(_, leaf)| leaf.renew_at <= now)
     }
 
-    /// Whether anything is different: its set, its certificate or its faults.
+    /// Returns whether its resources, its rollout step or its faults changed.
     pub(crate) fn update(&mut self, subject: &Subject<'_>, stale: Stale, context: &mut UpdateContext<'_>) -> bool {
         let mut faults = Vec::new();
-        // A table of names is long: whether it is another one is told by its place, not by its content.
-        let renamed = !Arc::ptr_eq(&self.records, &subject.class.records) && self.has_names(subject);
-        // What was at fault is looked at again, or its fault would be forgotten.
-        if stale == Stale::OwnResources || renamed || !self.faults.is_empty() {
+        // Compare pointers: the table is long.
+        let records_changed = !Arc::ptr_eq(&self.records, &subject.class.records) && self.has_dns(subject);
+        // A proxy with faults is always rebuilt: otherwise faults of its own resources would be lost.
+        if stale == Stale::OwnResources || records_changed || !self.faults.is_empty() {
             self.own = self.own(subject, context, &mut faults);
             self.records = subject.class.records.clone();
         }
@@ -123,7 +123,7 @@ impl Proxy {
         if equal && self.faults.is_empty() && self.rollout == subject.view.token {
             return false;
         }
-        // A revision belongs to one step, so a step that changes nothing for this proxy is a new one too.
+        // Proxies acknowledge rollout steps by revision, so a new step needs a new revision even if resources are equal.
         self.snapshot = Some(Arc::new(Snapshot { revision: context.revision, resources }));
         self.parts = Parts { class: subject.class.set.clone(), own: self.own.clone() };
         self.rollout = subject.view.token.clone();
@@ -131,8 +131,8 @@ impl Proxy {
         true
     }
 
-    /// Whether it is told the names of services.
-    fn has_names(&self, subject: &Subject<'_>) -> bool {
+    /// Whether it has a DNS server for the hostnames of the mesh.
+    fn has_dns(&self, subject: &Subject<'_>) -> bool {
         self.metadata.dns_server(transparent(&subject.dataplane.dataplane)).is_some()
     }
 
@@ -268,14 +268,18 @@ impl Proxy {
             proxy: subject.key.clone(),
             backend: signer.clone(),
             uris: uris(&mesh, subject.dataplane).ok_or_else(|| {
-                fault("the proxy has neither a tag kuma.io/service nor a label kuma.io/workload to be known by")
+                fault("cannot issue a certificate: add a kuma.io/service tag or a kuma.io/workload label to the Dataplane")
             })?,
         };
         let leaf = context.identities.leaf(&request, context.now).map_err(|error| fault(&error))?;
         let roots = match &subject.view.roots {
             Some(Ok(roots)) => roots.clone(),
             Some(Err(error)) => return Err(fault(error)),
-            None => return Err(fault("no authority is believed")),
+            None => {
+                return Err(fault(
+                    "cannot issue a certificate: the mesh trusts no CA; check mtls.backends and mtls.enabledBackend",
+                ));
+            }
         };
         let identity =
             SecretInput::Identity { mesh: mesh.clone(), proxy: subject.key.name.clone(), version: leaf.version };
@@ -292,7 +296,7 @@ impl Proxy {
     }
 }
 
-/// Where a control plane asks a proxy for its admin interface.
+/// Port at which the control plane reaches the admin interface of a proxy.
 pub fn admin_port(metadata: &NodeMetadata, dataplane: &Dataplane) -> u32 {
     let networking = dataplane.networking.as_ref();
     let written = networking.and_then(|networking| networking.admin.as_ref()).map(|admin| admin.port);
@@ -307,8 +311,8 @@ fn address(dataplane: &Dataplane) -> &str {
     dataplane.networking.as_ref().map_or("", |networking| &networking.address)
 }
 
-/// The clusters of the workloads behind each inbound. Inbounds before one workload share its cluster; where they speak to
-/// it differently, or it is elsewhere, or policies say different things, the first has the usual name.
+/// Cluster names of the workloads behind each inbound. Inbounds with the same workload, protocol and policies share a
+/// cluster; of those that differ, the first has the usual name.
 fn local_clusters(spec: &Dataplane, entries: &[Arc<ByKind<Vec<Entry>>>]) -> Vec<Arc<str>> {
     let address = address(spec);
     let mut taken = BTreeMap::new();
@@ -334,10 +338,10 @@ fn accept(view: &View) -> Accept {
     }
 }
 
-/// What the class has and what the proxy has, if they fit together.
+/// Merges the resources of the class and of the proxy, and validates references, names and addresses.
 ///
-/// A type for which both are as before keeps its map: a thousand proxies whose endpoints change get no new listeners
-/// to hold and to compare.
+/// A type for which both are unchanged keeps its map: when endpoints change, a thousand proxies neither store nor compare
+/// new maps of listeners.
 fn assemble(
     class: &Class,
     own: &[Group],
@@ -346,7 +350,7 @@ fn assemble(
 ) -> ResourceSet {
     let before = before.filter(|(_, parts)| same_groups(&parts.own, own));
     let kept = |type_url: TypeUrl| {
-        // Whether there are secrets depends on what needs them.
+        // Secrets are published only if a resource references one, so they depend on other types.
         let before = before.filter(|_| type_url != TypeUrl::Secret);
         let (resources, _) = before.filter(|(_, parts)| parts.class.of(type_url).ptr_eq(class.set.of(type_url)))?;
         Some(resources.of(type_url))
@@ -359,7 +363,7 @@ fn assemble(
     }
     let built = || own.iter().flat_map(|group| group.iter());
     let mut binds: Vec<(&String, &Arc<str>)> = Vec::new();
-    // Nobody asks for secrets that nothing uses, and whoever waits for that would wait for ever.
+    // Envoy does not subscribe to secrets that nothing references; waiting for its ACK would never end.
     let needs = built().flat_map(|built| &built.links.needs).chain(class.needed_secrets.iter());
     let needs_secrets = needs.into_iter().any(|(type_url, _)| *type_url == TypeUrl::Secret);
     let used = |built: &&Built| needs_secrets || built.type_url != TypeUrl::Secret;

@@ -1,4 +1,4 @@
-//! Stored resources as changes for the engine.
+//! Changes of the store as changes for the engine.
 
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, ProxyKey, ResourceKey};
@@ -39,7 +39,7 @@ impl Change {
         })
     }
 
-    /// All that a mesh is made of, for an engine without any state.
+    /// All resources of a mesh, for an empty engine.
     pub fn of_mesh(world: &World, mesh: &str) -> Vec<Self> {
         let itself = world.get(&ResourceKey::global("Mesh", mesh));
         let policies = kinds().iter().filter(|kind| kind.is_policy()).map(|kind: &Kind| kind.name);

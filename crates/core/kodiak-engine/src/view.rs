@@ -1,4 +1,4 @@
-//! What follows from a mesh itself, for all its proxies.
+//! Settings of a mesh that apply to all its proxies.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -11,39 +11,39 @@ use crate::engine::UpdateContext;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct View {
-    /// Whether the mesh itself is there; its proxies may be known earlier.
+    /// Whether the Mesh exists; its Dataplanes may arrive earlier.
     exists: bool,
     pub(crate) name: Arc<str>,
     pub(crate) rollout: Rollout,
-    /// What proxies acknowledge of it.
+    /// Identifies the rollout step that proxies acknowledge.
     pub(crate) token: Arc<str>,
-    /// The certificates that are believed, or why they cannot be told.
+    /// Trusted root certificates (PEM), or why they cannot be read. `None` without mTLS.
     pub(crate) roots: Option<Result<Arc<str>, String>>,
-    /// Whether unknown destinations may be called.
+    /// Whether connections to unknown destinations pass through.
     pub(crate) passthrough: bool,
-    /// The own zone.
+    /// The zone of the control plane.
     pub(crate) zone: Arc<str>,
     /// For services by `kuma.io/service`.
     pub(crate) zone_priority: ZonePriority,
     pub(crate) mode: MeshServicesMode,
     pub(crate) naming: Naming,
     pub(crate) external: ExternalAccess,
-    /// Who lets calls out of the zone.
+    /// Zone egresses of this zone.
     pub(crate) egresses: Arc<[Endpoint]>,
 }
 
 impl View {
-    /// Nothing is called by `kuma.io/service` any more.
+    /// Whether `kuma.io/service` tags are no destinations any more.
     pub(crate) fn is_exclusive(&self) -> bool {
         self.mode == MeshServicesMode::Exclusive
     }
 
-    /// What plain names mean.
+    /// How policies resolve plain names of services.
     pub(crate) fn era(&self) -> Era {
         if self.is_exclusive() { Era::Objects } else { Era::Both }
     }
 
-    /// A mesh that is not there yet has nothing but its name.
+    /// Without a Mesh, the default settings.
     pub(crate) fn of(
         name: &Arc<str>,
         spec: Option<&MeshSpec>,
@@ -51,7 +51,7 @@ impl View {
         context: &UpdateContext<'_>,
     ) -> Self {
         let Some(spec) = spec else { return Self { name: name.clone(), ..Self::default() } };
-        // Until somebody has said how far the mesh is, it is where it wants to be.
+        // Without a recorded rollout, the mesh is at its target.
         let rollout = rollout.cloned().unwrap_or_else(|| Rollout::target(spec));
         let roots = (!rollout.trust.is_empty()).then(|| {
             let roots = rollout.trust.iter().map(|backend| context.identities.roots(name, backend));
@@ -84,7 +84,7 @@ impl View {
     }
 }
 
-/// How what is outside of the mesh is called.
+/// Access to MeshExternalServices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum ExternalAccess {
     #[default]
@@ -103,7 +103,7 @@ pub(crate) enum ZonePriority {
     LocalFirst,
 }
 
-/// Those of the own zone that have an address.
+/// Zone egresses of this zone with an IP address.
 fn egresses(context: &UpdateContext<'_>) -> Arc<[Endpoint]> {
     let own =
         context.egresses.values().filter(|egress| egress.zone.is_empty() || *egress.zone == *context.settings.zone);
