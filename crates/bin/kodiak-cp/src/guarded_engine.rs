@@ -83,13 +83,31 @@ impl GuardedEngine {
         tracing::error!(%panicked, "engine panicked, making it anew without the resource that caused it");
         let (new, old): (Vec<_>, Vec<_>) = self.inputs.values().partition(|input| newest.contains(&input.key));
         let inputs: Vec<&Input> = old.into_iter().chain(new).collect();
-        let Built { value: (engine, outcome), faulty } = build(&inputs, |inputs| {
-            let changes: Vec<Change> = inputs.iter().map(|input| input.change.clone()).collect();
-            self.faults.at_engine(&changes);
-            let mut engine = self.engine.anew();
-            let outcome = engine.apply(changes, identities, now);
-            (engine, outcome)
-        });
+        let rebuild = |inputs: &[&Input]| {
+            build(inputs, |inputs| {
+                let changes: Vec<Change> = inputs.iter().map(|input| input.change.clone()).collect();
+                self.faults.at_engine(&changes);
+                let mut engine = self.engine.anew();
+                let outcome = engine.apply(changes, identities, now);
+                (engine, outcome)
+            })
+        };
+        let Built { value: (mut engine, mut outcome), faulty } = rebuild(&inputs);
+        let mut denying: Vec<Input> = faulty.iter().filter_map(|(position, _)| denied(inputs[*position])).collect();
+        if !denying.is_empty() {
+            let is_faulty = |position: usize| faulty.iter().any(|(faulty, _)| *faulty == position);
+            let kept = inputs.iter().enumerate().filter(|(position, _)| !is_faulty(*position));
+            let kept: Vec<&Input> = kept.map(|(_, input)| *input).chain(&denying).collect();
+            let first_denying = kept.len() - denying.len();
+            let again = rebuild(&kept);
+            (engine, outcome) = again.value;
+            let dropped: Vec<usize> = again.faulty.iter().map(|(position, _)| *position).collect();
+            let mut position = first_denying;
+            denying.retain(|_| {
+                position += 1;
+                !dropped.contains(&(position - 1))
+            });
+        }
         let faulty: Vec<_> = faulty
             .into_iter()
             .map(|(position, panicked)| {
@@ -100,38 +118,22 @@ impl GuardedEngine {
         if faulty.is_empty() {
             tracing::error!("engine made anew from all resources; the panic is a defect, please report it");
         }
-        let mut denying = Vec::new();
         for (key, entry) in faulty {
-            denying.extend(self.inputs.remove(&key).and_then(denied));
+            self.inputs.remove(&key);
             self.quarantine.add(TASK, &key, entry);
         }
-        self.engine = engine;
-        if denying.is_empty() {
-            return outcome;
-        }
-        // What these inputs publish for a proxy replaces what `outcome` says of it.
-        let changes: Vec<Change> = denying.iter().map(|input| input.change.clone()).collect();
         self.inputs.extend(denying.into_iter().map(|input| (input.key.clone(), input)));
-        let denied = self.engine.apply(changes, identities, now);
-        followed_by(outcome, denied)
+        self.engine = engine;
+        outcome
     }
 }
 
 /// A permission that is left out could be the Deny beside a broad Allow: one that denies all calls takes its place.
-fn denied(input: Input) -> Option<Input> {
-    let Change::Policy { mesh, key, policy: Some(policy) } = input.change else { return None };
-    let policy = kodiak_world::deny_all(&policy)?;
-    Some(Input { change: Change::Policy { mesh, key, policy: Some(policy) }, ..input })
-}
-
-/// Two outcomes of one engine as one: for each proxy and mesh the later one counts.
-fn followed_by(mut first: Outcome, then: Outcome) -> Outcome {
-    first.proxies.retain(|updated| !then.proxies.iter().any(|later| later.key == updated.key));
-    first.proxies.extend(then.proxies);
-    first.services.extend(then.services);
-    first.stats.encoded += then.stats.encoded;
-    first.stats.woken += then.stats.woken;
-    first
+fn denied(input: &Input) -> Option<Input> {
+    let Change::Policy { mesh, key, policy: Some(policy) } = &input.change else { return None };
+    let policy = Some(kodiak_world::deny_all(policy)?);
+    let change = Change::Policy { mesh: mesh.clone(), key: key.clone(), policy };
+    Some(Input { key: input.key.clone(), revision: input.revision, change })
 }
 
 /// A stored key or certificate that cannot be used without a panic is a fault of the proxies that need it.

@@ -108,6 +108,45 @@ fn the_result_is_that_of_an_engine_that_never_saw_the_poisoned_resource() {
     }
 }
 
+/// With mTLS, and with a permission that allows all calls.
+fn with_permissions() -> Vec<Input> {
+    let mtls = json!({ "mtls": { "enabledBackend": "ca", "backends": [{ "name": "ca", "type": "builtin" }] } });
+    let mesh = Arc::new(serde_json::from_value(mtls).unwrap());
+    let change = Change::Mesh { name: MESH.into(), mesh: Some(mesh) };
+    let mesh = Input { key: ResourceKey::global("Mesh", MESH), revision: 1, change };
+    let others = everything().into_iter().skip(1);
+    [mesh, permission("allow", "Allow")].into_iter().chain(others).collect()
+}
+
+fn permission(name: &str, action: &str) -> Input {
+    let kind = kodiak_kinds::kinds().by_name("MeshTrafficPermission").unwrap();
+    let spec = json!({ "from": [{ "targetRef": { "kind": "Mesh" }, "default": { "action": action } }] });
+    let body = Body::read(kind.policy.as_ref().unwrap(), &spec).unwrap();
+    let policy = Policy { kind, mesh: MESH.into(), name: name.into(), labels: Arc::default(), body };
+    let change = Change::Policy { mesh: MESH.into(), key: (kind.name, name.into()), policy: Some(Arc::new(policy)) };
+    Input { key: ResourceKey::in_mesh(kind.name, MESH, name), revision: 5, change }
+}
+
+#[test]
+fn quarantined_permission_is_replaced_by_one_that_denies_all() {
+    let (all, poisoned) = (with_permissions(), permission("poisoned", "Deny"));
+    let mut allowing = engine(None);
+    apply(&mut allowing, &all);
+    let mut denying = engine(None);
+    apply(&mut denying, &all);
+    apply(&mut denying, &[denied(&poisoned).unwrap()]);
+    assert_ne!(snapshots(&denying), snapshots(&allowing));
+
+    let mut engine = engine(Some(&poisoned));
+    apply(&mut engine, &all);
+    apply(&mut engine, std::slice::from_ref(&poisoned));
+    assert_eq!(engine.quarantine.list().len(), 1);
+    assert_eq!(snapshots(&engine), snapshots(&denying));
+    let change = Change::Policy { mesh: MESH.into(), key: ("MeshTrafficPermission", "poisoned".into()), policy: None };
+    apply(&mut engine, &[Input { key: poisoned.key, revision: 6, change }]);
+    assert_eq!(snapshots(&engine), snapshots(&allowing), "it is deleted");
+}
+
 #[test]
 fn a_newer_revision_is_tried_again() {
     let (all, poisoned) = (everything(), timeout("poisoned", 20));

@@ -30,7 +30,7 @@ async fn mesh_with_a_broad_allow() -> TestControlPlane {
     let dataplane = json!({ "type": "Dataplane", "mesh": "default", "name": "web-1", "networking": networking });
     assert!(cp.put("/meshes/default/dataplanes/web-1", &dataplane).await.status.is_success());
     let rules =
-        json!([{ "default": { "allow": [{ "spiffeID": { "type": "Prefix", "value": "spiffe://default/" } }] } }]);
+        json!([{ "default": { "allow": [{ "spiffeID": { "type": "Prefix", "value": "spiffe://default" } }] } }]);
     let allow = json!({
         "type": "MeshTrafficPermission", "mesh": "default", "name": "allow", "spec": { "rules": rules },
     });
