@@ -29,7 +29,7 @@ pub(crate) struct Cache {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum SecretInput {
     Identity { mesh: Arc<str>, proxy: Arc<str>, version: Version },
-    Authority { mesh: Arc<str>, roots: Arc<str> },
+    TrustBundle { mesh: Arc<str>, roots: Arc<str> },
 }
 
 impl Cache {

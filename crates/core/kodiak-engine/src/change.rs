@@ -26,8 +26,8 @@ pub enum Change {
         mesh: Arc<str>,
         vips: Option<Arc<Vips>>,
     },
-    /// A secret changed: the CAs of the mesh and sources of MeshExternalServices are read again.
-    Authority {
+    /// The CAs of the mesh and data sources of MeshExternalServices are read again.
+    Secret {
         mesh: Arc<str>,
     },
     Dataplane {
@@ -74,7 +74,7 @@ impl Change {
             Self::ZoneEgress { egress, .. } => egress.is_none(),
             Self::Policy { policy, .. } => policy.is_none(),
             Self::Disconnected { .. } => true,
-            Self::Authority { .. } | Self::Connected { .. } | Self::Tick => false,
+            Self::Secret { .. } | Self::Connected { .. } | Self::Tick => false,
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{
     patch::{Operation, patch},
-    shown,
+    redacted,
 };
 
 /// Resources that an update would send or remove.
@@ -53,7 +53,7 @@ impl Patches {
         if let Some(known) = self.0.get(&key) {
             return Ok(known.clone());
         }
-        let found: Arc<[Operation]> = patch(&shown::resource(before)?, &shown::resource(after)?).into();
+        let found: Arc<[Operation]> = patch(&redacted::resource(before)?, &redacted::resource(after)?).into();
         self.0.insert(key, found.clone());
         Ok(found)
     }

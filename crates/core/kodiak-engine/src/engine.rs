@@ -91,7 +91,7 @@ impl Engine {
     }
 
     /// An empty engine whose revisions follow those of this one, which may have panicked.
-    pub fn anew(&self) -> Self {
+    pub fn restarted(&self) -> Self {
         Self { settings: self.settings.clone(), revision: self.revision, ..Self::default() }
     }
 
@@ -148,7 +148,7 @@ impl Engine {
             Change::Mesh { name, mesh } => self.mesh(&name, touched).set_spec(mesh),
             Change::Rollout { mesh, rollout } => self.mesh(&mesh, touched).set_rollout(rollout),
             Change::Vips { mesh, vips } => self.mesh(&mesh, touched).set_vips(vips.unwrap_or_default()),
-            Change::Authority { mesh } => self.mesh(&mesh, touched).authority_changed(),
+            Change::Secret { mesh } => self.mesh(&mesh, touched).secret_changed(),
             Change::Dataplane { key, dataplane } => {
                 self.mesh(&key.mesh, touched).set_dataplane(&key.name, dataplane.as_ref());
             }

@@ -120,7 +120,7 @@ impl Mesh {
         self.dirty.settings = true;
     }
 
-    pub(crate) fn authority_changed(&mut self) {
+    pub(crate) fn secret_changed(&mut self) {
         self.dirty.settings = true;
         self.dirty.targets.extend(self.objects.external().cloned().map(Target::Object));
         self.dirty.proxies.extend(self.proxies.keys().cloned());
@@ -265,8 +265,8 @@ impl Mesh {
         let from = sources(&self.view, &self.services, &self.vips, &self.objects, context.identities);
         for (id, targets) in visited {
             self.classes.change(id, |key, class| {
-                let is_about = |policy: &PolicyKey| selected.contains(&id) && contains(&key.policies, policy);
-                let applicable: Vec<_> = policies.iter().filter(|(policy, _)| is_about(policy)).collect();
+                let applies = |policy: &PolicyKey| selected.contains(&id) && contains(&key.policies, policy);
+                let applicable: Vec<_> = policies.iter().filter(|(policy, _)| applies(policy)).collect();
                 let mut touched = if view_changed { Targets::All } else { Targets::Some(targets) };
                 for (_, targets) in &applicable {
                     touched.extend((*targets).clone());

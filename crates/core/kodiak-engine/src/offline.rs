@@ -26,31 +26,31 @@ const PLACEHOLDER: &str = "[placeholder]";
 const NO_ADDRESS: &str = "no virtual address is left for the services of the mesh";
 
 /// Proxies whose configuration changed, each with its faults; with faults, it keeps its last good configuration.
-pub type Concerned = BTreeMap<ProxyKey, Vec<String>>;
+pub type AffectedProxies = BTreeMap<ProxyKey, Vec<String>>;
 
 /// A mesh without connections. Services without a virtual address get one as the control plane would assign it.
 /// Certificates are placeholders.
-pub struct World {
+pub struct OfflineMesh {
     engine: Engine,
     mesh: Arc<str>,
     vips: Arc<Vips>,
     pools: Pools,
     /// Addresses that are assigned here and not stored.
-    lent: BTreeMap<(BackendKind, Arc<str>), Ipv4Addr>,
+    assigned: BTreeMap<(BackendKind, Arc<str>), Ipv4Addr>,
 }
 
-impl World {
+impl OfflineMesh {
     /// A mesh with the resources of `changes` alone.
     pub fn new(settings: Settings, mesh: &str, changes: impl IntoIterator<Item = Change>) -> Result<Self, Vec<String>> {
-        let mut world = Self {
+        let mut offline = Self {
             engine: Engine::new(settings),
             mesh: mesh.into(),
             vips: Arc::default(),
             pools: Pools::new(Ranges::default()),
-            lent: BTreeMap::new(),
+            assigned: BTreeMap::new(),
         };
-        world.change(changes)?;
-        Ok(world)
+        offline.change(changes)?;
+        Ok(offline)
     }
 
     /// Configuration of a proxy, or why it failed validation.
@@ -62,13 +62,13 @@ impl World {
     }
 
     /// Proxies with a configuration, each with its faults.
-    pub fn connect_all(&mut self, proxies: impl IntoIterator<Item = (ProxyKey, Arc<NodeMetadata>)>) -> Concerned {
+    pub fn connect_all(&mut self, proxies: impl IntoIterator<Item = (ProxyKey, Arc<NodeMetadata>)>) -> AffectedProxies {
         let connected = proxies.into_iter().map(|(key, metadata)| Change::Connected { key, metadata });
-        concerned(self.engine.apply(connected, &Placeholders, TIME)).collect()
+        affected(self.engine.apply(connected, &Placeholders, TIME)).collect()
     }
 
     /// Applies changes. Returns the proxies whose configuration changed.
-    pub fn change(&mut self, changes: impl IntoIterator<Item = Change>) -> Result<Concerned, Vec<String>> {
+    pub fn change(&mut self, changes: impl IntoIterator<Item = Change>) -> Result<AffectedProxies, Vec<String>> {
         let changes = changes.into_iter().inspect(|change| {
             if let Change::Vips { mesh, vips: Some(vips) } = change
                 && *mesh == self.mesh
@@ -77,10 +77,10 @@ impl World {
             }
         });
         let mut changes: Vec<Change> = changes.collect();
-        self.lend(&mut changes)?;
+        self.assign_addresses(&mut changes)?;
         let mut outcome = self.engine.apply(changes, &Placeholders, TIME);
         let services = std::mem::take(&mut outcome.services).into_iter().find(|(mesh, _)| *mesh == self.mesh);
-        let mut proxies: Concerned = concerned(outcome).collect();
+        let mut proxies: AffectedProxies = affected(outcome).collect();
         if let Some((mesh, services)) = services {
             // Addresses are never released here: the allocator of the control plane does that.
             let vips = self.vips.assign(&services, TIME, SignedDuration::MAX);
@@ -88,13 +88,13 @@ impl World {
             self.vips = Arc::new(vips);
             let outcome =
                 self.engine.apply([Change::Vips { mesh, vips: Some(self.vips.clone()) }], &Placeholders, TIME);
-            proxies.extend(concerned(outcome));
+            proxies.extend(affected(outcome));
         }
         Ok(proxies)
     }
 
     /// Assigns addresses to destinations that have none.
-    fn lend(&mut self, changes: &mut [Change]) -> Result<(), Vec<String>> {
+    fn assign_addresses(&mut self, changes: &mut [Change]) -> Result<(), Vec<String>> {
         let mut without = Vec::new();
         for change in changes {
             if let Change::Destination { kind, name, destination: Some(destination), .. } = change {
@@ -106,11 +106,11 @@ impl World {
         }
         for (kind, name, destination) in without {
             let key = (kind, name);
-            let vip = match self.lent.get(&key) {
+            let vip = match self.assigned.get(&key) {
                 Some(vip) => *vip,
                 None => self.pools.take(kind).ok_or_else(|| vec![NO_ADDRESS.to_owned()])?,
             };
-            self.lent.insert(key, vip);
+            self.assigned.insert(key, vip);
             Arc::make_mut(destination).vips.push(vip);
         }
         Ok(())
@@ -129,15 +129,15 @@ pub fn config(
     proxy: &ProxyKey,
     metadata: Arc<NodeMetadata>,
 ) -> Result<Arc<Snapshot>, Vec<String>> {
-    World::new(settings, &proxy.mesh, changes)?.connect(proxy, metadata)
+    OfflineMesh::new(settings, &proxy.mesh, changes)?.connect(proxy, metadata)
 }
 
-fn concerned(outcome: Outcome) -> impl Iterator<Item = (ProxyKey, Vec<String>)> {
+fn affected(outcome: Outcome) -> impl Iterator<Item = (ProxyKey, Vec<String>)> {
     outcome.proxies.into_iter().map(|updated| (updated.key, updated.faults))
 }
 
 fn missing(proxy: &ProxyKey) -> Vec<String> {
-    vec![format!("there is no Dataplane {:?} in a mesh {:?}", proxy.name, proxy.mesh)]
+    vec![format!("Dataplane {:?} not found in mesh {:?}", proxy.name, proxy.mesh)]
 }
 
 /// Issues no certificates: its configuration is for people, not for Envoy.
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use kodiak_rules::Proxy;
 
-    use crate::shown;
+    use crate::redacted;
 
     fn dataplane(name: &str, spec: &Value) -> Change {
         let dataplane = Arc::new(serde_json::from_value(spec.clone()).unwrap());
@@ -227,7 +227,7 @@ mod tests {
     fn keys_are_redacted_and_certificates_are_placeholders() {
         let backends = json!([{ "name": "ca", "type": "builtin" }]);
         let mesh = mesh(&json!({ "mtls": { "enabledBackend": "ca", "backends": backends } }));
-        let shown = shown::config(&of(vec![mesh, web()]).unwrap()).unwrap();
+        let shown = redacted::config(&of(vec![mesh, web()]).unwrap()).unwrap();
         let secrets = &shown[TypeUrl::Secret.as_str()];
         let identity = &secrets["identity_cert:secret:default"]["tlsCertificate"];
         assert_eq!(identity["privateKey"], json!({ "inlineString": "[redacted]" }));
@@ -241,19 +241,19 @@ mod tests {
             let inbound = json!([{ "port": port, "tags": { "kuma.io/service": "api" } }]);
             dataplane("api-1", &json!({ "networking": { "address": "10.0.0.2", "inbound": inbound } }))
         };
-        let mut world = World::new(settings, "default", [mesh(&json!({})), web(), api(80)]).unwrap();
+        let mut world = OfflineMesh::new(settings, "default", [mesh(&json!({})), web(), api(80)]).unwrap();
         let [web_1, api_1] = ["web-1", "api-1"].map(|name| ProxyKey::new("default", name));
         let connected = world.connect_all([&web_1, &api_1].map(|proxy| (proxy.clone(), Arc::default())));
         assert_eq!(connected, [(api_1.clone(), vec![]), (web_1.clone(), vec![])].into());
-        assert_eq!(world.change([api(80)]).unwrap(), Concerned::new(), "the Dataplane is unchanged");
+        assert_eq!(world.change([api(80)]).unwrap(), AffectedProxies::new(), "the Dataplane is unchanged");
         assert_eq!(world.change([api(81)]).unwrap().len(), 2, "the server and its client");
 
         // Both inbound listeners would bind one address.
         let inbound = json!([{ "port": 81, "tags": {} }, { "port": 81, "tags": {} }]);
         let twice = dataplane("api-1", &json!({ "networking": { "address": "10.0.0.2", "inbound": inbound } }));
         let before = world.snapshot(&api_1);
-        let concerned = world.change([twice]).unwrap();
-        assert!(concerned[&api_1].iter().any(|fault| fault.contains("10.0.0.2:81")), "{concerned:?}");
+        let affected = world.change([twice]).unwrap();
+        assert!(affected[&api_1].iter().any(|fault| fault.contains("10.0.0.2:81")), "{affected:?}");
         assert_eq!(world.snapshot(&api_1), before);
     }
 

@@ -283,13 +283,13 @@ impl Proxy {
         };
         let identity =
             SecretInput::Identity { mesh: mesh.clone(), proxy: subject.key.name.clone(), version: leaf.version };
-        let authority = SecretInput::Authority { mesh: mesh.clone(), roots: roots.clone() };
+        let trust_bundle = SecretInput::TrustBundle { mesh: mesh.clone(), roots: roots.clone() };
         let groups = vec![
             context
                 .cache
                 .secrets
                 .get(&identity, |_| vec![build_secret_as(leaf.version, &secrets::identity(&mesh, &leaf.identity))]),
-            context.cache.secrets.get(&authority, |_| vec![build_secret(&secrets::authority(&mesh, &roots))]),
+            context.cache.secrets.get(&trust_bundle, |_| vec![build_secret(&secrets::authority(&mesh, &roots))]),
         ];
         self.leaf = Some((signer, leaf));
         Ok(groups)

@@ -18,7 +18,7 @@ impl Change {
                 let dataplane = resource.and_then(|dataplane| dataplane.proxy().cloned());
                 Self::Dataplane { key: ProxyKey { mesh, name }, dataplane }
             }
-            "Secret" => Self::Authority { mesh },
+            "Secret" => Self::Secret { mesh },
             "ZoneEgress" => Self::ZoneEgress { name, egress: resource.and_then(kodiak_world::Resource::spec) },
             _ if let Some(document) = document::name(key) => match document {
                 document::VIPS => Self::Vips { mesh, vips: resource.and_then(kodiak_world::Resource::document) },

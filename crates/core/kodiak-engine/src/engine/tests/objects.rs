@@ -12,7 +12,7 @@ use super::{
     names,
     world::{MESH, World, dataplane, inbound, key},
 };
-use crate::{Change, Engine, Settings, Stats, shown};
+use crate::{Change, Engine, Settings, Stats, redacted};
 
 const NEW: &str = "backend__default_default_msvc_8080";
 
@@ -92,7 +92,7 @@ fn member_without_a_vouching_token_is_neither_an_endpoint_nor_accepted() {
 }
 
 fn config(world: &World, proxy: &str) -> Value {
-    shown::config(&world.snapshot(proxy)).unwrap()
+    redacted::config(&world.snapshot(proxy)).unwrap()
 }
 
 fn cluster(world: &World, proxy: &str, name: &str) -> Value {

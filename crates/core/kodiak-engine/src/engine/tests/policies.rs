@@ -7,7 +7,7 @@ use super::{
     names, two_callers,
     world::{World, dataplane, inbound},
 };
-use crate::{Stats, shown};
+use crate::{Stats, redacted};
 
 /// A mesh of ten services with twenty redirected clients.
 fn many() -> World {
@@ -35,7 +35,7 @@ fn service(name: &str) -> Value {
 }
 
 fn at(world: &World, proxy: &str, path: &str) -> Value {
-    shown::config(&world.snapshot(proxy)).unwrap().pointer(path).cloned().unwrap_or(Value::Null)
+    redacted::config(&world.snapshot(proxy)).unwrap().pointer(path).cloned().unwrap_or(Value::Null)
 }
 
 const CLUSTERS: &str = "/type.googleapis.com~1envoy.config.cluster.v3.Cluster";
