@@ -9,7 +9,7 @@ use kodiak_api::inspect::Trouble;
 use kodiak_engine::{
     Change, Settings,
     difference::{Difference, Patches},
-    offline::{Concerned, World},
+    offline::{AffectedProxies, OfflineMesh},
 };
 use kodiak_model::{ProxyKey, ResourceKey};
 use kodiak_reconcilers::foresee;
@@ -36,7 +36,7 @@ pub(crate) fn between(
 ) -> Result<Value, Trouble> {
     let reconciled = foresee(stored, after, mesh, services);
     let of_mesh = Change::of_mesh(stored.world(), mesh);
-    let mut world = World::new(settings.clone(), mesh, of_mesh).map_err(Trouble::Faults)?;
+    let mut world = OfflineMesh::new(settings.clone(), mesh, of_mesh).map_err(Trouble::Faults)?;
     let known: Vec<ProxyKey> = stored.list_in("Dataplane", mesh).map(|record| key_of(&record.key)).collect();
     let said = |proxy: &ProxyKey| Arc::new(metadata(stored.world(), proxy).unwrap_or_default());
     world.connect_all(known.iter().map(|proxy| (proxy.clone(), said(proxy))));
@@ -78,9 +78,9 @@ fn rolled_out(stored: &Snapshot, after: &Snapshot, mesh: &str) -> Option<Change>
 }
 
 fn answer(
-    world: &World,
+    world: &OfflineMesh,
     before: &BTreeMap<ProxyKey, Option<Arc<Published>>>,
-    concerned: Concerned,
+    concerned: AffectedProxies,
     full: bool,
 ) -> Result<Value, Trouble> {
     let mut patches = full.then(Patches::default);

@@ -87,7 +87,7 @@ impl GuardedEngine {
             build(inputs, |inputs| {
                 let changes: Vec<Change> = inputs.iter().map(|input| input.change.clone()).collect();
                 self.faults.at_engine(&changes);
-                let mut engine = self.engine.anew();
+                let mut engine = self.engine.restarted();
                 let outcome = engine.apply(changes, identities, now);
                 (engine, outcome)
             })

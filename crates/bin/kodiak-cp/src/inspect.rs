@@ -9,7 +9,7 @@ use kodiak_api::inspect::{
     TypeStatus,
 };
 use kodiak_ca::{Authorities, Expiries, LeafExpiry};
-use kodiak_engine::{admin_port, shown};
+use kodiak_engine::{admin_port, redacted};
 use kodiak_model::ProxyKey;
 use kodiak_proxies::{ProxyStatus, Registry};
 use kodiak_reconcilers::quarantine::{Entry, Quarantine};
@@ -75,7 +75,7 @@ impl Inspector {
     fn config_of(&self, proxy: &ProxyKey, ask: ConfigAsked) -> Result<Config, Trouble> {
         let published = self.registry.snapshot(proxy).filter(|_| ask == ConfigAsked::default());
         let Some(published) = published else { return self.offline.config_of(proxy, ask) };
-        let xds = shown::config(&published).map_err(|error| Trouble::Broken(error.to_string()))?;
+        let xds = redacted::config(&published).map_err(|error| Trouble::Broken(error.to_string()))?;
         Ok(Config { xds, diff: None })
     }
 
@@ -175,7 +175,7 @@ fn certificate_status(leaf: LeafExpiry) -> CertificateStatus {
 fn without_secrets(dump: &[u8]) -> Result<Bytes, Trouble> {
     let dump: Result<Value, _> = serde_json::from_slice(dump);
     let mut dump = dump.map_err(|error| Trouble::Unreachable(format!("its configuration is no JSON: {error}")))?;
-    shown::redact(&mut dump);
+    redacted::redact(&mut dump);
     Ok(dump.to_string().into())
 }
 

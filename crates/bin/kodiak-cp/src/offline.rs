@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use kodiak_api::inspect::{Asking, Config, ConfigAsked, Proxies, Question, Status, Trouble};
-use kodiak_engine::{Change, Settings, offline::World, patch, shown};
+use kodiak_engine::{Change, Settings, offline::OfflineMesh, patch, redacted};
 use kodiak_envoy::json;
 use kodiak_model::ProxyKey;
 use kodiak_rules::Shadow;
@@ -31,7 +31,7 @@ impl Offline {
 
     pub(crate) fn config_of(&self, proxy: &ProxyKey, ask: ConfigAsked) -> Result<Config, Trouble> {
         let stored = self.store.snapshot();
-        let now = |shadow| shown::config(&*self.set(&stored, proxy, shadow)?).map_err(|error| broken(&error));
+        let now = |shadow| redacted::config(&*self.set(&stored, proxy, shadow)?).map_err(|error| broken(&error));
         let xds = now(if ask.shadow { Shadow::Included } else { Shadow::Ignored })?;
         let diff = if ask.diff { Some(json!(patch::patch(&now(Shadow::Ignored)?, &xds))) } else { None };
         Ok(Config { xds, diff })
@@ -42,7 +42,7 @@ impl Offline {
         let metadata = metadata(stored.world(), proxy).ok_or(Trouble::NeverConnected)?;
         let changes = Change::of_mesh(stored.world(), &proxy.mesh);
         let settings = Settings { shadow, ..self.settings.clone() };
-        let world = World::new(settings, &proxy.mesh, changes);
+        let world = OfflineMesh::new(settings, &proxy.mesh, changes);
         world.and_then(|mut world| world.connect(proxy, Arc::new(metadata))).map_err(Trouble::Faults)
     }
 

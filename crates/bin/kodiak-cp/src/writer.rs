@@ -204,7 +204,7 @@ impl Batch {
     fn resource(&mut self, change: &kodiak_world::Change, addresses: &mut Addresses) {
         let (key, revision) = (change.key.clone(), change.revision);
         match Change::of(change).map(|change| located(change, addresses)) {
-            Some(change @ (Change::Authority { .. } | Change::Tick)) => self.others.push(change),
+            Some(change @ (Change::Secret { .. } | Change::Tick)) => self.others.push(change),
             Some(change) => self.inputs.push(Input { key, revision, change }),
             None => (),
         }

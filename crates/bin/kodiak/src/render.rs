@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use kodiak_cli::documents::FileArgs;
-use kodiak_engine::{Change, Settings, offline, shown};
+use kodiak_engine::{Change, Settings, offline, redacted};
 use kodiak_model::kinds::dataplane::Dataplane;
 use kodiak_model::kinds::mesh::{Mesh, MeshServicesMode};
 use kodiak_model::{Checked, Place, ProxyKey, yaml};
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     let config = config.map_err(|faults| {
         anyhow::anyhow!("generated configuration failed validation, so it would not be sent: {}", faults.join("; "))
     })?;
-    let shown = json!({ "xds": shown::config(&config)? });
+    let shown = json!({ "xds": redacted::config(&config)? });
     let text = match args.output {
         Output::Yaml => yaml::to_string(&shown),
         Output::Json => serde_json::to_string_pretty(&shown)?,

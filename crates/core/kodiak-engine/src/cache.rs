@@ -1,4 +1,4 @@
-//! Resources by what they are made from: each is built and encoded once.
+//! Resources by their inputs: each distinct input is built and encoded once.
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
@@ -8,32 +8,32 @@ use kodiak_xds::{
 };
 use kodiak_xds_stream::Version;
 
-/// Resources that come from one input.
+/// Resources built from one input.
 pub(crate) type Group = Arc<[Built]>;
 
 #[derive(Default)]
 pub(crate) struct Cache {
-    pub(crate) inbounds: Memo<Inbound>,
-    pub(crate) clusters: Memo<OutboundCluster>,
-    pub(crate) listeners: Memo<OutboundListener>,
-    pub(crate) assignments: Memo<Assignment>,
-    pub(crate) external: Memo<ExternalCluster>,
-    pub(crate) passthrough: Memo<Passthrough>,
-    pub(crate) admin: Memo<Admin>,
-    pub(crate) probes: Memo<Probes>,
-    pub(crate) dns: Memo<Dns>,
-    pub(crate) secrets: Memo<SecretInput>,
+    pub(crate) inbounds: InputCache<Inbound>,
+    pub(crate) clusters: InputCache<OutboundCluster>,
+    pub(crate) listeners: InputCache<OutboundListener>,
+    pub(crate) assignments: InputCache<Assignment>,
+    pub(crate) external: InputCache<ExternalCluster>,
+    pub(crate) passthrough: InputCache<Passthrough>,
+    pub(crate) admin: InputCache<Admin>,
+    pub(crate) probes: InputCache<Probes>,
+    pub(crate) dns: InputCache<Dns>,
+    pub(crate) secrets: InputCache<SecretInput>,
 }
 
-/// What a secret is known by. Its content never is a key.
+/// Identifies a secret without its content: private keys are never cache keys.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum SecretInput {
     Identity { mesh: Arc<str>, proxy: Arc<str>, version: Version },
-    Authority { mesh: Arc<str>, roots: Arc<str> },
+    TrustBundle { mesh: Arc<str>, roots: Arc<str> },
 }
 
 impl Cache {
-    /// How many resources were encoded since the beginning.
+    /// Number of resources encoded so far.
     pub(crate) fn encoded(&self) -> u64 {
         let Self { inbounds, clusters, listeners, assignments, external, passthrough, admin, probes, dns, secrets } =
             self;
@@ -49,7 +49,7 @@ impl Cache {
             + secrets.encoded
     }
 
-    /// Forgets what nobody uses, now and then.
+    /// Evicts unused resources, at times.
     pub(crate) fn sweep(&mut self) {
         let Self { inbounds, clusters, listeners, assignments, external, passthrough, admin, probes, dns, secrets } =
             self;
@@ -66,36 +66,36 @@ impl Cache {
     }
 }
 
-pub(crate) struct Memo<K> {
-    known: HashMap<K, Group>,
+pub(crate) struct InputCache<K> {
+    groups: HashMap<K, Group>,
     encoded: u64,
-    /// How many there were after the last sweep.
+    /// Number of entries after the last sweep.
     live: usize,
 }
 
-impl<K> Default for Memo<K> {
+impl<K> Default for InputCache<K> {
     fn default() -> Self {
-        Self { known: HashMap::new(), encoded: 0, live: 0 }
+        Self { groups: HashMap::new(), encoded: 0, live: 0 }
     }
 }
 
-impl<K: Clone + Eq + Hash> Memo<K> {
+impl<K: Clone + Eq + Hash> InputCache<K> {
     pub(crate) fn get(&mut self, input: &K, make: impl FnOnce(&K) -> Vec<Built>) -> Group {
-        if let Some(known) = self.known.get(input) {
+        if let Some(known) = self.groups.get(input) {
             return known.clone();
         }
         let group: Group = make(input).into();
         self.encoded += group.len() as u64;
-        self.known.insert(input.clone(), group.clone());
+        self.groups.insert(input.clone(), group.clone());
         group
     }
 
-    /// Costs nothing until as much was added as there is, so that it costs a constant for each addition.
+    /// Does nothing until the number of entries has doubled, so that the cost per added entry is constant.
     fn sweep(&mut self) {
         const FEW: usize = 64;
-        if self.known.len() > 2 * self.live + FEW {
-            self.known.retain(|_, group| Arc::strong_count(group) > 1);
-            self.live = self.known.len();
+        if self.groups.len() > 2 * self.live + FEW {
+            self.groups.retain(|_, group| Arc::strong_count(group) > 1);
+            self.live = self.groups.len();
         }
     }
 }
@@ -105,14 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_used_is_forgotten_and_what_is_used_is_not() {
-        let mut memo = Memo::<u32>::default();
-        let kept = memo.get(&0, |_| Vec::new());
+    fn sweep_evicts_unused_groups_and_keeps_used_ones() {
+        let mut cache = InputCache::<u32>::default();
+        let kept = cache.get(&0, |_| Vec::new());
         for input in 1..200 {
-            memo.get(&input, |_| Vec::new());
-            memo.sweep();
+            cache.get(&input, |_| Vec::new());
+            cache.sweep();
         }
-        assert!(memo.known.len() < 80, "{}", memo.known.len());
-        assert!(Arc::ptr_eq(&kept, &memo.get(&0, |_| unreachable!("it is in use"))));
+        assert!(cache.groups.len() < 80, "{}", cache.groups.len());
+        assert!(Arc::ptr_eq(&kept, &cache.get(&0, |_| unreachable!("the group is in use"))));
     }
 }

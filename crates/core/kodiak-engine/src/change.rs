@@ -1,4 +1,4 @@
-//! What the engine is told.
+//! Changes that the engine applies.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use kodiak_services::vips::Vips;
 use kodiak_world::Destination;
 use kodiak_xds::node::NodeMetadata;
 
-/// One thing that is different now. `None`: it is gone.
+/// A changed resource or connection. `None`: it was deleted.
 #[derive(Debug, Clone)]
 pub enum Change {
     Mesh {
@@ -27,8 +27,8 @@ pub enum Change {
         mesh: Arc<str>,
         vips: Option<Arc<Vips>>,
     },
-    /// What the authorities of a mesh are made of may have changed.
-    Authority {
+    /// The CAs of the mesh and data sources of MeshExternalServices are read again.
+    Secret {
         mesh: Arc<str>,
     },
     Dataplane {
@@ -42,7 +42,6 @@ pub enum Change {
         name: Arc<str>,
         destination: Option<Arc<Destination>>,
     },
-    /// A proxy that lets calls out of its zone.
     ZoneEgress {
         name: Arc<str>,
         egress: Option<Arc<ZoneEgress>>,
@@ -52,7 +51,7 @@ pub enum Change {
         key: PolicyKey,
         policy: Option<Arc<Policy>>,
     },
-    /// With what the proxy says of itself.
+    /// A proxy connected, with the metadata that it sent.
     Connected {
         key: ProxyKey,
         metadata: Arc<NodeMetadata>,
@@ -60,12 +59,12 @@ pub enum Change {
     Disconnected {
         key: ProxyKey,
     },
-    /// Time went on: certificates may be due.
+    /// Time passed: certificates may be due for renewal.
     Tick,
 }
 
 impl Change {
-    /// Whether a resource or a connection is gone.
+    /// Whether a resource was deleted or a proxy disconnected.
     pub fn is_removal(&self) -> bool {
         match self {
             Self::Mesh { mesh, .. } => mesh.is_none(),
@@ -76,7 +75,7 @@ impl Change {
             Self::ZoneEgress { egress, .. } => egress.is_none(),
             Self::Policy { policy, .. } => policy.is_none(),
             Self::Disconnected { .. } => true,
-            Self::Authority { .. } | Self::Connected { .. } | Self::Tick => false,
+            Self::Secret { .. } | Self::Connected { .. } | Self::Tick => false,
         }
     }
 }

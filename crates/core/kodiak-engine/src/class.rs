@@ -1,7 +1,7 @@
-//! What proxies of one class call: the services they see, at the addresses where they see them.
+//! The outbound configuration that all proxies of one class share.
 //!
-//! A class has outbounds, which are listeners and names, and the clusters that these lead to: an outbound's own, and
-//! those that policies send its calls to. A cluster stays as long as anything leads to it.
+//! A class has outbounds, which are listeners and DNS records, and the clusters that these reference: an outbound's own,
+//! and the backends of its routes. A cluster stays as long as an outbound references it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,9 +22,10 @@ use kodiak_xds_stream::{ResourceSet, TypeUrl};
 use crate::{
     cache::{Cache, Group},
     class_key::ClassKey,
+    collections::{Collection, CountedSet, PrunedMap},
     plan::{self, Sources},
     rules::Rules,
-    target::{Goal, Target, Targets, Touched},
+    target::{ClusterTarget, Target, Targets, Touched},
 };
 
 #[derive(Clone, Default)]
@@ -33,20 +34,20 @@ pub(crate) struct Class {
     pub(crate) rules: Arc<Rules>,
     pub(crate) set: ResourceSet,
     pub(crate) records: Arc<[DnsRecord]>,
-    /// The secrets of a proxy that are needed, and by how many.
-    pub(crate) needs: BTreeMap<(TypeUrl, Arc<str>), usize>,
-    /// Addresses that are bound, and by what.
-    pub(crate) binds: BTreeMap<String, Arc<str>>,
+    /// Secrets of the proxy that resources of the class reference.
+    pub(crate) needed_secrets: CountedSet<(TypeUrl, Arc<str>)>,
+    /// By address, the listener that binds it.
+    pub(crate) bound_addresses: BTreeMap<String, Arc<str>>,
     pub(crate) faults: BTreeMap<(Part, Arc<str>), Vec<Fault>>,
     /// By the name of their own cluster.
     outbounds: BTreeMap<Arc<str>, Outbound>,
-    clusters: BTreeMap<Arc<str>, Called>,
-    /// What depends on a target.
-    by_target: BTreeMap<Target, Dependants>,
-    /// The outbounds that look for a resource by what is written, and how many of each.
-    asking: BTreeMap<PortRef, BTreeMap<Target, usize>>,
-    /// Clusters that are not built yet, and those that something stopped leading to.
-    loose: BTreeSet<Arc<str>>,
+    clusters: BTreeMap<Arc<str>, ClusterState>,
+    /// Parts of the class that depend on a target.
+    by_target: PrunedMap<Target, Dependants>,
+    /// By backend reference of a route, the targets of the outbounds that have it, whether it resolves or not.
+    by_backend_ref: PrunedMap<PortRef, CountedSet<Target>>,
+    /// Clusters that are not built yet, and those that lost their last reference.
+    pending: BTreeSet<Arc<str>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,48 +61,49 @@ struct Outbound {
     target: Target,
     groups: Vec<Group>,
     records: Vec<DnsRecord>,
-    leads_to: BTreeSet<Goal>,
-    asks: BTreeSet<PortRef>,
+    cluster_targets: BTreeSet<ClusterTarget>,
+    backend_refs: BTreeSet<PortRef>,
 }
 
 /// A cluster and its endpoints.
 #[derive(Clone)]
-struct Called {
-    goal: Goal,
-    /// How many outbounds lead here.
-    users: usize,
+struct ClusterState {
+    target: ClusterTarget,
+    /// The number of outbounds that reference it.
+    references: usize,
     groups: Vec<Group>,
 }
 
 #[derive(Clone, Default)]
 struct Dependants {
     outbounds: BTreeSet<Arc<str>>,
-    /// The targets whose outbounds lead here, and how many of each.
-    led_from: BTreeMap<Target, usize>,
+    /// Targets whose outbounds reference a cluster of this one.
+    referrers: CountedSet<Target>,
     clusters: BTreeSet<Arc<str>>,
 }
 
-impl Dependants {
+impl Collection for Dependants {
     fn is_empty(&self) -> bool {
-        self.outbounds.is_empty() && self.led_from.is_empty() && self.clusters.is_empty()
+        let Self { outbounds, referrers, clusters } = self;
+        outbounds.is_empty() && referrers.is_empty() && clusters.is_empty()
     }
 }
 
 impl Class {
-    /// The same calls, for other proxies.
-    pub(crate) fn like(&self) -> Self {
+    /// A copy for other proxies.
+    pub(crate) fn without_members(&self) -> Self {
         Self { members: BTreeSet::new(), ..self.clone() }
     }
 
-    /// The targets that concern it: those it calls, and those it would call if they came. `None`: it may be any.
-    pub(crate) fn interest(&self, key: &ClassKey) -> Option<BTreeSet<Target>> {
-        // Where a route leads may come later.
-        let mut targets = key.reach.named().filter(|_| self.asking.is_empty())?;
+    /// Targets that it calls, or would call if they existed. `None`: any target may be one of them.
+    pub(crate) fn targets_of_interest(&self, key: &ClassKey) -> Option<BTreeSet<Target>> {
+        // The backend of a route may be created later.
+        let mut targets = key.reach.named_targets().filter(|_| self.by_backend_ref.is_empty())?;
         targets.extend(self.by_target.keys().cloned());
         Some(targets)
     }
 
-    /// Whether anything is different for its proxies.
+    /// Rebuilds whatever depends on the touched targets. Returns whether resources or DNS records changed.
     pub(crate) fn update(
         &mut self,
         key: &ClassKey,
@@ -110,9 +112,9 @@ impl Class {
         cache: &mut Cache,
     ) -> bool {
         let rules = self.rules.clone();
-        let replanned = self.replanned(key, from, touched);
-        let wanted = plan::outbounds(key, &rules, from, replanned.touched());
-        let gone: Vec<Arc<str>> = match &replanned {
+        let to_plan = self.targets_to_plan(key, from, touched);
+        let wanted = plan::outbounds(key, &rules, from, to_plan.touched());
+        let gone: Vec<Arc<str>> = match &to_plan {
             Targets::All => self.outbounds.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect(),
             Targets::Some(targets) => {
                 let known = targets.iter().filter_map(|target| self.by_target.get(target));
@@ -120,178 +122,170 @@ impl Class {
                 known.filter(|name| !wanted.contains_key(*name)).cloned().collect()
             }
         };
-        let mut renamed = false;
+        let mut records_changed = false;
         let mut changed = false;
         for name in &gone {
-            if let Some(old) = self.take_outbound(name, &[], from.view.naming) {
+            if let Some(old) = self.remove_outbound(name, &[], from.view.naming) {
                 changed = true;
-                renamed |= !old.records.is_empty();
+                records_changed |= !old.records.is_empty();
             }
         }
         let mut new_outbounds = Vec::new();
-        for (name, plan::Outbound { target, listeners, records, leads_to, asks }) in wanted {
+        for (name, plan::Outbound { target, listeners, records, cluster_targets, backend_refs }) in wanted {
             let listen =
                 |listener| cache.listeners.get(listener, |input| vec![build_listener(&outbound::listener(input))]);
-            let new = Outbound { target, groups: listeners.iter().map(listen).collect(), records, leads_to, asks };
+            let new = Outbound {
+                target,
+                groups: listeners.iter().map(listen).collect(),
+                records,
+                cluster_targets,
+                backend_refs,
+            };
             let old = self.outbounds.get(&name);
             let known = old.map_or(&[][..], |old| &old.records);
-            let led = old.is_some_and(|old| old.leads_to == new.leads_to && old.asks == new.asks);
-            if led && old.is_some_and(|old| same(&old.groups, &new.groups)) && known == new.records {
+            let same_references = old
+                .is_some_and(|old| old.cluster_targets == new.cluster_targets && old.backend_refs == new.backend_refs);
+            if same_references && old.is_some_and(|old| same_groups(&old.groups, &new.groups)) && known == new.records {
                 continue;
             }
             changed = true;
-            renamed |= known != new.records;
-            // Clusters that both lead to must not be dropped and made again.
-            self.lead(&name, &new, from.view.naming);
-            self.take_outbound(&name, &new.groups, from.view.naming);
-            self.belong(&name, &new.target);
+            records_changed |= known != new.records;
+            // References first: a cluster that old and new share must not be removed and built again.
+            self.reference_clusters(&name, &new, from.view.naming);
+            self.remove_outbound(&name, &new.groups, from.view.naming);
+            self.index_outbound(&name, &new.target);
             new_outbounds.push((name, new));
         }
         changed |= self.update_clusters(key, from, touched, cache);
         for (name, new) in new_outbounds {
-            self.put_outbound(name, new);
+            self.insert_outbound(name, new);
         }
-        if renamed {
-            self.rename();
+        if records_changed {
+            self.collect_records();
         }
         changed
     }
 
-    /// The touched targets, and those whose outbounds lead to them, or may from now on.
-    fn replanned(&self, key: &ClassKey, from: Sources<'_>, touched: Touched<'_>) -> Targets {
+    /// The touched targets, and those whose outbounds reference them or may from now on.
+    fn targets_to_plan(&self, key: &ClassKey, from: Sources<'_>, touched: Touched<'_>) -> Targets {
         let Touched::Some(targets) = touched else { return Targets::All };
-        // A list is short, and what it means depends on all there is.
+        // A list is short, and its references may resolve to any resource.
         if key.reach.lists_objects() && touched.has_objects() {
             return Targets::All;
         }
         let mut all = targets.clone();
         for target in targets {
-            all.extend(self.by_target.get(target).into_iter().flat_map(|each| each.led_from.keys().cloned()));
+            all.extend(self.by_target.get(target).into_iter().flat_map(|each| each.referrers.iter().cloned()));
             if let Target::Object(kri) = target {
-                let asking = self.asking.iter().filter(|(written, _)| from.objects.could_be(written, kri));
-                all.extend(asking.flat_map(|(_, outbounds)| outbounds.keys().cloned()));
+                let matching = self.by_backend_ref.iter().filter(|(written, _)| from.objects.could_be(written, kri));
+                all.extend(matching.flat_map(|(_, outbounds)| outbounds.iter().cloned()));
             }
         }
         Targets::Some(all)
     }
 
-    /// Builds the clusters that something leads to, where they are new or touched, and drops those nothing leads to.
+    /// Builds new and touched clusters, and removes those without references.
     fn update_clusters(&mut self, key: &ClassKey, from: Sources<'_>, touched: Touched<'_>, cache: &mut Cache) -> bool {
         let rules = self.rules.clone();
-        let stale: BTreeSet<Arc<str>> = match touched {
+        let visited: BTreeSet<Arc<str>> = match touched {
             Touched::All => self.clusters.keys().cloned().collect(),
             Touched::Some(targets) => {
                 let known = targets.iter().filter_map(|target| self.by_target.get(target));
                 let touched = known.flat_map(|each| each.clusters.iter().cloned());
-                touched.chain(self.loose.iter().cloned()).collect()
+                touched.chain(self.pending.iter().cloned()).collect()
             }
         };
-        self.loose.clear();
+        self.pending.clear();
         let mut changed = false;
-        for name in stale {
-            let Some(called) = self.clusters.get(&name) else { continue };
-            if called.users == 0 {
+        for name in visited {
+            let Some(state) = self.clusters.get(&name) else { continue };
+            if state.references == 0 {
                 changed = true;
                 self.drop_cluster(&name);
                 continue;
             }
-            let groups = build(&plan::cluster(key, &rules, from, &called.goal), cache);
-            if same(&called.groups, &groups) {
+            let groups = build(&plan::cluster(key, &rules, from, &state.target), cache);
+            if same_groups(&state.groups, &groups) {
                 continue;
             }
             changed = true;
-            let old = called.groups.clone();
-            self.take_groups((Part::Cluster, &name), &old, &groups);
-            self.put_groups((Part::Cluster, &name), &groups);
-            if let Some(called) = self.clusters.get_mut(&name) {
-                called.groups = groups;
+            let old = state.groups.clone();
+            self.remove_groups((Part::Cluster, &name), &old, &groups);
+            self.insert_groups((Part::Cluster, &name), &groups);
+            if let Some(state) = self.clusters.get_mut(&name) {
+                state.groups = groups;
             }
         }
         changed
     }
 
     fn drop_cluster(&mut self, name: &Arc<str>) {
-        let Some(called) = self.clusters.remove(name) else { return };
-        self.take_groups((Part::Cluster, name), &called.groups, &[]);
-        self.of_target(&called.goal.target(), |dependants| {
+        let Some(state) = self.clusters.remove(name) else { return };
+        self.remove_groups((Part::Cluster, name), &state.groups, &[]);
+        self.by_target.shrink(&state.target.destination(), |dependants| {
             dependants.clusters.remove(name);
         });
     }
 
-    /// One more outbound leads to its clusters.
-    fn lead(&mut self, name: &Arc<str>, outbound: &Outbound, naming: Naming) {
-        for goal in &outbound.leads_to {
-            let cluster = goal.cluster(naming);
-            let called = self.clusters.entry(cluster.clone()).or_insert_with(|| Called {
-                goal: goal.clone(),
-                users: 0,
+    /// Counts the references of an outbound to its clusters.
+    fn reference_clusters(&mut self, name: &Arc<str>, outbound: &Outbound, naming: Naming) {
+        for cluster_target in &outbound.cluster_targets {
+            let cluster = cluster_target.cluster_name(naming);
+            let state = self.clusters.entry(cluster.clone()).or_insert_with(|| ClusterState {
+                target: cluster_target.clone(),
+                references: 0,
                 groups: Vec::new(),
             });
-            called.users += 1;
-            // A port that was given another name is still the same cluster.
-            if called.groups.is_empty() || called.goal != *goal {
-                called.goal = goal.clone();
-                self.loose.insert(cluster.clone());
+            state.references += 1;
+            // A port that was renamed may keep the name of its cluster.
+            if state.groups.is_empty() || state.target != *cluster_target {
+                state.target = cluster_target.clone();
+                self.pending.insert(cluster.clone());
             }
-            let of_target = self.by_target.entry(goal.target()).or_default();
+            let of_target = self.by_target.grow(cluster_target.destination());
             of_target.clusters.insert(cluster);
-            *of_target.led_from.entry(outbound.target.clone()).or_default() += 1;
+            of_target.referrers.add(outbound.target.clone());
         }
-        for written in &outbound.asks {
-            *self.asking.entry(written.clone()).or_default().entry(outbound.target.clone()).or_default() += 1;
+        for written in &outbound.backend_refs {
+            self.by_backend_ref.grow(written.clone()).add(outbound.target.clone());
         }
-        self.belong(name, &outbound.target);
+        self.index_outbound(name, &outbound.target);
     }
 
-    fn belong(&mut self, name: &Arc<str>, target: &Target) {
-        self.by_target.entry(target.clone()).or_default().outbounds.insert(name.clone());
+    fn index_outbound(&mut self, name: &Arc<str>, target: &Target) {
+        self.by_target.grow(target.clone()).outbounds.insert(name.clone());
     }
 
-    /// What is in `kept` comes back at once and stays in the set: a map that is not touched stays the same for all
+    /// Resources of `kept` stay in the set, because the caller inserts them again: an untouched map stays shared by all
     /// proxies.
-    fn take_outbound(&mut self, name: &Arc<str>, kept: &[Group], naming: Naming) -> Option<Outbound> {
+    fn remove_outbound(&mut self, name: &Arc<str>, kept: &[Group], naming: Naming) -> Option<Outbound> {
         let old = self.outbounds.remove(name)?;
-        self.take_groups((Part::Outbound, name), &old.groups, kept);
-        for goal in &old.leads_to {
-            let cluster = goal.cluster(naming);
-            if let Some(called) = self.clusters.get_mut(&cluster) {
-                called.users -= 1;
-                if called.users == 0 {
-                    self.loose.insert(cluster);
+        self.remove_groups((Part::Outbound, name), &old.groups, kept);
+        for cluster_target in &old.cluster_targets {
+            let cluster = cluster_target.cluster_name(naming);
+            if let Some(state) = self.clusters.get_mut(&cluster) {
+                state.references -= 1;
+                if state.references == 0 {
+                    self.pending.insert(cluster);
                 }
             }
-            self.of_target(&goal.target(), |dependants| one_less(&mut dependants.led_from, &old.target));
+            self.by_target.shrink(&cluster_target.destination(), |dependants| dependants.referrers.remove(&old.target));
         }
-        for written in &old.asks {
-            if let Some(outbounds) = self.asking.get_mut(written) {
-                one_less(outbounds, &old.target);
-                if outbounds.is_empty() {
-                    self.asking.remove(written);
-                }
-            }
+        for written in &old.backend_refs {
+            self.by_backend_ref.shrink(written, |outbounds| outbounds.remove(&old.target));
         }
-        self.of_target(&old.target, |dependants| {
+        self.by_target.shrink(&old.target, |dependants| {
             dependants.outbounds.remove(name);
         });
         Some(old)
     }
 
-    /// Nothing is kept of a target on which nothing depends.
-    fn of_target(&mut self, target: &Target, change: impl FnOnce(&mut Dependants)) {
-        if let Some(dependants) = self.by_target.get_mut(target) {
-            change(dependants);
-            if dependants.is_empty() {
-                self.by_target.remove(target);
-            }
-        }
-    }
-
-    fn put_outbound(&mut self, name: Arc<str>, new: Outbound) {
-        self.put_groups((Part::Outbound, &name), &new.groups);
+    fn insert_outbound(&mut self, name: Arc<str>, new: Outbound) {
+        self.insert_groups((Part::Outbound, &name), &new.groups);
         self.outbounds.insert(name, new);
     }
 
-    fn take_groups(&mut self, (part, name): (Part, &Arc<str>), old: &[Group], kept: &[Group]) {
+    fn remove_groups(&mut self, (part, name): (Part, &Arc<str>), old: &[Group], kept: &[Group]) {
         self.faults.remove(&(part, name.clone()));
         let goes = |group: &&Group| !kept.iter().any(|kept| Arc::ptr_eq(kept, group));
         for built in old.iter().filter(goes).flat_map(|group| group.iter()) {
@@ -299,24 +293,19 @@ impl Class {
         }
         for built in old.iter().flat_map(|group| group.iter()) {
             for need in &built.links.needs {
-                if let Some(count) = self.needs.get_mut(need) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.needs.remove(need);
-                    }
-                }
+                self.needed_secrets.remove(need);
             }
             if let Some(address) = &built.links.binds
-                && self.binds.get(address) == Some(&built.encoded.name)
+                && self.bound_addresses.get(address) == Some(&built.encoded.name)
             {
-                self.binds.remove(address);
+                self.bound_addresses.remove(address);
             }
         }
     }
 
-    /// Secrets are the proxy's own. Everything else that is needed is here already: clusters come before what leads to
-    /// them.
-    fn put_groups(&mut self, (part, name): (Part, &Arc<str>), new: &[Group]) {
+    /// Secrets belong to the proxy. All other references must resolve here: clusters are inserted before the listeners
+    /// that reference them.
+    fn insert_groups(&mut self, (part, name): (Part, &Arc<str>), new: &[Group]) {
         let all = || new.iter().flat_map(|group| group.iter());
         for Built { type_url, encoded, .. } in all() {
             let known = self.set.of(*type_url).get(&encoded.name);
@@ -330,7 +319,7 @@ impl Class {
             for need in &built.links.needs {
                 let (type_url, needed) = need;
                 if *type_url == TypeUrl::Secret {
-                    *self.needs.entry(need.clone()).or_default() += 1;
+                    self.needed_secrets.add(need.clone());
                 } else if !self.set.of(*type_url).contains_key(needed) {
                     faults.push(Fault::Dangling {
                         resource: built.encoded.name.clone(),
@@ -340,9 +329,9 @@ impl Class {
                 }
             }
             if let Some(address) = &built.links.binds {
-                match self.binds.get(address) {
-                    Some(other) => faults.push(clash(&built.encoded.name, other, address)),
-                    None => drop(self.binds.insert(address.clone(), built.encoded.name.clone())),
+                match self.bound_addresses.get(address) {
+                    Some(other) => faults.push(address_clash(&built.encoded.name, other, address)),
+                    None => drop(self.bound_addresses.insert(address.clone(), built.encoded.name.clone())),
                 }
             }
         }
@@ -351,25 +340,16 @@ impl Class {
         }
     }
 
-    fn rename(&mut self) {
+    fn collect_records(&mut self) {
         let mut records: Vec<_> = self.outbounds.values().flat_map(|each| each.records.iter().cloned()).collect();
         records.sort();
-        // A name that two services claim leads to one of them, always the same.
+        // A hostname of two services resolves to one of them, always the same.
         records.dedup_by(|a, b| a.name == b.name);
         self.records = records.into();
     }
 }
 
-fn one_less(counts: &mut BTreeMap<Target, usize>, target: &Target) {
-    if let Some(count) = counts.get_mut(target) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(target);
-        }
-    }
-}
-
-/// A cluster, and its endpoints where they are discovered.
+/// Resources of a cluster, and of its endpoints if they are discovered by EDS.
 fn build(planned: &plan::Cluster, cache: &mut Cache) -> Vec<Group> {
     match planned {
         plan::Cluster::Discovered(cluster, assignment) => vec![
@@ -382,11 +362,11 @@ fn build(planned: &plan::Cluster, cache: &mut Cache) -> Vec<Group> {
     }
 }
 
-pub(crate) fn clash(resource: &Arc<str>, other: &Arc<str>, address: &str) -> Fault {
+pub(crate) fn address_clash(resource: &Arc<str>, other: &Arc<str>, address: &str) -> Fault {
     Fault::Clash { resource: resource.clone(), other: other.clone(), address: address.to_owned() }
 }
 
-/// Whether these are the same groups, which is told without looking into them.
-pub(crate) fn same(old: &[Group], new: &[Group]) -> bool {
+/// Compares pointers: the cache returns the same group for the same input.
+pub(crate) fn same_groups(old: &[Group], new: &[Group]) -> bool {
     old.len() == new.len() && old.iter().zip(new).all(|(old, new)| Arc::ptr_eq(old, new))
 }

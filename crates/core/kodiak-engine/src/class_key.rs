@@ -1,4 +1,4 @@
-//! Which proxies have the same calls.
+//! The key by which proxies share outbound configuration.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -21,30 +21,30 @@ use crate::{
     target::{self, Target},
 };
 
-/// Proxies with equal keys have equal calls.
+/// Proxies with equal keys have equal outbound configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassKey {
     pub(crate) reach: Reach,
-    /// The policies that are about their calls.
+    /// Outbound policies that select them.
     pub(crate) policies: Lists,
-    /// What they have of the tags that these policies look at.
-    pub(crate) caller: Tags,
-    /// Where their machines keep the authorities that they believe.
+    /// Their values of the tags that these policies match on.
+    pub(crate) caller_tags: Tags,
+    /// Path of the CA bundle of the operating system.
     pub(crate) system_ca: Option<Arc<str>>,
 }
 
-/// What they see, and where.
+/// Reachable destinations, and their addresses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
-    /// Connections are redirected: all that may be reached, at virtual addresses.
+    /// Transparent proxying: all reachable destinations, at virtual addresses.
     Redirected { shape: Shape, services: Option<Arc<BTreeSet<String>>>, objects: reachable::Reach },
-    /// What the Dataplane lists, at the addresses that it says.
-    Listed { shape: Shape, outbounds: Arc<[(String, u32, Listed)]> },
+    /// The outbounds that the Dataplane lists, at their addresses.
+    Listed { shape: Shape, outbounds: Arc<[(String, u32, OutboundRef)]> },
 }
 
-/// What an outbound of a Dataplane means.
+/// The reference of an outbound of a Dataplane.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Listed {
+pub(crate) enum OutboundRef {
     Service(Tags),
     Object(Wanted),
 }
@@ -67,47 +67,49 @@ impl Reach {
                 networking.inbound.iter().map(move |inbound| (inbound.address_or(address), inbound.port))
             })
             .collect();
-        // An address that is served here is not called from here.
+        // Skip outbounds at the address of an inbound: both listeners would bind it.
         let outbounds = dataplane.outbounds().iter();
         let outbounds = outbounds.filter(|outbound| !own.contains(&(outbound.address(), outbound.port)));
         let outbounds = outbounds.filter_map(|outbound| {
             let listed = match &outbound.backend_ref {
-                Some(reference) => Listed::Object(Wanted::by_outbound(reference, proxy)),
-                None => Listed::Service(Some(&outbound.tags).filter(|tags| tags.contains_key(tags::SERVICE))?.clone()),
+                Some(reference) => OutboundRef::Object(Wanted::by_outbound(reference, proxy)),
+                None => {
+                    OutboundRef::Service(Some(&outbound.tags).filter(|tags| tags.contains_key(tags::SERVICE))?.clone())
+                }
             };
             Some((outbound.address().to_owned(), outbound.port, listed))
         });
         Self::Listed { shape, outbounds: outbounds.collect() }
     }
 
-    /// All targets that may be seen, where they are listed by their names.
-    pub(crate) fn named(&self) -> Option<BTreeSet<Target>> {
+    /// All targets that may be reachable. `None` if they are not listed by name.
+    pub(crate) fn named_targets(&self) -> Option<BTreeSet<Target>> {
         match self {
             Self::Redirected { services, objects, .. } => {
                 let services = services.as_ref()?.iter().map(|name| Target::Service(name.as_str().into()));
                 let objects = match objects {
                     reachable::Reach::Everything => return None,
                     reachable::Reach::Nothing => Vec::new(),
-                    reachable::Reach::Listed(refs) => refs.iter().map(objects_of).collect::<Option<Vec<_>>>()?,
+                    reachable::Reach::Listed(refs) => refs.iter().map(objects_by_name).collect::<Option<Vec<_>>>()?,
                 };
                 Some(services.chain(objects.into_iter().flatten()).collect())
             }
             Self::Listed { outbounds, .. } => {
                 let targets = outbounds.iter().map(|(_, _, listed)| match listed {
-                    Listed::Service(tags) => Some(vec![Target::Service(target::service(tags))]),
-                    Listed::Object(wanted) => objects_of(wanted),
+                    OutboundRef::Service(tags) => Some(vec![Target::Service(target::service(tags))]),
+                    OutboundRef::Object(wanted) => objects_by_name(wanted),
                 });
                 Some(targets.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
             }
         }
     }
 
-    /// Whether an outbound is written by hand for a resource.
+    /// Whether the Dataplane lists an outbound to a resource.
     pub(crate) fn lists_objects(&self) -> bool {
         match self {
             Self::Redirected { .. } => false,
             Self::Listed { outbounds, .. } => {
-                outbounds.iter().any(|(_, _, listed)| matches!(listed, Listed::Object(_)))
+                outbounds.iter().any(|(_, _, listed)| matches!(listed, OutboundRef::Object(_)))
             }
         }
     }
@@ -119,12 +121,12 @@ impl Reach {
     }
 }
 
-/// What a reference by name can mean. `None` where it is by labels.
-fn objects_of(wanted: &Wanted) -> Option<Vec<Target>> {
+/// Resources to which a reference by name may resolve. `None` if it is by labels.
+fn objects_by_name(wanted: &Wanted) -> Option<Vec<Target>> {
     Some(wanted.named()?.into_iter().map(|kri| Target::Object(Arc::new(kri))).collect())
 }
 
-/// What the Dataplane itself says of redirection.
+/// Transparent proxying as the Dataplane configures it; the metadata of the proxy may override it.
 pub(crate) fn transparent(dataplane: &Dataplane) -> Option<&TransparentProxying> {
     dataplane.networking.as_ref()?.transparent_proxying.as_ref()
 }

@@ -1,16 +1,16 @@
-//! All classes of a mesh, and which of them a change of a target concerns.
+//! All classes of a mesh, indexed by the targets that affect them.
 //!
-//! **Invariant:** a class is there as long as it has members.
-//! **Invariant:** a class that is not told of a target neither calls it nor could.
+//! **Invariant:** a class exists as long as it has members.
+//! **Invariant:** a class that the index does not return for a target neither calls it nor could.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use crate::{class::Class, class_key::ClassKey, target::Target};
+use crate::{class::Class, class_key::ClassKey, collections::Multimap, target::Target};
 
-/// Cheaper to compare than what it stands for.
+/// Cheaper to compare than a [`ClassKey`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassId(u64);
 
@@ -19,10 +19,10 @@ pub(crate) struct Classes {
     next: u64,
     ids: BTreeMap<Arc<ClassKey>, ClassId>,
     all: BTreeMap<ClassId, (Arc<ClassKey>, Class)>,
-    /// Those that any target may concern.
-    open: BTreeSet<ClassId>,
-    /// All others, by the targets that concern them.
-    by_target: BTreeMap<Target, BTreeSet<ClassId>>,
+    /// Classes that any target may affect.
+    any_target: BTreeSet<ClassId>,
+    /// All others, by the targets that affect them.
+    by_target: Multimap<Target, ClassId>,
     interests: BTreeMap<ClassId, BTreeSet<Target>>,
 }
 
@@ -39,36 +39,36 @@ impl Classes {
         self.all.keys().copied()
     }
 
-    /// Those that call one of these, or may from now on, each with what concerns it.
-    pub(crate) fn concerned(&self, targets: &BTreeSet<Target>) -> BTreeMap<ClassId, BTreeSet<Target>> {
+    /// Classes that call one of the targets, or may from now on, each with the targets that affect it.
+    pub(crate) fn affected_by(&self, targets: &BTreeSet<Target>) -> BTreeMap<ClassId, BTreeSet<Target>> {
         if targets.is_empty() {
             return BTreeMap::new();
         }
-        let mut concerned: BTreeMap<ClassId, BTreeSet<Target>> =
-            self.open.iter().map(|id| (*id, targets.clone())).collect();
+        let mut affected: BTreeMap<ClassId, BTreeSet<Target>> =
+            self.any_target.iter().map(|id| (*id, targets.clone())).collect();
         for target in targets {
             for id in self.by_target.get(target).into_iter().flatten() {
-                concerned.entry(*id).or_default().insert(target.clone());
+                affected.entry(*id).or_default().insert(target.clone());
             }
         }
-        concerned
+        affected
     }
 
-    /// Without members it stays until one comes and goes.
+    /// A class without members stays until a member joins and leaves.
     pub(crate) fn insert(&mut self, key: Arc<ClassKey>, class: Class) -> ClassId {
         let id = ClassId(self.next);
         self.next += 1;
         self.ids.insert(key.clone(), id);
         self.all.insert(id, (key, class));
-        self.follow(id);
+        self.reindex(id);
         id
     }
 
-    /// Changes a class. What it is concerned by may be something else then.
+    /// Changes a class, and updates the index.
     pub(crate) fn change<T>(&mut self, id: ClassId, change: impl FnOnce(&ClassKey, &mut Class) -> T) -> Option<T> {
         let (key, class) = self.all.get_mut(&id)?;
         let done = change(&key.clone(), class);
-        self.follow(id);
+        self.reindex(id);
         Some(done)
     }
 
@@ -83,43 +83,38 @@ impl Classes {
         class.members.remove(member);
         if class.members.is_empty() {
             self.ids.remove(key);
-            self.forget(id);
-            self.open.remove(&id);
+            self.unindex(id);
+            self.any_target.remove(&id);
             self.all.remove(&id);
         }
     }
 
-    fn follow(&mut self, id: ClassId) {
+    fn reindex(&mut self, id: ClassId) {
         let Some((key, class)) = self.all.get(&id) else { return };
-        let interest = class.interest(key);
+        let interest = class.targets_of_interest(key);
         let unchanged = match &interest {
             Some(targets) => self.interests.get(&id) == Some(targets),
-            None => self.open.contains(&id),
+            None => self.any_target.contains(&id),
         };
         if unchanged {
             return;
         }
-        self.forget(id);
+        self.unindex(id);
         match interest {
-            None => drop(self.open.insert(id)),
+            None => drop(self.any_target.insert(id)),
             Some(targets) => {
-                self.open.remove(&id);
+                self.any_target.remove(&id);
                 for target in &targets {
-                    self.by_target.entry(target.clone()).or_default().insert(id);
+                    self.by_target.insert(target.clone(), id);
                 }
                 self.interests.insert(id, targets);
             }
         }
     }
 
-    fn forget(&mut self, id: ClassId) {
+    fn unindex(&mut self, id: ClassId) {
         for target in self.interests.remove(&id).unwrap_or_default() {
-            if let Some(ids) = self.by_target.get_mut(&target) {
-                ids.remove(&id);
-                if ids.is_empty() {
-                    self.by_target.remove(&target);
-                }
-            }
+            self.by_target.remove(&target, &id);
         }
     }
 }

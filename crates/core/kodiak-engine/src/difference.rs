@@ -1,4 +1,4 @@
-//! What is different between two sets of one proxy.
+//! Differences between two snapshots of one proxy.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::{
     patch::{Operation, patch},
-    shown,
+    redacted,
 };
 
-/// What a proxy would be sent.
+/// Resources that an update would send or remove.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Difference {
     pub added: Vec<Resource>,
@@ -25,7 +25,7 @@ pub struct Resource {
     #[serde(rename = "type")]
     pub type_url: &'static str,
     pub name: String,
-    /// Of the resource itself.
+    /// Encoded size.
     pub bytes: usize,
 }
 
@@ -35,12 +35,12 @@ pub struct Changed {
     #[serde(flatten)]
     pub resource: Resource,
     pub bytes_before: usize,
-    /// How it changes, without keys, if that was asked for.
+    /// JSON patch, with keys redacted, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<Arc<[Operation]>>,
 }
 
-/// How resources change, each worked out once: many proxies have the same ones.
+/// JSON patches of resources, each computed once: many proxies share resources.
 #[derive(Debug, Default)]
 pub struct Patches(HashMap<Step, Arc<[Operation]>>);
 
@@ -53,14 +53,14 @@ impl Patches {
         if let Some(known) = self.0.get(&key) {
             return Ok(known.clone());
         }
-        let found: Arc<[Operation]> = patch(&shown::resource(before)?, &shown::resource(after)?).into();
+        let found: Arc<[Operation]> = patch(&redacted::resource(before)?, &redacted::resource(after)?).into();
         self.0.insert(key, found.clone());
         Ok(found)
     }
 }
 
 impl Difference {
-    /// `None` stands for nothing at all. Without `patches`, how resources change is not worked out.
+    /// `None` is an empty snapshot. Without `patches`, no JSON patch is computed.
     pub fn between(
         before: Option<&Snapshot>,
         after: Option<&Snapshot>,
@@ -94,10 +94,11 @@ impl Difference {
     }
 
     pub fn is_empty(&self) -> bool {
-        self == &Self::default()
+        let Self { added, removed, changed } = self;
+        added.is_empty() && removed.is_empty() && changed.is_empty()
     }
 
-    /// What would go over the wire for it: names for what is removed, everything else in full.
+    /// Size of the update on the wire: names of removed resources, all others in full.
     pub fn bytes(&self) -> usize {
         let sent = self.added.iter().chain(self.changed.iter().map(|changed| &changed.resource));
         let removed = self.removed.iter().map(|resource| resource.name.len());
@@ -117,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// Clusters by their names and what differs between two of one name.
+    /// Clusters with their `alt_stat_name`s, which tell versions apart.
     fn set(clusters: &[(&str, &str)]) -> Snapshot {
         let mut resources = ResourceSet::default();
         for (name, alt_stat_name) in clusters {
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_goes_and_changes_is_told_apart() {
+    fn added_removed_and_changed_resources_are_distinguished() {
         let (before, after) = (set(&[("a", "1"), ("b", "1"), ("c", "1")]), set(&[("b", "2"), ("c", "1"), ("d", "1")]));
         let mut patches = Patches::default();
         let difference = Difference::between(Some(&before), Some(&after), Some(&mut patches)).unwrap();
@@ -144,11 +145,11 @@ mod tests {
         let shown: Vec<_> = changed.patch.iter().flat_map(|patch| patch.iter()).map(|each| &each.path).collect();
         assert_eq!(shown, ["/altStatName"; 3], "tested, removed, added");
         let bytes = changed.resource.bytes + difference.added[0].bytes;
-        assert_eq!(difference.bytes(), bytes + 1, "of what is removed only the name is sent");
+        assert_eq!(difference.bytes(), bytes + 1, "for a removed resource only its name is sent");
     }
 
     #[test]
-    fn nothing_differs_from_itself_and_everything_from_nothing() {
+    fn equal_snapshots_have_no_difference_and_a_missing_one_is_empty() {
         let (one, again) = (set(&[("a", "1"), ("b", "1")]), set(&[("a", "1"), ("b", "1")]));
         assert!(Difference::between(Some(&one), Some(&again), None).unwrap().is_empty());
         assert!(Difference::between(None, None, None).unwrap().is_empty());
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_resource_changes_is_worked_out_once_and_only_if_asked_for() {
+    fn patches_are_computed_once_and_only_on_request() {
         let (before, after) = (set(&[("a", "1")]), set(&[("a", "2")]));
         let mut patches = Patches::default();
         let mut asked = || {

@@ -1,4 +1,4 @@
-//! All meshes, and the one way to change them.
+//! All meshes, and [`Engine::apply`], the only way to change them.
 
 #[cfg(test)]
 mod tests;
@@ -20,9 +20,9 @@ use crate::{Change, Identities, Leaf, cache::Cache, mesh::Mesh};
 pub struct Settings {
     /// The zone of this control plane.
     pub zone: Arc<str>,
-    /// Whether policies that are only tried out count.
+    /// Whether shadow policies apply.
     pub shadow: Shadow,
-    /// How the clusters of resources are named.
+    /// Naming of clusters of MeshServices and the like.
     pub naming: Naming,
 }
 
@@ -35,8 +35,8 @@ pub struct Engine {
     revision: u64,
 }
 
-/// What everything that is updated can look at.
-pub(crate) struct Context<'a> {
+/// Inputs that all updates of a batch share.
+pub(crate) struct UpdateContext<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) egresses: &'a BTreeMap<Arc<str>, Arc<ZoneEgress>>,
     pub(crate) cache: &'a mut Cache,
@@ -45,43 +45,43 @@ pub(crate) struct Context<'a> {
     pub(crate) revision: u64,
 }
 
-/// What a batch of changes led to.
+/// Result of a batch of changes.
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub proxies: Vec<Updated>,
-    /// The services of the meshes in which one came or went.
+    /// All services by `kuma.io/service`, for each mesh in which one was added or removed.
     pub services: Vec<(Arc<str>, BTreeSet<Arc<str>>)>,
     pub stats: Stats,
 }
 
-/// A proxy for which something is different.
+/// A proxy that a batch changed.
 #[derive(Debug)]
 pub struct Updated {
     pub key: ProxyKey,
-    /// The last good set.
+    /// The last good configuration.
     pub snapshot: Option<Arc<Snapshot>>,
-    /// Why the newest set is not published. Empty when it is.
+    /// Why the newest configuration failed validation. Empty if it is published.
     pub faults: Vec<String>,
-    /// How far its mesh is with mTLS; what it acknowledges with its snapshot.
+    /// Token of the mTLS rollout step that the proxy acknowledges with its snapshot.
     pub rollout: Arc<str>,
     pub issued: Option<Issued>,
 }
 
-/// The certificate that a proxy has.
+/// Certificate issued to a proxy.
 #[derive(Debug, Clone)]
 pub struct Issued {
     pub backend: Arc<str>,
     pub leaf: Arc<Leaf>,
-    /// The backends whose certificates it believes.
+    /// CA backends that it trusts.
     pub trust: Vec<Arc<str>>,
 }
 
-/// What a batch cost.
+/// Cost of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Resources that were built and encoded.
+    /// Number of resources built and encoded.
     pub encoded: u64,
-    /// Proxies whose set is different.
+    /// Number of proxies whose published configuration changed.
     pub woken: u64,
 }
 
@@ -90,12 +90,12 @@ impl Engine {
         Self { settings, ..Self::default() }
     }
 
-    /// An engine that knows nothing yet. Its revisions follow those of this one, which may have panicked.
-    pub fn anew(&self) -> Self {
+    /// An empty engine whose revisions follow those of this one, which may have panicked.
+    pub fn restarted(&self) -> Self {
         Self { settings: self.settings.clone(), revision: self.revision, ..Self::default() }
     }
 
-    /// Applies all changes, then works out what follows, once.
+    /// Applies all changes, then updates the affected meshes once.
     pub fn apply(
         &mut self,
         changes: impl IntoIterator<Item = Change>,
@@ -104,14 +104,14 @@ impl Engine {
     ) -> Outcome {
         let mut touched = BTreeSet::new();
         for change in changes {
-            self.take(change, &mut touched);
+            self.apply_change(change, &mut touched);
         }
         self.revision += 1;
         let before = self.cache.encoded();
         let mut outcome = Outcome::default();
         for name in touched {
             let Some(mesh) = self.meshes.get_mut(&name) else { continue };
-            let mut shared = Context {
+            let mut shared = UpdateContext {
                 settings: &self.settings,
                 egresses: &self.egresses,
                 cache: &mut self.cache,
@@ -133,22 +133,22 @@ impl Engine {
         outcome
     }
 
-    /// The set of a connected proxy.
+    /// The last good configuration of a connected proxy.
     pub fn snapshot(&self, key: &ProxyKey) -> Option<Arc<Snapshot>> {
         self.meshes.get(&key.mesh)?.proxies.get(&key.name)?.snapshot.clone()
     }
 
-    /// How many resources were encoded since the beginning.
+    /// Number of resources encoded so far.
     pub fn encoded(&self) -> u64 {
         self.cache.encoded()
     }
 
-    fn take(&mut self, change: Change, touched: &mut BTreeSet<Arc<str>>) {
+    fn apply_change(&mut self, change: Change, touched: &mut BTreeSet<Arc<str>>) {
         match change {
             Change::Mesh { name, mesh } => self.mesh(&name, touched).set_spec(mesh),
             Change::Rollout { mesh, rollout } => self.mesh(&mesh, touched).set_rollout(rollout),
             Change::Vips { mesh, vips } => self.mesh(&mesh, touched).set_vips(vips.unwrap_or_default()),
-            Change::Authority { mesh } => self.mesh(&mesh, touched).authority_changed(),
+            Change::Secret { mesh } => self.mesh(&mesh, touched).secret_changed(),
             Change::Dataplane { key, dataplane } => {
                 self.mesh(&key.mesh, touched).set_dataplane(&key.name, dataplane.as_ref());
             }

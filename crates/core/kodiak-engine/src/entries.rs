@@ -1,4 +1,4 @@
-//! What policies say about the inbounds of a proxy.
+//! Inbound policies of a proxy.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use kodiak_policies::{Entry, Source};
 use kodiak_rules::{Book, Policy, Shadow};
 use kodiak_xds::input::{Accept, ByKind};
 
-/// For each inbound of the proxy, by kind, weakest first.
+/// For each inbound of the proxy, entries by kind, in ascending precedence.
 pub(crate) fn of(
     book: &Book,
     proxy: &str,
@@ -31,7 +31,7 @@ pub(crate) fn of(
     all.into_iter().map(Arc::new).collect()
 }
 
-/// `rules` say it; without them `from` does.
+/// `rules`, or `from` in policies without them.
 fn entries(policy: &Policy) -> Vec<Entry> {
     let kri: Arc<str> = policy.kri().to_string().into();
     let entry = |source, conf| Entry { policy: kri.clone(), source, conf };

@@ -1,4 +1,4 @@
-//! Certificates, as the engine asks for them.
+//! Certificates and secrets that the engine requests from its caller.
 
 use std::sync::Arc;
 
@@ -9,45 +9,45 @@ use kodiak_rules::Proxy;
 use kodiak_xds::input::{AdminCertificate, Identity};
 use kodiak_xds_stream::Version;
 
-/// The DNS name by which proxies know a control plane at their admin interface.
+/// SAN of the client certificate with which a control plane authenticates to the admin listener of a proxy.
 pub const ADMIN_CLIENT_NAME: &str = "kuma-cp";
 
-/// Who makes certificates. Asking twice within the life of a certificate gives the same one.
+/// Issues certificates. Equal requests return the same certificate until it is due for renewal.
 pub trait Identities {
     /// The certificate of a proxy.
     fn leaf(&self, request: &LeafRequest, now: Timestamp) -> Result<Arc<Leaf>, String>;
 
-    /// The certificates (PEM) by which the leaves of this backend of the mesh are believed.
+    /// Root certificates (PEM) of a CA backend of the mesh.
     fn roots(&self, mesh: &str, backend: &str) -> Result<Arc<str>, String>;
 
-    /// What a MeshExternalService refers to: the text of a Secret of the mesh, or what is written in place.
+    /// Content of a data source of a MeshExternalService: a Secret of the mesh, or inline text.
     fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String>;
 
-    /// For the listener through which the control plane asks a proxy's admin interface. `None`: no such listener.
+    /// Server certificate of the admin listener of a proxy. `None`: the proxy has no such listener.
     fn admin(&self, proxy: &ProxyKey) -> Option<Arc<AdminCertificate>>;
 }
 
-/// What a leaf is made for.
+/// Identifies a leaf certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LeafRequest {
     pub proxy: ProxyKey,
     /// The backend of the mesh that signs.
     pub backend: Arc<str>,
-    /// The URIs that the proxy is known by, in the order of the certificate.
+    /// URI SANs, in the order of the certificate.
     pub uris: Arc<[String]>,
 }
 
 #[derive(Debug, Clone)]
 pub struct Leaf {
     pub identity: Identity,
-    /// Equal for leaves that were made from the same request for the same time, also after a restart.
+    /// Equal for leaves of the same request and period, also after a restart.
     pub version: Version,
     pub not_after: Timestamp,
-    /// From here on another one should be asked for.
+    /// When the engine requests the next one.
     pub renew_at: Timestamp,
 }
 
-/// What a proxy is known by under the authority of its mesh: its services, then its tags. `None` when it has no name.
+/// URI SANs of a proxy: its services, then its tags. `None` if it has neither a service nor a workload.
 pub(crate) fn uris(mesh: &str, proxy: &Proxy) -> Option<Arc<[String]>> {
     let mut uris = mesh_traffic_permission::uris(mesh, proxy.dataplane.tag_sets());
     if !proxy.dataplane.tag_sets().any(|tags| tags.contains_key(tags::SERVICE)) {
@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    fn known_by(labels: &Value, networking: &Value) -> Option<Vec<String>> {
+    fn uris_of(labels: &Value, networking: &Value) -> Option<Vec<String>> {
         let proxy = Proxy {
             mesh: "default".into(),
             name: "proxy".into(),
@@ -75,11 +75,11 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_known_by_its_services_then_its_tags() {
+    fn uris_are_the_services_then_the_tags() {
         let inbound =
             |service: &str, version: &str| json!({ "tags": { "version": version, "kuma.io/service": service } });
         assert_eq!(
-            known_by(&json!({}), &json!({ "inbound": [inbound("b", "1"), inbound("a", "1")] })).unwrap(),
+            uris_of(&json!({}), &json!({ "inbound": [inbound("b", "1"), inbound("a", "1")] })).unwrap(),
             [
                 "spiffe://default/a",
                 "spiffe://default/b",
@@ -89,15 +89,15 @@ mod tests {
             ]
         );
         assert_eq!(
-            known_by(&json!({}), &json!({ "gateway": { "tags": { "kuma.io/service": "edge" } } })).unwrap(),
+            uris_of(&json!({}), &json!({ "gateway": { "tags": { "kuma.io/service": "edge" } } })).unwrap(),
             ["spiffe://default/edge", "kuma://kuma.io/service/edge"]
         );
     }
 
     #[test]
-    fn without_a_service_it_is_known_by_its_workload() {
+    fn uri_of_a_proxy_without_a_service_is_its_workload() {
         let inbound = json!({ "inbound": [{ "port": 1 }] });
-        assert_eq!(known_by(&json!({ "kuma.io/workload": "w" }), &inbound).unwrap(), ["spiffe://default/w"]);
-        assert_eq!(known_by(&json!({}), &inbound), None);
+        assert_eq!(uris_of(&json!({ "kuma.io/workload": "w" }), &inbound).unwrap(), ["spiffe://default/w"]);
+        assert_eq!(uris_of(&json!({}), &inbound), None);
     }
 }

@@ -1,18 +1,19 @@
-//! The mesh as proxies see it, kept up to date by changes.
+//! Computes the configuration of every proxy, incrementally from changes.
 //!
 //! ```text
-//!  Change --> Mesh: services, policies, settings --dirty--> classes: what callers share --+
-//!                                                --dirty--> proxies: what each has alone --+--> Snapshot
+//!  Change --> Mesh: services, policies, settings --dirty--> classes: shared outbounds -----+
+//!                                                --dirty--> proxies: own resources --------+--> Snapshot
 //! ```
 //!
-//! A proxy's configuration is what its class has, plus its own. A class is all proxies that see the same services at the
-//! same addresses, so a service that changes is built once for each class and not once for each proxy. Every resource is
-//! made once for each distinct input ([`kodiak_xds::input`]) and shared; start reading at [`engine`].
+//! The configuration of a proxy consists of the resources of its class and its own. A class has all proxies that reach
+//! the same destinations at the same addresses, so that a change of a service is built once per class and not once per
+//! proxy. Every resource is built once for each distinct input ([`kodiak_xds::input`]) and shared; start reading at
+//! [`engine`].
 //!
-//! **Invariant:** pure: the clock, keys and connections come in as arguments.
-//! **Invariant:** what comes out depends on what is, not on how it came to be: the same as from scratch.
-//! **Invariant:** equal means silent: a proxy is named in an [`Outcome`] only when its resources differ.
-//! **Invariant:** a set with a fault is not published; the last good one stays.
+//! **Invariant:** pure: the clock, keys and connections are arguments.
+//! **Invariant:** incremental equals from scratch: snapshots depend on the current state, not on the changes before it.
+//! **Invariant:** an [`Outcome`] has a proxy only if its snapshot or its faults changed.
+//! **Invariant:** a snapshot that fails validation is not published; the last good one stays.
 
 #![deny(clippy::disallowed_methods)]
 
@@ -21,7 +22,9 @@ mod change;
 mod class;
 mod class_key;
 mod classes;
+mod collections;
 pub mod difference;
+mod dirty_set;
 pub mod engine;
 mod entries;
 pub mod identity;
@@ -31,9 +34,9 @@ pub mod offline;
 pub mod patch;
 mod plan;
 mod proxy;
+pub mod redacted;
 mod rules;
 mod services;
-pub mod shown;
 mod stored;
 mod target;
 mod view;

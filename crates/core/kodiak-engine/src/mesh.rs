@@ -1,4 +1,4 @@
-//! One mesh: what is known of it, and what follows for all its proxies.
+//! One mesh: its resources, and the state that is computed from them for all its proxies.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,17 +17,18 @@ use crate::{
     class::Class,
     class_key::{ClassKey, Reach},
     classes::{ClassId, Classes},
-    engine::{Context, Issued, Updated},
+    dirty_set::DirtySet,
+    engine::{Issued, UpdateContext, Updated},
     objects::{ObjectKey, Objects},
     plan::Sources,
-    proxy::{Proxy, Subject},
+    proxy::{Proxy, Stale, Subject},
     rules::{self, Lists, Rules},
     services::Services,
     target::{Target, Targets},
     view::View,
 };
 
-/// The kind that other policies refer to.
+/// The kind of policy that other policies can target.
 const MESH_HTTP_ROUTE: &str = "MeshHTTPRoute";
 
 pub(crate) struct Mesh {
@@ -39,28 +40,24 @@ pub(crate) struct Mesh {
     dataplanes: BTreeMap<Arc<str>, Arc<Member>>,
     policies: BTreeMap<PolicyKey, Arc<Policy>>,
     book: Book,
-    /// What policies refer to.
+    /// MeshHTTPRoutes, for the policies that target them.
     resources: Arc<Resources>,
     services: Services,
     objects: Objects,
     classes: Classes,
     pub(crate) proxies: BTreeMap<Arc<str>, Proxy>,
-    dirt: Dirt,
+    dirty: DirtySet,
 }
 
-/// What has to be looked at again.
-#[derive(Default)]
-struct Dirt {
-    settings: bool,
-    targets: BTreeSet<Target>,
-    /// Policies that say something else about calls, and the destinations that they are or were about.
-    policies: BTreeMap<PolicyKey, Targets>,
-    /// Proxies of which everything is looked at again.
-    proxies: BTreeSet<Arc<str>>,
-    /// Proxies that may have moved to another class.
-    moved: BTreeSet<Arc<str>>,
-    routes: bool,
-    tick: bool,
+/// Changes that an update of classes starts from.
+#[derive(Clone, Copy)]
+struct ClassChanges<'a> {
+    /// Every class is rebuilt.
+    view_changed: bool,
+    targets: &'a BTreeSet<Target>,
+    policies: &'a BTreeMap<PolicyKey, Targets>,
+    /// Classes with a member that one of `policies` selects or selected.
+    selected: &'a BTreeSet<ClassId>,
 }
 
 impl Mesh {
@@ -79,51 +76,64 @@ impl Mesh {
             objects: Objects::default(),
             classes: Classes::default(),
             proxies: BTreeMap::new(),
-            dirt: Dirt { settings: true, ..Dirt::default() },
+            dirty: DirtySet { settings: true, ..DirtySet::default() },
         }
     }
 
-    /// Whether nothing is left of it.
+    /// Whether neither a resource nor a connected proxy is left. The rollout and virtual addresses belong to the
+    /// resource of the mesh; the other fields are derived.
     pub(crate) fn is_empty(&self) -> bool {
-        self.spec.is_none()
-            && self.dataplanes.is_empty()
-            && self.policies.is_empty()
-            && self.objects.is_empty()
-            && self.proxies.is_empty()
+        let Self {
+            name: _,
+            spec,
+            rollout: _,
+            vips: _,
+            view: _,
+            dataplanes,
+            policies,
+            book: _,
+            resources: _,
+            services: _,
+            objects,
+            classes: _,
+            proxies,
+            dirty: _,
+        } = self;
+        spec.is_none() && dataplanes.is_empty() && policies.is_empty() && objects.is_empty() && proxies.is_empty()
     }
 
-    /// The services, if they are others than before.
+    /// All services by `kuma.io/service`, if one was added or removed since the last call.
     pub(crate) fn take_new_services(&mut self) -> Option<BTreeSet<Arc<str>>> {
         self.services.take_new_names()
     }
 
     pub(crate) fn set_spec(&mut self, spec: Option<Arc<MeshSpec>>) {
         self.spec = spec;
-        self.dirt.settings = true;
+        self.dirty.settings = true;
     }
 
     pub(crate) fn set_rollout(&mut self, rollout: Option<Rollout>) {
         self.rollout = rollout;
-        self.dirt.settings = true;
+        self.dirty.settings = true;
     }
 
     pub(crate) fn settings_changed(&mut self) {
-        self.dirt.settings = true;
+        self.dirty.settings = true;
     }
 
-    pub(crate) fn authority_changed(&mut self) {
-        self.dirt.settings = true;
-        self.dirt.targets.extend(self.objects.external().cloned().map(Target::Object));
-        self.dirt.proxies.extend(self.proxies.keys().cloned());
+    pub(crate) fn secret_changed(&mut self) {
+        self.dirty.settings = true;
+        self.dirty.targets.extend(self.objects.external().cloned().map(Target::Object));
+        self.dirty.proxies.extend(self.proxies.keys().cloned());
     }
 
     pub(crate) fn tick(&mut self) {
-        self.dirt.tick = true;
+        self.dirty.tick = true;
     }
 
     pub(crate) fn set_vips(&mut self, vips: Arc<Vips>) {
         let services = self.services.names().filter(|name| self.vips.get(name) != vips.get(name));
-        self.dirt.targets.extend(services.cloned().map(Target::Service));
+        self.dirty.targets.extend(services.cloned().map(Target::Service));
         self.vips = vips;
     }
 
@@ -134,16 +144,16 @@ impl Mesh {
         };
         let spec = |member: &Arc<Member>| member.dataplane.clone();
         let touched = self.services.replace(name, old.as_ref().map(spec).as_deref(), dataplane.map(spec).as_deref());
-        self.dirt.targets.extend(touched.into_iter().map(Target::Service));
+        self.dirty.targets.extend(touched.into_iter().map(Target::Service));
         if old.as_ref() != dataplane {
-            self.dirt.targets.extend(self.objects.set_proxy(name, dataplane).into_iter().map(Target::Object));
+            self.dirty.targets.extend(self.objects.set_proxy(name, dataplane).into_iter().map(Target::Object));
             self.book.set_proxy(name, dataplane.cloned());
-            self.dirt.proxies.insert(name.clone());
+            self.dirty.proxies.insert(name.clone());
         }
     }
 
     pub(crate) fn set_object(&mut self, key: &ObjectKey, destination: Option<&Arc<Destination>>) {
-        self.dirt.targets.extend(self.objects.set(key, destination).into_iter().map(Target::Object));
+        self.dirty.targets.extend(self.objects.set(key, destination).into_iter().map(Target::Object));
     }
 
     pub(crate) fn set_policy(&mut self, key: &PolicyKey, policy: Option<&Arc<Policy>>) {
@@ -154,29 +164,29 @@ impl Mesh {
         if old.as_ref() == policy {
             return;
         }
-        let says = |about: fn(&Policy) -> bool| old.iter().chain(policy).any(|policy| about(policy));
-        let inbounds = says(|policy| !policy.body.from.is_empty() || !policy.body.rules.is_empty());
-        let calls = says(|policy| !policy.body.to.is_empty());
-        let concerned = self.book.set_policy(key, policy.cloned());
-        let concerned = concerned.into_iter().filter(|name| self.proxies.contains_key(name));
-        if inbounds {
-            self.dirt.proxies.extend(concerned);
-        } else if calls {
-            self.dirt.moved.extend(concerned);
+        let either = |has: fn(&Policy) -> bool| old.iter().chain(policy).any(|policy| has(policy));
+        let inbound = either(|policy| !policy.body.from.is_empty() || !policy.body.rules.is_empty());
+        let outbound = either(|policy| !policy.body.to.is_empty());
+        let selected = self.book.set_policy(key, policy.cloned());
+        let selected = selected.into_iter().filter(|name| self.proxies.contains_key(name));
+        if inbound {
+            self.dirty.proxies.extend(selected);
+        } else if outbound {
+            self.dirty.reclassified.extend(selected);
         }
-        if calls {
-            let targets = self.dirt.policies.entry(key.clone()).or_default();
+        if outbound {
+            let targets = self.dirty.policies.entry(key.clone()).or_default();
             for policy in old.iter().chain(policy) {
                 targets.extend(Targets::of(policy, &self.objects));
             }
         }
-        self.dirt.routes |= says(|policy| policy.kind.name == MESH_HTTP_ROUTE);
+        self.dirty.routes |= either(|policy| policy.kind.name == MESH_HTTP_ROUTE);
     }
 
     pub(crate) fn connect(&mut self, name: &Arc<str>, metadata: Arc<NodeMetadata>) {
         self.disconnect(name);
         self.proxies.insert(name.clone(), Proxy::new(metadata));
-        self.dirt.proxies.insert(name.clone());
+        self.dirty.proxies.insert(name.clone());
     }
 
     pub(crate) fn disconnect(&mut self, name: &Arc<str>) {
@@ -185,43 +195,48 @@ impl Mesh {
         }
     }
 
-    /// Brings everything up to date. The names of proxies for which something is different.
-    pub(crate) fn update(&mut self, context: &mut Context<'_>) -> Vec<Arc<str>> {
-        let mut dirt = std::mem::take(&mut self.dirt);
-        let mut all = false;
-        if dirt.settings {
+    /// Brings everything up to date. Returns the names of the proxies that changed.
+    pub(crate) fn update(&mut self, context: &mut UpdateContext<'_>) -> Vec<Arc<str>> {
+        let mut dirty = std::mem::take(&mut self.dirty);
+        let mut view_changed = false;
+        if dirty.settings {
             let view = View::of(&self.name, self.spec.as_deref(), self.rollout.as_ref(), context);
-            all = view != self.view;
+            view_changed = view != self.view;
             self.view = view;
         }
-        if dirt.routes {
-            self.follow_routes(&mut dirt.policies);
+        if dirty.routes {
+            self.update_routes(&mut dirty.policies);
         }
-        let mut own = dirt.proxies;
-        if dirt.tick {
+        let mut own = dirty.proxies;
+        if dirty.tick {
             own.extend(
                 self.proxies.iter().filter(|(_, proxy)| proxy.is_due(context.now)).map(|(name, _)| name.clone()),
             );
         }
         let mut stale = own.clone();
-        if all {
+        if view_changed {
             stale.extend(self.proxies.keys().cloned());
         }
-        let concerned = dirt.moved.iter().chain(&own).filter_map(|name| self.proxies.get(name)?.class);
-        let concerned: BTreeSet<ClassId> = concerned.collect();
-        stale.extend(self.update_classes(all, &dirt.targets, &dirt.policies, &concerned, context));
-        stale.extend(dirt.moved.iter().cloned());
-        stale
-            .into_iter()
-            .filter(|name| {
-                let own = all || own.contains(name);
-                self.update_proxy(name, own, own || dirt.moved.contains(name), &dirt.policies, context)
-            })
-            .collect()
+        let selected = dirty.reclassified.iter().chain(&own).filter_map(|name| self.proxies.get(name)?.class);
+        let selected: BTreeSet<ClassId> = selected.collect();
+        let changes =
+            ClassChanges { view_changed, targets: &dirty.targets, policies: &dirty.policies, selected: &selected };
+        stale.extend(self.update_classes(changes, context));
+        stale.extend(dirty.reclassified.iter().cloned());
+        let staleness = |name: &Arc<str>| {
+            if view_changed || own.contains(name) {
+                Stale::OwnResources
+            } else if dirty.reclassified.contains(name) {
+                Stale::Membership
+            } else {
+                Stale::ClassResources
+            }
+        };
+        stale.into_iter().filter(|name| self.update_proxy(name, staleness(name), &dirty.policies, context)).collect()
     }
 
-    /// Routes are what other policies refer to, wherever these stand.
-    fn follow_routes(&mut self, changed: &mut BTreeMap<PolicyKey, Targets>) {
+    /// Collects MeshHTTPRoutes, and marks the policies that target one as changed.
+    fn update_routes(&mut self, changed: &mut BTreeMap<PolicyKey, Targets>) {
         let mut resources = Resources::default();
         for ((kind, _), policy) in &self.policies {
             if *kind == MESH_HTTP_ROUTE {
@@ -229,42 +244,36 @@ impl Mesh {
             }
         }
         self.resources = Arc::new(resources);
-        let refers = |target: &TargetRef| target.known_kind() == Some(TargetKind::MeshHTTPRoute);
-        let dependants = self.policies.iter().filter(|(_, policy)| policy.body.target.as_ref().is_some_and(refers));
+        let is_route = |target: &TargetRef| target.known_kind() == Some(TargetKind::MeshHTTPRoute);
+        let dependants = self.policies.iter().filter(|(_, policy)| policy.body.target.as_ref().is_some_and(is_route));
         changed.extend(dependants.map(|(key, _)| (key.clone(), Targets::All)));
     }
 
-    /// The members of those in which something is different. `concerned` are those of which policies may have changed.
-    fn update_classes(
-        &mut self,
-        all: bool,
-        targets: &BTreeSet<Target>,
-        policies: &BTreeMap<PolicyKey, Targets>,
-        concerned: &BTreeSet<ClassId>,
-        context: &mut Context<'_>,
-    ) -> BTreeSet<Arc<str>> {
+    /// Returns the members of the classes whose resources changed.
+    fn update_classes(&mut self, changes: ClassChanges<'_>, context: &mut UpdateContext<'_>) -> BTreeSet<Arc<str>> {
+        let ClassChanges { view_changed, targets, policies, selected } = changes;
         let mut stale = BTreeSet::new();
-        let mut visited: BTreeMap<ClassId, BTreeSet<Target>> = if all {
+        let mut visited: BTreeMap<ClassId, BTreeSet<Target>> = if view_changed {
             self.classes.ids().map(|id| (id, BTreeSet::new())).collect()
         } else {
-            self.classes.concerned(targets)
+            self.classes.affected_by(targets)
         };
         if !policies.is_empty() {
-            for id in concerned {
+            for id in selected {
                 visited.entry(*id).or_default();
             }
         }
         let from = sources(&self.view, &self.services, &self.vips, &self.objects, context.identities);
         for (id, targets) in visited {
             self.classes.change(id, |key, class| {
-                let is_about = |policy: &PolicyKey| concerned.contains(&id) && has(&key.policies, policy);
-                let said: Vec<_> = policies.iter().filter(|(policy, _)| is_about(policy)).collect();
-                let mut touched = if all { Targets::All } else { Targets::Some(targets) };
-                for (_, targets) in &said {
+                let applies = |policy: &PolicyKey| selected.contains(&id) && contains(&key.policies, policy);
+                let applicable: Vec<_> = policies.iter().filter(|(policy, _)| applies(policy)).collect();
+                let mut touched = if view_changed { Targets::All } else { Targets::Some(targets) };
+                for (_, targets) in &applicable {
                     touched.extend((*targets).clone());
                 }
-                // What names mean depends on the mode of the mesh.
-                if all || !said.is_empty() {
+                // The meaning of plain names depends on the mode of the mesh.
+                if view_changed || !applicable.is_empty() {
                     class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.era(), &self.policies));
                 }
                 if !touched.is_empty() && class.update(key, from, touched.touched(), context.cache) {
@@ -278,21 +287,20 @@ impl Mesh {
     fn update_proxy(
         &mut self,
         name: &Arc<str>,
-        own: bool,
-        moved: bool,
+        stale: Stale,
         policies: &BTreeMap<PolicyKey, Targets>,
-        context: &mut Context<'_>,
+        context: &mut UpdateContext<'_>,
     ) -> bool {
-        // Without a mesh or a Dataplane there is nothing to say; what was said before stays.
+        // Without a Mesh or a Dataplane there is no configuration; the proxy keeps its last one.
         let (Some(_), Some(dataplane)) = (&self.spec, self.dataplanes.get(name).cloned()) else { return false };
         let Some(mut proxy) = self.proxies.remove(name) else { return false };
         let id = match proxy.class {
-            Some(id) if !own && !moved => id,
+            Some(id) if stale == Stale::ClassResources => id,
             before => {
-                let key = self.key(name, &proxy, &dataplane, context.settings.shadow);
+                let key = self.class_key(name, &proxy, &dataplane, context.settings.shadow);
                 let known = self.classes.find(&key);
                 known.unwrap_or_else(|| {
-                    let class = self.class(&key, before, policies, context);
+                    let class = self.build_class(&key, before, policies, context);
                     self.classes.insert(Arc::new(key), class)
                 })
             }
@@ -310,51 +318,52 @@ impl Mesh {
             book: &self.book,
             class,
         };
-        let changed = proxy.update(&subject, own, context);
+        let changed = proxy.update(&subject, stale, context);
         self.proxies.insert(name.clone(), proxy);
         changed
     }
 
-    fn key(&self, name: &Arc<str>, proxy: &Proxy, member: &Member, shadow: Shadow) -> ClassKey {
+    fn class_key(&self, name: &Arc<str>, proxy: &Proxy, member: &Member, shadow: Shadow) -> ClassKey {
         let kinds = kodiak_policies::in_force().iter().map(|hook| hook.kind());
         let kinds = kinds.filter(|kind| kind.policy.is_some_and(|facts| facts.to));
         let matched: Vec<_> = kinds.map(|kind| (kind.name, self.book.matched(kind.name, name, shadow))).collect();
         let all: Vec<&Policy> =
             matched.iter().flat_map(|(_, matched)| matched.proxy.iter().map(|each| &**each)).collect();
         let lists = matched.iter().filter_map(|(kind, matched)| {
-            let about_calls = matched.proxy.iter().filter(|policy| !policy.body.to.is_empty());
-            let names: Arc<[Arc<str>]> = about_calls.map(|policy| policy.name.clone()).collect();
+            let outbound = matched.proxy.iter().filter(|policy| !policy.body.to.is_empty());
+            let names: Arc<[Arc<str>]> = outbound.map(|policy| policy.name.clone()).collect();
             (!names.is_empty()).then_some((*kind, names))
         });
         ClassKey {
             reach: Reach::of(&proxy.metadata, member, self.view.mode),
             policies: lists.collect(),
-            caller: rules::caller(&all, &member.dataplane),
+            caller_tags: rules::caller_tags(&all, &member.dataplane),
             system_ca: proxy.metadata.system_ca_path.as_deref().map(Arc::from),
         }
     }
 
-    /// A class that is not there yet. One that differs in policies alone is made from the one before it.
-    fn class(
+    /// Builds a new class. If it differs in policies alone from the proxy's class `before`, it starts as a copy.
+    fn build_class(
         &self,
         key: &ClassKey,
         before: Option<ClassId>,
         changed: &BTreeMap<PolicyKey, Targets>,
-        context: &mut Context<'_>,
+        context: &mut UpdateContext<'_>,
     ) -> Class {
         let from = sources(&self.view, &self.services, &self.vips, &self.objects, context.identities);
-        let near = before
-            .and_then(|before| self.classes.get(before))
-            .filter(|(old, _)| old.reach == key.reach && old.caller == key.caller && old.system_ca == key.system_ca);
-        let mut class = near.map_or_else(Class::default, |(_, class)| class.like());
+        let similar = before.and_then(|before| self.classes.get(before)).filter(|(old, _)| {
+            old.reach == key.reach && old.caller_tags == key.caller_tags && old.system_ca == key.system_ca
+        });
+        let mut class = similar.map_or_else(Class::default, |(_, class)| class.without_members());
         class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.era(), &self.policies));
-        let touched = near.map_or(Targets::All, |(old, _)| self.difference(&old.policies, &key.policies, changed));
+        let touched =
+            similar.map_or(Targets::All, |(old, _)| self.changed_targets(&old.policies, &key.policies, changed));
         class.update(key, from, touched.touched(), context.cache);
         class
     }
 
-    /// What the policies are about that only one of both has, or that changed.
-    fn difference(&self, old: &Lists, new: &Lists, changed: &BTreeMap<PolicyKey, Targets>) -> Targets {
+    /// Targets of the policies that changed, or that only one of both lists has.
+    fn changed_targets(&self, old: &Lists, new: &Lists, changed: &BTreeMap<PolicyKey, Targets>) -> Targets {
         let keys = |lists: &Lists| -> BTreeSet<PolicyKey> {
             lists.iter().flat_map(|(kind, names)| names.iter().map(|name| (*kind, name.clone()))).collect()
         };
@@ -370,7 +379,7 @@ impl Mesh {
         targets
     }
 
-    /// How a proxy stands now.
+    /// The current state of a proxy.
     pub(crate) fn updated(&self, name: &Arc<str>) -> Option<Updated> {
         let proxy = self.proxies.get(name)?;
         Some(Updated {
@@ -393,7 +402,7 @@ impl Mesh {
     }
 }
 
-fn has(lists: &Lists, (kind, name): &PolicyKey) -> bool {
+fn contains(lists: &Lists, (kind, name): &PolicyKey) -> bool {
     lists.iter().any(|(of, names)| of == kind && names.contains(name))
 }
 

@@ -1,6 +1,8 @@
-//! Destinations that are resources of the mesh, and who serves each of their ports.
+//! MeshServices, MeshExternalServices and MeshMultiZoneServices, with the endpoints of each of their ports.
 //!
-//! **Invariant:** a Dataplane that changes costs the MeshServices that select it, and what stands for those.
+//! **Invariant:** a change of a Dataplane costs the MeshServices that select it, and the MeshMultiZoneServices that
+//! select those.
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -22,32 +24,33 @@ use kodiak_world::destination::{self, Behind, Destination, Service};
 use kodiak_xds::{input::Endpoint, names};
 
 use crate::{
+    collections::Multimap,
     services::{endpoint, is_served},
-    target::PortGoal,
+    target::PortTarget,
 };
 
-/// How a resource is stored.
+/// Kind and stored name of a resource.
 pub(crate) type ObjectKey = (BackendKind, Arc<str>);
 
 #[derive(Default)]
 pub(crate) struct Objects {
     stored: BTreeMap<ObjectKey, Arc<Destination>>,
-    /// The first of those that have the same KRI is the one that is called.
-    by_kri: BTreeMap<Arc<Kri>, BTreeSet<ObjectKey>>,
+    /// Of several resources with the same KRI, callers reach the first.
+    by_kri: Multimap<Arc<Kri>, ObjectKey>,
     known: BTreeMap<Arc<Kri>, Object>,
-    by_label: BTreeMap<(BackendKind, String, String), BTreeSet<Arc<Kri>>>,
-    /// Of MeshServices that are served here, by the names that they are stored under.
+    by_label: Multimap<(BackendKind, String, String), Arc<Kri>>,
+    /// Members of the MeshServices of this zone, by stored name.
     membership: Membership,
-    /// MeshMultiZoneServices by one of the labels that they ask for.
-    waiting: BTreeMap<(String, String), BTreeSet<Arc<Kri>>>,
+    /// MeshMultiZoneServices by one of the labels that they select.
+    multi_zone_by_label: Multimap<(String, String), Arc<Kri>>,
 }
 
-/// What callers see of one.
+/// A resource as callers see it.
 pub(crate) struct Object {
     pub(crate) destination: Arc<Destination>,
-    /// As policies know it.
+    /// As policies target it.
     pub(crate) resource: Arc<Resource>,
-    /// What those who answer are known by, sorted.
+    /// SPIFFE IDs that callers accept from its endpoints, sorted.
     pub(crate) identities: Vec<String>,
     /// By section.
     endpoints: BTreeMap<String, Arc<[Endpoint]>>,
@@ -58,7 +61,7 @@ impl Object {
         self.endpoints.get(section).cloned().unwrap_or_default()
     }
 
-    /// The name of the resource in server names.
+    /// The name of the resource in SNIs.
     pub(crate) fn sni_name(&self) -> String {
         let destination = &*self.destination;
         match destination.kind() {
@@ -81,16 +84,17 @@ impl Objects {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.stored.is_empty()
+        let Self { stored, by_kri: _, known: _, by_label: _, membership: _, multi_zone_by_label: _ } = self;
+        stored.is_empty()
     }
 
-    /// Those that are outside of the mesh.
+    /// KRIs of MeshExternalServices.
     pub(crate) fn external(&self) -> impl Iterator<Item = &Arc<Kri>> {
         let is_external = |object: &Object| object.destination.kind() == BackendKind::MeshExternalService;
         self.known.iter().filter(move |(_, object)| is_external(object)).map(|(kri, _)| kri)
     }
 
-    /// Replaces a resource. Returns those for which callers see a difference.
+    /// Replaces a resource. Returns the KRIs of resources that changed for callers.
     pub(crate) fn set(&mut self, key: &ObjectKey, new: Option<&Arc<Destination>>) -> BTreeSet<Arc<Kri>> {
         let old = match new {
             Some(new) => self.stored.insert(key.clone(), new.clone()),
@@ -102,17 +106,12 @@ impl Objects {
         let mut concerned = BTreeSet::new();
         if let Some(old) = &old {
             let kri = Arc::new(old.kri.clone());
-            if let Some(keys) = self.by_kri.get_mut(&kri) {
-                keys.remove(key);
-                if keys.is_empty() {
-                    self.by_kri.remove(&kri);
-                }
-            }
+            self.by_kri.remove(&kri, key);
             concerned.insert(kri);
         }
         if let Some(new) = new {
             let kri = Arc::new(new.kri.clone());
-            self.by_kri.entry(kri.clone()).or_default().insert(key.clone());
+            self.by_kri.insert(kri.clone(), key.clone());
             concerned.insert(kri);
         }
         if key.0 == BackendKind::MeshService {
@@ -125,7 +124,7 @@ impl Objects {
             let before = self.known.get(&kri).map(|object| object.destination.clone());
             if self.refresh(&kri) {
                 let after = self.known.get(&kri).map(|object| object.destination.clone());
-                let around = before.iter().chain(&after).flat_map(|each| self.standing_for(each));
+                let around = before.iter().chain(&after).flat_map(|each| self.multi_zone_services_of(each));
                 let around: BTreeSet<Arc<Kri>> = around.collect();
                 touched.insert(kri);
                 touched.extend(around.into_iter().filter(|kri| self.refresh(kri)));
@@ -134,7 +133,7 @@ impl Objects {
         touched
     }
 
-    /// Replaces what a Dataplane serves. Returns those for which callers see a difference.
+    /// Replaces a Dataplane. Returns the KRIs of resources that changed for callers.
     pub(crate) fn set_proxy(&mut self, name: &Arc<str>, proxy: Option<&Arc<Proxy>>) -> BTreeSet<Arc<Kri>> {
         let services = self.membership.set_proxy(name, proxy);
         let mut touched = BTreeSet::new();
@@ -143,22 +142,22 @@ impl Objects {
             let kri = Arc::new(stored.kri.clone());
             if self.refresh(&kri) {
                 touched.insert(kri);
-                let around: BTreeSet<Arc<Kri>> = self.standing_for(&stored).collect();
+                let around: BTreeSet<Arc<Kri>> = self.multi_zone_services_of(&stored).collect();
                 touched.extend(around.into_iter().filter(|kri| self.refresh(kri)));
             }
         }
         touched
     }
 
-    /// The port that a route sends calls to. By labels it is the oldest resource that has them and the port.
-    pub(crate) fn find(&self, written: &PortRef, mesh: &str, zone: &str) -> Option<PortGoal> {
+    /// Resolves the backend of a route. With labels, the oldest resource that has them and the port.
+    pub(crate) fn find(&self, written: &PortRef, mesh: &str, zone: &str) -> Option<PortTarget> {
         let port = |kri: &Arc<Kri>| {
             let ports = &self.known.get(kri)?.destination.ports;
             let port = ports.iter().find(|port| {
                 let by_section = written.section.is_empty() || port.section == written.section;
                 by_section && written.port.is_none_or(|number| port.port == number)
             })?;
-            Some(PortGoal::new(kri, &port.section, port.port))
+            Some(PortTarget::new(kri, &port.section, port.port))
         };
         if !written.labels.is_empty() {
             let found = self.labelled(written.kind, &written.labels);
@@ -169,8 +168,8 @@ impl Objects {
         named.into_iter().flatten().find_map(port)
     }
 
-    /// The ports that a Dataplane's own outbound means.
-    pub(crate) fn wanted(&self, wanted: &Wanted) -> Vec<PortGoal> {
+    /// Ports to which the reference of a Dataplane's outbound resolves.
+    pub(crate) fn wanted(&self, wanted: &Wanted) -> Vec<PortTarget> {
         let all: Vec<&Arc<Kri>> = match (wanted.labels(), wanted.named()) {
             (Some(labels), _) => wanted.kind().into_iter().flat_map(|kind| self.labelled(kind, labels)).collect(),
             (None, Some(named)) => {
@@ -182,12 +181,12 @@ impl Objects {
         let ports = ports.flat_map(|(kri, object)| {
             let ports = object.destination.ports.iter();
             let meant = ports.filter(|port| wanted.takes(&object.destination, port));
-            meant.map(|port| PortGoal::new(kri, &port.section, port.port)).collect::<Vec<_>>()
+            meant.map(|port| PortTarget::new(kri, &port.section, port.port)).collect::<Vec<_>>()
         });
         ports.collect()
     }
 
-    /// Whether a route's backend could be this resource.
+    /// Whether the backend of a route may resolve to this resource.
     pub(crate) fn could_be(&self, written: &PortRef, kri: &Kri) -> bool {
         let Some(object) = self.known.get(kri) else { return false };
         let has_labels = || written.labels.iter().all(|(key, value)| object.destination.labels.get(key) == Some(value));
@@ -195,7 +194,7 @@ impl Objects {
             && if written.labels.is_empty() { kri.name == written.name } else { has_labels() }
     }
 
-    /// Those that the items of a policy mean.
+    /// KRIs of the resources that the items of a policy select.
     pub(crate) fn meant(&self, meant: &Meant) -> impl Iterator<Item = Arc<Kri>> {
         let mut found: BTreeSet<Arc<Kri>> = BTreeSet::new();
         if let Meant::Some { named, old, labels } = meant {
@@ -226,7 +225,7 @@ impl Objects {
         self.known.get_key_value(&kri).map(|(kri, _)| kri)
     }
 
-    /// Those that have all of the labels.
+    /// KRIs of the resources that have all of the labels.
     fn labelled<'a>(&'a self, kind: BackendKind, labels: &'a Labels) -> impl Iterator<Item = &'a Arc<Kri>> {
         let with = |(key, value): (&String, &String)| self.by_label.get(&(kind, key.clone(), value.clone()));
         let fewest = labels.iter().map(with).collect::<Option<Vec<_>>>();
@@ -238,21 +237,21 @@ impl Objects {
         fewest.into_iter().flatten().filter(has_all)
     }
 
-    /// The MeshMultiZoneServices that ask for the labels of a MeshService.
-    fn standing_for<'a>(&'a self, service: &'a Destination) -> impl Iterator<Item = Arc<Kri>> + 'a {
+    /// MeshMultiZoneServices that may select a MeshService by its labels.
+    fn multi_zone_services_of<'a>(&'a self, service: &'a Destination) -> impl Iterator<Item = Arc<Kri>> + 'a {
         let is_service = service.kind() == BackendKind::MeshService;
         let labels = service.labels.iter().filter(move |_| is_service);
-        labels.filter_map(|(key, value)| self.waiting.get(&(key.clone(), value.clone()))).flatten().cloned()
+        labels.filter_map(|(key, value)| self.multi_zone_by_label.get(&(key.clone(), value.clone()))).flatten().cloned()
     }
 
-    /// Whether callers see a difference.
+    /// Computes a resource again. Returns whether it changed for callers.
     fn refresh(&mut self, kri: &Arc<Kri>) -> bool {
         let stored = self.by_kri.get(kri).and_then(BTreeSet::first).and_then(|key| self.stored.get(key)).cloned();
         let old = self.known.remove(kri);
-        let new = stored.map(|destination| self.seen(destination));
+        let new = stored.map(|destination| self.resolve(destination));
         let same = match (&old, &new) {
             (Some(old), Some(new)) => {
-                // What has equal parts may still be another allocation.
+                // Equal destinations may be in different allocations, so this compares values.
                 (old.destination == new.destination || same_to_callers(&old.destination, &new.destination))
                     && old.identities == new.identities
                     && old.endpoints == new.endpoints
@@ -261,16 +260,16 @@ impl Objects {
             _ => false,
         };
         if let Some(old) = &old {
-            self.unshelve(kri, &old.destination);
+            self.unindex(kri, &old.destination);
         }
         if let Some(new) = new {
-            self.shelve(kri, &new.destination);
+            self.index(kri, &new.destination);
             self.known.insert(kri.clone(), new);
         }
         !same
     }
 
-    fn seen(&self, destination: Arc<Destination>) -> Object {
+    fn resolve(&self, destination: Arc<Destination>) -> Object {
         let sections = destination.ports.iter();
         let sections = sections.map(|port| PortSection { port: port.port, section: port.section.clone() });
         let (kind, _) =
@@ -283,36 +282,36 @@ impl Objects {
             ports: sections.collect(),
         };
         let (identities, endpoints) = match &destination.behind {
-            Behind::Service(service) => self.served(&destination, service),
-            Behind::MultiZone(_) => self.stood_for(&destination),
+            Behind::Service(service) => self.service_endpoints(&destination, service),
+            Behind::MultiZone(_) => self.multi_zone_endpoints(&destination),
             Behind::External(_) => <_>::default(),
         };
         let identities = identities.into_iter().collect();
         Object { destination, resource: Arc::new(resource), identities, endpoints }
     }
 
-    /// Who answers for a MeshService. Those of other zones are reached through what these zones have for it.
-    fn served(&self, destination: &Destination, service: &Service) -> Seen {
+    /// Identities and endpoints of a MeshService.
+    fn service_endpoints(&self, destination: &Destination, service: &Service) -> Serving {
         let mesh = &destination.kri.mesh;
         let written = service.identities.iter().filter_map(|identity| uri(mesh, identity));
         let mut identities: BTreeSet<String> = written.collect();
         let mut endpoints: BTreeMap<String, Vec<Endpoint>> = BTreeMap::new();
         for proxy in self.membership.members(&destination.name) {
-            // A proxy that is a member only because it says so is neither called nor accepted.
-            let known_by = known_by(proxy);
+            // A proxy whose token does not vouch for its membership is neither an endpoint nor accepted.
+            let identity_names = identity_names(proxy);
             let admission = proxy.admission.as_deref();
-            if admission.is_some_and(|admission| !admission.vouches_for_any(&service.selector, &known_by)) {
+            if admission.is_some_and(|admission| !admission.vouches_for_any(&service.selector, &identity_names)) {
                 continue;
             }
-            // What is written follows a moment later; nobody should be refused meanwhile.
-            let accepted = known_by.iter().filter(|identity| {
+            // The identities in the spec are reconciled a moment later; callers accept new members meanwhile.
+            let accepted = identity_names.iter().filter(|identity| {
                 admission.is_none_or(|admission| admission.vouches_for(&service.selector, identity))
             });
             identities.extend(accepted.map(|name| names::service_identity(mesh, name)));
             let Some(networking) = &proxy.dataplane.networking else { continue };
             for inbound in networking.inbound.iter().filter(|inbound| is_served(inbound) && inbound.is_ready()) {
                 let endpoint = endpoint(networking, inbound);
-                // Envoy takes addresses only, and would refuse all endpoints for one name.
+                // Envoy rejects the whole ClusterLoadAssignment if one address is a hostname.
                 if endpoint.address.parse::<IpAddr>().is_err() {
                     continue;
                 }
@@ -322,14 +321,14 @@ impl Objects {
                 }
             }
         }
-        (identities, endpoints.into_iter().map(|(section, list)| (section, sorted(list))).collect())
+        (identities, endpoints.into_iter().map(|(section, list)| (section, sorted_unique(list))).collect())
     }
 
-    /// All that the MeshServices behind it have, port by port of the same number.
-    fn stood_for(&self, destination: &Destination) -> Seen {
+    /// Identities and endpoints of all selected MeshServices, by port number.
+    fn multi_zone_endpoints(&self, destination: &Destination) -> Serving {
         let mut identities = BTreeSet::new();
         let mut endpoints: BTreeMap<String, Vec<Endpoint>> = BTreeMap::new();
-        for object in self.behind(destination) {
+        for object in self.available_services(destination) {
             identities.extend(object.identities.iter().cloned());
             for port in &destination.ports {
                 let same = object.destination.ports.iter().find(|own| own.port == port.port);
@@ -340,11 +339,11 @@ impl Objects {
                     .extend(list.iter().flat_map(|list| list.iter().cloned()));
             }
         }
-        (identities, endpoints.into_iter().map(|(section, list)| (section, sorted(list))).collect())
+        (identities, endpoints.into_iter().map(|(section, list)| (section, sorted_unique(list))).collect())
     }
 
-    /// The MeshServices that a MeshMultiZoneService stands for now: what is elsewhere and has nobody healthy is left out.
-    fn behind<'a>(&'a self, destination: &'a Destination) -> impl Iterator<Item = &'a Object> {
+    /// MeshServices that a MeshMultiZoneService selects, without those of other zones that are unavailable.
+    fn available_services<'a>(&'a self, destination: &'a Destination) -> impl Iterator<Item = &'a Object> {
         let wanted = match &destination.behind {
             Behind::MultiZone(spec) => spec.selector.mesh_service.match_labels.as_ref(),
             Behind::Service(_) | Behind::External(_) => None,
@@ -356,40 +355,31 @@ impl Objects {
         })
     }
 
-    fn shelve(&mut self, kri: &Arc<Kri>, destination: &Destination) {
+    fn index(&mut self, kri: &Arc<Kri>, destination: &Destination) {
         for (key, value) in &*destination.labels {
             let label = (destination.kind(), key.clone(), value.clone());
-            self.by_label.entry(label).or_default().insert(kri.clone());
+            self.by_label.insert(label, kri.clone());
         }
-        if let Some(anchor) = anchor(destination) {
-            self.waiting.entry(anchor).or_default().insert(kri.clone());
+        if let Some(index_label) = index_label(destination) {
+            self.multi_zone_by_label.insert(index_label, kri.clone());
         }
     }
 
-    fn unshelve(&mut self, kri: &Arc<Kri>, destination: &Destination) {
+    fn unindex(&mut self, kri: &Arc<Kri>, destination: &Destination) {
         for (key, value) in &*destination.labels {
-            leave(&mut self.by_label, &(destination.kind(), key.clone(), value.clone()), kri);
+            self.by_label.remove(&(destination.kind(), key.clone(), value.clone()), kri);
         }
-        if let Some(anchor) = anchor(destination) {
-            leave(&mut self.waiting, &anchor, kri);
-        }
-    }
-}
-
-/// What those who answer are known by, and who they are, by section.
-type Seen = (BTreeSet<String>, BTreeMap<String, Arc<[Endpoint]>>);
-
-fn leave<K: Ord>(map: &mut BTreeMap<K, BTreeSet<Arc<Kri>>>, key: &K, kri: &Arc<Kri>) {
-    if let Some(kris) = map.get_mut(key) {
-        kris.remove(kri);
-        if kris.is_empty() {
-            map.remove(key);
+        if let Some(index_label) = index_label(destination) {
+            self.multi_zone_by_label.remove(&index_label, kri);
         }
     }
 }
 
-/// What the control plane writes of its own accord, and callers do not see: a MeshService's state, and its identities as
-/// far as its proxies tell them.
+/// Accepted identities, and endpoints by section.
+type Serving = (BTreeSet<String>, BTreeMap<String, Arc<[Endpoint]>>);
+
+/// Whether two versions differ only in fields that the control plane writes and callers do not see: the state of a local
+/// MeshService, and identities that its proxies have anyway.
 fn same_to_callers(old: &Destination, new: &Destination) -> bool {
     let (Behind::Service(was), Behind::Service(is)) = (&old.behind, &new.behind) else { return false };
     let known = Service { identities: was.identities.clone(), available: was.available, ..(**is).clone() };
@@ -404,8 +394,8 @@ fn service_of(destination: &Destination) -> Option<&Service> {
     }
 }
 
-/// The label without which a MeshMultiZoneService stands for nothing.
-fn anchor(destination: &Destination) -> Option<(String, String)> {
+/// A label that every MeshService has which a MeshMultiZoneService selects.
+fn index_label(destination: &Destination) -> Option<(String, String)> {
     let Behind::MultiZone(spec) = &destination.behind else { return None };
     let labels = spec.selector.mesh_service.match_labels.as_ref()?;
     labels.first_key_value().map(|(key, value)| (key.clone(), value.clone()))
@@ -418,15 +408,15 @@ fn uri(mesh: &str, identity: &Identity) -> Option<String> {
     }
 }
 
-/// The names of services under which the mesh gives a proxy its identities.
-fn known_by(proxy: &Proxy) -> Vec<String> {
+/// Names from which the identities of a proxy are made: its services, else its workload.
+fn identity_names(proxy: &Proxy) -> Vec<String> {
     let services: BTreeSet<&String> = proxy.dataplane.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).collect();
     let workload = proxy.labels.get(labels::WORKLOAD).filter(|_| services.is_empty());
     services.into_iter().chain(workload).cloned().collect()
 }
 
-/// Two Dataplanes for one address are one endpoint: Envoy refuses it twice.
-fn sorted(mut endpoints: Vec<Endpoint>) -> Arc<[Endpoint]> {
+/// Envoy rejects duplicate endpoints, and two Dataplanes may have the same address.
+fn sorted_unique(mut endpoints: Vec<Endpoint>) -> Arc<[Endpoint]> {
     endpoints.sort();
     endpoints.dedup_by(|a, b| a.address == b.address && a.port == b.port);
     endpoints.into()

@@ -1,5 +1,4 @@
-//! What a proxy would have, worked out once and without a connection: for files that are nowhere yet, and for proxies
-//! that are away.
+//! Configuration of proxies that are not connected: for dry runs, diffs, and files that are not applied yet.
 
 use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc};
 
@@ -20,41 +19,41 @@ use kodiak_xds_stream::{Snapshot, Version};
 
 use crate::{Change, Engine, Identities, Leaf, LeafRequest, Outcome, Settings, identity::ADMIN_CLIENT_NAME};
 
-/// Time does not pass here.
+/// Offline configuration does not depend on the time.
 const TIME: Timestamp = Timestamp::UNIX_EPOCH;
-/// Stands where a certificate would be.
+/// In place of certificates and keys.
 const PLACEHOLDER: &str = "[placeholder]";
 const NO_ADDRESS: &str = "no virtual address is left for the services of the mesh";
 
-/// Proxies for which something is different, each with its faults: with any, it goes on with what it has.
-pub type Concerned = BTreeMap<ProxyKey, Vec<String>>;
+/// Proxies whose configuration changed, each with its faults; with faults, it keeps its last good configuration.
+pub type AffectedProxies = BTreeMap<ProxyKey, Vec<String>>;
 
-/// A mesh of which nothing is connected: proxies are what they would be. Services without an address get one, as the
-/// control plane would give it. Certificates are placeholders.
-pub struct World {
+/// A mesh without connections. Services without a virtual address get one as the control plane would assign it.
+/// Certificates are placeholders.
+pub struct OfflineMesh {
     engine: Engine,
     mesh: Arc<str>,
     vips: Arc<Vips>,
     pools: Pools,
-    /// Addresses that destinations have here alone.
-    lent: BTreeMap<(BackendKind, Arc<str>), Ipv4Addr>,
+    /// Addresses that are assigned here and not stored.
+    assigned: BTreeMap<(BackendKind, Arc<str>), Ipv4Addr>,
 }
 
-impl World {
-    /// A mesh of which `changes` are all there is.
+impl OfflineMesh {
+    /// A mesh with the resources of `changes` alone.
     pub fn new(settings: Settings, mesh: &str, changes: impl IntoIterator<Item = Change>) -> Result<Self, Vec<String>> {
-        let mut world = Self {
+        let mut offline = Self {
             engine: Engine::new(settings),
             mesh: mesh.into(),
             vips: Arc::default(),
             pools: Pools::new(Ranges::default()),
-            lent: BTreeMap::new(),
+            assigned: BTreeMap::new(),
         };
-        world.change(changes)?;
-        Ok(world)
+        offline.change(changes)?;
+        Ok(offline)
     }
 
-    /// What it says for a proxy, or why nothing is fit to be sent.
+    /// Configuration of a proxy, or why it failed validation.
     pub fn connect(&mut self, proxy: &ProxyKey, metadata: Arc<NodeMetadata>) -> Result<Arc<Snapshot>, Vec<String>> {
         match self.connect_all([(proxy.clone(), metadata)]).remove(proxy) {
             Some(faults) if !faults.is_empty() => Err(faults),
@@ -62,14 +61,14 @@ impl World {
         }
     }
 
-    /// Those for which there is something to say, each with why that is not fit to be sent.
-    pub fn connect_all(&mut self, proxies: impl IntoIterator<Item = (ProxyKey, Arc<NodeMetadata>)>) -> Concerned {
+    /// Proxies with a configuration, each with its faults.
+    pub fn connect_all(&mut self, proxies: impl IntoIterator<Item = (ProxyKey, Arc<NodeMetadata>)>) -> AffectedProxies {
         let connected = proxies.into_iter().map(|(key, metadata)| Change::Connected { key, metadata });
-        concerned(self.engine.apply(connected, &Placeholders, TIME)).collect()
+        affected(self.engine.apply(connected, &Placeholders, TIME)).collect()
     }
 
-    /// The proxies for which it makes a difference.
-    pub fn change(&mut self, changes: impl IntoIterator<Item = Change>) -> Result<Concerned, Vec<String>> {
+    /// Applies changes. Returns the proxies whose configuration changed.
+    pub fn change(&mut self, changes: impl IntoIterator<Item = Change>) -> Result<AffectedProxies, Vec<String>> {
         let changes = changes.into_iter().inspect(|change| {
             if let Change::Vips { mesh, vips: Some(vips) } = change
                 && *mesh == self.mesh
@@ -78,24 +77,24 @@ impl World {
             }
         });
         let mut changes: Vec<Change> = changes.collect();
-        self.lend(&mut changes)?;
+        self.assign_addresses(&mut changes)?;
         let mut outcome = self.engine.apply(changes, &Placeholders, TIME);
         let services = std::mem::take(&mut outcome.services).into_iter().find(|(mesh, _)| *mesh == self.mesh);
-        let mut proxies: Concerned = concerned(outcome).collect();
+        let mut proxies: AffectedProxies = affected(outcome).collect();
         if let Some((mesh, services)) = services {
-            // Nothing is forgotten here: that is for the one who keeps the addresses.
+            // Addresses are never released here: the allocator of the control plane does that.
             let vips = self.vips.assign(&services, TIME, SignedDuration::MAX);
             let vips = vips.map_err(|_| vec![NO_ADDRESS.to_owned()])?;
             self.vips = Arc::new(vips);
             let outcome =
                 self.engine.apply([Change::Vips { mesh, vips: Some(self.vips.clone()) }], &Placeholders, TIME);
-            proxies.extend(concerned(outcome));
+            proxies.extend(affected(outcome));
         }
         Ok(proxies)
     }
 
-    /// Gives addresses to destinations that have none yet.
-    fn lend(&mut self, changes: &mut [Change]) -> Result<(), Vec<String>> {
+    /// Assigns addresses to destinations that have none.
+    fn assign_addresses(&mut self, changes: &mut [Change]) -> Result<(), Vec<String>> {
         let mut without = Vec::new();
         for change in changes {
             if let Change::Destination { kind, name, destination: Some(destination), .. } = change {
@@ -107,41 +106,41 @@ impl World {
         }
         for (kind, name, destination) in without {
             let key = (kind, name);
-            let vip = match self.lent.get(&key) {
+            let vip = match self.assigned.get(&key) {
                 Some(vip) => *vip,
                 None => self.pools.take(kind).ok_or_else(|| vec![NO_ADDRESS.to_owned()])?,
             };
-            self.lent.insert(key, vip);
+            self.assigned.insert(key, vip);
             Arc::make_mut(destination).vips.push(vip);
         }
         Ok(())
     }
 
-    /// The last good set of a proxy that was connected.
+    /// The last good configuration of a connected proxy.
     pub fn snapshot(&self, proxy: &ProxyKey) -> Option<Arc<Snapshot>> {
         self.engine.snapshot(proxy)
     }
 }
 
-/// The configuration of `proxy` when `changes` are all there is, or why none is fit to be sent.
+/// Configuration of `proxy` in a mesh with the resources of `changes` alone, or why it failed validation.
 pub fn config(
     settings: Settings,
     changes: impl IntoIterator<Item = Change>,
     proxy: &ProxyKey,
     metadata: Arc<NodeMetadata>,
 ) -> Result<Arc<Snapshot>, Vec<String>> {
-    World::new(settings, &proxy.mesh, changes)?.connect(proxy, metadata)
+    OfflineMesh::new(settings, &proxy.mesh, changes)?.connect(proxy, metadata)
 }
 
-fn concerned(outcome: Outcome) -> impl Iterator<Item = (ProxyKey, Vec<String>)> {
+fn affected(outcome: Outcome) -> impl Iterator<Item = (ProxyKey, Vec<String>)> {
     outcome.proxies.into_iter().map(|updated| (updated.key, updated.faults))
 }
 
 fn missing(proxy: &ProxyKey) -> Vec<String> {
-    vec![format!("there is no Dataplane {:?} in a mesh {:?}", proxy.name, proxy.mesh)]
+    vec![format!("Dataplane {:?} not found in mesh {:?}", proxy.name, proxy.mesh)]
 }
 
-/// Makes no keys and knows no authority: what it gives is for people to look at.
+/// Issues no certificates: its configuration is for people, not for Envoy.
 pub struct Placeholders;
 
 impl Identities for Placeholders {
@@ -180,7 +179,7 @@ mod tests {
     use super::*;
     use kodiak_rules::Proxy;
 
-    use crate::shown;
+    use crate::redacted;
 
     fn dataplane(name: &str, spec: &Value) -> Change {
         let dataplane = Arc::new(serde_json::from_value(spec.clone()).unwrap());
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn services_are_called_at_addresses_that_are_made_up_or_known() {
+    fn services_without_a_stored_virtual_address_get_one() {
         let called = |changes: Vec<Change>| {
             let snapshot = of(changes).unwrap();
             let names = snapshot.of(TypeUrl::Listener).keys().map(ToString::to_string);
@@ -225,10 +224,10 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_not_shown_and_certificates_are_placeholders() {
+    fn keys_are_redacted_and_certificates_are_placeholders() {
         let backends = json!([{ "name": "ca", "type": "builtin" }]);
         let mesh = mesh(&json!({ "mtls": { "enabledBackend": "ca", "backends": backends } }));
-        let shown = shown::config(&of(vec![mesh, web()]).unwrap()).unwrap();
+        let shown = redacted::config(&of(vec![mesh, web()]).unwrap()).unwrap();
         let secrets = &shown[TypeUrl::Secret.as_str()];
         let identity = &secrets["identity_cert:secret:default"]["tlsCertificate"];
         assert_eq!(identity["privateKey"], json!({ "inlineString": "[redacted]" }));
@@ -236,30 +235,30 @@ mod tests {
     }
 
     #[test]
-    fn a_change_names_those_it_makes_a_difference_for_and_what_is_wrong_with_them() {
+    fn change_returns_affected_proxies_with_their_faults() {
         let settings = Settings { zone: "default".into(), ..Settings::default() };
         let api = |port: u32| {
             let inbound = json!([{ "port": port, "tags": { "kuma.io/service": "api" } }]);
             dataplane("api-1", &json!({ "networking": { "address": "10.0.0.2", "inbound": inbound } }))
         };
-        let mut world = World::new(settings, "default", [mesh(&json!({})), web(), api(80)]).unwrap();
+        let mut world = OfflineMesh::new(settings, "default", [mesh(&json!({})), web(), api(80)]).unwrap();
         let [web_1, api_1] = ["web-1", "api-1"].map(|name| ProxyKey::new("default", name));
         let connected = world.connect_all([&web_1, &api_1].map(|proxy| (proxy.clone(), Arc::default())));
         assert_eq!(connected, [(api_1.clone(), vec![]), (web_1.clone(), vec![])].into());
-        assert_eq!(world.change([api(80)]).unwrap(), Concerned::new(), "it is so already");
-        assert_eq!(world.change([api(81)]).unwrap().len(), 2, "what serves it, and what calls it");
+        assert_eq!(world.change([api(80)]).unwrap(), AffectedProxies::new(), "the Dataplane is unchanged");
+        assert_eq!(world.change([api(81)]).unwrap().len(), 2, "the server and its client");
 
-        // Both listeners of its own would be at one address.
+        // Both inbound listeners would bind one address.
         let inbound = json!([{ "port": 81, "tags": {} }, { "port": 81, "tags": {} }]);
         let twice = dataplane("api-1", &json!({ "networking": { "address": "10.0.0.2", "inbound": inbound } }));
         let before = world.snapshot(&api_1);
-        let concerned = world.change([twice]).unwrap();
-        assert!(concerned[&api_1].iter().any(|fault| fault.contains("10.0.0.2:81")), "{concerned:?}");
+        let affected = world.change([twice]).unwrap();
+        assert!(affected[&api_1].iter().any(|fault| fault.contains("10.0.0.2:81")), "{affected:?}");
         assert_eq!(world.snapshot(&api_1), before);
     }
 
     #[test]
-    fn what_is_not_there_or_does_not_fit_is_said() {
+    fn missing_resources_and_faults_are_errors() {
         assert_eq!(of(vec![mesh(&json!({}))]).unwrap_err(), missing(&ProxyKey::new("default", "web-1")));
         assert_eq!(of(vec![web()]).unwrap_err(), missing(&ProxyKey::new("default", "web-1")));
         let inbound = json!([{ "port": 80, "tags": {} }, { "port": 80, "tags": {} }]);

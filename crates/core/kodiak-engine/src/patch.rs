@@ -1,4 +1,4 @@
-//! How one JSON document becomes another: a JSON patch (RFC 6902) in which nothing is removed that was not tested.
+//! JSON patches (RFC 6902) between two documents, with a test before each removal.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -18,7 +18,7 @@ pub enum Op {
     Add,
 }
 
-/// Applied one after the other, they make `after` of `before`.
+/// Operations that turn `before` into `after`, applied in order.
 pub fn patch(before: &Value, after: &Value) -> Vec<Operation> {
     let mut operations = Vec::new();
     values(before, after, "", &mut operations);
@@ -50,8 +50,7 @@ fn objects(before: &Map<String, Value>, after: &Map<String, Value>, path: &str, 
     }
 }
 
-/// What both have in common stays; between that, objects and lists at the same place are compared, and the rest goes
-/// and comes.
+/// Keeps common items. Between them, compares objects and lists at the same position, and removes and adds the rest.
 fn lists(before: &[Value], after: &[Value], path: &str, operations: &mut Vec<Operation>) {
     let (mut old, mut new) = (0, 0);
     let ends = common(before, after).into_iter().chain([(before.len(), after.len())]);
@@ -62,7 +61,7 @@ fn lists(before: &[Value], after: &[Value], path: &str, operations: &mut Vec<Ope
         }
         let at = below(path, &new.to_string());
         before[old..old_end].iter().for_each(|gone| remove(gone, at.clone(), operations));
-        // Each is put before the one that was put there last.
+        // Reversed, because each is inserted before the one added last.
         after[new..new_end].iter().rev().for_each(|come| add(come, at.clone(), operations));
         (old, new) = (old_end + 1, new_end + 1);
     }
@@ -72,11 +71,11 @@ fn same_container(one: &Value, other: &Value) -> bool {
     (one.is_object() && other.is_object()) || (one.is_array() && other.is_array())
 }
 
-/// Lists of which more than so many pairs differ are not compared in full: that would take too long, and nobody reads it.
+/// Lists with more pairs of items are not compared in full: it would take too long, and nobody reads the result.
 const MOST_PAIRS: usize = 1 << 20;
 
-/// The places of what both have in common, in order: what they start and end with, and of what is between that, if it
-/// is not too long, a longest common subsequence.
+/// Positions of common items, in order: the common prefix and suffix, and between them a longest common subsequence
+/// unless that part is too long.
 fn common(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
     let start = before.iter().zip(after).take_while(|(old, new)| old == new).count();
     let (rest_before, rest_after) = (&before[start..], &after[start..]);
@@ -91,7 +90,7 @@ fn common(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
     places
 }
 
-/// The places of a longest common subsequence.
+/// Positions of a longest common subsequence.
 fn longest(before: &[Value], after: &[Value]) -> Vec<(usize, usize)> {
     let mut lengths = vec![vec![0_usize; after.len() + 1]; before.len() + 1];
     for old in (0..before.len()).rev() {
@@ -146,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_changes_goes_and_comes() {
+    fn changed_values_are_removed_and_added() {
         let (before, after) = (json!({ "a/b": { "c": 1 } }), json!({ "a/b": { "c": 2, "d": 3 } }));
         assert_eq!(shown(&before, &after), ["Test /a~1b/c 1", "Remove /a~1b/c 1", "Add /a~1b/c 2", "Add /a~1b/d 3"]);
     }
 
     #[test]
-    fn what_lists_have_in_common_stays() {
+    fn common_items_of_lists_are_kept() {
         let (before, after) = (json!([{ "n": 1 }, "x"]), json!([{ "n": 2 }, { "m": 1 }, { "m": 2 }, "x"]));
         assert_eq!(
             shown(&before, &after),
@@ -161,17 +160,17 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_are_too_long_to_be_compared_still_become_each_other() {
+    fn patches_of_lists_too_long_to_compare_are_still_correct() {
         let list = |step: usize| -> Value { (0..3000).map(|n| Value::from(n * step)).collect() };
         let (before, after) = (list(1), list(2));
         assert_eq!(apply(before.clone(), &patch(&before, &after)), after);
-        // One that is gone from a long list is found without looking at all pairs.
+        // A single removal from a long list is found by prefix and suffix.
         let mut shorter = before.clone();
         shorter.as_array_mut().unwrap().remove(1500);
         assert_eq!(shown(&before, &shorter), ["Test /1500 1500", "Remove /1500 1500"]);
     }
 
-    /// As any reader of RFC 6902 would.
+    /// Applies a patch according to RFC 6902.
     fn apply(mut document: Value, operations: &[Operation]) -> Value {
         for Operation { op, path, value } in operations {
             let (parent, written) = path.rsplit_once('/').unwrap_or(("", ""));
@@ -212,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_leads_from_the_one_to_the_other(before in a_value(), after in a_value()) {
+        fn patch_turns_one_document_into_the_other(before in a_value(), after in a_value()) {
             let operations = patch(&before, &after);
             prop_assert_eq!(apply(before.clone(), &operations), after.clone());
             prop_assert_eq!(operations.is_empty(), before == after);

@@ -1,4 +1,4 @@
-//! What a class should have, before anything is built.
+//! Desired outbounds and clusters of a class, before resources are built.
 
 mod port;
 
@@ -20,15 +20,15 @@ use kodiak_xds::{
 
 use crate::{
     Identities,
-    class_key::{ClassKey, Listed, Reach},
+    class_key::{ClassKey, OutboundRef, Reach},
     objects::Objects,
-    rules::{Rules, Said},
+    rules::{MergedConf, Rules},
     services::{Service, Services},
-    target::{Goal, Target, Touched},
-    view::View,
+    target::{ClusterTarget, Target, Touched},
+    view::{View, ZonePriority},
 };
 
-/// What classes look at.
+/// State of the mesh that classes are computed from.
 #[derive(Clone, Copy)]
 pub(crate) struct Sources<'a> {
     pub(crate) view: &'a View,
@@ -38,17 +38,24 @@ pub(crate) struct Sources<'a> {
     pub(crate) identities: &'a dyn Identities,
 }
 
-/// Where a destination is called, and what calls lead to.
+/// Listeners and DNS records of a destination, and the clusters that its listeners reference.
 pub(crate) struct Outbound {
     pub(crate) target: Target,
     pub(crate) listeners: Vec<OutboundListener>,
     pub(crate) records: Vec<DnsRecord>,
-    pub(crate) leads_to: BTreeSet<Goal>,
-    /// What routes are written to lead to, whether it was found or not.
-    pub(crate) asks: BTreeSet<PortRef>,
+    pub(crate) cluster_targets: BTreeSet<ClusterTarget>,
+    /// Backend references of routes, whether they resolve or not.
+    pub(crate) backend_refs: BTreeSet<PortRef>,
 }
 
-/// A destination as it is called.
+/// Whether an outbound listener opens its port. Redirected connections reach it without that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Socket {
+    Bound,
+    Redirected,
+}
+
+/// Cluster of a destination, with endpoints from EDS or of its own.
 pub(crate) enum Cluster {
     Discovered(OutboundCluster, Assignment),
     External(ExternalCluster),
@@ -64,8 +71,8 @@ pub(crate) fn outbounds(
     let mut plans = BTreeMap::new();
     match &key.reach {
         Reach::Redirected { services, .. } => {
-            let listed = key.reach.named();
-            // Of a list, only what is in it has to be looked at.
+            let listed = key.reach.named_targets();
+            // With a list, no other targets can be reachable.
             let touched = match (touched, &listed) {
                 (Touched::All, Some(listed)) => Touched::Some(listed),
                 _ => touched,
@@ -87,15 +94,15 @@ pub(crate) fn outbounds(
         Reach::Listed { outbounds, .. } => {
             for (address, port, listed) in outbounds.iter() {
                 match listed {
-                    Listed::Service(tags) => {
+                    OutboundRef::Service(tags) => {
                         if touched.has_service(names::service(tags)) {
-                            let destination = Destination::new(rules, from, tags);
-                            let listener = destination.listener(key, from, address.clone(), *port, true);
-                            let plan = plans.entry(destination.cluster.clone());
-                            plan.or_insert_with(|| destination.outbound()).listeners.push(listener);
+                            let planned = ServiceOutbound::new(rules, from, tags);
+                            let listener = planned.listener(key, from, address.clone(), *port, Socket::Bound);
+                            let plan = plans.entry(planned.cluster.clone());
+                            plan.or_insert_with(|| planned.outbound()).listeners.push(listener);
                         }
                     }
-                    Listed::Object(wanted) => {
+                    OutboundRef::Object(wanted) => {
                         if let Some((cluster, outbound)) = port::listed(key, rules, from, wanted, (address, *port)) {
                             match plans.get_mut(&cluster) {
                                 Some(plan) => plan.listeners.extend(outbound.listeners),
@@ -114,37 +121,44 @@ fn redirected(key: &ClassKey, rules: &Rules, from: Sources<'_>, name: &Arc<str>)
     from.services.get(name)?;
     let vip = from.vips.get(name)?;
     let tags = Tags::from([(tags::SERVICE.to_owned(), name.to_string())]);
-    let destination = Destination::new(rules, from, &tags);
+    let planned = ServiceOutbound::new(rules, from, &tags);
     let record = |hostname: String| DnsRecord { name: hostname.to_ascii_lowercase().into(), address: vip };
     Some(Outbound {
-        listeners: vec![destination.listener(key, from, vip.to_string(), vips::PORT, false)],
+        listeners: vec![planned.listener(key, from, vip.to_string(), vips::PORT, Socket::Redirected)],
         records: vips::hostnames(name).map(record).collect(),
-        ..destination.outbound()
+        ..planned.outbound()
     })
 }
 
-/// A `kuma.io/service`, and what policies say of it.
-struct Destination {
+/// An outbound to a `kuma.io/service`, with the merged configuration of policies.
+struct ServiceOutbound {
     cluster: Arc<str>,
     tags: Arc<Tags>,
     protocol: Protocol,
-    said: Said,
-    routed: Routed,
+    merged: MergedConf,
+    route_backends: RouteBackends,
 }
 
-impl Destination {
+impl ServiceOutbound {
     fn new(rules: &Rules, from: Sources<'_>, tags: &Tags) -> Self {
-        let said = rules.about(names::service(tags));
+        let merged = rules.for_service(names::service(tags));
         Self {
             cluster: names::service_cluster(tags).into(),
             tags: Arc::new(tags.clone()),
             protocol: protocol(from, tags),
-            routed: Routed::new(&said, from),
-            said,
+            route_backends: RouteBackends::new(&merged, from),
+            merged,
         }
     }
 
-    fn listener(&self, key: &ClassKey, from: Sources<'_>, address: String, port: u32, bind: bool) -> OutboundListener {
+    fn listener(
+        &self,
+        key: &ClassKey,
+        from: Sources<'_>,
+        address: String,
+        port: u32,
+        socket: Socket,
+    ) -> OutboundListener {
         OutboundListener {
             mesh: from.view.name.clone(),
             name: names::outbound_listener(&address, port).into(),
@@ -153,59 +167,60 @@ impl Destination {
             callee: Callee::Service(self.tags.clone()),
             cluster: self.cluster.clone(),
             protocol: self.protocol,
-            carried: self.said.carried(self.protocol),
-            confs: self.said.listener.clone(),
-            backends: self.routed.backends.clone(),
+            carried: self.merged.carried(self.protocol),
+            confs: self.merged.listener.clone(),
+            backends: self.route_backends.backends.clone(),
             route_names: Arc::default(),
-            bind,
+            bind: socket == Socket::Bound,
             shape: key.reach.shape(),
         }
     }
 
     fn outbound(&self) -> Outbound {
-        let mut leads_to = self.routed.goals.clone();
-        leads_to.insert(Goal::Service(self.tags.clone()));
+        let mut cluster_targets = self.route_backends.cluster_targets.clone();
+        cluster_targets.insert(ClusterTarget::Service(self.tags.clone()));
         Outbound {
             target: Target::Service(names::service(&self.tags).into()),
             listeners: Vec::new(),
             records: Vec::new(),
-            leads_to,
-            asks: self.routed.asks.clone(),
+            cluster_targets,
+            backend_refs: self.route_backends.backend_refs.clone(),
         }
     }
 }
 
-/// Where policies send the calls to a destination.
-struct Routed {
+/// Backends to which routes send the requests for a destination.
+struct RouteBackends {
     backends: Arc<Backends>,
-    goals: BTreeSet<Goal>,
-    asks: BTreeSet<PortRef>,
+    cluster_targets: BTreeSet<ClusterTarget>,
+    backend_refs: BTreeSet<PortRef>,
 }
 
-impl Routed {
-    fn new(said: &Said, from: Sources<'_>) -> Self {
-        let mut routed = Self { backends: Arc::default(), goals: BTreeSet::new(), asks: BTreeSet::new() };
+impl RouteBackends {
+    fn new(merged: &MergedConf, from: Sources<'_>) -> Self {
+        let mut route_backends =
+            Self { backends: Arc::default(), cluster_targets: BTreeSet::new(), backend_refs: BTreeSet::new() };
         let mut backends = BTreeMap::new();
-        for key in &said.backends {
+        for key in &merged.backends {
             let backend = match key {
-                // A service that nobody serves is called in vain; it is not that nobody wanted to call it.
+                // A service without endpoints keeps its cluster, so that requests fail instead of taking another route.
                 BackendKey::Service(tags) => {
-                    routed.goals.insert(Goal::Service(Arc::new(tags.clone())));
+                    route_backends.cluster_targets.insert(ClusterTarget::Service(Arc::new(tags.clone())));
                     let cluster = names::service_cluster(tags).into();
                     Some(Backend { cluster, protocol: protocol(from, tags), external: false })
                 }
                 BackendKey::Port(written) => {
-                    routed.asks.insert(written.clone());
-                    port::backend(from, written).map(|(goal, backend)| {
-                        routed.goals.insert(goal);
+                    route_backends.backend_refs.insert(written.clone());
+                    port::backend(from, written).map(|(cluster_target, backend)| {
+                        route_backends.cluster_targets.insert(cluster_target);
                         backend
                     })
                 }
             };
             backends.extend(backend.map(|backend| (key.clone(), backend)));
         }
-        routed.backends = Arc::new(Backends(backends));
-        routed
+        route_backends.backends = Arc::new(Backends(backends));
+        route_backends
     }
 }
 
@@ -213,50 +228,50 @@ fn protocol(from: Sources<'_>, tags: &Tags) -> Protocol {
     tags.get(tags::SERVICE).and_then(|service| from.services.get(service)).map_or(Protocol::Tcp, Service::protocol)
 }
 
-/// A cluster, and who serves it.
-pub(crate) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, goal: &Goal) -> Cluster {
-    let tags = match goal {
-        Goal::Service(tags) => tags,
-        Goal::Port(port) => return port::cluster(key, rules, from, port),
+/// The cluster of a target, and its endpoints.
+pub(crate) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, cluster_target: &ClusterTarget) -> Cluster {
+    let tags = match cluster_target {
+        ClusterTarget::Service(tags) => tags,
+        ClusterTarget::Port(port) => return port::cluster(key, rules, from, port),
     };
     let service = names::service(tags);
     let (name, mesh): (Arc<str>, _) = (names::service_cluster(tags).into(), from.view.name.clone());
-    let said = rules.about(service);
+    let merged = rules.for_service(service);
     let endpoints = from.services.get(service).map_or_else(Arc::default, |service| service.endpoints(tags));
-    let assignment = placed(key, &said, from.view, name.clone(), endpoints, from.view.near);
+    let assignment = placed(key, &merged, from.view, name.clone(), endpoints, from.view.zone_priority);
     let peer = || {
         let identities = vec![names::service_identity(&mesh, service)];
         Arc::new(Peer { sni: names::sni(tags, &mesh), identities })
     };
     let peer = from.view.rollout.call.then(peer);
-    // What nobody serves now may be HTTP when somebody does.
+    // A service without instances may be HTTP when the first one comes.
     let upstream =
         from.services.get(service).map_or(UpstreamProtocol::Proxy, |known| UpstreamProtocol::inside(known.protocol()));
-    Cluster::Discovered(OutboundCluster { name, mesh, peer, upstream, confs: said.cluster }, assignment)
+    Cluster::Discovered(OutboundCluster { name, mesh, peer, upstream, confs: merged.cluster }, assignment)
 }
 
-/// Other zones come second when the mesh wants calls to stay near; policies may want more.
+/// Sets priorities of endpoints: by zone, then as policies configure them.
 fn placed(
     key: &ClassKey,
-    said: &Said,
+    merged: &MergedConf,
     view: &View,
     cluster: Arc<str>,
     endpoints: Arc<[Endpoint]>,
-    near: bool,
+    zone_priority: ZonePriority,
 ) -> Assignment {
     let hooks = kodiak_policies::in_force().iter();
-    let confs = hooks.filter_map(|hook| Some((hook, said.cluster.get(hook.kind().name)?)));
+    let confs = hooks.filter_map(|hook| Some((hook, merged.cluster.get(hook.kind().name)?)));
     let confs: Vec<_> = confs.filter(|(hook, _)| hook.places()).collect();
-    if !near && confs.is_empty() {
+    if zone_priority == ZonePriority::Equal && confs.is_empty() {
         return Assignment { cluster, endpoints, overprovisioning_factor: None };
     }
     let mut placed = Endpoints {
         list: endpoints.to_vec(),
         zone: view.zone.clone(),
-        caller: key.caller.clone(),
+        caller: key.caller_tags.clone(),
         overprovisioning_factor: None,
     };
-    if near {
+    if zone_priority == ZonePriority::LocalFirst {
         for endpoint in &mut placed.list {
             endpoint.priority = u32::from(!endpoint.zone.is_empty() && endpoint.zone != view.zone);
         }

@@ -1,4 +1,4 @@
-//! One proxy: what it has besides what its class has.
+//! One connected proxy: its own resources, and its snapshot.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,19 +22,19 @@ use kodiak_xds_stream::{ResourceSet, Snapshot, TypeUrl};
 
 use crate::{
     cache::{Group, SecretInput},
-    class::{Class, clash, same},
+    class::{Class, address_clash, same_groups},
     class_key::transparent,
     classes::ClassId,
-    engine::Context,
+    engine::UpdateContext,
     entries,
     identity::{Leaf, LeafRequest, uris},
     services::is_served,
     view::View,
 };
 
-/// Where Envoy's admin interface is when nothing else is said.
+/// Port of the admin listener if neither metadata nor Dataplane configure one.
 const ADMIN_PORT: u32 = 9901;
-/// What faults are said of that belong to no single resource.
+/// In faults, stands for a resource where there is no single one.
 const SECRETS: &str = "secrets";
 const OUTBOUNDS: &str = "outbounds";
 
@@ -43,30 +43,41 @@ pub(crate) struct Proxy {
     pub(crate) class: Option<ClassId>,
     pub(crate) snapshot: Option<Arc<Snapshot>>,
     pub(crate) faults: Vec<Fault>,
-    /// How far its mesh was with mTLS when the snapshot was made.
+    /// Token of the mTLS rollout step of the snapshot.
     pub(crate) rollout: Arc<str>,
     pub(crate) leaf: Option<(Arc<str>, Arc<Leaf>)>,
     own: Vec<Group>,
-    /// The names that `own` was made with.
+    /// DNS records that `own` was built with.
     records: Arc<[DnsRecord]>,
-    /// What the snapshot was put together from.
+    /// Inputs of the snapshot.
     parts: Parts,
 }
 
-/// What the class had, and what the proxy had itself.
+/// Resources of the class and of the proxy itself that a snapshot was assembled from.
 #[derive(Default)]
 struct Parts {
     class: ResourceSet,
     own: Vec<Group>,
 }
 
-/// What a proxy is made from.
+/// Inputs of a proxy's configuration.
 pub(crate) struct Subject<'a> {
     pub(crate) key: ProxyKey,
     pub(crate) view: &'a View,
     pub(crate) dataplane: &'a Member,
     pub(crate) book: &'a Book,
     pub(crate) class: &'a Class,
+}
+
+/// How much of a proxy is out of date. Each case includes those before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stale {
+    /// The resources that it shares with its class.
+    ClassResources,
+    /// Also the class to which it belongs.
+    Membership,
+    /// Also the resources that it alone has: inbounds, secrets, the admin listener.
+    OwnResources,
 }
 
 impl Proxy {
@@ -84,18 +95,18 @@ impl Proxy {
         }
     }
 
-    /// Whether its certificate should be replaced.
+    /// Whether its certificate is due for renewal.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
         self.leaf.as_ref().is_some_and(|(_, leaf)| leaf.renew_at <= now)
     }
 
-    /// Whether anything is different: its set, its certificate or its faults.
-    pub(crate) fn update(&mut self, subject: &Subject<'_>, own: bool, context: &mut Context<'_>) -> bool {
+    /// Returns whether its resources, its rollout step or its faults changed.
+    pub(crate) fn update(&mut self, subject: &Subject<'_>, stale: Stale, context: &mut UpdateContext<'_>) -> bool {
         let mut faults = Vec::new();
-        // A table of names is long: whether it is another one is told by its place, not by its content.
-        let renamed = !Arc::ptr_eq(&self.records, &subject.class.records) && self.has_names(subject);
-        // What was at fault is looked at again, or its fault would be forgotten.
-        if own || renamed || !self.faults.is_empty() {
+        // Compare pointers: the table is long.
+        let records_changed = !Arc::ptr_eq(&self.records, &subject.class.records) && self.has_dns(subject);
+        // A proxy with faults is always rebuilt: otherwise faults of its own resources would be lost.
+        if stale == Stale::OwnResources || records_changed || !self.faults.is_empty() {
             self.own = self.own(subject, context, &mut faults);
             self.records = subject.class.records.clone();
         }
@@ -111,7 +122,7 @@ impl Proxy {
         if equal && self.faults.is_empty() && self.rollout == subject.view.token {
             return false;
         }
-        // A revision belongs to one step, so a step that changes nothing for this proxy is a new one too.
+        // Proxies acknowledge rollout steps by revision, so a new step needs a new revision even if resources are equal.
         self.snapshot = Some(Arc::new(Snapshot { revision: context.revision, resources }));
         self.parts = Parts { class: subject.class.set.clone(), own: self.own.clone() };
         self.rollout = subject.view.token.clone();
@@ -119,12 +130,12 @@ impl Proxy {
         true
     }
 
-    /// Whether it is told the names of services.
-    fn has_names(&self, subject: &Subject<'_>) -> bool {
+    /// Whether it has a DNS server for the hostnames of the mesh.
+    fn has_dns(&self, subject: &Subject<'_>) -> bool {
         self.metadata.dns_server(transparent(&subject.dataplane.dataplane)).is_some()
     }
 
-    fn own(&mut self, subject: &Subject<'_>, context: &mut Context<'_>, faults: &mut Vec<Fault>) -> Vec<Group> {
+    fn own(&mut self, subject: &Subject<'_>, context: &mut UpdateContext<'_>, faults: &mut Vec<Fault>) -> Vec<Group> {
         let spec = &subject.dataplane.dataplane;
         let (inbounds, shadow) = (spec.inbounds().len(), context.settings.shadow);
         let entries = entries::of(subject.book, &subject.key.name, inbounds, accept(subject.view), shadow);
@@ -146,7 +157,7 @@ impl Proxy {
         subject: &Subject<'_>,
         entries: &[Arc<ByKind<Vec<Entry>>>],
         clusters: &[Arc<str>],
-        context: &mut Context<'_>,
+        context: &mut UpdateContext<'_>,
     ) -> Vec<Group> {
         let spec = &subject.dataplane.dataplane;
         let shape = self.metadata.shape(transparent(spec));
@@ -173,7 +184,7 @@ impl Proxy {
         inputs.map(|input| context.cache.inbounds.get(&input, make)).collect()
     }
 
-    fn redirection(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
+    fn redirection(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Option<Group> {
         let spec = &subject.dataplane.dataplane;
         let redirect = self.metadata.redirection(transparent(spec))?;
         let strict = self.metadata.has(features::STRICT_INBOUND_PORTS) && accept(subject.view) == Accept::Mtls;
@@ -196,7 +207,7 @@ impl Proxy {
         }))
     }
 
-    fn admin(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
+    fn admin(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Option<Group> {
         let endpoint = self.metadata.admin_endpoint()?;
         let spec = &subject.dataplane.dataplane;
         let input = Admin {
@@ -216,7 +227,7 @@ impl Proxy {
         }))
     }
 
-    fn probes(&self, subject: &Subject<'_>, clusters: &[Arc<str>], context: &mut Context<'_>) -> Option<Group> {
+    fn probes(&self, subject: &Subject<'_>, clusters: &[Arc<str>], context: &mut UpdateContext<'_>) -> Option<Group> {
         let spec = &subject.dataplane.dataplane;
         let probes = spec.probes.as_ref().filter(|probes| probes.port != 0 && !self.metadata.probe_proxy)?;
         let endpoint = |probe: &kodiak_model::kinds::dataplane::ProbeEndpoint| {
@@ -238,14 +249,14 @@ impl Proxy {
         Some(context.cache.probes.get(&input, |input| vec![build_listener(&probes::listener(input))]))
     }
 
-    fn dns(&self, subject: &Subject<'_>, context: &mut Context<'_>) -> Option<Group> {
+    fn dns(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Option<Group> {
         let spec = &subject.dataplane.dataplane;
         let server = self.metadata.dns_server(transparent(spec))?;
         let input = Dns { records: subject.class.records.clone(), server, ipv6: self.metadata.ipv6_enabled };
         Some(context.cache.dns.get(&input, |input| vec![build_listener(&dns::listener(input))]))
     }
 
-    fn secrets(&mut self, subject: &Subject<'_>, context: &mut Context<'_>) -> Result<Vec<Group>, Fault> {
+    fn secrets(&mut self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Result<Vec<Group>, Fault> {
         let fault = |text: &str| own_fault(&SECRETS.into(), text);
         let Some(signer) = subject.view.rollout.signer.clone() else {
             self.leaf = None;
@@ -256,31 +267,35 @@ impl Proxy {
             proxy: subject.key.clone(),
             backend: signer.clone(),
             uris: uris(&mesh, subject.dataplane).ok_or_else(|| {
-                fault("the proxy has neither a tag kuma.io/service nor a label kuma.io/workload to be known by")
+                fault("cannot issue a certificate: add a kuma.io/service tag or a kuma.io/workload label to the Dataplane")
             })?,
         };
         let leaf = context.identities.leaf(&request, context.now).map_err(|error| fault(&error))?;
         let roots = match &subject.view.roots {
             Some(Ok(roots)) => roots.clone(),
             Some(Err(error)) => return Err(fault(error)),
-            None => return Err(fault("no authority is believed")),
+            None => {
+                return Err(fault(
+                    "cannot issue a certificate: the mesh trusts no CA; check mtls.backends and mtls.enabledBackend",
+                ));
+            }
         };
         let identity =
             SecretInput::Identity { mesh: mesh.clone(), proxy: subject.key.name.clone(), version: leaf.version };
-        let authority = SecretInput::Authority { mesh: mesh.clone(), roots: roots.clone() };
+        let trust_bundle = SecretInput::TrustBundle { mesh: mesh.clone(), roots: roots.clone() };
         let groups = vec![
             context
                 .cache
                 .secrets
                 .get(&identity, |_| vec![build_secret_as(leaf.version, &secrets::identity(&mesh, &leaf.identity))]),
-            context.cache.secrets.get(&authority, |_| vec![build_secret(&secrets::authority(&mesh, &roots))]),
+            context.cache.secrets.get(&trust_bundle, |_| vec![build_secret(&secrets::authority(&mesh, &roots))]),
         ];
         self.leaf = Some((signer, leaf));
         Ok(groups)
     }
 }
 
-/// Where a control plane asks a proxy for its admin interface.
+/// Port at which the control plane reaches the admin interface of a proxy.
 pub fn admin_port(metadata: &NodeMetadata, dataplane: &Dataplane) -> u32 {
     let networking = dataplane.networking.as_ref();
     let written = networking.and_then(|networking| networking.admin.as_ref()).map(|admin| admin.port);
@@ -295,8 +310,8 @@ fn address(dataplane: &Dataplane) -> &str {
     dataplane.networking.as_ref().map_or("", |networking| &networking.address)
 }
 
-/// The clusters of the workloads behind each inbound. Inbounds before one workload share its cluster; where they speak to
-/// it differently, or it is elsewhere, or policies say different things, the first has the usual name.
+/// Cluster names of the workloads behind each inbound. Inbounds with the same workload, protocol and policies share a
+/// cluster; of those that differ, the first has the usual name.
 fn local_clusters(spec: &Dataplane, entries: &[Arc<ByKind<Vec<Entry>>>]) -> Vec<Arc<str>> {
     let address = address(spec);
     let mut taken = BTreeMap::new();
@@ -322,19 +337,19 @@ fn accept(view: &View) -> Accept {
     }
 }
 
-/// What the class has and what the proxy has, if they fit together.
+/// Merges the resources of the class and of the proxy, and validates references, names and addresses.
 ///
-/// A type for which both are as before keeps its map: a thousand proxies whose endpoints change get no new listeners
-/// to hold and to compare.
+/// A type for which both are unchanged keeps its map: when endpoints change, a thousand proxies neither store nor compare
+/// new maps of listeners.
 fn assemble(
     class: &Class,
     own: &[Group],
     before: Option<(&ResourceSet, &Parts)>,
     faults: &mut Vec<Fault>,
 ) -> ResourceSet {
-    let before = before.filter(|(_, parts)| same(&parts.own, own));
+    let before = before.filter(|(_, parts)| same_groups(&parts.own, own));
     let kept = |type_url: TypeUrl| {
-        // Whether there are secrets depends on what needs them.
+        // Secrets are published only if a resource references one, so they depend on other types.
         let before = before.filter(|_| type_url != TypeUrl::Secret);
         let (resources, _) = before.filter(|(_, parts)| parts.class.of(type_url).ptr_eq(class.set.of(type_url)))?;
         Some(resources.of(type_url))
@@ -347,8 +362,8 @@ fn assemble(
     }
     let built = || own.iter().flat_map(|group| group.iter());
     let mut binds: Vec<(&String, &Arc<str>)> = Vec::new();
-    // Nobody asks for secrets that nothing uses, and whoever waits for that would wait for ever.
-    let needs = built().flat_map(|built| &built.links.needs).chain(class.needs.keys());
+    // Envoy does not subscribe to secrets that nothing references; waiting for its ACK would never end.
+    let needs = built().flat_map(|built| &built.links.needs).chain(class.needed_secrets.iter());
     let needs_secrets = needs.into_iter().any(|(type_url, _)| *type_url == TypeUrl::Secret);
     let used = |built: &&Built| needs_secrets || built.type_url != TypeUrl::Secret;
     for Built { type_url, encoded, links } in built().filter(used) {
@@ -362,8 +377,8 @@ fn assemble(
         faults.extend(check::own(&encoded.name, links));
         if let Some(address) = &links.binds {
             let other = binds.iter().find(|(bound, _)| *bound == address).map(|(_, name)| *name);
-            if let Some(other) = other.or_else(|| class.binds.get(address)) {
-                faults.push(clash(&encoded.name, other, address));
+            if let Some(other) = other.or_else(|| class.bound_addresses.get(address)) {
+                faults.push(address_clash(&encoded.name, other, address));
             }
             binds.push((address, &encoded.name));
         }
@@ -372,7 +387,7 @@ fn assemble(
     for built in built() {
         faults.extend(check::dangling(&built.encoded.name, &built.links, exists));
     }
-    for (type_url, name) in class.needs.keys() {
+    for (type_url, name) in class.needed_secrets.iter() {
         if !exists(*type_url, name) {
             faults.push(Fault::Dangling { resource: OUTBOUNDS.into(), kind: *type_url, name: name.clone() });
         }

@@ -1,4 +1,4 @@
-//! What policies say about the calls of a class, by destination.
+//! Outbound policies of a class, merged for each destination.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,45 +21,45 @@ use kodiak_xds::{
     names,
 };
 
-/// The names of the policies of each kind that are about the calls of a proxy, weakest first.
+/// Names of the outbound policies that select a proxy, by kind, in ascending precedence.
 pub(crate) type Lists = Arc<[(&'static str, Arc<[Arc<str>]>)]>;
 
 /// The merged rules of a class.
 #[derive(Clone, Default)]
-pub(crate) struct Rules(Vec<OfKind>);
+pub(crate) struct Rules(Vec<KindRules>);
 
 #[derive(Clone)]
-struct OfKind {
+struct KindRules {
     policy: &'static dyn kodiak_policies::Policy,
     shape: ConfShape,
-    answers: Answers,
-    /// About resources.
-    asked: Asked,
+    services: ServiceLookup,
+    /// Rules for MeshServices and the like, and their ports.
+    by_resource: Asked,
 }
 
-/// How to find what is said about a destination.
+/// Finds the merged configuration of a `kuma.io/service`.
 #[derive(Clone)]
-enum Answers {
-    /// By its name alone; what is said of no service is said of all others.
+enum ServiceLookup {
+    /// Rules match by service name alone; `others` is for services without a rule of their own.
     ByService { confs: BTreeMap<String, Conf>, others: Option<Conf> },
-    /// Routes may be told apart too, so everything is looked at again.
-    Asked { policies: Vec<Arc<Policy>>, resources: Arc<Resources> },
+    /// Rules match by other tags too, so that each lookup evaluates all policies.
+    Evaluated { policies: Vec<Arc<Policy>>, resources: Arc<Resources> },
 }
 
-/// What is said about one destination.
+/// Merged configuration of one destination.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Said {
+pub(crate) struct MergedConf {
     pub(crate) cluster: Arc<ByKind<Conf>>,
     pub(crate) listener: Arc<ByKind<Confs>>,
-    /// Where calls go besides the destination itself.
+    /// Backends of routes.
     pub(crate) backends: BTreeSet<BackendKey>,
-    /// The routes whose policies are known, by the hashes of their matches.
+    /// KRI of the policy of each route, by the hash of its matches.
     pub(crate) route_names: Arc<BTreeMap<Arc<str>, Arc<str>>>,
     routed: Option<Carried>,
 }
 
-impl Said {
-    /// Requests are routed where a policy routes them; connections where one does and nobody routes requests.
+impl MergedConf {
+    /// HTTP if a policy routes requests, TCP if one routes connections only, else as the protocol has it.
     pub(crate) fn carried(&self, protocol: Protocol) -> Carried {
         self.routed.unwrap_or_else(|| Carried::by(protocol))
     }
@@ -75,65 +75,67 @@ impl Said {
 }
 
 impl Rules {
-    /// `find` knows the policies by kind and name.
+    /// `find` looks up a policy by kind and name.
     pub(crate) fn of<'a>(
         lists: &Lists,
         resources: &Arc<Resources>,
         era: Era,
         find: impl Fn(&'static str, &Arc<str>) -> Option<&'a Arc<Policy>>,
     ) -> Self {
-        let of_kind = |(kind, names): &(&'static str, Arc<[Arc<str>]>)| {
+        let kind_rules = |(kind, names): &(&'static str, Arc<[Arc<str>]>)| {
             let policies: Vec<Arc<Policy>> = names.iter().filter_map(|name| find(kind, name)).cloned().collect();
             let policy = kodiak_policies::in_force().iter().find(|policy| policy.kind().name == *kind)?;
-            Some(OfKind::new(*policy, policies, resources, era))
+            Some(KindRules::new(*policy, policies, resources, era))
         };
-        Self(lists.iter().filter_map(of_kind).collect())
+        Self(lists.iter().filter_map(kind_rules).collect())
     }
 
-    pub(crate) fn about(&self, service: &str) -> Said {
-        let mut said = Said::default();
-        let wholes: Vec<Option<Conf>> = self.0.iter().map(|of_kind| of_kind.conf(service)).collect();
-        let routes = self.route(&wholes, &mut said);
-        let confs = self.0.iter().zip(wholes).map(|(of_kind, whole)| {
-            let routes = of_kind.of_routes(service, &routes, whole.as_ref());
-            (of_kind.policy.kind().name, Confs { whole, routes })
+    pub(crate) fn for_service(&self, service: &str) -> MergedConf {
+        let mut merged = MergedConf::default();
+        let wholes: Vec<Option<Conf>> = self.0.iter().map(|kind_rules| kind_rules.conf(service)).collect();
+        let routes = self.route(&wholes, &mut merged);
+        let confs = self.0.iter().zip(wholes).map(|(kind_rules, whole)| {
+            let routes = kind_rules.for_routes(service, &routes, whole.as_ref());
+            (kind_rules.policy.kind().name, Confs { whole, routes })
         });
-        said.with(confs)
+        merged.with(confs)
     }
 
-    /// What is said about a port of a resource.
-    pub(crate) fn about_port(&self, resource: &Resource, section: &str) -> Said {
-        let mut said = Said::default();
+    /// Merged configuration of a port of a resource.
+    pub(crate) fn for_port(&self, resource: &Resource, section: &str) -> MergedConf {
+        let mut merged = MergedConf::default();
         let rules: Vec<Option<ResourceRule>> =
-            self.0.iter().map(|of_kind| of_kind.asked.about(resource, section)).collect();
+            self.0.iter().map(|kind_rules| kind_rules.by_resource.about(resource, section)).collect();
         let wholes: Vec<Option<Conf>> =
             rules.iter().map(|rule| rule.as_ref().and_then(|rule| rule.confs.first()).cloned()).collect();
-        self.route(&wholes, &mut said);
+        self.route(&wholes, &mut merged);
         let by_matches = rules.iter().flatten().flat_map(|rule| &rule.by_matches);
         let policies: BTreeMap<Arc<str>, &Policy> =
             by_matches.map(|(hash, entry)| (hash.as_str().into(), &*entry.policy)).collect();
-        said.route_names =
+        merged.route_names =
             Arc::new(policies.iter().map(|(hash, policy)| (hash.clone(), policy.kri().to_string().into())).collect());
-        let confs = self.0.iter().zip(wholes).map(|(of_kind, whole)| {
+        let confs = self.0.iter().zip(wholes).map(|(kind_rules, whole)| {
             let of_route = |(hash, policy): (&Arc<str>, &&Policy)| {
-                let rule = of_kind.asked.about_route(&as_resource(policy))?;
+                let rule = kind_rules.by_resource.about_route(&as_resource(policy))?;
                 Some((hash.clone(), rule.confs.first()?.clone()))
             };
             let routes = policies.iter().filter_map(of_route).filter(|(_, conf)| Some(conf) != whole.as_ref());
-            (of_kind.policy.kind().name, Confs { routes: routes.collect(), whole })
+            (kind_rules.policy.kind().name, Confs { routes: routes.collect(), whole })
         });
-        said.with(confs)
+        merged.with(confs)
     }
 
-    /// Where calls are sent. The names of routes that are made on the way.
-    fn route(&self, wholes: &[Option<Conf>], said: &mut Said) -> BTreeSet<Arc<str>> {
+    /// Adds the backends of routes to `merged`. Returns the names of these routes.
+    fn route(&self, wholes: &[Option<Conf>], merged: &mut MergedConf) -> BTreeSet<Arc<str>> {
         let mut routes: BTreeSet<Arc<str>> = BTreeSet::from([names::CATCH_ALL_ROUTE.into()]);
-        for (of_kind, conf) in self.0.iter().zip(wholes).filter_map(|(of_kind, conf)| Some((of_kind, conf.as_ref()?))) {
-            said.backends.extend(of_kind.policy.backends(conf).iter().filter_map(BackendKey::of));
-            routes.extend(of_kind.policy.routes(conf));
-            match of_kind.shape {
-                ConfShape::Routes => said.routed = Some(Carried::Http),
-                ConfShape::FirstRule => said.routed = said.routed.or(Some(Carried::Tcp)),
+        for (kind_rules, conf) in
+            self.0.iter().zip(wholes).filter_map(|(kind_rules, conf)| Some((kind_rules, conf.as_ref()?)))
+        {
+            merged.backends.extend(kind_rules.policy.backends(conf).iter().filter_map(BackendKey::of));
+            routes.extend(kind_rules.policy.routes(conf));
+            match kind_rules.shape {
+                ConfShape::Routes => merged.routed = Some(Carried::Http),
+                ConfShape::FirstRule => merged.routed = merged.routed.or(Some(Carried::Tcp)),
                 ConfShape::Default => (),
             }
         }
@@ -141,47 +143,50 @@ impl Rules {
     }
 }
 
-/// A route is what other policies refer to.
+/// A route as other policies target it.
 fn as_resource(policy: &Policy) -> Resource {
     let Policy { kind, mesh, name, labels, .. } = policy;
     Resource { kind, mesh: mesh.clone(), name: name.clone(), labels: labels.clone(), ports: Vec::new() }
 }
 
-impl OfKind {
+impl KindRules {
     fn new(
         policy: &'static dyn kodiak_policies::Policy,
         policies: Vec<Arc<Policy>>,
         resources: &Arc<Resources>,
         era: Era,
     ) -> Self {
-        let asked = Asked::new(&policies, era);
+        let by_resource = Asked::new(&policies, era);
         let shape = policy.kind().policy.map_or(ConfShape::Default, |facts| facts.conf);
-        // What cannot be said with tags is said in the status of the policies.
+        // Policies that rules by tags cannot express are reported in their status.
         let rules = subset::to(&policies, resources).unwrap_or_default();
-        let answers = by_service(&rules).unwrap_or_else(|| Answers::Asked { policies, resources: resources.clone() });
-        Self { policy, shape, answers, asked }
+        let services =
+            by_service(&rules).unwrap_or_else(|| ServiceLookup::Evaluated { policies, resources: resources.clone() });
+        Self { policy, shape, services, by_resource }
     }
 
     fn conf(&self, service: &str) -> Option<Conf> {
-        match &self.answers {
-            Answers::ByService { confs, others } => confs.get(service).or(others.as_ref()).cloned(),
-            Answers::Asked { policies, resources } => ask(policies, resources, &[(tags::SERVICE, service)]),
+        match &self.services {
+            ServiceLookup::ByService { confs, others } => confs.get(service).or(others.as_ref()).cloned(),
+            ServiceLookup::Evaluated { policies, resources } => {
+                evaluate(policies, resources, &[(tags::SERVICE, service)])
+            }
         }
     }
 
-    /// For routes about which something else is said than for the whole.
-    fn of_routes(&self, service: &str, routes: &BTreeSet<Arc<str>>, whole: Option<&Conf>) -> BTreeMap<Arc<str>, Conf> {
-        let Answers::Asked { policies, resources } = &self.answers else { return BTreeMap::new() };
+    /// Configuration of routes for which it differs from that of the whole destination.
+    fn for_routes(&self, service: &str, routes: &BTreeSet<Arc<str>>, whole: Option<&Conf>) -> BTreeMap<Arc<str>, Conf> {
+        let ServiceLookup::Evaluated { policies, resources } = &self.services else { return BTreeMap::new() };
         let conf = |route: &Arc<str>| {
-            let conf = ask(policies, resources, &[(tags::SERVICE, service), (ROUTE_HASH, route)])?;
+            let conf = evaluate(policies, resources, &[(tags::SERVICE, service), (ROUTE_HASH, route)])?;
             (Some(&conf) != whole).then(|| (route.clone(), conf))
         };
         routes.iter().filter_map(conf).collect()
     }
 }
 
-/// `None` where more than the name of a service counts.
-fn by_service(rules: &[Rule]) -> Option<Answers> {
+/// `None` if a rule matches by more than the name of a service.
+fn by_service(rules: &[Rule]) -> Option<ServiceLookup> {
     let (mut confs, mut others) = (BTreeMap::new(), None);
     for rule in rules {
         match rule.subset.as_slice() {
@@ -192,15 +197,15 @@ fn by_service(rules: &[Rule]) -> Option<Answers> {
             _ => return None,
         }
     }
-    Some(Answers::ByService { confs, others })
+    Some(ServiceLookup::ByService { confs, others })
 }
 
-fn ask(policies: &[Arc<Policy>], resources: &Resources, tags: &[(&str, &str)]) -> Option<Conf> {
+fn evaluate(policies: &[Arc<Policy>], resources: &Resources, tags: &[(&str, &str)]) -> Option<Conf> {
     subset::for_destination(policies, resources, tags).ok()?.into_iter().next().map(|rule| rule.conf)
 }
 
-/// What callers of a class have of the tags that confs look at: the first value of each.
-pub(crate) fn caller(policies: &[&Policy], dataplane: &kodiak_model::kinds::dataplane::Dataplane) -> Tags {
+/// Tags of the caller that its outbound policies match on, with the first value of each.
+pub(crate) fn caller_tags(policies: &[&Policy], dataplane: &kodiak_model::kinds::dataplane::Dataplane) -> Tags {
     let hooks = kodiak_policies::in_force();
     let hook = |policy: &Policy| hooks.iter().find(|hook| hook.kind().name == policy.kind.name).copied();
     let keys = policies.iter().filter_map(|policy| Some((policy, hook(policy)?)));

@@ -1,4 +1,4 @@
-//! The services of a mesh by `kuma.io/service`, and who serves them.
+//! The services of a mesh by `kuma.io/service`, and their endpoints.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,23 +13,23 @@ use kodiak_model::{
 };
 use kodiak_xds::input::{Endpoint, Tags};
 
-/// An inbound with this port stands for a workload that serves nothing.
+/// Port of an inbound of a workload that serves nothing.
 const SERVICELESS_PORT: u32 = 49151;
 
 #[derive(Default)]
 pub(crate) struct Services {
     by_name: BTreeMap<Arc<str>, Service>,
-    /// Whether a service came or went since it was last asked.
-    renamed: bool,
+    /// Whether a service was added or removed since [`Services::take_new_names`].
+    names_changed: bool,
 }
 
 #[derive(Default)]
 pub(crate) struct Service {
     /// By Dataplane and position of the inbound.
     instances: BTreeMap<(Arc<str>, usize), Instance>,
-    /// All that are ready, sorted.
+    /// All ready endpoints, sorted.
     ready: Vec<Endpoint>,
-    /// What callers of the whole service see.
+    /// Unique endpoints of the whole service.
     endpoints: Arc<[Endpoint]>,
     protocol: Option<Protocol>,
 }
@@ -46,16 +46,16 @@ impl Services {
         self.by_name.keys()
     }
 
-    /// All names, if they are others than when this was last asked.
+    /// All names, if one was added or removed since the last call.
     pub(crate) fn take_new_names(&mut self) -> Option<BTreeSet<Arc<str>>> {
-        std::mem::take(&mut self.renamed).then(|| self.by_name.keys().cloned().collect())
+        std::mem::take(&mut self.names_changed).then(|| self.by_name.keys().cloned().collect())
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Service> {
         self.by_name.get(name)
     }
 
-    /// Replaces what a Dataplane serves. Returns the services for which callers see a difference.
+    /// Replaces a Dataplane. Returns the services that changed for callers.
     pub(crate) fn replace(
         &mut self,
         dataplane: &Arc<str>,
@@ -74,7 +74,7 @@ impl Services {
         }
         for ((service, position), instance) in new {
             if old.get(&(service.clone(), position)) != Some(&instance) {
-                self.renamed |= !self.by_name.contains_key(&service);
+                self.names_changed |= !self.by_name.contains_key(&service);
                 let known = self.by_name.entry(service.clone()).or_default();
                 known.instances.insert((dataplane.clone(), position), instance);
                 touched.insert(service);
@@ -84,18 +84,18 @@ impl Services {
         touched
     }
 
-    /// Whether callers see a difference.
+    /// Computes a service again. Returns whether it changed for callers.
     fn refresh(&mut self, name: &Arc<str>) -> bool {
         let Some(service) = self.by_name.get_mut(name) else { return false };
         if service.instances.is_empty() {
             self.by_name.remove(name);
-            self.renamed = true;
+            self.names_changed = true;
             return true;
         }
         let instances = service.instances.values();
         let mut ready: Vec<Endpoint> = instances.filter(|each| each.ready).map(|each| each.endpoint.clone()).collect();
         ready.sort();
-        let protocol = common(service.instances.values().map(|instance| instance.protocol));
+        let protocol = common_protocol(service.instances.values().map(|instance| instance.protocol));
         let changed = ready != service.ready || protocol != service.protocol;
         service.protocol = protocol;
         service.ready = ready;
@@ -105,7 +105,7 @@ impl Services {
 }
 
 impl Service {
-    /// The endpoints whose tags include these, `kuma.io/service` apart.
+    /// Endpoints whose tags include these, except `kuma.io/service`.
     pub(crate) fn endpoints(&self, subset: &Tags) -> Arc<[Endpoint]> {
         let wanted = || subset.iter().filter(|(key, _)| *key != tags::SERVICE);
         if wanted().next().is_none() {
@@ -114,14 +114,14 @@ impl Service {
         self.matching(|endpoint| wanted().all(|(key, value)| endpoint.tags.get(key) == Some(value)))
     }
 
-    /// What all instances speak, also those that are not ready: it should not change when they come and go.
+    /// Common protocol of all instances. Unready ones count, so that it does not change with readiness.
     pub(crate) fn protocol(&self) -> Protocol {
         self.protocol.unwrap_or(Protocol::Tcp)
     }
 
     fn matching(&self, wanted: impl Fn(&Endpoint) -> bool) -> Arc<[Endpoint]> {
         let mut endpoints: Vec<Endpoint> = self.ready.iter().filter(|endpoint| wanted(endpoint)).cloned().collect();
-        // Two Dataplanes for one address are one endpoint: Envoy refuses it twice.
+        // Envoy rejects duplicate endpoints, and two Dataplanes may have the same address.
         endpoints.dedup_by(|a, b| a.address == b.address && a.port == b.port);
         endpoints.into()
     }
@@ -141,14 +141,14 @@ fn instances(dataplane: Option<&Dataplane>) -> BTreeMap<(Arc<str>, usize), Insta
         .filter_map(|(position, inbound)| {
             let service: Arc<str> = inbound.service()?.into();
             let endpoint = endpoint(networking, inbound);
-            // Envoy takes addresses only here; a name would make it refuse all endpoints of the service.
+            // Envoy rejects the whole ClusterLoadAssignment if one address is a hostname.
             let ready = inbound.is_ready() && endpoint.address.parse::<IpAddr>().is_ok();
             Some(((service, position), Instance { endpoint, ready, protocol: inbound.protocol() }))
         })
         .collect()
 }
 
-/// Where callers reach an inbound. The address may still be a name.
+/// The endpoint of an inbound. Its address may be a hostname.
 pub(crate) fn endpoint(networking: &Networking, inbound: &Inbound) -> Endpoint {
     let address = match networking.advertised_address.as_str() {
         "" => inbound.address_or(&networking.address),
@@ -166,8 +166,8 @@ pub(crate) fn endpoint(networking: &Networking, inbound: &Inbound) -> Endpoint {
     }
 }
 
-/// What all of these can be spoken to with; TCP when they have nothing else in common.
-fn common(protocols: impl IntoIterator<Item = Protocol>) -> Option<Protocol> {
+/// The protocol that all of these support: TCP if they have no other in common.
+fn common_protocol(protocols: impl IntoIterator<Item = Protocol>) -> Option<Protocol> {
     protocols.into_iter().reduce(|one, other| match (one, other) {
         (one, other) if one == other => one,
         (Protocol::Grpc, Protocol::Http2) | (Protocol::Http2, Protocol::Grpc) => Protocol::Http2,
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn only_services_that_look_different_are_touched() {
+    fn replace_returns_only_services_that_changed() {
         let mut services = Services::default();
         let first = dataplane(&json!([inbound(1, "a", "http"), inbound(2, "b", "tcp")]));
         let touched = services.replace(&name("one"), None, Some(&first));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_is_not_ready_has_no_endpoints_but_keeps_its_protocol() {
+    fn unready_service_has_no_endpoints_but_keeps_its_protocol() {
         let mut services = Services::default();
         let mut down = inbound(1, "a", "http");
         down["state"] = json!("NotReady");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subset_is_chosen_by_tags() {
+    fn endpoints_of_a_subset_are_selected_by_tags() {
         let mut services = Services::default();
         let mut v2 = inbound(2, "a", "http");
         v2["tags"]["version"] = json!("2");
@@ -232,15 +232,15 @@ mod tests {
     }
 
     #[test]
-    fn protocols_that_differ_are_carried_as_bytes() {
-        assert_eq!(common([Protocol::Http, Protocol::Http]), Some(Protocol::Http));
-        assert_eq!(common([Protocol::Grpc, Protocol::Http2]), Some(Protocol::Http2));
-        assert_eq!(common([Protocol::Http, Protocol::Http2]), Some(Protocol::Tcp));
-        assert_eq!(common([]), None);
+    fn different_protocols_fall_back_to_tcp() {
+        assert_eq!(common_protocol([Protocol::Http, Protocol::Http]), Some(Protocol::Http));
+        assert_eq!(common_protocol([Protocol::Grpc, Protocol::Http2]), Some(Protocol::Http2));
+        assert_eq!(common_protocol([Protocol::Http, Protocol::Http2]), Some(Protocol::Tcp));
+        assert_eq!(common_protocol([]), None);
     }
 
     #[test]
-    fn names_and_ignored_inbounds_are_no_endpoints() {
+    fn hostnames_and_ignored_inbounds_are_no_endpoints() {
         let mut ignored = inbound(1, "a", "http");
         ignored["state"] = json!("Ignored");
         let dataplane: Dataplane = serde_json::from_value(json!({ "networking": {

@@ -1,4 +1,4 @@
-//! Stored resources as changes for the engine.
+//! Changes of the store as changes for the engine.
 
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, ProxyKey, ResourceKey};
@@ -18,7 +18,7 @@ impl Change {
                 let dataplane = resource.and_then(|dataplane| dataplane.proxy().cloned());
                 Self::Dataplane { key: ProxyKey { mesh, name }, dataplane }
             }
-            "Secret" => Self::Authority { mesh },
+            "Secret" => Self::Secret { mesh },
             "ZoneEgress" => Self::ZoneEgress { name, egress: resource.and_then(kodiak_world::Resource::spec) },
             _ if let Some(document) = document::name(key) => match document {
                 document::VIPS => Self::Vips { mesh, vips: resource.and_then(kodiak_world::Resource::document) },
@@ -39,7 +39,7 @@ impl Change {
         })
     }
 
-    /// All that a mesh is made of, for an engine without any state.
+    /// All resources of a mesh, for an empty engine.
     pub fn of_mesh(world: &World, mesh: &str) -> Vec<Self> {
         let itself = world.get(&ResourceKey::global("Mesh", mesh));
         let policies = kinds().iter().filter(|kind| kind.is_policy()).map(|kind: &Kind| kind.name);

@@ -1,4 +1,4 @@
-//! What is called: by `kuma.io/service`, or as a resource of the mesh.
+//! Destinations: a `kuma.io/service`, or a resource such as a MeshService.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -14,10 +14,10 @@ use kodiak_xds::{
 
 use crate::objects::Objects;
 
-/// Something that is called, as a whole.
+/// A destination as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
-    /// All that have this `kuma.io/service`.
+    /// All subsets of this `kuma.io/service`.
     Service(Arc<str>),
     /// A MeshService, MeshExternalService or MeshMultiZoneService.
     Object(Arc<Kri>),
@@ -39,43 +39,43 @@ impl Target {
     }
 }
 
-/// What a cluster leads to.
+/// The part of a destination that one cluster serves.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Goal {
-    /// The tags, `kuma.io/service` among them.
+pub(crate) enum ClusterTarget {
+    /// A subset of a service; the tags include `kuma.io/service`.
     Service(Arc<Tags>),
-    Port(Arc<PortGoal>),
+    Port(Arc<PortTarget>),
 }
 
 /// A port of a resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PortGoal {
+pub(crate) struct PortTarget {
     pub(crate) object: Arc<Kri>,
-    /// The same, with the section.
+    /// KRI of `object` with the section of the port.
     pub(crate) kri: Arc<Kri>,
     pub(crate) number: u32,
 }
 
-impl PortGoal {
+impl PortTarget {
     pub(crate) fn new(object: &Arc<Kri>, section: &str, number: u32) -> Self {
         let kri = Kri { section: section.to_owned(), ..(**object).clone() };
         Self { object: object.clone(), kri: Arc::new(kri), number }
     }
 
-    pub(crate) fn cluster(&self, naming: Naming) -> Arc<str> {
+    pub(crate) fn cluster_name(&self, naming: Naming) -> Arc<str> {
         names::port_cluster(naming, &self.kri, self.number).into()
     }
 }
 
-impl Goal {
-    pub(crate) fn cluster(&self, naming: Naming) -> Arc<str> {
+impl ClusterTarget {
+    pub(crate) fn cluster_name(&self, naming: Naming) -> Arc<str> {
         match self {
             Self::Service(tags) => names::service_cluster(tags).into(),
-            Self::Port(port) => port.cluster(naming),
+            Self::Port(port) => port.cluster_name(naming),
         }
     }
 
-    pub(crate) fn target(&self) -> Target {
+    pub(crate) fn destination(&self) -> Target {
         match self {
             Self::Service(tags) => Target::Service(service(tags)),
             Self::Port(port) => Target::Object(port.object.clone()),
@@ -87,7 +87,7 @@ pub(crate) fn service(tags: &Tags) -> Arc<str> {
     tags.get(tags::SERVICE).map_or("", String::as_str).into()
 }
 
-/// Which destinations to look at again.
+/// Destinations to compute again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Targets {
     All,
@@ -101,7 +101,7 @@ impl Default for Targets {
 }
 
 impl Targets {
-    /// What a policy is about.
+    /// The destinations that the `to` items of a policy select.
     pub(crate) fn of(policy: &Policy, objects: &Objects) -> Self {
         let top = policy.body.target.as_ref().and_then(TargetRef::known_kind);
         if top == Some(TargetKind::MeshHTTPRoute) {
@@ -142,7 +142,7 @@ impl Targets {
     }
 }
 
-/// The same, for those who only look.
+/// A borrowed [`Targets`].
 #[derive(Clone, Copy)]
 pub(crate) enum Touched<'a> {
     All,

@@ -1,4 +1,4 @@
-//! What follows from a mesh itself, for all its proxies.
+//! Settings of a mesh that apply to all its proxies.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -7,51 +7,51 @@ use kodiak_rollout::Rollout;
 use kodiak_rules::outbound::Era;
 use kodiak_xds::{input::Endpoint, names::Naming};
 
-use crate::engine::Context;
+use crate::engine::UpdateContext;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct View {
-    /// Whether the mesh itself is there; its proxies may be known earlier.
+    /// Whether the Mesh exists; its Dataplanes may arrive earlier.
     exists: bool,
     pub(crate) name: Arc<str>,
     pub(crate) rollout: Rollout,
-    /// What proxies acknowledge of it.
+    /// Identifies the rollout step that proxies acknowledge.
     pub(crate) token: Arc<str>,
-    /// The certificates that are believed, or why they cannot be told.
+    /// Trusted root certificates (PEM), or why they cannot be read. `None` without mTLS.
     pub(crate) roots: Option<Result<Arc<str>, String>>,
-    /// Whether unknown destinations may be called.
+    /// Whether connections to unknown destinations pass through.
     pub(crate) passthrough: bool,
-    /// The own zone.
+    /// The zone of the control plane.
     pub(crate) zone: Arc<str>,
-    /// Whether calls should stay in the own zone.
-    pub(crate) near: bool,
+    /// For services by `kuma.io/service`.
+    pub(crate) zone_priority: ZonePriority,
     pub(crate) mode: MeshServicesMode,
     pub(crate) naming: Naming,
-    pub(crate) external: Way,
-    /// Who lets calls out of the zone.
+    pub(crate) external: ExternalAccess,
+    /// Zone egresses of this zone.
     pub(crate) egresses: Arc<[Endpoint]>,
 }
 
 impl View {
-    /// Nothing is called by `kuma.io/service` any more.
+    /// Whether `kuma.io/service` tags are no destinations any more.
     pub(crate) fn is_exclusive(&self) -> bool {
         self.mode == MeshServicesMode::Exclusive
     }
 
-    /// What plain names mean.
+    /// How policies resolve plain names of services.
     pub(crate) fn era(&self) -> Era {
         if self.is_exclusive() { Era::Objects } else { Era::Both }
     }
 
-    /// A mesh that is not there yet has nothing but its name.
+    /// Without a Mesh, the default settings.
     pub(crate) fn of(
         name: &Arc<str>,
         spec: Option<&MeshSpec>,
         rollout: Option<&Rollout>,
-        context: &Context<'_>,
+        context: &UpdateContext<'_>,
     ) -> Self {
         let Some(spec) = spec else { return Self { name: name.clone(), ..Self::default() } };
-        // Until somebody has said how far the mesh is, it is where it wants to be.
+        // Without a recorded rollout, the mesh is at its target.
         let rollout = rollout.cloned().unwrap_or_else(|| Rollout::target(spec));
         let roots = (!rollout.trust.is_empty()).then(|| {
             let roots = rollout.trust.iter().map(|backend| context.identities.roots(name, backend));
@@ -59,11 +59,13 @@ impl View {
             Ok(roots.iter().map(|pem| pem.trim_end()).flat_map(|pem| [pem, "\n"]).collect::<String>().into())
         });
         let routing = spec.routing.clone().unwrap_or_default();
+        let zone_priority =
+            if routing.locality_aware_load_balancing { ZonePriority::LocalFirst } else { ZonePriority::Equal };
         let egresses = egresses(context);
         let external = match () {
-            () if routing.zone_egress || (!egresses.is_empty() && rollout.call) => Way::Egress,
-            () if routing.default_forbid_mesh_external_service_access => Way::Forbidden,
-            () => Way::Direct,
+            () if routing.zone_egress || (!egresses.is_empty() && rollout.call) => ExternalAccess::Egress,
+            () if routing.default_forbid_mesh_external_service_access => ExternalAccess::Forbidden,
+            () => ExternalAccess::Direct,
         };
         Self {
             exists: true,
@@ -73,7 +75,7 @@ impl View {
             roots,
             passthrough: spec.passthrough(),
             zone: context.settings.zone.clone(),
-            near: routing.locality_aware_load_balancing,
+            zone_priority,
             mode: spec.mesh_services_mode(),
             naming: context.settings.naming,
             external,
@@ -82,9 +84,9 @@ impl View {
     }
 }
 
-/// How what is outside of the mesh is called.
+/// Access to MeshExternalServices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ExternalAccess {
     #[default]
     Direct,
     /// Through a zone egress.
@@ -92,8 +94,17 @@ pub(crate) enum Way {
     Forbidden,
 }
 
-/// Those of the own zone that have an address.
-fn egresses(context: &Context<'_>) -> Arc<[Endpoint]> {
+/// Priority of endpoints by their zone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum ZonePriority {
+    #[default]
+    Equal,
+    /// Endpoints in the zone of the control plane come before those in other zones.
+    LocalFirst,
+}
+
+/// Zone egresses of this zone with an IP address.
+fn egresses(context: &UpdateContext<'_>) -> Arc<[Endpoint]> {
     let own =
         context.egresses.values().filter(|egress| egress.zone.is_empty() || *egress.zone == *context.settings.zone);
     let mut endpoints: Vec<Endpoint> = own

@@ -96,7 +96,7 @@ fn reports_files_that_cannot_be_rendered() {
     let kodiak = Kodiak::new();
     kodiak.file("mesh.yaml", FILES);
     let nobody = kodiak.run(&["render", "-f", "mesh.yaml", "--proxy", "nobody"]).is(1);
-    assert!(nobody.err.contains("there is no Dataplane \"nobody\" in a mesh \"default\""), "{}", nobody.err);
+    assert!(nobody.err.contains("Dataplane \"nobody\" not found in mesh \"default\""), "{}", nobody.err);
     kodiak.file("wrong.yaml", &FILES.replace("10.0.0.2", "''"));
     let wrong = kodiak.run(&["render", "-f", "wrong.yaml", "--proxy", "web-1"]).is(1);
     assert!(wrong.out.is_empty() && wrong.err.contains("networking.address"), "{wrong:?}");

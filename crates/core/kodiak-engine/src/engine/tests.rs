@@ -1,4 +1,4 @@
-//! A mesh that changes: what is sent, to whom, and what it costs.
+//! Changes of a mesh: which proxies get which resources, and how many are encoded.
 
 mod objects;
 mod policies;
@@ -17,7 +17,7 @@ fn names(world: &World, proxy: &str, type_url: TypeUrl) -> Vec<String> {
     snapshot.of(type_url).keys().map(ToString::to_string).collect()
 }
 
-/// Two callers that list `backend`, one that does not, and two instances of `backend`.
+/// Two clients that list `backend`, one that does not, and one instance of `backend`.
 fn two_callers() -> World {
     let mut world = World::default();
     world.mesh("{}");
@@ -32,7 +32,7 @@ fn two_callers() -> World {
 }
 
 #[test]
-fn a_proxy_gets_what_it_serves_and_what_it_calls_and_no_more() {
+fn proxy_gets_only_its_inbounds_and_its_outbounds() {
     let world = two_callers();
     assert_eq!(names(&world, "web-1", TypeUrl::Cluster), ["backend", "localhost:80"]);
     assert_eq!(names(&world, "web-1", TypeUrl::Endpoint), ["backend"]);
@@ -41,7 +41,7 @@ fn a_proxy_gets_what_it_serves_and_what_it_calls_and_no_more() {
 }
 
 #[test]
-fn a_new_endpoint_is_encoded_once_and_wakes_only_its_callers() {
+fn new_endpoint_is_encoded_once_and_updates_only_its_clients() {
     let mut world = two_callers();
     let before = world.snapshot("web-1");
     let outcome = world.dataplane("backend-2", dataplane("backend-2", &[inbound(8080, "backend", "http")], &[]));
@@ -54,7 +54,7 @@ fn a_new_endpoint_is_encoded_once_and_wakes_only_its_callers() {
 }
 
 #[test]
-fn what_a_change_does_not_touch_is_not_even_copied() {
+fn maps_of_unchanged_types_are_shared_between_snapshots() {
     let mut world = two_callers();
     world.redirected("front", &[]);
     world.assign_vips();
@@ -71,7 +71,7 @@ fn what_a_change_does_not_touch_is_not_even_copied() {
 }
 
 #[test]
-fn equal_means_silent() {
+fn unchanged_resources_update_no_proxy() {
     let mut world = two_callers();
     let again = world.dataplane("backend-1", dataplane("backend-1", &[inbound(8080, "backend", "http")], &[]));
     assert_eq!((again.stats, again.proxies.len()), (Stats::default(), 0));
@@ -83,16 +83,16 @@ fn equal_means_silent() {
 }
 
 #[test]
-fn replicas_cost_their_own_inbound_only() {
+fn replica_encodes_only_its_own_inbound() {
     let mut world = two_callers();
     world.dataplane("web-3", dataplane("web-3", &[inbound(80, "web", "http")], &[(10001, "backend")]));
     let outcome = world.connect("web-3");
-    // The same address as the other replicas here, so even its inbound is shared.
+    // It has the same address as the other replicas in this test, so even its inbound is shared.
     assert_eq!(outcome.stats, Stats { encoded: 0, woken: 1 });
 }
 
 #[test]
-fn a_permission_wakes_only_whom_it_is_for() {
+fn permission_updates_only_the_proxies_that_it_selects() {
     let mut world = two_callers();
     world.mesh(r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin"}]}}"#);
     let policy = r#"{"targetRef": {"kind": "MeshService", "name": "web"},
@@ -104,7 +104,7 @@ fn a_permission_wakes_only_whom_it_is_for() {
 }
 
 #[test]
-fn mtls_brings_secrets_and_a_step_is_told_to_proxies_that_it_does_not_change() {
+fn rollout_step_is_published_to_proxies_whose_resources_stay_equal() {
     let mut world = World::default();
     world.mesh("{}");
     let gateway = r#"{"networking": {"address": "10.0.0.9", "gateway": {"tags": {"kuma.io/service": "edge"}}}}"#;
@@ -113,11 +113,14 @@ fn mtls_brings_secrets_and_a_step_is_told_to_proxies_that_it_does_not_change() {
     let outcome = world.mesh(r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin"}]}}"#);
     assert_eq!(&*outcome.proxies[0].rollout, "accept=mtls call=mtls signer=ca trust=ca");
     assert_eq!(&*outcome.proxies[0].issued.as_ref().unwrap().backend, "ca");
-    assert!(names(&world, "edge", TypeUrl::Secret).is_empty(), "nothing of it uses them, so it never asks for them");
+    assert!(
+        names(&world, "edge", TypeUrl::Secret).is_empty(),
+        "no resource references them, so Envoy never subscribes to them"
+    );
     world.dataplane("web", dataplane("web", &[inbound(8080, "web", "http")], &[]));
     world.connect("web");
     assert_eq!(names(&world, "web", TypeUrl::Secret), ["identity_cert:secret:default", "mesh_ca:secret:default"]);
-    // It has no inbound: nothing is different for it but the step itself.
+    // It has no inbound: only the rollout step changes for it.
     let permissive =
         r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin", "mode": "PERMISSIVE"}]}}"#;
     let before = world.snapshot("edge");
@@ -127,7 +130,7 @@ fn mtls_brings_secrets_and_a_step_is_told_to_proxies_that_it_does_not_change() {
 }
 
 #[test]
-fn secrets_come_with_the_first_need_for_them() {
+fn secrets_are_published_with_the_first_reference_to_them() {
     let mut world = two_callers();
     let gateway = r#"{"networking": {"address": "10.0.0.9", "gateway": {"tags": {"kuma.io/service": "edge"}},
         "outbound": [{"port": 10001, "tags": {"kuma.io/service": "backend"}}]}}"#;
@@ -136,7 +139,7 @@ fn secrets_come_with_the_first_need_for_them() {
     world.rollout(world.next_rollout());
     world.mesh(r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin"}]}}"#);
     world.rollout(world.next_rollout());
-    // Servers take both, but nobody calls with mTLS yet, and this one serves nothing.
+    // Servers accept both, but no client uses mTLS yet, and this proxy serves nothing.
     assert_eq!(names(&world, "edge", TypeUrl::Secret), Vec::<String>::new());
     let outcome = world.rollout(world.next_rollout());
     assert!(outcome.proxies.iter().all(|each| each.faults.is_empty()));
@@ -144,7 +147,7 @@ fn secrets_come_with_the_first_need_for_them() {
 }
 
 #[test]
-fn a_certificate_that_is_due_is_replaced_and_nothing_else() {
+fn renewal_replaces_only_the_certificate() {
     let mut world = two_callers();
     world.mesh(r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin"}]}}"#);
     let before = world.snapshot("web-1");
@@ -158,7 +161,7 @@ fn a_certificate_that_is_due_is_replaced_and_nothing_else() {
 }
 
 #[test]
-fn a_set_with_a_fault_is_not_published_and_the_last_good_one_stays() {
+fn invalid_configuration_is_not_published_and_the_last_good_one_stays() {
     let mut world = two_callers();
     let good = world.snapshot("web-1");
     // Two outbounds at one address.
@@ -173,7 +176,7 @@ fn a_set_with_a_fault_is_not_published_and_the_last_good_one_stays() {
 }
 
 #[test]
-fn inbounds_of_one_workload_share_its_cluster_and_others_do_not() {
+fn inbounds_share_a_cluster_only_with_the_same_workload_and_protocol() {
     let mut world = World::default();
     world.mesh("{}");
     let with = |address: &str, protocol: &str| {
@@ -195,7 +198,7 @@ fn inbounds_of_one_workload_share_its_cluster_and_others_do_not() {
 }
 
 #[test]
-fn redirected_proxies_call_services_at_their_virtual_addresses() {
+fn redirected_proxies_get_outbounds_once_services_have_virtual_addresses() {
     let mut world = two_callers();
     world.redirected("app", &["backend"]);
     assert_eq!(names(&world, "app", TypeUrl::Endpoint), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Ports of resources: where they are called, and what they lead to.
+//! Outbounds and clusters of ports of MeshServices, MeshExternalServices and MeshMultiZoneServices.
 
 use std::{net::Ipv4Addr, sync::Arc};
 
@@ -15,16 +15,16 @@ use kodiak_xds::{
     names::{self, Naming},
 };
 
-use super::{Cluster, Outbound, Routed, Sources, placed};
+use super::{Cluster, Outbound, RouteBackends, Socket, Sources, placed};
 use crate::{
     class_key::{ClassKey, Reach},
     objects::Object,
-    rules::{Rules, Said},
-    target::{Goal, PortGoal, Target},
-    view::Way,
+    rules::{MergedConf, Rules},
+    target::{ClusterTarget, PortTarget, Target},
+    view::{ExternalAccess, ZonePriority},
 };
 
-/// The ports of a resource that are called at its virtual addresses, by the names of their clusters.
+/// Outbounds at the virtual addresses of a resource, by the names of their clusters.
 pub(super) fn redirected(
     key: &ClassKey,
     rules: &Rules,
@@ -40,21 +40,21 @@ pub(super) fn redirected(
     let record = |name: &Arc<str>| DnsRecord { name: name.to_ascii_lowercase().into(), address: *first };
     let ports = object.destination.ports.iter().filter(|port| reach.takes(&object.destination, port));
     let plan = |port: &DestinationPort| {
-        let goal = Arc::new(PortGoal::new(kri, &port.section, port.port));
-        let called = Called::new(rules, from, object, goal);
+        let port_target = Arc::new(PortTarget::new(kri, &port.section, port.port));
+        let planned = PortOutbound::new(rules, from, object, port_target);
         let listen = |(n, vip): (usize, &Ipv4Addr)| {
-            // A name can be had once.
+            // Listener names are unique, and only one listener can be named after the port.
             let naming = if n == 0 { from.view.naming } else { Naming::default() };
-            called.listener(key, from, naming, (&vip.to_string(), port.port), false)
+            planned.listener(key, from, naming, (&vip.to_string(), port.port), Socket::Redirected)
         };
         let listeners = vips.iter().enumerate().map(listen).collect();
         let records = hostnames.iter().map(record).collect();
-        (called.cluster.clone(), Outbound { listeners, records, ..called.outbound() })
+        (planned.cluster.clone(), Outbound { listeners, records, ..planned.outbound() })
     };
     ports.map(plan).collect()
 }
 
-/// What an outbound that is written by hand leads to. One that means nothing, or more than one port, leads nowhere.
+/// Outbound that a Dataplane lists. `None` if its reference resolves to no port, or to more than one.
 pub(super) fn listed(
     key: &ClassKey,
     rules: &Rules,
@@ -62,39 +62,39 @@ pub(super) fn listed(
     wanted: &Wanted,
     at: (&str, u32),
 ) -> Option<(Arc<str>, Outbound)> {
-    let [goal] = <[PortGoal; 1]>::try_from(from.objects.wanted(wanted)).ok()?;
-    let object = from.objects.get(&goal.object).filter(|object| is_called(from, &object.destination))?;
-    let called = Called::new(rules, from, object, Arc::new(goal));
+    let [port_target] = <[PortTarget; 1]>::try_from(from.objects.wanted(wanted)).ok()?;
+    let object = from.objects.get(&port_target.object).filter(|object| is_called(from, &object.destination))?;
+    let planned = PortOutbound::new(rules, from, object, Arc::new(port_target));
     // The same port may be listed at several addresses.
-    let listeners = vec![called.listener(key, from, Naming::default(), at, true)];
-    Some((called.cluster.clone(), Outbound { listeners, ..called.outbound() }))
+    let listeners = vec![planned.listener(key, from, Naming::default(), at, Socket::Bound)];
+    Some((planned.cluster.clone(), Outbound { listeners, ..planned.outbound() }))
 }
 
-/// Where a route leads to, if that is there.
-pub(super) fn backend(from: Sources<'_>, written: &PortRef) -> Option<(Goal, Backend)> {
-    let goal = from.objects.find(written, &from.view.name, &from.view.zone)?;
-    let object = from.objects.get(&goal.object).filter(|object| is_called(from, &object.destination))?;
-    let protocol = object.destination.port(&goal.kri.section).map_or(Protocol::Tcp, |port| port.protocol);
+/// Backend of a route. `None` if its reference does not resolve.
+pub(super) fn backend(from: Sources<'_>, written: &PortRef) -> Option<(ClusterTarget, Backend)> {
+    let port_target = from.objects.find(written, &from.view.name, &from.view.zone)?;
+    let object = from.objects.get(&port_target.object).filter(|object| is_called(from, &object.destination))?;
+    let protocol = object.destination.port(&port_target.kri.section).map_or(Protocol::Tcp, |port| port.protocol);
     let external = written.kind == BackendKind::MeshExternalService;
-    let backend = Backend { cluster: goal.cluster(from.view.naming), protocol, external };
-    Some((Goal::Port(Arc::new(goal)), backend))
+    let backend = Backend { cluster: port_target.cluster_name(from.view.naming), protocol, external };
+    Some((ClusterTarget::Port(Arc::new(port_target)), backend))
 }
 
-/// The cluster of a port, and who serves it.
-pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, goal: &PortGoal) -> Cluster {
-    let (name, mesh) = (goal.cluster(from.view.naming), from.view.name.clone());
-    let object = from.objects.get(&goal.object);
-    let port = object.and_then(|object| object.destination.port(&goal.kri.section));
+/// The cluster of a port, and its endpoints.
+pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, port_target: &PortTarget) -> Cluster {
+    let (name, mesh) = (port_target.cluster_name(from.view.naming), from.view.name.clone());
+    let object = from.objects.get(&port_target.object);
+    let port = object.and_then(|object| object.destination.port(&port_target.kri.section));
     let protocol = port.map_or(Protocol::Tcp, |port| port.protocol);
-    let said = object.map(|object| rules.about_port(&object.resource, &goal.kri.section)).unwrap_or_default();
+    let merged = object.map(|object| rules.for_port(&object.resource, &port_target.kri.section)).unwrap_or_default();
     let mtls = from.view.rollout.call;
     let (endpoints, peer, upstream) = match object.map(|object| &object.destination.behind) {
-        Some(Behind::External(spec)) if from.view.external == Way::Direct => {
+        Some(Behind::External(spec)) if from.view.external == ExternalAccess::Direct => {
             let tls = spec.tls.as_ref().map(|tls| {
                 let mut read = |source: &_| from.identities.source(&mesh, source);
                 external::tls(tls, spec.endpoints.as_deref().unwrap_or_default(), key.system_ca.as_deref(), &mut read)
             });
-            // What cannot be called as it should be is not called at all.
+            // Without the TLS that is configured, no endpoint may be called.
             let (endpoints, tls) = match tls.transpose() {
                 Ok(tls) => (spec.endpoints.as_deref().unwrap_or_default(), tls.flatten().map(Arc::new)),
                 Err(_) => (&[][..], None),
@@ -110,7 +110,7 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, goal: &P
                 endpoints: endpoints.collect(),
                 tls,
                 ipv6: key.reach.shape().ipv6,
-                confs: said.cluster,
+                confs: merged.cluster,
             });
         }
         Some(Behind::External(_)) => {
@@ -119,55 +119,57 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, goal: &P
         }
         Some(Behind::Service(_) | Behind::MultiZone(_)) | None => {
             let identities = object.map(|object| object.identities.clone()).unwrap_or_default();
-            let endpoints = object.map(|object| object.endpoints(&goal.kri.section)).unwrap_or_default();
+            let endpoints = object.map(|object| object.endpoints(&port_target.kri.section)).unwrap_or_default();
             (endpoints, identities, UpstreamProtocol::inside(protocol))
         }
     };
-    let sni = object.map(|object| names::port_sni(&object.sni_name(), goal.number, &mesh, object.destination.kind()));
+    let sni =
+        object.map(|object| names::port_sni(&object.sni_name(), port_target.number, &mesh, object.destination.kind()));
     let peer = mtls.then(|| Arc::new(Peer { sni: sni.unwrap_or_default(), identities: peer }));
-    let assignment = near(key, &said, from, name.clone(), endpoints);
-    Cluster::Discovered(OutboundCluster { name, mesh, peer, upstream, confs: said.cluster }, assignment)
+    let assignment = near(key, &merged, from, name.clone(), endpoints);
+    Cluster::Discovered(OutboundCluster { name, mesh, peer, upstream, confs: merged.cluster }, assignment)
 }
 
-/// Calls to resources stay in the own zone as long as they can.
+/// Endpoints of resources in the local zone always come first.
 fn near(
     key: &ClassKey,
-    said: &Said,
+    merged: &MergedConf,
     from: Sources<'_>,
     cluster: Arc<str>,
     endpoints: Arc<[Endpoint]>,
 ) -> kodiak_xds::input::Assignment {
-    placed(key, said, from.view, cluster, endpoints, true)
+    placed(key, merged, from.view, cluster, endpoints, ZonePriority::LocalFirst)
 }
 
-/// Whether it may be called from here at all.
+/// Whether proxies of this zone may call it.
 fn is_called(from: Sources<'_>, destination: &Destination) -> bool {
     let is_external = destination.kind() == BackendKind::MeshExternalService;
-    let is_forbidden = is_external && from.view.external == Way::Forbidden;
+    let is_forbidden = is_external && from.view.external == ExternalAccess::Forbidden;
     !is_forbidden && reachable::is_served_in(destination, Some(&from.view.zone))
 }
 
-/// A port, and what policies say of it.
-struct Called {
-    goal: Arc<PortGoal>,
+/// An outbound to a port, with the merged configuration of policies.
+struct PortOutbound {
+    port_target: Arc<PortTarget>,
     cluster: Arc<str>,
     protocol: Protocol,
     host: HostHeader,
-    said: Said,
-    routed: Routed,
+    merged: MergedConf,
+    route_backends: RouteBackends,
 }
 
-impl Called {
-    fn new(rules: &Rules, from: Sources<'_>, object: &Object, goal: Arc<PortGoal>) -> Self {
-        let said = rules.about_port(&object.resource, &goal.kri.section);
-        let direct = object.destination.kind() == BackendKind::MeshExternalService && from.view.external == Way::Direct;
+impl PortOutbound {
+    fn new(rules: &Rules, from: Sources<'_>, object: &Object, port_target: Arc<PortTarget>) -> Self {
+        let merged = rules.for_port(&object.resource, &port_target.kri.section);
+        let direct = object.destination.kind() == BackendKind::MeshExternalService
+            && from.view.external == ExternalAccess::Direct;
         Self {
-            cluster: goal.cluster(from.view.naming),
-            protocol: object.destination.port(&goal.kri.section).map_or(Protocol::Tcp, |port| port.protocol),
+            cluster: port_target.cluster_name(from.view.naming),
+            protocol: object.destination.port(&port_target.kri.section).map_or(Protocol::Tcp, |port| port.protocol),
             host: if direct { HostHeader::OwnHostname } else { HostHeader::Unchanged },
-            routed: Routed::new(&said, from),
-            goal,
-            said,
+            route_backends: RouteBackends::new(&merged, from),
+            port_target,
+            merged,
         }
     }
 
@@ -177,34 +179,34 @@ impl Called {
         from: Sources<'_>,
         naming: Naming,
         (address, port): (&str, u32),
-        bind: bool,
+        socket: Socket,
     ) -> OutboundListener {
         OutboundListener {
             mesh: from.view.name.clone(),
-            name: names::port_listener(naming, &self.goal.kri, address, port).into(),
+            name: names::port_listener(naming, &self.port_target.kri, address, port).into(),
             address: address.to_owned(),
             port,
-            callee: Callee::Port { kri: self.goal.kri.clone(), host: self.host },
+            callee: Callee::Port { kri: self.port_target.kri.clone(), host: self.host },
             cluster: self.cluster.clone(),
             protocol: self.protocol,
-            carried: self.said.carried(self.protocol),
-            confs: self.said.listener.clone(),
-            backends: self.routed.backends.clone(),
-            route_names: self.said.route_names.clone(),
-            bind,
+            carried: self.merged.carried(self.protocol),
+            confs: self.merged.listener.clone(),
+            backends: self.route_backends.backends.clone(),
+            route_names: self.merged.route_names.clone(),
+            bind: socket == Socket::Bound,
             shape: key.reach.shape(),
         }
     }
 
     fn outbound(&self) -> Outbound {
-        let mut leads_to = self.routed.goals.clone();
-        leads_to.insert(Goal::Port(self.goal.clone()));
+        let mut cluster_targets = self.route_backends.cluster_targets.clone();
+        cluster_targets.insert(ClusterTarget::Port(self.port_target.clone()));
         Outbound {
-            target: Target::Object(self.goal.object.clone()),
+            target: Target::Object(self.port_target.object.clone()),
             listeners: Vec::new(),
             records: Vec::new(),
-            leads_to,
-            asks: self.routed.asks.clone(),
+            cluster_targets,
+            backend_refs: self.route_backends.backend_refs.clone(),
         }
     }
 }

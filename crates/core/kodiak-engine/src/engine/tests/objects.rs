@@ -1,4 +1,4 @@
-//! MeshServices and their like: beside services of tags, instead of them, and gone again.
+//! MeshServices, MeshExternalServices and MeshMultiZoneServices, with and without `kuma.io/service` tags.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{
     names,
     world::{MESH, World, dataplane, inbound, key},
 };
-use crate::{Change, Engine, Settings, Stats, shown};
+use crate::{Change, Engine, Settings, Stats, redacted};
 
 const NEW: &str = "backend__default_default_msvc_8080";
 
@@ -31,7 +31,7 @@ fn mesh_service(name: &str, port: u32) -> Value {
     })
 }
 
-/// `front` calls `backend`, which one proxy serves.
+/// `front` and `all` call `backend`, which has one instance.
 fn front_and_backend() -> World {
     let mut world = World::default();
     world.mesh("{}");
@@ -42,7 +42,7 @@ fn front_and_backend() -> World {
     world
 }
 
-/// A Dataplane with the label `app: payments`, brought with a token that binds this, or written by a user.
+/// A Dataplane with the label `app: payments`, created by a proxy with a token of this admission, or by a user.
 fn payments_member(name: &str, service: &str, admission: Option<Admission>) -> Change {
     let spec = dataplane(name, &[inbound(8080, service, "http")], &[]);
     let proxy = Proxy {
@@ -56,7 +56,7 @@ fn payments_member(name: &str, service: &str, admission: Option<Admission>) -> C
 }
 
 #[test]
-fn a_member_that_its_token_does_not_vouch_for_is_neither_called_nor_accepted() {
+fn member_without_a_vouching_token_is_neither_an_endpoint_nor_accepted() {
     let mut world = World::default();
     let backends = json!([{ "name": "ca", "type": "builtin" }]);
     let mesh = json!({
@@ -86,13 +86,13 @@ fn a_member_that_its_token_does_not_vouch_for_is_neither_called_nor_accepted() {
         assert_eq!(addresses(&world, "all", payments).len(), 2);
         assert!(accepts_web(&world));
         world.apply(payments_member("web-1", "web", Some(bound(&[]))));
-        assert_eq!(addresses(&world, "all", payments), one, "another token is noticed");
+        assert_eq!(addresses(&world, "all", payments), one, "a change of the token takes effect");
         assert!(!accepts_web(&world));
     }
 }
 
 fn config(world: &World, proxy: &str) -> Value {
-    shown::config(&world.snapshot(proxy)).unwrap()
+    redacted::config(&world.snapshot(proxy)).unwrap()
 }
 
 fn cluster(world: &World, proxy: &str, name: &str) -> Value {
@@ -120,14 +120,18 @@ fn called(world: &World, proxy: &str) -> Vec<String> {
 }
 
 #[test]
-fn new_clusters_stand_beside_old_ones_until_only_they_are_wanted_and_going_back_leaves_nothing() {
+fn each_mesh_services_mode_has_its_clusters_and_disabling_restores_the_snapshot() {
     let mut world = front_and_backend();
     let before = world.snapshot("all");
     mode(&mut world, "Everywhere");
-    assert_eq!(world.snapshot("all").resources, before.resources, "the mode alone changes nothing for anybody");
+    assert_eq!(world.snapshot("all").resources, before.resources, "without a MeshService, the mode changes nothing");
     world.object(BackendKind::MeshService, "backend", Some(mesh_service("backend", 8080)));
     assert_eq!(called(&world, "all"), ["all", "backend", NEW, "front"]);
-    assert_eq!(called(&world, "front"), ["backend"], "it lists services by their tags and has not asked for others");
+    assert_eq!(
+        called(&world, "front"),
+        ["backend"],
+        "it lists reachable services by tag, so the MeshService is not reachable"
+    );
     assert_eq!(addresses(&world, "all", NEW), ["10.0.1.1"]);
     let old = listener(&world, "all", "outbound:240.0.0.1:80");
     assert_eq!(old["metadata"]["filterMetadata"]["io.kuma.tags"]["kuma.io/service"], "backend");
@@ -149,7 +153,7 @@ fn new_clusters_stand_beside_old_ones_until_only_they_are_wanted_and_going_back_
 }
 
 #[test]
-fn who_lists_backends_gets_those_and_nothing_when_the_list_is_empty() {
+fn reachable_backends_limit_clusters_to_the_listed_ones() {
     let mut world = front_and_backend();
     mode(&mut world, "ReachableBackends");
     world.object(BackendKind::MeshService, "backend", Some(mesh_service("backend", 8080)));
@@ -168,7 +172,7 @@ fn who_lists_backends_gets_those_and_nothing_when_the_list_is_empty() {
     assert_eq!(lists(json!([])), [""; 0]);
     let backend = json!({ "kind": "MeshService", "name": "backend" });
     let labelled = json!({ "kind": "MeshService", "labels": { "kuma.io/zone": "default" } });
-    // A Dataplane without a zone label asks for what has none; labels say it for certain.
+    // By name, a Dataplane without a zone label refers to a MeshService without one.
     assert_eq!(lists(json!([backend])), [""; 0]);
     assert_eq!(lists(json!([labelled])), [NEW, "other__default_default_msvc_81"]);
     let gone = json!({ "kind": "MeshService", "labels": { "kuma.io/zone": "elsewhere" } });
@@ -176,7 +180,7 @@ fn who_lists_backends_gets_those_and_nothing_when_the_list_is_empty() {
 }
 
 #[test]
-fn what_the_control_plane_observes_wakes_nobody() {
+fn status_updates_change_no_proxy() {
     let mut world = front_and_backend();
     mode(&mut world, "Everywhere");
     let mut service = mesh_service("backend", 8080);
@@ -190,7 +194,7 @@ fn what_the_control_plane_observes_wakes_nobody() {
 }
 
 #[test]
-fn an_instance_costs_one_assignment_for_each_way_that_it_is_called() {
+fn new_instance_encodes_one_assignment_per_cluster() {
     let mut world = front_and_backend();
     mode(&mut world, "Everywhere");
     world.object(BackendKind::MeshService, "backend", Some(mesh_service("backend", 8080)));
@@ -201,12 +205,12 @@ fn an_instance_costs_one_assignment_for_each_way_that_it_is_called() {
     let mut sick = inbound(8080, "backend", "http");
     sick["state"] = json!("NotReady");
     let outcome = world.dataplane("backend-2", dataplane("backend-2", &[sick], &[]));
-    assert_eq!(outcome.stats, Stats { encoded: 0, woken: 2 }, "both were there before");
+    assert_eq!(outcome.stats, Stats { encoded: 0, woken: 2 }, "both assignments are cached");
     assert_eq!(addresses(&world, "all", NEW), ["10.0.1.1"]);
 }
 
 #[test]
-fn callers_expect_whom_the_service_says_and_who_serves_it_now() {
+fn clients_accept_identities_of_the_spec_and_of_current_members() {
     let mut world = front_and_backend();
     world.mesh(
         &json!({
@@ -227,7 +231,7 @@ fn callers_expect_whom_the_service_says_and_who_serves_it_now() {
 }
 
 #[test]
-fn names_are_as_the_operator_wants_them() {
+fn clusters_and_listeners_follow_the_configured_naming() {
     let mut world = front_and_backend();
     for (naming, expected) in [
         (Naming::Kodiak, NEW),
@@ -242,13 +246,13 @@ fn names_are_as_the_operator_wants_them() {
         assert_eq!(called(&world, "all"), [expected]);
         let listener_name = if naming == Naming::Kri { expected } else { "outbound:241.0.0.1:8080" };
         let manager = &listener(&world, "all", listener_name)["filterChains"][0]["filters"][0]["typedConfig"];
-        assert_eq!(manager["statPrefix"], expected, "what is called can be told from a metric");
+        assert_eq!(manager["statPrefix"], expected, "metrics identify the destination");
     }
 }
 
-/// Of a MeshService of Kubernetes, by the name that it had before there were any.
+/// The legacy name of a Kubernetes service as `kuma.io/service`.
 #[test]
-fn what_is_said_of_an_old_name_holds_for_the_port_of_the_object_but_routes_do_not() {
+fn policies_for_a_legacy_name_apply_to_the_mesh_service_but_routes_do_not() {
     let mut world = front_and_backend();
     mode(&mut world, "Everywhere");
     let mut service = mesh_service("demo-app", 5000);
@@ -266,7 +270,7 @@ fn what_is_said_of_an_old_name_holds_for_the_port_of_the_object_but_routes_do_no
     let path = "/filterChains/0/filters/0/typedConfig/routeConfig/virtualHosts/0/routes/0/route/cluster";
     let routed = |world: &World| listener(world, "all", "outbound:241.0.0.1:5000").pointer(path).cloned().unwrap();
     assert_eq!(routed(&world), new);
-    // With the name of a port nothing but the object is meant.
+    // A reference with a section name selects the MeshService alone.
     let meant =
         json!({ "kind": "MeshService", "labels": { "kuma.io/display-name": "demo-app" }, "sectionName": "main" });
     let route = json!({ "to": [{ "targetRef": meant, "rules": [rule] }] });
@@ -275,7 +279,7 @@ fn what_is_said_of_an_old_name_holds_for_the_port_of_the_object_but_routes_do_no
 }
 
 #[test]
-fn a_route_finds_its_backend_when_it_comes_and_loses_it_when_it_goes() {
+fn route_follows_creation_and_deletion_of_its_backend() {
     let mut world = front_and_backend();
     mode(&mut world, "Everywhere");
     world.object(BackendKind::MeshService, "backend", Some(mesh_service("backend", 8080)));
@@ -305,7 +309,7 @@ fn a_route_finds_its_backend_when_it_comes_and_loses_it_when_it_goes() {
 }
 
 #[test]
-fn a_multi_zone_service_is_all_that_stands_behind_it() {
+fn multi_zone_service_has_the_endpoints_of_all_selected_services() {
     let mut world = front_and_backend();
     mode(&mut world, "Everywhere");
     for (n, name) in ["backend", "front"].into_iter().enumerate() {
@@ -323,7 +327,7 @@ fn a_multi_zone_service_is_all_that_stands_behind_it() {
     assert_eq!(addresses(&world, "all", "both___default_mzsvc_8080"), ["10.0.1.1"]);
     assert_eq!(addresses(&world, "all", "both___default_mzsvc_80"), ["10.0.0.7"]);
     let outcome = world.dataplane("backend-2", dataplane("backend-2", &[inbound(8080, "backend", "http")], &[]));
-    assert_eq!(outcome.stats.encoded, 3, "by tag, by object, and by what stands for it");
+    assert_eq!(outcome.stats.encoded, 3, "for the tag, the MeshService and the MeshMultiZoneService");
     assert_eq!(addresses(&world, "all", "both___default_mzsvc_8080"), ["10.0.1.1", "10.0.1.2"]);
     let mut moved = mesh_service("backend", 8080);
     moved["labels"]["team"] = json!("y");
@@ -332,7 +336,7 @@ fn a_multi_zone_service_is_all_that_stands_behind_it() {
 }
 
 #[test]
-fn what_is_outside_is_called_directly_through_an_egress_or_not_at_all() {
+fn external_service_is_called_directly_or_through_an_egress_or_forbidden() {
     let mut world = front_and_backend();
     let external = json!({
         "labels": {}, "status": { "vip": { "ip": "242.0.0.1" }, "addresses": [{ "hostname": "httpbin.extsvc.mesh.local" }] },
@@ -362,7 +366,7 @@ fn what_is_outside_is_called_directly_through_an_egress_or_not_at_all() {
 }
 
 #[test]
-fn an_outbound_that_is_written_by_hand_means_one_port_or_nothing() {
+fn listed_outbound_must_resolve_to_exactly_one_port() {
     let mut world = front_and_backend();
     world.object(BackendKind::MeshService, "backend", Some(mesh_service("backend", 8080)));
     let mut lists = |reference: Value| {
@@ -379,7 +383,7 @@ fn an_outbound_that_is_written_by_hand_means_one_port_or_nothing() {
     let mut other = mesh_service("other", 8080);
     other["status"]["vips"] = json!([]);
     world.object(BackendKind::MeshService, "other", Some(other));
-    assert_eq!(called(&world, "listed"), [""; 0], "two are meant now");
+    assert_eq!(called(&world, "listed"), [""; 0], "the reference is ambiguous now");
     world.object(BackendKind::MeshService, "other", None);
     assert_eq!(called(&world, "listed"), [NEW]);
     assert!(world.engine.snapshot(&key("listed")).is_some());

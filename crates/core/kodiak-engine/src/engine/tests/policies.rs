@@ -1,4 +1,4 @@
-//! Policies that come, change and go: what they touch, and no more.
+//! Created, changed and deleted policies: they rebuild only the resources that they select.
 
 use kodiak_xds_stream::TypeUrl;
 use serde_json::{Value, json};
@@ -7,9 +7,9 @@ use super::{
     names, two_callers,
     world::{World, dataplane, inbound},
 };
-use crate::{Stats, shown};
+use crate::{Stats, redacted};
 
-/// A mesh of ten services, called by twenty redirected proxies.
+/// A mesh of ten services with twenty redirected clients.
 fn many() -> World {
     let mut world = World::default();
     world.mesh("{}");
@@ -35,16 +35,16 @@ fn service(name: &str) -> Value {
 }
 
 fn at(world: &World, proxy: &str, path: &str) -> Value {
-    shown::config(&world.snapshot(proxy)).unwrap().pointer(path).cloned().unwrap_or(Value::Null)
+    redacted::config(&world.snapshot(proxy)).unwrap().pointer(path).cloned().unwrap_or(Value::Null)
 }
 
 const CLUSTERS: &str = "/type.googleapis.com~1envoy.config.cluster.v3.Cluster";
 
 #[test]
-fn a_policy_costs_the_destinations_that_it_names() {
+fn policy_rebuilds_only_the_destinations_that_it_selects() {
     let mut world = many();
     let mesh = json!({ "kind": "Mesh" });
-    // A cluster and a listener, whoever calls: all that do share them.
+    // One cluster and one listener, which all clients share.
     let put = world.policy("MeshTimeout", "t", Some(&timeout(&mesh, &service("service-3"), 2)));
     assert_eq!(put.stats, Stats { encoded: 2, woken: 20 });
     assert_eq!(at(&world, "front-7", &format!("{CLUSTERS}/service-3/connectTimeout")), "2s");
@@ -60,7 +60,7 @@ fn a_policy_costs_the_destinations_that_it_names() {
 }
 
 #[test]
-fn a_policy_wakes_the_proxies_that_it_selects() {
+fn policy_updates_only_the_proxies_that_it_selects() {
     let mut world = many();
     let one = json!({ "kind": "Dataplane", "name": "front-7" });
     let put = world.policy("MeshTimeout", "t", Some(&timeout(&one, &json!({ "kind": "Mesh" }), 2)));
@@ -68,11 +68,11 @@ fn a_policy_wakes_the_proxies_that_it_selects() {
     assert_eq!(at(&world, "front-7", &format!("{CLUSTERS}/service-3/connectTimeout")), "2s");
     assert_eq!(at(&world, "front-8", &format!("{CLUSTERS}/service-3/connectTimeout")), "5s");
     let gone = world.policy("MeshTimeout", "t", None);
-    assert_eq!((gone.stats.encoded, gone.stats.woken), (0, 1), "what the others have was never forgotten");
+    assert_eq!((gone.stats.encoded, gone.stats.woken), (0, 1), "resources of the other proxies are cached");
 }
 
 #[test]
-fn one_with_the_same_words_is_the_same_resource() {
+fn policies_with_equal_configuration_share_resources() {
     let mut world = many();
     for n in [3, 4] {
         let target = json!({ "kind": "Dataplane", "name": format!("front-{n}") });
@@ -84,7 +84,7 @@ fn one_with_the_same_words_is_the_same_resource() {
 }
 
 #[test]
-fn a_route_brings_the_clusters_that_it_leads_to_and_takes_them_along() {
+fn clusters_of_route_backends_live_as_long_as_the_route() {
     let mut world = two_callers();
     world.dataplane("v2-1", dataplane("v2-1", &[inbound(8080, "backend-v2", "http")], &[]));
     let rule = json!({
@@ -100,7 +100,7 @@ fn a_route_brings_the_clusters_that_it_leads_to_and_takes_them_along() {
     assert_eq!(names(&world, "web-1", TypeUrl::Cluster), ["backend", "backend-v2", "localhost:80"]);
     assert_eq!(names(&world, "web-1", TypeUrl::Endpoint), ["backend", "backend-v2"]);
     assert_eq!(names(&world, "other", TypeUrl::Cluster), ["localhost:80", "web"]);
-    // A backend that is no longer HTTP cannot be routed to, whoever the request was for.
+    // A backend that is no longer HTTP changes the listener of the destination that routes to it.
     let before = world.snapshot("web-1");
     world.dataplane("v2-1", dataplane("v2-1", &[inbound(8080, "backend-v2", "tcp")], &[]));
     assert_ne!(before.of(TypeUrl::Listener), world.snapshot("web-1").of(TypeUrl::Listener));
@@ -109,7 +109,7 @@ fn a_route_brings_the_clusters_that_it_leads_to_and_takes_them_along() {
 }
 
 #[test]
-fn callers_are_told_apart_by_the_tags_that_a_policy_looks_at() {
+fn clients_with_different_values_of_matched_tags_are_in_different_classes() {
     let mut world = World::default();
     world.mesh("{}");
     let tagged = |port, service, key: &str, value: &str| {

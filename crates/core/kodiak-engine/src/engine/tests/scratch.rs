@@ -1,4 +1,4 @@
-//! The law of the engine: whatever happened before, what comes out is the same as from scratch.
+//! Property: after any changes, snapshots are the same as those of an engine that starts from scratch.
 
 use kodiak_model::kinds::dataplane::BackendKind;
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy, features};
@@ -45,7 +45,7 @@ fn an_inbound() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What a proxy lists of resources, or a route leads to.
+/// A reference of an outbound of a Dataplane, or of a backend of a route.
 fn a_reference() -> impl Strategy<Value = Value> {
     let by_name = service().prop_map(|name| json!({ "kind": "MeshService", "name": name }));
     let by_labels = prop::sample::select(&["x", "y"][..]);
@@ -109,7 +109,7 @@ fn an_object() -> impl Strategy<Value = (BackendKind, &'static str, Value)> {
     });
     let spec = prop_oneof![4 => services, 1 => multi_zone, 1 => external];
     (spec, service(), labels, any::<bool>(), 0..3i64).prop_map(|((kind, spec), name, labels, has_vip, created)| {
-        // No two have the same one.
+        // Virtual addresses are unique.
         let last = SERVICES.iter().position(|each| *each == name).unwrap();
         let range = match kind {
             BackendKind::MeshService => 241,
@@ -137,7 +137,7 @@ fn a_dataplane() -> impl Strategy<Value = Value> {
     let redirected = prop::bool::ANY;
     (1..6u8, inbounds, outbounds, redirected, reachable, backends).prop_map(
         |(address, mut inbounds, outbounds, redirected, reachable, backends)| {
-            // One port, one inbound.
+            // Ports of inbounds are unique.
             inbounds.sort_by_key(|inbound| inbound["port"].as_u64());
             inbounds.dedup_by_key(|inbound| inbound["port"].as_u64());
             let outbound = |(port, (service, subset, reference)): (u32, (&str, bool, Option<Value>))| {
@@ -239,7 +239,7 @@ fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
     ]
 }
 
-/// Of a service that may not be there, and of a part of one.
+/// Includes services that do not exist, and subsets.
 fn a_backend() -> impl Strategy<Value = Value> {
     prop_oneof![
         service().prop_map(|name| json!({ "kind": "MeshService", "name": name, "weight": 1 })),
@@ -313,7 +313,7 @@ fn make(world: &mut World, edit: Edit) {
         Edit::Vips => drop(world.assign_vips()),
         Edit::Dataplane { name, spec } => drop(world.dataplane(name, spec.to_string())),
         Edit::RemoveDataplane(name) => {
-            // As the control plane does: a proxy without a Dataplane is sent away.
+            // The control plane closes the stream of a proxy whose Dataplane is deleted.
             world.disconnect(name);
             world.remove_dataplane(name);
         }
@@ -358,12 +358,12 @@ proptest! {
         world.mesh("{}");
         for edit in edits {
             make(&mut world, edit);
-            let (scratch, outcome) = world.again();
+            let (scratch, outcome) = world.rebuilt();
             for proxy in world.connected() {
                 let fresh = scratch.snapshot(&key(proxy));
                 let faulty = outcome.proxies.iter().any(|each| *each.key.name == **proxy && !each.faults.is_empty());
                 if faulty {
-                    // What is kept then depends on what was good before.
+                    // The last good configuration depends on earlier changes.
                     prop_assert!(fresh.is_none());
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! A mesh for tests, and what would be stored of it.
+//! A mesh for tests, with the resources that a store would have.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,10 +26,10 @@ use serde_json::{Value, json};
 use crate::{Change, Engine, Identities, Leaf, LeafRequest, Outcome, Settings};
 
 pub(super) const MESH: &str = "default";
-/// Half of the life of a certificate.
+/// Half of the lifetime of a certificate.
 const EPOCH_HOURS: i64 = 12;
 
-/// The engine under test, beside all that it was told.
+/// The engine under test, and the current state of everything that was applied to it.
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) now: Timestamp,
@@ -83,7 +83,7 @@ impl World {
         self.apply(Change::Rollout { mesh: MESH.into(), rollout })
     }
 
-    /// The way that the mesh wants to go next, if it wants to go anywhere.
+    /// The next rollout step, if the mesh is not at its target.
     pub(super) fn next_rollout(&self) -> Option<Rollout> {
         let target = Rollout::target(&serde_json::from_str(self.mesh.as_deref()?).unwrap());
         match &self.rollout {
@@ -116,7 +116,7 @@ impl World {
         self.apply(policy_change(kind, name, spec))
     }
 
-    /// With its labels, spec and status. `None`: it is gone.
+    /// `stored` has labels, spec and status. `None` deletes the resource.
     pub(super) fn object(&mut self, kind: BackendKind, name: &str, stored: Option<Value>) -> Outcome {
         let key = (kind, name.to_owned());
         let change = object_change(&key, stored.as_ref());
@@ -148,7 +148,7 @@ impl World {
         self.apply(Change::Disconnected { key: key(name) })
     }
 
-    /// A proxy that connections are redirected to.
+    /// A connected proxy with transparent proxying.
     pub(super) fn redirected(&mut self, name: &str, reachable: &[&str]) {
         let spec = json!({ "networking": {
             "address": "10.0.0.7",
@@ -164,15 +164,15 @@ impl World {
 
     #[track_caller]
     pub(super) fn snapshot(&self, proxy: &str) -> Arc<Snapshot> {
-        self.engine.snapshot(&key(proxy)).expect("the proxy has a set")
+        self.engine.snapshot(&key(proxy)).expect("the proxy has a snapshot")
     }
 
     pub(super) fn connected(&self) -> impl Iterator<Item = &String> {
         self.connected.keys()
     }
 
-    /// An engine that is told everything at once.
-    pub(super) fn again(&self) -> (Engine, Outcome) {
+    /// A new engine to which the current state is applied at once.
+    pub(super) fn rebuilt(&self) -> (Engine, Outcome) {
         let mut changes: Vec<Change> = self.mesh.iter().map(|spec| mesh_change(spec)).collect();
         changes.push(Change::Rollout { mesh: MESH.into(), rollout: self.rollout.clone() });
         changes.push(Change::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) });
@@ -244,7 +244,7 @@ pub(super) fn inbound(port: u32, service: &str, protocol: &str) -> Value {
     json!({ "port": port, "tags": { "kuma.io/service": service, "kuma.io/protocol": protocol } })
 }
 
-/// At an address that follows from its name, so that instances of a service differ.
+/// Its address is derived from its name, so that instances of a service differ.
 pub(super) fn dataplane(name: &str, inbounds: &[Value], outbounds: &[(u32, &str)]) -> String {
     let outbound = |(port, service): &(u32, &str)| json!({ "port": port, "tags": { "kuma.io/service": service } });
     let outbounds: Vec<Value> = outbounds.iter().map(outbound).collect();
@@ -253,7 +253,7 @@ pub(super) fn dataplane(name: &str, inbounds: &[Value], outbounds: &[(u32, &str)
     json!({ "networking": { "address": address, "inbound": inbounds, "outbound": outbounds } }).to_string()
 }
 
-/// Certificates that are nothing but their names.
+/// Certificates that consist of their request and period.
 struct Fake;
 
 impl Identities for Fake {

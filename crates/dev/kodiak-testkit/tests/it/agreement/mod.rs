@@ -11,7 +11,7 @@ mod routes;
 
 use std::sync::Arc;
 
-use kodiak_engine::{Settings, offline::World};
+use kodiak_engine::{Settings, offline::OfflineMesh};
 use kodiak_model::ProxyKey;
 use kodiak_testkit::simulate::{self, Forwarded, Refusal, Request, Sent, Workload};
 use kodiak_xds::names;
@@ -35,7 +35,7 @@ proptest! {
         let changes: Vec<_> = mesh.documents().into_iter().map(|one| documents::change(one).unwrap()).collect();
         let oracle = Oracle::of(&changes);
         let settings = Settings { zone: documents::ZONE.into(), ..Settings::default() };
-        let mut world = World::new(settings, MESH, changes).unwrap();
+        let mut world = OfflineMesh::new(settings, MESH, changes).unwrap();
         let configured: Vec<Configured> = mesh.sidecars.iter().map(|sidecar| configured(&mut world, sidecar)).collect();
         for (caller, sidecar) in configured.iter().zip(&mesh.sidecars) {
             for outbound in mesh.outbounds(sidecar) {
@@ -48,7 +48,7 @@ proptest! {
     }
 }
 
-fn configured(world: &mut World, sidecar: &Sidecar) -> Configured {
+fn configured(world: &mut OfflineMesh, sidecar: &Sidecar) -> Configured {
     let snapshot = world
         .connect(&ProxyKey::new(MESH, &sidecar.name), Arc::new(documents::metadata(sidecar.is_redirected())))
         .unwrap();

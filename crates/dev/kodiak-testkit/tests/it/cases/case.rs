@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use kodiak_engine::{Change, Settings, offline, shown};
+use kodiak_engine::{Change, Settings, offline, redacted};
 use kodiak_model::{ProxyKey, yaml};
 use kodiak_xds_stream::{Snapshot, TypeUrl};
 use serde::Deserialize;
@@ -66,7 +66,7 @@ impl Case {
     pub(super) fn changed(&self) -> Result<String, String> {
         let is_tried = |change: &Change| matches!(change, Change::Policy { .. } | Change::Destination { .. });
         let (before, after) = (self.render(|change| !is_tried(change))?, self.config()?);
-        let read = |snapshot| shown::config(snapshot).map_err(|error| error.to_string());
+        let read = |snapshot| redacted::config(snapshot).map_err(|error| error.to_string());
         let (before, after) = (read(&before)?, read(&after)?);
         let mut types = serde_json::Map::new();
         for type_url in TypeUrl::ALL {

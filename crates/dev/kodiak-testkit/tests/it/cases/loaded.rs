@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use kodiak_engine::shown;
+use kodiak_engine::redacted;
 use kodiak_testkit::envoy::envoy;
 use kodiak_xds_stream::{Snapshot, TypeUrl};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn envoy_rejects_invalid_configuration() {
 
 /// All resources are static; only secrets would come from a control plane.
 fn bootstrap(config: &Snapshot) -> Value {
-    let config = shown::config(config).unwrap();
+    let config = redacted::config(config).unwrap();
     let of = |type_url: TypeUrl| {
         let resources = config[type_url.as_str()].as_object().cloned().unwrap_or_default();
         resources.into_iter().map(|(_, resource)| resource).collect::<Vec<Value>>()

@@ -1,4 +1,4 @@
-//! Configuration as people read it, without anything that must not be seen.
+//! Configuration as JSON for people, without keys, passwords and tokens.
 
 use kodiak_envoy::{
     envoy::service::discovery::v3::DiscoveryResponse,
@@ -10,14 +10,14 @@ use serde_json::{Map, Value, json};
 
 const REDACTED: &str = "[redacted]";
 
-/// The fields that hold keys or passwords, in lower case and without underscores: messages of ours and of Envoy spell
-/// them differently.
+/// Fields with keys or passwords, in lower case and without underscores, because Envoy's config dump has other spellings
+/// than our JSON.
 const SENSITIVE: [&str; 6] =
     ["privatekey", "privatekeyprovider", "password", "pkcs12", "sessionticketkeys", "genericsecret"];
-/// What a proxy sends along with its requests: its token.
+/// Field with the headers of xDS requests, among them the token of the proxy.
 const HEADERS: &str = "initialmetadata";
 
-/// All resources by type and name, read back from the bytes that are sent, and redacted.
+/// All resources by type and name, decoded from the bytes that are sent, and redacted.
 pub fn config(snapshot: &Snapshot) -> Result<Value, JsonError> {
     let mut types = Map::new();
     for type_url in TypeUrl::ALL {
@@ -43,13 +43,13 @@ fn decoded(encoded: &Encoded) -> Result<Value, JsonError> {
     let response = DiscoveryResponse::decode(encoded.sotw.clone()).map_err(bytes)?;
     let mut shown = response.resources.first().map_or(Ok(Value::Null), to_json)?;
     if let Some(fields) = shown.as_object_mut() {
-        // It stands above, once for all.
+        // The caller groups resources by type.
         fields.shift_remove("@type");
     }
     Ok(shown)
 }
 
-/// Takes out keys, passwords and tokens, wherever they are in a configuration.
+/// Redacts keys, passwords and tokens anywhere in a configuration.
 pub fn redact(config: &mut Value) {
     match config {
         Value::Object(fields) => {
@@ -69,7 +69,7 @@ pub fn redact(config: &mut Value) {
     }
 }
 
-/// Only their names stay.
+/// Keeps only their names.
 fn redact_headers(headers: &mut Value) {
     let names = headers.as_array().into_iter().flatten().map(|header| header["key"].clone());
     *headers = names.map(|name| json!({ "key": name, "value": REDACTED })).collect();
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_and_tokens_are_taken_out_in_every_spelling_and_at_every_depth() {
+    fn keys_and_tokens_are_redacted_in_every_spelling_and_at_every_depth() {
         let mut config = json!({
             "a": [{ "private_key": { "inline_bytes": "S0VZ" } }, { "privateKey": { "inlineString": "KEY" } }],
             "initial_metadata": [{ "key": "authorization", "value": "TOKEN", "raw_value": "TOKEN" }],
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_that_a_proxy_shows_outside_of_the_mesh_is_never_seen() {
+    fn client_keys_of_external_services_are_redacted() {
         let tls = input::ExternalTls {
             versions: (None, None),
             allow_renegotiation: false,
@@ -121,7 +121,7 @@ mod tests {
             ipv6: false,
             confs: Arc::default(),
         });
-        // Sockets that only some endpoints get are shown as well.
+        // Transport socket matches are redacted as well.
         cluster.transport_socket_matches.push(TransportSocketMatch {
             name: "some".to_owned(),
             transport_socket: cluster.transport_socket.clone(),
