@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_api::inspect::Trouble;
+use kodiak_api::inspect::InspectError;
 use kodiak_engine::{
     Change, Settings,
     difference::{Difference, Patches},
@@ -32,10 +32,10 @@ pub(crate) fn between(
     services: &service_status::Settings,
     mesh: &str,
     full: bool,
-) -> Result<Value, Trouble> {
+) -> Result<Value, InspectError> {
     let reconciled = foresee(stored, after, mesh, services);
     let of_mesh = Change::of_mesh(stored.world(), mesh);
-    let mut world = World::new(settings.clone(), mesh, of_mesh).map_err(Trouble::Faults)?;
+    let mut world = World::new(settings.clone(), mesh, of_mesh).map_err(InspectError::Faults)?;
     let known: Vec<ProxyKey> = stored.list_in("Dataplane", mesh).map(|record| key_of(&record.key)).collect();
     let said = |proxy: &ProxyKey| Arc::new(metadata(stored.world(), proxy).unwrap_or_default());
     world.connect_all(known.iter().map(|proxy| (proxy.clone(), said(proxy))));
@@ -45,7 +45,7 @@ pub(crate) fn between(
     let changes = stored.world().difference(reconciled.world());
     let changes: Vec<_> = changes.into_iter().filter(|change| concerns(&change.key, mesh)).collect();
     let written = changes.iter().filter_map(Change::of).chain(rolled_out(stored, after, mesh));
-    let mut concerned = world.change(written).map_err(Trouble::Faults)?;
+    let mut concerned = world.change(written).map_err(InspectError::Faults)?;
     let mut new = Vec::new();
     for change in changes.iter().filter(|change| &*change.key.kind == "Dataplane") {
         let proxy = key_of(&change.key);
@@ -81,7 +81,7 @@ fn answer(
     before: &BTreeMap<ProxyKey, Option<Arc<Published>>>,
     concerned: Concerned,
     full: bool,
-) -> Result<Value, Trouble> {
+) -> Result<Value, InspectError> {
     let mut patches = full.then(Patches::default);
     let (mut proxies, mut faults) = (Vec::new(), Vec::new());
     let (mut bytes, mut told, mut left_out) = (0, 0, 0);

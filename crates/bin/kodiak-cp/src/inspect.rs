@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use jiff::Timestamp;
 use kodiak_api::inspect::{
-    Asking, CertificateStatus, Config, ConfigAsked, MtlsStep, Proxies, Quarantined, Question, Status, Trouble,
-    TypeStatus,
+    AdminQuery, CertificateStatus, Config, ConfigOptions, InspectError, InspectFuture, MtlsStep, Proxies, Quarantined,
+    Status, TypeStatus,
 };
 use kodiak_ca::{Authorities, Expiries, LeafExpiry};
 use kodiak_engine::{admin_port, shown};
@@ -64,34 +64,34 @@ impl Inspector {
     /// Beside everything else: a whole mesh may have to be looked at.
     async fn work<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Self) -> Result<T, Trouble> + Send + 'static,
-    ) -> Result<T, Trouble> {
-        let _turn = self.turns.acquire().await.map_err(|error| Trouble::Broken(error.to_string()))?;
+        work: impl FnOnce(&Self) -> Result<T, InspectError> + Send + 'static,
+    ) -> Result<T, InspectError> {
+        let _turn = self.turns.acquire().await.map_err(|error| InspectError::Broken(error.to_string()))?;
         let inspector = self.clone();
         let done = tokio::task::spawn_blocking(move || work(&inspector)).await;
-        done.unwrap_or_else(|error| Err(Trouble::Broken(error.to_string())))
+        done.unwrap_or_else(|error| Err(InspectError::Broken(error.to_string())))
     }
 
-    fn config_of(&self, proxy: &ProxyKey, ask: ConfigAsked) -> Result<Config, Trouble> {
-        let published = self.registry.snapshot(proxy).filter(|_| ask == ConfigAsked::default());
+    fn config_of(&self, proxy: &ProxyKey, ask: ConfigOptions) -> Result<Config, InspectError> {
+        let published = self.registry.snapshot(proxy).filter(|_| ask == ConfigOptions::default());
         let Some(published) = published else { return self.offline.config_of(proxy, ask) };
-        let xds = shown::config(&published).map_err(|error| Trouble::Broken(error.to_string()))?;
+        let xds = shown::config(&published).map_err(|error| InspectError::Broken(error.to_string()))?;
         Ok(Config { xds, diff: None })
     }
 
-    async fn ask_envoy(&self, proxy: &ProxyKey, question: Question) -> Result<Bytes, Trouble> {
+    async fn ask_envoy(&self, proxy: &ProxyKey, question: AdminQuery) -> Result<Bytes, InspectError> {
         let stored = self.store.snapshot();
-        let metadata = metadata(stored.world(), proxy).ok_or(Trouble::NeverConnected)?;
+        let metadata = metadata(stored.world(), proxy).ok_or(InspectError::NeverConnected)?;
         let dataplane = stored.world().proxy(proxy).map(|proxy| proxy.dataplane.clone()).unwrap_or_default();
         let networking = dataplane.networking.clone().unwrap_or_default();
         let host = Some(networking.advertised_address).filter(|address| !address.is_empty());
         let host = host.unwrap_or(networking.address);
-        let client = self.authorities.admin_client().map_err(Trouble::Unreachable)?;
+        let client = self.authorities.admin_client().map_err(InspectError::Unreachable)?;
         let port = admin_port(&metadata, &dataplane);
-        let answer = admin::get(&host, port, question.path(), &client).await.map_err(Trouble::Unreachable)?;
+        let answer = admin::get(&host, port, question.path(), &client).await.map_err(InspectError::Unreachable)?;
         match question {
-            Question::ConfigDump { .. } => self.work(move |_| without_secrets(&answer)).await,
-            Question::Stats { .. } | Question::Clusters { .. } => Ok(answer),
+            AdminQuery::ConfigDump { .. } => self.work(move |_| without_secrets(&answer)).await,
+            AdminQuery::Stats { .. } | AdminQuery::Clusters { .. } => Ok(answer),
         }
     }
 
@@ -108,18 +108,18 @@ impl Inspector {
 }
 
 impl Proxies for Inspector {
-    fn config(&self, proxy: ProxyKey, ask: ConfigAsked) -> Asking<Config> {
+    fn config(&self, proxy: ProxyKey, ask: ConfigOptions) -> InspectFuture<Config> {
         let inspector = self.clone();
         Box::pin(async move { inspector.work(move |inspector| inspector.config_of(&proxy, ask)).await })
     }
 
-    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> Asking<Value> {
+    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> InspectFuture<Value> {
         let inspector = self.clone();
         let work = move |inspector: &Self| inspector.offline.diff_of(&mesh, &before, &after, full);
         Box::pin(async move { inspector.work(work).await })
     }
 
-    fn ask(&self, proxy: ProxyKey, question: Question) -> Asking<Bytes> {
+    fn ask(&self, proxy: ProxyKey, question: AdminQuery) -> InspectFuture<Bytes> {
         let inspector = self.clone();
         Box::pin(async move { inspector.ask_envoy(&proxy, question).await })
     }
@@ -172,9 +172,9 @@ fn certificate_status(leaf: LeafExpiry) -> CertificateStatus {
 }
 
 /// Envoy hides keys by itself, but not the token in its bootstrap.
-fn without_secrets(dump: &[u8]) -> Result<Bytes, Trouble> {
+fn without_secrets(dump: &[u8]) -> Result<Bytes, InspectError> {
     let dump: Result<Value, _> = serde_json::from_slice(dump);
-    let mut dump = dump.map_err(|error| Trouble::Unreachable(format!("its configuration is no JSON: {error}")))?;
+    let mut dump = dump.map_err(|error| InspectError::Unreachable(format!("its configuration is no JSON: {error}")))?;
     shown::redact(&mut dump);
     Ok(dump.to_string().into())
 }

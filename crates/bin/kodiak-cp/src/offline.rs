@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use kodiak_api::inspect::{Asking, Config, ConfigAsked, Proxies, Question, Status, Trouble};
+use kodiak_api::inspect::{AdminQuery, Config, ConfigOptions, InspectError, InspectFuture, Proxies, Status};
 use kodiak_engine::{Change, Settings, offline::World, patch, shown};
 use kodiak_envoy::json;
 use kodiak_model::ProxyKey;
@@ -29,7 +29,7 @@ impl Offline {
         Self { store, settings, services }
     }
 
-    pub(crate) fn config_of(&self, proxy: &ProxyKey, ask: ConfigAsked) -> Result<Config, Trouble> {
+    pub(crate) fn config_of(&self, proxy: &ProxyKey, ask: ConfigOptions) -> Result<Config, InspectError> {
         let stored = self.store.snapshot();
         let now = |shadow| shown::config(&*self.set(&stored, proxy, shadow)?).map_err(|error| broken(&error));
         let xds = now(if ask.shadow { Shadow::Included } else { Shadow::Ignored })?;
@@ -38,12 +38,17 @@ impl Offline {
     }
 
     /// The set of one proxy.
-    pub(crate) fn set(&self, stored: &Snapshot, proxy: &ProxyKey, shadow: Shadow) -> Result<Arc<Published>, Trouble> {
-        let metadata = metadata(stored.world(), proxy).ok_or(Trouble::NeverConnected)?;
+    pub(crate) fn set(
+        &self,
+        stored: &Snapshot,
+        proxy: &ProxyKey,
+        shadow: Shadow,
+    ) -> Result<Arc<Published>, InspectError> {
+        let metadata = metadata(stored.world(), proxy).ok_or(InspectError::NeverConnected)?;
         let changes = Change::of_mesh(stored.world(), &proxy.mesh);
         let settings = Settings { shadow, ..self.settings.clone() };
         let world = World::new(settings, &proxy.mesh, changes);
-        world.and_then(|mut world| world.connect(proxy, Arc::new(metadata))).map_err(Trouble::Faults)
+        world.and_then(|mut world| world.connect(proxy, Arc::new(metadata))).map_err(InspectError::Faults)
     }
 
     /// What all proxies of a mesh have, beside what they would have.
@@ -53,25 +58,25 @@ impl Offline {
         before: &Snapshot,
         after: &Snapshot,
         full: bool,
-    ) -> Result<Value, Trouble> {
+    ) -> Result<Value, InspectError> {
         diff::between(before, after, &self.settings, &self.services, mesh, full)
     }
 }
 
 /// For an API beside which no proxies are connected.
 impl Proxies for Offline {
-    fn config(&self, proxy: ProxyKey, ask: ConfigAsked) -> Asking<Config> {
+    fn config(&self, proxy: ProxyKey, ask: ConfigOptions) -> InspectFuture<Config> {
         let found = self.config_of(&proxy, ask);
         Box::pin(async { found })
     }
 
-    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> Asking<Value> {
+    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> InspectFuture<Value> {
         let found = self.diff_of(&mesh, &before, &after, full);
         Box::pin(async { found })
     }
 
-    fn ask(&self, _: ProxyKey, _: Question) -> Asking<Bytes> {
-        Box::pin(async { Err(Trouble::NeverConnected) })
+    fn ask(&self, _: ProxyKey, _: AdminQuery) -> InspectFuture<Bytes> {
+        Box::pin(async { Err(InspectError::NeverConnected) })
     }
 
     fn status(&self, _: &ProxyKey) -> Option<Status> {
@@ -86,6 +91,6 @@ pub(crate) fn metadata(stored: &kodiak_world::World, proxy: &ProxyKey) -> Option
     Some(said.map_or_else(NodeMetadata::default, |said| NodeMetadata::read(&said)))
 }
 
-pub(crate) fn broken(error: &dyn std::error::Error) -> Trouble {
-    Trouble::Broken(error.to_string())
+pub(crate) fn broken(error: &dyn std::error::Error) -> InspectError {
+    InspectError::Broken(error.to_string())
 }

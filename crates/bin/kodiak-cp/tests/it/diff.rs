@@ -211,7 +211,7 @@ async fn what_would_be_refused_is_refused_with_the_same_problems() {
 
     for (change, status, detail) in [
         (json!({ "resources": [{ "type": "MeshTimout", "name": "x" }] }), 400, "there is no kind \"MeshTimout\""),
-        (json!({ "resources": [{ "type": "DataplaneInsight", "name": "x" }] }), 405, "can only be read"),
+        (json!({ "resources": [{ "type": "DataplaneInsight", "name": "x" }] }), 405, "is read-only"),
         (json!({ "resources": [{ "type": "Mesh", "name": "other" }] }), 400, "not the mesh \"default\""),
         (json!({ "resources": [timeout("a", "api", 1), timeout("a", "api", 2)] }), 400, "named twice"),
         (

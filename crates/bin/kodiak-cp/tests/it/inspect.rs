@@ -164,7 +164,7 @@ async fn a_proxy_of_another_control_plane_is_told_apart_from_one_that_is_away() 
     let cp = TestControlPlane::start().await;
     let open = json!([{ "connectTime": "2026-11-15T12:00:00Z", "controlPlaneInstanceId": "cp-2" }]);
     for (name, subscriptions, expected) in [
-        ("there", open, "the proxy is connected to control plane \"cp-2\"; ask that one"),
+        ("there", open, "the proxy is connected to control plane \"cp-2\"; send the request there"),
         ("away", json!([]), "the proxy is not connected"),
     ] {
         put_dataplane(&cp, name).await;

@@ -87,14 +87,14 @@ fn shows_rejected_resources_in_the_file_and_compares_nothing() {
     assert_eq!(server.requests(), Vec::<String>::new());
 
     let field = "resources[1].spec.to[0].default.connectionTimeout";
-    let refusal = json!({ "title": "Could not tell the difference", "detail": "Resource is not valid",
+    let refusal = json!({ "title": "Configuration diff failed", "detail": "Resource is not valid",
         "invalid_parameters": [{ "field": field, "reason": "too long for this server" }] });
     server.with(|state| state.refusals.insert("/meshes/default/_diff".to_owned(), (400, refusal.to_string())));
     kodiak.file("two.yaml", &format!("{}---\n{}", timeout("a", "5s"), timeout("b", "5s")));
     let refused = diff(&["-f", "two.yaml"]).is(1);
     assert!(refused.err.contains("two.yaml:17:26") && refused.err.contains("too long for this server"), "{refused:?}");
 
-    let gone = json!({ "title": "Could not tell the difference", "detail": "there is no MeshTimeout \"x\" to delete" });
+    let gone = json!({ "title": "Configuration diff failed", "detail": "there is no MeshTimeout \"x\" to delete" });
     server.with(|state| state.refusals.insert("/meshes/default/_diff".to_owned(), (404, gone.to_string())));
     let gone = diff(&["--delete", "meshtimeout/x"]).is(1);
     assert!(gone.err.contains("there is no MeshTimeout \"x\" to delete"), "{}", gone.err);
