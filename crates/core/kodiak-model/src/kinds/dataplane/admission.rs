@@ -143,7 +143,8 @@ mod tests {
 
     #[test]
     fn status_round_trips() {
-        let status = DataplaneStatus { admission: Some(admission(&[SERVICE], &["app"], true)), ..DataplaneStatus::default() };
+        let status =
+            DataplaneStatus { admission: Some(admission(&[SERVICE], &["app"], true)), ..DataplaneStatus::default() };
         let text = r#"{"admission":{"tags":["kuma.io/service"],"labels":["app"],"name":true}}"#;
         assert_eq!(serde_json::to_string(&status).unwrap(), text);
         assert_eq!(serde_json::from_str::<DataplaneStatus>(text).unwrap(), status);
