@@ -12,7 +12,7 @@ use kodiak_engine::{
     offline::{Concerned, World},
 };
 use kodiak_model::{ProxyKey, ResourceKey};
-use kodiak_reconcilers::foresee;
+use kodiak_reconcilers::preview;
 use kodiak_store::Snapshot;
 use kodiak_views::{rollout::Rollout, service_status};
 use kodiak_xds_stream::Snapshot as Published;
@@ -33,7 +33,7 @@ pub(crate) fn between(
     mesh: &str,
     full: bool,
 ) -> Result<Value, InspectError> {
-    let reconciled = foresee(stored, after, mesh, services);
+    let reconciled = preview(stored, after, mesh, services);
     let of_mesh = Change::of_mesh(stored.world(), mesh);
     let mut world = World::new(settings.clone(), mesh, of_mesh).map_err(InspectError::Faults)?;
     let known: Vec<ProxyKey> = stored.list_in("Dataplane", mesh).map(|record| key_of(&record.key)).collect();
