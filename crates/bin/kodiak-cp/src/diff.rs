@@ -1,4 +1,4 @@
-//! Which proxies of a mesh would change, and how, if resources were written or deleted.
+//! Configuration diff of the proxies of a mesh for a planned write.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 
 use crate::offline::{broken, metadata};
 
-/// Of an answer, in bytes. Of proxies beyond it only the numbers are told.
+/// Limit of a response in bytes. Proxies beyond it have counts only.
 const LARGEST: usize = 16 << 20;
 
-/// The difference for the proxies of a mesh between two states of the store, with what reconcilers would write after the
-/// change: other settings of a mesh bring or end MeshServices.
+/// Configuration diff of the proxies of a mesh between two snapshots, including the writes that reconcilers would make
+/// after the change: a different mode of a mesh creates or deletes MeshServices.
 pub(crate) fn between(
     stored: &Snapshot,
     after: &Snapshot,
@@ -39,7 +39,7 @@ pub(crate) fn between(
     let known: Vec<ProxyKey> = stored.list_in("Dataplane", mesh).map(|record| key_of(&record.key)).collect();
     let said = |proxy: &ProxyKey| Arc::new(metadata(stored.world(), proxy).unwrap_or_default());
     world.connect_all(known.iter().map(|proxy| (proxy.clone(), said(proxy))));
-    // One that cannot be served today is compared with nothing.
+    // A proxy without a valid configuration today is compared with an empty one.
     let mut before: BTreeMap<ProxyKey, Option<Arc<Published>>> =
         known.into_iter().map(|proxy| (proxy.clone(), world.snapshot(&proxy))).collect();
     let changes = stored.world().difference(reconciled.world());
@@ -69,7 +69,7 @@ fn concerns(key: &ResourceKey, mesh: &str) -> bool {
     &*key.mesh == mesh || key.mesh.is_empty() && (&*key.kind != "Mesh" || &*key.name == mesh)
 }
 
-/// A mesh moves to other mTLS settings step by step. The difference is that to the last step.
+/// The diff shows the last step of an mTLS rollout.
 fn rolled_out(stored: &Snapshot, after: &Snapshot, mesh: &str) -> Option<Change> {
     let target = |snapshot: &Snapshot| snapshot.world().mesh(mesh).map(|spec| Rollout::target(&spec));
     let moves = target(stored) != target(after);

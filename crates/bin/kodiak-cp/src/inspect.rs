@@ -1,4 +1,4 @@
-//! What the API tells of proxies, from those who know: the registry, the store, and the proxies themselves.
+//! Inspection of proxies for the API, from the registry, the store and Envoy's admin interface.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ use crate::{
     offline::{Offline, metadata},
 };
 
-/// How many configurations are worked out or read at a time: each may be large.
+/// Limit of concurrent inspections: configurations may be large.
 const AT_A_TIME: usize = 2;
-/// So many proxies are named that a step of mTLS waits for.
+/// Limit of proxies that are named when an mTLS step waits.
 const MOST_NAMED: usize = 20;
 
 /// Cheap to clone.
@@ -56,12 +56,12 @@ impl Inspector {
         Self { instance_id: instance_id.into(), store, registry, authorities, offline, quarantine, expiries, turns }
     }
 
-    /// Knows the certificates of proxies.
+    /// Issues the certificates of proxies.
     pub(crate) fn with_expiries(self, expiries: Expiries) -> Self {
         Self { expiries, ..self }
     }
 
-    /// Beside everything else: a whole mesh may have to be looked at.
+    /// Runs on a blocking thread: it may build a whole mesh.
     async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, InspectError> + Send + 'static,
@@ -171,10 +171,10 @@ fn certificate_status(leaf: LeafExpiry) -> CertificateStatus {
     CertificateStatus { expiration_time: not_after.to_string(), expires_in, warning }
 }
 
-/// Envoy hides keys by itself, but not the token in its bootstrap.
+/// Removes the token from the bootstrap in a config dump. Envoy redacts private keys itself.
 fn without_secrets(dump: &[u8]) -> Result<Bytes, InspectError> {
     let dump: Result<Value, _> = serde_json::from_slice(dump);
-    let mut dump = dump.map_err(|error| InspectError::Unreachable(format!("its configuration is no JSON: {error}")))?;
+    let mut dump = dump.map_err(|error| InspectError::Unreachable(format!("the config dump is not JSON: {error}")))?;
     shown::redact(&mut dump);
     Ok(dump.to_string().into())
 }

@@ -1,4 +1,4 @@
-//! What proxies would have, worked out from the store alone.
+//! Configuration of proxies, computed from the store alone.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Offline {
         Ok(Config { xds, diff })
     }
 
-    /// The set of one proxy.
+    /// Resources of one proxy.
     pub(crate) fn set(
         &self,
         stored: &Snapshot,
@@ -51,7 +51,7 @@ impl Offline {
         world.and_then(|mut world| world.connect(proxy, Arc::new(metadata))).map_err(InspectError::Faults)
     }
 
-    /// What all proxies of a mesh have, beside what they would have.
+    /// Configuration diff of all proxies of a mesh.
     pub(crate) fn diff_of(
         &self,
         mesh: &str,
@@ -63,7 +63,7 @@ impl Offline {
     }
 }
 
-/// For an API beside which no proxies are connected.
+/// For an API without a proxy port.
 impl Proxies for Offline {
     fn config(&self, proxy: ProxyKey, ask: ConfigOptions) -> InspectFuture<Config> {
         let found = self.config_of(&proxy, ask);
@@ -84,7 +84,7 @@ impl Proxies for Offline {
     }
 }
 
-/// What the proxy said of itself when it last connected, to whichever control plane.
+/// Metadata of the proxy's last connection, to any control plane.
 pub(crate) fn metadata(stored: &kodiak_world::World, proxy: &ProxyKey) -> Option<NodeMetadata> {
     let insight = stored.insight(proxy)?;
     let said = insight.metadata.as_ref().and_then(|metadata| json::from_json(metadata).ok());

@@ -65,7 +65,7 @@ fn reports_shadow_policies_and_invalid_configuration() {
     bed.kodiak.file("tried.yaml", &for_api("7s").replace("spec:", "labels: {kuma.io/effect: shadow}\nspec:"));
     let tried = bed.run(&["diff", "-f", "tried.yaml"]).is(0);
     assert!(tried.out.ends_with("none of 2 proxies would change\n"), "{}", tried.out);
-    assert!(tried.err.contains("only tried out") && tried.err.contains("tried.yaml:1"), "{}", tried.err);
+    assert!(tried.err.contains("kuma.io/effect: shadow") && tried.err.contains("tried.yaml:1"), "{}", tried.err);
 
     let twice = dataplane("web-1", "10.0.0.2", "web", "api").replace("  outbound:", "  - port: 8080\n  outbound:");
     bed.kodiak.file("broken.yaml", &twice);
