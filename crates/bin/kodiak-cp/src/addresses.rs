@@ -1,7 +1,7 @@
-//! Addresses of proxies that are written as names.
+//! DNS resolution of Dataplane addresses that are host names.
 //!
-//! Envoy takes addresses only, in listeners and in endpoints, so names are looked up here: at once, and again and
-//! again, because what they lead to changes.
+//! Listeners and endpoints of Envoy need IP addresses, so the control plane resolves names, and resolves them again at
+//! an interval because records change.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,35 +14,35 @@ use kodiak_model::{ProxyKey, kinds::dataplane::Dataplane};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-/// How often names are looked up again.
+/// Interval between lookups of a name.
 const PERIOD: Duration = Duration::from_secs(10);
-/// How long one look-up may take.
+/// Timeout of a lookup.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 type Names = BTreeSet<Arc<str>>;
 
-/// What is known of the names that Dataplanes use.
+/// Resolved names that Dataplanes use.
 pub(crate) struct Addresses {
     known: BTreeMap<Arc<str>, IpAddr>,
     users: BTreeMap<ProxyKey, Names>,
     wanted: watch::Sender<Names>,
 }
 
-/// A name leads somewhere else now.
+/// New address of a name.
 pub(crate) struct Found {
     name: Arc<str>,
     address: IpAddr,
 }
 
 impl Addresses {
-    /// Beside the task that looks them up.
+    /// With the task that resolves names, and its results.
     pub(crate) fn new() -> (Self, LookUps, mpsc::UnboundedReceiver<Found>) {
         let (wanted, names) = watch::channel(Names::new());
         let (found, finds) = mpsc::unbounded_channel();
         (Self { known: BTreeMap::new(), users: BTreeMap::new(), wanted }, LookUps { names, found }, finds)
     }
 
-    /// Puts addresses for names, as far as they are known.
+    /// Replaces names by addresses, as far as they are resolved.
     pub(crate) fn fill_in(&mut self, key: &ProxyKey, dataplane: Option<&mut Dataplane>) {
         let mut used = Names::new();
         if let Some(networking) = dataplane.and_then(|dataplane| dataplane.networking.as_mut()) {
@@ -68,7 +68,7 @@ impl Addresses {
         }
     }
 
-    /// The proxies for which an address is different now.
+    /// Stores a result, and returns the proxies whose address changed.
     pub(crate) fn take(&mut self, Found { name, address }: Found) -> Vec<ProxyKey> {
         if self.known.insert(name.clone(), address) == Some(address) {
             return Vec::new();
@@ -77,14 +77,14 @@ impl Addresses {
     }
 }
 
-/// The task that looks names up.
+/// Task that resolves names.
 pub(crate) struct LookUps {
     names: watch::Receiver<Names>,
     found: mpsc::UnboundedSender<Found>,
 }
 
 impl LookUps {
-    /// Runs until `drain`. A name that leads nowhere keeps the address that it had.
+    /// Runs until `drain`. A name keeps its last address when a lookup fails.
     pub(crate) async fn run(mut self, drain: CancellationToken) -> anyhow::Result<()> {
         let mut period = tokio::time::interval(PERIOD);
         loop {
@@ -102,7 +102,11 @@ impl LookUps {
                 match look_up(&name).await {
                     Ok(address) => drop(self.found.send(Found { name, address })),
                     Err(error) => {
-                        tracing::warn!(name = &*name, error, "Cannot find the address of a proxy; it is not called.");
+                        tracing::warn!(
+                            name = &*name,
+                            error,
+                            "failed to resolve the address of a proxy, it is no endpoint until it resolves"
+                        );
                     }
                 }
             }
@@ -110,11 +114,14 @@ impl LookUps {
     }
 }
 
-/// The smallest of its addresses, IPv4 first, so that it is the same one each time.
+/// Smallest of the addresses, IPv4 first, so that the choice is stable.
 async fn look_up(name: &str) -> Result<IpAddr, String> {
     let looked_up = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((name, 0)));
-    let addresses = looked_up.await.map_err(|_| "it takes too long".to_owned())?.map_err(|error| error.to_string())?;
-    addresses.map(|address| address.ip()).min_by_key(|ip| (ip.is_ipv6(), *ip)).ok_or_else(|| "it has none".to_owned())
+    let addresses = looked_up.await.map_err(|_| "lookup timed out".to_owned())?.map_err(|error| error.to_string())?;
+    addresses
+        .map(|address| address.ip())
+        .min_by_key(|ip| (ip.is_ipv6(), *ip))
+        .ok_or_else(|| "no addresses found".to_owned())
 }
 
 #[cfg(test)]
@@ -130,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_is_looked_up_and_its_users_are_told() {
+    async fn name_is_resolved_and_its_proxies_are_updated() {
         let (mut addresses, look_ups, mut finds) = Addresses::new();
         let drain = CancellationToken::new();
         let task = tokio::spawn(look_ups.run(drain.clone()));
@@ -150,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_left_alone_and_the_same_answer_is_no_news() {
+    fn ip_addresses_are_unchanged_and_an_equal_result_updates_no_proxy() {
         let (mut addresses, _, _) = Addresses::new();
         let key = ProxyKey::new("default", "web-1");
         let mut web = dataplane("10.0.0.1");

@@ -1,4 +1,4 @@
-//! Asking a proxy's Envoy about itself, through the listener that believes control planes only.
+//! Client of Envoy's admin interface, through a listener that accepts certificates of control planes only.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -14,15 +14,18 @@ use kodiak_crypto::client_config_with;
 
 const CONNECT: Duration = Duration::from_secs(3);
 const TOTAL: Duration = Duration::from_secs(5);
-/// No answer is larger; what is, is not from an Envoy of ours.
+/// Limit of a response; Envoy's are smaller.
 const LARGEST: usize = 64 << 20;
 
-/// The body of the answer. The certificate of the proxy must be for its address, from the authority that made ours.
+/// Response body. The proxy's certificate must be valid for its address, and issued by the CA of our own.
 pub(crate) async fn get(host: &str, port: u32, path: &str, identity: &AdminClient) -> Result<Bytes, String> {
     let address = address(host, port);
     let asked = tokio::time::timeout(TOTAL, exchange(&address, path, identity)).await;
-    let slow = |_| format!("it did not answer within {} s", TOTAL.as_secs());
-    asked.map_err(slow).flatten().map_err(|error| format!("cannot ask Envoy at {address}: {error}"))
+    let slow = |_| format!("no response within {} s", TOTAL.as_secs());
+    asked
+        .map_err(slow)
+        .flatten()
+        .map_err(|error| format!("request to Envoy's admin listener at {address} failed: {error}"))
 }
 
 async fn exchange(address: &str, path: &str, identity: &AdminClient) -> Result<Bytes, String> {
@@ -38,17 +41,17 @@ async fn exchange(address: &str, path: &str, identity: &AdminClient) -> Result<B
         .wrap_connector(http);
     let client: Client<_, Empty<Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
     let request = Request::get(format!("https://{address}{path}")).body(Empty::new());
-    let request = request.map_err(|_| "its address cannot be part of a URL".to_owned())?;
+    let request = request.map_err(|_| "the address is not valid in a URL".to_owned())?;
     let response = client.request(request).await.map_err(|error| innermost(&error))?;
     let status = response.status();
     let body = Limited::new(response.into_body(), LARGEST).collect().await.map_err(|error| {
         if error.is::<LengthLimitError>() {
-            format!("its answer is larger than {} MiB", LARGEST >> 20)
+            format!("the response is larger than {} MiB", LARGEST >> 20)
         } else {
             innermost(&*error)
         }
     })?;
-    if status.is_success() { Ok(body.to_bytes()) } else { Err(format!("it answered {status}")) }
+    if status.is_success() { Ok(body.to_bytes()) } else { Err(format!("Envoy responded with {status}")) }
 }
 
 /// `10.0.0.1:9901`, `[fd00::1]:9901` or `web.example:9901`.
@@ -59,10 +62,10 @@ fn address(host: &str, port: u32) -> String {
     }
 }
 
-/// Those around it only say that we tried to connect.
+/// Innermost cause: the errors around it only add that a connection was attempted.
 fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| {
-        // An I/O error that wraps another error names the source of that one as its own.
+        // `source` of an I/O error skips the error that it wraps.
         let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
         wrapped.map(|error| error as &(dyn std::error::Error + 'static)).or_else(|| error.source())
     });

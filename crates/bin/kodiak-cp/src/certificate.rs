@@ -1,4 +1,4 @@
-//! The certificate of the control plane's servers: the operator's, or one it makes itself and keeps.
+//! Server certificate of the control plane: configured, or self-signed in the working directory.
 
 use std::{
     fs,
@@ -16,12 +16,12 @@ use rustls::ServerConfig;
 
 use crate::config::General;
 
-/// The certificate that all servers show.
+/// Certificate of all servers.
 pub(crate) struct Certificate {
     pub(crate) config: Arc<ServerConfig>,
-    /// PEM; clients believe it as their CA file.
+    /// PEM; clients use it as their CA file.
     pub(crate) pem: String,
-    /// The names and addresses that it is for.
+    /// Subject alternative names.
     pub(crate) names: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn load(general: &General, work_dir: &Path, hostname: &str) -> anyhow
     let (cert, key) = paths(general, work_dir)?;
     if !cert.exists() && general.tls_cert_file.as_os_str().is_empty() {
         make(&cert, &key, hostname)?;
-        tracing::info!(certificate = %cert.display(), "Made a certificate; give it to clients as their CA file.");
+        tracing::info!(certificate = %cert.display(), "created a self-signed server certificate: configure it as the CA file of clients");
     }
     let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     let unusable = || format!("cannot use the certificate {} with the key {}", cert.display(), key.display());
@@ -45,7 +45,7 @@ fn paths(general: &General, work_dir: &Path) -> anyhow::Result<(PathBuf, PathBuf
     match (tls_cert_file.as_os_str().is_empty(), tls_key_file.as_os_str().is_empty()) {
         (true, true) => Ok((work_dir.join("kodiak.crt"), work_dir.join("kodiak.key"))),
         (false, false) => Ok((tls_cert_file.clone(), tls_key_file.clone())),
-        _ => anyhow::bail!("general.tlsCertFile and general.tlsKeyFile belong together: set both or none"),
+        _ => anyhow::bail!("general.tlsCertFile and general.tlsKeyFile: set both or none"),
     }
 }
 
@@ -58,12 +58,12 @@ fn make(cert: &Path, key: &Path, hostname: &str) -> anyhow::Result<()> {
         now: Timestamp::now(),
     };
     let pair = self_signed_server(&params)?;
-    // The certificate comes last: where it is, the key is.
+    // The certificate is written last: if it exists, so does the key.
     write(key, pair.key_pem.expose(), 0o600)?;
     write(cert, &pair.cert_pem, 0o644)
 }
 
-/// Whole or not at all, also when the power goes.
+/// Writes atomically and durably.
 fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let temporary = path.with_extension("new");
     let attempt = || -> std::io::Result<()> {

@@ -1,4 +1,4 @@
-//! Which files of this machine resources may name.
+//! Folder of the files that data sources of resources may reference.
 
 use std::{fs, path::Path};
 
@@ -20,7 +20,7 @@ pub(crate) fn files(general: &General, work_dir: &Path) -> anyhow::Result<FileSo
     let keys = fs::canonicalize(work_dir).with_context(|| format!("cannot read {}", work_dir.display()))?;
     ensure!(
         !keys.starts_with(&found) && !found.starts_with(&keys),
-        "general.dataSourceFolder: {shown} and the working directory {} must lie apart: the keys of the control plane are there",
+        "general.dataSourceFolder: {shown} and the working directory {} must not contain each other: the working directory has the private keys of the control plane",
         work_dir.display()
     );
     Ok(FileSources::below(folder))
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_lies_apart_from_the_keys_of_the_control_plane() {
+    fn folder_must_not_contain_the_keys_of_the_control_plane() {
         let base = tempfile::tempdir().unwrap();
         let path = |name: &str| base.path().join(name);
         for name in ["work/inner", "certificates"] {

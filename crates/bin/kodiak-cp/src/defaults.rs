@@ -1,4 +1,4 @@
-//! Makes what a new control plane needs, on the one that leads.
+//! Creates the default resources of a new control plane, on the leader.
 
 use std::{
     sync::{
@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Whenever this instance becomes the leader. `done` turns true once the defaults are there or are another's task.
+/// Runs whenever this instance becomes the leader. `done` becomes true when the defaults exist, or another instance
+/// leads.
 pub(crate) async fn run(
     catalog: Catalog,
     defaults: Defaults,
@@ -26,13 +27,13 @@ pub(crate) async fn run(
             match catalog.ensure_defaults(defaults).await {
                 Ok(ensured) => {
                     if !ensured.created.is_empty() {
-                        tracing::info!(created = ensured.created.join(", "), "Made the defaults.");
+                        tracing::info!(created = ensured.created.join(", "), "created default resources");
                     }
                 }
                 Err(error) => {
                     tracing::warn!(
                         error = format!("{:#}", anyhow::Error::from(error)),
-                        "Cannot make the defaults yet; will try again."
+                        "failed to create default resources, retrying"
                     );
                     tokio::select! {
                         biased;

@@ -1,24 +1,24 @@
-//! File descriptors: every connection is one, and a process has only so many.
+//! Limit of file descriptors. Every connection uses one.
 //!
-//! A process without any left can neither accept a probe nor write its store. So the limits of connections are made to
-//! fit into what the system allows, before the first connection comes.
+//! A process without free descriptors can neither accept a probe nor write its store. So the connection limits are
+//! reduced to the system's limit before the first port is opened.
 
 use kodiak_listen::ConnectionLimits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// For everything that is no connection of a client: the store, the database, calls to Envoys, files.
+/// Reserved for the store, the database, requests to Envoys, and files.
 const RESERVED: usize = 512;
-/// No port gets fewer connections.
+/// Minimum of connections per port.
 const FEWEST: usize = 32;
 
-/// Raises the limit of this process to what the system allows, and lowers the limits of connections to what fits.
+/// Raises the soft limit of this process to the hard limit, and reduces the connection limits to fit.
 pub(crate) fn fit(limits: &mut [&mut ConnectionLimits]) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let mut allowed = current;
     if current != maximum {
         match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
             Ok(()) => allowed = maximum,
-            Err(error) => tracing::warn!(%error, ?current, ?maximum, "failed to raise the limit of open files"),
+            Err(error) => tracing::warn!(%error, ?current, ?maximum, "failed to raise the open files limit"),
         }
     }
     let Some(allowed) = allowed.and_then(|files| usize::try_from(files).ok()) else { return };
@@ -28,7 +28,7 @@ pub(crate) fn fit(limits: &mut [&mut ConnectionLimits]) {
         tracing::warn!(
             allowed,
             needed,
-            "open files are limited: fewer connections are taken than configured; raise `ulimit -n`"
+            "open files limit is too low, connection limits are reduced: raise `ulimit -n`"
         );
     }
 }
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_fit_into_the_files_that_a_process_may_have() {
+    fn connection_limits_fit_into_the_open_files_limit() {
         assert_eq!(shared([4000, 20_000], 100_000), [4000, 20_000]);
         assert_eq!(shared([4000, 20_000], 12_512), [2000, 10_000]);
         assert_eq!(shared([4000, 20_000], 1024), [85, 426]);

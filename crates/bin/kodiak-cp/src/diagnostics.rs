@@ -1,4 +1,4 @@
-//! How the process is doing: for supervisors and for Prometheus.
+//! Diagnostics port: health, readiness and metrics.
 
 use std::sync::{
     Arc,
@@ -19,7 +19,7 @@ use kodiak_store::{Store, WriteProbe};
 pub(crate) struct Diagnostics {
     pub(crate) store: Store,
     pub(crate) metrics: Metrics,
-    /// The defaults are there.
+    /// The default resources exist.
     pub(crate) started: Arc<AtomicBool>,
     pub(crate) writes: Arc<WriteProbe>,
 }
@@ -28,7 +28,7 @@ pub(crate) fn router(diagnostics: Diagnostics) -> Router {
     health_routes().route("/metrics", get(metrics)).with_state(diagnostics)
 }
 
-/// Health alone, for the port that only probes use.
+/// Health and readiness only, for the port of probes.
 pub(crate) fn health_router(diagnostics: Diagnostics) -> Router {
     health_routes().with_state(diagnostics)
 }
@@ -37,7 +37,7 @@ fn health_routes() -> Router<Diagnostics> {
     Router::new().route("/healthy", get(|| async { "OK\n" })).route("/ready", get(ready))
 }
 
-/// Ready means: requests would be answered, writes included.
+/// Ready when requests are answered, including writes.
 async fn ready(State(diagnostics): State<Diagnostics>) -> Response {
     if !diagnostics.started.load(Ordering::Acquire) {
         return (StatusCode::SERVICE_UNAVAILABLE, "not ready: starting\n").into_response();

@@ -1,18 +1,18 @@
-//! Which proxies of a mesh would change, and how, if resources were written or deleted.
+//! Configuration diff of the proxies of a mesh for a planned write.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::Arc,
 };
 
-use kodiak_api::inspect::Trouble;
+use kodiak_api::inspect::InspectError;
 use kodiak_engine::{
     Change, Settings,
     difference::{Difference, Patches},
     offline::{AffectedProxies, OfflineMesh},
 };
 use kodiak_model::{ProxyKey, ResourceKey};
-use kodiak_reconcilers::foresee;
+use kodiak_reconcilers::preview;
 use kodiak_rollout::Rollout;
 use kodiak_services::service_status;
 use kodiak_store::Snapshot;
@@ -21,11 +21,11 @@ use serde_json::{Value, json};
 
 use crate::offline::{broken, metadata};
 
-/// Of an answer, in bytes. Of proxies beyond it only the numbers are told.
+/// Limit of a response in bytes. Proxies beyond it have counts only.
 const LARGEST: usize = 16 << 20;
 
-/// The difference for the proxies of a mesh between two states of the store, with what reconcilers would write after the
-/// change: other settings of a mesh bring or end MeshServices.
+/// Configuration diff of the proxies of a mesh between two snapshots, including the writes that reconcilers would make
+/// after the change: a different mode of a mesh creates or deletes MeshServices.
 pub(crate) fn between(
     stored: &Snapshot,
     after: &Snapshot,
@@ -33,20 +33,20 @@ pub(crate) fn between(
     services: &service_status::Settings,
     mesh: &str,
     full: bool,
-) -> Result<Value, Trouble> {
-    let reconciled = foresee(stored, after, mesh, services);
+) -> Result<Value, InspectError> {
+    let reconciled = preview(stored, after, mesh, services);
     let of_mesh = Change::of_mesh(stored.world(), mesh);
-    let mut world = OfflineMesh::new(settings.clone(), mesh, of_mesh).map_err(Trouble::Faults)?;
+    let mut world = OfflineMesh::new(settings.clone(), mesh, of_mesh).map_err(InspectError::Faults)?;
     let known: Vec<ProxyKey> = stored.list_in("Dataplane", mesh).map(|record| key_of(&record.key)).collect();
     let said = |proxy: &ProxyKey| Arc::new(metadata(stored.world(), proxy).unwrap_or_default());
     world.connect_all(known.iter().map(|proxy| (proxy.clone(), said(proxy))));
-    // One that cannot be served today is compared with nothing.
+    // A proxy without a valid configuration today is compared with an empty one.
     let mut before: BTreeMap<ProxyKey, Option<Arc<Published>>> =
         known.into_iter().map(|proxy| (proxy.clone(), world.snapshot(&proxy))).collect();
     let changes = stored.world().difference(reconciled.world());
     let changes: Vec<_> = changes.into_iter().filter(|change| concerns(&change.key, mesh)).collect();
     let written = changes.iter().filter_map(Change::of).chain(rolled_out(stored, after, mesh));
-    let mut concerned = world.change(written).map_err(Trouble::Faults)?;
+    let mut concerned = world.change(written).map_err(InspectError::Faults)?;
     let mut new = Vec::new();
     for change in changes.iter().filter(|change| &*change.key.kind == "Dataplane") {
         let proxy = key_of(&change.key);
@@ -70,7 +70,7 @@ fn concerns(key: &ResourceKey, mesh: &str) -> bool {
     &*key.mesh == mesh || key.mesh.is_empty() && (&*key.kind != "Mesh" || &*key.name == mesh)
 }
 
-/// A mesh moves to other mTLS settings step by step. The difference is that to the last step.
+/// The diff shows the last step of an mTLS rollout.
 fn rolled_out(stored: &Snapshot, after: &Snapshot, mesh: &str) -> Option<Change> {
     let target = |snapshot: &Snapshot| snapshot.world().mesh(mesh).map(|spec| Rollout::target(&spec));
     let moves = target(stored) != target(after);
@@ -82,7 +82,7 @@ fn answer(
     before: &BTreeMap<ProxyKey, Option<Arc<Published>>>,
     concerned: AffectedProxies,
     full: bool,
-) -> Result<Value, Trouble> {
+) -> Result<Value, InspectError> {
     let mut patches = full.then(Patches::default);
     let (mut proxies, mut faults) = (Vec::new(), Vec::new());
     let (mut bytes, mut told, mut left_out) = (0, 0, 0);

@@ -1,11 +1,11 @@
-//! Faults that tests inject into a running control plane. In production there are none.
+//! Fault injection for tests.
 
 use std::{fmt, sync::Arc};
 
 use kodiak_engine::Change;
 use tokio_util::sync::CancellationToken;
 
-/// Is shown a change, and may panic.
+/// Called with a change; may panic.
 pub type EngineFault = Arc<dyn Fn(&Change) + Send + Sync>;
 
 /// Cheap to clone.
@@ -13,7 +13,7 @@ pub type EngineFault = Arc<dyn Fn(&Change) + Send + Sync>;
 pub struct Faults {
     /// Called with every change right before the engine applies it.
     pub engine: Option<EngineFault>,
-    /// The task of this name panics when the token is cancelled.
+    /// Task that panics when the token is cancelled.
     pub task: Option<(&'static str, CancellationToken)>,
 }
 
@@ -26,7 +26,7 @@ impl Faults {
         }
     }
 
-    /// Does not end; panics when it is time to.
+    /// Never completes; panics when the fault of `task` is triggered.
     pub(crate) async fn at_task(self, name: &'static str) {
         match self.task {
             Some((faulty, now)) if faulty == name => {

@@ -1,4 +1,4 @@
-//! The engine, with resources that panic it left out. See `docs/adr/012-a-faulty-resource-is-quarantined.md`.
+//! Engine that ignores resources which cause a panic. See `docs/adr/012-a-faulty-resource-is-quarantined.md`.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use crate::faults::Faults;
 
 const TASK: &str = "engine";
 
-/// A change, and the stored resource that it comes from. What a proxy says of itself is stored in its DataplaneInsight.
+/// Change, and the stored resource that causes it. Metadata of a proxy is stored in its DataplaneInsight.
 #[derive(Clone)]
 pub(crate) struct Input {
     pub(crate) key: ResourceKey,
@@ -28,7 +28,7 @@ pub(crate) struct Input {
 
 pub(crate) struct GuardedEngine {
     engine: Engine,
-    /// The last of each resource: an engine that panicked is made anew from them.
+    /// Last change of each resource, for rebuilding the engine after a panic.
     inputs: BTreeMap<ResourceKey, Input>,
     quarantine: Quarantine,
     faults: Faults,
@@ -39,7 +39,7 @@ impl GuardedEngine {
         Self { engine: Engine::new(settings), inputs: BTreeMap::new(), quarantine, faults }
     }
 
-    /// Applies all changes; `others` come from no resource alone.
+    /// Applies all changes; `others` have no resource.
     pub(crate) fn apply(
         &mut self,
         inputs: Vec<Input>,
@@ -50,7 +50,7 @@ impl GuardedEngine {
         let (mut changes, mut newest) = (others, BTreeSet::new());
         for input in inputs {
             let is_removal = input.change.is_removal();
-            // A proxy that connects again is tried again: it may say something else of itself.
+            // A proxy that reconnects is tried again: its metadata may differ.
             let connects = matches!(input.change, Change::Connected { .. });
             if !is_removal && !connects && self.quarantine.holds(TASK, &input.key, input.revision) {
                 continue;
@@ -72,7 +72,7 @@ impl GuardedEngine {
         applied.unwrap_or_else(|panicked| self.make_anew(&newest, &panicked, &identities, now))
     }
 
-    /// Those that were fine until now are tried first, so that a newest one is at fault.
+    /// Rebuilds the engine. Resources that were applied before come first, so that a new one is found to be faulty.
     fn make_anew(
         &mut self,
         newest: &BTreeSet<ResourceKey>,
@@ -80,7 +80,7 @@ impl GuardedEngine {
         identities: &dyn Identities,
         now: Timestamp,
     ) -> Outcome {
-        tracing::error!(%panicked, "engine panicked, making it anew without the resource that caused it");
+        tracing::error!(%panicked, "engine panicked, rebuilding it without the resource that caused it");
         let (new, old): (Vec<_>, Vec<_>) = self.inputs.values().partition(|input| newest.contains(&input.key));
         let inputs: Vec<&Input> = old.into_iter().chain(new).collect();
         let rebuild = |inputs: &[&Input]| {
@@ -116,7 +116,7 @@ impl GuardedEngine {
             })
             .collect();
         if faulty.is_empty() {
-            tracing::error!("engine made anew from all resources; the panic is a defect, please report it");
+            tracing::error!("engine rebuilt from all resources: the panic is a bug, please report it");
         }
         for (key, entry) in faulty {
             self.inputs.remove(&key);
@@ -128,7 +128,7 @@ impl GuardedEngine {
     }
 }
 
-/// A permission that is left out could be the Deny beside a broad Allow: one that denies all calls takes its place.
+/// An ignored permission may have been a Deny beside a broad Allow, so it is replaced by one that denies all requests.
 fn denied(input: &Input) -> Option<Input> {
     let Change::Policy { mesh, key, policy: Some(policy) } = &input.change else { return None };
     let policy = Some(kodiak_world::deny_all(policy)?);
@@ -136,7 +136,7 @@ fn denied(input: &Input) -> Option<Input> {
     Some(Input { key: input.key.clone(), revision: input.revision, change })
 }
 
-/// A stored key or certificate that cannot be used without a panic is a fault of the proxies that need it.
+/// Certificate issuer that turns a panic on a stored key or certificate into a fault of the proxy.
 struct GuardedIdentities<'a>(&'a dyn Identities);
 
 impl GuardedIdentities<'_> {
@@ -161,7 +161,9 @@ impl Identities for GuardedIdentities<'_> {
     fn admin(&self, proxy: &ProxyKey) -> Option<Arc<AdminCertificate>> {
         let found = caught(|| self.0.admin(proxy));
         found
-            .inspect_err(|panicked| tracing::error!(%proxy, %panicked, "no certificate for the admin listener"))
+            .inspect_err(
+                |panicked| tracing::error!(%proxy, %panicked, "failed to issue the certificate of the admin listener"),
+            )
             .ok()?
     }
 }

@@ -1,4 +1,4 @@
-//! The names under which this process and its cluster are known.
+//! Instance ID of this process, and ID of its cluster.
 
 use kodiak_catalog::Catalog;
 use kodiak_crypto::random_bytes;
@@ -11,12 +11,12 @@ pub(crate) fn hostname() -> String {
     if name.trim().is_empty() { "localhost".to_owned() } else { name.trim().to_owned() }
 }
 
-/// Different at each start: connections in insights that carry another one are not of this process.
+/// New at each start, so that insights tell connections of this process from those of others.
 pub(crate) fn instance_id(hostname: &str) -> anyhow::Result<String> {
     Ok(format!("{hostname}-{}", hex(&random_bytes::<4>()?)))
 }
 
-/// Made once for each store, and the same for all control planes over it.
+/// Created once per store, and shared by its control planes.
 pub(crate) async fn cluster_id(catalog: &Catalog) -> anyhow::Result<String> {
     let key = ResourceKey::global("Config", "kodiak-cluster-id");
     let write = Write::Put {

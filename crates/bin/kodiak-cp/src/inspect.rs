@@ -1,12 +1,12 @@
-//! What the API tells of proxies, from those who know: the registry, the store, and the proxies themselves.
+//! Inspection of proxies for the API, from the registry, the store and Envoy's admin interface.
 
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use jiff::Timestamp;
 use kodiak_api::inspect::{
-    Asking, CertificateStatus, Config, ConfigAsked, MtlsStep, Proxies, Quarantined, Question, Status, Trouble,
-    TypeStatus,
+    AdminQuery, CertificateStatus, Config, ConfigOptions, InspectError, InspectFuture, MtlsStep, Proxies, Quarantined,
+    Status, TypeStatus,
 };
 use kodiak_ca::{Authorities, Expiries, LeafExpiry};
 use kodiak_engine::{admin_port, redacted};
@@ -25,9 +25,9 @@ use crate::{
     offline::{Offline, metadata},
 };
 
-/// How many configurations are worked out or read at a time: each may be large.
+/// Limit of concurrent inspections: configurations may be large.
 const AT_A_TIME: usize = 2;
-/// So many proxies are named that a step of mTLS waits for.
+/// Limit of proxies that are named when an mTLS step waits.
 const MOST_NAMED: usize = 20;
 
 /// Cheap to clone.
@@ -56,42 +56,42 @@ impl Inspector {
         Self { instance_id: instance_id.into(), store, registry, authorities, offline, quarantine, expiries, turns }
     }
 
-    /// Knows the certificates of proxies.
+    /// Issues the certificates of proxies.
     pub(crate) fn with_expiries(self, expiries: Expiries) -> Self {
         Self { expiries, ..self }
     }
 
-    /// Beside everything else: a whole mesh may have to be looked at.
+    /// Runs on a blocking thread: it may build a whole mesh.
     async fn work<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Self) -> Result<T, Trouble> + Send + 'static,
-    ) -> Result<T, Trouble> {
-        let _turn = self.turns.acquire().await.map_err(|error| Trouble::Broken(error.to_string()))?;
+        work: impl FnOnce(&Self) -> Result<T, InspectError> + Send + 'static,
+    ) -> Result<T, InspectError> {
+        let _turn = self.turns.acquire().await.map_err(|error| InspectError::Broken(error.to_string()))?;
         let inspector = self.clone();
         let done = tokio::task::spawn_blocking(move || work(&inspector)).await;
-        done.unwrap_or_else(|error| Err(Trouble::Broken(error.to_string())))
+        done.unwrap_or_else(|error| Err(InspectError::Broken(error.to_string())))
     }
 
-    fn config_of(&self, proxy: &ProxyKey, ask: ConfigAsked) -> Result<Config, Trouble> {
-        let published = self.registry.snapshot(proxy).filter(|_| ask == ConfigAsked::default());
+    fn config_of(&self, proxy: &ProxyKey, ask: ConfigOptions) -> Result<Config, InspectError> {
+        let published = self.registry.snapshot(proxy).filter(|_| ask == ConfigOptions::default());
         let Some(published) = published else { return self.offline.config_of(proxy, ask) };
-        let xds = redacted::config(&published).map_err(|error| Trouble::Broken(error.to_string()))?;
+        let xds = redacted::config(&published).map_err(|error| InspectError::Broken(error.to_string()))?;
         Ok(Config { xds, diff: None })
     }
 
-    async fn ask_envoy(&self, proxy: &ProxyKey, question: Question) -> Result<Bytes, Trouble> {
+    async fn ask_envoy(&self, proxy: &ProxyKey, question: AdminQuery) -> Result<Bytes, InspectError> {
         let stored = self.store.snapshot();
-        let metadata = metadata(stored.world(), proxy).ok_or(Trouble::NeverConnected)?;
+        let metadata = metadata(stored.world(), proxy).ok_or(InspectError::NeverConnected)?;
         let dataplane = stored.world().proxy(proxy).map(|proxy| proxy.dataplane.clone()).unwrap_or_default();
         let networking = dataplane.networking.clone().unwrap_or_default();
         let host = Some(networking.advertised_address).filter(|address| !address.is_empty());
         let host = host.unwrap_or(networking.address);
-        let client = self.authorities.admin_client().map_err(Trouble::Unreachable)?;
+        let client = self.authorities.admin_client().map_err(InspectError::Unreachable)?;
         let port = admin_port(&metadata, &dataplane);
-        let answer = admin::get(&host, port, question.path(), &client).await.map_err(Trouble::Unreachable)?;
+        let answer = admin::get(&host, port, question.path(), &client).await.map_err(InspectError::Unreachable)?;
         match question {
-            Question::ConfigDump { .. } => self.work(move |_| without_secrets(&answer)).await,
-            Question::Stats { .. } | Question::Clusters { .. } => Ok(answer),
+            AdminQuery::ConfigDump { .. } => self.work(move |_| without_secrets(&answer)).await,
+            AdminQuery::Stats { .. } | AdminQuery::Clusters { .. } => Ok(answer),
         }
     }
 
@@ -108,18 +108,18 @@ impl Inspector {
 }
 
 impl Proxies for Inspector {
-    fn config(&self, proxy: ProxyKey, ask: ConfigAsked) -> Asking<Config> {
+    fn config(&self, proxy: ProxyKey, ask: ConfigOptions) -> InspectFuture<Config> {
         let inspector = self.clone();
         Box::pin(async move { inspector.work(move |inspector| inspector.config_of(&proxy, ask)).await })
     }
 
-    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> Asking<Value> {
+    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> InspectFuture<Value> {
         let inspector = self.clone();
         let work = move |inspector: &Self| inspector.offline.diff_of(&mesh, &before, &after, full);
         Box::pin(async move { inspector.work(work).await })
     }
 
-    fn ask(&self, proxy: ProxyKey, question: Question) -> Asking<Bytes> {
+    fn ask(&self, proxy: ProxyKey, question: AdminQuery) -> InspectFuture<Bytes> {
         let inspector = self.clone();
         Box::pin(async move { inspector.ask_envoy(&proxy, question).await })
     }
@@ -171,10 +171,10 @@ fn certificate_status(leaf: LeafExpiry) -> CertificateStatus {
     CertificateStatus { expiration_time: not_after.to_string(), expires_in, warning }
 }
 
-/// Envoy hides keys by itself, but not the token in its bootstrap.
-fn without_secrets(dump: &[u8]) -> Result<Bytes, Trouble> {
+/// Removes the token from the bootstrap in a config dump. Envoy redacts private keys itself.
+fn without_secrets(dump: &[u8]) -> Result<Bytes, InspectError> {
     let dump: Result<Value, _> = serde_json::from_slice(dump);
-    let mut dump = dump.map_err(|error| Trouble::Unreachable(format!("its configuration is no JSON: {error}")))?;
+    let mut dump = dump.map_err(|error| InspectError::Unreachable(format!("the config dump is not JSON: {error}")))?;
     redacted::redact(&mut dump);
     Ok(dump.to_string().into())
 }

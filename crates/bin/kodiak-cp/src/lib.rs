@@ -1,6 +1,6 @@
-//! The control plane: its configuration, its wiring, its start and its end.
+//! The control plane: configuration, wiring, start and shutdown.
 //!
-//! **Invariant:** nothing here decides about resources. It connects the parts and watches over them.
+//! **Invariant:** no decisions about resources: it connects the parts and supervises them.
 //! **Invariant:** every task has a name, an owner and an end; see [`tasks`].
 
 mod addresses;

@@ -1,4 +1,4 @@
-//! The ports of the control plane, with the limits of each.
+//! Ports of the control plane and their limits.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -17,10 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{config::Config, descriptors};
 
-/// How long open requests may take to end.
+/// Timeout of open requests at shutdown.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 
-/// The limits of all ports, and what their servers share.
+/// Limits of all ports, and the TLS settings and metrics that their servers share.
 pub(crate) struct Ports {
     pub(crate) http: ConnectionLimits,
     pub(crate) https: ConnectionLimits,
@@ -46,7 +46,7 @@ impl Ports {
         ports
     }
 
-    /// A server of this name in logs and metrics.
+    /// Server; `name` is used in logs and metrics.
     pub(crate) fn server(
         &self,
         name: &'static str,
@@ -70,7 +70,7 @@ impl Ports {
     }
 }
 
-/// `setting` is what names the port in the configuration.
+/// Binds a port. `setting` is named in the error.
 pub(crate) async fn bind(setting: &str, interface: IpAddr, port: u16) -> anyhow::Result<TcpListener> {
     let address = SocketAddr::new(interface, port);
     TcpListener::bind(address).await.with_context(|| {

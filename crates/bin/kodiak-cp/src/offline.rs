@@ -1,9 +1,9 @@
-//! What proxies would have, worked out from the store alone.
+//! Configuration of proxies, computed from the store alone.
 
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use kodiak_api::inspect::{Asking, Config, ConfigAsked, Proxies, Question, Status, Trouble};
+use kodiak_api::inspect::{AdminQuery, Config, ConfigOptions, InspectError, InspectFuture, Proxies, Status};
 use kodiak_engine::{Change, Settings, offline::OfflineMesh, patch, redacted};
 use kodiak_envoy::json;
 use kodiak_model::ProxyKey;
@@ -29,7 +29,7 @@ impl Offline {
         Self { store, settings, services }
     }
 
-    pub(crate) fn config_of(&self, proxy: &ProxyKey, ask: ConfigAsked) -> Result<Config, Trouble> {
+    pub(crate) fn config_of(&self, proxy: &ProxyKey, ask: ConfigOptions) -> Result<Config, InspectError> {
         let stored = self.store.snapshot();
         let now = |shadow| redacted::config(&*self.set(&stored, proxy, shadow)?).map_err(|error| broken(&error));
         let xds = now(if ask.shadow { Shadow::Included } else { Shadow::Ignored })?;
@@ -37,41 +37,46 @@ impl Offline {
         Ok(Config { xds, diff })
     }
 
-    /// The set of one proxy.
-    pub(crate) fn set(&self, stored: &Snapshot, proxy: &ProxyKey, shadow: Shadow) -> Result<Arc<Published>, Trouble> {
-        let metadata = metadata(stored.world(), proxy).ok_or(Trouble::NeverConnected)?;
+    /// Resources of one proxy.
+    pub(crate) fn set(
+        &self,
+        stored: &Snapshot,
+        proxy: &ProxyKey,
+        shadow: Shadow,
+    ) -> Result<Arc<Published>, InspectError> {
+        let metadata = metadata(stored.world(), proxy).ok_or(InspectError::NeverConnected)?;
         let changes = Change::of_mesh(stored.world(), &proxy.mesh);
         let settings = Settings { shadow, ..self.settings.clone() };
         let world = OfflineMesh::new(settings, &proxy.mesh, changes);
-        world.and_then(|mut world| world.connect(proxy, Arc::new(metadata))).map_err(Trouble::Faults)
+        world.and_then(|mut world| world.connect(proxy, Arc::new(metadata))).map_err(InspectError::Faults)
     }
 
-    /// What all proxies of a mesh have, beside what they would have.
+    /// Configuration diff of all proxies of a mesh.
     pub(crate) fn diff_of(
         &self,
         mesh: &str,
         before: &Snapshot,
         after: &Snapshot,
         full: bool,
-    ) -> Result<Value, Trouble> {
+    ) -> Result<Value, InspectError> {
         diff::between(before, after, &self.settings, &self.services, mesh, full)
     }
 }
 
-/// For an API beside which no proxies are connected.
+/// For an API without a proxy port.
 impl Proxies for Offline {
-    fn config(&self, proxy: ProxyKey, ask: ConfigAsked) -> Asking<Config> {
+    fn config(&self, proxy: ProxyKey, ask: ConfigOptions) -> InspectFuture<Config> {
         let found = self.config_of(&proxy, ask);
         Box::pin(async { found })
     }
 
-    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> Asking<Value> {
+    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> InspectFuture<Value> {
         let found = self.diff_of(&mesh, &before, &after, full);
         Box::pin(async { found })
     }
 
-    fn ask(&self, _: ProxyKey, _: Question) -> Asking<Bytes> {
-        Box::pin(async { Err(Trouble::NeverConnected) })
+    fn ask(&self, _: ProxyKey, _: AdminQuery) -> InspectFuture<Bytes> {
+        Box::pin(async { Err(InspectError::NeverConnected) })
     }
 
     fn status(&self, _: &ProxyKey) -> Option<Status> {
@@ -79,13 +84,13 @@ impl Proxies for Offline {
     }
 }
 
-/// What the proxy said of itself when it last connected, to whichever control plane.
+/// Metadata of the proxy's last connection, to any control plane.
 pub(crate) fn metadata(stored: &kodiak_world::World, proxy: &ProxyKey) -> Option<NodeMetadata> {
     let insight = stored.insight(proxy)?;
     let said = insight.metadata.as_ref().and_then(|metadata| json::from_json(metadata).ok());
     Some(said.map_or_else(NodeMetadata::default, |said| NodeMetadata::read(&said)))
 }
 
-pub(crate) fn broken(error: &dyn std::error::Error) -> Trouble {
-    Trouble::Broken(error.to_string())
+pub(crate) fn broken(error: &dyn std::error::Error) -> InspectError {
+    InspectError::Broken(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! Panics go to the log like everything else that happens, with the span of their task.
+//! Panic hook that logs panics, with the span of their task.
 
 use std::{panic, thread};
 

@@ -37,7 +37,7 @@ pub(crate) fn settings(
         ca: Some(certificate.pem.clone()),
         check_ca: Arc::new(|pem| match kodiak_crypto::certificates(pem.as_bytes()) {
             Ok(certificates) if !certificates.is_empty() => Ok(()),
-            Ok(_) => Err("there is no certificate in it".to_owned()),
+            Ok(_) => Err("the file has no certificate".to_owned()),
             Err(error) => Err(error.to_string()),
         }),
         health: config.dp_server.hds.enabled.then(|| timing(&config.dp_server.hds)),
@@ -46,7 +46,7 @@ pub(crate) fn settings(
     }
 }
 
-/// Times that are not positive become the shortest there are.
+/// Negative durations become zero.
 fn timing(hds: &Hds) -> Timing {
     let time = |time: GoDuration| time.to_std().unwrap_or_default();
     let Hds { enabled: _, interval: report, check_defaults } = hds;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checks_are_those_of_kuma_unless_configured() {
+    fn health_check_defaults_equal_those_of_kuma() {
         assert_eq!(timing(&Hds::default()), Timing::default());
         let negative = Hds { interval: GoDuration::from_secs(-1), ..Hds::default() };
         assert_eq!(timing(&negative).report, Duration::ZERO);

@@ -1,7 +1,7 @@
-//! The Unix socket for local administration: its peers are administrators.
+//! Unix socket for local administration. Its clients have administrator rights.
 //!
-//! Unlike a port on loopback, no web page and no proxy can be made to reach it. Two things keep others out: the mode of
-//! the file, and the user of the process at the other end, which the accept loop asks the kernel for.
+//! Unlike a loopback port, web pages and proxies cannot reach it. Two checks restrict access: the mode of the file, and
+//! the user of the client's process, which the accept loop gets from the kernel.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -24,14 +24,14 @@ const FILE_NAME: &str = "kodiak.sock";
 const OWNER_ONLY: u32 = 0o600;
 const ROOT: u32 = 0;
 
-/// A socket that is bound. Dropping it removes its file.
+/// Bound socket. Dropping it removes its file.
 pub(crate) struct LocalSocket {
     pub(crate) path: PathBuf,
-    /// Held as long as the socket is in use: its holder may replace the file.
+    /// Locked while the socket is in use. Only the holder may replace the file.
     _lock: File,
 }
 
-/// Binds the socket, if it is wanted. One that is in the default place and cannot be made is only warned of.
+/// Binds the socket if it is enabled. At the default path a failure is only a warning.
 pub(crate) fn open(config: &ApiSocket, work_dir: &Path) -> anyhow::Result<Option<(LocalSocket, Listener)>> {
     if !config.enabled {
         return Ok(None);
@@ -42,7 +42,7 @@ pub(crate) fn open(config: &ApiSocket, work_dir: &Path) -> anyhow::Result<Option
         Ok(bound) => Ok(Some(bound)),
         Err(error) if is_default => {
             let error = format!("{error:#}");
-            tracing::warn!(path = %path.display(), error, "no socket for local administration; choose another place with apiServer.socket.path");
+            tracing::warn!(path = %path.display(), error, "failed to create the socket for local administration: set another path with apiServer.socket.path");
             Ok(None)
         }
         Err(error) => Err(error.context("apiServer.socket.path")),
@@ -59,7 +59,7 @@ fn bind(path: &Path) -> anyhow::Result<(LocalSocket, Listener)> {
     Ok((socket, Listener::Unix { listener, uids: vec![geteuid().as_raw(), ROOT] }))
 }
 
-/// Two control planes that start at the same moment would each take the other's socket for a dead one.
+/// Lock against control planes that start concurrently: each would take the other's socket for a stale one.
 fn lock(path: &Path) -> anyhow::Result<File> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
@@ -71,19 +71,19 @@ fn lock(path: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-/// Removes the socket of a process that is no more. One that answers, and a file that is no socket, are left alone.
+/// Removes a stale socket. Fails for a socket that is in use, and for a file of another type.
 fn remove_dead(path: &Path) -> anyhow::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).with_context(|| format!("cannot look at {}", path.display())),
-        Ok(found) => anyhow::ensure!(found.file_type().is_socket(), "{} is no socket", path.display()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read the metadata of {}", path.display())),
+        Ok(found) => anyhow::ensure!(found.file_type().is_socket(), "{} is not a socket", path.display()),
     }
     match UnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).with_context(|| format!("cannot remove the old socket {}", path.display()))
         }
         Ok(_) => anyhow::bail!("{} is in use by another process", path.display()),
-        Err(error) => Err(error).with_context(|| format!("cannot tell whether {} is in use", path.display())),
+        Err(error) => Err(error).with_context(|| format!("cannot check whether {} is in use", path.display())),
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_its_owner_may_open_it_and_it_is_removed_at_the_end() {
+    async fn socket_is_restricted_to_its_owner_and_removed_on_drop() {
         let folder = tempfile::tempdir().unwrap();
         let (socket, _listener) = open(&ApiSocket::default(), folder.path()).unwrap().unwrap();
         assert_eq!(socket.path, folder.path().join("kodiak.sock"));
@@ -119,33 +119,36 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_live_socket_is_never_replaced_and_a_dead_one_is() {
+    async fn stale_socket_is_replaced_but_not_one_in_use() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let (socket, listener) = open(&config(&path), folder.path()).unwrap().unwrap();
         assert!(error(&path).contains("in use by another control plane"));
-        // Killed, it leaves its file behind.
+        // A killed process leaves its file.
         fs::rename(&path, folder.path().join("kept")).unwrap();
         drop(socket);
         fs::rename(folder.path().join("kept"), &path).unwrap();
-        assert!(error(&path).contains("in use by another process"), "somebody still listens");
+        assert!(error(&path).contains("in use by another process"), "the listener is still open");
         drop(listener);
         open(&config(&path), folder.path()).unwrap().unwrap();
     }
 
     #[tokio::test]
-    async fn a_file_that_is_no_socket_is_left_alone() {
+    async fn other_files_are_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notes");
         fs::write(&path, "mine").unwrap();
-        assert!(error(&path).contains("is no socket"));
+        assert!(error(&path).contains("is not a socket"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
         fs::write(folder.path().join(FILE_NAME), "mine").unwrap();
-        assert!(open(&ApiSocket::default(), folder.path()).unwrap().is_none(), "the default place is not worth an end");
+        assert!(
+            open(&ApiSocket::default(), folder.path()).unwrap().is_none(),
+            "a failure at the default path is not fatal"
+        );
     }
 
     #[test]
-    fn it_can_be_turned_off() {
+    fn socket_can_be_disabled() {
         let folder = tempfile::tempdir().unwrap();
         let off = ApiSocket { enabled: false, ..ApiSocket::default() };
         assert!(open(&off, folder.path()).unwrap().is_none());

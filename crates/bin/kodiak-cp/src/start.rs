@@ -1,4 +1,4 @@
-//! From a configuration to a running control plane.
+//! Start of a control plane from its configuration.
 
 use std::{
     net::SocketAddr,
@@ -46,32 +46,32 @@ use crate::{
     writer::{self, Writer},
 };
 
-/// People and scripts of this machine need few connections.
+/// Connection limit of the local socket.
 const SOCKET_LIMITS: ConnectionLimits = ConnectionLimits { connections: 256, ..ConnectionLimits::api() };
 
-/// A control plane that runs. Dropping it ends its tasks.
+/// Running control plane. Dropping it ends its tasks.
 pub struct ControlPlane {
     pub http: Option<SocketAddr>,
     pub https: Option<SocketAddr>,
-    /// For local administration.
+    /// Path of the socket for local administration.
     pub socket: Option<PathBuf>,
     pub diagnostics: SocketAddr,
-    /// Health alone.
+    /// Health port.
     pub health: SocketAddr,
-    /// Where proxies connect.
+    /// Proxy port.
     pub proxies: SocketAddr,
     pub catalog: Catalog,
-    /// Who is connected, and what they have.
+    /// Connected proxies.
     pub registry: Registry,
     tasks: Tasks,
 }
 
-/// Runs until SIGTERM or SIGINT, then lets requests finish. Ends early when one of its tasks does.
+/// Runs until SIGTERM or SIGINT, then drains. Ends early when one of its tasks fails.
 pub async fn run(config: Config) -> anyhow::Result<()> {
     Box::pin(run_with(config, Faults::default())).await
 }
 
-/// The same, with faults for tests.
+/// As above, with injected faults for tests.
 pub async fn run_with(config: Config, faults: Faults) -> anyhow::Result<()> {
     panics::log_panics();
     let mut terminate = signal(SignalKind::terminate())?;
@@ -84,11 +84,11 @@ pub async fn run_with(config: Config, faults: Faults) -> anyhow::Result<()> {
         error = control_plane.tasks.first_end() => Some(error),
     };
     if let Some(error) = early {
-        tracing::error!(error = format!("{error:#}"), "task failed, ending the control plane");
+        tracing::error!(error = format!("{error:#}"), "task failed, shutting down");
         control_plane.abandon().await;
         return Err(error);
     }
-    tracing::info!("Stopping: no new requests are taken, open ones may finish.");
+    tracing::info!("shutting down: draining open requests");
     control_plane.stop().await
 }
 
@@ -97,9 +97,9 @@ impl ControlPlane {
         Box::pin(Self::start_with(config, Faults::default())).await
     }
 
-    /// The same, with faults for tests.
+    /// As above, with injected faults for tests.
     pub async fn start_with(config: Config, faults: Faults) -> anyhow::Result<Self> {
-        // On the heap: what it needs on the way would be part of every future that starts one.
+        // Boxed: its large future would be part of every future that starts a control plane.
         Box::pin(Self::start_all(config, faults)).await
     }
 
@@ -264,19 +264,19 @@ impl ControlPlane {
         Ok(Self { http, https, socket, diagnostics, health, proxies, catalog, registry, tasks })
     }
 
-    /// Ends after a failure, in a bounded time: some tasks may wait for one that is gone. The lease goes first, so that
-    /// another control plane leads at once.
+    /// Shuts down after a failure, within a time limit: some tasks may wait for the failed one. Releases the lease
+    /// first, so that another control plane becomes leader at once.
     async fn abandon(self) {
         self.tasks.drain();
         if tokio::time::timeout(GRACE, self.catalog.store().close()).await.is_err() {
-            tracing::warn!("store does not close in time; another control plane leads when the lease has expired");
+            tracing::warn!("store did not close in time: another control plane becomes leader when the lease expires");
         }
         if tokio::time::timeout(GRACE, self.tasks.end()).await.is_err() {
-            tracing::warn!("tasks do not end in time, leaving them");
+            tracing::warn!("tasks did not end in time, aborting them");
         }
     }
 
-    /// Lets open requests finish, then closes the store.
+    /// Drains open requests, then closes the store.
     pub async fn stop(self) -> anyhow::Result<()> {
         let outcome = self.tasks.end().await;
         self.catalog.store().close().await;
@@ -284,7 +284,7 @@ impl ControlPlane {
     }
 }
 
-/// Ends when a task of the store did, which then answers nobody.
+/// Fails when a task of the store panicked, because the store does not respond any more.
 async fn watch_store(store: Store, drain: CancellationToken) -> anyhow::Result<()> {
     match drain.run_until_cancelled(store.failed()).await {
         Some(task) => anyhow::bail!("the store's task {task} panicked"),
@@ -292,7 +292,7 @@ async fn watch_store(store: Store, drain: CancellationToken) -> anyhow::Result<(
     }
 }
 
-/// A task that only ends when it is told to.
+/// Wraps a task that ends only on drain.
 async fn ending(task: impl Future<Output = ()>) -> anyhow::Result<()> {
     task.await;
     Ok(())
@@ -301,12 +301,13 @@ async fn ending(task: impl Future<Output = ()>) -> anyhow::Result<()> {
 fn work_dir(config: &Config) -> anyhow::Result<PathBuf> {
     let configured = &config.general.work_dir;
     let path = if configured.as_os_str().is_empty() {
-        let home = std::env::home_dir().context("there is no home folder: set general.workDir")?;
+        let home = std::env::home_dir().context("home folder not found: set general.workDir")?;
         home.join(".kodiak")
     } else {
         configured.clone()
     };
-    std::fs::create_dir_all(&path).with_context(|| format!("cannot make the working directory {}", path.display()))?;
+    std::fs::create_dir_all(&path)
+        .with_context(|| format!("cannot create the working directory {}", path.display()))?;
     Ok(path)
 }
 
@@ -350,7 +351,7 @@ fn postgres_config(config: &config::Postgres, instance_id: &str) -> PostgresConf
     }
 }
 
-/// Operators read in the log whether strangers may change the mesh.
+/// Logs at start who may write resources.
 fn log_write_access(config: &ApiConfig) {
     let allowed = &config.access.modify_resources;
     let (users, groups) = (allowed.users.join(","), allowed.groups.join(","));

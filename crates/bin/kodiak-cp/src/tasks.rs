@@ -1,4 +1,4 @@
-//! The tasks of the process. If one that it needs ends early, the process ends, with its name.
+//! Supervision of tasks: when one ends early, the process ends with an error that names it.
 
 use std::collections::HashMap;
 
@@ -42,7 +42,7 @@ impl Tasks {
         self.names.insert(id, name);
     }
 
-    /// Waits until one ends, which none should before the drain, and says why it did.
+    /// Waits until a task ends before the drain, and returns the reason.
     pub(crate) async fn first_end(&mut self) -> anyhow::Error {
         match self.set.join_next_with_id().await {
             Some(joined) => match self.named(joined) {
@@ -53,7 +53,7 @@ impl Tasks {
         }
     }
 
-    /// Tells all to end, and waits until they have. The first failure is the outcome.
+    /// Drains all tasks and waits for them. Returns the first failure.
     pub(crate) async fn end(mut self) -> anyhow::Result<()> {
         self.drain.cancel();
         let mut outcome = Ok(());
@@ -64,12 +64,12 @@ impl Tasks {
         outcome
     }
 
-    /// Tells all to end, and does not wait.
+    /// Drains all tasks without waiting.
     pub(crate) fn drain(&self) {
         self.drain.cancel();
     }
 
-    /// A panic in a task is its failure.
+    /// Result of a task; a panic is a failure.
     fn named(&mut self, joined: Joined) -> Ended {
         let (id, ended) = match joined {
             Ok((id, ended)) => (id, ended),
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_task_that_ends_early_is_named() {
+    async fn error_names_the_task_that_ended_early() {
         let mut tasks = Tasks::new(CancellationToken::new(), Faults::default());
         tasks.spawn("brief", async { Ok(()) });
         assert_eq!(tasks.first_end().await.to_string(), "task brief ended by itself");
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_are_told_to_end_and_waited_for() {
+    async fn shutdown_drains_and_waits_for_all_tasks() {
         let drain = CancellationToken::new();
         let mut tasks = Tasks::new(drain.clone(), Faults::default());
         tasks.spawn("patient", async move {

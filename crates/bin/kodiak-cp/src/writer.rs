@@ -1,6 +1,6 @@
-//! The one task that keeps the engine up to date, and hands its results to the proxies.
+//! Writer: applies changes to the engine, and publishes its snapshots to the proxies.
 //!
-//! It has a thread of its own: a change of a whole mesh is work for a while, and streams should go on meanwhile.
+//! It has its own thread: a change of a whole mesh takes time, which must not delay streams.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -26,11 +26,11 @@ use crate::{
     guarded_engine::{GuardedEngine, Input},
 };
 
-/// Changes are gathered until none came for so long,
+/// Changes are batched until none arrived for this time,
 const QUIET: Duration = Duration::from_millis(2);
-/// but not longer than this.
+/// or at most for this time.
 const MAX: Duration = Duration::from_millis(50);
-/// How often to look for certificates that are due. The shortest lives for two seconds.
+/// Interval at which certificates are checked for renewal. The shortest lifetime is two seconds.
 const TICK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Writer {
@@ -58,8 +58,8 @@ pub(crate) async fn run(mut writer: Writer) -> anyhow::Result<()> {
     std::thread::Builder::new()
         .name("writer".to_owned())
         .spawn(move || drop(ended.send(runtime.block_on(writer.write()))))
-        .context("cannot start the writer's thread")?;
-    end.await.context("the writer panicked")?
+        .context("cannot start the thread of the configuration writer")?;
+    end.await.context("the configuration writer panicked")?
 }
 
 impl Writer {
@@ -81,8 +81,8 @@ impl Writer {
                 Some(event) = self.events.recv() => batch.event(event),
                 Some(found) = self.found.recv() => self.moved(found, &mut batch),
                 _ = tick.tick() => batch.others.push(Change::Tick),
-                // A token that should have been refused may still be in use.
-                Some(rechecked) = rechecks.join_next() => rechecked.context("checking tokens again panicked")?,
+                // Fatal, because a revoked token may still be in use.
+                Some(rechecked) = rechecks.join_next() => rechecked.context("the recheck of tokens panicked")?,
             }
             self.gather(&mut watch, &mut batch).await?;
             let Batch { inputs, others, recheck } = batch;
@@ -99,7 +99,7 @@ impl Writer {
         }
     }
 
-    /// Beside everything else: signatures take their time.
+    /// Runs on a blocking thread, because signatures are slow to verify.
     fn recheck(&self, rechecks: &mut JoinSet<()>, recheck: BTreeSet<Recheck>) {
         if recheck.is_empty() {
             return;
@@ -115,7 +115,7 @@ impl Writer {
         });
     }
 
-    /// Waits for quiet, but not for ever.
+    /// Batches changes.
     async fn gather(&mut self, watch: &mut Watch, batch: &mut Batch) -> Result<(), StoreError> {
         let deadline = Instant::now() + MAX;
         loop {
@@ -139,7 +139,7 @@ impl Writer {
         }
     }
 
-    /// A name of proxies leads somewhere else.
+    /// Applies the new address of a name to the Dataplanes that use it.
     fn moved(&mut self, found: Found, batch: &mut Batch) {
         for key in self.addresses.take(found) {
             let key = key.dataplane();
@@ -157,7 +157,7 @@ impl Writer {
             });
         }
         if stats.encoded > 0 || !proxies.is_empty() {
-            tracing::debug!(encoded = stats.encoded, woken = stats.woken, "Worked out what proxies should have.");
+            tracing::debug!(encoded = stats.encoded, woken = stats.woken, "generated configuration");
         }
         self.metrics.generated(stats.encoded, stats.woken);
         for updated in proxies {
@@ -167,7 +167,7 @@ impl Writer {
             match snapshot {
                 Some(snapshot) if faults.is_empty() => self.registry.publish(&key, snapshot, rollout),
                 _ => {
-                    tracing::warn!(proxy = %key, faults = faults.join("; "), "A proxy keeps what it has.");
+                    tracing::warn!(proxy = %key, faults = faults.join("; "), "snapshot is invalid, proxy stays on its last good configuration");
                     self.registry.fault(&key, faults);
                 }
             }
@@ -175,13 +175,13 @@ impl Writer {
     }
 }
 
-/// What came in since the last time.
+/// Changes since the last run of the engine.
 #[derive(Default)]
 struct Batch {
     inputs: Vec<Input>,
-    /// Changes that come from no resource alone.
+    /// Changes without a resource.
     others: Vec<Change>,
-    /// Streams whose token may no longer be good. Proxies whose Dataplane has changed may have other things to check, too.
+    /// Streams whose token must be verified again, and whose health checks may have changed.
     recheck: BTreeSet<Recheck>,
 }
 
@@ -211,7 +211,7 @@ impl Batch {
     }
 }
 
-/// As the insight of the proxy tells it.
+/// Certificate in the format of DataplaneInsight.
 fn certificate(issued: &Issued) -> MtlsInsight {
     let Issued { backend, leaf, trust } = issued;
     MtlsInsight {
@@ -222,7 +222,7 @@ fn certificate(issued: &Issued) -> MtlsInsight {
     }
 }
 
-/// With addresses for names, as far as they are known.
+/// Replaces host names of a Dataplane by resolved addresses.
 fn located(change: Change, addresses: &mut Addresses) -> Change {
     let Change::Dataplane { key, mut dataplane } = change else { return change };
     addresses.fill_in(&key, dataplane.as_mut().map(|proxy| Arc::make_mut(&mut Arc::make_mut(proxy).dataplane)));

@@ -1,27 +1,27 @@
-//! What a route needs, and whether a user has it.
+//! Access that a route needs, and the check against the access lists.
 
 use kodiak_model::{Access, Kind};
 
 use crate::{ApiError, User, config::AccessConfig};
 
-/// Said to those who write without a token.
+/// Advice for anonymous writes.
 const ANONYMOUS_WRITE: &str = ": send a user token in `Authorization: Bearer TOKEN`, write from the machine of the \
     control plane, or let everyone write with access.anonymousWrites=true";
 
-/// The rights of a user that depend on what a document refers to.
+/// Rights of a user that matter for the references in a document.
 pub(crate) fn rights(access: &AccessConfig, user: &User) -> kodiak_catalog::Rights {
     kodiak_catalog::Rights { secrets: access.admin_resources.allows(user) }
 }
 
-/// What one route is about. Every route has one; there is no default.
+/// Access that one route needs. Every route has one; there is no default.
 #[derive(Debug, Clone, Copy)]
 pub enum Need {
-    /// Answers everybody, without asking who.
+    /// Public: credentials are ignored.
     Nothing,
     Metadata,
     Read(&'static Kind),
     Modify(&'static Kind),
-    /// Resources that are named by the request itself.
+    /// Any user; handlers check the kinds that the request names.
     ReadAny,
     DataplaneToken,
     UserToken,
@@ -29,7 +29,7 @@ pub enum Need {
     ConfigDump,
     Stats,
     Clusters,
-    /// Everything that is stored, secrets included.
+    /// All stored resources, including Secrets.
     Backup,
 }
 
@@ -61,7 +61,7 @@ impl Need {
         Err(ApiError::denied(&user.to_string(), &format!("{action}{advice}")))
     }
 
-    /// As the OpenAPI document says it.
+    /// Value of `x-kodiak-access` in the OpenAPI document.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             Self::Nothing => "none",

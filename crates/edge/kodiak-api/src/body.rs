@@ -1,4 +1,4 @@
-//! Reading the bodies of requests: JSON, of bounded size and in bounded time.
+//! Request bodies: JSON, limited in size and time.
 
 use std::time::Duration;
 
@@ -25,14 +25,14 @@ pub(crate) async fn read(headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Api
     match tokio::time::timeout(TIME, whole).await {
         Ok(Ok(bytes)) => Ok(bytes.into()),
         Ok(Err(error)) if error.to_string().contains("length limit") => {
-            let detail = format!("the body is larger than {} MiB", MAX_BYTES / 1024 / 1024);
-            Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "Body too large", detail))
+            let detail = format!("the request body is larger than {} MiB; split the request", MAX_BYTES / 1024 / 1024);
+            Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "Request body too large", detail))
         }
-        Ok(Err(_)) | Err(_) => Err(ApiError::bad_request("the body did not arrive in full")),
+        Ok(Err(_)) | Err(_) => Err(ApiError::bad_request("the request body is incomplete; send it again")),
     }
 }
 
-/// The document in a body; `what` it should have been is named when it is not JSON.
+/// Parses a body as JSON. `what` names the expected document in the error.
 pub(crate) fn document(bytes: &[u8], what: &str) -> Result<Value, ApiError> {
     serde_json::from_slice(bytes).map_err(|error| {
         let detail = format!("invalid {what} object: {:?}", syntax_error(bytes, &error));
@@ -40,7 +40,7 @@ pub(crate) fn document(bytes: &[u8], what: &str) -> Result<Value, ApiError> {
     })
 }
 
-/// A request of a fixed form.
+/// Parses a body into a request type.
 pub(crate) fn typed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     serde_json::from_slice(bytes).map_err(|error| {
         let text = if error.is_syntax() || error.is_eof() { syntax_error(bytes, &error) } else { error.to_string() };

@@ -1,4 +1,4 @@
-//! How the API behaves. Filled by the control plane's configuration.
+//! Configuration of the API. The control plane fills it from its settings.
 
 use crate::user::{AUTHENTICATED, UNAUTHENTICATED, User};
 
@@ -18,7 +18,7 @@ pub struct ApiConfig {
 
 #[derive(Debug, Clone, Copy)]
 pub struct AuthnConfig {
-    /// Takes user tokens.
+    /// Accept user tokens.
     pub tokens: bool,
     pub localhost_is_admin: bool,
 }
@@ -30,7 +30,7 @@ pub struct IssueConfig {
     pub zone: bool,
 }
 
-/// Who may do what is not open to everyone.
+/// Access lists of the restricted actions.
 #[derive(Debug, Clone)]
 pub struct AccessConfig {
     pub admin_resources: Allowed,
@@ -63,24 +63,24 @@ impl Allowed {
         Self { users: Vec::new(), groups: vec![UNAUTHENTICATED.to_owned(), AUTHENTICATED.to_owned()] }
     }
 
-    /// Whoever has shown a token, and administrators.
+    /// Users with a valid token, and administrators.
     pub fn authenticated() -> Self {
         let mut allowed = Self::admins();
         allowed.groups.push(AUTHENTICATED.to_owned());
         allowed
     }
 
-    /// Whether nobody is kept out.
+    /// Whether anonymous users are allowed.
     pub fn includes_anonymous(&self) -> bool {
         self.allows(&User::anonymous())
     }
 
-    /// Lets in those who have shown no token too.
+    /// Allows anonymous users too.
     pub fn add_anonymous(&mut self) {
         self.groups.extend(Self::everyone().groups);
     }
 
-    /// Administrators may do everything that somebody may.
+    /// Administrators are always allowed.
     pub(crate) fn allows(&self, user: &User) -> bool {
         let admin = user.groups.iter().any(|group| group == kodiak_catalog::ADMIN_GROUP);
         admin || self.users.contains(&user.name) || user.groups.iter().any(|group| self.groups.contains(group))

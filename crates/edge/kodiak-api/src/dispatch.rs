@@ -1,4 +1,4 @@
-//! From an HTTP request to a handler: who asks, may they, and then what they asked for.
+//! From an HTTP request to a handler: authentication, authorisation, then the handler.
 
 use std::{
     collections::BTreeMap,
@@ -14,19 +14,19 @@ use axum::{
     routing::{MethodFilter, MethodRouter},
 };
 
-use crate::{Api, ApiError, Connection, handlers::Asked, routes, routes::Route, user};
+use crate::{Api, ApiError, Connection, handlers::ApiCall, routes, routes::Route, user};
 
-/// Longer than anything here takes; bounds what a stuck request can hold.
+/// Longer than any request takes; limits the resources that a stuck request holds.
 const TIME: Duration = Duration::from_secs(30);
 
-/// The API as a service. Requests carry their [`Connection`] as an extension.
+/// Router of the API. Requests carry their [`Connection`] as an extension.
 pub fn router(api: &Api) -> Router {
     let router = local_router(api);
     let base = api.config().base_path.trim_end_matches('/').to_owned();
     if base.is_empty() { router } else { Router::new().nest(&base, router).fallback(page_not_found) }
 }
 
-/// The same without a prefix, for clients that are configured by nothing but the path of a socket.
+/// Router without the base path, for clients of the Unix socket, which know only its path.
 pub fn local_router(api: &Api) -> Router {
     let mut by_path: BTreeMap<String, MethodRouter<Api>> = BTreeMap::new();
     for route in routes::all() {
@@ -64,9 +64,7 @@ async fn answer(route: &Route, api: Api, request: Request) -> Response {
     let origin = request.headers().get(header::ORIGIN).cloned();
     let result = match tokio::time::timeout(TIME, run(route, &api, request)).await {
         Ok(result) => result,
-        Err(_) => {
-            Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "Timeout", "the request took too long; try again"))
-        }
+        Err(_) => Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "Timeout", "the request timed out; try again")),
     };
     let mut response = result.unwrap_or_else(IntoResponse::into_response);
     allow_origin(&api, origin, &mut response);
@@ -79,7 +77,7 @@ async fn run(route: &Route, api: &Api, request: Request) -> Result<Response, Api
     let (mut parts, body) = request.into_parts();
     let connection = parts.extensions.get::<Connection>().copied();
     let user = match route.need {
-        // Nobody is asked who they are where it does not matter.
+        // Public routes ignore credentials, valid or not.
         crate::access::Need::Nothing => crate::User::anonymous(),
         _ => user::identify(api.config().authn, api.catalog(), connection, &parts)?,
     };
@@ -88,7 +86,7 @@ async fn run(route: &Route, api: &Api, request: Request) -> Result<Response, Api
         Ok(params) => params.iter().map(|(_, value)| value.to_owned()).collect(),
         Err(_) => return Err(ApiError::bad_request("the path is not valid UTF-8")),
     };
-    let asked = Asked {
+    let call = ApiCall {
         params,
         route: route.path.clone(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
@@ -97,10 +95,10 @@ async fn run(route: &Route, api: &Api, request: Request) -> Result<Response, Api
         headers: parts.headers,
         body,
     };
-    (route.run)(api.clone(), asked).await
+    (route.run)(api.clone(), call).await
 }
 
-/// The URL as the client sees it, without its query.
+/// URL as the client sees it, without its query.
 fn url(parts: &Parts, connection: Option<Connection>) -> String {
     let scheme = if connection.is_some_and(Connection::is_tls) { "https" } else { "http" };
     let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
@@ -110,7 +108,7 @@ fn url(parts: &Parts, connection: Option<Connection>) -> String {
     format!("{scheme}://{host}{path}")
 }
 
-/// Browsers may show answers only to the pages that are listed.
+/// Adds CORS headers for the configured origins.
 fn allow_origin(api: &Api, origin: Option<HeaderValue>, response: &mut Response) {
     let Some(origin) = origin else { return };
     let listed = api.config().cors_allowed_domains.iter().any(|domain| domain != "*" && origin == domain.as_str());

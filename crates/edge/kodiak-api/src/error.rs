@@ -1,4 +1,4 @@
-//! What clients are told when a request is not carried out: one JSON body for all errors.
+//! Error responses: one JSON body for all errors.
 
 use axum::{
     http::{StatusCode, header},
@@ -9,7 +9,7 @@ use kodiak_model::Problems;
 use kodiak_tokens::TokenError;
 use serde::Serialize;
 
-/// An answer that is an error. `detail` says what happened, `problems` where.
+/// Error response. `detail` is the cause, `problems` has the invalid fields.
 #[derive(Debug)]
 pub struct ApiError {
     status: StatusCode,
@@ -19,7 +19,7 @@ pub struct ApiError {
     form: Form,
 }
 
-/// Before a request is understood, clients expect plain text.
+/// Kuma sends plain text when it cannot route or read a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Json,
@@ -35,7 +35,7 @@ struct Body<'a> {
     detail: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     invalid_parameters: Vec<Parameter<'a>>,
-    /// The older names of `detail` and `invalid_parameters`: clients still read them.
+    /// Legacy names of `detail` and `invalid_parameters`, which Kuma's clients still read.
     details: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     causes: Vec<Cause<'a>>,
@@ -63,7 +63,7 @@ impl ApiError {
     }
 
     pub(crate) fn page_not_found() -> Self {
-        // Older clients look for these very words.
+        // Kuma's clients match this text.
         Self::plain(StatusCode::NOT_FOUND, "404: Page Not Found")
     }
 
@@ -91,31 +91,31 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "Invalid authentication data", "Unauthenticated")
     }
 
-    /// Why a token cannot be made.
+    /// Failure to issue a token.
     pub(crate) fn issue(error: &TokenError) -> Self {
         match error {
             TokenError::KeyNotFound { .. } => {
                 Self::new(StatusCode::NOT_FOUND, "Signing Key not found", error.to_string())
             }
             other => {
-                tracing::error!(error = %other, "Cannot issue a token.");
+                tracing::error!(error = %other, "failed to issue a token");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Could not issue a token", "Internal Server Error")
             }
         }
     }
 
-    /// `not_found` is the title for a resource that is not there.
+    /// `not_found` is the title for a resource that does not exist.
     pub(crate) fn refused(refusal: Refusal, not_found: &str) -> Self {
         match refusal {
             Refusal::NoMesh => Self::not_found("Failed to retrieve Mesh"),
             Refusal::NotFound => Self::not_found(not_found),
             Refusal::UnreadableMesh(_) => {
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Mesh cannot be read", refusal.to_string())
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Mesh is unreadable", refusal.to_string())
             }
             Refusal::Malformed(detail) => Self::new(StatusCode::BAD_REQUEST, "Bad Request", detail),
             Refusal::Invalid { stage, problems } => Self::invalid(title_of(stage), "Resource is not valid", problems),
             Refusal::Denied { problems } => {
-                let detail = "the resource refers to what its author may not read";
+                let detail = "the resource references a Secret that its author may not read";
                 Self { problems, ..Self::new(StatusCode::FORBIDDEN, "Access Denied", detail) }
             }
             Refusal::Conflict(key) => {
@@ -124,12 +124,13 @@ impl ApiError {
                 Self::new(StatusCode::CONFLICT, "Conflict", detail)
             }
             Refusal::Store(error) => {
-                tracing::error!(error = chain(&error), "The store did not take a write.");
-                let detail = format!("{}. Look whether the change was made, and try again", chain(&error));
+                tracing::error!(error = chain(&error), "store write failed");
+                let detail =
+                    format!("{}. The change may have been stored: check the resource, then try again", chain(&error));
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "Store not available", detail)
             }
             Refusal::Make(error) => {
-                tracing::error!(error = chain(error.as_ref()), "Cannot make what belongs to a resource.");
+                tracing::error!(error = chain(error.as_ref()), "failed to create the dependents of a resource");
                 Self::new(StatusCode::INTERNAL_SERVER_ERROR, "Could not process a resource", "Internal Server Error")
             }
         }
@@ -146,7 +147,7 @@ fn title_of(stage: Stage) -> &'static str {
     }
 }
 
-/// An error with all its causes.
+/// Error with its chain of causes, on one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,6 +1,6 @@
-//! The words with which Go's decoder refuses broken JSON. Clients of this API match on them.
+//! Errors of Go's JSON decoder, word for word: clients of Kuma's API match on them.
 
-/// What is wrong with `text`, which `serde_json` refused with `error`.
+/// Go's error for `text`, which `serde_json` refused with `error`.
 pub(crate) fn syntax_error(text: &[u8], error: &serde_json::Error) -> String {
     if error.is_eof() {
         return if text.iter().all(u8::is_ascii_whitespace) { "EOF" } else { "unexpected end of JSON input" }
@@ -26,7 +26,7 @@ enum Expect {
     End,
 }
 
-/// Walks the tokens until one does not belong.
+/// Reads tokens up to the first unexpected one.
 fn first_fault(text: &[u8]) -> Option<String> {
     let mut expect = Expect::Value;
     let mut open = Vec::new();
@@ -121,7 +121,7 @@ mod tests {
     use super::syntax_error;
 
     #[test]
-    fn faults_are_named_as_go_does() {
+    fn syntax_errors_equal_those_of_go() {
         for (text, message) in [
             ("{,\n}", "invalid character ',' looking for beginning of object key string"),
             ("", "EOF"),

@@ -1,4 +1,4 @@
-//! What the API asks about proxies. The control plane that they are connected to answers.
+//! Interface to the proxies that are connected to this control plane. `kodiak-cp` implements it.
 
 use std::{future::Future, pin::Pin};
 
@@ -8,68 +8,68 @@ use kodiak_store::Snapshot;
 use serde::Serialize;
 use serde_json::Value;
 
-pub type Asking<T> = Pin<Box<dyn Future<Output = Result<T, Trouble>> + Send>>;
+pub type InspectFuture<T> = Pin<Box<dyn Future<Output = Result<T, InspectError>> + Send>>;
 
 pub trait Proxies: Send + Sync {
-    /// What it has. For a proxy that is away: what it would get.
-    fn config(&self, proxy: ProxyKey, ask: ConfigAsked) -> Asking<Config>;
+    /// Configuration of a proxy. For an offline proxy, the configuration that it would get.
+    fn config(&self, proxy: ProxyKey, ask: ConfigOptions) -> InspectFuture<Config>;
 
-    /// How the configuration of a mesh's proxies changes from one state of the store to another. With `full`, also how
-    /// each Envoy resource changes.
-    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> Asking<Value>;
+    /// Changes of the proxies' configuration between two snapshots of the store. `full` adds the changes of each Envoy
+    /// resource.
+    fn diff(&self, mesh: String, before: Snapshot, after: Snapshot, full: bool) -> InspectFuture<Value>;
 
-    /// What its Envoy says of itself.
-    fn ask(&self, proxy: ProxyKey, question: Question) -> Asking<Bytes>;
+    /// Response of Envoy's admin interface.
+    fn ask(&self, proxy: ProxyKey, question: AdminQuery) -> InspectFuture<Bytes>;
 
     /// `None` when it is not connected to this control plane.
     fn status(&self, proxy: &ProxyKey) -> Option<Status>;
 
-    /// Stored resources that this control plane ignores, because they made it panic.
+    /// Stored resources that this control plane ignores because they caused a panic.
     fn quarantined(&self) -> Vec<Quarantined> {
         Vec::new()
     }
 }
 
-/// A stored resource that is ignored.
+/// Stored resource that is ignored after a panic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quarantined {
     pub key: ResourceKey,
-    /// A newer one is tried again.
+    /// A newer revision is tried again.
     pub revision: u64,
     /// The part of the control plane that ignores it.
     pub task: &'static str,
     pub error: String,
 }
 
-/// How a configuration is asked for.
+/// Options of `_config`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ConfigAsked {
-    /// With policies that are only tried out.
+pub struct ConfigOptions {
+    /// Include shadow policies.
     pub shadow: bool,
-    /// With what that changes.
+    /// Add the difference that shadow policies make.
     pub diff: bool,
 }
 
-/// What a proxy has.
+/// Configuration of a proxy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Config {
-    /// Resources by type URL and name, without keys.
+    /// Resources by type URL and name, without private keys.
     pub xds: Value,
-    /// A JSON patch.
+    /// JSON patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diff: Option<Value>,
 }
 
-/// What can be asked of Envoy's admin interface. Nothing else is passed on.
+/// Requests to Envoy's admin interface that the API forwards; all others are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
+pub enum AdminQuery {
     ConfigDump { endpoints: bool },
     Stats { json: bool, used_only: bool },
     Clusters { json: bool },
 }
 
-impl Question {
-    /// Path and query at the admin interface.
+impl AdminQuery {
+    /// Path and query of the admin request.
     pub fn path(self) -> &'static str {
         match self {
             Self::ConfigDump { endpoints: false } => "/config_dump",
@@ -91,56 +91,56 @@ impl Question {
     }
 }
 
-/// Why there is no answer.
+/// Failure of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
-    /// The proxy was never connected, so nobody knows what it is able to.
+pub enum InspectError {
+    /// The proxy never connected, so its features are unknown.
     NeverConnected,
-    /// What it should have is not fit to be sent.
+    /// The generated configuration failed validation.
     Faults(Vec<String>),
-    /// It does not answer, or not as it should.
+    /// Envoy's admin interface did not respond, or with an error.
     Unreachable(String),
-    /// It is our own fault.
+    /// Fault of the control plane.
     Broken(String),
 }
 
-/// How a connected proxy stands.
+/// Connection status of a proxy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// The control plane that holds the connection.
+    /// Instance ID of the control plane that holds the connection.
     pub control_plane_instance_id: String,
     pub protocol: &'static str,
     pub connect_time: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<Version>,
     pub types: Vec<TypeStatus>,
-    /// The revision of what it should have, and of what it has last acknowledged in full.
+    /// Store revision of the desired configuration, and of the last one that was acknowledged in full.
     pub published: Option<u64>,
     pub settled: Option<u64>,
     pub bytes_sent: u64,
-    /// Why what it should have by now was not sent.
+    /// Reason why the desired configuration was not published.
     pub faults: Vec<String>,
     #[serde(rename = "mTLS")]
     pub mtls: MtlsStep,
-    /// The certificate that it has, under mTLS.
+    /// Certificate in use, with mTLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<CertificateStatus>,
 }
 
-/// How long a certificate lives.
+/// Validity of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CertificateStatus {
     pub expiration_time: String,
-    /// For people: `4h 12m`.
+    /// Human-readable: `4h 12m`.
     pub expires_in: String,
-    /// There when it should have been renewed by now.
+    /// Present when the renewal is overdue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }
 
-/// What became of the responses of one type.
+/// ACKs and NACKs of one resource type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TypeStatus {
@@ -151,39 +151,39 @@ pub struct TypeStatus {
     pub sent: u64,
     pub acknowledged: u64,
     pub rejected: u64,
-    /// It runs on something older than what it was sent.
+    /// The proxy runs an older version than the last one sent.
     pub rejecting: bool,
-    /// What Envoy said when it last rejected a response.
+    /// Envoy's error of the last NACK.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }
 
-/// Where the mesh of a proxy stands on its way to or from mTLS. Empty texts: without.
+/// Progress of the mesh's mTLS rollout. Empty strings: no rollout.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MtlsStep {
     pub step: String,
     pub target: String,
-    /// The proxies that the next step waits for, each with the reason; not all, if they are many.
+    /// Proxies that the next step waits for, each with the reason. Truncated when there are many.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<String>,
 }
 
-/// For an API without a port for proxies: none was ever connected.
+/// Implementation for an API without a proxy port: no proxy ever connected.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoProxies;
 
 impl Proxies for NoProxies {
-    fn config(&self, _: ProxyKey, _: ConfigAsked) -> Asking<Config> {
-        Box::pin(async { Err(Trouble::NeverConnected) })
+    fn config(&self, _: ProxyKey, _: ConfigOptions) -> InspectFuture<Config> {
+        Box::pin(async { Err(InspectError::NeverConnected) })
     }
 
-    fn diff(&self, _: String, _: Snapshot, _: Snapshot, _: bool) -> Asking<Value> {
-        Box::pin(async { Err(Trouble::NeverConnected) })
+    fn diff(&self, _: String, _: Snapshot, _: Snapshot, _: bool) -> InspectFuture<Value> {
+        Box::pin(async { Err(InspectError::NeverConnected) })
     }
 
-    fn ask(&self, _: ProxyKey, _: Question) -> Asking<Bytes> {
-        Box::pin(async { Err(Trouble::NeverConnected) })
+    fn ask(&self, _: ProxyKey, _: AdminQuery) -> InspectFuture<Bytes> {
+        Box::pin(async { Err(InspectError::NeverConnected) })
     }
 
     fn status(&self, _: &ProxyKey) -> Option<Status> {

@@ -1,13 +1,13 @@
-//! Resources in the form that Kubernetes takes, for moving a mesh there.
+//! Resources in Kubernetes format, for migrations to a cluster.
 
 use kodiak_model::{Access, Kind, Scope, Shape, labels};
 use kodiak_store::Record;
 use serde_json::{Value, json};
 
-/// Where the control plane lives in a cluster, unless the client says otherwise.
+/// Default namespace of the control plane.
 pub(crate) const SYSTEM_NAMESPACE: &str = "kuma-system";
 
-/// Kinds that belong to the whole cluster and to no namespace.
+/// Cluster-scoped kinds.
 const OF_CLUSTER: [&str; 2] = ["Mesh", "Zone"];
 
 pub(crate) fn resource(kind: &Kind, record: &Record, namespace: &str) -> Value {
@@ -35,7 +35,7 @@ pub(crate) fn resource(kind: &Kind, record: &Record, namespace: &str) -> Value {
     resource
 }
 
-/// Secrets are Kubernetes' own.
+/// Secrets become Kubernetes Secrets.
 fn secret(kind: &Kind, metadata: &Value, spec: &Value) -> Value {
     let secret_type = match kind.scope {
         Scope::Mesh => "system.kuma.io/secret",

@@ -1,11 +1,10 @@
 //! The REST API.
 //!
-//! In: HTTP. Out: JSON. Between them only the catalogue, which decides what is right, and the table of routes, which
-//! decides who may ask.
+//! Serves JSON over HTTP. The catalog validates and writes resources; the table of routes has the access rules.
 //!
-//! **Invariant:** every route says what it needs ([`access::Need`]); none answers before that was checked.
+//! **Invariant:** every route names the access that it needs ([`access::Need`]); none answers before that was checked.
 //! **Invariant:** every size, count and time that comes from outside is bounded.
-//! **Invariant:** this crate decides nothing about resources; it carries.
+//! **Invariant:** this crate makes no decisions about resources.
 
 pub mod access;
 mod body;
@@ -39,7 +38,7 @@ pub use list::ListQuery;
 pub use openapi::document as openapi_document;
 pub use user::{Connection, User};
 
-/// What the API knows. Cheap to clone.
+/// State of the API: catalog, proxies, configuration, metrics. Cheap to clone.
 #[derive(Clone)]
 pub struct Api(Arc<Inner>);
 
@@ -52,14 +51,14 @@ struct Inner {
     meshes: Meshes,
 }
 
-/// What the control plane says about itself.
+/// Facts about the control plane that the API shows.
 #[derive(Debug, Clone, Default)]
 pub struct Info {
     pub hostname: String,
     pub version: String,
     pub instance_id: String,
     pub cluster_id: String,
-    /// The configuration in force, secrets masked.
+    /// Current configuration, secrets masked.
     pub config: Value,
 }
 

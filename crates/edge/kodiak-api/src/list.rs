@@ -1,4 +1,4 @@
-//! The parameters of lists: pages and filters.
+//! Query parameters of lists: paging and filters.
 
 use kodiak_model::{FieldPath, Problems, ResourceKey, kinds::dataplane::Dataplane};
 use kodiak_store::{Record, Snapshot};
@@ -7,10 +7,10 @@ use crate::ApiError;
 
 const DEFAULT_SIZE: usize = 100;
 const MAX_SIZE: usize = 1000;
-/// Far more than anybody writes by hand; keeps a request from costing much.
+/// Limits the cost of a request.
 const MAX_FILTERS: usize = 32;
 
-/// What a client asks of a list.
+/// Parsed query of a list request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListQuery {
     pub size: usize,
@@ -20,7 +20,7 @@ pub struct ListQuery {
     pub tags: Vec<(String, String)>,
     pub gateway: Option<GatewayFilter>,
     pub service_types: Vec<String>,
-    /// Filters that are not about labels, as they were written.
+    /// Unsupported filters, each with the reason.
     unsupported: Vec<(String, &'static str)>,
 }
 
@@ -35,7 +35,7 @@ pub enum GatewayFilter {
 const TITLE: &str = "Could not retrieve resources";
 
 impl ListQuery {
-    /// Parses the query of a URL, percent-encoded as it came.
+    /// Parses the percent-encoded query of a URL.
     pub fn parse(query: &str) -> Result<Self, ApiError> {
         let mut list = Self {
             size: DEFAULT_SIZE,
@@ -79,7 +79,7 @@ impl ListQuery {
         }
     }
 
-    /// Filters that we do not have are refused; `path` is that of the route.
+    /// Refuses unsupported filters; `path` is that of the route.
     pub fn check(&self, path: &str) -> Result<(), ApiError> {
         if self.unsupported.is_empty() {
             return Ok(());
@@ -124,11 +124,11 @@ impl GatewayFilter {
     }
 }
 
-/// One page of what a filter let through.
+/// One page of the filtered items.
 pub(crate) struct Page<T> {
     pub(crate) items: Vec<T>,
     pub(crate) total: usize,
-    /// The offset of the next page, if there is one.
+    /// Offset of the next page, if there is one.
     pub(crate) next: Option<usize>,
 }
 
@@ -147,7 +147,7 @@ impl<T> Page<T> {
     }
 }
 
-/// The query of the next page: as asked, with another offset. Sorted, as clients know it.
+/// Query of the next page: the same with another offset, sorted by key as in Kuma.
 pub(crate) fn next_query(query: &str, offset: usize) -> String {
     let mut parts: Vec<String> =
         query.split('&').filter(|part| !part.is_empty() && !part.starts_with("offset=")).map(str::to_owned).collect();
@@ -211,7 +211,7 @@ fn gateway(text: &str) -> Result<GatewayFilter, ApiError> {
     })
 }
 
-/// The keys and values of a query, decoded.
+/// Decoded keys and values of a query.
 pub(crate) fn pairs(query: &str) -> Vec<(String, String)> {
     query
         .split('&')
@@ -223,7 +223,7 @@ pub(crate) fn pairs(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Undoes percent encoding; what is not well encoded stays as it is.
+/// Decodes percent encoding; invalid sequences stay as they are.
 fn decoded(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());

@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from the table of routes and the schemas of the kinds.
+//! OpenAPI document, generated from the table of routes and the schemas of the kinds.
 
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, Scope, Shape};
@@ -39,7 +39,7 @@ fn operation(route: &Route) -> Value {
     let mut operation = json!({
         "summary": route.summary,
         "x-kodiak-access": route.need.describe(),
-        "responses": { "default": { "description": "What went wrong", "content": media(&reference("Error")) } },
+        "responses": { "default": { "description": "Error", "content": media(&reference("Error")) } },
     });
     let parameters = parameters(route);
     if !parameters.is_empty() {
@@ -92,15 +92,16 @@ fn operation(route: &Route) -> Value {
             operation["responses"]["200"] =
                 json!({ "description": "The token", "content": { "text/plain": { "schema": { "type": "string" } } } });
         }
-        Content::Object => operation["responses"]["200"] = answer("The answer", &json!({ "type": "object" })),
+        Content::Object => operation["responses"]["200"] = answer("OK", &json!({ "type": "object" })),
         Content::Lines => {
             let content = json!({ "application/jsonl": { "schema": { "type": "string" } } });
-            operation["responses"]["200"] = json!({ "description": "One JSON document a line", "content": content });
+            operation["responses"]["200"] = json!({ "description": "One JSON document per line", "content": content });
         }
-        Content::Told => {
+        Content::EnvoyOutput => {
             let mut content = media(&json!({ "type": "object" }));
             content["text/plain"] = json!({ "schema": { "type": "string" } });
-            operation["responses"]["200"] = json!({ "description": "What the proxy says", "content": content });
+            operation["responses"]["200"] =
+                json!({ "description": "Response of Envoy's admin interface", "content": content });
         }
     }
     operation
@@ -114,19 +115,19 @@ fn parameters(route: &Route) -> Vec<Value> {
     let query = |name: &str, kind: &str, text: &str| json!({ "name": name, "in": "query", "description": text, "schema": { "type": kind } });
     if matches!(route.content, Content::List(_) | Content::Names) {
         parameters.push(query("size", "integer", "Items on a page: 1 to 1000, 100 by default"));
-        parameters.push(query("offset", "integer", "How many items to leave out"));
-        parameters.push(query("name", "string", "Part of the name"));
+        parameters.push(query("offset", "integer", "Number of items to skip"));
+        parameters.push(query("name", "string", "Substring of the name"));
     }
     match route.content {
         Content::List(kind) => {
-            parameters.push(query("filter[labels.KEY]", "string", "The value that label KEY must have"));
+            parameters.push(query("filter[labels.KEY]", "string", "Required value of label KEY"));
             if kind.name == "Dataplane" {
-                parameters.push(query("tag", "string", "key:value; may be given more than once"));
+                parameters.push(query("tag", "string", "key:value; can be repeated"));
                 parameters.push(query("gateway", "string", "true, false, builtin or delegated"));
             }
         }
-        Content::Written(_) => parameters.push(query("dryRun", "boolean", "Check everything and change nothing")),
-        Content::Told => parameters.push(query("format", "string", "json; text when missing")),
+        Content::Written(_) => parameters.push(query("dryRun", "boolean", "Validate without storing")),
+        Content::EnvoyOutput => parameters.push(query("format", "string", "json or text; text by default")),
         Content::Resource(_)
         | Content::Names
         | Content::Deleted
@@ -136,18 +137,18 @@ fn parameters(route: &Route) -> Vec<Value> {
     }
     match route.path.rsplit('/').next() {
         Some("_config") => {
-            parameters.push(query("shadow", "boolean", "With policies that are only tried out"));
-            parameters.push(query("include", "string", "diff: what differs from what is in force"));
+            parameters.push(query("shadow", "boolean", "Include shadow policies"));
+            parameters.push(query("include", "string", "diff: add the difference to the current configuration"));
         }
-        Some("_diff") => parameters.push(query("full", "boolean", "With how each resource would change")),
-        Some("xds") => parameters.push(query("include_eds", "boolean", "With endpoints")),
-        Some("stats") => parameters.push(query("usedonly", "boolean", "Only what was ever counted; true when missing")),
+        Some("_diff") => parameters.push(query("full", "boolean", "Include the changes of each Envoy resource")),
+        Some("xds") => parameters.push(query("include_eds", "boolean", "Include endpoints")),
+        Some("stats") => parameters.push(query("usedonly", "boolean", "Only updated stats; true by default")),
         _ => (),
     }
     parameters
 }
 
-/// The envelope of a kind around the schema of its spec.
+/// Schema of a kind: the envelope around the schema of its spec.
 fn add_kind(kind: &Kind, schemas: &mut Map<String, Value>) {
     let mut spec = (kind.language.schema)().to_value();
     rename_references(&mut spec, kind.name);

@@ -1,14 +1,14 @@
-//! Whether a request comes from a person at this machine.
+//! Detection of local requests, which have administrator rights.
 //!
-//! An address alone proves nothing: a browser on this machine sends what any web page asks it to, and a proxy on this
-//! machine passes on requests of strangers. So every sign of either makes the answer no.
+//! A loopback address alone proves nothing: a local browser sends requests for any web page, and a local reverse proxy
+//! forwards requests of remote clients. Any sign of either makes the request remote.
 
 use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{HeaderMap, Uri, Version, header, request::Parts, uri::Authority};
 
-/// Headers that proxies, gateways and content delivery networks add to what they pass on. Those that begin with
-/// [`FORWARDED`] are not listed.
+/// Headers that proxies, gateways and content delivery networks add to forwarded requests, except those that begin with
+/// [`FORWARDED`].
 const OF_PROXIES: &[&str] = &[
     "via",
     "forwarded",
@@ -37,7 +37,7 @@ const OF_PROXIES: &[&str] = &[
 ];
 const FORWARDED: &str = "x-forwarded";
 
-/// Whether a proxy has passed a request on, or a web page has sent it. Neither comes to a socket by accident, but somebody
+/// Whether a proxy forwarded the request, or a web page sent it. Neither reaches a Unix socket by accident, but somebody
 /// may have put a proxy in front of it.
 pub(crate) fn is_of_others(headers: &HeaderMap) -> bool {
     is_passed_on(headers) || headers.contains_key(header::ORIGIN) || !is_same_site(headers)
@@ -51,14 +51,14 @@ pub(crate) fn is_local_person(peer: SocketAddr, tls: bool, parts: &Parts) -> boo
     let Parts { uri, headers, version, .. } = parts;
     peer.ip().to_canonical().is_loopback()
         && !is_passed_on(headers)
-        // Tools of today speak HTTP/1.1; nginx passes requests on as HTTP/1.0, and adds no header, unless told otherwise.
+        // Clients use HTTP/1.1 or newer; nginx forwards requests as HTTP/1.0 without added headers by default.
         && *version >= Version::HTTP_11
         && is_same_site(headers)
         && asked_host(uri, headers)
             .is_some_and(|host| is_loopback_host(host) && origin_is(host, if tls { "https" } else { "http" }, headers))
 }
 
-/// The one host a request names. HTTP/2 has it in the URI.
+/// Host of a request. HTTP/2 has it in the URI.
 fn asked_host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -73,7 +73,7 @@ fn is_same_site(headers: &HeaderMap) -> bool {
     values.all(|site| site == "same-origin" || site == "none")
 }
 
-/// A request with an origin must come from the page of this very server.
+/// A request with an `Origin` must come from a page of this server.
 fn origin_is(host: &str, scheme: &str, headers: &HeaderMap) -> bool {
     headers.get_all(header::ORIGIN).iter().all(|origin| {
         let Some(rest) = origin.to_str().ok().and_then(|origin| origin.strip_prefix(scheme)) else { return false };
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plain_reverse_proxy_passes_on_is_foreign() {
+    fn requests_of_a_reverse_proxy_without_headers_are_remote() {
         let peer = "127.0.0.1:9".parse().unwrap();
         let host = [("host", "localhost:5681"), ("connection", "close")];
         assert!(!is_local_person(peer, false, &parts(Version::HTTP_10, &host)));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_request_from_this_machine_is_local() {
+    fn requests_from_loopback_are_local() {
         check("127.0.0.1:9", &[("host", "localhost:5681")], true);
         check("[::1]:9", &[("host", "[::1]:5681")], true);
         check("[::ffff:127.0.0.1]:9", &[("host", "127.0.0.1")], true);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn every_header_of_a_proxy_makes_it_foreign() {
+    fn any_proxy_header_makes_a_request_remote() {
         let local = ("host", "localhost:5681");
         for name in OF_PROXIES {
             check("127.0.0.1:9", &[local, (name, "x")], false);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn any_sign_of_a_browser_or_a_proxy_makes_it_foreign() {
+    fn signs_of_a_browser_or_proxy_make_a_request_remote() {
         let local = ("host", "localhost:5681");
         check("10.0.0.1:9", &[local], false);
         check("127.0.0.1:9", &[], false);

@@ -1,4 +1,4 @@
-//! Stored records as JSON. Specs are stored as the text that is sent, so nothing is parsed on the way out.
+//! Stored records as JSON. Specs are stored as the text that is served, so reads do not parse them.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use kodiak_model::{Kind, Kri, Overview, Shape, sni};
 use kodiak_store::Record;
 use serde::Serialize;
 
-/// A resource with its envelope, in the shape of its kind.
+/// Resource with its envelope, in the format of its kind.
 pub fn resource(kind: &Kind, record: &Record) -> String {
     let mut out = String::with_capacity(record.spec.len() + 512);
     envelope(kind, kind.name, record, &mut out);
@@ -31,7 +31,7 @@ pub fn resource(kind: &Kind, record: &Record) -> String {
     out
 }
 
-/// A resource of a kind that has no status of its own, with one.
+/// Resource with a computed status, for kinds that do not store one.
 pub(crate) fn with_status(mut resource: String, status: &impl Serialize) -> String {
     resource.pop();
     let status = serde_json::to_string(status).expect("a status has text keys");
@@ -39,7 +39,7 @@ pub(crate) fn with_status(mut resource: String, status: &impl Serialize) -> Stri
     resource
 }
 
-/// A resource together with what was observed of it.
+/// Overview: a resource together with its insight.
 pub fn overview(kind: &Kind, overview: &Overview, record: &Record, insight: Option<&Record>) -> String {
     let mut out = String::with_capacity(record.spec.len() + 512);
     envelope(kind, overview.name, record, &mut out);
@@ -51,7 +51,7 @@ pub fn overview(kind: &Kind, overview: &Overview, record: &Record, insight: Opti
     out
 }
 
-/// Items that are JSON already.
+/// List of items that are already JSON.
 pub fn list(total: usize, items: &[String], next: Option<&str>) -> String {
     let mut out = format!("{{\"total\":{total},\"items\":[{}],\"next\":", items.join(","));
     match next {
@@ -62,7 +62,7 @@ pub fn list(total: usize, items: &[String], next: Option<&str>) -> String {
     out
 }
 
-/// Everything up to the spec, without the closing brace.
+/// Envelope before the spec, without the closing brace.
 fn envelope(kind: &Kind, shown_kind: &str, record: &Record, out: &mut String) {
     let key = &record.key;
     out.push_str("{\"type\":");
@@ -106,7 +106,7 @@ fn kri_of(kind: &Kind, record: &Record) -> Option<Kri> {
     Kri::of(kind, &record.key.mesh, &record.key.name, &record.labels)
 }
 
-/// Puts the fields of an object beside those that are there.
+/// Appends the fields of an object to the open one.
 fn beside(object: &str, out: &mut String) {
     let inside = object.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default();
     if !inside.trim().is_empty() {

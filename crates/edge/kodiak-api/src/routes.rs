@@ -1,4 +1,4 @@
-//! The table of routes. The router, the OpenAPI document and the authorisation test are all made from it.
+//! Table of routes, from which the router, the OpenAPI document and the authorisation test are generated.
 
 mod migration;
 mod proxies;
@@ -12,7 +12,7 @@ use kodiak_model::{Access, Kind, Overview, Scope};
 use crate::{
     Api, ApiError,
     access::Need,
-    handlers::{Asked, backup, base, insights, inspect, overviews, resources, tokens},
+    handlers::{ApiCall, backup, base, insights, inspect, overviews, resources, tokens},
 };
 
 type Answer = Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send>>;
@@ -23,10 +23,10 @@ pub(crate) struct Route {
     pub(crate) need: Need,
     pub(crate) summary: String,
     pub(crate) content: Content,
-    pub(crate) run: Arc<dyn Fn(Api, Asked) -> Answer + Send + Sync>,
+    pub(crate) run: Arc<dyn Fn(Api, ApiCall) -> Answer + Send + Sync>,
 }
 
-/// What goes in or comes out, for the OpenAPI document.
+/// Request and response bodies, for the OpenAPI document.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Content {
     Resource(&'static Kind),
@@ -37,9 +37,9 @@ pub(crate) enum Content {
     Deleted,
     Token,
     Object,
-    /// As the proxy says it: text or JSON.
-    Told,
-    /// JSON, one document a line.
+    /// Response of Envoy's admin interface: text or JSON.
+    EnvoyOutput,
+    /// JSON Lines.
     Lines,
 }
 
@@ -58,29 +58,22 @@ pub(crate) fn all() -> Vec<Route> {
 
 fn about_itself() -> Vec<Route> {
     vec![
-        route(Method::GET, "/", Need::Nothing, "What this control plane is.", Content::Object, base::index),
+        route(Method::GET, "/", Need::Nothing, "Name and version of the control plane.", Content::Object, base::index),
         route(
             Method::GET,
             "/config",
             Need::Metadata,
-            "The configuration in force, secrets masked.",
+            "Current configuration of the control plane, secrets masked.",
             Content::Object,
             base::config,
         ),
-        route(
-            Method::GET,
-            "/policies",
-            Need::Metadata,
-            "The kinds that are policies.",
-            Content::Object,
-            base::policies,
-        ),
+        route(Method::GET, "/policies", Need::Metadata, "Policy kinds.", Content::Object, base::policies),
         route(Method::GET, "/_resources", Need::Metadata, "All kinds.", Content::Object, base::resources),
         route(
             Method::GET,
             "/_kri/{kri}",
             Need::ReadAny,
-            "The resource with this KRI.",
+            "Reads the resource with this KRI.",
             Content::Object,
             resources::get_by_kri,
         ),
@@ -88,7 +81,7 @@ fn about_itself() -> Vec<Route> {
             Method::GET,
             "/_quarantine",
             Need::ReadAny,
-            "Stored resources that this control plane ignores because they made it panic.",
+            "Quarantined resources: stored, but ignored by this control plane because they caused a panic.",
             Content::Object,
             base::quarantine,
         ),
@@ -97,7 +90,7 @@ fn about_itself() -> Vec<Route> {
             Method::GET,
             "/who-am-i",
             Need::ReadAny,
-            "Who you are to this control plane.",
+            "User and groups of the current credentials.",
             Content::Object,
             base::who_am_i,
         ),
@@ -105,7 +98,7 @@ fn about_itself() -> Vec<Route> {
             Method::GET,
             "/global-insight",
             Need::ReadAny,
-            "Numbers over all meshes.",
+            "Counts of resources over all meshes.",
             Content::Object,
             insights::global,
         ),
@@ -113,7 +106,7 @@ fn about_itself() -> Vec<Route> {
             Method::GET,
             "/global-insights",
             Need::ReadAny,
-            "Numbers of global resources.",
+            "Counts of global resources, in the legacy format.",
             Content::Object,
             insights::global_resources,
         ),
@@ -166,7 +159,7 @@ fn of_kind(kind: &'static Kind, path: &str, routes: &mut Vec<Route>) {
             need,
             summary,
             content,
-            run: Arc::new(move |api, asked| run(api, kind, asked)),
+            run: Arc::new(move |api, call| run(api, kind, call)),
         });
     };
     let (list, get): (Handler, Handler) = match name {
@@ -179,14 +172,15 @@ fn of_kind(kind: &'static Kind, path: &str, routes: &mut Vec<Route>) {
         add(Method::GET, &format!("/{path}"), Need::Read(kind), summary, Content::List(kind), list);
     }
     add(Method::GET, &one, Need::Read(kind), format!("Reads a {name}."), Content::Resource(kind), get);
-    // Kinds that only the control plane writes have these routes too: they say so.
+    // Kinds that only the control plane writes have these routes too, for an error with the reason.
     let write = if kind.access == Access::ReadOnly {
-        "Refused: only the control plane writes it."
+        "Rejected: only the control plane writes this kind."
     } else {
-        "Creates or replaces it."
+        "Creates or replaces the resource."
     };
     add(Method::PUT, &one, Need::Modify(kind), write.to_owned(), Content::Written(kind), boxed!(resources::put));
-    let delete = if kind.access == Access::ReadOnly { write } else { "Deletes it and what it owns." };
+    let delete =
+        if kind.access == Access::ReadOnly { write } else { "Deletes the resource and the resources that it owns." };
     add(Method::DELETE, &one, Need::Modify(kind), delete.to_owned(), Content::Deleted, boxed!(resources::delete));
     if let Some(overview) = kind.overview.filter(|_| path == kind.path) {
         of_overview(kind, &base, overview, &mut add);
@@ -194,30 +188,31 @@ fn of_kind(kind: &'static Kind, path: &str, routes: &mut Vec<Route>) {
     of_members(kind, &one, &mut add);
 }
 
-/// Whom a policy or a service is about, and how a service is found.
+/// Proxies and status of a policy, proxies and hostnames of a service.
 fn of_members(kind: &'static Kind, one: &str, add: &mut impl FnMut(Method, &str, Need, String, Content, Handler)) {
     let name = kind.name;
     let mut get = |last: &str, summary: String, content: Content, handler: Handler| {
         add(Method::GET, &format!("{one}/{last}"), Need::Read(kind), summary, content, handler);
     };
     if kind.is_policy() {
-        let summary = format!("The proxies that a {name} selects.");
+        let summary = format!("Proxies that a {name} selects.");
         get("_resources/dataplanes", summary, Content::Names, boxed!(inspect::policy_members));
-        let summary = format!("The proxies that a {name} selects, in an older form.");
+        let summary = format!("Proxies that a {name} selects, in the legacy format.");
         get("dataplanes", summary, Content::Object, boxed!(inspect::affected));
-        let summary = format!("On how many proxies a {name} is in force; where it is not, and why.");
+        let summary =
+            format!("Status of a {name}: number of proxies on which it is in force, and reasons where it is not.");
         get("_status", summary, Content::Object, boxed!(inspect::policy_status));
     }
     if name == "MeshService" {
         for last in ["_resources/dataplanes", "_dataplanes"] {
-            get(last, format!("The proxies behind a {name}."), Content::Names, boxed!(inspect::service_members));
+            get(last, format!("Proxies of a {name}."), Content::Names, boxed!(inspect::service_members));
         }
     }
     if kind.language.destination {
-        get("_hostnames", format!("The hostnames of a {name}."), Content::Object, boxed!(inspect::hostnames));
+        get("_hostnames", format!("Hostnames of a {name}."), Content::Object, boxed!(inspect::hostnames));
     }
     if name == "MeshGateway" {
-        let summary = format!("The rules at a proxy that serves a {name}.");
+        let summary = format!("Rules of a proxy that serves a {name}.");
         get("_rules", summary, Content::Object, boxed!(inspect::gateway_rules));
     }
 }
@@ -230,7 +225,7 @@ fn of_overview(
 ) {
     let Overview { name, old_path, .. } = overview;
     let old = base.replace(kind.path, old_path);
-    let lists = format!("Lists {} resources with what is observed of them.", kind.name);
+    let lists = format!("Lists {} resources with their insights.", kind.name);
     let reads = format!("Reads a {name}.");
     let mut paths = vec![(format!("{base}/_overview"), true), (old.clone(), true)];
     paths.extend([(format!("{base}/{{name}}/_overview"), false), (format!("{old}/{{name}}"), false)]);
@@ -245,12 +240,12 @@ fn of_overview(
     }
 }
 
-type Handler = fn(Api, &'static Kind, Asked) -> Answer;
+type Handler = fn(Api, &'static Kind, ApiCall) -> Answer;
 
-/// A handler of a kind as a plain function pointer.
+/// Handler of a kind as a plain function pointer.
 macro_rules! boxed {
     ($handler:path) => {
-        |api, kind, asked| Box::pin($handler(api, kind, asked))
+        |api, kind, call| Box::pin($handler(api, kind, call))
     };
 }
 use boxed;
@@ -261,11 +256,11 @@ fn route<F>(
     need: Need,
     summary: &str,
     content: Content,
-    handler: fn(Api, Asked) -> F,
+    handler: fn(Api, ApiCall) -> F,
 ) -> Route
 where
     F: Future<Output = Result<Response, ApiError>> + Send + 'static,
 {
-    let run = Arc::new(move |api, asked| Box::pin(handler(api, asked)) as Answer);
+    let run = Arc::new(move |api, call| Box::pin(handler(api, call)) as Answer);
     Route { method, path: path.to_owned(), need, summary: summary.to_owned(), content, run }
 }

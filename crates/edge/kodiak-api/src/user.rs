@@ -1,4 +1,4 @@
-//! Who is asking.
+//! Authentication: the user of a request.
 
 use std::{fmt, net::SocketAddr};
 
@@ -19,7 +19,7 @@ pub struct User {
     pub groups: Vec<String>,
 }
 
-/// The connection that a request came over.
+/// Connection of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum Connection {
     Tcp {
@@ -65,7 +65,7 @@ impl fmt::Display for User {
     }
 }
 
-/// Finds out who sends a request. Without a token, that is nobody in particular; with a bad one, it is refused.
+/// Authenticates a request. Without a token the user is anonymous; an invalid token is an error.
 pub(crate) fn identify(
     config: AuthnConfig,
     catalog: &Catalog,
@@ -90,7 +90,7 @@ pub(crate) fn identify(
             Ok(User { name: verified.claims.name, groups })
         }
         Err(error) => {
-            tracing::debug!(%error, "Refused a token.");
+            tracing::debug!(%error, "rejected a user token");
             Err(ApiError::unauthenticated())
         }
     }

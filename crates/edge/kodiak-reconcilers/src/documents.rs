@@ -1,20 +1,20 @@
-//! What is kept for a mesh beside its resources: a `Config` record for each subject. It goes with its mesh.
+//! State of reconcilers, stored as `Config` records that their mesh owns.
 
 use kodiak_model::{Labels, ResourceKey};
 use kodiak_store::{Expect, Store, StoreError, Write};
 use kodiak_world::{Resource, document};
 use serde::{Serialize, de::DeserializeOwned};
 
-/// `None`: another version wrote it in another form.
+/// `None` when another version wrote it in an unknown format.
 pub(crate) fn read<T: DeserializeOwned>(resource: &Resource) -> Option<T> {
     let read = resource.document();
     if read.is_none() {
-        tracing::warn!(record = %resource.key, "cannot read a record of the control plane, ignoring it");
+        tracing::warn!(record = %resource.key, "unreadable record of the control plane, ignoring it");
     }
     read
 }
 
-/// Writes, if it is still as it was read. `false`: somebody else was faster, or the mesh is gone.
+/// Compare-and-swap against `old`. `false` on a conflict, or when the mesh does not exist any more.
 pub(crate) async fn write<T: Serialize>(
     store: &Store,
     mesh: &str,

@@ -1,4 +1,4 @@
-//! Doing something on one control plane only.
+//! Leadership, for work that only one control plane does.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use kodiak_store::Store;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// After a failed write: the store may be away.
+/// Delay before a failed write is retried.
 pub(crate) const PAUSE: Duration = Duration::from_secs(1);
 
-/// Waits until this instance leads. `false`: it is time to end.
+/// Waits until this instance is the leader. `false` when `drain` was cancelled.
 pub(crate) async fn lead(leadership: &mut watch::Receiver<bool>, drain: &CancellationToken) -> bool {
     tokio::select! {
         biased;
@@ -18,7 +18,7 @@ pub(crate) async fn lead(leadership: &mut watch::Receiver<bool>, drain: &Cancell
     }
 }
 
-/// Whether this instance leads right now.
+/// Whether this instance is the leader now.
 pub(crate) fn leads(store: &Store) -> bool {
     *store.leadership().borrow()
 }

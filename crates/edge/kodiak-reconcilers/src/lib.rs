@@ -1,10 +1,11 @@
-//! What the leading control plane keeps in order by itself: services, with all that it knows of them, the addresses of
-//! old names, and the steps of mutual TLS.
+//! Reconcilers that run on the leader: MeshServices with their status, virtual addresses and hostnames, virtual
+//! addresses of `kuma.io/service` tags, and the steps of mTLS rollouts.
 //!
-//! **Invariant:** a reconciler is told *that* something changed, never *what*; running twice is harmless.
-//! **Invariant:** only the leader writes, and every write expects what it has read.
-//! **Invariant:** a stored resource that panics a reconciler is left out, and the rest goes on; see [`quarantine`].
-//! **Invariant:** nothing is decided here; the decisions are pure functions in `kodiak-services` and `kodiak-rollout`.
+//! **Invariant:** reconcilers are level-triggered: they compare desired and stored state, so running twice is harmless.
+//! **Invariant:** only the leader writes, and every write is a compare-and-swap on the version that was read.
+//! **Invariant:** a stored resource that panics a reconciler is ignored, and all others are reconciled; see
+//! [`quarantine`].
+//! **Invariant:** decisions are pure functions in `kodiak-services` and `kodiak-rollout`; this crate reads and writes.
 
 mod documents;
 mod leader;
@@ -16,5 +17,5 @@ mod vips;
 
 pub use mtls::run as run_mtls;
 pub use progress::waiting as mtls_waiting;
-pub use services::{foresee, run as run_services};
+pub use services::{preview, run as run_services};
 pub use vips::{Services, run as run_vips};

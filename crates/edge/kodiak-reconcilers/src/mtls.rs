@@ -1,4 +1,4 @@
-//! Takes a mesh from one way of mutual TLS to another, step by step, as its proxies acknowledge.
+//! mTLS rollouts: takes the next step of a mesh when its proxies have acknowledged the current one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,12 +23,12 @@ use crate::{
 };
 
 const TASK: &str = "mtls";
-/// How often the log says for whom a step waits.
+/// Interval at which waiting rollouts are logged.
 const REMIND: Duration = Duration::from_secs(30);
-/// A step that waits longer than this is a warning. It is never forced: a proxy that has not taken a step would lose its
-/// traffic by the next.
+/// A step that waits longer than this is logged as a warning. It is never forced: a proxy that has not acknowledged a
+/// step would lose traffic with the next.
 const ALERT: Duration = Duration::from_mins(5);
-/// So many proxies are named in one message.
+/// Limit of proxies that one log message names.
 const MOST_NAMED: usize = 10;
 
 /// Runs until `drain`, or until the store is closed.
@@ -55,7 +55,7 @@ pub async fn run(store: Store, quarantine: Quarantine, drain: CancellationToken)
     }
 }
 
-/// How far meshes are, from all resources but those that panic it.
+/// Progress of all meshes, from all resources except those in quarantine.
 struct Known {
     watch: Watch,
     meshes: Meshes,
@@ -63,33 +63,33 @@ struct Known {
 }
 
 impl Known {
-    /// The meshes for which something changed.
+    /// Applies pending changes, and returns the affected meshes.
     fn gather(&mut self, store: &Store, first: Change) -> Result<BTreeSet<Arc<str>>, StoreError> {
         let (mut changed, mut next) = (BTreeSet::new(), Some(first));
         while let Some(change) = next {
             self.quarantine.release(TASK, &change.key);
             let applied = caught(|| {
                 let mesh = self.meshes.apply(&change);
-                // Where it panics later, it does so now, and the change that caused it is known.
+                // A panic in `step` is provoked here, where the change that causes it is known.
                 drop(mesh.as_ref().and_then(|mesh| self.meshes.get(mesh)).map(Progress::step));
                 mesh
             });
             match applied {
                 Ok(mesh) => changed.extend(mesh),
-                Err(panicked) => changed.extend(self.make_anew(store, &panicked)?),
+                Err(panicked) => changed.extend(self.rebuild(store, &panicked)?),
             }
             next = self.watch.try_next()?.map(|change| change.typed());
         }
         Ok(changed)
     }
 
-    /// From all that is stored. All meshes may have changed.
-    fn make_anew(&mut self, store: &Store, panicked: &Panicked) -> Result<BTreeSet<Arc<str>>, StoreError> {
+    /// Rebuilds the state from the store without faulty resources, and returns all meshes.
+    fn rebuild(&mut self, store: &Store, panicked: &Panicked) -> Result<BTreeSet<Arc<str>>, StoreError> {
         tracing::error!(task = TASK, %panicked, "reconciler panicked, starting it again without the resource that caused it");
         let snapshot = store.snapshot();
         self.watch = store.watch(snapshot.revision())?;
         let mut stored: Vec<Change> = snapshot.world().changes().collect();
-        // The newest is the most likely to be at fault.
+        // The newest change is the most likely cause, so it comes last.
         stored.sort_by_key(|change| change.revision);
         let Built { value: (meshes, changed), faulty } = build(&stored, |stored| {
             let (mut meshes, mut changed) = (Meshes::default(), BTreeSet::new());
@@ -122,18 +122,18 @@ async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<s
         let snapshot = store.snapshot();
         let old = snapshot.world().get(&document::key(&mesh, ROLLOUT));
         match documents::write(store, &mesh, ROLLOUT, old.map(AsRef::as_ref), &next).await {
-            Ok(true) => tracing::info!(mesh = &*mesh, step = next.token(), "Took a step of mTLS."),
-            // What was written instead comes through the watch.
+            Ok(true) => tracing::info!(mesh = &*mesh, step = next.token(), "mTLS rollout advanced"),
+            // Conflict: the newer record arrives through the watch.
             Ok(false) => (),
             Err(error) => {
-                tracing::warn!(%error, mesh = &*mesh, "Cannot store a step of mTLS; will try again.");
+                tracing::warn!(%error, mesh = &*mesh, "failed to persist the mTLS rollout, retrying");
                 unfinished.insert(mesh);
             }
         }
     }
 }
 
-/// `since` when each mesh waits.
+/// Logs rollouts that wait. `since` has the start of each wait.
 fn report(meshes: &Meshes, unfinished: &BTreeSet<Arc<str>>, since: &mut BTreeMap<Arc<str>, Instant>) {
     since.retain(|mesh, _| unfinished.contains(mesh));
     for mesh in unfinished {
@@ -146,9 +146,15 @@ fn report(meshes: &Meshes, unfinished: &BTreeSet<Arc<str>>, since: &mut BTreeMap
         let named: Vec<_> = proxies.iter().take(MOST_NAMED).map(ToString::to_string).collect();
         let (proxies_waited_for, seconds) = (named.join(", "), waited.as_secs());
         if waited >= ALERT || proxies.iter().any(Waiting::is_rejected) {
-            tracing::warn!(mesh, count, proxies_waited_for, seconds, "mTLS step is held up; fix or stop these proxies");
+            tracing::warn!(
+                mesh,
+                count,
+                proxies_waited_for,
+                seconds,
+                "mTLS rollout is stuck: fix or stop these proxies"
+            );
         } else {
-            tracing::info!(mesh, count, proxies_waited_for, seconds, "mTLS step waits for proxies to acknowledge");
+            tracing::info!(mesh, count, proxies_waited_for, seconds, "mTLS rollout waits for proxies to acknowledge");
         }
     }
 }

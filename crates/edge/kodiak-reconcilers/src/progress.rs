@@ -1,4 +1,4 @@
-//! How far the proxies of a mesh are with mutual TLS, kept up to date by changes of the store.
+//! Progress of mTLS rollouts by mesh, updated by changes of the store.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,27 +25,27 @@ pub(crate) struct Meshes(BTreeMap<Arc<str>, Progress>);
 pub(crate) struct Progress {
     target: Option<Rollout>,
     current: Option<Rollout>,
-    /// What each proxy has acknowledged; `None` when it is not connected.
+    /// Step that each proxy acknowledged last; `None` when it is offline.
     acknowledged: BTreeMap<Arc<str>, Option<String>>,
-    /// What keeps a proxy from acknowledging.
+    /// Envoy's error, for proxies that reject the current step.
     rejecting: BTreeMap<Arc<str>, String>,
-    /// Those that take calls.
+    /// Proxies with inbounds.
     servers: BTreeSet<Arc<str>>,
 }
 
-/// What there is to do.
+/// Next action of a rollout.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The mesh is where it wants to be.
+    /// The target is reached.
     Done,
-    /// To be written: all have acknowledged what is in force now.
+    /// Persist this step: all proxies acknowledged the current one.
     Take(Rollout),
-    /// These proxies have not acknowledged it yet.
+    /// These proxies have not acknowledged the current step.
     Wait(Vec<Waiting>),
 }
 
 impl Meshes {
-    /// The mesh for which something changed.
+    /// Applies a change, and returns the affected mesh.
     pub(crate) fn apply(&mut self, change: &Change) -> Option<Arc<str>> {
         let Change { key, resource, .. } = change;
         let resource = resource.as_deref();
@@ -76,8 +76,7 @@ impl Meshes {
     }
 }
 
-/// The proxies that the next step of a mesh waits for, from what is stored. Costs nothing for a mesh that is where it
-/// wants to be.
+/// Proxies that the next step of a mesh waits for, computed from the store. Cheap for a mesh without a rollout.
 pub fn waiting(world: &World, mesh: &str) -> Vec<Waiting> {
     let mut progress = Progress {
         target: world.mesh(mesh).map(|mesh| Rollout::target(&mesh)),
@@ -125,7 +124,7 @@ impl Progress {
 
     pub(crate) fn step(&self) -> Step {
         let Some(target) = &self.target else { return Step::Done };
-        // A mesh that is seen for the first time is where it wants to be: nobody relies on anything else.
+        // A new mesh starts at its target: no proxy depends on another step.
         let Some(current) = &self.current else { return Step::Take(target.clone()) };
         let Some(next) = current.next(target) else { return Step::Done };
         let token = current.token();
@@ -168,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn a_new_mesh_is_where_it_wants_to_be() {
+    fn new_mesh_starts_at_its_target() {
         let progress = Progress { target: Some(strict()), ..Progress::default() };
         assert_eq!(progress.step(), Step::Take(strict()));
     }
 
     #[test]
-    fn a_step_waits_for_every_connected_proxy() {
+    fn step_waits_for_every_connected_proxy() {
         let both = Rollout::default().next(&strict()).unwrap();
         let mut progress = Progress {
             target: Some(strict()),
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_connected_means_nobody_to_wait_for() {
+    fn step_does_not_wait_without_connected_proxies() {
         let progress = Progress { target: Some(strict()), current: Some(Rollout::default()), ..Progress::default() };
         assert!(matches!(progress.step(), Step::Take(_)));
     }

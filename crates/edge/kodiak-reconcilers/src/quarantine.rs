@@ -1,8 +1,8 @@
-//! Work on stored data that may panic, and leaving out the resource that makes it panic.
+//! Quarantine: isolates panics on stored data, and ignores the resource that causes them.
 //!
-//! Stored data outlives the process: a resource that panics whoever reads it would end every control plane at every
-//! start. So those who hold state made from resources run under [`caught`]. After a panic that state is not used again: it
-//! is made anew, by [`build`], from all resources but those that panic it.
+//! Stored data outlives the process: a resource that panics its readers would end every control plane at every start.
+//! So tasks with state that is built from resources run under [`caught`]. After a panic, [`build`] rebuilds the state
+//! from all resources except those that cause a panic.
 
 use std::{
     any::Any,
@@ -29,7 +29,7 @@ impl fmt::Display for Panicked {
     }
 }
 
-/// Runs `work`. Whatever it changed before it panicked must not be used again.
+/// Runs `work`. State that it changed before a panic must be discarded.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     let before = CATCHING.replace(true);
     let done = catch_unwind(AssertUnwindSafe(work));
@@ -37,7 +37,7 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     done.map_err(|payload| Panicked(message(&*payload)))
 }
 
-/// Whether a panic in this thread is caught, and reported by whoever caught it. For panic hooks.
+/// Whether a panic in this thread is caught, and reported by its catcher. For panic hooks.
 pub fn is_caught() -> bool {
     CATCHING.get()
 }
@@ -48,31 +48,31 @@ pub fn message(payload: &(dyn Any + Send)) -> String {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message").to_owned()
 }
 
-/// A value made from all items but those that are faulty.
+/// Value built from all items that are not faulty.
 pub struct Built<T> {
     pub value: T,
-    /// Positions of the items that were left out.
+    /// Positions of the items that were ignored.
     pub faulty: Vec<(usize, Panicked)>,
 }
 
-/// Makes a value from as many items as possible. An item is left out when the items before it are fine without it and
-/// panic with it, so those that were fine before come first.
+/// Builds a value from as many items as possible. An item is faulty when the items before it are fine without it and
+/// panic with it, so items that are known to be fine come first.
 ///
 /// # Panics
 ///
-/// When nothing can be made from no items at all.
+/// When `make` panics without any items.
 pub fn build<I, T>(items: &[I], make: impl Fn(&[&I]) -> T) -> Built<T> {
     let attempt = |kept: &[usize]| caught(|| make(&kept.iter().map(|item| &items[*item]).collect::<Vec<_>>()));
     let mut kept: Vec<usize> = (0..items.len()).collect();
     let mut faulty = Vec::new();
-    // Known to be fine, without the faulty ones.
+    // Length of the prefix that is known to be fine, without the faulty items.
     let mut fine = 0;
     loop {
         let mut why = match attempt(&kept) {
             Ok(value) => return Built { value, faulty },
             Err(panicked) => panicked,
         };
-        assert!(!kept.is_empty(), "making it from nothing {why}");
+        assert!(!kept.is_empty(), "building from no items {why}");
         let mut panics = kept.len();
         while panics - fine > 1 {
             let middle = fine + (panics - fine) / 2;
@@ -85,7 +85,7 @@ pub fn build<I, T>(items: &[I], make: impl Fn(&[&I]) -> T) -> Built<T> {
     }
 }
 
-/// Resources that are left out, for all tasks that leave some out. Cheap to clone.
+/// Quarantined resources of all tasks. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Quarantine(Arc<Inner>);
 
@@ -95,10 +95,10 @@ struct Inner {
     observer: Option<Observer>,
 }
 
-/// Is told how many resources are left out.
+/// Called with the number of quarantined resources after each change.
 pub type Observer = Box<dyn Fn(usize) + Send + Sync>;
 
-/// Why a resource is left out.
+/// Quarantined revision of a resource, and its panic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// A newer revision is tried again.
@@ -111,10 +111,10 @@ impl Quarantine {
         Self(Arc::new(Inner { entries: Mutex::default(), observer: Some(observer) }))
     }
 
-    /// Whether `task` leaves out this revision of a resource.
+    /// Whether `task` ignores this revision of a resource.
     pub fn holds(&self, task: &'static str, key: &ResourceKey, revision: u64) -> bool {
         let entries = self.entries();
-        // Nearly always; then no key is copied.
+        // Nearly always empty; then no key is copied.
         !entries.is_empty() && entries.get(&(key.clone(), task)).is_some_and(|entry| entry.revision == revision)
     }
 
@@ -129,7 +129,7 @@ impl Quarantine {
         self.observe(&entries);
     }
 
-    /// The resource was changed or deleted.
+    /// Called when the resource was changed or deleted.
     pub fn release(&self, task: &'static str, key: &ResourceKey) {
         let mut entries = self.entries();
         if !entries.is_empty() && entries.remove(&(key.clone(), task)).is_some() {
@@ -138,7 +138,7 @@ impl Quarantine {
         }
     }
 
-    /// All that is left out, with the tasks that do so.
+    /// Quarantined resources, each with the task that ignores it.
     pub fn list(&self) -> Vec<(ResourceKey, &'static str, Entry)> {
         self.entries().iter().map(|((key, task), entry)| (key.clone(), *task, entry.clone())).collect()
     }
@@ -152,7 +152,7 @@ impl Quarantine {
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<(ResourceKey, &'static str), Entry>> {
-        // Whole after every line.
+        // The map is consistent after every statement.
         self.0.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_out_the_items_that_panic_and_no_others() {
+    fn ignores_only_items_that_panic() {
         let Built { value, faulty } = build(&[1, 4, 13, 2, 5, 13, 3], sum);
         assert_eq!(value, 1 + 4 + 2 + 3);
         let faulty: Vec<_> = faulty.into_iter().map(|(item, Panicked(why))| (item, why)).collect();
@@ -179,23 +179,23 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_out_when_nothing_panics() {
+    fn ignores_nothing_without_a_panic() {
         assert!(build(&[1, 2, 3], sum).faulty.is_empty());
         assert_eq!(build(&[], sum).value, 0);
     }
 
     #[test]
-    fn a_single_item_may_be_faulty() {
+    fn single_item_may_be_faulty() {
         assert_eq!(build(&[13], sum).faulty.len(), 1);
     }
 
     #[test]
-    fn a_newer_revision_is_not_held() {
+    fn newer_revision_is_not_quarantined() {
         let quarantine = Quarantine::default();
         let key = ResourceKey::in_mesh("MeshTimeout", "default", "slow");
         quarantine.add("engine", &key, Entry { revision: 7, panicked: Panicked("oh".to_owned()) });
         assert!(quarantine.holds("engine", &key, 7) && !quarantine.holds("engine", &key, 8));
-        assert!(!quarantine.holds("services", &key, 7), "another task may be fine with it");
+        assert!(!quarantine.holds("services", &key, 7), "other tasks are not affected");
         quarantine.release("engine", &key);
         assert!(quarantine.list().is_empty());
     }

@@ -1,4 +1,4 @@
-//! Gives every service its virtual address.
+//! Virtual addresses of services that are known by their `kuma.io/service` tag.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,12 +19,12 @@ use crate::{
     quarantine::caught,
 };
 
-/// An address stays with its service for so long after nobody serves it any more.
+/// A service keeps its address for this time after its last proxy is gone.
 const KEEP: SignedDuration = SignedDuration::from_hours(24);
-/// How often to look for addresses that may be forgotten.
+/// Interval at which unused addresses are released.
 const PERIOD: Duration = Duration::from_hours(1);
 
-/// The services of each mesh, as the writer sees them.
+/// Services of each mesh, as published by the writer.
 pub type Services = BTreeMap<Arc<str>, Arc<BTreeSet<Arc<str>>>>;
 
 /// Runs until `drain`.
@@ -36,7 +36,7 @@ pub async fn run(store: Store, mut services: watch::Receiver<Services>, drain: C
         let mut failed = false;
         for (mesh, services) in now.iter().filter(|_| leads(&store)) {
             if let Err(error) = assign(&store, mesh, services).await {
-                tracing::warn!(%error, mesh = &**mesh, "Cannot store virtual addresses; will try again.");
+                tracing::warn!(%error, mesh = &**mesh, "failed to persist virtual addresses, retrying");
                 failed = true;
             }
         }
@@ -58,12 +58,12 @@ async fn assign(store: &Store, mesh: &str, services: &BTreeSet<Arc<str>>) -> Res
         let next = match caught(|| known.assign(services, Timestamp::now(), KEEP)) {
             Ok(Ok(next)) => next,
             Ok(Err(_)) => {
-                tracing::error!(mesh, "No virtual address is left; new services of this mesh have none.");
+                tracing::error!(mesh, "virtual address range is exhausted, new services of this mesh get none");
                 return Ok(());
             }
-            // What is stored stays as it is: it is all that is known of the addresses that are in use.
+            // The stored record stays: it is the only copy of the addresses in use.
             Err(panicked) => {
-                tracing::error!(mesh, %panicked, "failed to assign virtual addresses; new services of this mesh have none");
+                tracing::error!(mesh, %panicked, "failed to assign virtual addresses, new services of this mesh get none");
                 return Ok(());
             }
         };

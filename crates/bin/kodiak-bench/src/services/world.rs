@@ -12,7 +12,9 @@ use kodiak_model::{
 use kodiak_rules::Proxy;
 use kodiak_services::{
     hostnames::ServiceKey,
-    service_status::{self, Content, DataplaneFacts, Keeper, MeshFacts, Seen, Status, Stored, Wanted, Write},
+    service_status::{
+        self, Content, DataplaneFacts, MeshFacts, Seen, ServiceReconciler, Status, Stored, Wanted, Write,
+    },
     vips::Vips,
 };
 use kodiak_world::Resource;
@@ -29,7 +31,7 @@ const LONG: SignedDuration = SignedDuration::from_hours(1);
 const ONLINE: Seen = Seen { online: true, left: None, certified: true };
 
 pub(super) struct World {
-    keeper: Keeper,
+    reconciler: ServiceReconciler,
     engine: Engine,
     /// Stored MeshServices.
     services: BTreeMap<ServiceKey, Stored>,
@@ -43,7 +45,7 @@ impl World {
     pub(super) fn new() -> Self {
         let settings = kodiak_engine::Settings { zone: ZONE.into(), ..kodiak_engine::Settings::default() };
         Self {
-            keeper: Keeper::new(service_status::Settings::default(), NOW - LONG),
+            reconciler: ServiceReconciler::new(service_status::Settings::default(), NOW - LONG),
             engine: Engine::new(settings),
             services: BTreeMap::new(),
             vips: Arc::default(),
@@ -56,8 +58,8 @@ impl World {
     pub(super) fn fill(&mut self, proxies: &[Arc<Proxy>]) -> anyhow::Result<()> {
         let mesh = mesh()?;
         let facts = MeshFacts { mode: mesh.mesh_services_mode(), mtls: mesh.enabled_backend().is_some() };
-        self.keeper.set_mesh(&MESH.into(), Some(facts));
-        self.keeper.set_generator(&"local-universal-mesh-service".into(), Some(generator()?));
+        self.reconciler.set_mesh(&MESH.into(), Some(facts));
+        self.reconciler.set_generator(&"local-universal-mesh-service".into(), Some(generator()?));
         self.configure([Change::Mesh { name: MESH.into(), mesh: Some(mesh) }])?;
         self.write(proxies)?;
         self.connect(proxies)
@@ -72,7 +74,7 @@ impl World {
                 dataplane: dataplane.clone(),
                 admission: admission.clone(),
             };
-            self.keeper.set_dataplane(mesh, name, Some(facts));
+            self.reconciler.set_dataplane(mesh, name, Some(facts));
         }
         self.configure(
             proxies.iter().map(|proxy| Change::Dataplane { key: key(proxy), dataplane: Some(proxy.clone()) }),
@@ -85,7 +87,7 @@ impl World {
         let metadata = self.metadata.clone();
         self.configure(proxies.iter().map(|proxy| Change::Connected { key: key(proxy), metadata: metadata.clone() }))?;
         for Proxy { mesh, name, .. } in proxies.iter().map(|proxy| &**proxy) {
-            self.keeper.set_seen(mesh, name, Some(ONLINE));
+            self.reconciler.set_seen(mesh, name, Some(ONLINE));
         }
         self.settle()
     }
@@ -96,13 +98,13 @@ impl World {
             Change::Disconnected { key: key(proxy) },
             Change::Dataplane { key: key(proxy), dataplane: None },
         ])?;
-        self.keeper.set_seen(&proxy.mesh, &proxy.name, None);
-        self.keeper.set_dataplane(&proxy.mesh, &proxy.name, None);
+        self.reconciler.set_seen(&proxy.mesh, &proxy.name, None);
+        self.reconciler.set_dataplane(&proxy.mesh, &proxy.name, None);
         self.settle()
     }
 
     pub(super) fn work(&self) -> Work {
-        let service_status::Work { services_looked_at, spec_writes, status_writes } = self.keeper.work();
+        let service_status::Work { services_looked_at, spec_writes, status_writes } = self.reconciler.work();
         let (encoded, woken) = (self.engine.encoded(), self.woken);
         Work { looked_at: services_looked_at, spec_writes, status_writes, encoded, woken }
     }
@@ -110,9 +112,9 @@ impl World {
     /// Applies the writes of the reconciler until there are none.
     fn settle(&mut self) -> anyhow::Result<()> {
         loop {
-            let due = self.keeper.due(NOW);
+            let due = self.reconciler.due(NOW);
             if let Some(positions) = due.positions {
-                self.keeper.set_positions(positions);
+                self.reconciler.set_positions(positions);
             }
             if due.writes.is_empty() {
                 return Ok(());
@@ -121,7 +123,7 @@ impl World {
             for Wanted { key, write } in due.writes {
                 let stored = store(self.services.remove(&key), write)?;
                 changes.push(change(&key, stored.as_ref()));
-                self.keeper.set_service(&key, stored.clone());
+                self.reconciler.set_service(&key, stored.clone());
                 self.services.extend(stored.map(|stored| (key, stored)));
             }
             self.configure(changes)?;

@@ -1,4 +1,4 @@
-//! Settings about the certificates of proxies and their CAs.
+//! Settings of the certificates of proxies and their CAs.
 
 use anyhow::Context as _;
 use jiff::SignedDuration;
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Certificates {
-    /// The certificate of a proxy is replaced at this share of its life, in percent.
+    /// Share of a proxy certificate's lifetime after which it is renewed, in percent.
     pub renew_at_percent: u8,
-    /// So long before a CA expires, warnings begin.
+    /// Time before the expiry of a CA at which warnings start.
     pub ca_warning: GoDuration,
 }
 

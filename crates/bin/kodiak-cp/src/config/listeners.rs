@@ -1,4 +1,4 @@
-//! Settings of ports: how many connections they take, and the socket for local administration.
+//! Settings of ports: connection limits, and the socket for local administration.
 
 use std::path::PathBuf;
 
@@ -6,15 +6,15 @@ use kodiak_listen::ConnectionLimits;
 use kodiak_model::GoDuration;
 use serde::{Deserialize, Serialize};
 
-/// Limits of one port. Those that are no settings have fixed values in `kodiak-listen`.
+/// Limits of one port. `kodiak-listen` has further limits with fixed values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ListenerLimits {
-    /// Connections at a time.
+    /// Maximum of concurrent connections.
     pub max_connections: usize,
-    /// Connections of one IPv4 address or one IPv6 /64; loopback counts only in total.
+    /// Maximum of connections of one IPv4 address or one IPv6 /64; does not apply to loopback.
     pub max_connections_per_peer: usize,
-    /// A connection without a request for so long is closed.
+    /// Idle time after which a connection is closed.
     pub idle_timeout: GoDuration,
 }
 
@@ -27,7 +27,7 @@ impl ListenerLimits {
         }
     }
 
-    /// These limits over the defaults of a port.
+    /// Overrides the defaults of a port.
     pub(crate) fn over(&self, defaults: ConnectionLimits) -> ConnectionLimits {
         ConnectionLimits {
             connections: self.max_connections.max(1),
@@ -38,12 +38,12 @@ impl ListenerLimits {
     }
 }
 
-/// A Unix socket: its peers are administrators.
+/// Unix socket whose clients have administrator rights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct ApiSocket {
     pub enabled: bool,
-    /// `kodiak.sock` in the working directory when empty.
+    /// Path of the socket; `kodiak.sock` in the working directory when empty.
     pub path: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! Reading the configuration from a file, the environment and flags, in this order; the last word wins.
+//! Loads the configuration from a file, the environment and flags. Later sources override earlier ones.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::Config;
 
-/// Everything outside that has a say.
+/// Sources of the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// Name and text of the file.
@@ -18,7 +18,7 @@ pub struct Sources {
     pub flags: Vec<String>,
 }
 
-/// What is wrong with the configuration, and where it was said.
+/// Invalid configuration, with the source of the invalid value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadError {
     pub place: String,
@@ -78,7 +78,7 @@ fn add_file(tree: &mut Value, name: &str, text: &str) -> Result<(), LoadError> {
     })
 }
 
-/// What the file says stands; what it leaves out stays as it was.
+/// Merges the file into the tree; missing keys keep their values.
 fn merge(tree: &mut Value, said: Value) {
     match (tree, said) {
         (Value::Object(tree), Value::Object(said)) => {
@@ -105,7 +105,7 @@ fn set(tree: &mut Value, path: &[String], value: Value) {
     *at = value;
 }
 
-/// The keys that can be set: the leaves of the default configuration.
+/// Keys of all settings: the leaves of the default configuration.
 struct Keys(Vec<Key>);
 
 struct Key {
@@ -125,7 +125,7 @@ impl Keys {
         self.0.iter().find(|key| key.path.join(".") == path)
     }
 
-    /// Variables of other parts of the program are left alone; those that look like configuration must be.
+    /// Ignores variables of other parts of the program; others must name a setting.
     fn by_variable(&self, variable: &str) -> Result<Option<&Key>, LoadError> {
         if let Some(key) = self.0.iter().find(|key| key.variable == variable) {
             return Ok(Some(key));
@@ -154,7 +154,7 @@ impl Keys {
 }
 
 impl Key {
-    /// Text in the type of the default; what does not fit is refused when it is decoded.
+    /// Parses text as the type of the default; a mismatch is an error of decoding.
     fn read(&self, text: &str) -> Value {
         let as_text = || Value::String(text.to_owned());
         match &self.default {

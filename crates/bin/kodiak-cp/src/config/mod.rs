@@ -1,4 +1,4 @@
-//! The configuration: one value, read once. File, then environment, then flags; unknown keys are errors.
+//! Configuration of the control plane: read once from file, environment and flags; unknown keys are errors.
 
 mod certificates;
 mod listeners;

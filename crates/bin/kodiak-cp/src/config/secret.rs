@@ -1,4 +1,4 @@
-//! A text that is never shown.
+//! String that is masked in output.
 
 use std::fmt;
 

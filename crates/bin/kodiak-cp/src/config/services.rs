@@ -1,4 +1,4 @@
-//! What can be configured of services, and what the reconciler is told of it.
+//! Settings of services, and their conversion for the service reconciler.
 
 use std::fmt::Display;
 
@@ -14,17 +14,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::Config;
 
-/// MeshServices, and those that follow from Dataplanes.
+/// Settings of MeshServices, including those that are generated from Dataplanes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct MeshService {
-    /// What names the service of a Dataplane.
+    /// Source of the names of generated MeshServices.
     pub generate_from: GenerateFrom,
-    /// A generated MeshService stays for so long after its last Dataplane is gone.
+    /// Time after which a generated MeshService without Dataplanes is deleted.
     pub deletion_grace_period: GoDuration,
-    /// A generated MeshService stays for so long after its mesh went back to `Disabled`.
+    /// Time after which generated MeshServices are deleted when the mode of their mesh becomes `Disabled`.
     pub disable_grace_period: GoDuration,
-    /// A proxy counts as connected for so long after it has lost its connection.
+    /// Time for which a proxy counts as connected after it disconnected.
     pub connection_grace_period: GoDuration,
     pub label_propagation: LabelPropagation,
 }
@@ -44,18 +44,18 @@ impl Default for MeshService {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum GenerateFrom {
-    /// The tag `kuma.io/service` of inbounds.
+    /// Tag `kuma.io/service` of inbounds.
     ServiceTag,
-    /// The label `kuma.io/workload` of Dataplanes.
+    /// Label `kuma.io/workload` of Dataplanes.
     Workload,
 }
 
-/// Labels that generated MeshServices take over from their Dataplanes.
+/// Labels that generated MeshServices copy from their Dataplanes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct LabelPropagation {
     pub enabled: bool,
-    /// All that are not the control plane's own, when empty.
+    /// Keys to copy; all except those of the control plane when empty.
     #[serde(deserialize_with = "unreserved")]
     pub allowed_label_keys: Vec<String>,
 }
@@ -63,12 +63,12 @@ pub struct LabelPropagation {
 fn unreserved<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let keys: Vec<String> = Deserialize::deserialize(deserializer)?;
     match keys.iter().find(|key| is_reserved(key)) {
-        Some(key) => Err(D::Error::custom(format!("{key:?} is set by the control plane: leave it out"))),
+        Some(key) => Err(D::Error::custom(format!("{key:?} is set by the control plane: remove it"))),
         None => Ok(keys),
     }
 }
 
-/// The virtual addresses of services, a range for each kind.
+/// Ranges of virtual addresses, one for each kind of service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Ipam {
@@ -104,7 +104,7 @@ fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cidr, D::Erro
     text.parse().map_err(D::Error::custom)
 }
 
-/// What the reconciler of services in this zone goes by.
+/// Settings of the service reconciler of this zone.
 pub fn services(config: &Config, zone: &str) -> anyhow::Result<Settings> {
     let MeshService {
         generate_from,
@@ -118,7 +118,7 @@ pub fn services(config: &Config, zone: &str) -> anyhow::Result<Settings> {
         external_services: config.ipam.mesh_external_service.cidr,
         multi_zone_services: config.ipam.mesh_multi_zone_service.cidr,
     };
-    ranges.check().context("the ranges under ipam cannot be used")?;
+    ranges.check().context("the ranges under ipam are invalid")?;
     let rules = Rules {
         zone: zone.to_owned(),
         source: match generate_from {
@@ -134,7 +134,7 @@ pub fn services(config: &Config, zone: &str) -> anyhow::Result<Settings> {
     Ok(Settings { rules, ranges, connection_grace: period(*connection_grace_period) })
 }
 
-/// A negative period is none.
+/// Negative durations become zero.
 fn period(written: GoDuration) -> SignedDuration {
     SignedDuration::from_nanos(written.nanos().max(0))
 }

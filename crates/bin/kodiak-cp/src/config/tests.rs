@@ -1,4 +1,4 @@
-//! What is read, from where, and what is refused.
+//! Sources of the configuration, and invalid values.
 
 use kodiak_services::{generated_services::Source, service_status::Settings};
 
@@ -18,12 +18,12 @@ fn refused(sources: &Sources, expected: &str) {
 }
 
 #[test]
-fn the_last_word_wins() {
+fn later_sources_override_earlier_ones() {
     let file =
         "apiServer:\n  http:\n    enabled: true\n    interface: 127.0.0.1\n    port: 1\nmultizone: {zone: {name: a}}\n";
     let config = load(&sources(file, &[], &[])).unwrap();
     assert_eq!((config.api_server.http.port, config.multizone.zone.name.as_str()), (1, "a"));
-    assert!(config.api_server.http.enabled, "what a file leaves out stays as it is");
+    assert!(config.api_server.http.enabled, "keys that are not in the file keep their defaults");
     let config = load(&sources(file, &[("KODIAK_API_SERVER_HTTP_PORT", "2")], &[])).unwrap();
     assert_eq!(config.api_server.http.port, 2);
     let config = load(&sources(file, &[("KODIAK_API_SERVER_HTTP_PORT", "2")], &["apiServer.http.port=3"])).unwrap();
@@ -31,14 +31,14 @@ fn the_last_word_wins() {
 }
 
 #[test]
-fn lists_come_with_commas() {
+fn lists_are_separated_by_commas() {
     let config =
         load(&sources("", &[("KODIAK_API_SERVER_CORS_ALLOWED_DOMAINS", "https://a, https://b")], &[])).unwrap();
     assert_eq!(config.api_server.cors_allowed_domains, ["https://a", "https://b"]);
 }
 
 #[test]
-fn what_is_not_a_setting_is_an_error_with_its_place() {
+fn unknown_settings_are_errors_with_their_source() {
     refused(
         &sources("apiServer:\n  htp: {}\n", &[], &[]),
         "kodiak.yaml:2:3: apiServer.htp: unknown field `htp`, expected one of `http`, `https`, `socket`, `authn`, `readOnly`, `corsAllowedDomains`, `basePath`, `limits`",
@@ -60,7 +60,7 @@ fn what_is_not_a_setting_is_an_error_with_its_place() {
 }
 
 #[test]
-fn durations_are_written_as_in_policies() {
+fn durations_have_the_format_of_policies() {
     let grace = |variables: &[(&str, &str)]| {
         load(&sources("", variables, &[])).map(|config| config.mesh_service.deletion_grace_period.to_string())
     };
@@ -70,7 +70,7 @@ fn durations_are_written_as_in_policies() {
 }
 
 #[test]
-fn services_have_settings_of_their_own() {
+fn loads_settings_of_services() {
     let variables = [
         ("KODIAK_MESH_SERVICE_DISABLE_GRACE_PERIOD", "5s"),
         ("KODIAK_MESH_SERVICE_CONNECTION_GRACE_PERIOD", "-1s"),
@@ -91,7 +91,7 @@ fn services_have_settings_of_their_own() {
 }
 
 #[test]
-fn settings_of_services_that_cannot_be_are_refused() {
+fn invalid_settings_of_services_are_rejected() {
     refused(
         &sources("ipam: {meshService: {cidr: 10.0.0.0}}\n", &[], &[]),
         "kodiak.yaml:1:28: ipam.meshService.cidr: \"10.0.0.0\" has no length: write an address and a length, as 241.0.0.0/8",
@@ -99,14 +99,14 @@ fn settings_of_services_that_cannot_be_are_refused() {
     refused(
         &sources("", &[], &["meshService.labelPropagation.allowedLabelKeys=team,kuma.io/zone"]),
         "--set meshService.labelPropagation.allowedLabelKeys=team,kuma.io/zone: \
-         meshService.labelPropagation.allowedLabelKeys: \"kuma.io/zone\" is set by the control plane: leave it out",
+         meshService.labelPropagation.allowedLabelKeys: \"kuma.io/zone\" is set by the control plane: remove it",
     );
     let config = load(&sources("ipam: {meshService: {cidr: 242.0.0.0/8}}\n", &[], &[])).unwrap();
     assert!(services(&config, "east").is_err());
 }
 
 #[test]
-fn passwords_are_not_shown() {
+fn passwords_are_masked() {
     let config = load(&sources("", &[("KODIAK_STORE_POSTGRES_PASSWORD", "hunter2")], &[])).unwrap();
     assert_eq!(config.store.postgres.password.expose(), "hunter2");
     let shown = format!("{config:?}{}", serde_json::to_string(&config).unwrap());

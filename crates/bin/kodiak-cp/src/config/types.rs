@@ -1,4 +1,4 @@
-//! What can be configured, with its defaults. Keys are those that operators of Kuma know, where there is one.
+//! Settings and their defaults. Keys equal those of Kuma where Kuma has the setting.
 
 use std::{net::IpAddr, path::PathBuf};
 
@@ -30,20 +30,20 @@ pub struct Config {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct General {
-    /// Where the control plane keeps its files: the database, keys and its certificate. `~/.kodiak` when empty.
+    /// Working directory with the database, private keys and the certificate. `~/.kodiak` when empty.
     pub work_dir: PathBuf,
-    /// The certificate of all its servers. Self-made in the working directory when empty.
+    /// Certificate of all servers. Self-signed, in the working directory, when empty.
     pub tls_cert_file: PathBuf,
     /// Private key of the certificate.
     pub tls_key_file: PathBuf,
-    /// The folder of files that data sources of resources may name. None when empty.
+    /// Folder of files that data sources of resources may reference. None when empty.
     pub data_source_folder: PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Store {
-    /// Where resources are stored.
+    /// Back end of the store.
     #[serde(rename = "type")]
     pub store_type: StoreType,
     pub file: FileStore,
@@ -95,9 +95,9 @@ pub struct Postgres {
     /// Name of the database.
     pub db_name: String,
     pub tls: PostgresTls,
-    /// How often to look for changes of other control planes even when no notice came.
+    /// Interval at which changes of other control planes are polled, in case a notification is lost.
     pub poll_interval_seconds: u32,
-    /// How long after its last sign of life another control plane takes over from the leader.
+    /// Duration of the leader's lease. After it expires, another control plane becomes leader.
     pub lease_seconds: u32,
 }
 
@@ -121,7 +121,7 @@ impl Default for Postgres {
 pub struct PostgresTls {
     /// `verify` uses TLS and verifies the server's certificate.
     pub mode: PostgresTlsMode,
-    /// The authority of the server's certificate; public ones when empty.
+    /// File with the CA of the server's certificate; public CAs when empty.
     pub ca_path: PathBuf,
 }
 
@@ -165,14 +165,14 @@ pub struct ApiServer {
     pub cors_allowed_domains: Vec<String>,
     /// Prefix of all paths of the REST API.
     pub base_path: String,
-    /// Of each of its listeners.
+    /// Limits of each listener of the API.
     pub limits: ListenerLimits,
 }
 
 impl Default for ApiServer {
     fn default() -> Self {
         Self {
-            // Plain text stays on this machine; others come over TLS.
+            // Plain HTTP is served on loopback only; remote clients use HTTPS.
             http: Listener { enabled: true, interface: IpAddr::from([127, 0, 0, 1]), port: 5681 },
             https: Listener { enabled: true, interface: IpAddr::from([0, 0, 0, 0]), port: 5682 },
             socket: ApiSocket::default(),
@@ -200,7 +200,7 @@ pub struct Listener {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Authn {
-    /// Requests from this machine that no browser or proxy has passed on are the administrator's.
+    /// Gives requests from this machine administrator rights, unless a browser or a proxy sends them.
     pub localhost_is_admin: bool,
     pub tokens: UserTokens,
 }
@@ -216,7 +216,7 @@ impl Default for Authn {
 pub struct UserTokens {
     /// Accepts user tokens.
     pub enabled: bool,
-    /// Makes a token for the administrator and keeps it as the GlobalSecret `admin-user-token`.
+    /// Creates a token of the administrator and stores it as the GlobalSecret `admin-user-token`.
     pub bootstrap_admin_token: bool,
     /// Issues user tokens over the REST API.
     pub enable_issuer: bool,
@@ -253,13 +253,13 @@ impl Default for DpServer {
     }
 }
 
-/// How proxies find out whether the workloads of inbounds with a `serviceProbe` are ready.
+/// Health checks of workloads whose inbounds have a `serviceProbe`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Hds {
-    /// Without it such inbounds are not ready before somebody says so, unless their proxy brings them.
+    /// Enables the checks. Without them, such inbounds need a `state`, unless their proxy registers them.
     pub enabled: bool,
-    /// How often proxies tell what they found.
+    /// Interval at which proxies report results.
     pub interval: GoDuration,
     pub check_defaults: HdsCheck,
 }
@@ -270,13 +270,13 @@ impl Default for Hds {
     }
 }
 
-/// What holds where a `serviceProbe` does not say it.
+/// Defaults of fields that a `serviceProbe` does not set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct HdsCheck {
     pub timeout: GoDuration,
     pub interval: GoDuration,
-    /// The time between two checks of what only checks connect to: every probe that does not say its `interval`.
+    /// Interval of checks on endpoints without traffic, for probes without an `interval`.
     pub no_traffic_interval: GoDuration,
     pub healthy_threshold: u32,
     pub unhealthy_threshold: u32,
@@ -317,29 +317,29 @@ pub struct DpProxyAuthn {
     pub authn_type: DpProxyAuthnType,
 }
 
-/// How proxies prove who they are.
+/// Authentication of proxies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DpProxyAuthnType {
     #[default]
     DpToken,
-    /// Everybody is believed: for trials on one's own machine.
+    /// No authentication. For tests on a local machine only.
     None,
 }
 
-/// How long proxies are remembered, and how often it is written down what they do.
+/// Settings of Dataplanes and their insights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct XdsServer {
-    /// The Dataplane of a proxy that left is kept for so long, if the proxy brought it.
+    /// Time after which a Dataplane that its proxy registered is deleted when the proxy disconnected.
     pub dataplane_deregistration_delay_seconds: u32,
     /// Minimum time between two writes of the counters in insights.
     pub dataplane_status_flush_interval_seconds: u32,
-    /// A connection without a sign of life for so long is taken for closed.
+    /// Time without a response after which a connection counts as closed.
     pub idle_timeout_seconds: u32,
-    /// A Dataplane whose proxy is away for so long is deleted.
+    /// Time after which the Dataplane of an offline proxy is deleted.
     pub dataplane_cleanup_age_hours: u32,
-    /// How clusters of MeshServices and the like are named.
+    /// Format of the names of clusters of MeshServices, MeshExternalServices and MeshMultiZoneServices.
     pub resource_names: ResourceNames,
 }
 
@@ -376,26 +376,26 @@ pub struct BootstrapServer {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct BootstrapParams {
-    /// Where proxies reach this control plane. They go on with the host that they asked when it is empty.
+    /// Host that proxies use for xDS. When empty, the host of their bootstrap request.
     pub xds_host: String,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Access {
-    /// Lets everyone write what is no secret, as Kuma does. Whoever reaches the API then controls the mesh.
+    /// Lets anonymous users write all resources except Secrets, as in Kuma: whoever reaches the API controls the mesh.
     pub anonymous_writes: bool,
     #[serde(rename = "static")]
     pub lists: AccessLists,
 }
 
-/// Who may do what is not open to everyone.
+/// Access lists of restricted actions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct AccessLists {
-    /// Secrets.
+    /// Reading and writing Secrets.
     pub admin_resources: Allowed,
-    /// Writing everything else.
+    /// Writing all other resources.
     pub modify_resources: Allowed,
     /// Issuing dataplane tokens.
     pub generate_dp_token: Allowed,
@@ -405,11 +405,11 @@ pub struct AccessLists {
     pub generate_zone_token: Allowed,
     /// Reading `/config`, `/policies` and `/_resources`.
     pub control_plane_metadata: Allowed,
-    /// What proxies are configured with, without keys, and what they say of it.
+    /// Viewing the configuration and the connection status of proxies, without private keys.
     pub view_config_dump: Allowed,
-    /// Statistics of proxies.
+    /// Viewing statistics of proxies.
     pub view_stats: Allowed,
-    /// Clusters of proxies.
+    /// Viewing clusters of proxies.
     pub view_clusters: Allowed,
 }
 
@@ -460,9 +460,9 @@ pub struct Diagnostics {
     pub interface: IpAddr,
     /// `/healthy`, `/ready` and `/metrics`.
     pub server_port: u16,
-    /// `/healthy` and `/ready` alone, for probes: what floods the other ports does not reach this one.
+    /// Port of `/healthy` and `/ready` alone, for probes: a flood of connections to other ports does not affect it.
     pub health_port: u16,
-    /// Of `server_port`.
+    /// Limits of `server_port`.
     pub limits: ListenerLimits,
 }
 

@@ -1,14 +1,14 @@
-//! Who may do what, for every route that there is.
+//! Authorisation of every route.
 //!
-//! The expectations here are written by hand, apart from the table that guards the routes. A route that no rule below
-//! speaks about fails the test, so a new one cannot be forgotten.
+//! The expectations are written by hand, independent of the table of routes. A route without a rule below fails the
+//! test, so a new one cannot be forgotten.
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::harness::TestControlPlane;
 
-/// The least that a caller must be.
+/// Least privilege that a route requires.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Least {
     Anyone,
@@ -17,27 +17,27 @@ enum Least {
     Admin,
 }
 
-/// The rule for a route, by the kind of thing its path names. `None` fails the test.
+/// Expected privilege of a route, by its path. `None` fails the test.
 fn expected(method: &str, path: &str) -> Option<Least> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let thing = match segments.as_slice() {
         [] => "",
-        // What shows configuration, or quotes it.
+        // Routes that show configuration, or quote it.
         ["meshes", "{mesh}", "dataplanes", "{name}", "_config" | "_status" | "xds"] => {
             return (method == "get").then_some(Least::Admin);
         }
         ["store", "backup"] => return (method == "get").then_some(Least::Admin),
         ["meshes", "{mesh}", "_diff"] => return (method == "post").then_some(Least::Admin),
-        // What is converted is answered, and not stored.
+        // A conversion returns its result and stores nothing.
         ["meshes", "{mesh}", "_migration", "convert"] => return (method == "post").then_some(Least::Anyone),
-        // The last one is refused, whatever it is.
+        // The last one is always rejected.
         ["meshes", "{mesh}", "_policies" | "_migration"]
         | ["meshes", "{mesh}", "_migration", "consumers"]
         | ["meshes", "{mesh}", _, "{name}", "_status"]
         | ["meshes", "{mesh}", "{service}", "{name}", "_hostnames"] => {
             return (method == "get").then_some(Least::Anyone);
         }
-        // What is worked out from resources that anyone may read is only for reading.
+        // Computed from resources that anyone may read, and read-only.
         [
             "meshes",
             "{mesh}",
@@ -99,14 +99,14 @@ fn expected(method: &str, path: &str) -> Option<Least> {
 }
 
 #[tokio::test]
-async fn every_route_lets_in_whom_it_should_and_nobody_else() {
+async fn every_route_requires_the_expected_privilege() {
     let cp = TestControlPlane::start().await;
     check_routes(&cp, expected).await;
 }
 
 /// As in Kuma.
 #[tokio::test]
-async fn one_setting_lets_everyone_write() {
+async fn anonymous_writes_can_be_enabled() {
     let cp = TestControlPlane::start_with(|config| config.access.anonymous_writes = true).await;
     let open = |method: &str, path: &str| {
         expected(method, path).map(|least| if least == Least::User { Least::Anyone } else { least })
@@ -115,7 +115,7 @@ async fn one_setting_lets_everyone_write() {
 }
 
 #[tokio::test]
-async fn an_anonymous_write_is_told_what_to_do() {
+async fn error_of_an_anonymous_write_has_advice() {
     let cp = TestControlPlane::start().await;
     let remote = [("x-real-ip", "192.0.2.1")];
     let mesh = json!({ "type": "Mesh", "name": "m" }).to_string();
@@ -167,7 +167,7 @@ async fn check_routes(cp: &TestControlPlane, expected: impl Fn(&str, &str) -> Op
 }
 
 #[tokio::test]
-async fn writing_can_be_kept_to_some() {
+async fn writes_can_be_restricted_to_users_and_groups() {
     let cp = TestControlPlane::start_with(|config| {
         config.access.lists.modify_resources.groups = vec!["writers".to_owned()];
     })
@@ -186,7 +186,7 @@ async fn writing_can_be_kept_to_some() {
 }
 
 #[tokio::test]
-async fn looking_inside_proxies_is_up_to_three_lists() {
+async fn inspection_of_proxies_has_three_access_lists() {
     let cp = TestControlPlane::start_with(|config| {
         let lists = &mut config.access.lists;
         lists.view_config_dump.groups = vec!["mesh-system:unauthenticated".to_owned()];
@@ -211,7 +211,7 @@ async fn looking_inside_proxies_is_up_to_three_lists() {
 }
 
 #[tokio::test]
-async fn a_web_page_on_this_machine_is_not_the_administrator() {
+async fn web_page_on_this_machine_has_no_administrator_rights() {
     let cp = TestControlPlane::start().await;
     let host = cp.http().to_string();
     let own = format!("http://{host}");

@@ -1,4 +1,4 @@
-//! The least that a proxy does: an ADS stream that asks for all clusters and reads what comes.
+//! Minimal xDS client: an ADS stream that subscribes to all clusters.
 
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::{
@@ -19,7 +19,7 @@ use crate::harness::TestControlPlane;
 
 const ADS: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 
-/// A proxy that is connected.
+/// Connected proxy.
 pub(crate) struct Stream {
     response: Incoming,
     received: Vec<u8>,
@@ -27,7 +27,7 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Connects as a Dataplane that is stored, and asks for its clusters.
+    /// Connects as a stored Dataplane, and subscribes to its clusters.
     pub(crate) async fn connect(cp: &TestControlPlane, mesh: &str, name: &str) -> Self {
         let body = json!({ "mesh": mesh, "name": name, "validFor": "1h" }).to_string();
         let token = cp.send(Method::POST, "/tokens/dataplane", &[], body).await;
@@ -59,7 +59,7 @@ impl Stream {
         Self { response: response.into_body(), received: Vec::new(), requests }
     }
 
-    /// The next set of clusters, acknowledged.
+    /// Waits for the next clusters, and acknowledges them.
     pub(crate) async fn clusters(&mut self) -> DiscoveryResponse {
         let response = self.next().await;
         let ack = DiscoveryRequest {

@@ -1,4 +1,4 @@
-//! What is taken from outside has limits, and wrong requests have plain answers.
+//! Limits of requests, and errors of invalid ones.
 
 use hyper::{Method, StatusCode};
 use serde_json::json;
@@ -21,7 +21,7 @@ async fn wrong_paths_methods_and_media_types_are_answered_in_plain_text() {
 }
 
 #[tokio::test]
-async fn what_only_the_control_plane_writes_cannot_be_written() {
+async fn read_only_kinds_cannot_be_written() {
     let cp = TestControlPlane::start().await;
     let body = json!({ "type": "DataplaneInsight", "mesh": "default", "name": "x" });
     let refused = cp.put("/meshes/default/dataplane-insights/x", &body).await;
@@ -33,7 +33,7 @@ async fn what_only_the_control_plane_writes_cannot_be_written() {
 }
 
 #[tokio::test]
-async fn a_read_only_api_refuses_every_write() {
+async fn read_only_api_rejects_every_write() {
     let cp = TestControlPlane::start_with(|config| config.api_server.read_only = true).await;
     let refused = cp.put("/meshes/x", &json!({ "type": "Mesh", "name": "x" })).await;
     assert_eq!(refused.status, StatusCode::METHOD_NOT_ALLOWED);
@@ -41,7 +41,7 @@ async fn a_read_only_api_refuses_every_write() {
 }
 
 #[tokio::test]
-async fn huge_and_deep_bodies_are_refused() {
+async fn huge_and_deep_bodies_are_rejected() {
     let cp = TestControlPlane::start().await;
     let huge = format!("{{\"type\":\"Mesh\",\"name\":\"{}\"}}", "x".repeat(5 * 1024 * 1024));
     let refused = cp.send(Method::PUT, "/meshes/x", &[], huge).await;
@@ -55,7 +55,7 @@ async fn huge_and_deep_bodies_are_refused() {
 }
 
 #[tokio::test]
-async fn browsers_of_other_sites_are_told_nothing() {
+async fn cors_allows_configured_origins_only() {
     let cp = TestControlPlane::start_with(|config| {
         config.api_server.cors_allowed_domains = vec!["https://gui.example".to_owned(), "*".to_owned()];
     })
@@ -73,7 +73,7 @@ async fn browsers_of_other_sites_are_told_nothing() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_under_way_finishes_before_the_end() {
+async fn open_request_finishes_before_shutdown() {
     let cp = TestControlPlane::start().await;
     let body = json!({ "type": "Mesh", "name": "late" }).to_string();
     let head = format!(
@@ -83,7 +83,7 @@ async fn a_request_that_is_under_way_finishes_before_the_end() {
     );
     let mut stream = TcpStream::connect(cp.http()).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
-    // The server asks for the body once it works on the request.
+    // The server sends 100 Continue once it handles the request.
     let mut go_on = [0; 25];
     stream.read_exact(&mut go_on).await.unwrap();
     assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n");

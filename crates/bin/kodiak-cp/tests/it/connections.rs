@@ -1,4 +1,4 @@
-//! Connections that take and do not give: silent ones, slow ones, and thousands of them. Others are served.
+//! Idle and slow connections, and thousands of them, do not affect other clients.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -11,21 +11,21 @@ use tokio::{
 
 use crate::harness::{TestControlPlane, get};
 
-/// Far more than anything takes, for machines that do much else.
+/// Generous, for machines under load.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// More than any of these ports serves at a time.
+/// More than the limit of each of these ports.
 const SILENT: usize = 6000;
 
-/// Lets this process open so many connections to itself, or as many as the system allows.
+/// Raises the open files limit of this process for so many connections to itself, or to the hard limit.
 fn connections_allowed(wanted: usize) -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
-    // Both ends are in this process, and other tests run beside this one.
+    // Both ends are in this process, and other tests run at the same time.
     let allowed = maximum.map_or(usize::MAX, |files| usize::try_from(files).unwrap() / 3);
     wanted.min(allowed)
 }
 
-/// Opens connections that say nothing.
+/// Opens connections that send nothing.
 async fn silent(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     let mut open = Vec::with_capacity(count);
     for _ in 0..count {
@@ -40,7 +40,7 @@ async fn status(address: SocketAddr, path: &str) -> StatusCode {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_of_silent_connections_lock_nobody_out() {
+async fn thousands_of_idle_connections_do_not_block_clients() {
     let cp = TestControlPlane::start().await;
     let (diagnostics, health) = (cp.control_plane.diagnostics, cp.control_plane.health);
     let count = connections_allowed(SILENT);
@@ -60,7 +60,7 @@ async fn thousands_of_silent_connections_lock_nobody_out() {
 }
 
 #[tokio::test]
-async fn the_health_port_answers_health_and_nothing_else() {
+async fn health_port_serves_health_only() {
     let cp = TestControlPlane::start().await;
     let health = cp.control_plane.health;
     for (path, expected) in [
@@ -74,9 +74,9 @@ async fn the_health_port_answers_health_and_nothing_else() {
     }
 }
 
-/// With the limits that ports have by default: what is begun and not finished is over after some seconds.
+/// With default limits, an incomplete request ends after some seconds.
 #[tokio::test]
-async fn every_port_ends_what_is_begun_and_not_finished() {
+async fn every_port_closes_incomplete_requests() {
     let cp = TestControlPlane::start().await;
     let ports = &cp.control_plane;
     let half_a_head: &[u8] = b"GET / HTTP/1.1\r\nhost: loc";

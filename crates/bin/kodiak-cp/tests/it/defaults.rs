@@ -1,11 +1,11 @@
-//! What a new control plane makes by itself, once.
+//! Default resources of a new control plane.
 
 use hyper::StatusCode;
 
 use crate::harness::TestControlPlane;
 
 #[tokio::test]
-async fn a_new_control_plane_has_a_mesh_a_zone_and_keys() {
+async fn new_control_plane_has_a_mesh_a_zone_and_keys() {
     let cp = TestControlPlane::start().await;
     for path in [
         "/meshes/default",
@@ -26,12 +26,12 @@ async fn a_new_control_plane_has_a_mesh_a_zone_and_keys() {
     }
     let generator = cp.get("/hostnamegenerators/local-universal-mesh-service").await.json();
     assert_eq!(generator["labels"], serde_json::json!({ "kuma.io/origin": "zone" }));
-    // Nobody is let in by default.
+    // No request is allowed by default.
     assert_eq!(cp.get("/meshes/default/meshtrafficpermissions").await.json()["total"], 0);
 }
 
 #[tokio::test]
-async fn what_a_user_deletes_stays_deleted() {
+async fn deleted_default_resources_stay_deleted() {
     let cp = TestControlPlane::start().await;
     cp.delete("/hostnamegenerators/local-universal-mesh-service").await;
     cp.delete("/meshes/default/meshretries/mesh-retry-all-default").await;
@@ -45,7 +45,7 @@ async fn what_a_user_deletes_stays_deleted() {
 }
 
 #[tokio::test]
-async fn defaults_can_be_left_out() {
+async fn default_resources_can_be_disabled() {
     let cp = TestControlPlane::start_with(|config| {
         config.defaults.skip_mesh_creation = true;
         config.defaults.skip_hostname_generators = true;

@@ -1,4 +1,4 @@
-//! Seen from outside: health, metrics, and what the control plane says of itself.
+//! Health, metrics, and information about the control plane.
 
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{Method, Request, StatusCode};
@@ -29,7 +29,7 @@ async fn health_and_metrics_are_served() {
 }
 
 #[tokio::test]
-async fn readiness_is_asked_often_and_costs_few_writes() {
+async fn frequent_readiness_probes_cause_few_writes() {
     const QUESTIONS: usize = 300;
     let cp = TestControlPlane::start().await;
     let diagnostics = cp.control_plane.diagnostics;
@@ -47,7 +47,7 @@ async fn readiness_is_asked_often_and_costs_few_writes() {
 }
 
 #[tokio::test]
-async fn the_control_plane_says_what_it_is() {
+async fn index_shows_product_version_and_instance() {
     let cp = TestControlPlane::start_with(|config| config.store.postgres.password = "hunter2".into()).await;
     let index = cp.get("/").await.json();
     assert_eq!((&index["product"], &index["version"]), (&"Kodiak".into(), &env!("CARGO_PKG_VERSION").into()));
@@ -66,7 +66,7 @@ async fn the_control_plane_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn https_is_served_with_a_certificate_that_clients_can_check() {
+async fn https_certificate_can_be_verified() {
     let cp = TestControlPlane::start().await;
     let pem = std::fs::read(cp.folder().join("kodiak.crt")).unwrap();
     let mut roots = RootCertStore::empty();
@@ -93,7 +93,7 @@ async fn https_is_served_with_a_certificate_that_clients_can_check() {
 }
 
 #[tokio::test]
-async fn plain_requests_to_the_https_port_do_no_harm() {
+async fn plain_requests_to_the_https_port_are_harmless() {
     let cp = TestControlPlane::start().await;
     let https = cp.control_plane.https.unwrap();
     let plain = tokio::spawn(send(https, Method::GET, "/", &[], String::new()));

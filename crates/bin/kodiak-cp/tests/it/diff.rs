@@ -1,4 +1,4 @@
-//! What would change for proxies, asked before anything is written.
+//! Configuration diff of planned writes.
 
 use hyper::{Method, StatusCode};
 use kodiak_kinds::kinds;
@@ -9,7 +9,7 @@ use crate::harness::{Answer, TestControlPlane};
 
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 
-/// Serves one service, and calls some at ports of its own.
+/// Dataplane with one service, and an outbound for each destination.
 fn dataplane(name: &str, service: &str, calls: &[&str]) -> Value {
     let outbounds: Vec<_> = (10001..)
         .zip(calls)
@@ -25,12 +25,12 @@ fn dataplane(name: &str, service: &str, calls: &[&str]) -> Value {
     })
 }
 
-/// Another one for each name.
+/// Distinct address for each name.
 fn address(name: &str) -> String {
     format!("10.0.0.{}", name.bytes().map(u32::from).sum::<u32>() % 250 + 1)
 }
 
-/// Stronger than the defaults of a mesh, which come later in the alphabet.
+/// Overrides the default policies of a mesh, whose names sort later.
 fn timeout(name: &str, called: &str, seconds: u32) -> Value {
     let to = json!([{
         "targetRef": { "kind": "MeshService", "name": called },
@@ -39,7 +39,7 @@ fn timeout(name: &str, called: &str, seconds: u32) -> Value {
     json!({ "type": "MeshTimeout", "mesh": "default", "name": name, "spec": { "to": to } })
 }
 
-/// Two that call `api`, one that calls `web`.
+/// Two proxies that call `api`, one that calls `web`.
 async fn mesh() -> TestControlPlane {
     let cp = TestControlPlane::start().await;
     for (name, service, calls) in [
@@ -68,7 +68,7 @@ fn names(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect()
 }
 
-/// All that people write, with the revisions in which they did. The control plane itself writes when it likes.
+/// Resources of users with their revisions, without those that the control plane writes.
 fn stored(cp: &TestControlPlane) -> Vec<(ResourceKey, u64)> {
     let snapshot = cp.control_plane.catalog.store().snapshot();
     let kinds = kinds().iter().filter(|kind| !kind.read_only());
@@ -79,7 +79,7 @@ fn stored(cp: &TestControlPlane) -> Vec<(ResourceKey, u64)> {
 const DIFF: &str = "/meshes/default/_diff";
 
 #[tokio::test]
-async fn a_timeout_for_one_service_changes_exactly_the_proxies_that_call_it() {
+async fn timeout_for_a_service_changes_only_its_clients() {
     let cp = mesh().await;
     let before = stored(&cp);
     let change = json!({ "resources": [timeout("fast", "api", 7)] });
@@ -103,7 +103,7 @@ async fn a_timeout_for_one_service_changes_exactly_the_proxies_that_call_it() {
     assert_eq!(stored(&cp), before, "nothing is stored");
     assert_eq!(cp.get("/meshes/default/meshtimeouts/fast").await.status, StatusCode::NOT_FOUND);
 
-    // What was told comes true: afterwards there is nothing left to change.
+    // After the write, the same diff is empty.
     assert_eq!(cp.put("/meshes/default/meshtimeouts/fast", &change["resources"][0]).await.status, StatusCode::CREATED);
     let again = fine(&ask(&cp, DIFF, &change).await);
     assert_eq!((&again["changes"][0]["effect"], &again["proxies"]), (&json!("unchanged"), &json!([])));
@@ -116,7 +116,7 @@ async fn a_timeout_for_one_service_changes_exactly_the_proxies_that_call_it() {
 }
 
 #[tokio::test]
-async fn proxies_that_come_and_go_are_shown_with_what_they_mean_for_others() {
+async fn added_and_deleted_proxies_are_shown_with_their_effect_on_others() {
     let cp = mesh().await;
     let new = fine(&ask(&cp, DIFF, &json!({ "resources": [dataplane("api-2", "api", &["web"])] })).await);
     assert_eq!(names(&new["proxies"]), ["api-2", "web-1", "web-2"]);
@@ -132,7 +132,7 @@ async fn proxies_that_come_and_go_are_shown_with_what_they_mean_for_others() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_would_not_be_served_keeps_what_it_has_and_says_why() {
+async fn proxy_with_an_invalid_snapshot_is_reported_with_the_fault() {
     let cp = mesh().await;
     let mut twice = dataplane("web-1", "web", &["api"]);
     let inbound = json!({ "port": 9000, "tags": { "kuma.io/service": "web" } });
@@ -146,7 +146,7 @@ async fn a_proxy_that_would_not_be_served_keeps_what_it_has_and_says_why() {
 }
 
 #[tokio::test]
-async fn what_no_proxy_follows_changes_none() {
+async fn writes_without_effect_change_no_proxy() {
     let cp = mesh().await;
     let mut shadow = timeout("tried", "api", 7);
     shadow["labels"] = json!({ "kuma.io/effect": "shadow" });
@@ -155,12 +155,12 @@ async fn what_no_proxy_follows_changes_none() {
     assert_eq!((&answer["proxies"], &answer["unchanged"], &answer["bytes"]), (&json!([]), &json!(4), &json!(0)));
     let [tried, zone] = [0, 1].map(|n| answer["changes"][n].clone());
     assert_eq!((&tried["effect"], &zone["effect"]), (&json!("created"), &json!("created")));
-    assert!(tried["warnings"].to_string().contains("only tried out"), "{tried}");
+    assert!(tried["warnings"].to_string().contains("kuma.io/effect: shadow"), "{tried}");
     assert_eq!(zone["warnings"], json!([]));
 }
 
 #[tokio::test]
-async fn mutual_tls_is_told_as_it_will_be_in_the_end() {
+async fn mtls_diff_shows_the_last_step() {
     let cp = mesh().await;
     let backends = json!([{ "name": "ca", "type": "builtin" }]);
     let mesh = json!({ "type": "Mesh", "name": "default", "mtls": { "enabledBackend": "ca", "backends": backends } });
@@ -170,9 +170,9 @@ async fn mutual_tls_is_told_as_it_will_be_in_the_end() {
     assert!(first.contains("identity_cert:secret:default") && first.contains("/filterChains/"), "{first}");
 }
 
-/// MeshServices are made and ended by the control plane, so what they bring is told too.
+/// The diff includes MeshServices that the control plane would create or delete.
 #[tokio::test]
-async fn a_mode_of_mesh_services_is_told_with_all_that_follows() {
+async fn mode_of_mesh_services_is_shown_with_generated_services() {
     let cp = mesh().await;
     let mut redirected = dataplane("front-1", "front", &[]);
     redirected["networking"]["transparentProxying"] =
@@ -199,7 +199,7 @@ async fn a_mode_of_mesh_services_is_told_with_all_that_follows() {
 }
 
 #[tokio::test]
-async fn what_would_be_refused_is_refused_with_the_same_problems() {
+async fn invalid_writes_fail_with_the_same_problems() {
     let cp = mesh().await;
     let mut wrong = timeout("wrong", "api", 7);
     wrong["spec"]["to"][0]["default"]["connectionTimeout"] = json!("-7s");
@@ -211,9 +211,9 @@ async fn what_would_be_refused_is_refused_with_the_same_problems() {
 
     for (change, status, detail) in [
         (json!({ "resources": [{ "type": "MeshTimout", "name": "x" }] }), 400, "there is no kind \"MeshTimout\""),
-        (json!({ "resources": [{ "type": "DataplaneInsight", "name": "x" }] }), 405, "can only be read"),
-        (json!({ "resources": [{ "type": "Mesh", "name": "other" }] }), 400, "not the mesh \"default\""),
-        (json!({ "resources": [timeout("a", "api", 1), timeout("a", "api", 2)] }), 400, "named twice"),
+        (json!({ "resources": [{ "type": "DataplaneInsight", "name": "x" }] }), 405, "is read-only"),
+        (json!({ "resources": [{ "type": "Mesh", "name": "other" }] }), 400, "does not match mesh \"default\""),
+        (json!({ "resources": [timeout("a", "api", 1), timeout("a", "api", 2)] }), 400, "occurs more than once"),
         (
             json!({ "deleted": [{ "type": "MeshTimeout", "name": "x" }] }),
             404,
@@ -238,7 +238,7 @@ fn wrong_again(wrong: &Value) -> Value {
     again
 }
 
-/// The problems as they are told of one document of many.
+/// Problems of a document, with paths below `resources[n]`.
 fn at(n: usize, answer: &Answer) -> Vec<String> {
     answer.problems().into_iter().map(|problem| format!("resources[{n}].{problem}")).collect()
 }

@@ -1,4 +1,4 @@
-//! A control plane whose disk is full: read-only, and it says so; proxies are served.
+//! A control plane with a full disk is read-only and not ready, but serves proxies.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn full_disk_makes_the_control_plane_read_only_until_there_is_room() {
+async fn full_disk_makes_the_control_plane_read_only_until_space_is_free() {
     let Some(disk) = SmallDisk::mount(32) else { return };
     let mut config = config(disk.path());
     config.dp_server.authn.dp_proxy.authn_type = DpProxyAuthnType::None;

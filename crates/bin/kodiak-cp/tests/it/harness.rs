@@ -1,4 +1,4 @@
-//! A control plane to test against, and a client that talks to it over TCP.
+//! Control plane under test, and a client over TCP.
 
 use std::{net::SocketAddr, path::Path};
 
@@ -9,7 +9,7 @@ use kodiak_cp::{Config, ControlPlane, Faults};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// On the file store, in a folder of its own.
+/// Control plane with the file store, in its own folder.
 pub(crate) struct TestControlPlane {
     pub(crate) control_plane: ControlPlane,
     folder: Option<TempDir>,
@@ -26,7 +26,7 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
-    /// The reasons of a refusal, each with its field.
+    /// Invalid parameters, each with its field and reason.
     #[track_caller]
     pub(crate) fn problems(&self) -> Vec<String> {
         let body = self.json();
@@ -35,7 +35,7 @@ impl Answer {
     }
 }
 
-/// Ports chosen by the system, everything else by default.
+/// Default configuration, with ports that the system chooses.
 pub(crate) fn config(folder: &Path) -> Config {
     let mut config = Config::default();
     folder.clone_into(&mut config.general.work_dir);
@@ -68,7 +68,7 @@ impl TestControlPlane {
         Self::started(folder, config, faults).await
     }
 
-    /// Stops, and starts again on the same folder.
+    /// Restarts on the same folder.
     pub(crate) async fn restart(self) -> Self {
         self.restart_as(|_| (), Faults::default()).await
     }

@@ -1,4 +1,4 @@
-//! A database that goes back to an earlier point while a proxy is connected.
+//! A database that loses commits while a proxy is connected.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ async fn connect(cp: &TestControlPlane) -> Session {
     cp.control_plane.registry.connect(hello("web-1")).await.map_err(|closing| closing.message).unwrap()
 }
 
-/// A proxy that brings its Dataplane, and no token.
+/// Proxy that registers its Dataplane, without a token.
 pub(crate) fn hello(name: &str) -> Hello {
     let dataplane = json!({
         "type": "Dataplane", "mesh": "default", "name": name,
@@ -33,7 +33,7 @@ pub(crate) fn hello(name: &str) -> Hello {
     Hello { node, credential: Credential(None), protocol: Protocol::Delta, peer }
 }
 
-/// Waits until the proxy is to have something else, or something in particular.
+/// Waits until the snapshot of the proxy matches.
 async fn until(session: &mut Session, what: &str, reached: impl Fn(&ResourceSet) -> bool) -> ResourceSet {
     let is_reached = |snapshot: &Option<Arc<Snapshot>>| snapshot.as_ref().is_some_and(|it| reached(&it.resources));
     let waited = tokio::time::timeout(PATIENCE, session.snapshots.wait_for(is_reached)).await;
@@ -42,7 +42,7 @@ async fn until(session: &mut Session, what: &str, reached: impl Fn(&ResourceSet)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connected_proxy_gets_what_the_database_has_after_it_lost_commits() {
+async fn connected_proxy_gets_the_state_of_a_database_that_lost_commits() {
     let Some(mut server) = Server::start() else { return };
     let database = server.create_database().unwrap();
     let cp = TestControlPlane::start_with(|config| {
@@ -56,7 +56,7 @@ async fn connected_proxy_gets_what_the_database_has_after_it_lost_commits() {
         config.dp_server.authn.dp_proxy.authn_type = DpProxyAuthnType::None;
     })
     .await;
-    // The leader makes it, and there is none at first.
+    // The leader creates it after the start.
     while cp.get("/meshes/default").await.status != StatusCode::OK {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -84,7 +84,7 @@ async fn connected_proxy_gets_what_the_database_has_after_it_lost_commits() {
     until(&mut session, "the change being taken back", |now| *now == before).await;
     assert_eq!(cp.get(path).await.status, StatusCode::NOT_FOUND);
     assert!(session.closing.borrow().is_none(), "the proxy stays connected");
-    // The control plane goes on in the history that there is now.
+    // The control plane continues on the new history.
     let mut status = StatusCode::SERVICE_UNAVAILABLE;
     while status == StatusCode::SERVICE_UNAVAILABLE {
         status = cp.put(path, &timeout).await.status;

@@ -1,4 +1,4 @@
-//! Overviews and numbers.
+//! Overviews and insights.
 
 use std::collections::BTreeMap;
 

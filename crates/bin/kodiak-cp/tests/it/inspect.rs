@@ -1,4 +1,4 @@
-//! Looking inside proxies that are away. With proxies that are there: in the tests of the command.
+//! Inspection of offline proxies. Tests of the command line inspect connected ones.
 
 use hyper::StatusCode;
 use kodiak_model::{Labels, ResourceKey};
@@ -22,7 +22,7 @@ async fn put_dataplane(cp: &TestControlPlane, name: &str) {
     assert_eq!(put.status, StatusCode::CREATED, "{}", put.text);
 }
 
-/// As a control plane writes it that the proxy was connected to.
+/// DataplaneInsight of a proxy that was connected to another control plane.
 async fn put_insight(cp: &TestControlPlane, name: &str, insight: &Value) {
     let write = Write::Put {
         key: ResourceKey::in_mesh("DataplaneInsight", "default", name),
@@ -44,7 +44,7 @@ async fn put_permission(cp: &TestControlPlane, name: &str, labels: &Value, targe
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_away_is_shown_with_what_it_would_get() {
+async fn offline_proxy_is_shown_with_the_configuration_it_would_get() {
     let cp = TestControlPlane::start().await;
     put_dataplane(&cp, "web-1").await;
     let path = "/meshes/default/dataplanes/web-1/_config";
@@ -66,10 +66,10 @@ async fn a_proxy_that_is_away_is_shown_with_what_it_would_get() {
 }
 
 #[tokio::test]
-async fn what_would_not_be_sent_is_told_with_its_fault() {
+async fn invalid_configuration_is_reported_with_its_fault() {
     let cp = TestControlPlane::start().await;
     put_dataplane(&cp, "web-1").await;
-    // The admin listener would be where the first inbound is.
+    // The admin listener conflicts with the first inbound.
     let metadata = json!({ "dataplane.admin.socketPath": "/tmp/admin.sock", "dataplane.admin.port": "8080" });
     put_insight(&cp, "web-1", &json!({ "metadata": metadata })).await;
     let config = cp.get("/meshes/default/dataplanes/web-1/_config").await;
@@ -78,7 +78,7 @@ async fn what_would_not_be_sent_is_told_with_its_fault() {
 }
 
 #[tokio::test]
-async fn questions_that_make_no_sense_are_refused() {
+async fn invalid_inspection_requests_are_rejected() {
     let cp = TestControlPlane::start().await;
     put_dataplane(&cp, "web-1").await;
     put_insight(&cp, "web-1", &json!({})).await;
@@ -109,7 +109,7 @@ async fn questions_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn policies_that_are_tried_out_show_in_what_would_be_and_not_in_what_is() {
+async fn shadow_policies_are_shown_on_request_only() {
     let cp = TestControlPlane::start().await;
     put_dataplane(&cp, "web-1").await;
     put_insight(&cp, "web-1", &json!({})).await;
@@ -135,7 +135,7 @@ async fn policies_that_are_tried_out_show_in_what_would_be_and_not_in_what_is() 
 }
 
 #[tokio::test]
-async fn policies_stand_at_their_inbounds_and_the_closer_one_comes_last() {
+async fn policies_of_an_inbound_are_ordered_by_precedence() {
     let cp = TestControlPlane::start().await;
     put_dataplane(&cp, "web-1").await;
     let labels = json!({});
@@ -153,18 +153,18 @@ async fn policies_stand_at_their_inbounds_and_the_closer_one_comes_last() {
     };
     assert_eq!(found["inbounds"][1]["inbound"]["name"], "metrics");
     assert_eq!((names(0), names(1)), (vec!["b-all".to_owned()], vec!["b-all".to_owned(), "a-metrics".to_owned()]));
-    // Timeouts come first, from the policies that a mesh is made with.
+    // Timeouts come first; they are default policies of the mesh.
     let timeouts = &found["inbounds"][0]["policies"][0];
     assert_eq!((&timeouts["kind"], timeouts["origins"].as_array().unwrap().len()), (&json!("MeshTimeout"), 1));
     assert_eq!(timeouts["origins"][0]["kri"], "kri_mt_default_default__mesh-timeout-all-default_");
 }
 
 #[tokio::test]
-async fn a_proxy_of_another_control_plane_is_told_apart_from_one_that_is_away() {
+async fn proxy_of_another_control_plane_is_not_reported_as_offline() {
     let cp = TestControlPlane::start().await;
     let open = json!([{ "connectTime": "2026-11-15T12:00:00Z", "controlPlaneInstanceId": "cp-2" }]);
     for (name, subscriptions, expected) in [
-        ("there", open, "the proxy is connected to control plane \"cp-2\"; ask that one"),
+        ("there", open, "the proxy is connected to control plane \"cp-2\"; send the request there"),
         ("away", json!([]), "the proxy is not connected"),
     ] {
         put_dataplane(&cp, name).await;
@@ -176,9 +176,9 @@ async fn a_proxy_of_another_control_plane_is_told_apart_from_one_that_is_away() 
 }
 
 #[tokio::test]
-async fn nobody_else_is_believed_to_be_the_proxy() {
+async fn certificate_of_another_ca_is_rejected() {
     let cp = TestControlPlane::start().await;
-    // Something that speaks TLS at the address of the proxy, with a certificate from elsewhere: our own API.
+    // A TLS server at the proxy's address with a certificate of another CA: the control plane's API.
     let port = cp.control_plane.https.unwrap().port();
     put_dataplane(&cp, "web-1").await;
     put_insight(&cp, "web-1", &json!({ "metadata": { "dataplane.admin.port": port.to_string() } })).await;
@@ -191,12 +191,15 @@ async fn nobody_else_is_believed_to_be_the_proxy() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_cannot_be_reached_is_said_with_its_address() {
+async fn error_of_an_unreachable_proxy_has_its_address() {
     let cp = TestControlPlane::start().await;
     put_dataplane(&cp, "web-1").await;
     put_insight(&cp, "web-1", &json!({})).await;
     let answer = cp.get("/meshes/default/dataplanes/web-1/clusters").await;
     assert_eq!(answer.status, StatusCode::BAD_GATEWAY, "{}", answer.text);
     let detail = answer.json()["detail"].as_str().unwrap().to_owned();
-    assert!(detail.starts_with("cannot ask Envoy at 127.0.0.1:1: ") && detail.contains("refused"), "{detail}");
+    assert!(
+        detail.starts_with("request to Envoy's admin listener at 127.0.0.1:1 failed: ") && detail.contains("refused"),
+        "{detail}"
+    );
 }

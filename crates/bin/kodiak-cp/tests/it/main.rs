@@ -1,4 +1,4 @@
-//! The control plane from outside: a real process's worth of it in this process, on ports that the system chose.
+//! Whole control planes in the test process, over TCP, on ports that the system chooses.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 

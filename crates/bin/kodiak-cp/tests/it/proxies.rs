@@ -1,4 +1,4 @@
-//! Proxies of a whole control plane: what an unknown caller can cause, and what ends an open stream.
+//! Authentication of proxies, and the end of open streams.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http_body_util::{BodyExt as _, Full};
@@ -13,7 +13,7 @@ use crate::harness::{Answer, TestControlPlane};
 
 const NOT_A_TOKEN: &str = "authentication failed: the token is not a JWT; generate a new one";
 
-/// Posts to the port for proxies, over TLS.
+/// Posts to the proxy port over TLS.
 async fn post(cp: &TestControlPlane, path: &str, body: &Value) -> Answer {
     let ca = std::fs::read(cp.folder().join("kodiak.crt")).unwrap();
     let mut http = HttpConnector::new();
@@ -63,9 +63,9 @@ fn brings(name: &str, document: &Value, token: &str) -> Hello {
 }
 
 #[tokio::test]
-async fn a_token_is_verified_before_anything_that_a_caller_sends_is_read() {
+async fn token_is_verified_before_the_request_is_read() {
     let cp = TestControlPlane::start().await;
-    // 131 KB that would be more than a gigabyte.
+    // 131 KB that expand to more than a gigabyte.
     let bomb = format!("a: &a {}\nb: [{}]\n", "x".repeat(41_000), vec!["*a"; 30_000].join(","));
     for resource in ["{{[", &bomb] {
         let mut request = json!({
@@ -97,7 +97,7 @@ async fn streams_end_when_their_token_is_revoked_in_a_global_secret() {
     });
     let put = cp.put("/globalsecrets/dataplane-token-revocations-default", &secret).await;
     assert_eq!(put.status, StatusCode::CREATED, "{}", put.text);
-    // Long before the timer would find it.
+    // Long before the periodic check.
     let end = std::time::Duration::from_secs(30);
     for closing in [&mut session.closing, &mut health.closing] {
         let closed = tokio::time::timeout(end, ended(closing)).await.expect("the stream is closed");
@@ -110,7 +110,7 @@ async fn ended(closing: &mut watch::Receiver<Option<Closing>>) -> Closing {
     closing.wait_for(Option::is_some).await.unwrap().clone().unwrap()
 }
 
-/// Waits until the resource is as it should be.
+/// Waits until the resource matches.
 async fn eventually(cp: &TestControlPlane, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let look = async {
         loop {
@@ -133,7 +133,7 @@ fn identities(service: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_proxy_is_no_part_of_a_service_by_a_label_that_its_token_does_not_bind() {
+async fn label_that_the_token_does_not_bind_selects_no_service() {
     let cp = TestControlPlane::start().await;
     let payments = "/meshes/default/meshservices/payments";
     let spec = json!({

@@ -1,4 +1,4 @@
-//! A stored resource that panics the engine: the control plane goes on without it, and says so.
+//! A stored resource that panics the engine is quarantined and reported.
 
 use std::sync::Arc;
 
@@ -40,14 +40,14 @@ async fn until_quarantined(test: &TestControlPlane, count: u64) -> Value {
 }
 
 #[tokio::test]
-async fn a_resource_that_panics_the_engine_is_quarantined_over_restarts() {
+async fn resource_that_panics_the_engine_is_quarantined_across_restarts() {
     let test = TestControlPlane::start_with_faults(faults()).await;
     assert_eq!(test.put(PATH, &timeout("poisoned")).await.status, StatusCode::CREATED);
     let items = until_quarantined(&test, 1).await;
     let (kind, name, error) = (&items[0]["type"], &items[0]["name"], &items[0]["error"]);
     assert_eq!((kind, name, error), (&json!("MeshTimeout"), &json!("poisoned"), &json!("panicked: poisoned")));
 
-    // It would end the process at every start.
+    // Without a quarantine it would end the process at every start.
     let test = test.restart_with_faults(faults()).await;
     until_quarantined(&test, 1).await;
     assert_eq!(get(test.control_plane.diagnostics, "/ready").await.status, StatusCode::OK);
@@ -55,7 +55,7 @@ async fn a_resource_that_panics_the_engine_is_quarantined_over_restarts() {
     assert_eq!(test.delete(PATH).await.status, StatusCode::OK);
     until_quarantined(&test, 0).await;
 
-    // And with a version that has the defect no more, nothing is left out.
+    // A version without the bug has an empty quarantine.
     assert_eq!(test.put(PATH, &timeout("poisoned")).await.status, StatusCode::CREATED);
     until_quarantined(&test, 1).await;
     let test = test.restart().await;

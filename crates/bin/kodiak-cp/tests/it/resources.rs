@@ -1,4 +1,4 @@
-//! Writing, reading, listing and deleting.
+//! Writes, reads, lists and deletes of resources.
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn dataplane(name: &str, service: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_written_can_be_read_changed_and_deleted() {
+async fn resource_can_be_created_read_updated_and_deleted() {
     let cp = TestControlPlane::start().await;
     let path = "/meshes/default/meshtimeouts/t1";
     assert_eq!(cp.get(path).await.status, StatusCode::NOT_FOUND);
@@ -29,7 +29,7 @@ async fn what_is_written_can_be_read_changed_and_deleted() {
     assert_eq!(read["spec"]["to"][0]["default"]["idleTimeout"], "1h0m0s");
     assert_eq!(read["kri"], "kri_mt_default_default__t1_");
     assert_eq!(read["labels"]["kuma.io/origin"], "zone");
-    // What was read can be written back, and changes nothing.
+    // A resource can be written back as it was read, and is unchanged.
     assert_eq!(cp.put(path, &read).await.status, StatusCode::OK);
     assert_eq!(cp.get(path).await.json(), read);
     assert_eq!(cp.put(path, &timeout("t1", "2h")).await.status, StatusCode::OK);
@@ -44,7 +44,7 @@ async fn what_is_written_can_be_read_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn resources_are_shown_as_kubernetes_takes_them() {
+async fn resources_can_be_read_in_kubernetes_format() {
     let cp = TestControlPlane::start().await;
     cp.put("/meshes/default/dataplanes/dp-1", &dataplane("dp-1", "web")).await;
     let policy = cp.get("/meshes/default/meshretries/mesh-retry-all-default?format=k8s").await.json();
@@ -63,7 +63,7 @@ async fn resources_are_shown_as_kubernetes_takes_them() {
 }
 
 #[tokio::test]
-async fn a_refused_write_names_every_fault_and_changes_nothing() {
+async fn invalid_write_reports_all_problems_and_changes_nothing() {
     let cp = TestControlPlane::start().await;
     let path = "/meshes/default/meshtimeouts/t1";
     cp.put(path, &timeout("t1", "1h")).await;
@@ -101,7 +101,7 @@ async fn unknown_fields_are_accepted_and_reported() {
 }
 
 #[tokio::test]
-async fn a_dry_run_checks_everything_and_changes_nothing() {
+async fn dry_run_validates_and_changes_nothing() {
     let cp = TestControlPlane::start().await;
     let path = "/meshes/default/meshtimeouts/t1";
     assert_eq!(cp.put(&format!("{path}?dryRun=true"), &timeout("t1", "1h")).await.status, StatusCode::CREATED);
@@ -110,7 +110,7 @@ async fn a_dry_run_checks_everything_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn lists_come_in_pages_and_through_filters() {
+async fn lists_are_paged_and_filtered() {
     let cp = TestControlPlane::start().await;
     for n in 0..5 {
         let name = format!("dp-{n}");
@@ -139,7 +139,7 @@ async fn lists_come_in_pages_and_through_filters() {
 }
 
 #[tokio::test]
-async fn a_mesh_comes_with_keys_and_policies_and_takes_them_along() {
+async fn mesh_is_created_and_deleted_with_keys_and_policies() {
     let cp = TestControlPlane::start().await;
     let mesh = json!({
         "type": "Mesh", "name": "demo",
@@ -175,7 +175,7 @@ async fn a_mesh_comes_with_keys_and_policies_and_takes_them_along() {
 }
 
 #[tokio::test]
-async fn a_provided_authority_must_be_usable() {
+async fn provided_ca_must_be_valid() {
     let cp = TestControlPlane::start().await;
     let mesh = |conf: Value| {
         json!({
@@ -197,7 +197,7 @@ async fn a_provided_authority_must_be_usable() {
 }
 
 #[tokio::test]
-async fn an_authority_in_files_is_read_below_the_folder_of_the_operator() {
+async fn ca_files_are_read_below_the_data_source_folder_only() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::os::unix::fs::symlink("/dev/zero", path("device")).unwrap();
@@ -220,7 +220,7 @@ async fn an_authority_in_files_is_read_below_the_folder_of_the_operator() {
 }
 
 #[tokio::test]
-async fn labels_that_say_what_a_resource_is_stay() {
+async fn computed_labels_cannot_be_changed() {
     let cp = TestControlPlane::start().await;
     let path = "/meshes/default/meshtimeouts/t1";
     let mut document = timeout("t1", "1h");
@@ -241,7 +241,7 @@ async fn labels_that_say_what_a_resource_is_stay() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_does_not_fit_the_mesh_is_refused() {
+async fn dataplane_that_violates_mesh_constraints_is_rejected() {
     let cp = TestControlPlane::start().await;
     let mesh = json!({
         "type": "Mesh", "name": "default",
@@ -259,7 +259,7 @@ async fn a_proxy_that_does_not_fit_the_mesh_is_refused() {
 }
 
 #[tokio::test]
-async fn concurrent_writers_of_one_resource_all_get_an_answer() {
+async fn concurrent_writers_of_one_resource_all_get_a_response() {
     let cp = TestControlPlane::start().await;
     let path = "/meshes/default/meshtimeouts/t1";
     let documents: Vec<Value> = (1..=20).map(|n| timeout("t1", &format!("{n}s"))).collect();

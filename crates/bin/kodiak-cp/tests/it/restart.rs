@@ -1,4 +1,4 @@
-//! Nothing that was answered is lost.
+//! Acknowledged writes survive a restart.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::harness::TestControlPlane;
 
 #[tokio::test]
-async fn everything_is_there_after_a_restart() {
+async fn all_resources_survive_a_restart() {
     let cp = TestControlPlane::start().await;
     for n in 0..50 {
         let name = format!("m{n}");
@@ -48,15 +48,15 @@ async fn secrets_are_not_readable_in_the_file() {
 }
 
 #[tokio::test]
-async fn a_store_that_is_in_use_is_refused_with_its_name() {
+async fn error_of_a_store_in_use_names_its_file() {
     let cp = TestControlPlane::start().await;
     let error = kodiak_cp::ControlPlane::start(crate::harness::config(cp.folder())).await.err().unwrap();
     assert!(format!("{error:#}").contains("kodiak.redb is in use by another process"), "{error:#}");
 }
 
-/// The proxy was connected when the control plane was killed, and died before it was back.
+/// The proxy was connected when the control plane was killed, and exited before it was back.
 #[tokio::test]
-async fn proxy_that_died_while_the_control_plane_was_down_is_disconnected_after_the_grace() {
+async fn proxy_that_exited_while_the_control_plane_was_down_is_offline_after_the_grace_period() {
     let cp = TestControlPlane::start().await;
     let dataplane = json!({
         "type": "Dataplane", "mesh": "default", "name": "web-1",

@@ -1,4 +1,4 @@
-//! Secrets stay where they belong: not in resources, not in answers, not with proxies.
+//! Secrets are not disclosed through resources, responses or proxies.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hyper::{Method, StatusCode};
@@ -27,7 +27,7 @@ fn external(name: &str, key: &Value) -> Value {
     } })
 }
 
-/// Somebody who may write resources and read no Secrets.
+/// User who may write resources but not read Secrets.
 struct Operator<'a> {
     cp: &'a TestControlPlane,
     bearer: String,
@@ -52,7 +52,7 @@ async fn put_secret(cp: &TestControlPlane, name: &str, data: &str) {
 }
 
 #[tokio::test]
-async fn a_resource_cannot_carry_a_key_of_the_control_plane_to_a_proxy() {
+async fn secret_of_the_control_plane_cannot_be_sent_to_a_proxy() {
     let cp = TestControlPlane::start().await;
     put_secret(&cp, "own", OWN).await;
     let operator = Operator::of(&cp).await;
@@ -64,7 +64,7 @@ async fn a_resource_cannot_carry_a_key_of_the_control_plane_to_a_proxy() {
     }
     assert_eq!(cp.put(EXTERNAL, &attack).await.status, StatusCode::BAD_REQUEST, "not even by an administrator");
 
-    // A resource that was stored by a version without the rule, beside one that is right.
+    // A resource that a version without the rule stored, beside a valid one.
     let write = Write::Put {
         key: ResourceKey::in_mesh("MeshExternalService", "default", "out"),
         spec: attack["spec"].to_string().into(),
@@ -99,7 +99,7 @@ async fn a_resource_cannot_carry_a_key_of_the_control_plane_to_a_proxy() {
 }
 
 #[tokio::test]
-async fn a_reference_needs_the_right_to_read_what_it_names() {
+async fn reference_to_a_secret_needs_read_access() {
     let cp = TestControlPlane::start_with(|config| {
         config.access.lists.view_config_dump.groups = vec!["operators".to_owned()];
     })
@@ -124,7 +124,7 @@ async fn a_reference_needs_the_right_to_read_what_it_names() {
 }
 
 #[tokio::test]
-async fn an_inline_key_is_sealed_and_in_no_answer() {
+async fn inline_private_key_is_encrypted_and_never_returned() {
     let cp = TestControlPlane::start().await;
     let operator = Operator::of(&cp).await;
     let document = external("out", &json!({ "inlineString": OWN }));

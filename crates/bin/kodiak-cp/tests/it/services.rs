@@ -1,4 +1,4 @@
-//! MeshServices that follow from Dataplanes.
+//! MeshServices that are generated from Dataplanes.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn path(name: &str) -> String {
     format!("/meshes/default/meshservices/{name}")
 }
 
-/// Waits until a MeshService is as wanted; it is null when there is none.
+/// Waits until a MeshService matches; it is null when it does not exist.
 async fn eventually(cp: &TestControlPlane, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     loop {
         let answer = cp.get(&path(name)).await;
@@ -47,20 +47,20 @@ fn revision(cp: &TestControlPlane, name: &str) -> u64 {
     cp.control_plane.catalog.store().get(&key).unwrap().revision
 }
 
-/// Generated ones are gone soon after their mesh wants none.
+/// With a short grace period for generated MeshServices.
 async fn start() -> TestControlPlane {
     TestControlPlane::start_with(|config| config.mesh_service.disable_grace_period = GoDuration::from_secs(0)).await
 }
 
-/// It has been looked at, and found with so many Dataplanes.
+/// Whether it was reconciled with so many Dataplanes.
 fn with_total(total: u32) -> impl Fn(&Value) -> bool {
     move |service| service["status"]["dataplaneProxies"]["total"] == total
 }
 
 #[tokio::test]
-async fn mesh_services_come_and_go_with_the_dataplanes_of_a_mesh() {
+async fn generated_mesh_services_follow_the_dataplanes_of_a_mesh() {
     let cp = start().await;
-    // Before the mesh wants them there are none.
+    // No MeshServices while the mode is Disabled.
     put_dataplane(&cp, "web-1", "web", 8080).await;
     assert_eq!(cp.get(&path("web")).await.status, StatusCode::NOT_FOUND);
     set_mode(&cp, "Everywhere").await;
@@ -84,7 +84,7 @@ async fn mesh_services_come_and_go_with_the_dataplanes_of_a_mesh() {
     delete_dataplane(&cp, "web-1").await;
     let waiting = eventually(&cp, "web", |service| service["labels"][GRACE_STARTED].is_string()).await;
     assert_eq!((&waiting["spec"], &waiting["creationTime"]), (&service["spec"], &service["creationTime"]));
-    // What was exported can be applied.
+    // An exported MeshService can be applied.
     let again = cp.put("/meshes/default/meshservices/web", &waiting).await;
     assert_eq!(again.status, StatusCode::OK, "{}", again.text);
     put_dataplane(&cp, "web-2", "web", 8080).await;
@@ -95,7 +95,7 @@ async fn mesh_services_come_and_go_with_the_dataplanes_of_a_mesh() {
 }
 
 #[tokio::test]
-async fn a_mesh_service_written_by_hand_is_only_counted() {
+async fn mesh_service_of_a_user_gets_a_status_only() {
     let cp = start().await;
     let by_hand = json!({
         "type": "MeshService", "mesh": "default", "name": "web",
@@ -116,14 +116,14 @@ async fn a_mesh_service_written_by_hand_is_only_counted() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_when_nothing_is_different() {
+async fn equal_state_causes_no_writes() {
     let cp = TestControlPlane::start().await;
     set_mode(&cp, "Everywhere").await;
     put_dataplane(&cp, "web-1", "web", 8080).await;
     put_dataplane(&cp, "web-2", "web", 8080).await;
     let service = eventually(&cp, "web", with_total(2)).await;
     let before = revision(&cp, "web");
-    // What is generated last shows that all before was looked at.
+    // The MeshService that is generated last shows that all earlier changes were reconciled.
     put_dataplane(&cp, "web-2", "web", 9090).await;
     set_mode(&cp, "ReachableBackends").await;
     put_dataplane(&cp, "db-1", "db", 5432).await;

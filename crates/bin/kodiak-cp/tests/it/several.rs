@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::harness::TestControlPlane;
 
 #[tokio::test]
-async fn what_one_writes_the_other_serves() {
+async fn writes_of_one_control_plane_are_served_by_the_other() {
     let Some(server) = kodiak_testkit::postgres::shared() else { return };
     let database = server.create_database().unwrap();
     let start = || async {
@@ -33,7 +33,7 @@ async fn what_one_writes_the_other_serves() {
     while one.get("/meshes/shared").await.status != StatusCode::NOT_FOUND {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // One cluster, one set of keys.
+    // Both share one cluster ID and one set of keys.
     assert_eq!(one.get("/").await.json()["clusterId"], two.get("/").await.json()["clusterId"]);
     let token = |cp: serde_json::Value| cp["data"].clone();
     let path = "/globalsecrets/admin-user-token";

@@ -1,4 +1,4 @@
-//! The Unix socket for local administration.
+//! Unix socket for local administration.
 
 use std::{
     os::unix::fs::{FileTypeExt as _, PermissionsExt as _},
@@ -27,7 +27,7 @@ async fn get(socket: &Path, path: &str, headers: &[(&str, &str)]) -> (StatusCode
 }
 
 #[tokio::test]
-async fn peers_of_the_socket_are_administrators() {
+async fn clients_of_the_socket_are_administrators() {
     let cp = TestControlPlane::start_with(|config| {
         config.api_server.authn.localhost_is_admin = false;
         config.api_server.base_path = "/mesh".to_owned();
@@ -37,12 +37,12 @@ async fn peers_of_the_socket_are_administrators() {
     assert_eq!(socket, cp.folder().join("kodiak.sock"));
     let file = std::fs::metadata(&socket).unwrap();
     assert!(file.file_type().is_socket() && file.permissions().mode() & 0o777 == 0o600, "{file:?}");
-    // The port takes nobody for the administrator, and serves below a prefix; the socket is beside both.
+    // The port grants no administrator rights and has a base path; neither applies to the socket.
     assert_eq!(cp.get("/mesh/globalsecrets").await.status, StatusCode::FORBIDDEN);
     assert_eq!(get(&socket, "/globalsecrets", &[]).await.0, StatusCode::OK);
     let (_, me) = get(&socket, "/who-am-i", &[]).await;
     assert_eq!(me["name"], "mesh-system:admin", "{me}");
-    // Even if somebody puts a proxy in front of it.
+    // Also behind a reverse proxy.
     for header in [("x-forwarded-for", "192.0.2.1"), ("via", "1.1 proxy"), ("origin", "https://evil.example")] {
         assert_eq!(get(&socket, "/globalsecrets", &[header]).await.0, StatusCode::FORBIDDEN, "{header:?}");
     }
@@ -51,7 +51,7 @@ async fn peers_of_the_socket_are_administrators() {
 }
 
 #[tokio::test]
-async fn a_second_control_plane_leaves_the_socket_of_the_first_alone() {
+async fn second_control_plane_does_not_replace_the_socket_of_the_first() {
     let first = TestControlPlane::start().await;
     let socket = first.control_plane.socket.clone().unwrap();
     let path = socket.clone();

@@ -1,4 +1,4 @@
-//! Tokens: issued, accepted, refused, rotated, revoked.
+//! Tokens: issued, accepted, rejected, rotated, revoked.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hyper::{Method, StatusCode};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, TestControlPlane};
 
-/// Makes a request that does not count as local.
+/// Sends a request that does not count as local.
 const REMOTE: (&str, &str) = ("x-forwarded-for", "192.0.2.1");
 
 async fn as_user(cp: &TestControlPlane, token: &str, method: Method, path: &str, body: &Value) -> Answer {
@@ -31,7 +31,7 @@ fn claims(token: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_admin_token_opens_secrets_from_anywhere() {
+async fn admin_token_grants_remote_access_to_secrets() {
     let cp = TestControlPlane::start().await;
     let path = "/meshes/default/secrets";
     assert_eq!(cp.get(path).await.status, StatusCode::OK);
@@ -46,7 +46,7 @@ async fn the_admin_token_opens_secrets_from_anywhere() {
 }
 
 #[tokio::test]
-async fn users_are_who_their_token_says() {
+async fn user_and_groups_are_those_of_the_token() {
     let cp = TestControlPlane::start().await;
     let token = user_token(&cp, &json!({ "name": "john", "groups": ["team-a"], "validFor": "1h" })).await;
     let who = as_user(&cp, &token, Method::GET, "/who-am-i", &json!({})).await.json();
@@ -62,7 +62,7 @@ async fn users_are_who_their_token_says() {
 }
 
 #[tokio::test]
-async fn bad_tokens_are_refused() {
+async fn invalid_tokens_are_rejected() {
     let cp = TestControlPlane::start().await;
     let token = user_token(&cp, &json!({ "name": "john", "validFor": "1s" })).await;
     let mut tampered = token.clone();
@@ -85,7 +85,7 @@ async fn bad_tokens_are_refused() {
 }
 
 #[tokio::test]
-async fn a_revoked_token_is_refused_at_once() {
+async fn revoked_token_is_rejected_at_once() {
     let cp = TestControlPlane::start().await;
     let token = user_token(&cp, &json!({ "name": "john", "validFor": "1h" })).await;
     assert_eq!(as_user(&cp, &token, Method::GET, "/who-am-i", &json!({})).await.status, StatusCode::OK);
@@ -97,7 +97,7 @@ async fn a_revoked_token_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn keys_are_rotated_by_adding_and_removing_secrets() {
+async fn signing_keys_are_rotated_by_adding_and_removing_secrets() {
     let cp = TestControlPlane::start().await;
     let old = user_token(&cp, &json!({ "name": "old", "validFor": "1h" })).await;
     let spare = TestControlPlane::start().await;
@@ -114,7 +114,7 @@ async fn keys_are_rotated_by_adding_and_removing_secrets() {
 }
 
 #[tokio::test]
-async fn requests_for_tokens_are_checked() {
+async fn token_requests_are_validated() {
     let cp = TestControlPlane::start().await;
     let post = async |path: &str, body: Value| cp.send(Method::POST, path, &[], body.to_string()).await;
     let problems = async |path: &str, body: Value| post(path, body).await.problems();

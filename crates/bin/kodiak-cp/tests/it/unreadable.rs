@@ -9,7 +9,7 @@ use crate::harness::{TestControlPlane, get};
 
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
 
-/// As another version would have stored it.
+/// Stores a spec that this version cannot read.
 async fn store(cp: &TestControlPlane, kind: &str, name: &str, spec: &Value) {
     let write = Write::Put {
         key: ResourceKey::in_mesh(kind, "default", name),
@@ -40,7 +40,7 @@ async fn mesh_with_a_broad_allow() -> TestControlPlane {
     cp
 }
 
-/// The RBAC filters of the inbound of `web-1`.
+/// RBAC filters of the inbound of `web-1`.
 async fn rbac(cp: &TestControlPlane) -> String {
     let config = cp.get("/meshes/default/dataplanes/web-1/_config").await.json();
     let listeners = config["xds"][LISTENER].as_object().unwrap();
@@ -72,7 +72,7 @@ async fn unreadable_permission_denies_beside_a_broad_allow() {
     let metrics = get(cp.control_plane.diagnostics, "/metrics").await.text;
     assert!(metrics.contains("kodiak_unreadable_resources 1"), "{metrics}");
 
-    // Writing it again is the way out.
+    // Writing it again fixes it.
     let rules =
         json!([{ "default": { "deny": [{ "spiffeID": { "type": "Exact", "value": "spiffe://default/x" } }] } }]);
     let deny =

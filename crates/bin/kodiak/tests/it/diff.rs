@@ -65,7 +65,7 @@ fn reports_shadow_policies_and_invalid_configuration() {
     bed.kodiak.file("tried.yaml", &for_api("7s").replace("spec:", "labels: {kuma.io/effect: shadow}\nspec:"));
     let tried = bed.run(&["diff", "-f", "tried.yaml"]).is(0);
     assert!(tried.out.ends_with("none of 2 proxies would change\n"), "{}", tried.out);
-    assert!(tried.err.contains("only tried out") && tried.err.contains("tried.yaml:1"), "{}", tried.err);
+    assert!(tried.err.contains("kuma.io/effect: shadow") && tried.err.contains("tried.yaml:1"), "{}", tried.err);
 
     let twice = dataplane("web-1", "10.0.0.2", "web", "api").replace("  outbound:", "  - port: 8080\n  outbound:");
     bed.kodiak.file("broken.yaml", &twice);
@@ -87,14 +87,14 @@ fn shows_rejected_resources_in_the_file_and_compares_nothing() {
     assert_eq!(server.requests(), Vec::<String>::new());
 
     let field = "resources[1].spec.to[0].default.connectionTimeout";
-    let refusal = json!({ "title": "Could not tell the difference", "detail": "Resource is not valid",
+    let refusal = json!({ "title": "Configuration diff failed", "detail": "Resource is not valid",
         "invalid_parameters": [{ "field": field, "reason": "too long for this server" }] });
     server.with(|state| state.refusals.insert("/meshes/default/_diff".to_owned(), (400, refusal.to_string())));
     kodiak.file("two.yaml", &format!("{}---\n{}", timeout("a", "5s"), timeout("b", "5s")));
     let refused = diff(&["-f", "two.yaml"]).is(1);
     assert!(refused.err.contains("two.yaml:17:26") && refused.err.contains("too long for this server"), "{refused:?}");
 
-    let gone = json!({ "title": "Could not tell the difference", "detail": "there is no MeshTimeout \"x\" to delete" });
+    let gone = json!({ "title": "Configuration diff failed", "detail": "there is no MeshTimeout \"x\" to delete" });
     server.with(|state| state.refusals.insert("/meshes/default/_diff".to_owned(), (404, gone.to_string())));
     let gone = diff(&["--delete", "meshtimeout/x"]).is(1);
     assert!(gone.err.contains("there is no MeshTimeout \"x\" to delete"), "{}", gone.err);

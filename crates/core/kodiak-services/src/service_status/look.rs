@@ -14,7 +14,7 @@ use kodiak_model::{
 };
 
 use super::{
-    Conflict, Content, Due, Keeper, Status, Stored, Timer, Wanted, Write,
+    Conflict, Content, Due, ServiceReconciler, Status, Stored, Timer, Wanted, Write,
     facts::MeshFacts,
     health::{Census, Moment},
 };
@@ -23,7 +23,7 @@ use crate::{
     hostnames::ServiceKey,
 };
 
-impl Keeper {
+impl ServiceReconciler {
     pub(super) fn look_at(&mut self, key: &ServiceKey, now: Timestamp, due: &mut Due) {
         // What belongs to no mesh is about to go.
         let Some(facts) = self.meshes.get(&key.mesh).and_then(|population| population.facts) else {

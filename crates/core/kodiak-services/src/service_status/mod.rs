@@ -1,8 +1,9 @@
-//! What the control plane keeps of services: generated MeshServices, how many proxies stand behind them, their state and
-//! identities, virtual addresses and names. Kept up to date by changes.
+//! What the control plane keeps of services: generated MeshServices, how many proxies stand behind them, their state
+//! and identities, virtual addresses and names. Kept up to date by changes.
 //!
 //! **Invariant:** what is wanted depends on what there is, not on the order in which it was told.
-//! **Invariant:** a change costs what it concerns: a Dataplane that comes, changes or goes has its own services looked at.
+//! **Invariant:** a change costs what it concerns: a Dataplane that comes, changes or goes has its own services looked
+//! at.
 //! **Invariant:** what is stored as it should be is not written.
 //! **Invariant:** an address that a service has is never taken from it.
 
@@ -36,7 +37,7 @@ use kodiak_world::destination::KINDS;
 pub use facts::{Content, DataplaneFacts, MeshFacts, Seen, Settings, Status, Stored, Wanted, Work, Write};
 
 /// Told of changes, it knows what is to be written. Nothing may be asked before all that is stored was told.
-pub struct Keeper {
+pub struct ServiceReconciler {
     settings: Settings,
     /// Until then proxies may be on their way back from a time in which no control plane was there.
     settled: Timestamp,
@@ -82,7 +83,7 @@ pub struct Conflict {
     pub dataplanes: Vec<Arc<str>>,
 }
 
-impl Keeper {
+impl ServiceReconciler {
     pub fn new(settings: Settings, now: Timestamp) -> Self {
         Self {
             settled: now.checked_add(settings.connection_grace).unwrap_or(Timestamp::MAX),
@@ -169,7 +170,8 @@ impl Keeper {
         self.note(keys);
     }
 
-    /// The positions were written by somebody else meanwhile: addresses that were given out and not stored are nobody's.
+    /// The positions were written by somebody else meanwhile: addresses that were given out and not stored are
+    /// nobody's.
     pub fn lost_positions(&mut self) {
         let given = self.addresses.take_back();
         self.note(given);
@@ -212,8 +214,8 @@ impl Keeper {
         self.notices
     }
 
-    /// What is to be written now. What is not told of afterwards, and not asked for [`again`](Self::again), is taken for
-    /// done.
+    /// What is to be written now. What is not told of afterwards, and not asked for [`again`](Self::again), is taken
+    /// for done.
     pub fn due(&mut self, now: Timestamp) -> Due {
         self.tick(now);
         let mut due = Due::default();

@@ -51,7 +51,7 @@ fn left(seconds: i64) -> Seen {
     Seen { online: false, left: Some(at(seconds)), certified: false }
 }
 
-type Telling<'a> = Box<dyn Fn(&mut Keeper) + 'a>;
+type Telling<'a> = Box<dyn Fn(&mut ServiceReconciler) + 'a>;
 
 /// All that is stored.
 #[derive(Clone, Default)]
@@ -67,14 +67,14 @@ struct World {
 /// The world and who keeps it.
 struct Kept {
     world: World,
-    keeper: Keeper,
+    keeper: ServiceReconciler,
     now: i64,
 }
 
 impl World {
     /// Somebody who is told of everything, the last first when `backwards`.
-    fn keeper(&self, now: i64, backwards: bool) -> Keeper {
-        let mut keeper = Keeper::new(Settings::default(), at(now));
+    fn keeper(&self, now: i64, backwards: bool) -> ServiceReconciler {
+        let mut keeper = ServiceReconciler::new(Settings::default(), at(now));
         let mesh = name(MESH);
         let mut tell: Vec<Telling<'_>> = Vec::new();
         for (name, facts) in &self.meshes {
@@ -170,7 +170,8 @@ impl World {
 impl Kept {
     /// A mesh with MeshServices, long after the start.
     fn new() -> Self {
-        let mut kept = Self { world: World::default(), keeper: Keeper::new(Settings::default(), at(-1000)), now: 0 };
+        let mut kept =
+            Self { world: World::default(), keeper: ServiceReconciler::new(Settings::default(), at(-1000)), now: 0 };
         kept.mesh(MeshServicesMode::Everywhere, false);
         kept
     }

@@ -1,4 +1,4 @@
-//! The whole store as a stream.
+//! Backup of the store, streamed.
 
 use std::{
     convert::Infallible,
@@ -15,11 +15,11 @@ use bytes::Bytes;
 use hyper::body::Frame;
 use kodiak_store::Backup;
 
-use super::Asked;
+use super::ApiCall;
 use crate::{Api, ApiError};
 
-pub(crate) async fn backup(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    tracing::info!(user = %asked.user, "backup of the store requested");
+pub(crate) async fn backup(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    tracing::info!(user = %call.user, "backup of the store requested");
     let headers = [
         (header::CONTENT_TYPE, "application/jsonl"),
         (header::CONTENT_DISPOSITION, "attachment; filename=\"kodiak.backup\""),

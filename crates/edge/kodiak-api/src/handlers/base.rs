@@ -1,4 +1,4 @@
-//! The control plane about itself.
+//! Routes about the control plane itself: version, configuration, kinds, quarantine, the current user.
 
 use std::sync::LazyLock;
 
@@ -11,10 +11,10 @@ use kodiak_kinds::kinds;
 use kodiak_model::{Kind, Provider, Scope};
 use serde_json::{Value, json};
 
-use super::{Asked, json};
+use super::{ApiCall, json};
 use crate::{Api, ApiError, inspect::Quarantined};
 
-pub(crate) async fn index(api: Api, _: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn index(api: Api, _: ApiCall) -> Result<Response, ApiError> {
     let info = api.info();
     let body = json!({
         "hostname": info.hostname,
@@ -28,15 +28,15 @@ pub(crate) async fn index(api: Api, _: Asked) -> Result<Response, ApiError> {
     Ok(json(StatusCode::OK, body.to_string()))
 }
 
-pub(crate) async fn config(api: Api, _: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn config(api: Api, _: ApiCall) -> Result<Response, ApiError> {
     Ok(json(StatusCode::OK, api.info().config.to_string()))
 }
 
-pub(crate) async fn who_am_i(_: Api, asked: Asked) -> Result<Response, ApiError> {
-    Ok(json(StatusCode::OK, json!({ "name": asked.user.name, "groups": asked.user.groups }).to_string()))
+pub(crate) async fn who_am_i(_: Api, call: ApiCall) -> Result<Response, ApiError> {
+    Ok(json(StatusCode::OK, json!({ "name": call.user.name, "groups": call.user.groups }).to_string()))
 }
 
-pub(crate) async fn quarantine(api: Api, _: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn quarantine(api: Api, _: ApiCall) -> Result<Response, ApiError> {
     let snapshot = api.catalog().store().snapshot();
     let unreadable = snapshot.world().unreadable().filter_map(|resource| {
         let error = resource.unreadable()?.to_string();
@@ -50,20 +50,19 @@ fn quarantined(Quarantined { key, revision, task, error }: Quarantined) -> Value
     json!({ "type": &*key.kind, "mesh": &*key.mesh, "name": &*key.name, "revision": revision, "task": task, "error": error })
 }
 
-pub(crate) async fn openapi(_: Api, _: Asked) -> Result<Response, ApiError> {
-    // Made once: it is long, the same for everyone, and anonymous users may ask for it as often as they like. Those who
-    // do not read their answers hold references to one text.
+pub(crate) async fn openapi(_: Api, _: ApiCall) -> Result<Response, ApiError> {
+    // Generated once: it is long, the same for everyone, and served to anonymous users. Slow clients share one text.
     static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| crate::openapi::document().to_string().into());
     Ok((StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], DOCUMENT.clone()).into_response())
 }
 
-pub(crate) async fn policies(api: Api, _: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn policies(api: Api, _: ApiCall) -> Result<Response, ApiError> {
     let policies: Vec<Value> = kinds().iter().filter(|kind| kind.is_policy()).map(|kind| policy(&api, kind)).collect();
     Ok(json(StatusCode::OK, json!({ "policies": policies }).to_string()))
 }
 
 fn policy(api: &Api, kind: &Kind) -> Value {
-    let facts = kind.policy.expect("asked of policies only");
+    let facts = kind.policy.expect("called for policies only");
     json!({
         "name": kind.name,
         "readOnly": api.config().read_only,
@@ -77,7 +76,7 @@ fn policy(api: &Api, kind: &Kind) -> Value {
     })
 }
 
-pub(crate) async fn resources(api: Api, _: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn resources(api: Api, _: ApiCall) -> Result<Response, ApiError> {
     let resources: Vec<Value> = kinds().iter().map(|kind| resource(&api, kind)).collect();
     Ok(json(StatusCode::OK, json!({ "resources": resources }).to_string()))
 }
@@ -105,7 +104,7 @@ fn resource(api: &Api, kind: &Kind) -> Value {
     row
 }
 
-/// What a global control plane keeps for its zones: not what a zone observes or runs.
+/// Whether a global control plane syncs the kind to its zones. Insights and Dataplanes stay in their zone.
 fn federated(kind: &Kind) -> bool {
     let of_a_zone = ["Dataplane", "Zone", "ZoneIngress", "ZoneEgress", "MeshService", "Workload"];
     !kind.read_only() && (kind.provider == Provider::GlobalOnly || !of_a_zone.contains(&kind.name))

@@ -1,4 +1,4 @@
-//! What would change for proxies if something were written. Nothing is.
+//! Configuration diff: how a write would change the configuration of proxies. Nothing is stored.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Asked,
+    ApiCall,
     inspect::{failed, flag},
     json,
 };
@@ -21,13 +21,13 @@ use crate::{
     body,
 };
 
-const TITLE: &str = "Could not tell the difference";
-const SHADOW: &str = "it is only tried out (label kuma.io/effect: shadow), so no proxy follows it";
+const TITLE: &str = "Configuration diff failed";
+const SHADOW: &str = "the label kuma.io/effect: shadow makes it a dry run, so no proxy applies it";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Change {
-    /// Documents as they would be written.
+    /// Documents to write.
     #[serde(default)]
     resources: Vec<Value>,
     #[serde(default)]
@@ -42,7 +42,7 @@ struct Named {
     name: String,
 }
 
-/// The store as it would be, and how each document changes it.
+/// Store after the write, and the change that each document makes.
 struct Plan {
     after: Snapshot,
     changes: Vec<Value>,
@@ -50,27 +50,27 @@ struct Plan {
 }
 
 /// `POST /meshes/{mesh}/_diff`
-pub(crate) async fn diff(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    let full = flag(&asked, "full")?.unwrap_or(false);
-    let mesh = asked.param(0).to_owned();
+pub(crate) async fn diff(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let full = flag(&call, "full")?.unwrap_or(false);
+    let mesh = call.param(0).to_owned();
     let dataplane = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
     api.catalog().require_mesh(dataplane, &mesh).map_err(refused)?;
-    let bytes = body::read(&asked.headers, asked.body).await?;
+    let bytes = body::read(&call.headers, call.body).await?;
     let change: Change = serde_json::from_slice(&bytes).map_err(|error| {
         ApiError::bad_request(format_args!("the body must be {{\"resources\": [...], \"deleted\": [...]}}: {error}"))
     })?;
-    let rights = access::rights(&api.config().access, &asked.user);
+    let rights = access::rights(&api.config().access, &call.user);
     let before = api.catalog().store().snapshot();
     let mut plan = Plan { after: before.clone(), changes: Vec::new(), named: BTreeSet::new() };
     let mut problems = Problems::default();
     for (n, document) in change.resources.into_iter().enumerate() {
         let (kind, name) = (text(&document, "type"), text(&document, "name"));
-        let kind = changeable(&api, &asked.user, &kind)?;
+        let kind = changeable(&api, &call.user, &kind)?;
         let target = Target { kind, mesh: place(kind, &mesh, &name)?, name: &name };
         plan.name(target)?;
         match api.catalog().plan(&plan.after, target, document, rights) {
             Ok(planned) => plan.write(target, planned)?,
-            // All of them are told, each with the document that it is in.
+            // Problems of all documents are reported at once, each with the index of its document.
             Err(Refusal::Invalid { problems: found, .. }) => problems.extend(within(n, found)),
             Err(Refusal::Denied { problems: found }) => {
                 return Err(refused(Refusal::Denied { problems: within(n, found) }));
@@ -82,7 +82,7 @@ pub(crate) async fn diff(api: Api, asked: Asked) -> Result<Response, ApiError> {
         return Err(ApiError::invalid(TITLE, "Resource is not valid", problems));
     }
     for Named { kind, name } in change.deleted {
-        let kind = changeable(&api, &asked.user, &kind)?;
+        let kind = changeable(&api, &call.user, &kind)?;
         let target = Target { kind, mesh: place(kind, &mesh, &name)?, name: &name };
         plan.name(target)?;
         api.catalog().plan_delete(&plan.after, target).map_err(|refusal| match refusal {
@@ -92,18 +92,21 @@ pub(crate) async fn diff(api: Api, asked: Asked) -> Result<Response, ApiError> {
         plan.delete(target)?;
     }
     let Plan { after, changes, .. } = plan;
-    let mut answer = api.proxies().diff(mesh, before, after, full).await.map_err(|trouble| failed(&trouble))?;
+    let mut answer = api.proxies().diff(mesh, before, after, full).await.map_err(|error| failed(&error))?;
     answer["changes"] = Value::Array(changes);
     Ok(json(StatusCode::OK, answer.to_string()))
 }
 
 impl Plan {
-    /// What is named twice would be two things at once.
+    /// Refuses a second change of the same resource, because the result would depend on their order.
     fn name(&mut self, target: Target<'_>) -> Result<(), ApiError> {
         if self.named.insert(target.key()) {
             return Ok(());
         }
-        Err(ApiError::bad_request(format_args!("{} {:?} is named twice", target.kind.name, target.name)))
+        Err(ApiError::bad_request(format_args!(
+            "{} {:?} occurs more than once; list each resource once",
+            target.kind.name, target.name
+        )))
     }
 
     fn write(&mut self, target: Target<'_>, Planned { put, transaction }: Planned) -> Result<(), ApiError> {
@@ -132,7 +135,7 @@ impl Plan {
     }
 }
 
-/// The problems of one document among others.
+/// Prefixes the paths of problems with the index of their document.
 fn within(n: usize, found: Problems) -> Problems {
     let mut problems = Problems::default();
     for Problem { path, message } in found.into_vec() {
@@ -146,24 +149,24 @@ fn text(document: &Value, field: &str) -> String {
     document.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// A kind that people write. What only some may read is not found out by asking whether it would change.
+/// Kind that users write and this user may read: otherwise a diff would disclose whether a guess equals the stored value.
 fn changeable(api: &Api, user: &crate::User, name: &str) -> Result<&'static Kind, ApiError> {
     let unknown = || ApiError::bad_request(format_args!("there is no kind {name:?}"));
     let kind = kinds().by_name(name).ok_or_else(unknown)?;
     if kind.read_only() {
-        let detail = format!("{} is written by the control plane alone; it can only be read", kind.name);
+        let detail = format!("{} is read-only: only the control plane writes it", kind.name);
         return Err(ApiError::method_not_allowed(&detail));
     }
     Need::Read(kind).check(&api.config().access, user)?;
     Ok(kind)
 }
 
-/// The mesh that a resource lives in. Of meshes, only the one that was asked about.
+/// Mesh of the key of a resource. The only Mesh that can be changed is the one in the path.
 fn place<'a>(kind: &Kind, mesh: &'a str, name: &str) -> Result<&'a str, ApiError> {
     match kind.scope {
         Scope::Mesh => Ok(mesh),
         Scope::Global if kind.name == "Mesh" && name != mesh => {
-            Err(ApiError::bad_request(format_args!("Mesh {name:?} is not the mesh {mesh:?} that was asked about")))
+            Err(ApiError::bad_request(format_args!("Mesh {name:?} does not match mesh {mesh:?} in the path")))
         }
         Scope::Global => Ok(""),
     }

@@ -1,4 +1,4 @@
-//! How meshes and services are doing, worked out from the store when somebody asks.
+//! Insights of meshes and services, computed from the store on request.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use kodiak_store::{Record, Snapshot};
 use kodiak_world::Resource;
 use serde_json::{Value, json};
 
-use super::{Asked, json};
+use super::{ApiCall, json};
 use crate::{
     Api, ApiError,
     list::{ListQuery, Page, next_query},
@@ -31,11 +31,11 @@ use crate::{
 };
 
 /// MeshInsight over all meshes, ServiceInsight in one or over all.
-pub(crate) async fn list(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
-    let query = ListQuery::parse(&asked.query)?;
+pub(crate) async fn list(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
+    let query = ListQuery::parse(&call.query)?;
     check_service_types(&query)?;
     let snapshot = api.catalog().store().snapshot();
-    let mesh = asked.params.first().filter(|_| kind.scope == Scope::Mesh);
+    let mesh = call.params.first().filter(|_| kind.scope == Scope::Mesh);
     if let Some(mesh) = mesh {
         let missing = |refusal| ApiError::refused(refusal, "Could not retrieve resources");
         api.catalog().require_mesh(kind, mesh).map_err(missing)?;
@@ -53,23 +53,23 @@ pub(crate) async fn list(api: Api, kind: &'static Kind, asked: Asked) -> Result<
     }
     let items = items.into_iter().filter(|(name, _)| name.contains(query.name.as_str()));
     let page = Page::of(&query, items.map(|(_, item)| item.to_string()));
-    let next = page.next.map(|offset| format!("{}?{}", asked.url, next_query(&asked.query, offset)));
+    let next = page.next.map(|offset| format!("{}?{}", call.url, next_query(&call.query, offset)));
     Ok(json(StatusCode::OK, render::list(page.total, &page.items, next.as_deref())))
 }
 
-pub(crate) async fn get(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn get(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
     const NOT_FOUND: &str = "Could not retrieve a resource";
     let snapshot = api.catalog().store().snapshot();
-    let mesh = snapshot.get(&ResourceKey::global("Mesh", asked.param(0)));
+    let mesh = snapshot.get(&ResourceKey::global("Mesh", call.param(0)));
     let item = match (kind.scope, mesh) {
         (Scope::Global, Some(mesh)) => of_mesh(&snapshot, mesh),
         (Scope::Global, None) => return Err(ApiError::not_found(NOT_FOUND)),
         (Scope::Mesh, None) => return Err(ApiError::not_found("Failed to retrieve Mesh")),
         (Scope::Mesh, Some(mesh)) => {
-            // A service that nobody offers is not an error: it has no proxies.
+            // A service without proxies is not an error.
             let unknown = || Service { dataplanes: Some(ServiceDataplanes::default()), ..Service::default() };
-            let service = services_of(&snapshot, mesh).remove(asked.param(1)).unwrap_or_else(unknown);
-            of_service(mesh, asked.param(1), &service)
+            let service = services_of(&snapshot, mesh).remove(call.param(1)).unwrap_or_else(unknown);
+            of_service(mesh, call.param(1), &service)
         }
     };
     Ok(json(StatusCode::OK, item.to_string()))
@@ -107,7 +107,7 @@ fn of_mesh(snapshot: &Snapshot, mesh: &Record) -> Value {
     with_envelope("MeshInsight", None, name, mesh, json!(insight))
 }
 
-/// Insights live as long as their mesh.
+/// Times of an insight: those of its mesh.
 fn with_envelope(kind: &str, mesh: Option<&str>, name: &str, record: &Record, spec: Value) -> Value {
     let mut item = json!({ "type": kind });
     if let Some(mesh) = mesh {
@@ -137,7 +137,7 @@ fn proxies_of(snapshot: &Snapshot, mesh: &str) -> Vec<Proxy> {
 }
 
 /// `/global-insight`
-pub(crate) async fn global(api: Api, _: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn global(api: Api, _: ApiCall) -> Result<Response, ApiError> {
     let snapshot = api.catalog().store().snapshot();
     let mut all_proxies = Vec::new();
     let mut all_services = GlobalServices::default();
@@ -189,8 +189,8 @@ pub(crate) async fn global(api: Api, _: Asked) -> Result<Response, ApiError> {
     Ok(json(StatusCode::OK, body.to_string()))
 }
 
-/// `/global-insights`: the older, shorter one.
-pub(crate) async fn global_resources(api: Api, _: Asked) -> Result<Response, ApiError> {
+/// `/global-insights`: legacy, shorter form.
+pub(crate) async fn global_resources(api: Api, _: ApiCall) -> Result<Response, ApiError> {
     let counts = api.catalog().store().snapshot().counts();
     let shown = ["GlobalSecret", "HostnameGenerator", "Mesh", "Zone", "ZoneEgress", "ZoneIngress"];
     let total = |kind: &str| json!({ "total": counts.get(kind).copied().unwrap_or_default() });
@@ -203,7 +203,7 @@ pub(crate) async fn global_resources(api: Api, _: Asked) -> Result<Response, Api
     Ok(json(StatusCode::OK, body.to_string()))
 }
 
-/// All numbers, zeros too.
+/// All counts, including zeros.
 fn stat(stat: DataplaneStat) -> Value {
     let DataplaneStat { total, online, offline, partially_degraded } = stat;
     json!({ "online": online, "offline": offline, "partiallyDegraded": partially_degraded, "total": total })

@@ -1,4 +1,4 @@
-//! What each route does. A handler takes what was asked and answers with JSON.
+//! Handlers of the routes: each takes an [`ApiCall`] and returns JSON.
 
 pub(crate) mod backup;
 pub(crate) mod base;
@@ -14,21 +14,21 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-/// A request, as far as handlers look at it.
-pub(crate) struct Asked {
-    /// The segments in braces of the route's path, in their order.
+/// Request as handlers see it: authenticated, with its path and query parsed.
+pub(crate) struct ApiCall {
+    /// Values of the path parameters, in the order of the route's path.
     pub(crate) params: Vec<String>,
     pub(crate) query: String,
-    /// The path of the route, with its braces.
+    /// Path of the route with its placeholders, `/meshes/{mesh}/...`.
     pub(crate) route: String,
-    /// `http://host:port` and the path, to point clients at other pages.
+    /// `http://host:port` and the path, for links to the next page.
     pub(crate) url: String,
     pub(crate) user: crate::User,
     pub(crate) headers: axum::http::HeaderMap,
     pub(crate) body: axum::body::Body,
 }
 
-impl Asked {
+impl ApiCall {
     pub(crate) fn param(&self, n: usize) -> &str {
         self.params.get(n).map_or("", String::as_str)
     }

@@ -1,27 +1,27 @@
-//! Resources together with what was observed of them.
+//! Overviews: resources together with their insights.
 
 use axum::{http::StatusCode, response::Response};
 use kodiak_model::{Kind, Overview, ResourceKey, Scope};
 
-use super::{Asked, json, resources};
+use super::{ApiCall, json, resources};
 use crate::{Api, ApiError, render};
 
 const NOT_FOUND: &str = "Could not retrieve a resource";
 
-pub(crate) async fn list(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn list(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
     let overview = overview_of(kind);
     let snapshot = api.catalog().store().snapshot();
-    resources::list_with(&api, kind, &asked, &snapshot, |record| {
+    resources::list_with(&api, kind, &call, &snapshot, |record| {
         let insight = snapshot.get(&ResourceKey::in_mesh(overview.insight, &record.key.mesh, &record.key.name));
         render::overview(kind, &overview, record, insight)
     })
 }
 
-pub(crate) async fn get(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn get(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
     let overview = overview_of(kind);
     let (mesh, name) = match kind.scope {
-        Scope::Mesh => (asked.param(0), asked.param(1)),
-        Scope::Global => ("", asked.param(0)),
+        Scope::Mesh => (call.param(0), call.param(1)),
+        Scope::Global => ("", call.param(0)),
     };
     api.catalog().require_mesh(kind, mesh).map_err(|refusal| ApiError::refused(refusal, NOT_FOUND))?;
     let snapshot = api.catalog().store().snapshot();

@@ -14,7 +14,7 @@ use kodiak_tokens::{
 };
 use serde::Deserialize;
 
-use super::Asked;
+use super::ApiCall;
 use crate::{Api, ApiError, body};
 
 const INVALID: &str = "Invalid request";
@@ -48,9 +48,9 @@ struct UserRequest {
     valid_for: String,
 }
 
-pub(crate) async fn dataplane(api: Api, asked: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn dataplane(api: Api, call: ApiCall) -> Result<Response, ApiError> {
     require_issuer(api.config().issue.dataplane)?;
-    let bytes = body::read(&asked.headers, asked.body).await?;
+    let bytes = body::read(&call.headers, call.body).await?;
     let request: DataplaneRequest = body::typed(&bytes)?;
     let mut problems = Problems::default();
     if request.mesh.is_empty() {
@@ -70,9 +70,9 @@ pub(crate) async fn dataplane(api: Api, asked: Asked) -> Result<Response, ApiErr
     answer(issue_dataplane(&claims, &key, valid_for, Timestamp::now()))
 }
 
-pub(crate) async fn zone(api: Api, asked: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn zone(api: Api, call: ApiCall) -> Result<Response, ApiError> {
     require_issuer(api.config().issue.zone)?;
-    let bytes = body::read(&asked.headers, asked.body).await?;
+    let bytes = body::read(&call.headers, call.body).await?;
     let ZoneRequest { zone, scope, valid_for: period } = body::typed(&bytes)?;
     let mut problems = Problems::default();
     let at = FieldPath::ROOT.field("scope");
@@ -87,9 +87,9 @@ pub(crate) async fn zone(api: Api, asked: Asked) -> Result<Response, ApiError> {
     answer(issue_zone(&ZoneClaims { zone, scope }, &key, valid_for, Timestamp::now()))
 }
 
-pub(crate) async fn user(api: Api, asked: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn user(api: Api, call: ApiCall) -> Result<Response, ApiError> {
     require_issuer(api.config().issue.user)?;
-    let bytes = body::read(&asked.headers, asked.body).await?;
+    let bytes = body::read(&call.headers, call.body).await?;
     let UserRequest { name, groups, valid_for: period } = body::typed(&bytes)?;
     let mut problems = Problems::default();
     problems.require(!name.is_empty(), &FieldPath::NAME, "cannot be empty");

@@ -1,4 +1,4 @@
-//! The routes about the way from `kuma.io/service` to MeshService.
+//! Routes of the migration from `kuma.io/service` tags to MeshService.
 
 use axum::http::Method;
 
@@ -11,7 +11,7 @@ pub(super) fn about_services() -> Vec<Route> {
             Method::GET,
             "/meshes/{mesh}/_migration",
             Need::ReadAny,
-            "Services by their tags with the MeshServices that stand for them, and policies that use old names.",
+            "Services by kuma.io/service tag with their MeshServices, and policies that reference services by tag.",
             Content::Object,
             inspect::standing,
         ),
@@ -19,7 +19,7 @@ pub(super) fn about_services() -> Vec<Route> {
             Method::GET,
             "/meshes/{mesh}/_migration/consumers",
             Need::ReadAny,
-            "What each proxy calls by tags and by MeshServices, and which policies with old names are about it.",
+            "Destinations that each proxy calls by tag and by MeshService, and the policies with legacy references that apply to it.",
             Content::Object,
             inspect::consumers,
         ),
@@ -27,7 +27,7 @@ pub(super) fn about_services() -> Vec<Route> {
             Method::POST,
             "/meshes/{mesh}/_migration/convert",
             Need::ReadAny,
-            "Policies with new references beside old ones, or why not. Nothing is stored.",
+            "Converts policies: adds MeshService references next to legacy ones, or returns the reason why not. Nothing is stored.",
             Content::Object,
             inspect::converted,
         ),

@@ -1,4 +1,4 @@
-//! The routes about one proxy.
+//! Routes of one proxy, and of the policies of a mesh.
 
 use axum::http::Method;
 use kodiak_kinds::kinds;
@@ -9,7 +9,7 @@ use crate::{
     handlers::{diff, inspect},
 };
 
-/// What a proxy should have, what it has, and how it stands.
+/// Configuration, status and Envoy's admin interface of a proxy.
 pub(super) fn about_proxies() -> Vec<Route> {
     let dataplane = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
     let path = |last: &str| format!("/meshes/{{mesh}}/{}/{{name}}/{last}", dataplane.path);
@@ -18,7 +18,7 @@ pub(super) fn about_proxies() -> Vec<Route> {
             Method::GET,
             "/meshes/{mesh}/_policies",
             Need::ReadAny,
-            "All policies of a mesh: on how many proxies each is in force; where it is not, and why.",
+            "Status of all policies of a mesh: number of proxies on which each is in force, and reasons where it is not.",
             Content::Object,
             inspect::policy_statuses,
         ),
@@ -26,7 +26,7 @@ pub(super) fn about_proxies() -> Vec<Route> {
             Method::POST,
             "/meshes/{mesh}/_diff",
             Need::ConfigDump,
-            "Which proxies would change, and how, if resources were written or deleted. Nothing is stored.",
+            "Configuration diff of the proxies for a set of writes and deletes. Nothing is stored.",
             Content::Object,
             diff::diff,
         ),
@@ -34,16 +34,16 @@ pub(super) fn about_proxies() -> Vec<Route> {
             Method::GET,
             &path("_config"),
             Need::ConfigDump,
-            "What the control plane has for a proxy, without keys.",
+            "xDS configuration that the control plane sends to a proxy, without private keys.",
             Content::Object,
             inspect::config,
         ),
         route(
             Method::GET,
             &path("_status"),
-            // What proxies say when they reject something quotes it.
+            // Envoy's errors quote the rejected configuration.
             Need::ConfigDump,
-            "How the connection of a proxy stands: what it acknowledged, what it rejected and why.",
+            "Connection status of a proxy: acknowledged and rejected responses, with Envoy's errors.",
             Content::Object,
             inspect::status,
         ),
@@ -51,7 +51,7 @@ pub(super) fn about_proxies() -> Vec<Route> {
             Method::GET,
             &path("_matches"),
             Need::Read(dataplane),
-            "The policies in force at each inbound of a proxy, weakest first.",
+            "Policies that apply to each inbound of a proxy, lowest precedence first.",
             Content::Object,
             inspect::matches,
         ),
@@ -59,31 +59,38 @@ pub(super) fn about_proxies() -> Vec<Route> {
             Method::GET,
             &path("xds"),
             Need::ConfigDump,
-            "The configuration that a proxy runs on, without keys.",
+            "Configuration dump of the proxy's Envoy, without private keys.",
             Content::Object,
             inspect::config_dump,
         ),
-        route(Method::GET, &path("stats"), Need::Stats, "What a proxy counts.", Content::Told, inspect::stats),
+        route(
+            Method::GET,
+            &path("stats"),
+            Need::Stats,
+            "Envoy statistics of a proxy.",
+            Content::EnvoyOutput,
+            inspect::stats,
+        ),
         route(
             Method::GET,
             &path("clusters"),
             Need::Clusters,
-            "Where a proxy sends calls, and how it goes.",
-            Content::Told,
+            "Clusters of the proxy's Envoy, with the health and statistics of their endpoints.",
+            Content::EnvoyOutput,
             inspect::clusters,
         ),
         route(
             Method::GET,
             &path("{type}"),
             Need::Read(dataplane),
-            "Not found: there is nothing else to ask a proxy for.",
+            "Not found: any other path below a proxy.",
             Content::Object,
             inspect::unknown,
         ),
     ]
 }
 
-/// Which policies make a proxy what it is.
+/// Policies of a proxy, merged and per inbound, outbound or route.
 pub(super) fn about_policies() -> Vec<Route> {
     let dataplane = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
     let path = |last: &str| format!("/meshes/{{mesh}}/{}/{{name}}/{last}", dataplane.path);
@@ -93,7 +100,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             Method::GET,
             &path("_rules"),
             need,
-            "The rules at a proxy, kind by kind, with the policies that they come from.",
+            "Rules of a proxy by kind, each with the policies that it originates from.",
             Content::Object,
             inspect::rules,
         ),
@@ -101,7 +108,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             Method::GET,
             &path("_policies"),
             need,
-            "What policies come to for a proxy as a whole.",
+            "Merged configuration of the policies that apply to a proxy as a whole.",
             Content::Object,
             inspect::of_proxy,
         ),
@@ -109,7 +116,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             Method::GET,
             &path("_inbounds/{inbound_kri}/_policies"),
             need,
-            "What policies come to at an inbound of a proxy.",
+            "Merged policy configuration of an inbound.",
             Content::Object,
             inspect::of_inbound,
         ),
@@ -117,7 +124,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             Method::GET,
             &path("_outbounds/{outbound_kri}/_policies"),
             need,
-            "What policies come to for calls of a proxy to a destination.",
+            "Merged policy configuration of an outbound.",
             Content::Object,
             inspect::of_outbound,
         ),
@@ -125,7 +132,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             Method::GET,
             &path("_outbounds/{outbound_kri}/_routes"),
             need,
-            "The routes that calls of a proxy to a destination take.",
+            "Routes of an outbound.",
             Content::Object,
             inspect::routes,
         ),
@@ -133,7 +140,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             Method::GET,
             &path("_outbounds/{outbound_kri}/_routes/{route_kri}/_policies"),
             need,
-            "What policies come to for calls that take a route.",
+            "Merged policy configuration of a route of an outbound.",
             Content::Object,
             inspect::of_route,
         ),
@@ -141,7 +148,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             Method::GET,
             &path("_layout"),
             need,
-            "The inbounds, listeners and destinations of a proxy, each with its KRI.",
+            "Inbounds, listeners and outbounds of a proxy, each with its KRI.",
             Content::Object,
             inspect::layout,
         ),
@@ -149,7 +156,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             Method::GET,
             &path("_references"),
             need,
-            "What the reachable lists and outbounds of a Dataplane mean now, and what is wrong with them.",
+            "References in the reachable lists and outbounds of a Dataplane, with their current targets and problems.",
             Content::Object,
             inspect::references,
         ),
@@ -157,7 +164,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             Method::GET,
             &path("policies"),
             need,
-            "The policies of a proxy, in an older form.",
+            "Policies of a proxy, in the legacy format.",
             Content::Object,
             inspect::old_policies,
         ),
@@ -165,7 +172,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             Method::GET,
             &path("rules"),
             need,
-            "The rules by tags of a proxy, in an older form.",
+            "Tag-based rules of a proxy, in the legacy format.",
             Content::Object,
             inspect::old_rules,
         ),
@@ -173,7 +180,7 @@ pub(super) fn about_policies() -> Vec<Route> {
             Method::GET,
             "/meshes/{mesh}/{service}/{name}/_hostnames",
             Need::ReadAny,
-            "Refused: only services have hostnames.",
+            "Rejected: only services have hostnames.",
             Content::Object,
             inspect::no_hostnames,
         ),

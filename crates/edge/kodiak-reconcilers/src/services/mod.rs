@@ -1,10 +1,11 @@
-//! Keeps what the control plane knows of services: MeshServices that follow from Dataplanes, their state and identities,
-//! how many proxies stand behind them, virtual addresses and names.
+//! Reconciler of services: generated MeshServices, and the status of all services with state, identities, proxy counts,
+//! virtual addresses and hostnames.
 //!
-//! What is wanted is said by [`kodiak_services::service_status::Keeper`]; here the store tells it what is there, and gets what it wants.
+//! [`kodiak_services::service_status::ServiceReconciler`] decides; this module feeds it with the store's changes, and
+//! commits its writes.
 
-mod foresee;
-mod tell;
+mod observe;
+mod preview;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -22,21 +23,21 @@ use crate::{
     leader::{PAUSE, leads},
     quarantine::{Built, Entry, Panicked, Quarantine, build, caught},
 };
-use tell::Told;
+use observe::ObservedState;
 
-pub use foresee::foresee;
+pub use preview::preview;
 
 const TASK: &str = "services";
-/// What comes in a row is written together: when it has been quiet for so long,
+/// Changes are batched until none arrived for this time,
 const QUIET: Duration = Duration::from_millis(100);
-/// or at the latest after so long.
+/// or at most for this time.
 const LONGEST: Duration = Duration::from_secs(1);
 
 struct Services {
     store: Store,
     settings: Settings,
     watch: Watch,
-    told: Told,
+    state: ObservedState,
     quarantine: Quarantine,
     drain: CancellationToken,
 }
@@ -52,8 +53,8 @@ pub async fn run(
     let mut services = Services::start(store, settings, quarantine, drain.clone())?;
     let mut retry: Option<Instant> = None;
     loop {
-        services.told.keeper.tick(Timestamp::now());
-        if retry.is_none() && services.told.keeper.is_unsettled() && leads(&services.store) {
+        services.state.reconciler.tick(Timestamp::now());
+        if retry.is_none() && services.state.reconciler.is_unsettled() && leads(&services.store) {
             services.gather().await?;
             retry = services.reconcile().await?.then(|| Instant::now() + PAUSE);
         }
@@ -62,36 +63,36 @@ pub async fn run(
             () = drain.cancelled() => return Ok(()),
             () = until(retry) => retry = None,
             change = services.watch.next() => {
-                services.tell(&change?.typed())?;
+                services.apply(&change?.typed())?;
             }
             _ = leadership.changed() => (),
-            () = past(services.told.keeper.next_tick()) => (),
+            () = past(services.state.reconciler.next_tick()) => (),
         }
     }
 }
 
 impl Services {
-    /// All that is stored is told first: who knows half of it would undo what is right.
+    /// Loads the whole store before the first write: decisions on partial state would revert correct records.
     fn start(
         store: Store,
         settings: Settings,
         quarantine: Quarantine,
         drain: CancellationToken,
     ) -> Result<Self, StoreError> {
-        let (watch, told) = (store.watch(0)?, Told::new(settings.clone(), Timestamp::now()));
-        let mut services = Self { store, settings, watch, told, quarantine, drain };
-        services.make_anew(false)?;
+        let (watch, state) = (store.watch(0)?, ObservedState::new(settings.clone(), Timestamp::now()));
+        let mut services = Self { store, settings, watch, state, quarantine, drain };
+        services.rebuild(false)?;
         Ok(services)
     }
 
-    fn tell(&mut self, change: &Change) -> Result<(), StoreError> {
+    fn apply(&mut self, change: &Change) -> Result<(), StoreError> {
         self.quarantine.release(TASK, &change.key);
-        caught(|| self.told.change(change)).or_else(|panicked| self.panicked(&panicked))
+        caught(|| self.state.change(change)).or_else(|panicked| self.panicked(&panicked))
     }
 
-    /// What is to be written. Nothing, when it panicked and was made anew.
+    /// Pending writes. Empty after a panic, which rebuilds the state.
     fn due(&mut self) -> Result<Due, StoreError> {
-        match caught(|| self.told.keeper.due(Timestamp::now())) {
+        match caught(|| self.state.reconciler.due(Timestamp::now())) {
             Ok(due) => Ok(due),
             Err(panicked) => self.panicked(&panicked).map(|()| Due::default()),
         }
@@ -99,62 +100,63 @@ impl Services {
 
     fn panicked(&mut self, panicked: &Panicked) -> Result<(), StoreError> {
         tracing::error!(task = TASK, %panicked, "reconciler panicked, starting it again without the resource that caused it");
-        self.make_anew(true)
+        self.rebuild(true)
     }
 
-    /// From all that is stored but the resources that panic it, now or, where `all` is asked for, when it says what is due.
-    fn make_anew(&mut self, all: bool) -> Result<(), StoreError> {
+    /// Rebuilds the state from the store without resources that cause a panic. `all` also tries the computation of
+    /// writes.
+    fn rebuild(&mut self, all: bool) -> Result<(), StoreError> {
         let snapshot = self.store.snapshot();
         self.watch = self.store.watch(snapshot.revision())?;
         let now = Timestamp::now();
         let mut changes: Vec<Change> = snapshot.world().changes().collect();
-        // The newest is the most likely to be at fault.
+        // The newest change is the most likely cause, so it comes last.
         changes.sort_by_key(|change| change.revision);
-        let tell = |changes: &[&Change]| {
-            let mut told = Told::new(self.settings.clone(), now);
+        let replay = |changes: &[&Change]| {
+            let mut state = ObservedState::new(self.settings.clone(), now);
             for change in changes {
-                told.change(change);
+                state.change(change);
             }
-            told
+            state
         };
         let Built { value, faulty } = build(&changes, |changes| {
             if all {
-                drop(tell(changes).keeper.due(now));
+                drop(replay(changes).reconciler.due(now));
             }
-            tell(changes)
+            replay(changes)
         });
         for (position, panicked) in faulty {
             let Change { key, revision, .. } = &changes[position];
             self.quarantine.add(TASK, key, Entry { revision: *revision, panicked });
         }
-        self.told = value;
+        self.state = value;
         Ok(())
     }
 
-    /// Waits until nothing comes that concerns a service, but not for ever.
+    /// Batches changes: waits until no change affects a service, up to [`LONGEST`].
     async fn gather(&mut self) -> Result<(), StoreError> {
         let latest = Instant::now() + LONGEST;
         let mut quiet = Instant::now() + QUIET;
         loop {
-            let before = self.told.keeper.notices();
+            let before = self.state.reconciler.notices();
             tokio::select! {
                 biased;
                 () = self.drain.cancelled() => return Ok(()),
                 () = tokio::time::sleep_until(quiet.min(latest)) => return self.catch_up(),
                 change = self.watch.next() => {
-                    self.tell(&change?.typed())?;
+                    self.apply(&change?.typed())?;
                 }
             }
-            if self.told.keeper.notices() != before {
+            if self.state.reconciler.notices() != before {
                 quiet = Instant::now() + QUIET;
             }
         }
     }
 
-    /// All that is there already is told: of what was written together no half is looked at.
+    /// Applies all pending changes, so that a transaction is never seen in part.
     fn catch_up(&mut self) -> Result<(), StoreError> {
         while let Some(change) = self.watch.try_next()? {
-            self.tell(&change.typed())?;
+            self.apply(&change.typed())?;
         }
         Ok(())
     }
@@ -167,7 +169,7 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-/// Waits until the clock shows it.
+/// Waits until a time of the wall clock.
 async fn past(time: Option<Timestamp>) {
     match time {
         Some(time) => {

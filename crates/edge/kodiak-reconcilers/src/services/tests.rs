@@ -8,7 +8,7 @@ use super::*;
 
 const MESH: &str = "default";
 
-/// Called with every resource that the reconciler is told of.
+/// Called with every resource that the reconciler applies.
 pub(super) fn panic_at(key: &ResourceKey) {
     assert!(&*key.name != "poisoned", "{key} is poisoned");
 }
@@ -35,11 +35,11 @@ fn dataplane(service: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_poisoned_resource_is_left_out_and_all_others_are_reconciled() {
+async fn faulty_resource_is_quarantined_and_all_others_are_reconciled() {
     let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
     put(&store, ResourceKey::global("Mesh", MESH), &json!({ "meshServices": { "mode": "Everywhere" } })).await;
     put(&store, ResourceKey::in_mesh("Dataplane", MESH, "web-1"), &dataplane("web")).await;
-    // One is there at the start, and would end the process at every start.
+    // Stored before the start: without a quarantine it would end the process at every start.
     let poisoned = ResourceKey::in_mesh("Dataplane", MESH, "poisoned");
     put(&store, poisoned.clone(), &dataplane("bad")).await;
     let (quarantine, drain) = (Quarantine::default(), CancellationToken::new());
@@ -47,20 +47,20 @@ async fn a_poisoned_resource_is_left_out_and_all_others_are_reconciled() {
     task.spawn(run(store.clone(), Settings::default(), quarantine.clone(), drain.clone()));
 
     let service = |name: &str| store.get(&ResourceKey::in_mesh("MeshService", MESH, name));
-    until("the MeshService of the other Dataplane is there", || service("web").is_some()).await;
+    until("the MeshService of the other Dataplane exists", || service("web").is_some()).await;
     let held = quarantine.list();
     assert_eq!(held.len(), 1, "{held:?}");
     assert_eq!((&held[0].0, held[0].1), (&poisoned, TASK));
     assert_eq!(held[0].2.panicked.0, format!("{poisoned} is poisoned"));
     assert!(service("bad").is_none());
 
-    // And it goes on with what comes after: one more panic, and one more service.
+    // The reconciler continues after another panic.
     put(&store, poisoned.clone(), &dataplane("worse")).await;
     put(&store, ResourceKey::in_mesh("Dataplane", MESH, "api-1"), &dataplane("api")).await;
-    until("a later MeshService is there", || service("api").is_some()).await;
+    until("a later MeshService exists", || service("api").is_some()).await;
     assert!(service("worse").is_none() && quarantine.list()[0].2.revision > held[0].2.revision);
     store.commit(Write::Delete { key: poisoned, expect: Expect::Any }.into()).await.unwrap();
-    until("nothing is left out any more", || quarantine.list().is_empty()).await;
+    until("the quarantine is empty", || quarantine.list().is_empty()).await;
     drain.cancel();
     while let Some(ended) = task.join_next().await {
         ended.unwrap().unwrap();

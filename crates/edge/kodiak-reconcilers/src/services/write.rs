@@ -1,28 +1,28 @@
-//! Does what the keeper wants.
+//! Commits the writes of the service reconciler.
 
 use kodiak_catalog::owner_of;
 use kodiak_model::{Labels, ResourceKey, Word as _, kinds::mesh_service, language};
 use kodiak_services::{
     hostnames::ServiceKey,
     service_addresses::Positions,
-    service_status::{self as keep, Conflict, Status, Wanted},
+    service_status::{self as views, Conflict, Status, Wanted},
 };
 use kodiak_store::{Expect, StoreError, Transaction, Write};
 
 use super::Services;
 use crate::leader::leads;
 
-/// So many writes are paid for as one.
+/// Writes per transaction.
 const BATCH: usize = 100;
 
-/// The record that says where to go on with giving out addresses.
+/// Record with the allocation positions of virtual addresses.
 pub(super) fn positions_key() -> ResourceKey {
     ResourceKey::global("Config", "service-addresses")
 }
 
 impl Services {
-    /// Writes until nothing is left to write: what is made needs an address and a name. `true`: some of it failed and is
-    /// to be tried again.
+    /// Commits until no write is pending: a created service next needs an address and a hostname. `true` when some
+    /// writes failed and must be retried.
     pub(super) async fn reconcile(&mut self) -> Result<bool, StoreError> {
         while !self.drain.is_cancelled() && leads(&self.store) {
             let due = self.due()?;
@@ -38,13 +38,13 @@ impl Services {
                 && !self.claim(positions).await
             {
                 failed = true;
-                self.told.keeper.again(keys(&due.writes));
+                self.state.reconciler.again(keys(&due.writes));
             } else {
                 for batch in due.writes.chunks(BATCH) {
                     failed |= !self.commit(batch).await;
                 }
             }
-            // What was written is seen before it is looked at again.
+            // Own writes are applied before the next decision.
             self.catch_up()?;
             if failed {
                 return Ok(true);
@@ -53,35 +53,36 @@ impl Services {
         Ok(false)
     }
 
-    /// Before an address is used, whoever leads next must know that it is. `false`: it may not be used.
+    /// Persists positions before their addresses are used, for the next leader. `false`: the addresses must not be
+    /// used.
     async fn claim(&mut self, positions: &Positions) -> bool {
         let write = Write::Put {
             key: positions_key(),
             spec: language::to_json(positions).into(),
             labels: Labels::new(),
             owner: None,
-            expect: expect(self.told.positions),
+            expect: expect(self.state.positions),
         };
         match self.store.commit(write.into()).await {
             Ok(_) => true,
-            // Somebody else gave out addresses; where to go on comes through the watch.
+            // Another control plane allocated addresses; its positions arrive through the watch.
             Err(StoreError::Conflict(_)) => {
-                self.told.keeper.lost_positions();
+                self.state.reconciler.lost_positions();
                 false
             }
             Err(error) => {
-                tracing::warn!(%error, "Cannot store which addresses of services are given out; will try again.");
+                tracing::warn!(%error, "failed to persist the allocation of service addresses, retrying");
                 false
             }
         }
     }
 
-    /// `false`: to be tried again.
+    /// `false` when writes must be retried.
     async fn commit(&mut self, batch: &[Wanted]) -> bool {
         match self.store.commit(Transaction(batch.iter().map(write).collect())).await {
             Ok(_) => true,
             Err(error) if is_refused(&error) && batch.len() > 1 => {
-                // One of them stands in the way of the others.
+                // One invalid write fails the transaction, so each is committed alone.
                 let mut done = true;
                 for wanted in batch {
                     done &= self.commit_one(wanted).await;
@@ -97,25 +98,25 @@ impl Services {
         committed.map_or_else(|error| self.note(&error, std::slice::from_ref(wanted)), |_| true)
     }
 
-    /// Whether nothing is to be tried again.
+    /// `true` when the error needs no retry.
     fn note(&mut self, error: &StoreError, batch: &[Wanted]) -> bool {
         match error {
-            // What somebody else wrote meanwhile comes through the watch.
+            // Conflict: the newer record arrives through the watch.
             StoreError::Conflict(_) | StoreError::NotFound(_) | StoreError::OwnerMissing { .. } => true,
             StoreError::Invalid { .. } => {
-                tracing::warn!(%error, "What follows for a service cannot be stored.");
+                tracing::warn!(%error, "store rejected a service update, skipping it");
                 true
             }
             error => {
-                tracing::warn!(%error, "Cannot store what follows for services; will try again.");
-                self.told.keeper.again(keys(batch));
+                tracing::warn!(%error, "failed to persist service updates, retrying");
+                self.state.reconciler.again(keys(batch));
                 false
             }
         }
     }
 }
 
-/// Not because of the store: because of what is written.
+/// Whether the error is caused by the write, not by the state of the store.
 fn is_refused(error: &StoreError) -> bool {
     matches!(
         error,
@@ -138,14 +139,14 @@ pub(super) fn write(Wanted { key, write }: &Wanted) -> Write {
     let ServiceKey { kind, mesh, name } = key;
     let key = ResourceKey::in_mesh(kind.text(), mesh, name);
     match write {
-        keep::Write::Put { labels, spec, version } => Write::Put {
+        views::Write::Put { labels, spec, version } => Write::Put {
             owner: owner_of(&mesh_service::KIND, mesh, name),
             key,
             spec: language::to_json(spec).into(),
             labels: labels.clone(),
             expect: expect(*version),
         },
-        keep::Write::Status { status, version } => {
+        views::Write::Status { status, version } => {
             let status = match status {
                 Status::Service(status) => language::to_json(status),
                 Status::External(status) => language::to_json(status),
@@ -153,7 +154,7 @@ pub(super) fn write(Wanted { key, write }: &Wanted) -> Write {
             };
             Write::PutStatus { key, status: status.into(), expect: expect(*version) }
         }
-        keep::Write::Delete { version } => Write::Delete { key, expect: Expect::Version(*version) },
+        views::Write::Delete { version } => Write::Delete { key, expect: Expect::Version(*version) },
     }
 }
 
@@ -164,7 +165,7 @@ fn report_conflict(Conflict { service, dataplanes }: &Conflict) {
         service = &*service.name,
         count,
         first,
-        "The ports of some Dataplanes are not those of their MeshService; give all of a service the same ports."
+        "Dataplanes and their MeshService have different ports: give all Dataplanes of a service the same ports"
     );
 }
 
@@ -175,6 +176,6 @@ fn report_without_address(first: &ServiceKey, count: usize) {
         mesh = &**mesh,
         first = &**name,
         count,
-        "No virtual address is left for some services; give their kind a larger range under `ipam`."
+        "virtual address range is exhausted: configure a larger range for this kind under `ipam`"
     );
 }

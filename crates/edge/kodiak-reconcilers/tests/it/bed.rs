@@ -1,4 +1,4 @@
-//! A store, and what is put into it.
+//! Store with test resources.
 
 use kodiak_model::{Labels, ResourceKey};
 use kodiak_store::{Backend, Expect, Store, StoreConfig, Write};

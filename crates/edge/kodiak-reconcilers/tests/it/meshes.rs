@@ -1,4 +1,4 @@
-//! Steps of mutual TLS, and the addresses of old names.
+//! mTLS rollouts, and virtual addresses of `kuma.io/service` tags.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -19,19 +19,19 @@ async fn put_mesh(store: &Store, enabled: &str) {
     put(store, ResourceKey::global("Mesh", MESH), &spec).await;
 }
 
-/// A connected proxy that has acknowledged this step.
+/// Connected proxy that acknowledged this step.
 async fn acknowledge(store: &Store, proxy: &str, step: &str) {
     observe(store, proxy, step, "").await;
 }
 
-/// A connected proxy that has acknowledged this step, and rejects the next.
+/// Connected proxy that acknowledged this step and rejects the next.
 async fn observe(store: &Store, proxy: &str, step: &str, rejecting: &str) {
     let connected = json!([{ "id": "1", "connectTime": "2026-01-01T00:00:00Z" }]);
     let spec = json!({ "subscriptions": connected, "mTLS": { "acknowledged": step, "rejecting": rejecting } });
     put(store, ResourceKey::in_mesh("DataplaneInsight", MESH, proxy), &spec).await;
 }
 
-/// Waits until the stored document is as wanted.
+/// Waits until the stored document matches.
 async fn eventually<T: serde::de::DeserializeOwned>(store: &Store, name: &str, wanted: impl Fn(&T) -> bool) -> T {
     loop {
         let snapshot = store.snapshot();
@@ -48,7 +48,7 @@ async fn step(store: &Store, token: &str) {
 }
 
 #[tokio::test]
-async fn mtls_goes_on_when_all_have_acknowledged_and_not_before() {
+async fn rollout_advances_when_all_proxies_acknowledged() {
     let store = store().await;
     let drain = CancellationToken::new();
     put_mesh(&store, "").await;
@@ -64,7 +64,7 @@ async fn mtls_goes_on_when_all_have_acknowledged_and_not_before() {
     let waiting =
         || -> Vec<_> { mtls_waiting(store.snapshot().world(), MESH).iter().map(ToString::to_string).collect() };
     assert_eq!(waiting(), ["b (rejected lds: cannot bind)"]);
-    // One of two is not enough. There is no event to wait for, so give it the time to do wrong.
+    // One of two is not enough. No event shows that nothing happens, so this waits for a fault.
     tokio::time::sleep(Duration::from_millis(50)).await;
     step(&store, both).await;
     acknowledge(&store, "b", both).await;
@@ -79,7 +79,7 @@ async fn mtls_goes_on_when_all_have_acknowledged_and_not_before() {
 }
 
 #[tokio::test]
-async fn services_get_addresses_that_stay_and_go_with_their_mesh() {
+async fn services_keep_addresses_until_their_mesh_is_deleted() {
     let store = store().await;
     let drain = CancellationToken::new();
     put_mesh(&store, "").await;
@@ -96,7 +96,7 @@ async fn services_get_addresses_that_stay_and_go_with_their_mesh() {
     assert_ne!(second.get("backend"), second.get("web"));
     delete(&store, ResourceKey::global("Mesh", MESH)).await;
     assert!(store.get(&document::key(MESH, VIPS)).is_none());
-    // A mesh that is gone gets none.
+    // A deleted mesh gets none.
     services.send_replace(names(&["backend", "other", "web"]));
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(store.get(&document::key(MESH, VIPS)).is_none());

@@ -1,4 +1,4 @@
-//! What is kept of services, from the Dataplanes in the store to what is stored of them.
+//! Service reconciler over a store: from Dataplanes to MeshServices and their status.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::bed::{MESH, delete, put, store, write};
 
-/// A reconciler that runs until it is dropped.
+/// Reconciler that runs until it is dropped.
 struct Running {
     drain: CancellationToken,
     task: JoinHandle<Result<(), StoreError>>,
@@ -52,7 +52,7 @@ async fn put_dataplane(store: &Store, name: &str, service: &str, port: u32) {
     store.commit(dataplane(name, service, port).into()).await.unwrap();
 }
 
-/// With a connection, that ended some time ago if at all.
+/// Insight with one subscription: open, or closed some time ago.
 fn insight(name: &str, ended: Option<SignedDuration>) -> Write {
     let mut subscription = json!({ "id": "1", "connectTime": "2026-01-01T00:00:00Z" });
     if let Some(ago) = ended {
@@ -69,7 +69,7 @@ fn key(kind: &str, name: &str) -> ResourceKey {
     ResourceKey::in_mesh(kind, MESH, name)
 }
 
-/// Waits until the record is as wanted; `None` when there is none.
+/// Waits until the record matches; `None` when it does not exist.
 async fn eventually(store: &Store, key: &ResourceKey, wanted: impl Fn(Option<&Record>) -> bool) -> Option<Record> {
     loop {
         let record = store.get(key);
@@ -91,7 +91,7 @@ async fn with_port(store: &Store, port: u32) -> Record {
     eventually(store, &key("MeshService", "web"), has).await.unwrap()
 }
 
-/// Waits until so many are connected, healthy and there.
+/// Waits for these counts of connected, healthy and all proxies.
 async fn with_counts(store: &Store, service: &str, counts: [u32; 3]) -> Record {
     let [connected, healthy, total] = counts;
     let wanted = json!({ "connected": connected, "healthy": healthy, "total": total });
@@ -105,14 +105,14 @@ async fn with_counts(store: &Store, service: &str, counts: [u32; 3]) -> Record {
     eventually(store, &key("MeshService", service), has).await.unwrap()
 }
 
-/// Waits until all that was stored before has been looked at: a service that was put after it has its address.
+/// Waits until all earlier changes are reconciled: a service that is stored after them has its address.
 async fn looked_at(store: &Store, marker: &str) {
     put(store, key("MeshService", marker), &json!({ "selector": {} })).await;
     eventually(store, &key("MeshService", marker), |record| status(record)["vips"][0]["ip"].is_string()).await;
 }
 
 #[tokio::test]
-async fn a_service_is_made_counted_addressed_and_named() {
+async fn mesh_service_is_generated_with_counts_address_and_hostname() {
     let store = store().await;
     put_mesh(&store, "Everywhere").await;
     let generator = json!({ "selector": { "meshService": {} }, "template": "{{ .DisplayName }}.svc.mesh.local" });
@@ -133,7 +133,7 @@ async fn a_service_is_made_counted_addressed_and_named() {
 }
 
 #[tokio::test]
-async fn a_generated_mesh_service_keeps_its_status_when_its_ports_change() {
+async fn generated_mesh_service_keeps_its_status_when_its_ports_change() {
     let store = store().await;
     put_mesh(&store, "Everywhere").await;
     let running = Running::usual(&store);
@@ -146,7 +146,7 @@ async fn a_generated_mesh_service_keeps_its_status_when_its_ports_change() {
 }
 
 #[tokio::test]
-async fn a_mesh_service_goes_when_its_grace_period_is_over_and_nothing_else_happens() {
+async fn mesh_service_is_deleted_after_its_grace_period_without_other_events() {
     let store = store().await;
     put_mesh(&store, "Exclusive").await;
     put_dataplane(&store, "a", "web", 80).await;
@@ -158,7 +158,7 @@ async fn a_mesh_service_goes_when_its_grace_period_is_over_and_nothing_else_happ
 }
 
 #[tokio::test]
-async fn a_mesh_that_goes_back_to_disabled_loses_them_a_little_later() {
+async fn disabled_mode_deletes_generated_services_after_the_grace_period() {
     let store = store().await;
     put_mesh(&store, "Exclusive").await;
     put_dataplane(&store, "a", "web", 80).await;
@@ -174,7 +174,7 @@ async fn a_mesh_that_goes_back_to_disabled_loses_them_a_little_later() {
 }
 
 #[tokio::test]
-async fn who_takes_over_writes_nothing_and_gives_out_no_address_again() {
+async fn new_leader_writes_nothing_and_reuses_no_address() {
     let store = store().await;
     put_mesh(&store, "Everywhere").await;
     let running = Running::usual(&store);
@@ -185,7 +185,7 @@ async fn who_takes_over_writes_nothing_and_gives_out_no_address_again() {
     let web = with_counts(&store, "web", [2, 2, 2]).await;
     let db = with_counts(&store, "db", [1, 1, 1]).await;
     running.stop().await;
-    // Nobody saw the proxies go, long ago, nor a service that was deleted.
+    // No leader observed that the proxies disconnected long ago, nor that a service was deleted.
     put(&store, key("MeshService", "gone"), &json!({ "selector": {} })).await;
     delete(&store, key("MeshService", "gone")).await;
     for name in ["a", "b", "c"] {
@@ -207,7 +207,7 @@ async fn who_takes_over_writes_nothing_and_gives_out_no_address_again() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_reconnects_is_not_noticed_and_one_that_stays_away_is() {
+async fn short_reconnect_is_ignored_but_a_longer_absence_is_not() {
     let store = store().await;
     put_mesh(&store, "Everywhere").await;
     put_dataplane(&store, "a", "web", 80).await;
@@ -228,7 +228,7 @@ async fn a_proxy_that_reconnects_is_not_noticed_and_one_that_stays_away_is() {
 }
 
 #[tokio::test]
-async fn what_comes_in_a_row_is_a_few_writes() {
+async fn burst_of_changes_is_a_few_writes() {
     let store = store().await;
     put_mesh(&store, "Everywhere").await;
     let running = Running::usual(&store);
@@ -242,9 +242,9 @@ async fn what_comes_in_a_row_is_a_few_writes() {
     running.stop().await;
 }
 
-/// Whether they know it or not.
+/// A leader may not have noticed yet that it lost the lease.
 #[tokio::test]
-async fn two_who_think_that_they_lead_do_no_harm() {
+async fn two_concurrent_leaders_do_not_conflict() {
     let store = store().await;
     put_mesh(&store, "Everywhere").await;
     let (one, other) = (Running::usual(&store), Running::usual(&store));
@@ -263,7 +263,7 @@ async fn two_who_think_that_they_lead_do_no_harm() {
 }
 
 #[tokio::test]
-async fn what_others_write_into_a_status_is_put_right_and_the_address_stays() {
+async fn foreign_status_writes_are_corrected_and_the_address_stays() {
     let store = store().await;
     put_mesh(&store, "Everywhere").await;
     let running = Running::usual(&store);

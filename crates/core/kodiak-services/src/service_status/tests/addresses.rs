@@ -88,7 +88,7 @@ fn few(range: &str) -> Kept {
     let mut kept = Kept::new();
     let mut settings = Settings::default();
     settings.ranges.services = range.parse().unwrap();
-    kept.keeper = Keeper::new(settings, at(-1000));
+    kept.keeper = ServiceReconciler::new(settings, at(-1000));
     kept.mesh(MeshServicesMode::Everywhere, false);
     kept
 }

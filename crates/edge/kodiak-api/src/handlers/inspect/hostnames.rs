@@ -1,4 +1,4 @@
-//! The names under which services are found.
+//! Hostnames of services.
 
 use axum::{http::StatusCode, response::Response};
 use kodiak_inspection::inspect::hostnames::{Generator, Service, of_service};
@@ -8,13 +8,13 @@ use kodiak_model::{
 };
 use kodiak_rules::Meta;
 
-use super::{Asked, answer, find_resource};
+use super::{ApiCall, answer, find_resource};
 use crate::{Api, ApiError};
 
 /// `<service>/{name}/_hostnames`
-pub(crate) async fn hostnames(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn hostnames(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
     let title = "could not retrieve service";
-    let (snapshot, record) = find_resource(&api, kind, &asked, title)?;
+    let (snapshot, record) = find_resource(&api, kind, &call, title)?;
     let meta = Meta { mesh: &record.key.mesh, name: &record.key.name, labels: &record.labels };
     let kind = Choice::<BackendKind>::parse(kind.name).known().expect("only services have this route");
     let generators = snapshot.world().list("HostnameGenerator").filter_map(|generator| {
@@ -23,8 +23,8 @@ pub(crate) async fn hostnames(api: Api, kind: &'static Kind, asked: Asked) -> Re
     Ok(answer(&of_service(&Service { kind, meta }, generators, api.catalog().place())))
 }
 
-/// Whatever else somebody asks hostnames of.
-pub(crate) async fn no_hostnames(_: Api, _: Asked) -> Result<Response, ApiError> {
+/// Hostnames of any other kind: refused.
+pub(crate) async fn no_hostnames(_: Api, _: ApiCall) -> Result<Response, ApiError> {
     let title = r#"only "meshservices,meshexternalservices,meshmultizoneservices" are available for inspection"#;
     Err(ApiError::new(StatusCode::BAD_REQUEST, title, "Resource is not valid"))
 }

@@ -1,15 +1,15 @@
-//! Which policies are in force at which inbound of a proxy, in which order.
+//! Policies that apply to each inbound of a proxy, in order of precedence.
 
 use axum::response::Response;
 use kodiak_rules::{Policy, Shadow};
 use serde_json::{Value, json};
 
-use super::{Asked, answer, find_proxy};
+use super::{ApiCall, answer, find_proxy};
 use crate::{Api, ApiError};
 
-/// `_matches`: the policies at each inbound, weakest first.
-pub(crate) async fn matches(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    let (view, proxy) = find_proxy(&api, &asked)?;
+/// `_matches`: policies of each inbound, lowest precedence first.
+pub(crate) async fn matches(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let (view, proxy) = find_proxy(&api, &call)?;
     let mut inbounds: Vec<Vec<Value>> = vec![Vec::new(); proxy.dataplane.inbounds().len()];
     for kind in view.kinds.iter().filter(|kind| kind.policy.is_some_and(|facts| facts.from || facts.rules)) {
         for (inbound, policies) in &view.book.matched(kind.name, &proxy.name, Shadow::Ignored).inbounds {

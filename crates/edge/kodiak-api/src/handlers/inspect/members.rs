@@ -1,4 +1,4 @@
-//! The proxies that something is about: those that a policy selects, and those behind a MeshService.
+//! Proxies that a policy selects, and proxies of a MeshService.
 
 use std::sync::Arc;
 
@@ -7,37 +7,37 @@ use kodiak_inspection::inspect::{ResourceMeta, members};
 use kodiak_model::{Kind, kinds::mesh_service::MeshService};
 use kodiak_rules::{Proxy, Shadow};
 
-use super::{Asked, NOT_FOUND, find_resource, listed};
+use super::{ApiCall, NOT_FOUND, find_resource, listed};
 use crate::{
     Api, ApiError,
     list::{ListQuery, Page},
 };
 
-/// `<policy>/{name}/_resources/dataplanes`. One that is only tried out shows whom it would be about.
-pub(crate) async fn of_policy(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+/// `<policy>/{name}/_resources/dataplanes`. Includes the proxies that a shadow policy would select.
+pub(crate) async fn of_policy(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
     let title = "Could not retrieve policy";
-    let (snapshot, record) = find_resource(&api, kind, &asked, title)?;
+    let (snapshot, record) = find_resource(&api, kind, &call, title)?;
     let policy = snapshot.world().get(&record.key).and_then(|policy| policy.policy());
     let policy = policy.ok_or_else(|| ApiError::not_found(title))?;
     let view = api.meshes().view(&snapshot, &record.key.mesh);
     let selected = view.book.selected(policy, Shadow::Included);
-    page(&asked, selected.iter().filter_map(|name| view.proxies.get(name)))
+    page(&call, selected.iter().filter_map(|name| view.proxies.get(name)))
 }
 
 /// `meshservices/{name}/_resources/dataplanes` and `meshservices/{name}/_dataplanes`
-pub(crate) async fn of_service(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
-    let (snapshot, record) = find_resource(&api, kind, &asked, NOT_FOUND)?;
+pub(crate) async fn of_service(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
+    let (snapshot, record) = find_resource(&api, kind, &call, NOT_FOUND)?;
     let service = snapshot.world().get(&record.key).and_then(|service| service.spec::<MeshService>());
     let service = service.ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
     let view = api.meshes().view(&snapshot, &record.key.mesh);
-    page(&asked, view.proxies.values().filter(|proxy| members::is_member(&service, proxy)))
+    page(&call, view.proxies.values().filter(|proxy| members::is_member(&service, proxy)))
 }
 
-fn page<'a>(asked: &Asked, proxies: impl Iterator<Item = &'a Arc<Proxy>>) -> Result<Response, ApiError> {
-    let query = ListQuery::parse(&asked.query)?;
-    query.check(&asked.route)?;
+fn page<'a>(call: &ApiCall, proxies: impl Iterator<Item = &'a Arc<Proxy>>) -> Result<Response, ApiError> {
+    let query = ListQuery::parse(&call.query)?;
+    query.check(&call.route)?;
     let page = Page::of(&query, proxies.filter(|proxy| proxy.name.contains(query.name.as_str())));
     let shown = |proxy: &Arc<Proxy>| ResourceMeta::new("Dataplane", &proxy.mesh, &proxy.name, &proxy.labels);
     let Page { items, total, next } = page;
-    Ok(listed(asked, Page { items: items.into_iter().map(shown).collect(), total, next }))
+    Ok(listed(call, Page { items: items.into_iter().map(shown).collect(), total, next }))
 }

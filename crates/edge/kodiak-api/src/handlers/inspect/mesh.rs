@@ -1,4 +1,4 @@
-//! A mesh as questions look at it, made from the store and kept while the mesh stays as it is.
+//! Cache of mesh views for inspection, built from the store and reused until a resource of the mesh changes.
 
 use std::{
     collections::BTreeMap,
@@ -19,70 +19,70 @@ use kodiak_rules::{Book, Resources};
 use kodiak_store::Snapshot;
 use kodiak_world::{Resource, World, destination};
 
-/// The meshes that were asked about, as they were.
+/// Views of the meshes that were inspected.
 #[derive(Default)]
-pub(crate) struct Meshes(Mutex<BTreeMap<String, Kept>>);
+pub(crate) struct Meshes(Mutex<BTreeMap<String, CachedView>>);
 
-struct Kept {
-    /// The store's revision when it was last seen to be the same.
+struct CachedView {
+    /// Newest store revision at which the view was up to date.
     revision: u64,
-    print: Print,
+    fingerprint: Fingerprint,
     view: Arc<MeshView>,
 }
 
-/// Changes whenever a resource that is looked at comes, changes or goes: writing raises the newest revision, and what
-/// goes without another coming makes them fewer.
+/// Changes with every write of a resource that the view uses: a put raises the newest revision, and a delete lowers the
+/// count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Print {
+struct Fingerprint {
     count: usize,
     newest: u64,
 }
 
 impl Meshes {
     pub(crate) fn view(&self, snapshot: &Snapshot, mesh: &str) -> Arc<MeshView> {
-        let print = {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let kept = kept.get_mut(mesh);
-            if let Some(kept) = kept.as_ref().filter(|kept| kept.revision == snapshot.revision()) {
-                return kept.view.clone();
+        let fingerprint = {
+            let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let cached = cached.get_mut(mesh);
+            if let Some(cached) = cached.as_ref().filter(|cached| cached.revision == snapshot.revision()) {
+                return cached.view.clone();
             }
-            let print = Print::of(snapshot, mesh);
-            if let Some(kept) = kept.filter(|kept| kept.print == print) {
-                kept.revision = snapshot.revision();
-                return kept.view.clone();
+            let fingerprint = Fingerprint::of(snapshot, mesh);
+            if let Some(cached) = cached.filter(|cached| cached.fingerprint == fingerprint) {
+                cached.revision = snapshot.revision();
+                return cached.view.clone();
             }
-            print
+            fingerprint
         };
-        // Others may ask about other meshes meanwhile.
+        // The lock is not held, so that requests about other meshes do not wait.
         let view = Arc::new(load(snapshot.world(), mesh));
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|name, _| snapshot.get(&ResourceKey::global(mesh::KIND.name, name)).is_some());
-        kept.insert(mesh.to_owned(), Kept { revision: snapshot.revision(), print, view: view.clone() });
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.retain(|name, _| snapshot.get(&ResourceKey::global(mesh::KIND.name, name)).is_some());
+        cached.insert(mesh.to_owned(), CachedView { revision: snapshot.revision(), fingerprint, view: view.clone() });
         view
     }
 }
 
-impl Print {
+impl Fingerprint {
     fn of(snapshot: &Snapshot, mesh: &str) -> Self {
         let own = snapshot.get(&ResourceKey::global(mesh::KIND.name, mesh));
-        let records = own.into_iter().chain(looked_at().flat_map(|kind| snapshot.list_in(kind, mesh)));
-        let mut print = Self { count: 0, newest: 0 };
+        let records = own.into_iter().chain(viewed_kinds().flat_map(|kind| snapshot.list_in(kind, mesh)));
+        let mut fingerprint = Self { count: 0, newest: 0 };
         for record in records {
-            print.count += 1;
-            print.newest = print.newest.max(record.revision);
+            fingerprint.count += 1;
+            fingerprint.newest = fingerprint.newest.max(record.revision);
         }
-        print
+        fingerprint
     }
 }
 
-/// The kinds in a mesh that answers are made from.
-fn looked_at() -> impl Iterator<Item = &'static str> {
+/// Kinds that a view is built from.
+fn viewed_kinds() -> impl Iterator<Item = &'static str> {
     let others =
         ["Dataplane", "MeshService", "MeshExternalService", "MeshMultiZoneService", "MeshIdentity", "MeshGateway"];
     policies().into_iter().map(|kind| kind.name).chain(others)
 }
 
-/// In the order in which they are applied.
+/// Policy kinds, in the order in which they are applied.
 fn policies() -> Vec<&'static Kind> {
     let mut policies: Vec<_> = kinds().iter().filter(|kind| kind.is_policy()).collect();
     policies.sort_by_key(|kind| kind.policy.map(|facts| facts.order));

@@ -1,4 +1,4 @@
-//! How far a mesh is on its way from `kuma.io/service` to MeshService, and its policies with new references.
+//! Migration from `kuma.io/service` tags to MeshService: progress of a mesh, and conversion of its policies.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use kodiak_store::Snapshot;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Asked, answer, listed};
+use super::{ApiCall, answer, listed};
 use crate::{
     Api, ApiError, body,
     list::{ListQuery, Page},
 };
 
-const TITLE: &str = "Could not look at the migration";
+const TITLE: &str = "Migration request failed";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ConvertAsked {
-    /// Documents to convert. Those that are stored when missing.
+    /// Documents to convert; the stored policies when missing.
     resources: Option<Vec<Value>>,
-    /// Drop what has something new beside it.
+    /// Remove legacy references that have a replacement.
     #[serde(default)]
     replace: bool,
 }
 
-/// A document, and what was found in it.
+/// Converted document, with the changes and the references that could not be converted.
 #[derive(Serialize)]
 struct Converted {
     document: Value,
@@ -40,50 +40,50 @@ struct Converted {
 }
 
 /// `GET /meshes/{mesh}/_migration`
-pub(crate) async fn standing(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    let (snapshot, view) = find_mesh(&api, &asked)?;
-    Ok(answer(&stands(&snapshot, &Landscape::of(&view), &view, asked.param(0))))
+pub(crate) async fn standing(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let (snapshot, view) = find_mesh(&api, &call)?;
+    Ok(answer(&stands(&snapshot, &Landscape::of(&view), &view, call.param(0))))
 }
 
 /// `GET /meshes/{mesh}/_migration/consumers`
-pub(crate) async fn consumers(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    let (snapshot, view) = find_mesh(&api, &asked)?;
-    let query = ListQuery::parse(&asked.query)?;
-    query.check(&asked.route)?;
+pub(crate) async fn consumers(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let (snapshot, view) = find_mesh(&api, &call)?;
+    let query = ListQuery::parse(&call.query)?;
+    query.check(&call.route)?;
     let landscape = Landscape::of(&view);
-    let policies = stands(&snapshot, &landscape, &view, asked.param(0)).policies;
+    let policies = stands(&snapshot, &landscape, &view, call.param(0)).policies;
     let named = view.proxies.values().filter(|proxy| proxy.name.contains(query.name.as_str()));
     let Page { items, total, next } = Page::of(&query, named);
     let of = |proxy: &Arc<Proxy>| Consumer::of(proxy, known(&snapshot, proxy), &landscape, &policies);
-    Ok(listed(&asked, Page { items: items.into_iter().map(of).collect(), total, next }))
+    Ok(listed(&call, Page { items: items.into_iter().map(of).collect(), total, next }))
 }
 
 /// `POST /meshes/{mesh}/_migration/convert`. Nothing is stored.
-pub(crate) async fn converted(api: Api, mut asked: Asked) -> Result<Response, ApiError> {
-    let bytes = body::read(&asked.headers, std::mem::take(&mut asked.body)).await?;
+pub(crate) async fn converted(api: Api, mut call: ApiCall) -> Result<Response, ApiError> {
+    let bytes = body::read(&call.headers, std::mem::take(&mut call.body)).await?;
     let ConvertAsked { resources, replace } = serde_json::from_slice(&bytes).map_err(|error| {
         ApiError::bad_request(format_args!("the body must be {{\"resources\": [...], \"replace\": false}}: {error}"))
     })?;
-    let (snapshot, view) = find_mesh(&api, &asked)?;
+    let (snapshot, view) = find_mesh(&api, &call)?;
     let landscape = Landscape::of(&view);
     let old_items = if replace { OldItems::Dropped } else { OldItems::Kept };
     let done: Vec<Converted> = if let Some(documents) = resources {
-        let read = written(&api, &snapshot, asked.param(0), documents)?;
+        let read = written(&api, &snapshot, call.param(0), documents)?;
         let done = read.into_iter().map(|(document, policy)| match policy {
             Some(policy) => renew(document, &policy, &landscape, old_items),
             None => Converted { document, changed: false, findings: Vec::new() },
         });
         done.collect()
     } else {
-        let stored = stored(&snapshot, &view, asked.param(0));
+        let stored = stored(&snapshot, &view, call.param(0));
         let done = stored.map(|(policy, spec)| renew(document(policy, &spec), policy, &landscape, old_items));
         done.filter(|converted| !converted.findings.is_empty()).collect()
     };
     Ok(answer(&json!({ "items": done })))
 }
 
-fn find_mesh(api: &Api, asked: &Asked) -> Result<(Snapshot, Arc<MeshView>), ApiError> {
-    let mesh = asked.param(0);
+fn find_mesh(api: &Api, call: &ApiCall) -> Result<(Snapshot, Arc<MeshView>), ApiError> {
+    let mesh = call.param(0);
     let snapshot = api.catalog().store().snapshot();
     if snapshot.get(&ResourceKey::global("Mesh", mesh)).is_none() {
         return Err(ApiError::not_found(TITLE));
@@ -92,7 +92,7 @@ fn find_mesh(api: &Api, asked: &Asked) -> Result<(Snapshot, Arc<MeshView>), ApiE
     Ok((snapshot, view))
 }
 
-/// The policies of a mesh that speak of destinations, with their specs.
+/// Policies of a mesh that reference destinations, with their specs.
 fn stored<'a>(
     snapshot: &'a Snapshot,
     view: &'a MeshView,
@@ -119,7 +119,7 @@ fn known(snapshot: &Snapshot, proxy: &Proxy) -> Known {
     }
 }
 
-/// As it can be written again.
+/// Stored policy as a document that can be applied.
 fn document(policy: &Policy, spec: &Value) -> Value {
     let labels: &Labels = &policy.labels;
     json!({ "type": policy.kind.name, "mesh": *policy.mesh, "name": *policy.name, "labels": labels, "spec": spec })
@@ -133,10 +133,10 @@ fn renew(mut document: Value, policy: &Policy, landscape: &Landscape<'_>, old_it
     Converted { document, changed, findings }
 }
 
-/// A document, with the policy that it would be once it is stored.
+/// Document, with the policy that it becomes once it is stored.
 type Document = (Value, Option<Arc<Policy>>);
 
-/// Each document with the policy that it would be, if it is one about destinations. All problems are told at once.
+/// Each document with the policy that it becomes, if its kind references destinations. Reports all problems at once.
 fn written(api: &Api, snapshot: &Snapshot, mesh: &str, documents: Vec<Value>) -> Result<Vec<Document>, ApiError> {
     let mut problems = Problems::default();
     let mut read = Vec::new();

@@ -1,4 +1,4 @@
-//! Looking inside one proxy: what it should have, what it has, how it stands, and which policies make it so.
+//! Inspection of one proxy: configuration, connection status, Envoy's admin interface, and policies.
 
 mod hostnames;
 mod matches;
@@ -26,10 +26,10 @@ use kodiak_rules::Proxy;
 use kodiak_store::{Record, Snapshot};
 use serde::Serialize;
 
-use super::{Asked, json};
+use super::{ApiCall, json};
 use crate::{
     Api, ApiError,
-    inspect::{ConfigAsked, Question, Trouble},
+    inspect::{AdminQuery, ConfigOptions, InspectError},
     list::{Page, next_query},
 };
 
@@ -46,19 +46,19 @@ pub(crate) use status::{of_policies as policy_statuses, of_policy as policy_stat
 
 const NOT_FOUND: &str = "Could not retrieve a resource";
 
-/// `_config`: what the control plane has for it.
-pub(crate) async fn config(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    let shadow = query::flag(&asked, "shadow")?.unwrap_or(false);
-    let diff = query::includes_diff(&asked)?;
-    let (_, proxy) = find(&api, &asked)?;
-    let config = api.proxies().config(proxy, ConfigAsked { shadow, diff }).await.map_err(|trouble| failed(&trouble))?;
+/// `_config`: xDS configuration that the control plane sends.
+pub(crate) async fn config(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let shadow = query::flag(&call, "shadow")?.unwrap_or(false);
+    let diff = query::includes_diff(&call)?;
+    let (_, proxy) = find(&api, &call)?;
+    let config = api.proxies().config(proxy, ConfigOptions { shadow, diff }).await.map_err(|error| failed(&error))?;
     let text = serde_json::to_string(&config).expect("a configuration has text keys");
     Ok(json(StatusCode::OK, text))
 }
 
-/// `_status`: how its connection stands, with all that the proxy said when it rejected something.
-pub(crate) async fn status(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    let (snapshot, proxy) = find(&api, &asked)?;
+/// `_status`: connection, acknowledged and rejected responses with Envoy's errors.
+pub(crate) async fn status(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let (snapshot, proxy) = find(&api, &call)?;
     if let Some(status) = api.proxies().status(&proxy) {
         let text = serde_json::to_string(&status).expect("a status has text keys");
         return Ok(json(StatusCode::OK, text));
@@ -67,47 +67,50 @@ pub(crate) async fn status(api: Api, asked: Asked) -> Result<Response, ApiError>
     let open = insight.subscriptions.iter().rev().find(|subscription| subscription.is_open());
     let detail = match open {
         Some(open) if open.control_plane_instance_id != api.info().instance_id => {
-            format!("the proxy is connected to control plane {:?}; ask that one", open.control_plane_instance_id)
+            format!(
+                "the proxy is connected to control plane {:?}; send the request there",
+                open.control_plane_instance_id
+            )
         }
         Some(_) | None => "the proxy is not connected".to_owned(),
     };
-    Err(ApiError::new(StatusCode::NOT_FOUND, "Not connected to this control plane", detail))
+    Err(ApiError::new(StatusCode::NOT_FOUND, "Proxy not connected to this control plane", detail))
 }
 
-pub(crate) async fn config_dump(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    let endpoints = query::flag(&asked, "include_eds")?.unwrap_or(false);
-    ask(api, asked, Question::ConfigDump { endpoints }).await
+pub(crate) async fn config_dump(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let endpoints = query::flag(&call, "include_eds")?.unwrap_or(false);
+    ask(api, call, AdminQuery::ConfigDump { endpoints }).await
 }
 
-pub(crate) async fn stats(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    let question = Question::Stats {
-        json: query::wants_json(&asked)?,
-        used_only: query::flag(&asked, "usedonly")?.unwrap_or(true),
+pub(crate) async fn stats(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let question = AdminQuery::Stats {
+        json: query::wants_json(&call)?,
+        used_only: query::flag(&call, "usedonly")?.unwrap_or(true),
     };
-    ask(api, asked, question).await
+    ask(api, call, question).await
 }
 
-pub(crate) async fn clusters(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    let json = query::wants_json(&asked)?;
-    ask(api, asked, Question::Clusters { json }).await
+pub(crate) async fn clusters(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let json = query::wants_json(&call)?;
+    ask(api, call, AdminQuery::Clusters { json }).await
 }
 
-/// Whatever else somebody asks a proxy for. What is for the control plane to know is a page that it does not have.
-pub(crate) async fn unknown(_: Api, asked: Asked) -> Result<Response, ApiError> {
-    let what = asked.param(2);
+/// Any other path below a proxy. Kuma answers a missing page for names with `_`, and a missing resource for others.
+pub(crate) async fn unknown(_: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let what = call.param(2);
     Err(if what.starts_with('_') { ApiError::page_not_found() } else { ApiError::not_found(NOT_FOUND) })
 }
 
-async fn ask(api: Api, asked: Asked, question: Question) -> Result<Response, ApiError> {
-    let (_, proxy) = find(&api, &asked)?;
-    let answer = api.proxies().ask(proxy, question).await.map_err(|trouble| failed(&trouble))?;
+async fn ask(api: Api, call: ApiCall, question: AdminQuery) -> Result<Response, ApiError> {
+    let (_, proxy) = find(&api, &call)?;
+    let answer = api.proxies().ask(proxy, question).await.map_err(|error| failed(&error))?;
     let content = if question.is_json() { "application/json" } else { "text/plain; charset=utf-8" };
     Ok((StatusCode::OK, [(header::CONTENT_TYPE, content)], answer).into_response())
 }
 
-/// The proxy, if there is a Dataplane for it.
-fn find(api: &Api, asked: &Asked) -> Result<(Snapshot, ProxyKey), ApiError> {
-    let proxy = ProxyKey::new(asked.param(0), asked.param(1));
+/// Key of the proxy in the path, if its Dataplane exists.
+fn find(api: &Api, call: &ApiCall) -> Result<(Snapshot, ProxyKey), ApiError> {
+    let proxy = ProxyKey::new(call.param(0), call.param(1));
     let kind = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
     api.catalog().require_mesh(kind, &proxy.mesh).map_err(|refusal| ApiError::refused(refusal, NOT_FOUND))?;
     let snapshot = api.catalog().store().snapshot();
@@ -117,25 +120,25 @@ fn find(api: &Api, asked: &Asked) -> Result<(Snapshot, ProxyKey), ApiError> {
     Ok((snapshot, proxy))
 }
 
-/// The proxy, and the mesh around it.
-fn find_proxy(api: &Api, asked: &Asked) -> Result<(Arc<MeshView>, Arc<Proxy>), ApiError> {
-    let (snapshot, key) = find(api, asked)?;
+/// Proxy in the path, and the view of its mesh.
+fn find_proxy(api: &Api, call: &ApiCall) -> Result<(Arc<MeshView>, Arc<Proxy>), ApiError> {
+    let (snapshot, key) = find(api, call)?;
     let view = api.meshes().view(&snapshot, &key.mesh);
-    // A Dataplane that cannot be read is as good as none.
+    // A Dataplane without a readable version counts as missing.
     let proxy = view.proxies.get(&*key.name).cloned().ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
     Ok((view, proxy))
 }
 
-/// A resource of a mesh, and the store as it was then. `title` says what was looked for in vain.
-fn find_resource(api: &Api, kind: &'static Kind, asked: &Asked, title: &str) -> Result<(Snapshot, Record), ApiError> {
-    let key = ResourceKey::in_mesh(kind.name, asked.param(0), asked.param(1));
+/// Resource in the path, and the snapshot that it was read from. `title` is the title of the error when it is missing.
+fn find_resource(api: &Api, kind: &'static Kind, call: &ApiCall, title: &str) -> Result<(Snapshot, Record), ApiError> {
+    let key = ResourceKey::in_mesh(kind.name, call.param(0), call.param(1));
     api.catalog().require_mesh(kind, &key.mesh).map_err(|refusal| ApiError::refused(refusal, title))?;
     let snapshot = api.catalog().store().snapshot();
     let record = snapshot.get(&key).cloned().ok_or_else(|| ApiError::not_found(title))?;
     Ok((snapshot, record))
 }
 
-/// A page of a list.
+/// One page of a list.
 #[derive(Serialize)]
 struct Listed<T> {
     total: usize,
@@ -144,9 +147,9 @@ struct Listed<T> {
     next: Option<String>,
 }
 
-fn listed<T: Serialize>(asked: &Asked, page: Page<T>) -> Response {
+fn listed<T: Serialize>(call: &ApiCall, page: Page<T>) -> Response {
     let Page { items, total, next } = page;
-    let next = next.map(|offset| format!("{}?{}", asked.url, next_query(&asked.query, offset)));
+    let next = next.map(|offset| format!("{}?{}", call.url, next_query(&call.query, offset)));
     answer(&Listed { total, items, next })
 }
 
@@ -154,17 +157,17 @@ fn answer(body: &impl Serialize) -> Response {
     json(StatusCode::OK, serde_json::to_string(body).expect("answers have text keys"))
 }
 
-pub(crate) fn failed(trouble: &Trouble) -> ApiError {
-    match trouble {
-        Trouble::NeverConnected => ApiError::not_found("Could not retrieve the DataplaneInsight"),
-        Trouble::Faults(faults) => {
-            let title = "The configuration is not fit to be sent";
+pub(crate) fn failed(error: &InspectError) -> ApiError {
+    match error {
+        InspectError::NeverConnected => ApiError::not_found("Could not retrieve the DataplaneInsight"),
+        InspectError::Faults(faults) => {
+            let title = "Generated configuration failed validation";
             ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, title, faults.join("; "))
         }
-        Trouble::Unreachable(why) => ApiError::new(StatusCode::BAD_GATEWAY, "Could not ask the proxy", why),
-        Trouble::Broken(why) => {
-            tracing::error!(error = why, "Cannot look inside a proxy.");
-            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "Could not look inside the proxy", "Internal Server Error")
+        InspectError::Unreachable(why) => ApiError::new(StatusCode::BAD_GATEWAY, "Envoy admin request failed", why),
+        InspectError::Broken(why) => {
+            tracing::error!(error = why, "proxy inspection failed");
+            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "Proxy inspection failed", "Internal Server Error")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The older questions about policies, which Kuma's command still asks.
+//! Legacy routes about policies, for kumactl.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use kodiak_model::{Kind, ResourceKey};
 use kodiak_rules::Shadow;
 use serde_json::{Value, json};
 
-use super::{Asked, NOT_FOUND, answer, find, find_proxy, find_resource};
+use super::{ApiCall, NOT_FOUND, answer, find, find_proxy, find_resource};
 use crate::{Api, ApiError, render};
 
 /// `<policy>/{name}/dataplanes`
-pub(crate) async fn affected(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn affected(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
     let title = "Could not retrieve policy";
-    let (snapshot, record) = find_resource(&api, kind, &asked, title)?;
+    let (snapshot, record) = find_resource(&api, kind, &call, title)?;
     let policy = snapshot.world().get(&record.key).and_then(|policy| policy.policy());
     let policy = policy.ok_or_else(|| ApiError::not_found(title))?;
     let view = api.meshes().view(&snapshot, &record.key.mesh);
@@ -24,9 +24,9 @@ pub(crate) async fn affected(api: Api, kind: &'static Kind, asked: Asked) -> Res
     Ok(answer(&List::from(items)))
 }
 
-/// `dataplanes/{name}/policies`: the policies themselves, by their kinds.
-pub(crate) async fn policies(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    let (snapshot, key) = find(&api, &asked)?;
+/// `dataplanes/{name}/policies`: matched policies, grouped by kind.
+pub(crate) async fn policies(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let (snapshot, key) = find(&api, &call)?;
     let view = api.meshes().view(&snapshot, &key.mesh);
     let proxy = view.proxies.get(&*key.name).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
     let mut matched: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
@@ -56,7 +56,7 @@ pub(crate) async fn policies(api: Api, asked: Asked) -> Result<Response, ApiErro
 }
 
 /// `dataplanes/{name}/rules`
-pub(crate) async fn old_rules(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    let (view, proxy) = find_proxy(&api, &asked)?;
+pub(crate) async fn old_rules(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let (view, proxy) = find_proxy(&api, &call)?;
     Ok(answer(&old::rules(&view, &proxy)))
 }

@@ -1,11 +1,11 @@
-//! The parameters of questions about proxies.
+//! Query parameters of the inspection routes.
 
-use super::Asked;
+use super::ApiCall;
 use crate::ApiError;
 
-/// In all spellings that clients of Kuma know.
-pub(crate) fn flag(asked: &Asked, name: &str) -> Result<Option<bool>, ApiError> {
-    asked.query_value(name).map(|text| read_flag(&text).ok_or_else(|| unsupported(name))).transpose()
+/// Boolean, in all spellings that Go's `strconv.ParseBool` accepts, as in Kuma.
+pub(crate) fn flag(call: &ApiCall, name: &str) -> Result<Option<bool>, ApiError> {
+    call.query_value(name).map(|text| read_flag(&text).ok_or_else(|| unsupported(name))).transpose()
 }
 
 fn read_flag(text: &str) -> Option<bool> {
@@ -16,17 +16,17 @@ fn read_flag(text: &str) -> Option<bool> {
     }
 }
 
-pub(super) fn includes_diff(asked: &Asked) -> Result<bool, ApiError> {
-    match asked.query_value("include").as_deref() {
+pub(super) fn includes_diff(call: &ApiCall) -> Result<bool, ApiError> {
+    match call.query_value("include").as_deref() {
         None => Ok(false),
         Some("diff") => Ok(true),
         Some(_) => Err(unsupported("include")),
     }
 }
 
-/// Text, unless something else is asked for.
-pub(super) fn wants_json(asked: &Asked) -> Result<bool, ApiError> {
-    match asked.query_value("format").as_deref() {
+/// Parameter `format`: text by default.
+pub(super) fn wants_json(call: &ApiCall) -> Result<bool, ApiError> {
+    match call.query_value("format").as_deref() {
         None | Some("" | "text") => Ok(false),
         Some("json") => Ok(true),
         Some(_) => Err(unsupported("format")),

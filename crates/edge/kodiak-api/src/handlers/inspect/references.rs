@@ -1,4 +1,4 @@
-//! What the references of Dataplanes mean: for those who ask, those who read and those who write them.
+//! References of Dataplanes and their targets: as a route, as a status, and as warnings on write.
 
 use std::{
     cell::RefCell,
@@ -17,7 +17,7 @@ use kodiak_store::Snapshot;
 use kodiak_world::{Destination, World};
 use serde::Serialize;
 
-use super::{Asked, answer, find};
+use super::{ApiCall, answer, find};
 use crate::{Api, ApiError};
 
 #[derive(Serialize)]
@@ -26,15 +26,14 @@ pub(crate) struct Status {
 }
 
 /// `_references`
-pub(crate) async fn of_proxy(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    let (snapshot, key) = find(&api, &asked)?;
+pub(crate) async fn of_proxy(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let (snapshot, key) = find(&api, &call)?;
     let proxy = snapshot.world().proxy(&key);
     let references = proxy.map(|proxy| References::new(&snapshot).of(proxy)).unwrap_or_default();
     Ok(answer(&Status { references }))
 }
 
-/// Problems with the references of a Dataplane that is written. Nothing is refused for them: their targets may be created
-/// later.
+/// Warnings about the references of a Dataplane that is written. They do not fail the write: targets may be created later.
 pub(crate) fn warnings(snapshot: &Snapshot, key: &ResourceKey) -> Vec<String> {
     let world = snapshot.world();
     let Some(proxy) = world.get(key).and_then(|resource| resource.proxy()) else { return Vec::new() };
@@ -44,7 +43,7 @@ pub(crate) fn warnings(snapshot: &Snapshot, key: &ResourceKey) -> Vec<String> {
     found.filter_map(|one| Some(format!("{}: {}", one.path, one.trouble?.message))).collect()
 }
 
-/// For many Dataplanes at once: the services of each mesh are collected once.
+/// Resolves the references of many Dataplanes, and collects the services of each mesh once.
 pub(crate) struct References<'a> {
     world: &'a World,
     served: RefCell<BTreeMap<Arc<str>, BTreeSet<String>>>,
@@ -55,7 +54,7 @@ impl<'a> References<'a> {
         Self { world: snapshot.world(), served: RefCell::default() }
     }
 
-    /// The references with problems; `None` when there are none, and for other kinds.
+    /// References with problems. `None` when there are none, and for kinds other than Dataplane.
     pub(crate) fn status(&self, key: &ResourceKey) -> Option<Status> {
         let mut references = self.of(self.world.get(key)?.proxy()?);
         references.retain(|reference| reference.trouble.is_some());
@@ -87,7 +86,7 @@ fn of(world: &World, proxy: &Proxy, is_served: &dyn Fn(&str) -> bool) -> Vec<Ref
     reference_status::of(proxy, context)
 }
 
-/// Those that may be meant, and how many there are.
+/// Candidates for the reference, and their total number.
 fn destinations(world: &World, mesh: &str, spec: &Dataplane) -> (Vec<Arc<Destination>>, usize) {
     let (mut found, mut objects) = (Vec::new(), 0);
     for destination in world.destinations(mesh) {

@@ -1,4 +1,4 @@
-//! How policies stand: on how many proxies they are in force; where they are not, and why.
+//! Status of policies: number of proxies on which they are in force, and reasons where they are not.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,16 +13,16 @@ use kodiak_model::{Kind, ResourceKey};
 use kodiak_rules::Policy;
 use kodiak_world::{Resource, World};
 
-use super::{Asked, answer, find_resource, listed};
+use super::{ApiCall, answer, find_resource, listed};
 use crate::{
     Api, ApiError,
     list::{ListQuery, Page},
 };
 
 /// `<policy>/{name}/_status`
-pub(crate) async fn of_policy(api: Api, kind: &'static Kind, asked: Asked) -> Result<Response, ApiError> {
+pub(crate) async fn of_policy(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
     let title = "Could not retrieve policy";
-    let (snapshot, record) = find_resource(&api, kind, &asked, title)?;
+    let (snapshot, record) = find_resource(&api, kind, &call, title)?;
     let world = snapshot.world();
     let resource = world.get(&record.key).ok_or_else(|| ApiError::not_found(title))?;
     let view = api.meshes().view(&snapshot, &record.key.mesh);
@@ -33,18 +33,18 @@ pub(crate) async fn of_policy(api: Api, kind: &'static Kind, asked: Asked) -> Re
     Ok(answer(&found.ok_or_else(|| ApiError::not_found(title))?))
 }
 
-/// `/meshes/{mesh}/_policies`; with `state`, only those that stand so.
-pub(crate) async fn of_policies(api: Api, asked: Asked) -> Result<Response, ApiError> {
-    let mesh = asked.param(0);
+/// `/meshes/{mesh}/_policies`; `state` filters by state.
+pub(crate) async fn of_policies(api: Api, call: ApiCall) -> Result<Response, ApiError> {
+    let mesh = call.param(0);
     let kind = kodiak_kinds::kinds().by_name("Mesh").expect("there are meshes");
     let snapshot = api.catalog().store().snapshot();
     let key: ResourceKey = Target { kind, mesh: "", name: mesh }.key();
     if snapshot.get(&key).is_none() {
         return Err(ApiError::not_found("Could not retrieve resources"));
     }
-    let query = ListQuery::parse(&asked.query)?;
-    query.check(&asked.route)?;
-    let state = asked.query_value("state").map(|text| State::parse(&text).ok_or_else(unknown_state)).transpose()?;
+    let query = ListQuery::parse(&call.query)?;
+    query.check(&call.route)?;
+    let state = call.query_value("state").map(|text| State::parse(&text).ok_or_else(unknown_state)).transpose()?;
     let view = api.meshes().view(&snapshot, mesh);
     let world = snapshot.world();
     let policies = view.book.policies().map(Listed::Policy);
@@ -55,16 +55,16 @@ pub(crate) async fn of_policies(api: Api, asked: Asked) -> Result<Response, ApiE
             let Page { items, total, next } = Page::of(&query, named);
             Page { items: of_listed(world, &view, items), total, next }
         }
-        // The state is known only once it is computed.
+        // The state is computed, so the filter runs after it and before paging.
         Some(state) => {
             let statuses = of_listed(world, &view, named).into_iter();
             Page::of(&query, statuses.filter(|status| status.state == state))
         }
     };
-    Ok(listed(&asked, page))
+    Ok(listed(&call, page))
 }
 
-/// A policy of the mesh, or a stored one that has no readable version.
+/// Policy of the mesh, or a stored one without a readable version.
 enum Listed<'a> {
     Policy(&'a Arc<Policy>),
     LeftOut(&'a Arc<Resource>),
@@ -83,7 +83,7 @@ fn is_left_out(resource: &Resource, mesh: &str) -> bool {
     &*resource.key.mesh == mesh && resource.kind.is_some_and(Kind::is_policy) && resource.policy().is_none()
 }
 
-/// Those that are left out come last, as they are listed.
+/// Policies that were left out come last, in the order of the list.
 fn of_listed<'a>(world: &World, view: &MeshView, listed: impl IntoIterator<Item = Listed<'a>>) -> Vec<PolicyStatus> {
     let (mut policies, mut left_out) = (Vec::new(), Vec::new());
     for one in listed {

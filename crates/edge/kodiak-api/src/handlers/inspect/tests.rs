@@ -1,4 +1,4 @@
-//! Questions about proxies, asked as clients do.
+//! Inspection routes, called through the router.
 
 mod by_kri;
 mod members;

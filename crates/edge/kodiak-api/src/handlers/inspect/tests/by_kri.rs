@@ -1,11 +1,11 @@
-//! Questions about one inbound, one destination or one route.
+//! Policies of one inbound, outbound or route, by KRI.
 
 use serde_json::json;
 
 use super::{WEB, World, for_callers, texts, to};
 
 #[tokio::test]
-async fn questions_by_kri_need_resources_for_all_destinations() {
+async fn routes_by_kri_need_exclusive_mode() {
     let world = World::new("Everywhere").await;
     world.web().await;
     let (inbound, outbound) = ("kri_dp_default_east__web-1_8080", "kri_msvc_default_east__api_http");
@@ -28,7 +28,7 @@ async fn questions_by_kri_need_resources_for_all_destinations() {
 }
 
 #[tokio::test]
-async fn what_is_no_kri_is_refused_in_known_words() {
+async fn invalid_kri_is_rejected_with_the_error_of_kuma() {
     let world = World::new("Exclusive").await;
     world.web().await;
     let good = "kri_msvc_default_east__api_http";
@@ -46,7 +46,7 @@ async fn what_is_no_kri_is_refused_in_known_words() {
 }
 
 #[tokio::test]
-async fn an_inbound_is_found_by_its_name_or_its_port() {
+async fn inbound_is_found_by_name_or_port() {
     let world = World::new("Exclusive").await;
     world.web().await;
     world.timeout("all", json!({ "rules": for_callers(1) })).await;
@@ -68,7 +68,7 @@ async fn an_inbound_is_found_by_its_name_or_its_port() {
 }
 
 #[tokio::test]
-async fn the_closest_that_is_said_of_a_destination_counts() {
+async fn most_specific_target_wins() {
     let world = World::new("Exclusive").await;
     world.web().await;
     world.service("api").await;
@@ -109,7 +109,7 @@ async fn the_closest_that_is_said_of_a_destination_counts() {
 }
 
 #[tokio::test]
-async fn the_layout_names_what_there_is_to_ask_about() {
+async fn layout_has_inbounds_listeners_and_outbounds() {
     let world = World::new("Exclusive").await;
     world.service("api").await;
     let inbounds = json!([

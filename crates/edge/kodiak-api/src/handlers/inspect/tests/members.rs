@@ -1,11 +1,11 @@
-//! Whom policies and services are about, and how services are found.
+//! Proxies of policies and services, and hostnames.
 
 use serde_json::json;
 
 use super::{World, for_callers, texts};
 
 #[tokio::test]
-async fn members_come_in_pages() {
+async fn members_are_paged() {
     let world = World::new("Disabled").await;
     for (name, service) in [("a-1", "a"), ("a-2", "a"), ("a-3", "a"), ("b-1", "b"), ("other-a", "a")] {
         let inbound = json!([{ "port": 80, "tags": { "kuma.io/service": service } }]);
@@ -38,7 +38,7 @@ async fn members_come_in_pages() {
 }
 
 #[tokio::test]
-async fn services_have_hostnames_and_nothing_else_has() {
+async fn only_services_have_hostnames() {
     let world = World::new("Exclusive").await;
     world.service("api").await;
     let selector = json!({ "meshService": { "matchLabels": { "kuma.io/zone": "east" } } });

@@ -1,4 +1,4 @@
-//! What answers are made from.
+//! Cache of mesh views.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{WEB, World, for_callers, texts};
 
 #[tokio::test]
-async fn a_mesh_is_read_again_only_when_it_changed() {
+async fn mesh_view_is_rebuilt_only_after_a_change() {
     let world = World::new("Disabled").await;
     world.web().await;
     world.timeout("a", json!({ "rules": for_callers(1) })).await;
@@ -26,7 +26,7 @@ async fn a_mesh_is_read_again_only_when_it_changed() {
         expect: Expect::Any,
     };
     store.commit(Transaction(vec![insight])).await.unwrap();
-    assert!(Arc::ptr_eq(&first, &view()), "what was observed of a proxy changes no rule");
+    assert!(Arc::ptr_eq(&first, &view()), "insights do not invalidate the view");
     world.timeout("b", json!({ "rules": for_callers(2) })).await;
     let second = view();
     assert!(!Arc::ptr_eq(&first, &second));
@@ -36,7 +36,7 @@ async fn a_mesh_is_read_again_only_when_it_changed() {
 }
 
 #[tokio::test]
-async fn a_policy_that_cannot_be_read_hurts_only_itself() {
+async fn unreadable_policy_does_not_affect_others() {
     let world = World::new("Disabled").await;
     world.web().await;
     world.timeout("good", json!({ "rules": for_callers(1) })).await;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// `web-1` calls `api`, by its tag and by the MeshService that somebody wrote.
+/// `web-1` calls `api`, by its tag and by a MeshService of a user.
 async fn world() -> World {
     let world = World::new("Everywhere").await;
     let outbound = json!([{ "port": 1, "tags": { "kuma.io/service": "api" } }]);
@@ -16,12 +16,12 @@ async fn world() -> World {
     world
 }
 
-async fn convert(world: &World, asked: &Value) -> (u16, Value) {
-    world.ask(Method::POST, "/meshes/default/_migration/convert", asked.to_string()).await
+async fn convert(world: &World, call: &Value) -> (u16, Value) {
+    world.ask(Method::POST, "/meshes/default/_migration/convert", call.to_string()).await
 }
 
 #[tokio::test]
-async fn how_far_a_mesh_and_its_proxies_are() {
+async fn reports_migration_progress_of_mesh_and_proxies() {
     let world = world().await;
     let standing = world.get("/meshes/default/_migration").await;
     let services: Vec<_> = standing["services"].as_array().unwrap().iter().map(|one| one["service"].clone()).collect();
@@ -40,7 +40,7 @@ async fn how_far_a_mesh_and_its_proxies_are() {
 }
 
 #[tokio::test]
-async fn what_is_stored_is_converted_and_stays_as_it_is() {
+async fn stored_policies_are_converted_but_not_changed() {
     let world = world().await;
     let (status, answer) = convert(&world, &json!({})).await;
     let [item] = answer["items"].as_array().unwrap().as_slice() else { panic!("{status} {answer}") };
@@ -59,7 +59,7 @@ async fn what_is_stored_is_converted_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn documents_are_converted_in_their_order_and_all_that_is_wrong_is_told() {
+async fn documents_are_converted_in_order_and_all_problems_are_reported() {
     let world = world().await;
     let timeout = |name: &str, target: Value| json!({ "type": "MeshTimeout", "mesh": "default", "name": name, "spec": { "to": [to(&target, 5)] } });
     let mesh = json!({ "type": "Mesh", "name": "default" });

@@ -1,11 +1,11 @@
-//! The older questions.
+//! Legacy routes.
 
 use serde_json::json;
 
 use super::{WEB, World, for_callers, texts, to};
 
 #[tokio::test]
-async fn old_clients_see_whom_a_policy_is_about_and_which_a_proxy_has() {
+async fn legacy_routes_list_proxies_of_a_policy_and_policies_of_a_proxy() {
     let world = World::new("Disabled").await;
     world.web().await;
     assert_eq!(
@@ -29,7 +29,7 @@ async fn old_clients_see_whom_a_policy_is_about_and_which_a_proxy_has() {
 }
 
 #[tokio::test]
-async fn old_clients_see_gateways_apart() {
+async fn legacy_routes_show_gateways_separately() {
     let world = World::new("Disabled").await;
     let gateway = json!({
         "type": "MeshGateway", "mesh": "default", "name": "edge",
@@ -49,7 +49,7 @@ async fn old_clients_see_gateways_apart() {
 }
 
 #[tokio::test]
-async fn old_rules_stand_at_addresses() {
+async fn legacy_rules_have_addresses() {
     let world = World::new("Disabled").await;
     let inbound = json!([{ "port": 8080, "tags": { "kuma.io/service": "web" } }]);
     let outbound = json!([

@@ -1,4 +1,4 @@
-//! What is said of `<name>_<namespace>_svc_<port>`, and how much of it holds for the MeshService that took its place.
+//! Policies that target `<name>_<namespace>_svc_<port>`, and how far they apply to the MeshService that replaces it.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn by_labels() -> Value {
 }
 
 impl World {
-    /// The destinations that are resources: each with its port, its conf, and the origins with the old name of each.
+    /// `toResourceRules`: each with its port, its conf, and its origins with their legacy names.
     async fn to_resources(&self, kind: &str) -> Vec<Value> {
         let found = self.get(&format!("{WEB}/_rules")).await;
         let of_kind = found["rules"].as_array().unwrap().iter().find(|of_kind| of_kind["type"] == kind);
@@ -48,7 +48,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_timeout_on_the_old_name_holds_for_the_port_and_says_so() {
+async fn timeout_on_a_legacy_name_applies_to_the_port_and_shows_the_name() {
     let world = world("Everywhere").await;
     world.timeout("slow", json!({ "to": [to(&old(), 1)] })).await;
     let port = json!(["demo-app-x", "5000", { "idleTimeout": "1s" }, [["slow", OLD]]]);
@@ -59,7 +59,7 @@ async fn a_timeout_on_the_old_name_holds_for_the_port_and_says_so() {
 }
 
 #[tokio::test]
-async fn with_a_section_only_the_object_is_meant() {
+async fn target_with_a_section_matches_only_the_mesh_service() {
     let world = world("Everywhere").await;
     world.timeout("slow", json!({ "to": [to(&by_labels(), 1)] })).await;
     let port = json!(["demo-app-x", "5000", { "idleTimeout": "1s" }, [["slow", null]]]);
@@ -72,7 +72,7 @@ async fn with_a_section_only_the_object_is_meant() {
 }
 
 #[tokio::test]
-async fn what_is_said_of_the_object_is_stronger_and_both_are_shown() {
+async fn target_by_labels_overrides_the_legacy_name_and_both_are_origins() {
     let world = world("Everywhere").await;
     world.timeout("a-slow", json!({ "to": [to(&old(), 1)] })).await;
     world.timeout("fast", json!({ "to": [to(&by_labels(), 2)] })).await;
@@ -83,7 +83,7 @@ async fn what_is_said_of_the_object_is_stronger_and_both_are_shown() {
 }
 
 #[tokio::test]
-async fn routes_are_not_carried_over() {
+async fn routes_on_a_legacy_name_do_not_apply_to_the_mesh_service() {
     let matches = json!([{ "path": { "type": "Exact", "value": "/" } }]);
     let kinds = [
         ("MeshHTTPRoute", "meshhttproutes", json!([{ "matches": matches, "default": { "filters": [] } }])),
@@ -102,7 +102,7 @@ async fn routes_are_not_carried_over() {
 }
 
 #[tokio::test]
-async fn the_plain_name_in_a_route_is_the_object_only_where_nothing_else_is_left() {
+async fn plain_name_in_a_route_is_a_mesh_service_only_in_exclusive_mode() {
     let rules = json!([{ "matches": [{ "path": { "type": "Exact", "value": "/" } }], "default": { "filters": [] } }]);
     for (mode, by_name) in [("Everywhere", 0), ("ReachableBackends", 0), ("Exclusive", 1)] {
         let world = world(mode).await;
@@ -111,14 +111,14 @@ async fn the_plain_name_in_a_route_is_the_object_only_where_nothing_else_is_left
         let route = json!({ "to": [{ "targetRef": api, "rules": rules }] });
         world.put("MeshHTTPRoute", "meshhttproutes", "route", route).await;
         assert_eq!(world.to_resources("MeshHTTPRoute").await.len(), by_name, "{mode}");
-        // Other kinds mean both.
+        // For other kinds the name matches both.
         world.timeout("slow", json!({ "to": [to(&api, 1)] })).await;
         assert_eq!(world.to_resources("MeshTimeout").await.len(), 1, "{mode}");
     }
 }
 
 #[tokio::test]
-async fn of_a_load_balancing_strategy_only_the_local_zone_is_carried_over() {
+async fn only_local_zone_of_a_load_balancing_strategy_applies_to_the_mesh_service() {
     let world = world("Everywhere").await;
     let (kind, path) = ("MeshLoadBalancingStrategy", "meshloadbalancingstrategies");
     let local = json!({ "affinityTags": [{ "key": "k8s.io/node" }] });
@@ -135,7 +135,7 @@ async fn of_a_load_balancing_strategy_only_the_local_zone_is_carried_over() {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_one_destination_says_it_too() {
+async fn policies_of_one_outbound_show_the_legacy_name() {
     let world = world("Exclusive").await;
     world.timeout("slow", json!({ "to": [to(&old(), 1), to(&by_labels(), 2)] })).await;
     let destination = "kri_msvc_default_east_kuma-demo_demo-app_5000";

@@ -1,4 +1,4 @@
-//! What references of Dataplanes mean, to those who ask, read and write.
+//! References of Dataplanes: route, status and warnings.
 
 use axum::http::Method;
 use kodiak_model::ResourceKey;
@@ -21,7 +21,7 @@ fn backends(refs: &Value) -> Value {
     client(&json!({ "transparentProxying": lists }))
 }
 
-/// Path and reason of what is in trouble.
+/// Path and reason of each reference with a problem.
 fn troubles(references: &Value) -> Vec<(&str, &str)> {
     let all = references.as_array().into_iter().flatten();
     let troubled = all.filter(|one| one.get("trouble").is_some());
@@ -34,7 +34,7 @@ async fn write(world: &World, path: &str, document: &Value) -> (u16, Vec<String>
 }
 
 #[tokio::test]
-async fn a_reference_is_in_trouble_until_what_it_means_is_there() {
+async fn reference_has_a_problem_until_its_target_exists() {
     let world = World::new("Everywhere").await;
     let document = backends(&json!([{ "kind": "MeshService", "name": "web" }]));
     let (status, warnings) = write(&world, CLIENT, &document).await;
@@ -60,7 +60,7 @@ async fn a_reference_is_in_trouble_until_what_it_means_is_there() {
 }
 
 #[tokio::test]
-async fn what_was_read_can_be_written_back() {
+async fn dataplane_with_a_status_can_be_written_back() {
     let world = World::new("Exclusive").await;
     let outbound = json!([{ "port": 1, "backendRef": { "kind": "MeshService", "name": "web", "port": 80 } }]);
     let (_, first) = write(&world, CLIENT, &client(&json!({ "outbound": outbound }))).await;
@@ -72,7 +72,7 @@ async fn what_was_read_can_be_written_back() {
 }
 
 #[tokio::test]
-async fn a_dry_run_warns_of_the_same_and_stores_nothing() {
+async fn dry_run_returns_the_same_warnings_and_stores_nothing() {
     let world = World::new("Everywhere").await;
     world.service("web").await;
     let services = json!({ "transparentProxying": { "reachableServices": ["client", "gone"] } });
@@ -87,7 +87,7 @@ async fn a_dry_run_warns_of_the_same_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn services_are_those_that_inbounds_serve() {
+async fn only_ready_inbounds_provide_services() {
     let world = World::new("Disabled").await;
     let inbound =
         |service: &str, state: &str| json!({ "port": 80, "state": state, "tags": { "kuma.io/service": service } });
@@ -106,7 +106,7 @@ async fn services_are_those_that_inbounds_serve() {
 }
 
 #[tokio::test]
-async fn the_proxy_says_whether_connections_are_redirected() {
+async fn reachable_lists_depend_on_the_transparent_proxy() {
     let world = World::new("Everywhere").await;
     world.service("web").await;
     world.write(CLIENT, &backends(&json!([{ "kind": "MeshService", "name": "web" }]))).await;
@@ -128,7 +128,7 @@ async fn the_proxy_says_whether_connections_are_redirected() {
 }
 
 #[tokio::test]
-async fn a_dataplane_without_references_has_no_status() {
+async fn dataplane_without_references_has_no_status() {
     let world = World::new("Everywhere").await;
     world.web().await;
     assert_eq!(world.get(super::WEB).await.get("status"), None);

@@ -1,11 +1,11 @@
-//! All rules at a proxy.
+//! Rules of a proxy.
 
 use serde_json::json;
 
 use super::{WEB, World, for_callers, texts, to};
 
 #[tokio::test]
-async fn rules_come_kind_by_kind_with_the_policies_that_they_are_from() {
+async fn rules_are_grouped_by_kind_and_have_origins() {
     let world = World::new("Everywhere").await;
     world.web().await;
     world.service("api").await;
@@ -73,7 +73,7 @@ async fn hashes_of_routes_are_explained() {
 }
 
 #[tokio::test]
-async fn where_there_are_only_mesh_services_nothing_is_said_by_tags() {
+async fn exclusive_mode_has_no_rules_by_tags() {
     let world = World::new("Exclusive").await;
     world.web().await;
     world.timeout("all", json!({ "to": [to(&json!({ "kind": "Mesh" }), 1)] })).await;
@@ -83,7 +83,7 @@ async fn where_there_are_only_mesh_services_nothing_is_said_by_tags() {
 }
 
 #[tokio::test]
-async fn a_gateway_has_the_rules_of_a_proxy_that_serves_it() {
+async fn mesh_gateway_has_the_rules_of_a_proxy_that_serves_it() {
     let world = World::new("Disabled").await;
     let listeners = json!([
         { "port": 8080, "protocol": "HTTP", "hostname": "a.example" },
@@ -112,7 +112,7 @@ async fn a_gateway_has_the_rules_of_a_proxy_that_serves_it() {
 }
 
 #[tokio::test]
-async fn all_kinds_for_callers_stand_at_their_inbounds() {
+async fn rules_for_callers_are_listed_by_inbound() {
     let world = World::new("Disabled").await;
     world.web().await;
     let allow = json!([{ "targetRef": { "kind": "Mesh" }, "default": { "action": "Allow" } }]);
@@ -127,7 +127,7 @@ async fn all_kinds_for_callers_stand_at_their_inbounds() {
 }
 
 #[tokio::test]
-async fn rules_that_are_too_many_are_missing_with_a_warning() {
+async fn too_many_rules_are_replaced_by_a_warning() {
     let world = World::new("Disabled").await;
     let from = |n: u32| {
         let tags = json!({ format!("tag-{n}"): "x" });

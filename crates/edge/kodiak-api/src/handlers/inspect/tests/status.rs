@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{World, texts, to};
 
-/// Three timeouts, one for each state, and a kind that nothing acts on.
+/// Three timeouts, one for each state, and a policy of a kind that is not implemented.
 async fn world() -> World {
     let world = World::new("Disabled").await;
     world.web().await;
@@ -24,7 +24,7 @@ fn stand(item: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_policy_says_on_whom_it_is_in_force_and_why_not() {
+async fn policy_status_has_proxies_and_reasons() {
     let world = world().await;
     let weak = world.get("/meshes/default/meshtimeouts/weak/_status").await;
     let reason = json!({
@@ -47,7 +47,7 @@ async fn a_policy_says_on_whom_it_is_in_force_and_why_not() {
 }
 
 #[tokio::test]
-async fn all_policies_of_a_mesh_come_in_pages_and_by_state() {
+async fn policy_statuses_are_paged_and_filtered_by_state() {
     let world = world().await;
     let path = "/meshes/default/_policies";
     let all = world.get(path).await;

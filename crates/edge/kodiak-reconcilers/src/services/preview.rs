@@ -6,39 +6,39 @@ use kodiak_services::service_status::Settings;
 use kodiak_store::{Snapshot, Write};
 use kodiak_world::Change;
 
-use super::{tell::Told, write};
+use super::{observe::ObservedState, write};
 
-/// A new service needs an address, a name and a state, one after the other; more turns would never end.
+/// Rounds of writes: a new service needs an address, then a hostname, then a state. A limit, in case writes never settle.
 const TURNS: usize = 8;
 
-/// The store as it would be when all services of a mesh are reconciled after `before` has become `after`. Grace periods
-/// count as over.
-pub fn foresee(before: &Snapshot, after: &Snapshot, mesh: &str, settings: &Settings) -> Snapshot {
+/// Store after the services of a mesh are reconciled to a planned change from `before` to `after`. Grace periods count as
+/// over.
+pub fn preview(before: &Snapshot, after: &Snapshot, mesh: &str, settings: &Settings) -> Snapshot {
     let mut settings = settings.clone();
     settings.rules.disable_grace = SignedDuration::ZERO;
     let now = Timestamp::now();
-    let mut told = Told::new(settings, now);
+    let mut state = ObservedState::new(settings, now);
     let concerns = |key: &ResourceKey| &*key.mesh == mesh || key.mesh.is_empty();
     for change in before.world().changes().filter(|change| concerns(&change.key)) {
-        told.change(&change);
+        state.change(&change);
     }
-    // Only the planned change counts: the services of today are reconciled, or will be soon.
-    drop(told.keeper.due(now));
+    // Pending writes without the planned change are not part of the preview.
+    drop(state.reconciler.due(now));
     for change in before.world().difference(after.world()).iter().filter(|change| concerns(&change.key)) {
-        told.change(change);
+        state.change(change);
     }
     let mut reconciled = after.clone();
     for _ in 0..TURNS {
-        let due = told.keeper.due(now);
+        let due = state.reconciler.due(now);
         if due.writes.is_empty() {
             break;
         }
         for write in due.writes.iter().map(write::write) {
             let key = key_of(&write).clone();
-            // A write that the store would refuse is tried again by the reconciler, with another outcome.
+            // On a conflict the reconciler retries against the newer record, which a preview does not have.
             let Ok(next) = reconciled.with(write.into()) else { continue };
             let resource = next.world().get(&key).cloned();
-            told.change(&Change { key, revision: next.revision(), resource });
+            state.change(&Change { key, revision: next.revision(), resource });
             reconciled = next;
         }
     }

@@ -1,4 +1,4 @@
-//! What the store says, in the words of the keeper.
+//! Feeds changes of the store to the service reconciler.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ use kodiak_model::{
 use kodiak_services::{
     generated_services::is_managed,
     hostnames::{Generator, ServiceKey},
-    service_status::{Content, DataplaneFacts, Keeper, MeshFacts, Seen, Settings, Stored},
+    service_status::{Content, DataplaneFacts, MeshFacts, Seen, ServiceReconciler, Settings, Stored},
 };
 use kodiak_world::{Change, Resource};
 
 use super::write;
 use crate::documents;
 
-/// The keeper, and what it was told with.
-pub(super) struct Told {
-    pub(super) keeper: Keeper,
-    /// The version of the record with the positions, which is told with them.
+/// State of the service reconciler, built from the store's changes.
+pub(super) struct ObservedState {
+    pub(super) reconciler: ServiceReconciler,
+    /// Version of the record with the allocation positions, for compare-and-swap.
     pub(super) positions: Option<u64>,
 }
 
-impl Told {
+impl ObservedState {
     pub(super) fn new(settings: Settings, now: Timestamp) -> Self {
-        Self { keeper: Keeper::new(settings, now), positions: None }
+        Self { reconciler: ServiceReconciler::new(settings, now), positions: None }
     }
 
     pub(super) fn change(&mut self, change: &Change) {
@@ -41,14 +41,14 @@ impl Told {
         match &**kind {
             "Mesh" => {
                 let facts = resource.and_then(kodiak_world::Resource::spec).map(|mesh| mesh_facts(&mesh));
-                self.keeper.set_mesh(name, facts);
+                self.reconciler.set_mesh(name, facts);
             }
-            "Dataplane" => self.keeper.set_dataplane(mesh, name, resource.and_then(dataplane_facts)),
+            "Dataplane" => self.reconciler.set_dataplane(mesh, name, resource.and_then(dataplane_facts)),
             "DataplaneInsight" => {
                 let insight = resource.and_then(kodiak_world::Resource::spec::<DataplaneInsight>);
-                self.keeper.set_seen(mesh, name, insight.map(|insight| Seen::of(&insight)));
+                self.reconciler.set_seen(mesh, name, insight.map(|insight| Seen::of(&insight)));
             }
-            "HostnameGenerator" => self.keeper.set_generator(name, resource.and_then(generator)),
+            "HostnameGenerator" => self.reconciler.set_generator(name, resource.and_then(generator)),
             "MeshService" => self.service(BackendKind::MeshService, key, resource.and_then(service)),
             "MeshExternalService" => {
                 let content = resource.map(|resource| (resource, Content::External { status: status_of(resource) }));
@@ -60,7 +60,7 @@ impl Told {
             "Config" if *key == write::positions_key() => {
                 self.positions = resource.map(|positions| positions.version);
                 if let Some(positions) = resource.and_then(documents::read) {
-                    self.keeper.set_positions(positions);
+                    self.reconciler.set_positions(positions);
                 }
             }
             _ => (),
@@ -76,7 +76,7 @@ impl Told {
             status_version: resource.status_version,
             content,
         });
-        self.keeper.set_service(&key, stored);
+        self.reconciler.set_service(&key, stored);
     }
 }
 
@@ -99,7 +99,7 @@ fn generator(resource: &Resource) -> Option<Generator> {
     Some(Generator { labels: resource.labels.clone(), created: resource.created, spec })
 }
 
-/// A generated MeshService that cannot be read is written again; one that a user wrote is left alone.
+/// An unreadable generated MeshService is generated again; an unreadable one of a user is not touched.
 fn service(resource: &Resource) -> Option<(&Resource, Content)> {
     let generated_again = || is_managed(&resource.labels).then(MeshService::default);
     let readable = resource.spec::<MeshService>().filter(|_| resource.unreadable().is_none());
