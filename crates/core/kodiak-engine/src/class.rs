@@ -177,7 +177,8 @@ impl Class {
         for target in targets {
             all.extend(self.by_target.get(target).into_iter().flat_map(|each| each.referrers.iter().cloned()));
             if let Target::Object(kri) = target {
-                let matching = self.by_backend_ref.iter().filter(|(written, _)| from.objects.could_be(written, kri));
+                let matching =
+                    self.by_backend_ref.iter().filter(|(written, _)| from.objects.may_resolve_to(written, kri));
                 all.extend(matching.flat_map(|(_, outbounds)| outbounds.iter().cloned()));
             }
         }

@@ -117,7 +117,7 @@ impl Targets {
             named.into_iter().flatten().map(|name| Target::Service(name.into())).collect();
         match meant_by(policy) {
             Meant::All => return Self::All,
-            meant @ Meant::Some { .. } => targets.extend(objects.meant(&meant).map(Target::Object)),
+            meant @ Meant::Some { .. } => targets.extend(objects.selected_by(&meant).map(Target::Object)),
         }
         Self::Some(targets)
     }

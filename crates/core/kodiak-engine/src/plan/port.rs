@@ -62,7 +62,7 @@ pub(super) fn listed(
     wanted: &Wanted,
     at: (&str, u32),
 ) -> Option<(Arc<str>, Outbound)> {
-    let [port_target] = <[PortTarget; 1]>::try_from(from.objects.wanted(wanted)).ok()?;
+    let [port_target] = <[PortTarget; 1]>::try_from(from.objects.resolve_outbound(wanted)).ok()?;
     let object = from.objects.get(&port_target.object).filter(|object| is_called(from, &object.destination))?;
     let planned = PortOutbound::new(rules, from, object, Arc::new(port_target));
     // The same port may be listed at several addresses.
@@ -72,7 +72,7 @@ pub(super) fn listed(
 
 /// Backend of a route. `None` if its reference does not resolve.
 pub(super) fn backend(from: Sources<'_>, written: &PortRef) -> Option<(ClusterTarget, Backend)> {
-    let port_target = from.objects.find(written, &from.view.name, &from.view.zone)?;
+    let port_target = from.objects.resolve_backend(written, &from.view.name, &from.view.zone)?;
     let object = from.objects.get(&port_target.object).filter(|object| is_called(from, &object.destination))?;
     let protocol = object.destination.port(&port_target.kri.section).map_or(Protocol::Tcp, |port| port.protocol);
     let external = written.kind == BackendKind::MeshExternalService;
