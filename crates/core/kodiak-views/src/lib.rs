@@ -1,7 +1,7 @@
-//! What follows from the resources of a mesh, for people and for proxies.
+//! Views that are derived from the resources of a mesh: services and their status, rollouts, inspection, migration.
 //!
-//! **Invariant:** views are pure functions of what they are given; equal inputs give equal views.
-//! **Invariant:** nothing here knows Envoy, a store or HTTP.
+//! **Invariant:** views are pure functions of their inputs; equal inputs give equal views.
+//! **Invariant:** no dependency on Envoy, the store or HTTP.
 
 #![deny(clippy::disallowed_methods)]
 
