@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that must hold before a change is taken, in the order of what is cheapest to find.
+//! `cargo xtask ci`: all checks of a change, cheapest first.
 
 mod summary;
 
@@ -15,7 +15,7 @@ use summary::{Outcome, Row};
 /// Runs all checks and stops at the first that fails.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Leave out what takes minutes: the skeleton of a policy, fuzzing and conformance.
+    /// Skip the slow steps: the skeleton of a policy, fuzzing and conformance.
     #[arg(long)]
     fast: bool,
     /// Run this step alone: `--only setup` prepares a machine for tests.
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 
 struct Step {
     name: &'static str,
-    /// What it makes sure of, for the headline.
+    /// Description for the headline.
     what: &'static str,
     slow: bool,
     run: fn(&Workspace) -> Result<Outcome>,

@@ -1,4 +1,4 @@
-//! What `ci` prints at the end: a line per step.
+//! Summary of `ci`: a line per step.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ pub(super) struct Row {
 }
 
 pub(super) enum Outcome {
-    /// With what is worth knowing about it.
+    /// With a note.
     Passed(Option<String>),
     /// With the reason.
     Skipped(String),

@@ -1,11 +1,11 @@
-//! How many cases of each suite pass, and how many passed when somebody last committed it.
+//! Number of passed cases per suite, now and as committed in `conformance.json`.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// What the runner counted: `{ "suite": { "passed": 1, "failed": 2, "skipped": 3 } }`.
+/// Counts of the runner: `{ "suite": { "passed": 1, "failed": 2, "skipped": 3 } }`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Counts(BTreeMap<String, Suite>);
 
@@ -16,7 +16,7 @@ struct Suite {
     skipped: u64,
 }
 
-/// What must at least pass: `{ "suite": 1 }`.
+/// Minimum of cases that must pass: `{ "suite": 1 }`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Committed(BTreeMap<String, u64>);
 
@@ -45,13 +45,13 @@ impl Committed {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// A line for each suite that passes less than it did. A suite that is gone passes nothing.
+    /// A line for each suite with fewer passed cases than committed. A missing suite has none.
     pub(super) fn fallen(&self, counts: &Counts) -> Vec<String> {
         let fallen = self.0.iter().filter(|(suite, least)| counts.passed(suite) < **least);
         fallen.map(|(suite, least)| format!("{suite}: {} instead of {least}", counts.passed(suite))).collect()
     }
 
-    /// A line for each suite that passes more than it did.
+    /// A line for each suite with more passed cases than committed.
     pub(super) fn risen(&self, counts: &Counts) -> Vec<String> {
         let before = |suite: &str| self.0.get(suite).copied().unwrap_or_default();
         let risen = counts.0.iter().filter(|(suite, now)| now.passed > before(suite));

@@ -27,16 +27,16 @@ pub(crate) struct Args {
     /// Only this suite.
     #[arg(long, value_name = "NAME")]
     suite: Option<String>,
-    /// Only cases with this in their name.
+    /// Only cases whose name contains this text.
     #[arg(long, value_name = "SUBSTRING")]
     case: Option<String>,
-    /// Show how the failed ones differ.
+    /// Show the differences of failed cases.
     #[arg(long)]
     show: bool,
-    /// Print where we differ on purpose, and why, and run nothing.
+    /// Print intended differences and their reasons, without running cases.
     #[arg(long)]
     list_deviations: bool,
-    /// Run everything and write the counts into conformance.json, which may only rise.
+    /// Run all cases and write the counts into conformance.json; they may only rise.
     #[arg(long, conflicts_with_all = ["suite", "case", "list_deviations"])]
     save: bool,
 }
@@ -104,10 +104,10 @@ fn save(workspace: &Workspace, folder: &Path) -> Result<()> {
     fs::write(workspace.root.join(COMMITTED), text).with_context(|| format!("cannot write {COMMITTED}"))
 }
 
-/// Not optimised: building that takes longer than all cases.
+/// Not optimised, because an optimised build takes longer than all cases.
 const RUNNER: &[&str] = &["run", "--quiet", "--package", "kodiak-conformance", "--"];
 
-/// Runs all suites. Cases that fail are not an error here: they are what is counted.
+/// Runs all suites. Failed cases are counted, not an error.
 fn count(workspace: &Workspace, folder: &Path) -> Result<Counts> {
     let json = process::cache_dir()?.join(format!("conformance-{}.json", std::process::id()));
     if let Some(cache) = json.parent() {

@@ -1,4 +1,4 @@
-//! How far one proxy is that calls others.
+//! Migration progress of one consumer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,7 +33,7 @@ pub struct Consumer {
     pub cross_zone: Vec<String>,
 }
 
-/// What its Dataplane says about what it calls.
+/// Source of the destinations of a Dataplane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lists {
     Nothing,
@@ -45,7 +45,7 @@ pub enum Lists {
     Outbounds,
 }
 
-/// What is known of a proxy beside its Dataplane.
+/// Facts about a proxy that are not in its Dataplane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
     pub connected: bool,

@@ -1,4 +1,4 @@
-//! Old references of policies as new ones.
+//! Conversion of legacy references in policies.
 
 use kodiak_model::{OldNames, TargetRef};
 use kodiak_rules::Policy;
@@ -11,7 +11,7 @@ use super::{
     routes,
 };
 
-/// What becomes of an item of `to` that has a new one beside it.
+/// Treatment of a legacy item of `to` that has a new one beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OldItems {
     /// Who still calls by tags follows it.
@@ -19,7 +19,7 @@ pub enum OldItems {
     Dropped,
 }
 
-/// What came of a policy.
+/// Result of the conversion of a policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversion {
     /// All of it, whether anything changed or not.
@@ -28,7 +28,7 @@ pub struct Conversion {
     pub findings: Vec<Finding>,
 }
 
-/// An old reference.
+/// Legacy reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
@@ -41,7 +41,7 @@ pub struct Finding {
     /// The references that mean the same.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub new: Vec<String>,
-    /// What there is to know about it; empty when there is nothing.
+    /// Explanation; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -103,7 +103,7 @@ pub fn convert(policy: &Policy, spec: &Value, landscape: &Landscape<'_>, old_ite
     Conversion { spec, changed, findings }
 }
 
-/// What stands for an old item.
+/// Replacement of a legacy item.
 struct Renewed {
     refs: Vec<TargetRef>,
     /// With the old reference still in it.
@@ -151,7 +151,7 @@ fn with_target(item: &Value, target: &TargetRef) -> Value {
     item
 }
 
-/// What cannot be read is no old reference.
+/// An unreadable reference is not a legacy one.
 fn target_of(item: &Value) -> TargetRef {
     item.get("targetRef").and_then(|target| serde_json::from_value(target.clone()).ok()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Services by their tags, and the MeshServices that may stand for them.
+//! Services by their tags, and the MeshServices that may replace them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ pub struct Landscape<'a> {
     pub(super) tagged: BTreeMap<&'a str, Tagged<'a>>,
     /// MeshServices by the name that people know.
     objects: BTreeMap<&'a str, Vec<&'a Destination>>,
-    /// What each MeshMultiZoneService selects.
+    /// Selector of each MeshMultiZoneService.
     pub(super) multi_zone: Vec<&'a LabelSelector>,
     membership: Membership,
 }
@@ -80,7 +80,7 @@ impl<'a> Landscape<'a> {
         known.filter(|object| namespace.is_none_or(|namespace| object.kri.namespace == namespace)).copied().collect()
     }
 
-    /// What to write for a value of `kuma.io/service` in a policy, one for each port; or why that cannot be told.
+    /// Replacements of a value of `kuma.io/service` in a policy, one for each port; or the reason why it is ambiguous.
     pub(super) fn find(&self, service: &str, policy: Meta<'_>) -> Result<Vec<TargetRef>, String> {
         let name = OldName::parse(service);
         let objects = self.objects(service);
@@ -130,7 +130,7 @@ impl<'a> Landscape<'a> {
         }
     }
 
-    /// A MeshService that somebody wrote may be another service than the tag of the same name.
+    /// A MeshService of a user may be another service than the tag of the same name.
     fn same_proxies(&self, service: &str, name: Option<OldName<'_>>, object: &Destination) -> Result<(), String> {
         let zone = Some(object.kri.zone.as_str()).filter(|zone| !zone.is_empty());
         let here = |proxy: &Proxy| zone.is_none() || proxy.meta().zone().is_none() || proxy.meta().zone() == zone;
@@ -177,8 +177,8 @@ fn sections(name: Option<OldName<'_>>, objects: &[&Destination]) -> Result<Vec<S
     }
 }
 
-/// By labels, so that it means the service in all zones as the tag did. Labels that nobody set mean nothing: then by its
-/// name, if there is but one and it is where the policy is.
+/// By labels, so that it means the service in all zones as the tag did. Labels that nobody set mean nothing: then by
+/// its name, if there is but one and it is where the policy is.
 fn reference(objects: &[&Destination], policy: Meta<'_>) -> Result<TargetRef, String> {
     let kind = Some(Choice::parse(TargetKind::MeshService.text()));
     let Kri { zone, namespace, name, .. } = &objects[0].kri;

@@ -1,13 +1,13 @@
-//! The way from `kuma.io/service` to MeshService: what is still old, what it becomes, and what to do next.
+//! Migration from `kuma.io/service` tags to MeshService: legacy references, their conversion, and the next step.
 //!
 //! ```text
-//!  MeshView --> Landscape: services by their tags, beside the MeshServices that may stand for them
-//!                 --> convert: references of policies, old to new, or why not
-//!                 --> consumer: what one proxy calls, old and new
-//!  what is known of all of them --> plan: the next safe step
+//!  MeshView --> Landscape: services by their tags, with the MeshServices that may replace them
+//!                 --> convert: legacy references of policies to new ones, or the reason why not
+//!                 --> consumer: destinations of one proxy, legacy and new
+//!  facts about all of them --> plan: the next safe step
 //! ```
 //!
-//! **Invariant:** nothing is guessed. A reference that may mean more than one thing stays as it is, with the reason.
+//! **Invariant:** an ambiguous reference is not converted, and is reported with the reason.
 
 mod consumer;
 mod convert;

@@ -2,14 +2,14 @@
 
 use kodiak_model::{BackendRef, Labels, TargetKind, TargetRef};
 
-/// A reference that means proxies by their tags.
+/// Legacy reference, by tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OldRef<'a> {
     /// A value of `kuma.io/service`.
     Service(&'a str),
     /// Those of a service that have more tags.
     ServiceSubset(&'a str),
-    /// Whoever has these tags.
+    /// Proxies with these tags.
     Subset,
 }
 
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_means_proxies_by_tags_is_old() {
+    fn only_references_by_tags_are_legacy() {
         check(&json!({ "kind": "MeshService", "name": "web" }), Some(OldRef::Service("web")));
         check(&json!({ "kind": "MeshService", "name": "web", "sectionName": "" }), Some(OldRef::Service("web")));
         check(&json!({ "kind": "MeshServiceSubset", "name": "web" }), Some(OldRef::ServiceSubset("web")));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_with_a_port_is_an_object() {
+    fn backend_with_a_port_is_an_object() {
         let old = |backend: Value| OldRef::is_backend(&serde_json::from_value(backend).unwrap());
         assert!(old(json!({ "kind": "MeshService", "name": "web" })));
         assert!(old(json!({ "kind": "MeshServiceSubset", "name": "web", "tags": { "v": "1" } })));

@@ -1,42 +1,42 @@
-//! The next safe step, why it is the next, and how to go back.
+//! Next safe step of the migration, with its reason and its rollback.
 
 use kodiak_model::{Word as _, kinds::mesh::MeshServicesMode};
 use serde::Serialize;
 
-/// What is known of a mesh and of those who call in it.
+/// Facts about a mesh and its consumers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     pub mesh: String,
     pub mode: MeshServicesMode,
     pub consumers: usize,
-    /// How many clusters come with MeshServices.
+    /// Number of clusters that MeshServices add.
     pub clusters: usize,
-    /// Services for which a MeshService should be there by now, and is not.
+    /// Services whose MeshService is not generated yet.
     pub not_there: Vec<String>,
-    /// Services for which no MeshService is made by itself, and nobody wrote one.
+    /// Services for which no MeshService can be generated, and none was written.
     pub never_there: Vec<String>,
     /// Policies with references that can be converted.
     pub convertible: usize,
-    /// Policies that are converted, and still have their old references.
+    /// Converted policies that still have their legacy references.
     pub converted: usize,
-    /// Policies with references that people must look at.
+    /// Policies with references that need a manual decision.
     pub unclear: Vec<String>,
     pub routes: Vec<String>,
     /// Somebody has dealt with what only people can: routes, what is not clear, and services without a MeshService.
     pub examined: bool,
-    /// Who does not call any object, because nothing is listed for it.
+    /// Consumers without MeshServices, because their Dataplane lists no `reachableBackends`.
     pub unlisted: Vec<String>,
-    /// Who calls old clusters.
+    /// Consumers that call legacy clusters.
     pub moving: Vec<Moving>,
-    /// Who was not asked, or did not answer.
+    /// Consumers whose Envoy was not queried or did not respond.
     pub unknown: Vec<String>,
     /// Services that are called in several zones, and for which there is no MeshMultiZoneService.
     pub cross_zone: Vec<String>,
-    /// How long the counters were watched: `30s`. Without, they are those since each proxy started.
+    /// Time for which the counters were watched, such as `30s`; since the start of each proxy when missing.
     pub watched: Option<String>,
 }
 
-/// A consumer, and what it still calls by tags.
+/// Consumer, and the services that it still calls by tag.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Moving {
     pub consumer: String,
@@ -46,14 +46,14 @@ pub struct Moving {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Call {
     pub service: String,
-    /// What to call instead; empty when there is nothing yet.
+    /// Replacements; empty when there are none yet.
     pub hostnames: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Plan {
     pub next: Step,
-    /// What else can be done now.
+    /// Other steps that are possible now.
     pub also: Vec<Step>,
     pub back: Vec<Step>,
 }
@@ -63,7 +63,7 @@ pub struct Step {
     pub action: Action,
     pub title: String,
     pub why: String,
-    /// What to type.
+    /// Command lines.
     pub commands: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub moving: Vec<Moving>,
@@ -85,7 +85,7 @@ pub enum Action {
     Nothing,
 }
 
-/// The first step whose time has come. None of them takes anything away that is in use.
+/// First step whose preconditions hold. No step removes anything in use.
 pub fn plan(facts: &Facts) -> Plan {
     let next = match facts.mode {
         MeshServicesMode::Disabled => everywhere(facts),
@@ -111,7 +111,7 @@ fn beside(facts: &Facts) -> Step {
     let mesh = &facts.mesh;
     if !not_there.is_empty() {
         let why = format!("there is no MeshService yet for {}", not_there.join(", "));
-        return step(Action::Wait, "wait until all MeshServices are there", why, [status(mesh)]);
+        return step(Action::Wait, "wait until all MeshServices exist", why, [status(mesh)]);
     }
     if *convertible > 0 {
         let why = format!(
@@ -126,15 +126,14 @@ fn beside(facts: &Facts) -> Step {
         );
     }
     if !unclear.is_empty() && !examined {
-        let why = format!("it cannot be told what old names mean in {}", unclear.join(", "));
+        let why = format!("legacy names are ambiguous in {}", unclear.join(", "));
         let command = format!("kodiak migrate services convert --mesh {mesh}");
-        return step(Action::LookAtPolicies, "look at policies whose references are not clear", why, [command]);
+        return step(Action::LookAtPolicies, "review policies with ambiguous references", why, [command]);
     }
     if !never_there.is_empty() && !examined {
-        let why =
-            format!("no MeshService is made by itself for {}: the name does not allow it", never_there.join(", "));
+        let why = format!("no MeshService is generated for {}: the name is not valid for one", never_there.join(", "));
         let command = "kodiak apply -f meshservice.yaml".to_owned();
-        return step(Action::WriteServices, "write MeshServices for what has none", why, [command]);
+        return step(Action::WriteServices, "create MeshServices for services without one", why, [command]);
     }
     if !routes.is_empty() && !examined {
         let why = format!(
@@ -167,27 +166,27 @@ fn beside(facts: &Facts) -> Step {
         };
         let commands = [status(mesh), watch(mesh)];
         let title = "move consumers to the new hostnames";
-        let step = step(Action::MoveConsumers, title, format!("{calls} old clusters {when}"), commands);
+        let step = step(Action::MoveConsumers, title, format!("{calls} legacy clusters {when}"), commands);
         return Step { moving: moving.clone(), ..step };
     }
     if !unknown.is_empty() {
-        let why =
-            format!("nobody knows what {} calls, and nothing is taken away that may be in use", unknown.join(", "));
-        return step(Action::Watch, "ask again when all proxies are there", why, [watch(mesh)]);
+        let why = format!(
+            "the destinations of {} are unknown, and nothing is removed that may be in use",
+            unknown.join(", ")
+        );
+        return step(Action::Watch, "run the plan again when all proxies are connected", why, [watch(mesh)]);
     }
     let Some(watched) = &facts.watched else {
-        let why =
-            "no proxy has called an old cluster since it started; watch for as long as your rarest calls are apart";
+        let why = "no proxy has called a legacy cluster since it started; watch for at least the interval of the rarest calls";
         return step(Action::Watch, "watch for a while", why.to_owned(), [watch(mesh)]);
     };
-    set_mode(facts, MeshServicesMode::Exclusive, format!("nobody called an old cluster in the last {watched}"))
+    set_mode(facts, MeshServicesMode::Exclusive, format!("no proxy called a legacy cluster in the last {watched}"))
 }
 
 fn alone(facts: &Facts) -> Step {
     let Facts { mesh, converted, convertible, .. } = facts;
     if *converted > 0 {
-        let why =
-            format!("{} old references that mean nothing any more", count(*converted, "policy has", "policies have"));
+        let why = format!("{} legacy references without effect", count(*converted, "policy has", "policies have"));
         let command = format!("kodiak migrate services convert --mesh {mesh} --replace --apply");
         return step(Action::DropOldItems, "drop old references", why, [command]);
     }
@@ -196,7 +195,7 @@ fn alone(facts: &Facts) -> Step {
         let command = format!("kodiak migrate services convert --mesh {mesh} --replace --apply");
         return step(Action::Convert, "convert policies", why, [command]);
     }
-    step(Action::Nothing, "nothing is left to do", "only MeshServices are called".to_owned(), [])
+    step(Action::Nothing, "the migration is complete", "only MeshServices are called".to_owned(), [])
 }
 
 /// Steps that need not wait, and do not hold up others.
@@ -209,7 +208,7 @@ fn also(facts: &Facts, next: Action) -> Vec<Step> {
             count(cross_zone.len(), "service is called", "services are called"),
             cross_zone.join(", "),
         );
-        let title = "make a MeshMultiZoneService for what is to be called in all zones";
+        let title = "create a MeshMultiZoneService for services that are called in all zones";
         let command = "kodiak apply -f meshmultizoneservice.yaml".to_owned();
         steps.push(step(Action::MakeMultiZoneServices, title, why, [command]));
     }

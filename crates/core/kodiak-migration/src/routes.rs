@@ -1,4 +1,4 @@
-//! Routes are not carried over to MeshServices: every old reference in them is shown to people, with what to look at.
+//! Routes are not converted: every legacy reference in them is reported, with advice.
 
 use kodiak_model::{BackendRef, TargetRef};
 use kodiak_rules::Policy;

@@ -1,4 +1,4 @@
-//! How far a whole mesh is.
+//! Migration progress of a mesh.
 
 use std::collections::BTreeSet;
 
@@ -16,22 +16,22 @@ pub struct Standing {
     pub mesh: String,
     pub mode: Choice<MeshServicesMode>,
     pub services: Vec<ServiceStanding>,
-    /// Those with old references.
+    /// Policies with legacy references.
     pub policies: Vec<PolicyStanding>,
 }
 
-/// A value of `kuma.io/service` that somebody has.
+/// Value of `kuma.io/service` of a Dataplane.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceStanding {
     pub service: String,
     pub proxies: usize,
     pub ports: usize,
-    /// Where somebody is ready to serve it.
+    /// Zones with a ready proxy.
     pub zones: Vec<String>,
-    /// What to call instead.
+    /// Replacement: the MeshServices to call.
     pub objects: Vec<Object>,
-    /// Whether a MeshService is made for it by itself.
+    /// Whether a MeshService is generated for it.
     pub generated: bool,
     /// A MeshMultiZoneService stands for one of the objects.
     pub in_all_zones: bool,

@@ -1,14 +1,14 @@
-//! From one way of mutual TLS to another, in steps that each are safe.
+//! mTLS rollout: safe steps between two mTLS settings of a mesh.
 //!
-//! Proxies do not change at one moment. So every step must work while some proxies are at the step before: what is called
-//! must already be taken, who is shown must already be believed. A step is taken when all connected proxies have
-//! acknowledged the one before it; time plays no part.
+//! Proxies do not change at the same moment. So every step must work while some proxies are at the previous one:
+//! servers must accept what clients already send, and must trust the CAs of all certificates in use. A step is taken
+//! when all connected proxies have acknowledged the previous one, never by time.
 //!
 //! | from | to | steps |
 //! |---|---|---|
-//! | off | strict | servers take both, callers use mTLS, servers take mTLS only |
-//! | strict | off | servers take both, callers use plain text, servers take plain text only |
-//! | authority A | authority B | all believe A and B, certificates of B, all believe B |
+//! | off | strict | servers accept both, clients use mTLS, servers accept mTLS only |
+//! | strict | off | servers accept both, clients use plain text, servers accept plain text only |
+//! | CA A | CA B | all trust A and B, certificates of B, all trust B |
 
 mod waiting;
 
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use waiting::{WaitReason, Waiting};
 
-/// Which connections servers take.
+/// Connections that servers accept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Accept {
@@ -29,23 +29,23 @@ pub enum Accept {
     Mtls,
 }
 
-/// Where a mesh stands.
+/// Step of a mesh.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rollout {
     pub accept: Accept,
-    /// Whether callers use mTLS.
+    /// Whether clients use mTLS.
     pub call: bool,
-    /// The backend that signs the certificates of proxies.
+    /// Backend that signs the certificates of proxies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signer: Option<Arc<str>>,
-    /// The backends whose certificates are believed, in the order of the mesh.
+    /// Backends whose CAs are trusted, in the order of the mesh.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trust: Vec<Arc<str>>,
 }
 
 impl Rollout {
-    /// Where the mesh is to end.
+    /// Last step, for the settings of the mesh.
     pub fn target(mesh: &Mesh) -> Self {
         let Some(enabled) = mesh.enabled_backend() else { return Self::default() };
         let backends = mesh.mtls.iter().flat_map(|mtls| &mtls.backends);
@@ -60,7 +60,7 @@ impl Rollout {
         }
     }
 
-    /// What a proxy has acknowledged when it has what this step asks for. Empty when mTLS is off.
+    /// Identifier of the step, which proxies with its configuration acknowledge. Empty when mTLS is off.
     pub fn token(&self) -> String {
         let Self { accept, call, signer, trust } = self;
         let Some(signer) = signer else { return String::new() };
@@ -73,7 +73,7 @@ impl Rollout {
         format!("accept={accept} call={call} signer={signer} trust={}", trust.join(","))
     }
 
-    /// The next step towards `target`, to be taken when all have acknowledged this one. `None`: it is reached.
+    /// Next step towards `target`, to be taken when all proxies have acknowledged this one. `None` when it is reached.
     pub fn next(&self, target: &Self) -> Option<Self> {
         if self == target {
             return None;
@@ -101,8 +101,8 @@ impl Rollout {
         Some(step)
     }
 
-    /// Whether this step makes callers use mTLS where plain text is still taken for good: then also proxies that are
-    /// not connected count, because somebody may stand in for them without mTLS.
+    /// Whether `next` makes clients use mTLS while servers keep accepting plain text: then offline proxies count too,
+    /// because a server without a sidecar may run in their place.
     pub fn needs_everybody(&self, next: &Self, target: &Self) -> bool {
         !self.call && next.call && target.accept == Accept::Both
     }
@@ -138,7 +138,7 @@ mod tests {
         tokens
     }
 
-    /// While some proxies are at one step and some at the next, every caller is taken and believed by every server.
+    /// While some proxies are at one step and some at the next, every server accepts and trusts every client.
     fn assert_safe(old: &Rollout, new: &Rollout) {
         for caller in [old, new] {
             for server in [old, new] {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_is_safe_in_every_step() {
+    fn every_step_of_every_rollout_is_safe() {
         let states = [
             off(),
             mesh("a", "STRICT", &["a"]),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_mind_half_way_is_safe_too() {
+    fn changed_target_during_a_rollout_is_safe() {
         let targets =
             [off(), mesh("a", "STRICT", &["a"]), mesh("b", "STRICT", &["a", "b"]), mesh("b", "STRICT", &["b"])];
         for from in &targets {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_is_reached_by_taking_both_first() {
+    fn strict_mtls_accepts_both_first() {
         assert_eq!(
             path(&off(), &mesh("a", "STRICT", &["a"])),
             [
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn another_authority_is_believed_before_it_signs() {
+    fn new_ca_is_trusted_before_it_signs() {
         assert_eq!(
             path(&mesh("a", "STRICT", &["a"]), &mesh("b", "STRICT", &["b"])),
             [
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn permissive_asks_also_for_proxies_that_are_away() {
+    fn permissive_mode_waits_for_offline_proxies_too() {
         let permissive = mesh("a", "PERMISSIVE", &["a"]);
         let both = off().next(&permissive).unwrap();
         let call = both.next(&permissive).unwrap();

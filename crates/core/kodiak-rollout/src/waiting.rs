@@ -1,8 +1,8 @@
-//! Whom a step waits for, and why.
+//! Proxies that a rollout step waits for, and the reasons.
 
 use std::{fmt, sync::Arc};
 
-/// A proxy that holds up the next step.
+/// Proxy that blocks the next step.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Waiting {
     pub proxy: Arc<str>,
@@ -11,11 +11,11 @@ pub struct Waiting {
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitReason {
-    /// It answers nothing, or not yet.
+    /// Connected, but has not acknowledged yet.
     NotAcknowledged,
-    /// It rejected what the step may be about: the type, and Envoy's error.
+    /// NACK of a resource that the step may have changed: type, and Envoy's error.
     Rejected(String),
-    /// Callers would use mTLS for good, and something without may answer in its place.
+    /// Offline, and a server without a sidecar may run in its place.
     NotConnected,
 }
 

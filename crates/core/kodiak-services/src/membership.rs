@@ -1,6 +1,6 @@
-//! Which Dataplanes stand behind which MeshServices of a mesh, kept up to date by changes.
+//! Index of the Dataplanes of each MeshService in a mesh, updated by changes.
 //!
-//! **Invariant:** a change costs what it concerns: neither all Dataplanes nor all MeshServices are looked at.
+//! **Invariant:** the cost of a change is proportional to the affected members, not to all Dataplanes or MeshServices.
 
 #[cfg(test)]
 mod tests;
@@ -21,13 +21,13 @@ pub struct Membership {
     /// Proxies by each of their [`Trait`]s.
     by_trait: BTreeMap<Trait, Names>,
     services: BTreeMap<Arc<str>, Selector>,
-    /// MeshServices by the one trait without which they select nobody.
+    /// MeshServices by one trait that their selector requires.
     by_anchor: BTreeMap<Trait, Names>,
     members: BTreeMap<Arc<str>, Names>,
     services_of: BTreeMap<Arc<str>, Names>,
 }
 
-/// Something that a selector can ask for.
+/// Property that a selector can require.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Trait {
     Any,
@@ -37,7 +37,7 @@ enum Trait {
 }
 
 impl Membership {
-    /// The MeshServices that select the Dataplane, or did.
+    /// Returns the MeshServices that select or selected the Dataplane.
     pub fn set_proxy(&mut self, name: &Arc<str>, proxy: Option<&Arc<Proxy>>) -> BTreeSet<Arc<str>> {
         if let Some(old) = self.proxies.remove(name) {
             for each in traits(&old) {
@@ -68,7 +68,7 @@ impl Membership {
         concerned
     }
 
-    /// `None`: the MeshService is gone, or served in another zone.
+    /// `None` when the MeshService was deleted, or is of another zone.
     pub fn set_service(&mut self, name: &Arc<str>, selector: Option<&Selector>) {
         if self.services.get(name) == selector {
             return;
@@ -93,18 +93,18 @@ impl Membership {
         }
     }
 
-    /// The Dataplanes behind a MeshService, in the order of their names.
+    /// Dataplanes of a MeshService, by name.
     pub fn members(&self, service: &str) -> impl Iterator<Item = &Arc<Proxy>> {
         self.members.get(service).into_iter().flatten().map(|proxy| &self.proxies[proxy])
     }
 
-    /// The MeshServices that select a Dataplane.
+    /// MeshServices that select a Dataplane.
     pub fn services_of(&self, proxy: &str) -> impl Iterator<Item = &Arc<str>> {
         self.services_of.get(proxy).into_iter().flatten()
     }
 }
 
-/// Whether a Dataplane with inbounds is selected: by its name, by labels, or by tags of which one inbound has all.
+/// Whether a Dataplane with inbounds is selected: by name, by labels, or by tags that one inbound has in full.
 fn selects(selector: &Selector, proxy: &Proxy) -> bool {
     let Selector { dataplane_tags, dataplane_ref, dataplane_labels } = selector;
     if let Some(tags) = dataplane_tags {
@@ -118,7 +118,7 @@ fn selects(selector: &Selector, proxy: &Proxy) -> bool {
     dataplane_labels.as_ref().is_some_and(|labels| labels.matches(&proxy.labels))
 }
 
-/// `None` for a selector that selects nobody.
+/// `None` for an empty selector, which selects no Dataplane.
 fn anchor(selector: &Selector) -> Option<Trait> {
     let Selector { dataplane_tags, dataplane_ref, dataplane_labels } = selector;
     if let Some(tags) = dataplane_tags {
@@ -139,7 +139,7 @@ fn traits(proxy: &Proxy) -> BTreeSet<Trait> {
     tags.chain(labels).chain([Trait::Any, Trait::Name(proxy.name.to_string())]).collect()
 }
 
-/// Nothing is kept for what has no names left.
+/// Removes empty entries.
 fn leave<K: Ord>(map: &mut BTreeMap<K, Names>, key: &K, name: &Arc<str>) {
     if let Some(names) = map.get_mut(key) {
         names.remove(name);

@@ -1,4 +1,4 @@
-//! The destinations that a proxy may call: all, or those that its Dataplane names.
+//! Reachable destinations of a proxy: all, or those that its Dataplane references.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use kodiak_rules::{Meta, Proxy};
 
 use kodiak_world::destination::{Destination, DestinationPort, KINDS};
 
-/// What a proxy asks for with what is called at virtual addresses.
+/// Destinations of a transparent proxy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     Everything,
@@ -25,8 +25,8 @@ pub enum Reach {
     Listed(Arc<[Wanted]>),
 }
 
-/// What one reference of a Dataplane asks for. A name means a resource of the proxy's own zone and, where none is
-/// written, of its own namespace.
+/// Selector of one reference of a Dataplane. A name selects a resource of the proxy's own zone and, without a
+/// namespace, of its own namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wanted {
     kind: Option<BackendKind>,
@@ -39,7 +39,7 @@ pub struct Wanted {
 }
 
 impl Reach {
-    /// `reachableBackends` say it; without them it is everything, if the mode allows.
+    /// `reachableBackends`; without them all destinations, if the mode allows.
     pub fn of(mode: MeshServicesMode, proxy: &Proxy) -> Self {
         let transparent = proxy.dataplane.networking.as_ref().and_then(|all| all.transparent_proxying.as_ref());
         if let Some(backends) = transparent.and_then(|all| all.reachable_backends.as_ref()) {
@@ -62,8 +62,7 @@ impl Reach {
     }
 }
 
-/// What there is for a proxy to call: outbounds that are written by hand say it best, unless connections are redirected
-/// to it, which needs none.
+/// Reachable destinations of a proxy. Outbounds of the Dataplane decide, unless the proxy is transparent.
 pub fn reachable<'a>(
     destinations: &'a [Arc<Destination>],
     mode: MeshServicesMode,
@@ -78,7 +77,7 @@ pub fn reachable<'a>(
     with_ports(destinations, proxy, |destination, port| reach.takes(destination, port))
 }
 
-/// A reference that means none, or more than one, leads nowhere.
+/// A reference that matches no port, or more than one, has no effect.
 fn by_outbounds<'a>(
     destinations: &'a [Arc<Destination>],
     proxy: &Proxy,
@@ -106,7 +105,7 @@ fn with_ports<'a>(
     ports.filter(|(destination, port)| wanted(destination, port)).collect()
 }
 
-/// What is outside of the mesh is called from its own zone, if it has one.
+/// A MeshExternalService with a zone is reachable from that zone only.
 pub fn is_served_in(destination: &Destination, zone: Option<&str>) -> bool {
     let own = destination.labels.get(labels::ZONE).map(String::as_str);
     destination.kind() != BackendKind::MeshExternalService || own.is_none() || zone.is_none() || own == zone
@@ -147,7 +146,7 @@ impl Wanted {
         &self.name
     }
 
-    /// The resources that it can mean: in the zone of the proxy, or in none. `None` where it is by labels.
+    /// Candidates by name: in the zone of the proxy, or without a zone. `None` for a reference by labels.
     pub fn named(&self) -> Option<BTreeSet<Kri>> {
         let Self { kind, mesh, name, namespace, zone, labels, port: _ } = self;
         if !labels.is_empty() {
@@ -165,7 +164,7 @@ impl Wanted {
         Some(known.flat_map(|short| [kri(short, zone), kri(short, "")]).collect())
     }
 
-    /// `None` where it is by name.
+    /// `None` for a reference by name.
     pub fn labels(&self) -> Option<&Labels> {
         (!self.labels.is_empty()).then_some(&self.labels)
     }
@@ -174,7 +173,7 @@ impl Wanted {
         self.means(destination) && self.port.is_none_or(|wanted| wanted == port.port)
     }
 
-    /// Whether it means the resource, whatever the port.
+    /// Whether it matches the resource, at any port.
     pub fn means(&self, destination: &Destination) -> bool {
         let Self { kind, mesh: _, name, namespace, zone, labels, port: _ } = self;
         let is_meant = if labels.is_empty() {
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_reachable_until_somebody_says_otherwise() {
+    fn everything_is_reachable_by_default() {
         check(MeshServicesMode::Exclusive, &json!({}), &ALL);
         check(MeshServicesMode::Everywhere, &json!({}), &ALL);
         check(MeshServicesMode::ReachableBackends, &json!({}), &[]);
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_means_the_own_zone_and_labels_mean_all_that_have_them() {
+    fn name_selects_the_own_zone_and_labels_select_all_zones() {
         let exclusive = MeshServicesMode::Exclusive;
         let name = json!([{ "kind": "MeshService", "name": "web" }]);
         check(exclusive, &backends(&name), &["msvc web east 80", "msvc web east 81"]);
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn outbounds_say_it_better_unless_they_lead_nowhere_or_to_many() {
+    fn outbounds_override_unless_they_match_none_or_many() {
         let outbound = |reference: Value| {
             let mut networking = backends(&json!([{ "kind": "MeshService", "name": "api" }]));
             networking["outbound"] = json!([{ "port": 1, "backendRef": reference }]);

@@ -1,7 +1,7 @@
-//! Virtual addresses of destinations: for each kind a range of its own.
+//! Virtual addresses of destinations, with a range for each kind.
 //!
-//! **Invariant:** an address that somebody has is not given to somebody else. Addresses are given out in order, so that
-//! one that was freed comes up again as late as possible.
+//! **Invariant:** an address in use is not allocated again. Addresses are allocated in order, so that a released one is
+//! reused as late as possible.
 
 mod cidr;
 mod pool;
@@ -25,7 +25,7 @@ pub struct Ranges {
 }
 
 impl Default for Ranges {
-    /// 241.0.0.0/8, 242.0.0.0/8 and 243.0.0.0/8, which nobody can route to.
+    /// 241.0.0.0/8, 242.0.0.0/8 and 243.0.0.0/8, which are not routed.
     fn default() -> Self {
         let whole = |first: u8| Cidr::new(Ipv4Addr::new(first, 0, 0, 0), 8).expect("all but the first byte is zero");
         Self { services: whole(241), external_services: whole(242), multi_zone_services: whole(243) }
@@ -33,7 +33,7 @@ impl Default for Ranges {
 }
 
 impl Ranges {
-    /// No address may stand for two kinds.
+    /// Fails when ranges of two kinds overlap.
     pub fn check(&self) -> Result<(), OverlapError> {
         let Self { services, external_services, multi_zone_services } = *self;
         let all = [
@@ -50,7 +50,7 @@ impl Ranges {
     }
 }
 
-/// Two kinds whose ranges have addresses in common.
+/// Two kinds whose ranges overlap.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OverlapError {
     one: (BackendKind, Cidr),
@@ -67,7 +67,7 @@ impl fmt::Display for OverlapError {
 
 impl std::error::Error for OverlapError {}
 
-/// Which addresses are in use, for each kind.
+/// Addresses in use, by kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pools {
     services: Pool,
@@ -75,7 +75,7 @@ pub struct Pools {
     multi_zone_services: Pool,
 }
 
-/// Where each pool goes on. It is stored, so that who comes next does not give out again what was just freed.
+/// Allocation positions. They are stored, so that the next leader does not reuse addresses that were just released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Positions {
@@ -94,18 +94,17 @@ impl Pools {
         }
     }
 
-    /// Somebody has it: it is not given out. To say so again changes nothing. What is outside of the range is left to
-    /// who has it: the range was another one once.
+    /// Marks an address as in use; idempotent. Addresses outside of the range, of an earlier setting, are ignored.
     pub fn reserve(&mut self, kind: BackendKind, address: Ipv4Addr) {
         self.pool(kind).reserve(address);
     }
 
-    /// Nobody has it any more. It is given out again when all behind it were.
+    /// Releases an address. It is reused after all addresses behind it.
     pub fn release(&mut self, kind: BackendKind, address: Ipv4Addr) {
         self.pool(kind).release(address);
     }
 
-    /// The next free one, which is then reserved. `None` when there is none left.
+    /// Allocates the next free address. `None` when the range is exhausted.
     pub fn take(&mut self, kind: BackendKind) -> Option<Ipv4Addr> {
         self.pool(kind).take()
     }
@@ -119,7 +118,7 @@ impl Pools {
         }
     }
 
-    /// A position outside of its range is of another one, and passed over.
+    /// Positions outside of their range, of an earlier setting, are ignored.
     pub fn resume(&mut self, positions: &Positions) {
         let Positions { services, external_services, multi_zone_services } = *positions;
         self.services.resume(services);

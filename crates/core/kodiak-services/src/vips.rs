@@ -1,7 +1,7 @@
-//! Virtual addresses of services, and the names that lead to them.
+//! Virtual addresses and hostnames of services by their `kuma.io/service` tag.
 //!
-//! **Invariant:** a service keeps its address as long as it is known, and for a while after: programs remember what
-//! they looked up. Addresses are given out in order, so that one that was freed comes up again as late as possible.
+//! **Invariant:** a service keeps its address while it exists, and for a time after, because programs cache DNS
+//! answers. Addresses are allocated in order, so that a released one is reused as late as possible.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,16 +12,16 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// 240.0.0.0/4, which nobody can route to, without the last one, which means everybody.
+/// 240.0.0.0/4, which is not routed, without the broadcast address.
 const FIRST: u32 = 0xf000_0000;
 const SIZE: u32 = (1 << 28) - 1;
 
-/// The port at which every service answers at its virtual address.
+/// Port of every service at its virtual address.
 pub const PORT: u32 = 80;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vips {
-    /// How many addresses were looked at so far: the next one is given out next.
+    /// Number of addresses tried so far; the next one is allocated next.
     next: u32,
     services: BTreeMap<Arc<str>, Vip>,
 }
@@ -29,7 +29,7 @@ pub struct Vips {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Vip {
     address: Ipv4Addr,
-    /// Since when nobody serves it. Its address is kept for some time.
+    /// Time since which no proxy serves it. Its address is kept for a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     gone: Option<Timestamp>,
 }
@@ -46,7 +46,7 @@ impl Vips {
         self.services.iter().map(|(service, vip)| (service, vip.address))
     }
 
-    /// The addresses when these services are there. What is gone for longer than `keep` is forgotten.
+    /// Assigns addresses to these services. Addresses of services that are gone for longer than `keep` are released.
     pub fn assign(
         &self,
         services: &BTreeSet<Arc<str>>,
@@ -73,7 +73,7 @@ impl Vips {
         Ok(next)
     }
 
-    /// When the first of those that are gone may be forgotten.
+    /// Time at which the next address can be released.
     pub fn next_expiry(&self, keep: SignedDuration) -> Option<Timestamp> {
         let first = self.services.values().filter_map(|vip| vip.gone).min()?;
         first.checked_add(keep).ok()
@@ -91,7 +91,7 @@ impl Vips {
     }
 }
 
-/// The names of a service: `<service>.mesh`, and the same with dots for underscores.
+/// Hostnames of a service: `<service>.mesh`, and the same with dots for underscores.
 pub fn hostnames(service: &str) -> impl Iterator<Item = String> {
     let plain = format!("{service}.mesh");
     let dotted = plain.replace('_', ".");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_given_out_in_order_and_never_move() {
+    fn addresses_are_allocated_in_order_and_never_move() {
         let first = Vips::default().assign(&services(&["b"]), at(0), KEEP).unwrap();
         let second = first.assign(&services(&["a", "b"]), at(1), KEEP).unwrap();
         assert_eq!(second.get("b"), Some(Ipv4Addr::new(240, 0, 0, 0)));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_that_comes_back_in_time_has_its_old_address() {
+    fn service_that_returns_in_time_keeps_its_address() {
         let both = Vips::default().assign(&services(&["a", "b"]), at(0), KEEP).unwrap();
         let gone = both.assign(&services(&["b"]), at(1), KEEP).unwrap();
         assert_eq!(gone.get("a"), both.get("a"));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_freed_address_is_not_the_next_one_given_out() {
+    fn released_address_is_not_allocated_next() {
         let one = Vips::default().assign(&services(&["a"]), at(0), KEEP).unwrap();
         let gone = one.assign(&services(&[]), at(1), KEEP).unwrap();
         let forgotten = gone.assign(&services(&[]), at(26), KEEP).unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_in_use_are_passed_over_when_the_range_starts_again() {
+    fn addresses_in_use_are_skipped_after_a_wrap_around() {
         let mut vips = Vips::default().assign(&services(&["a"]), at(0), KEEP).unwrap();
         vips.next = SIZE - 1;
         let more = vips.assign(&services(&["a", "b", "c"]), at(0), KEEP).unwrap();

@@ -1,4 +1,4 @@
-//! From the text of a record to typed values.
+//! Decoding of records into typed values.
 
 use std::{
     panic::{self, AssertUnwindSafe},
@@ -20,7 +20,7 @@ use crate::{
     resource::{Content, Form, Text},
 };
 
-/// `before` is what the key had until now: its last readable version stands in for one that cannot be read.
+/// `before` is the previous resource of the key: its last readable version replaces an unreadable one.
 pub(crate) fn decode(stored: Stored<'_>, before: Option<&Resource>) -> Resource {
     let kind = kinds().by_name(&stored.key.kind);
     let mut resource = Resource {
@@ -62,7 +62,7 @@ fn document(stored: Stored<'_>) -> Option<Content> {
     Some(Content { version: stored.version, spec: Some(Erased::new(document)), form: Form::Plain })
 }
 
-/// A spec that panics its decoder cannot be read.
+/// A spec that panics its decoder is unreadable.
 fn guarded<T>(decode: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     panic::catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|_| Err("decoding it panicked".to_owned()))
 }
@@ -97,7 +97,7 @@ fn spec(kind: &'static Kind, stored: Stored<'_>, resource: &Resource) -> Result<
     Ok((Content { version: stored.version, spec: Some(spec), form }, invalid_regexes))
 }
 
-/// The one rule for specs that cannot be read.
+/// The rule for unreadable specs.
 fn stand_in(kind: &'static Kind, stored: Stored<'_>, before: Option<&Resource>) -> (Option<Content>, Fallback) {
     if let Some(last) = before.and_then(Resource::readable) {
         return (Some(last.clone()), Fallback::LastReadable { version: last.version });
@@ -122,8 +122,7 @@ fn status(kind: &Kind, stored: Stored<'_>) -> Option<Erased> {
     (kind.language.decode_status)(text).ok()
 }
 
-/// The claims that the proxy's token binds, where the proxy brought its Dataplane. A status that cannot be read vouches
-/// for nothing.
+/// Claims that the proxy's token binds, if the proxy registered its Dataplane. An unreadable status binds nothing.
 fn admission(stored: Stored<'_>) -> Option<Admission> {
     match serde_json::from_str::<DataplaneStatus>(stored.status?) {
         Ok(status) => status.admission,

@@ -1,5 +1,4 @@
-//! Destinations that are resources: MeshService, MeshExternalService and MeshMultiZoneService, as their callers see
-//! them.
+//! Destinations that are resources, as clients see them: MeshService, MeshExternalService and MeshMultiZoneService.
 
 use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc};
 
@@ -24,19 +23,19 @@ pub const KINDS: [(&Kind, BackendKind); 3] = [
     (&mesh_multi_zone_service::KIND, BackendKind::MeshMultiZoneService),
 ];
 
-/// One of them, whole. What is only counted in its status is no part of it.
+/// Destination, without the counts of its status.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Destination {
-    /// Of the whole resource.
+    /// KRI of the whole resource.
     pub kri: Kri,
-    /// The name that it is stored under.
+    /// Name in the store.
     pub name: Arc<str>,
     pub labels: Arc<Labels>,
     pub created: Timestamp,
     pub ports: Vec<DestinationPort>,
-    /// Where it is called, in this order.
+    /// Virtual addresses, in order.
     pub vips: Vec<Ipv4Addr>,
-    /// The names that lead to the first of its addresses.
+    /// Hostnames of the first address.
     pub hostnames: Vec<Arc<str>>,
     pub behind: Behind,
 }
@@ -48,16 +47,16 @@ pub struct DestinationPort {
     pub protocol: Protocol,
 }
 
-/// Who answers.
+/// Endpoints of a destination.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Behind {
     Service(Arc<Service>),
     External(Arc<MeshExternalService>),
-    /// The MeshServices that it stands for.
+    /// MeshServices that a MeshMultiZoneService matches.
     MultiZone(Arc<MeshMultiZoneService>),
 }
 
-/// What a MeshService says of the proxies behind it.
+/// Selector, ports, identities and availability of a MeshService.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Service {
     pub selector: Selector,
@@ -67,7 +66,7 @@ pub struct Service {
 }
 
 impl Destination {
-    /// `None` when the spec is not of this kind. A status that cannot be read counts as none: it is computed anew.
+    /// `None` when the spec is not of this kind. An unreadable status counts as empty, because it is recomputed.
     pub(crate) fn of(kind: BackendKind, spec: &Erased, resource: &Resource) -> Option<Self> {
         match kind {
             BackendKind::MeshService => Some(Self::service(&*spec.get()?, resource)),
@@ -119,7 +118,7 @@ impl Destination {
         }
     }
 
-    /// A proxy listens at nothing but addresses that can be read.
+    /// Valid addresses only: proxies cannot listen on others.
     fn called_at(self, vips: &[Vip], addresses: &[Address]) -> Self {
         let vips = vips.iter().filter_map(|vip| vip.ip.parse().ok()).collect();
         let hostnames = addresses.iter().map(|address| address.hostname.as_str().into()).collect();
@@ -138,19 +137,19 @@ impl Destination {
         self.ports.iter().find(|port| port.section == section)
     }
 
-    /// What came from another zone is served there.
+    /// Resources of another zone are served there.
     pub fn is_local(&self) -> bool {
         self.labels.get(labels::ORIGIN).is_none_or(|origin| origin == "zone")
     }
 }
 
-/// A number is called once, whatever else it is written for; the first counts.
+/// Ports without duplicates; the first entry of a number wins.
 fn once<P>(ports: &mut Vec<P>, number: fn(&P) -> u32) {
     let mut seen = BTreeSet::new();
     ports.retain(|port| seen.insert(number(port)));
 }
 
-/// A protocol that is not known is carried as bytes.
+/// An unknown protocol counts as TCP.
 fn port_of(port: u32, name: Option<&str>, protocol: &str) -> DestinationPort {
     let section = PortSection::of(port, name).section;
     DestinationPort { section, port, protocol: Protocol::parse(protocol).unwrap_or(Protocol::Tcp) }

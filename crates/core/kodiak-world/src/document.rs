@@ -1,4 +1,4 @@
-//! Records that the control plane keeps for itself beside the resources of a mesh. They are deleted with their mesh.
+//! Internal records of the control plane for a mesh. They are deleted with their mesh.
 
 use kodiak_model::ResourceKey;
 
@@ -12,7 +12,7 @@ pub fn key(mesh: &str, name: &str) -> ResourceKey {
     ResourceKey::in_mesh(KIND, mesh, name)
 }
 
-/// The name of a record of this kind.
+/// Name of an internal record.
 pub fn name(key: &ResourceKey) -> Option<&str> {
     (&*key.kind == KIND).then_some(&*key.name)
 }

@@ -1,8 +1,8 @@
-//! Permissions that cannot be read deny.
+//! Unreadable permissions deny.
 //!
-//! Leaving one out could widen access: it may have been the Deny beside a broad Allow. So a permission takes its place
-//! that denies every call to the proxies it targets; all proxies of the mesh when the target cannot be read either. It
-//! is of the `rules` form, where a denial decides whatever other permissions allow.
+//! Ignoring one could widen access: it may have been a Deny beside a broad Allow. So it is replaced by a permission
+//! that denies every request to the proxies it targets, or to all proxies of the mesh when the target is unreadable
+//! too. The replacement has `rules`, in which a Deny overrides the Allow of other permissions.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use kodiak_model::{
 use kodiak_rules::Policy;
 use serde_json::{Value, json};
 
-/// Whether leaving out a policy of this kind could admit calls that it denies.
+/// Whether ignoring a policy of this kind could allow requests that it denies.
 pub(crate) fn is_permission(kind: &str) -> bool {
     kind == "MeshTrafficPermission"
 }
 
-/// The same permission with every call denied. `None` for other kinds: leaving those out widens nothing.
+/// The same permission with every request denied. `None` for other kinds: ignoring those does not widen access.
 pub fn deny_all(policy: &Policy) -> Option<Arc<Policy>> {
     let denied = || Policy { body: denying(policy.body.target.clone()), ..policy.clone() };
     is_permission(policy.kind.name).then(|| Arc::new(denied()))
 }
 
-/// For a spec of which only the target can be read, or not even that.
+/// Replacement of an unreadable spec, with its target if that is readable.
 pub(crate) fn denying_like(spec: &str) -> Body {
     let spec: Value = serde_json::from_str(spec).unwrap_or_default();
     let target = spec.get("targetRef").and_then(|target| serde_json::from_value::<TargetRef>(target.clone()).ok());

@@ -1,4 +1,4 @@
-//! Whether outgoing connections of a workload are redirected to its proxy: transparent proxying.
+//! Transparent proxying: whether outgoing connections of a workload are redirected to its proxy.
 
 use kodiak_model::kinds::dataplane::Dataplane;
 use serde_json::Value;

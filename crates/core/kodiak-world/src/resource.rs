@@ -1,4 +1,4 @@
-//! One stored resource, decoded.
+//! Decoded resource.
 
 use std::{fmt, sync::Arc};
 
@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use crate::{Destination, Stored, decode::decode};
 
-/// A stored resource as typed values. When its spec cannot be read they are those of the last readable version.
+/// Stored resource as typed values; those of the last readable version when its spec is unreadable.
 #[derive(Debug, Clone)]
 pub struct Resource {
     pub key: ResourceKey,
-    /// `None` for records that the control plane keeps for itself, and for kinds of other versions.
+    /// `None` for internal records, and for kinds of other versions.
     pub kind: Option<&'static Kind>,
     pub labels: Arc<Labels>,
     pub created: Timestamp,
@@ -29,7 +29,7 @@ pub struct Resource {
     pub(crate) text: Text,
 }
 
-/// The record that a resource was decoded from. Revisions alone do not tell: they are of one history of the store.
+/// Record that a resource was decoded from. A revision alone is not unique: it belongs to one history of the store.
 #[derive(Clone)]
 pub(crate) struct Text {
     revision: u64,
@@ -54,14 +54,14 @@ impl Text {
     }
 }
 
-/// Never the contents: they may be a Secret.
+/// Omits the contents, which may be a Secret.
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Text").field("revision", &self.revision).finish_non_exhaustive()
     }
 }
 
-/// Two are equal when they were decoded from equal records.
+/// Equal when decoded from equal records.
 impl PartialEq for Resource {
     fn eq(&self, other: &Self) -> bool {
         let Text { revision, spec, status } = &other.text;
@@ -71,51 +71,51 @@ impl PartialEq for Resource {
 
 impl Eq for Resource {}
 
-/// The decoded spec.
+/// Decoded spec.
 #[derive(Debug, Clone)]
 pub(crate) struct Content {
-    /// Of the record that it was decoded from.
+    /// Version of the record that it was decoded from.
     pub(crate) version: u64,
-    /// `None` for a permission that stands in for one that cannot be read.
+    /// `None` for the replacement of an unreadable permission.
     pub(crate) spec: Option<Erased>,
     pub(crate) form: Form,
 }
 
-/// The form in which several readers need it.
+/// Additional form for kinds that several readers need.
 #[derive(Debug, Clone)]
 pub(crate) enum Form {
     Policy(Arc<Policy>),
     Proxy(Arc<Proxy>),
     Destination(Arc<Destination>),
-    /// The spec alone.
+    /// No additional form.
     Plain,
 }
 
-/// Why the stored spec is not in use, and what is used instead.
+/// Error of an unreadable spec, and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     pub error: String,
     pub fallback: Fallback,
 }
 
-/// What stands in for a spec that cannot be read.
+/// Replacement of an unreadable spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fallback {
-    /// The last version that could be read.
+    /// Last readable version.
     LastReadable { version: u64 },
     /// Nothing: the resource has no effect.
     LeftOut,
-    /// A permission that denies all calls to the proxies it targets.
+    /// Permission that denies all requests to the proxies it targets.
     DenyAll,
 }
 
 impl Resource {
-    /// Decodes a record that has no older version.
+    /// Decodes a record without a previous version.
     pub fn decode(stored: Stored<'_>) -> Self {
         decode(stored, None)
     }
 
-    /// A checked document as it would be decoded once it is stored.
+    /// Validated document, as it is decoded once it is stored.
     pub fn checked(checked: &Checked) -> Self {
         Self::decode(Stored {
             key: &ResourceKey::in_mesh(checked.kind.name, &checked.mesh, &checked.name),
@@ -134,12 +134,12 @@ impl Resource {
         self.content.as_ref()?.spec.as_ref()?.get()
     }
 
-    /// The empty one where there is none, or none that can be read: statuses are computed anew.
+    /// Empty when missing or unreadable, because statuses are recomputed.
     pub fn status<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         self.status.as_ref().and_then(Erased::get).unwrap_or_default()
     }
 
-    /// `None` when there is one that cannot be read.
+    /// `None` when it is unreadable.
     pub fn readable_status<T: Default + Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         match (self.status_version, &self.status) {
             (None, _) => Some(Arc::default()),
@@ -147,7 +147,7 @@ impl Resource {
         }
     }
 
-    /// A record that the control plane keeps for itself, of a kind that is not in the table; see [`crate::document`].
+    /// Internal record, of a kind that is not in the table; see [`crate::document`].
     pub fn document<T: DeserializeOwned>(&self) -> Option<T> {
         let document: Arc<Value> = self.content.as_ref()?.spec.as_ref()?.get()?;
         T::deserialize(&*document).ok()
@@ -174,9 +174,9 @@ impl Resource {
         }
     }
 
-    /// The content of the last readable version.
+    /// Content of the last readable version.
     pub(crate) fn readable(&self) -> Option<&Content> {
-        // A permission that only stands in is none.
+        // A replacement is not a readable version.
         self.content.as_ref().filter(|content| content.spec.is_some())
     }
 

@@ -1,4 +1,4 @@
-//! Decoding, and the one rule for specs that cannot be read.
+//! Decoding, and the rule for unreadable specs.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn timeout(seconds: u32) -> String {
     json!({ "to": to }).to_string()
 }
 
-/// A targetRef that no version has.
+/// Invalid targetRef.
 const UNREADABLE: &str = r#"{"targetRef": 7}"#;
 
 #[test]
@@ -49,7 +49,7 @@ fn last_readable_version_stays_in_use() {
     let stored = put(&mut world, "MeshTimeout", "slow", UNREADABLE);
     assert_eq!(stored.unreadable().unwrap().fallback, Fallback::LastReadable { version: 1 });
     assert_eq!(stored.policy().unwrap().body.to.len(), 1);
-    // And over any number of unreadable ones.
+    // Also after several unreadable versions.
     let stored = put(&mut world, "MeshTimeout", "slow", "no JSON at all");
     assert_eq!(stored.unreadable().unwrap().fallback, Fallback::LastReadable { version: 1 });
     assert_eq!(world.unreadable().count(), 1);
@@ -59,7 +59,7 @@ fn last_readable_version_stays_in_use() {
 }
 
 #[test]
-fn resource_without_a_readable_version_is_left_out() {
+fn resource_without_a_readable_version_is_ignored() {
     let mut world = World::default();
     for (kind, name) in [("MeshTimeout", "slow"), ("Dataplane", "web-1"), ("MeshService", "web"), ("Mesh", MESH)] {
         let spec = if kind == "MeshTimeout" { UNREADABLE } else { r#"{"networking": 7, "ports": 7, "mtls": 7}"# };
@@ -90,14 +90,14 @@ fn unreadable_permission_denies_what_it_targets() {
         assert_eq!(body.target.is_some(), targets, "the whole mesh when the target cannot be read: {spec}");
         assert_eq!(*body.rules[0].conf.json(), json!({ "deny": [{}] }));
     }
-    // It is no readable version, so it does not become the last one either.
+    // The replacement does not become the last readable version.
     put(&mut world, "MeshTrafficPermission", "deny", UNREADABLE);
     let stored = put(&mut world, "MeshTrafficPermission", "deny", UNREADABLE);
     assert_eq!(stored.unreadable().unwrap().fallback, Fallback::DenyAll);
 }
 
 #[test]
-fn unreadable_status_of_a_dataplane_vouches_for_nothing() {
+fn unreadable_status_of_a_dataplane_binds_nothing() {
     let mut world = World::default();
     let proxy =
         |world: &mut World, status| put_with(world, "Dataplane", "web-1", "{}", status).proxy().unwrap().clone();
@@ -159,7 +159,7 @@ fn edits() -> impl Strategy<Value = Vec<(usize, Option<Value>)>> {
 }
 
 proptest! {
-    /// The difference between two worlds leads from one to the other.
+    /// Applying the difference of two worlds to the first gives the second.
     #[test]
     fn difference_is_all_that_changed(before in edits(), after in edits()) {
         let (mut world, mut revision) = (World::default(), 0);

@@ -1,4 +1,4 @@
-//! All resources, typed, as one immutable value.
+//! All resources as one immutable, typed value.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use kodiak_rules::{Gateway, Policy, Proxy};
 
 use crate::{Destination, Resource, decode::decode, destination, redirects_outbound};
 
-/// A record as the store holds it.
+/// Stored record.
 #[derive(Debug, Clone, Copy)]
 pub struct Stored<'a> {
     pub key: &'a ResourceKey,
@@ -31,11 +31,11 @@ pub struct Stored<'a> {
     pub status: Option<&'a Arc<str>>,
 }
 
-/// One resource that was written, or deleted when there is none.
+/// Write of a resource, or its deletion when `resource` is `None`.
 #[derive(Debug, Clone)]
 pub struct Change {
     pub key: ResourceKey,
-    /// Of the write or deletion.
+    /// Revision of the write or deletion.
     pub revision: u64,
     pub resource: Option<Arc<Resource>>,
 }
@@ -46,17 +46,17 @@ impl Change {
     }
 }
 
-/// The stored resources at one revision. Cheap to clone.
+/// Stored resources at one revision. Cheap to clone.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct World {
     resources: OrdMap<ResourceKey, Arc<Resource>>,
-    /// Those that cannot be read as they are stored, or not in full: normally none.
+    /// Resources that are unreadable in full or in part; normally none.
     flagged: OrdMap<ResourceKey, Arc<Resource>>,
 }
 
 /// Writing.
 impl World {
-    /// Decodes the record and puts it in the place of its older version.
+    /// Decodes the record and replaces its previous version.
     pub fn put(&mut self, stored: Stored<'_>) -> Arc<Resource> {
         let resource = self.decoded(stored);
         let flagged = resource.unreadable.is_some() || !resource.invalid_regexes.is_empty();
@@ -69,8 +69,8 @@ impl World {
         resource
     }
 
-    /// Lets the readable versions of another world stand in for what cannot be read in this one. For a world that
-    /// replaces the other as a whole.
+    /// Uses readable versions of another world for unreadable resources of this one. For a world that replaces the
+    /// other as a whole.
     pub fn inherit(&mut self, before: &Self) {
         let unreadable: Vec<_> = self.unreadable().cloned().collect();
         for resource in unreadable {
@@ -86,7 +86,7 @@ impl World {
         self.flagged.remove(key);
     }
 
-    /// The record as [`put`](Self::put) would decode it: the resource of this world when it was decoded from this record.
+    /// Decodes a record as [`put`](Self::put) does, or returns the resource of this world that was decoded from it.
     pub fn decoded(&self, stored: Stored<'_>) -> Arc<Resource> {
         let before = self.resources.get(stored.key);
         match before {
@@ -120,7 +120,7 @@ impl World {
         resources.take_while(move |resource| resource.key.kind == kind && resource.key.mesh == mesh)
     }
 
-    /// The changes that lead from this world to another one.
+    /// Changes from this world to another one.
     pub fn difference(&self, next: &Self) -> Vec<Change> {
         self.resources
             .diff(&next.resources)
@@ -138,7 +138,7 @@ impl World {
         self.resources.values().map(|resource| Change::put(resource.clone()))
     }
 
-    /// Resources whose stored spec cannot be read, with what stands in for it.
+    /// Resources with an unreadable spec.
     pub fn unreadable(&self) -> impl Iterator<Item = &Arc<Resource>> + use<'_> {
         self.flagged.values().filter(|resource| resource.unreadable.is_some())
     }
@@ -178,7 +178,7 @@ impl World {
         redirects_outbound(&proxy.dataplane, insight.as_ref().and_then(|insight| insight.metadata.as_ref()))
     }
 
-    /// The bytes of a Secret or GlobalSecret.
+    /// Bytes of a Secret or GlobalSecret.
     pub fn secret(&self, key: &ResourceKey) -> Option<Vec<u8>> {
         let resource = self.get(key)?;
         let of_mesh = || resource.spec::<Secret>().map(|secret| secret.data.bytes());

@@ -124,7 +124,7 @@ fn shows_why_a_policy_is_not_in_force() {
     "#]]
     .assert_eq(&run(&["get", "policies"]));
     let wide = run(&["get", "policies", "-o", "wide"]);
-    assert!(wide.contains("stronger policies decide all that it speaks of (Overridden) [kri_mt_shop_"), "{wide}");
+    assert!(wide.contains("policies of higher precedence override it (Overridden) [kri_mt_shop_"), "{wide}");
     let everywhere = bed.run(&["get", "policies", "-A"]).is(0).out;
     assert!(everywhere.starts_with("MESH ") && everywhere.contains("\nshop "), "{everywhere}");
 

@@ -1,4 +1,4 @@
-//! Numbers over all meshes.
+//! Counts over all meshes.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct GlobalProxies {
     pub gateway_delegated: DataplaneStat,
 }
 
-/// Services by how they are doing. External ones are only counted.
+/// Services by status. External ones have only a total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GlobalServices {
     pub internal: DataplaneStat,
@@ -38,7 +38,7 @@ pub fn global_proxies<'a>(proxies: impl IntoIterator<Item = &'a Proxy>) -> Globa
     all
 }
 
-/// `all` gains the services of one more mesh.
+/// Adds the services of a mesh to `all`.
 pub fn global_services(all: &mut GlobalServices, services: &BTreeMap<String, Service>) {
     for service in services.values() {
         let stat = match service.service_type() {

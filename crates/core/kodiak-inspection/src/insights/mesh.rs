@@ -1,4 +1,4 @@
-//! One object for each mesh.
+//! MeshInsight of a mesh.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use kodiak_model::kinds::{
 
 use super::{Proxy, ProxySort, count};
 
-/// What is counted beside proxies.
+/// Facts of a mesh beside its proxies.
 pub struct MeshFacts<'a> {
     /// Resources of the mesh by kind, policies marked.
     pub resources: &'a [(&'a str, u32, bool)],

@@ -1,4 +1,4 @@
-//! How meshes and services are doing, counted from proxies and from what was observed of them.
+//! Insights of meshes and services, from proxies and their DataplaneInsights.
 
 mod global;
 mod mesh;
@@ -21,13 +21,13 @@ pub use global::{GlobalProxies, GlobalServices, global_proxies, global_services}
 pub use mesh::{MeshFacts, mesh_insight};
 pub use services::services;
 
-/// A proxy, and what was observed of it.
+/// Proxy with its DataplaneInsight.
 pub struct Proxy {
     pub dataplane: Arc<Dataplane>,
     pub insight: Option<Arc<DataplaneInsight>>,
 }
 
-/// What sort of proxy it is.
+/// Type of the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxySort {
     Standard,

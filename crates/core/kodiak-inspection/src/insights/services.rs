@@ -1,4 +1,4 @@
-//! One line for each service of a mesh.
+//! ServiceInsight: one entry for each service of a mesh.
 
 use std::collections::BTreeMap;
 

@@ -29,7 +29,7 @@ fn mesh() -> Vec<Proxy> {
 }
 
 #[test]
-fn services_are_as_good_as_their_proxies() {
+fn service_status_is_derived_from_its_proxies() {
     let services = serde_json::to_value(services(&mesh(), false)).unwrap();
     assert_eq!(
         services,
@@ -51,13 +51,13 @@ fn services_are_as_good_as_their_proxies() {
 }
 
 #[test]
-fn only_delegated_gateways_are_known_by_tag_once_mesh_services_took_over() {
+fn exclusive_mode_shows_only_delegated_gateways_by_tag() {
     let services = services(&mesh(), true);
     assert_eq!(services.keys().collect::<Vec<_>>(), ["edge"]);
 }
 
 #[test]
-fn a_mesh_is_counted_by_sort_state_version_and_authority() {
+fn mesh_insight_counts_by_type_status_version_and_backend() {
     let proxies = mesh();
     let services = services(&proxies, false);
     let resources = [("Dataplane", 4, false), ("MeshTimeout", 2, true)];

@@ -1,4 +1,4 @@
-//! Under which names HostnameGenerators let a service be found.
+//! Hostnames that HostnameGenerators give to a service, for inspection.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ impl Service<'_> {
         render(&parse(template).ok()?, &self.meta, own).ok()
     }
 
-    /// What has no label is from before there was one, when names began with the zone and a dot.
+    /// Without a label, the zone is the part of the name before the first dot, as in older versions.
     fn zone(&self) -> &str {
         let name = self.meta.name;
         self.meta.zone().unwrap_or_else(|| name.split_once('.').map_or(name, |(zone, _)| zone))
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn each_generator_that_selects_a_service_names_it_once() {
+    fn each_matching_generator_adds_one_hostname() {
         let generators = [
             generator(&[("team", "a")], "{{ .DisplayName }}.{{ .Zone }}.mesh"),
             generator(&[], r#"{{ label "team" }}.mesh"#),
@@ -146,19 +146,19 @@ mod tests {
     }
 
     #[test]
-    fn a_service_without_a_zone_is_of_this_one() {
+    fn service_without_a_zone_is_of_this_zone() {
         let generators = [(&[][..], generator(&[], "{{ .Name }}.{{ .Zone }}"))];
         assert_eq!(found(&[], &zone(), &generators)["items"][0]["hostname"], "web-x4f2.here");
     }
 
     #[test]
-    fn in_a_zone_labels_are_as_they_are() {
+    fn labels_are_unchanged_in_a_zone() {
         let generators = [(&[][..], generator(&[("kuma.io/origin", "global")], "web.mesh"))];
         assert_eq!(found(&WEB, &zone(), &generators), json!({ "total": 0, "items": null }));
     }
 
     #[test]
-    fn the_global_control_plane_knows_how_zones_see_a_service() {
+    fn global_control_plane_shows_hostnames_of_zones() {
         let (east, west) = (
             &[("kuma.io/origin", "zone"), ("kuma.io/zone", "east")][..],
             &[("kuma.io/origin", "zone"), ("kuma.io/zone", "west")][..],

@@ -1,4 +1,4 @@
-//! What there is at a proxy: where it takes calls, and what it may call.
+//! Layout of a proxy: inbounds, listeners and outbounds.
 
 use kodiak_model::{
     Kri, Labels, Word as _,
@@ -28,7 +28,7 @@ pub struct Port {
     pub kri: String,
     pub port: u32,
     pub protocol: &'static str,
-    /// What it is called in the configuration of the proxy.
+    /// Name of its resources in the Envoy configuration.
     pub proxy_resource_name: String,
 }
 

@@ -1,4 +1,4 @@
-//! The proxies behind a MeshService.
+//! Proxies of a MeshService.
 
 use kodiak_model::kinds::mesh_service::{MeshService, Selector};
 use kodiak_rules::Proxy;
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_also_meant_by_its_name_or_its_labels() {
+    fn proxy_is_selected_by_name_or_labels() {
         check(&json!({ "dataplaneRef": { "name": "web-1" } }), true);
         check(&json!({ "dataplaneRef": { "name": "web" } }), false);
         check(&json!({ "dataplaneLabels": { "matchLabels": { "team": "a" } } }), true);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_selects_by_nothing_selects_nobody() {
+    fn empty_selector_selects_no_proxy() {
         for selector in [json!({}), json!({ "dataplaneTags": {} }), json!({ "dataplaneLabels": {} })] {
             check(&selector, false);
         }

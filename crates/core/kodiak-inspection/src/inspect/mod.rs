@@ -1,9 +1,9 @@
-//! Which policies are in force where, and what they come to: answers to questions about one mesh.
+//! Inspection of one mesh: policies in force and their merged configuration.
 //!
 //! ```text
 //!  MeshView --> rules: everything about a proxy, by kind
 //!           --> policies, routes: about the whole proxy, one inbound or one destination
-//!           --> layout: what there is at a proxy to ask about
+//!           --> layout: inbounds, listeners and outbounds of a proxy
 //! ```
 
 pub mod hostnames;
@@ -25,7 +25,7 @@ use kodiak_world::Destination;
 
 pub use shape::{Origin, ResourceMeta};
 
-/// All of one mesh that is looked at.
+/// Resources of one mesh that inspection uses.
 pub struct MeshView {
     pub mode: MeshServicesMode,
     /// The kinds of policies, in the order in which they are applied.
@@ -43,7 +43,7 @@ impl MeshView {
         self.mode == MeshServicesMode::Exclusive
     }
 
-    /// The policies that are in force at a proxy, kind by kind, of the kinds that are wanted.
+    /// Policies in force on a proxy, by kind, for the given kinds.
     fn in_force<'a>(
         &'a self,
         proxy: &'a Proxy,

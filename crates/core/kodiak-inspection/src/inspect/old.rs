@@ -1,4 +1,4 @@
-//! Answers in the older form, which Kuma's command still asks for.
+//! Inspection in the legacy format of kumactl.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,7 +27,7 @@ pub struct Name {
     pub name: String,
 }
 
-/// A proxy that a policy is about.
+/// Proxy that a policy selects.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(tag = "kind")]
 pub enum Affected {
@@ -44,7 +44,7 @@ pub struct Attachment {
     pub service: String,
 }
 
-/// One rule, where it holds.
+/// One rule, with the place that it applies to.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleEntry {
@@ -96,7 +96,7 @@ pub fn rules(view: &MeshView, proxy: &Proxy) -> List<RuleEntry> {
     entries.into()
 }
 
-/// Where a rule holds.
+/// Place that a rule applies to.
 #[derive(Default)]
 struct Place {
     address: String,

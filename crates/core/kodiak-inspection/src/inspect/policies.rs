@@ -1,4 +1,4 @@
-//! Policies and what they come to: for the proxy as a whole, for one inbound, for one destination.
+//! Merged policy configuration of a proxy as a whole, of one inbound, or of one destination.
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ pub fn of_destination(view: &MeshView, proxy: &Proxy, destination: &Kri) -> Poli
     to(view, proxy, |_| true, find)
 }
 
-/// For calls that a route takes to a destination: what is said of the route, else of the destination.
+/// For requests of a route to a destination: policies of the route, else of the destination.
 pub fn of_route(view: &MeshView, proxy: &Proxy, destination: &Kri, route: &Kri) -> Policies<OfDestination> {
     let whole = Kri { section: String::new(), ..route.clone() };
     let find = |rules: &ResourceRules| {
@@ -112,7 +112,7 @@ fn of_rule(rule: &ResourceRule) -> Found {
     (confs, entry_origins(&rule.origins))
 }
 
-/// What takes calls at a proxy.
+/// Inbound or listener of a proxy.
 enum Place {
     Inbound(usize),
     Listener(usize),

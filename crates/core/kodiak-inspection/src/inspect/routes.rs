@@ -1,4 +1,4 @@
-//! The routes that calls to a destination take.
+//! Routes of requests to a destination.
 
 use kodiak_model::{Kri, policy::ConfShape};
 use kodiak_rules::{
@@ -27,7 +27,7 @@ pub struct OfKind {
 pub struct RouteRule {
     /// The policy that the rule is from. Empty when the rule has no matches: then it may be from several.
     pub kri: String,
-    /// `None`: takes all calls.
+    /// `None` matches all requests.
     pub matches: Option<Value>,
     pub conf: Value,
 }

@@ -1,4 +1,4 @@
-//! All rules at a proxy, kind by kind: for callers, for destinations and for the proxy as a whole.
+//! Rules of a proxy by kind: for callers, for destinations and for the proxy as a whole.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,7 +26,7 @@ use super::{MeshView, ResourceMeta, is_for_whole_proxy};
 #[serde(rename_all = "camelCase")]
 pub struct Rules {
     pub resource: ResourceMeta,
-    /// What the hashes in matchers stand for.
+    /// Matches by the hashes that matchers use.
     pub http_matches: Vec<HttpMatch>,
     pub rules: Vec<KindRules>,
 }
@@ -83,7 +83,7 @@ pub struct ResourceRule {
 pub struct ItemOrigin {
     pub resource_meta: ResourceMeta,
     pub rule_index: usize,
-    /// The old name of a MeshService by which it came over.
+    /// Legacy name of the MeshService that the policy targets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via_old_name: Option<String>,
 }
@@ -99,7 +99,7 @@ pub struct Inbound {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     pub port: u32,
-    /// `None`: it has none.
+    /// `None` when it has none.
     pub tags: Option<BTreeMap<String, String>>,
 }
 
@@ -122,7 +122,7 @@ pub fn of_proxy(view: &MeshView, proxy: &Proxy) -> Rules {
     build(view, ResourceMeta::new("Dataplane", &proxy.mesh, &proxy.name, &proxy.labels), proxy)
 }
 
-/// What a proxy would have that this gateway selects first of all.
+/// Rules of a proxy whose first selecting gateway is this one.
 pub fn of_gateway(view: &MeshView, gateway: &Gateway) -> Rules {
     let Gateway { mesh, name, labels, spec } = gateway;
     let tags = spec.selectors.first().map(|selector| selector.tags.clone()).unwrap_or_default();
@@ -210,7 +210,7 @@ impl KindRules {
     }
 }
 
-/// Everything of a proxy that takes calls, by port, with the policies there.
+/// Inbounds and listeners of a proxy by port, with their policies.
 fn places(matched: &Matched, dataplane: &Dataplane) -> Vec<(Inbound, Vec<Arc<Policy>>)> {
     let given = |tags: &BTreeMap<String, String>| Some(tags.clone()).filter(|tags| !tags.is_empty());
     let mut places = Vec::new();

@@ -1,4 +1,4 @@
-//! How resources are named in answers.
+//! Names of resources in responses.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::MeshView;
 
 impl MeshView {
-    /// What routes of this mesh mean by the plain name of a MeshService.
+    /// Meaning of the plain name of a MeshService in routes of this mesh.
     pub fn era(&self) -> Era {
         if self.is_exclusive() { Era::Objects } else { Era::Both }
     }
@@ -42,12 +42,12 @@ impl ResourceMeta {
     }
 }
 
-/// A policy that something comes from.
+/// Policy that a rule originates from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Origin {
     pub kri: String,
-    /// The old name of a MeshService by which some of it came over.
+    /// Legacy name of the MeshService that some of it targets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via_old_name: Option<String>,
 }

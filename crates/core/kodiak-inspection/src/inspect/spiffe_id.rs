@@ -1,4 +1,4 @@
-//! The identity that a proxy is issued by a MeshIdentity.
+//! SPIFFE ID that a MeshIdentity gives to a proxy.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_issue_yet_keeps_its_place_and_what_never_will_has_none() {
+    fn identity_that_is_not_ready_keeps_its_precedence() {
         let labels = json!({ "app": "web" });
         let mut without = spec(&labels, "/expected");
         without["provider"] = Value::Null;

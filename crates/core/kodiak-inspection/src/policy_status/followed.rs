@@ -1,8 +1,8 @@
-//! What of a policy the proxies of a group follow, and who keeps them from following the rest.
+//! Parts of a policy that take effect on the proxies of a group, and the policies that override the rest.
 //!
-//! What a policy says about a place is lost when those that are stronger, and say something about all of that place,
-//! come to the same without it. So it would make no difference if it were not there; but of two that say the same, the
-//! stronger one counts.
+//! A part is overridden when policies of higher precedence, with the same or a broader target, merge to the same
+//! configuration without it. So removing it would make no difference; of two equal policies the one of higher
+//! precedence is in force.
 
 use std::{collections::BTreeSet, slice, sync::Arc};
 
@@ -21,13 +21,13 @@ use serde_json::Value;
 
 use super::{Context, groups::Group, references};
 
-/// What became of one of the lists of a policy.
+/// Result of one of the lists of a policy.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) followed: bool,
-    /// The KRIs of those that are stronger.
+    /// KRIs of the policies that override it.
     pub(super) overridden_by: BTreeSet<String>,
-    /// The KRIs of those that rule it out, whatever they say.
+    /// KRIs of the policies that disable it.
     pub(super) ignored_by: BTreeSet<String>,
     pub(super) trouble: Option<String>,
 }
@@ -35,8 +35,8 @@ pub(super) struct Outcome {
 type Tags<'a> = Vec<(&'a str, &'a str)>;
 
 impl Outcome {
-    /// Whether a policy is followed where these are stronger. `differs` says whether policies come to something else
-    /// with it than without it.
+    /// Whether a policy takes effect below these of higher precedence. `differs` compares the merged configuration with
+    /// and without it.
     fn look(
         &mut self,
         policy: &Arc<Policy>,
@@ -156,7 +156,7 @@ pub(super) fn default(policy: &Arc<Policy>, stronger: &[Arc<Policy>]) -> Outcome
     outcome
 }
 
-/// A policy with nothing but one item of `to`.
+/// Policy with one item of `to` only.
 fn alone(policy: &Arc<Policy>, index: usize) -> Arc<Policy> {
     if policy.body.to.len() == 1 {
         return policy.clone();

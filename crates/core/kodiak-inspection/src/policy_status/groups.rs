@@ -1,4 +1,4 @@
-//! Proxies that the same policies of a kind are about. They are looked at once.
+//! Groups of proxies with the same policies of a kind. Each group is evaluated once.
 
 use std::{
     cell::OnceCell,
@@ -18,22 +18,22 @@ use crate::inspect::spiffe_id;
 
 pub(super) struct Groups {
     all: Vec<Group>,
-    /// By the name of a policy: the groups that it is about, and its place among their policies.
+    /// Groups of each policy by name, with its position among their policies.
     by_policy: HashMap<Arc<str>, Vec<(usize, usize)>>,
 }
 
 pub(super) struct Group {
     pub(super) matched: Arc<Matched>,
-    /// The KRI of the MeshIdentity that its proxies are issued.
+    /// KRI of the MeshIdentity of its proxies.
     pub(super) identity: Option<String>,
-    /// How many there are.
+    /// Number of proxies.
     pub(super) proxies: usize,
     asked: OnceCell<Asked>,
     trouble: OnceCell<Option<String>>,
 }
 
 impl Groups {
-    /// Of all proxies that can be configured.
+    /// Groups of all proxies that can be configured.
     pub(super) fn of(kind: &str, context: Context<'_>) -> Self {
         // Equal answers are the same while they are kept, and the groups keep them.
         let mut places: HashMap<(*const Matched, Option<String>), usize> = HashMap::new();
@@ -64,7 +64,7 @@ impl Groups {
         Self { all, by_policy }
     }
 
-    /// The groups that a policy is about, each with the policies there that are stronger.
+    /// Groups of a policy, each with the policies of higher precedence.
     pub(super) fn about(&self, policy: &Policy) -> impl Iterator<Item = (&Group, &[Arc<Policy>])> {
         self.by_policy.get(&policy.name).into_iter().flatten().map(|(group, place)| {
             let group = &self.all[*group];
@@ -74,7 +74,7 @@ impl Groups {
 }
 
 impl Group {
-    /// What its policies say about destinations that are resources.
+    /// Rules of its policies for destinations that are resources.
     pub(super) fn asked(&self, era: Era) -> &Asked {
         self.asked.get_or_init(|| Asked::new(&self.matched.proxy, era))
     }
@@ -85,7 +85,7 @@ impl Group {
         self.trouble.get_or_init(trouble).as_deref()
     }
 
-    /// The policies at each of its inbounds and listeners that a policy is about, and those there that are stronger.
+    /// Policies of each inbound and listener that a policy selects, and those of higher precedence.
     pub(super) fn places<'a>(
         &'a self,
         policy: &'a Policy,

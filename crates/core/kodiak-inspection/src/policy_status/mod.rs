@@ -1,12 +1,12 @@
-//! How a policy stands: on how many proxies it is in force; where it is not, and why.
+//! Status of a policy: number of proxies on which it is in force, and reasons where it is not.
 //!
 //! ```text
-//!  proxies --> groups: those that the same policies are about --> followed: what of a policy is followed there
-//!  policy --> selected: whether it is about any proxy
-//!         --> references: whether what it names is there
+//!  proxies --> groups: proxies with the same policies --> followed: parts of a policy that take effect there
+//!  policy --> selected: whether it selects any proxy
+//!         --> references: whether their targets exist
 //! ```
 //!
-//! Nothing is dropped in silence: what a policy says and nobody follows is said here.
+//! Nothing is ignored silently: every part without effect has a reason here.
 
 mod followed;
 mod groups;
@@ -29,7 +29,7 @@ use serde::Serialize;
 use self::groups::Groups;
 use crate::inspect::spiffe_id::Identity;
 
-/// What is looked at.
+/// Inputs.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub book: &'a Book,
@@ -38,9 +38,9 @@ pub struct Context<'a> {
     /// The values of `kuma.io/service` in the mesh.
     pub services: &'a BTreeSet<String>,
     pub identities: &'a [Identity],
-    /// The kinds that change what proxies get.
+    /// Kinds that affect the configuration of proxies.
     pub in_force: &'a [&'static str],
-    /// Whether proxies call values of `kuma.io/service` beside destinations that are objects.
+    /// Whether proxies have destinations by `kuma.io/service` beside those that are objects.
     pub era: Era,
 }
 
@@ -52,24 +52,24 @@ pub struct PolicyStatus {
     pub mesh: Arc<str>,
     pub name: Arc<str>,
     pub kri: String,
-    /// The one at its top.
+    /// Top-level `targetRef`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
     pub state: State,
-    /// The proxies on which it is in force.
+    /// Number of proxies on which it is in force.
     pub proxies: usize,
-    /// The proxies of the mesh.
+    /// Number of proxies in the mesh.
     pub proxies_total: usize,
     pub reasons: Vec<Reason>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum State {
-    /// All that it says is followed, by all proxies that it selects.
+    /// All of it takes effect on all proxies that it selects.
     InForce,
-    /// Some of it is not.
+    /// Some of it takes effect, or on some proxies only.
     Partly,
-    /// Nothing of it is.
+    /// It has no effect.
     NotInForce,
 }
 
@@ -84,16 +84,16 @@ impl State {
     }
 }
 
-/// Why something that a policy says is not followed.
+/// Reason why a policy, or a part of it, has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reason {
     pub reason: Why,
     pub message: String,
-    /// Of what in the policy this is said; of all of it when missing.
+    /// Path of the part; the whole policy when missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The KRIs of those that are to blame.
+    /// KRIs of the policies that cause it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
 }
@@ -114,23 +114,23 @@ impl Reason {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Why {
-    /// Kodiak knows the kind, and does not act on it yet.
+    /// The kind is stored and validated, but not implemented yet.
     NotSupportedYet,
-    /// It is only tried out.
+    /// Shadow policy.
     Shadow,
-    /// It selects no proxy, or has nothing to say to those that it selects.
+    /// It selects no proxy, or has no effect on those that it selects.
     NoMatch,
     /// It selects only proxies that it cannot be applied to.
     UnsupportedProxyType,
-    /// Stronger policies decide all that it speaks of.
+    /// Policies with higher precedence override it.
     Overridden,
-    /// It is in a form that others at the same inbounds rule out.
+    /// Another policy at the same inbounds disables its `from`.
     Ignored,
-    /// Together with others it names more combinations of tags than there can be rules.
+    /// Together with others it has too many combinations of tags.
     TooMany,
-    /// It refers to something that does not exist.
+    /// It references a resource that does not exist.
     Unresolved,
-    /// This version cannot read it as it is stored.
+    /// The stored version is unreadable for this version of Kodiak.
     Unreadable,
 }
 
@@ -166,13 +166,13 @@ pub fn of(policy: &Arc<Policy>, context: Context<'_>) -> PolicyStatus {
     of_all([policy], context).pop().expect("one policy has one status")
 }
 
-/// Many at once: proxies are looked at once for each kind, and not for each policy.
+/// Status of many policies: proxies are matched once per kind, not per policy.
 pub fn of_all<'p>(policies: impl IntoIterator<Item = &'p Arc<Policy>>, context: Context<'_>) -> Vec<PolicyStatus> {
     let mut kinds: BTreeMap<&'static str, Groups> = BTreeMap::new();
     let mut of = |policy: &Arc<Policy>| {
         let kind = policy.kind.name;
         if !context.in_force.contains(&kind) {
-            let text = format!("{kind} is stored and checked, but nothing acts on it yet");
+            let text = format!("{kind} is stored and validated, but not implemented yet");
             return status(policy, 0, vec![Reason::new(Why::NotSupportedYet, text)], context);
         }
         let groups = kinds.entry(kind).or_insert_with(|| Groups::of(kind, context));

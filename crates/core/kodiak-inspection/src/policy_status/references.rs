@@ -1,4 +1,4 @@
-//! What a policy refers to, and whether it is there.
+//! References of a policy, and whether their targets exist.
 
 use std::{slice, sync::Arc};
 
@@ -30,7 +30,7 @@ pub(super) fn find(policy: &Policy, context: Context<'_>) -> Vec<Reason> {
         let mut seen = Vec::new();
         for backend in backends(item.conf.json()).filter(|backend| !is_reached(backend, policy, context)) {
             let port = backend.port.map(|port| format!(" at port {port}")).unwrap_or_default();
-            let message = format!("the backend {}{port} is not there", named(&target(&backend)));
+            let message = format!("the backend {}{port} does not exist", named(&target(&backend)));
             if !seen.contains(&message) {
                 missing(format!("{path}.backendRefs"), message.clone());
                 seen.push(message);
@@ -40,15 +40,15 @@ pub(super) fn find(policy: &Policy, context: Context<'_>) -> Vec<Reason> {
     for (n, item) in policy.body.from.iter().enumerate() {
         let by_name = item.target.name.as_deref().is_some_and(|name| !name.is_empty());
         if item.target.known_kind() == Some(TargetKind::MeshService) && !by_name {
-            let message = "callers are known by their tags, not by labels of a service";
+            let message = "callers are identified by their tags, not by labels of a service";
             missing(format!("spec.from[{n}]"), message.to_owned());
         }
     }
     reasons
 }
 
-/// Whether an item of `to` means anything: a tag that proxies have, or a resource. What is for a route, is for the
-/// destinations of the route.
+/// Whether the target of an item of `to` exists: a tag that proxies have, or a resource. A route targets its own
+/// destinations.
 pub(super) fn is_there(item: &Item, policy: &Policy, context: Context<'_>) -> bool {
     if is_for_route(policy) {
         return true;
@@ -66,7 +66,7 @@ pub(super) fn is_there(item: &Item, policy: &Policy, context: Context<'_>) -> bo
     }
 }
 
-/// With what would help, where something else has the name.
+/// Message with advice, where another resource has the name.
 fn why_missing(item: &Item, policy: &Policy, context: Context<'_>) -> String {
     let target = named(&item.target);
     let in_other_era = match context.era {
@@ -84,19 +84,19 @@ fn why_missing(item: &Item, policy: &Policy, context: Context<'_>) -> String {
     }
 }
 
-/// Whether it means tags by which proxies are called.
+/// Whether it matches tags of destinations.
 pub(super) fn is_called(target: &TargetRef, context: Context<'_>) -> bool {
     let is_service = matches!(target.known_kind(), Some(TargetKind::MeshService | TargetKind::MeshServiceSubset));
     context.era == Era::Both && (!is_service || is_tag(target, context))
 }
 
-/// Whether it means a value of `kuma.io/service` that proxies have.
+/// Whether it is a value of `kuma.io/service` that proxies have.
 fn is_tag(target: &TargetRef, context: Context<'_>) -> bool {
     let whole = target.section_name.as_deref().is_none_or(str::is_empty);
     whole && target.name.as_deref().is_some_and(|name| context.services.contains(name))
 }
 
-/// As rules for destinations would find it.
+/// Lookup as in the rules for destinations.
 fn is_resource(item: &Item, policy: &Policy, context: Context<'_>) -> bool {
     !resources(item, policy, context).is_empty()
 }
@@ -120,7 +120,7 @@ fn is_reached(backend: &BackendRef, policy: &Policy, context: Context<'_>) -> bo
     found.values().any(has_port)
 }
 
-/// Wherever they stand in the conf of a route.
+/// Backend references anywhere in the conf of a route.
 fn backends(conf: &Value) -> impl Iterator<Item = BackendRef> {
     let mut found = Vec::new();
     collect(conf, &mut found);
@@ -144,7 +144,7 @@ fn collect(conf: &Value, found: &mut Vec<BackendRef>) {
     }
 }
 
-/// Whether it means an object and not a value of `kuma.io/service`.
+/// Whether it references an object, not a value of `kuma.io/service`.
 fn is_real(backend: &BackendRef) -> bool {
     match backend.kind.as_ref().and_then(kodiak_model::Choice::known) {
         Some(TargetKind::MeshService) => backend.port.is_some() || backend.section_name.is_some(),

@@ -1,4 +1,4 @@
-//! Why a policy is about no proxy, in words that help to mend it.
+//! Reasons why a policy selects no proxy, with advice.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use kodiak_rules::{Policy, Shadow};
 
 use super::{Context, Reason, Why};
 
-/// Of a policy that selects no proxy that could follow it.
+/// For a policy that selects no proxy to which it can be applied.
 pub(super) fn none(policy: &Policy, context: Context<'_>) -> Reason {
     let everything = TargetRef::default();
     let target = policy.body.target.as_ref().unwrap_or(&everything);
@@ -27,20 +27,20 @@ pub(super) fn none(policy: &Policy, context: Context<'_>) -> Reason {
     Reason::new(Why::NoMatch, format!("no proxy is {}", described(target, policy)))
 }
 
-/// Of a policy that selects proxies, and yet has nothing to say to them.
+/// For a policy that selects proxies without an effect on them.
 pub(super) fn unused(policy: &Policy) -> Reason {
     let body = &policy.body;
     if body.to.is_empty() && !(body.from.is_empty() && body.rules.is_empty()) {
-        let text = "it is about calls that proxies receive, and those that it selects have no inbounds";
+        let text = "it applies to inbound requests, and the selected proxies have no inbounds";
         return Reason::new(Why::UnsupportedProxyType, text);
     }
-    Reason::new(Why::NoMatch, "it says nothing to the proxies that it selects")
+    Reason::new(Why::NoMatch, "it has no effect on the proxies that it selects")
 }
 
-/// For those who ask for any proxy.
+/// For a target without conditions.
 const IN_REACH: &str = "in reach";
 
-/// What a proxy would have to be.
+/// Description of the proxies that a target selects.
 fn described(target: &TargetRef, policy: &Policy) -> String {
     let pairs = |map: Option<&BTreeMap<String, String>>| {
         let pairs = map.into_iter().flatten().map(|(key, value)| format!("{key}={value}"));

@@ -1,4 +1,4 @@
-//! From what became of each part of a policy to how it stands.
+//! Status of a policy, from the results of its parts.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,17 +11,17 @@ use super::{
     references, selected,
 };
 
-/// What became of a part, over all proxies.
+/// Result of a part, over all proxies.
 struct Part {
     path: &'static str,
     followed: bool,
     overridden_by: BTreeSet<String>,
 }
 
-/// On how many proxies it is in force, and why not on more or not all of it.
+/// Number of proxies on which it is in force, and reasons where it or parts of it are not.
 pub(super) fn of(policy: &Arc<Policy>, groups: &Groups, context: Context<'_>) -> (usize, Vec<Reason>) {
     if policy.meta().is_shadow() {
-        let text = "it has the label kuma.io/effect: shadow, so it is only tried out; \
+        let text = "it has the label kuma.io/effect: shadow, so it is a dry run; \
                     `kodiak inspect dataplane NAME --type config --shadow --include diff` shows what it would do";
         return (0, vec![Reason::new(Why::Shadow, text)]);
     }
@@ -58,15 +58,15 @@ pub(super) fn of(policy: &Arc<Policy>, groups: &Groups, context: Context<'_>) ->
     let mut reasons = Vec::new();
     if overridden > 0 {
         let place = if followed == 0 { String::new() } else { format!("on {overridden} of {selected} proxies, ") };
-        let text = format!("{place}stronger policies decide all that it speaks of");
+        let text = format!("{place}policies of higher precedence override it");
         reasons.push(Reason::new(Why::Overridden, text).by(stronger_ones));
     }
     for part in parts.into_iter().filter(|part| followed > 0 && !part.followed && !part.overridden_by.is_empty()) {
-        let text = "stronger policies decide all that it speaks of";
+        let text = "policies of higher precedence override it";
         reasons.push(Reason::new(Why::Overridden, text).at(part.path).by(part.overridden_by));
     }
     if !ignored_by.is_empty() {
-        let text = "`from` does not count where a policy has `rules`, nor for proxies with a MeshIdentity; use `rules`";
+        let text = "`from` is ignored where a policy has `rules`, nor for proxies with a MeshIdentity; use `rules`";
         reasons.push(Reason::new(Why::Ignored, text).at("spec.from").by(ignored_by));
     }
     reasons.extend(troubles.into_iter().map(|text| Reason::new(Why::TooMany, text).at("spec.to")));
@@ -77,7 +77,7 @@ pub(super) fn of(policy: &Arc<Policy>, groups: &Groups, context: Context<'_>) ->
     (followed, reasons)
 }
 
-/// What became of each of its parts at the proxies of a group.
+/// Result of each part at the proxies of a group.
 fn outcomes(
     policy: &Arc<Policy>,
     group: &Group,

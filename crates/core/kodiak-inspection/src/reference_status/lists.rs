@@ -1,4 +1,4 @@
-//! The reachable lists: each as a whole, then its entries.
+//! Reachable lists: each as a whole, then its entries.
 
 use kodiak_model::kinds::{
     dataplane::{ReachableBackendRef, TransparentProxying},
@@ -62,7 +62,7 @@ fn unread_services(lists: &TransparentProxying, context: Context<'_>) -> Option<
     }
 }
 
-/// A list is told of only when something is wrong with it.
+/// A list is included only when it has a problem.
 fn whole(path: &str, trouble: Option<Trouble>) -> impl Iterator<Item = Reference> {
     let path = path.to_owned();
     trouble.map(|trouble| Reference { path, means: Vec::new(), trouble: Some(trouble) }).into_iter()

@@ -1,7 +1,7 @@
-//! What the references of a Dataplane mean now: those of its reachable lists, and those of its outbounds.
+//! References of a Dataplane and their current targets: in its reachable lists and in its outbounds.
 //!
-//! Nothing is dropped in silence: a reference that means nothing, leads nowhere or makes no difference says so, with
-//! what to do. It is no fault of the Dataplane: what is meant may come later.
+//! Nothing is ignored silently: a reference without a target or without effect is reported with advice. It is no error
+//! of the Dataplane, because targets may be created later.
 
 mod lists;
 #[cfg(test)]
@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use kodiak_services::reachable::{Wanted, is_served_in};
 
-/// What is looked at.
+/// Inputs.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub mode: MeshServicesMode,
@@ -32,9 +32,9 @@ pub struct Context<'a> {
     pub destinations: &'a [Arc<Destination>],
     /// How many there are in the mesh.
     pub objects: usize,
-    /// Whether anybody serves this value of `kuma.io/service`.
+    /// Whether a proxy serves this value of `kuma.io/service`.
     pub is_served: &'a dyn Fn(&str) -> bool,
-    /// Whether connections of the workload are redirected to the proxy; `None` while nobody knows.
+    /// Whether the proxy is transparent; `None` while that is unknown.
     pub redirected: Option<bool>,
 }
 
@@ -52,17 +52,17 @@ pub struct Reference {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Trouble {
     pub reason: Why,
-    /// What is wrong, and what to do.
+    /// Problem, with advice.
     pub message: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Why {
-    /// It means nothing that is there.
+    /// Its target does not exist.
     Unresolved,
-    /// An outbound that means more than one port leads nowhere.
+    /// An outbound that matches more than one port has no effect.
     Ambiguous,
-    /// Nobody reads it, whatever it means.
+    /// It is not used.
     NoEffect,
     /// A list of services by their tags keeps all objects out of sight.
     HidesObjects,
@@ -92,8 +92,8 @@ pub fn has_references(dataplane: &Dataplane) -> bool {
     lists || dataplane.outbounds().iter().any(|outbound| outbound.backend_ref.is_some())
 }
 
-/// Whether a destination with this name and these labels is of any interest: it may be meant, or help to say why nothing
-/// is. All others need not be read.
+/// Whether a destination with this name and these labels is of any interest: it may be meant, or help to say why
+/// nothing is. All others need not be read.
 pub fn could_be_meant(dataplane: &Dataplane, name: &str, own: &Labels) -> bool {
     let name = labels::display_name(own, name);
     let shares_label =
@@ -157,7 +157,7 @@ impl<'a> Asked<'a> {
         Self { wanted, namespace, zone: own.zone().unwrap_or_default(), port }
     }
 
-    /// What proxies make of it. Of two resources with one KRI they see one.
+    /// Targets as proxies see them. Of two resources with one KRI they see one.
     fn means(&self, context: Context<'_>) -> Vec<String> {
         let zone = Some(self.zone).filter(|zone| !zone.is_empty());
         let served = context.destinations.iter().filter(|destination| is_served_in(destination, zone));

@@ -101,7 +101,7 @@ fn check(mode: MeshServicesMode, reference: &Value, expected: Result<&[&str], &s
 }
 
 #[test]
-fn a_reference_means_all_ports_that_proxies_would_call() {
+fn reference_targets_all_reachable_ports() {
     let web = json!({ "kind": "MeshService", "name": "web" });
     check(EXCLUSIVE, &web, Ok(&["kri_msvc_default_east__web_80", "kri_msvc_default_east__web_81"]));
     let port = json!({ "kind": "MeshService", "name": "web", "port": 81 });
@@ -115,8 +115,8 @@ fn a_reference_means_all_ports_that_proxies_would_call() {
 }
 
 #[test]
-fn why_a_reference_means_nothing_is_told_as_exactly_as_it_is_known() {
-    let wait = "mend it, or wait until a Dataplane of it comes";
+fn unresolved_reference_has_a_specific_reason() {
+    let wait = "fix the reference, or start a Dataplane of the service";
     let cases: [(Value, String); 11] = [
         (
             json!({ "kind": "MeshService", "name": "gone" }),
@@ -178,11 +178,15 @@ fn why_a_reference_means_nothing_is_told_as_exactly_as_it_is_known() {
                    this zone";
     check(EXCLUSIVE, &far, Err(message));
     let gone = json!({ "kind": "MeshService", "name": "gone" });
-    let message = "there is no MeshService \"gone\" in zone \"east\"; mend it, or make one: none is made from Dataplanes \
+    let message = "there is no MeshService \"gone\" in zone \"east\"; fix the reference, or create one: none is generated from Dataplanes \
                    while meshServices.mode is Disabled";
     check(DISABLED, &gone, Err(message));
     let external = json!({ "kind": "MeshExternalService", "name": "gone" });
-    check(DISABLED, &external, Err("there is no MeshExternalService \"gone\" in zone \"east\"; mend it, or make one"));
+    check(
+        DISABLED,
+        &external,
+        Err("there is no MeshExternalService \"gone\" in zone \"east\"; fix the reference, or create one"),
+    );
     let unknown = json!({ "kind": "MeshSubset", "name": "web" });
     check(DISABLED, &unknown, Err("the kind is none of MeshExternalService, MeshMultiZoneService, MeshService"));
 }
@@ -199,7 +203,7 @@ fn check_troubles(found: &[Reference], expected: &[(&str, Why, &str)]) {
 }
 
 #[test]
-fn an_outbound_means_one_port() {
+fn outbound_targets_one_port() {
     let path = "networking.outbound[0].backendRef";
     let one = json!({ "kind": "MeshService", "name": "web", "port": 80 });
     let is_fine = found(EXCLUSIVE, Some(false), &outbound(&one));
@@ -210,7 +214,7 @@ fn an_outbound_means_one_port() {
 
     let several = json!({ "kind": "MeshService", "labels": { "team": "a" }, "port": 80 });
     let many = found(EXCLUSIVE, Some(false), &outbound(&several));
-    let names = "it means 2: kri_msvc_default_east__api_80, kri_msvc_default_east__web_80; choose one by name";
+    let names = "it matches 2: kri_msvc_default_east__api_80, kri_msvc_default_east__web_80; select one by name";
     check_troubles(&many, &[(path, Why::Ambiguous, names)]);
     assert_eq!(many[0].means, ["kri_msvc_default_east__api_80", "kri_msvc_default_east__web_80"]);
 
@@ -220,7 +224,7 @@ fn an_outbound_means_one_port() {
 }
 
 #[test]
-fn an_outbound_that_nobody_reads_says_so() {
+fn unused_outbound_is_reported() {
     let path = "networking.outbound[0].backendRef";
     let gone = json!({ "kind": "MeshService", "name": "gone", "port": 80 });
     let redirected = found(EXCLUSIVE, Some(true), &outbound(&gone));
@@ -228,13 +232,13 @@ fn an_outbound_that_nobody_reads_says_so() {
     let mut own = outbound(&json!({ "kind": "MeshService", "name": "web", "port": 80 }));
     own["address"] = json!("127.0.0.1");
     own["inbound"] = json!([{ "port": 1 }]);
-    check_troubles(&found(EXCLUSIVE, None, &own), &[(path, Why::NoEffect, "127.0.0.1:1 is where an inbound")]);
+    check_troubles(&found(EXCLUSIVE, None, &own), &[(path, Why::NoEffect, "127.0.0.1:1 is the address of an inbound")]);
     own["inbound"][0]["address"] = json!("10.0.0.1");
     check_troubles(&found(EXCLUSIVE, None, &own), &[]);
 }
 
 #[test]
-fn lists_are_read_only_where_connections_are_redirected() {
+fn reachable_lists_apply_to_transparent_proxies_only() {
     let (backends_path, services_path) =
         ["reachableBackends", "reachableServices"].map(|list| format!("networking.transparentProxying.{list}")).into();
     let mut both = backends(&json!([{ "kind": "MeshService", "name": "web" }]));
@@ -259,7 +263,7 @@ fn lists_are_read_only_where_connections_are_redirected() {
 }
 
 #[test]
-fn a_list_of_services_says_what_it_hides() {
+fn reachable_services_report_hidden_objects() {
     let path = "networking.transparentProxying.reachableServices";
     let alone = json!({ "transparentProxying": { "reachableServices": ["old"] } });
     for mode in [EVERYWHERE, DISABLED] {
@@ -270,13 +274,13 @@ fn a_list_of_services_says_what_it_hides() {
     let mut both = backends(&json!([]));
     both["transparentProxying"]["reachableServices"] = json!(["old", "gone"]);
     check_troubles(&found(EXCLUSIVE, None, &both), &[(path, Why::NoEffect, "delete this list")]);
-    check_troubles(&found(EVERYWHERE, None, &both), &[(&format!("{path}[1]"), Why::Unresolved, "wait until")]);
+    check_troubles(&found(EVERYWHERE, None, &both), &[(&format!("{path}[1]"), Why::Unresolved, "start a Dataplane")]);
     let context = Context { mode: EVERYWHERE, destinations: &[], objects: 0, is_served: &|_| true, redirected: None };
     check_troubles(&of(&proxy(&alone), context), &[]);
 }
 
 #[test]
-fn a_service_that_nobody_serves_is_told_with_the_object_of_that_name() {
+fn unserved_service_is_reported_with_the_object_of_that_name() {
     let entry = "networking.transparentProxying.reachableServices[0]";
     let mut networking = backends(&json!([]));
     networking["transparentProxying"]["reachableServices"] = json!(["web"]);

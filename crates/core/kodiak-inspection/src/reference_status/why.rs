@@ -1,4 +1,4 @@
-//! Why a reference means nothing, leads nowhere or makes no difference, and what to do.
+//! Problems of references, with advice.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(super) const NO_SERVICES: &str = "nothing is called by kuma.io/service where
 pub(super) const NOTHING_LEFT: &str = "nothing is called by kuma.io/service where meshServices.mode is Exclusive, and this \
     list without reachableBackends hides all objects, so that this proxy calls nothing: write reachableBackends instead";
 
-/// So many are named, and the others counted.
+/// Limit of named items; the others are counted.
 const MOST_NAMES: usize = 5;
 
 pub(super) fn hidden(objects: usize) -> String {
@@ -37,14 +37,14 @@ pub(super) fn hidden(objects: usize) -> String {
 pub(super) fn own_address(outbound: &Outbound) -> String {
     let (address, port) = (outbound.address(), outbound.port);
     format!(
-        "{address}:{port} is where an inbound of this proxy is served, so it is not called there: choose another port"
+        "{address}:{port} is the address of an inbound of this proxy, so the outbound has no effect: choose another port"
     )
 }
 
 pub(super) fn ambiguous(means: &[String]) -> String {
     let (count, names) = (means.len(), some(means));
     format!(
-        "an outbound leads to one port, and this one nowhere, because it means {count}: {names}; choose one by name"
+        "an outbound targets one port, and this one has no effect, because it matches {count}: {names}; select one by name"
     )
 }
 
@@ -52,7 +52,7 @@ pub(super) fn unserved(name: &str, context: Context<'_>) -> String {
     let object = context.destinations.iter().find(|destination| destination.kri.name == name);
     let help = match object {
         Some(object) => format!("there is a {} of that name: list it in reachableBackends", object.kind().text()),
-        None => "mend the name, or wait until a Dataplane has it".to_owned(),
+        None => "fix the name, or start a Dataplane of the service".to_owned(),
     };
     format!("no Dataplane serves kuma.io/service {name:?}; {help}")
 }
@@ -71,7 +71,7 @@ pub(super) fn unresolved(asked: &Asked<'_>, context: Context<'_>) -> String {
     }
 }
 
-/// The resource is there, but not the port, or not for this zone.
+/// The resource exists, but not the port, or not for this zone.
 fn not_called(asked: &Asked<'_>, meant: &[&Destination]) -> String {
     let names: Vec<String> = meant.iter().map(|one| format!("{:?}", one.kri.name)).collect();
     let what = format!("{} {}", meant.first().map_or("", |one| one.kind().text()), some(&names));
@@ -153,10 +153,10 @@ fn no_labels(kind: BackendKind, wanted: &Labels, context: Context<'_>) -> String
 fn later(kind: BackendKind, context: Context<'_>) -> &'static str {
     match (kind, context.mode) {
         (BackendKind::MeshService, MeshServicesMode::Disabled) => {
-            "mend it, or make one: none is made from Dataplanes while meshServices.mode is Disabled"
+            "fix the reference, or create one: none is generated from Dataplanes while meshServices.mode is Disabled"
         }
-        (BackendKind::MeshService, _) => "mend it, or wait until a Dataplane of it comes",
-        (BackendKind::MeshExternalService | BackendKind::MeshMultiZoneService, _) => "mend it, or make one",
+        (BackendKind::MeshService, _) => "fix the reference, or start a Dataplane of the service",
+        (BackendKind::MeshExternalService | BackendKind::MeshMultiZoneService, _) => "fix the reference, or create one",
     }
 }
 

@@ -35,7 +35,7 @@ fn redirected(more: &Value) -> Value {
 }
 
 #[test]
-fn outbounds_follow_from_the_mode_and_what_is_listed() {
+fn outbounds_depend_on_mode_and_reachable_lists() {
     let backends = json!({ "reachableBackends": { "refs": [{ "kind": "MeshService", "name": "web" }] } });
     let services = json!({ "reachableServices": ["web"] });
     let explicit = json!({ "outbound": [
@@ -63,7 +63,7 @@ fn outbounds_follow_from_the_mode_and_what_is_listed() {
 }
 
 #[test]
-fn the_proxy_knows_best_whether_connections_are_redirected() {
+fn insight_decides_whether_a_proxy_is_transparent() {
     let consumer = |redirected| {
         world(MeshServicesMode::Everywhere, &json!({})).consumer("client", Known { connected: true, redirected })
     };
@@ -76,7 +76,7 @@ fn the_proxy_knows_best_whether_connections_are_redirected() {
 }
 
 #[test]
-fn what_is_called_in_other_zones_would_change() {
+fn calls_to_other_zones_are_reported() {
     let mut world = world(MeshServicesMode::Everywhere, &redirected(&json!({})));
     assert_eq!(world.consumer("client", SILENT).cross_zone, ["api"]);
     assert_eq!(world.consumer("api-2", Known { connected: true, redirected: Some(true) }).cross_zone, ["api", "web"]);
@@ -94,7 +94,7 @@ fn what_is_called_in_other_zones_would_change() {
 }
 
 #[test]
-fn a_policy_concerns_those_it_selects_who_call_what_it_names() {
+fn policy_affects_selected_callers_of_its_targets() {
     let mut world = world(
         MeshServicesMode::Everywhere,
         &json!({ "outbound": [{ "port": 1, "tags": { "kuma.io/service": "api" } }] }),

@@ -13,7 +13,7 @@ fn shown(findings: &[Finding]) -> Vec<String> {
     findings.iter().map(one).collect()
 }
 
-/// What is said of one reference, and the targets that are there afterwards.
+/// Findings of one reference, and the targets after the conversion.
 #[track_caller]
 fn check(world: &mut World, target: &Value, finding: &str, targets: &[Value]) {
     let converted = world.convert(&TIMEOUT, &json!({ "to": [item(target)] }), OldItems::Kept);
@@ -40,7 +40,7 @@ fn everywhere() -> World {
 }
 
 #[test]
-fn a_name_from_kubernetes_means_its_port_in_all_zones() {
+fn kubernetes_name_is_converted_to_its_port_in_all_zones() {
     let mut world = everywhere();
     kubernetes(&mut world, "demo-app", "kuma-demo", "west", &json!([{ "port": 5000 }, { "port": 81 }]));
     let labels = json!({ "k8s.kuma.io/namespace": "kuma-demo", "kuma.io/display-name": "demo-app" });
@@ -71,7 +71,7 @@ fn a_name_from_kubernetes_means_its_port_in_all_zones() {
 }
 
 #[test]
-fn a_generated_service_is_named_by_its_label() {
+fn generated_service_is_referenced_by_label() {
     let mut world = everywhere();
     world.serves("web-1", "web");
     world.generated("web");
@@ -80,7 +80,7 @@ fn a_generated_service_is_named_by_its_label() {
 }
 
 #[test]
-fn a_service_that_somebody_wrote_is_named_as_it_is_called() {
+fn service_of_a_user_is_referenced_by_name() {
     let selector = json!({ "dataplaneTags": { "kuma.io/service": "web" } });
     let spec = json!({ "selector": selector, "ports": [{ "port": 80, "name": "http", "targetPort": 8080 }] });
     let mut world = everywhere();
@@ -98,7 +98,7 @@ fn a_service_that_somebody_wrote_is_named_as_it_is_called() {
 }
 
 #[test]
-fn what_may_mean_something_else_is_left_alone() {
+fn ambiguous_references_are_not_converted() {
     let mut world = everywhere();
     world.serves("web-1", "web");
     let why = "there is no MeshService \"web\" yet";
@@ -135,7 +135,7 @@ fn what_may_mean_something_else_is_left_alone() {
 }
 
 #[test]
-fn a_service_that_selects_others_than_the_tag_does_is_another_service() {
+fn service_with_another_selector_is_no_replacement() {
     let mut world = everywhere();
     for n in 1..=5 {
         world.serves(&format!("web-{n}"), "web");
@@ -150,7 +150,7 @@ fn a_service_that_selects_others_than_the_tag_does_is_another_service() {
 }
 
 #[test]
-fn proxies_of_other_zones_are_not_held_against_a_service() {
+fn proxies_of_other_zones_do_not_prevent_conversion() {
     let mut world = everywhere();
     world.serves("web-1", "web");
     world.serves_in("west", "web-2", "web");
@@ -162,7 +162,7 @@ fn proxies_of_other_zones_are_not_held_against_a_service() {
 }
 
 #[test]
-fn new_items_stand_beside_old_ones_once_and_other_items_stay() {
+fn new_items_are_added_once_beside_legacy_ones() {
     let mut world = everywhere();
     world.serves("web-1", "web");
     world.generated("web");
@@ -192,7 +192,7 @@ fn new_items_stand_beside_old_ones_once_and_other_items_stay() {
 }
 
 #[test]
-fn of_balancing_only_what_is_about_the_own_zone_is_taken_over() {
+fn only_local_zone_of_load_balancing_is_converted() {
     let mut world = everywhere();
     world.serves("web-1", "web");
     world.generated("web");
@@ -217,7 +217,7 @@ fn of_balancing_only_what_is_about_the_own_zone_is_taken_over() {
 }
 
 #[test]
-fn routes_are_shown_and_never_changed() {
+fn routes_are_reported_but_not_converted() {
     let mut world = everywhere();
     world.serves("web-1", "web");
     world.generated("web");

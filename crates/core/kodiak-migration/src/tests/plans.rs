@@ -61,7 +61,7 @@ const REASONS: [(Action, Undo); 8] = [
 ];
 
 #[test]
-fn nothing_is_taken_away_before_all_reasons_are_gone() {
+fn nothing_is_removed_while_it_is_in_use() {
     for mode in [MeshServicesMode::Everywhere, MeshServicesMode::ReachableBackends] {
         let mut facts = busy(mode);
         for (action, undo) in REASONS {
@@ -78,12 +78,12 @@ fn nothing_is_taken_away_before_all_reasons_are_gone() {
         facts.watched = Some("1h".to_owned());
         let next = plan(&facts).next;
         assert_eq!((next.action, next.title.as_str()), (Action::SetMode, "set meshServices.mode: Exclusive"));
-        assert_eq!(next.why, "nobody called an old cluster in the last 1h");
+        assert_eq!(next.why, "no proxy called a legacy cluster in the last 1h");
     }
 }
 
 #[test]
-fn the_first_step_changes_nothing_that_is_there() {
+fn first_step_changes_no_existing_configuration() {
     let first = plan(&busy(MeshServicesMode::Disabled));
     assert_eq!(first.next.title, "set meshServices.mode: Everywhere");
     assert_eq!(
@@ -98,7 +98,7 @@ fn the_first_step_changes_nothing_that_is_there() {
 }
 
 #[test]
-fn what_somebody_has_dealt_with_holds_nothing_up() {
+fn resolved_findings_do_not_block() {
     let mut facts = busy(MeshServicesMode::Everywhere);
     facts.not_there.clear();
     facts.convertible = 0;
@@ -108,20 +108,20 @@ fn what_somebody_has_dealt_with_holds_nothing_up() {
 }
 
 #[test]
-fn who_moves_is_told_where_to() {
+fn moving_consumers_get_the_replacement() {
     let moving = Facts { moving: busy(MeshServicesMode::Everywhere).moving, ..facts(MeshServicesMode::Everywhere) };
     let next = plan(&moving).next;
     assert_eq!(next.moving, moving.moving);
     assert_eq!(
         next.why,
-        "1 consumer has called old clusters since its proxy started; watch for a while to see who still does"
+        "1 consumer has called legacy clusters since its proxy started; watch for a while to see who still does"
     );
     let watched = Facts { watched: Some("5m".to_owned()), ..moving };
-    assert_eq!(plan(&watched).next.why, "1 consumer called old clusters in the last 5m");
+    assert_eq!(plan(&watched).next.why, "1 consumer called legacy clusters in the last 5m");
 }
 
 #[test]
-fn in_the_end_old_references_go_and_there_is_a_way_back_from_everywhere() {
+fn last_step_removes_legacy_references_and_every_step_has_a_rollback() {
     let alone = plan(&busy(MeshServicesMode::Exclusive));
     assert_eq!(
         (alone.next.action, alone.back[0].title.as_str()),
@@ -135,7 +135,7 @@ fn in_the_end_old_references_go_and_there_is_a_way_back_from_everywhere() {
 }
 
 #[test]
-fn what_is_called_in_several_zones_is_told_until_it_is_too_late() {
+fn calls_to_several_zones_are_reported_before_the_last_mode() {
     for (mode, expected) in
         [(MeshServicesMode::Disabled, true), (MeshServicesMode::Everywhere, true), (MeshServicesMode::Exclusive, false)]
     {

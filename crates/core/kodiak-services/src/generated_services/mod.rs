@@ -1,8 +1,8 @@
-//! The MeshServices that follow from Dataplanes: one for each service that they name.
+//! MeshServices that are generated from Dataplanes: one for each service that they name.
 //!
-//! **Invariant:** a MeshService that somebody wrote by hand is never changed, and none is made beside it.
-//! **Invariant:** a change keeps what the control plane knows of a service: its state and its identities.
-//! **Invariant:** what becomes of one MeshService depends on what is offered to it, and on nothing else.
+//! **Invariant:** a MeshService of a user is never changed, and none is generated with its name.
+//! **Invariant:** an update keeps the state and the identities of a service.
+//! **Invariant:** a MeshService depends on the offers to it alone.
 
 mod offers;
 mod propagation;
@@ -26,19 +26,19 @@ use offers::same_ports;
 pub use offers::{Age, Offer, Offers};
 pub use propagation::{Propagation, is_reserved};
 
-/// Who keeps a MeshService, in the label `kuma.io/managed-by`.
+/// Value of the label `kuma.io/managed-by` of generated MeshServices.
 pub const MANAGER: &str = "meshservice-generator";
 
-/// How MeshServices are made.
+/// Settings of the generation.
 #[derive(Debug, Clone)]
 pub struct Rules {
     pub zone: String,
     pub source: Source,
-    /// For so long a MeshService stays after its last Dataplane is gone.
+    /// Grace period of a MeshService without Dataplanes.
     pub grace: SignedDuration,
-    /// For so long it stays after its mesh wants none any more, so that who calls it can go back before it is gone.
+    /// Grace period after the mode of the mesh became `Disabled`, in which clients can move back.
     pub disable_grace: SignedDuration,
-    /// `None`: labels are not taken over from Dataplanes.
+    /// `None` copies no labels from Dataplanes.
     pub propagation: Option<Propagation>,
 }
 
@@ -54,17 +54,17 @@ impl Default for Rules {
     }
 }
 
-/// What names the service of a Dataplane.
+/// Source of the service name of a Dataplane.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Source {
-    /// The tag `kuma.io/service` of each inbound.
+    /// Tag `kuma.io/service` of each inbound.
     #[default]
     ServiceTag,
-    /// The label `kuma.io/workload` of the Dataplane.
+    /// Label `kuma.io/workload` of the Dataplane.
     Workload,
 }
 
-/// Where and when a MeshService is looked at.
+/// Mesh, zone and time of a reconciliation.
 #[derive(Debug, Clone, Copy)]
 pub struct Situation<'a> {
     pub rules: &'a Rules,
@@ -73,29 +73,29 @@ pub struct Situation<'a> {
     pub now: Timestamp,
 }
 
-/// A MeshService as it is stored.
+/// Stored MeshService.
 #[derive(Debug, Clone, Copy)]
 pub struct Existing<'a> {
     pub labels: &'a Labels,
     pub spec: &'a MeshService,
 }
 
-/// What is to become of one MeshService.
+/// Decision for one MeshService.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decision {
     pub verdict: Verdict,
-    /// Dataplanes whose ports are not those of the MeshService. Who calls it does not reach them at their own ports.
+    /// Dataplanes whose ports differ from those of the MeshService. Clients do not reach their other ports.
     pub conflict: Vec<Arc<str>>,
-    /// When to look again though nothing has changed: then its grace period is over.
+    /// End of its grace period.
     pub look_again: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Verdict {
-    /// It is not ours, or there is none and nobody asks for it.
+    /// Not managed by this control plane, or neither stored nor offered.
     #[default]
     Leave,
-    /// It is to be like this.
+    /// Write this version.
     Stand {
         labels: Labels,
         spec: MeshService,
@@ -103,7 +103,7 @@ pub enum Verdict {
     Delete,
 }
 
-/// What the Dataplanes of a mesh ask for under one name, held against what is there.
+/// Compares the offers under one name with the stored MeshService.
 pub fn decide(situation: &Situation<'_>, name: &str, existing: Option<Existing<'_>>, offers: &Offers) -> Decision {
     let wanted = situation.mode != MeshServicesMode::Disabled;
     let served = wanted && offers.of(name).next().is_some();
@@ -117,7 +117,7 @@ pub fn decide(situation: &Situation<'_>, name: &str, existing: Option<Existing<'
     }
 }
 
-/// Somebody serves it: it has their ports, and no end.
+/// With offers: it has their ports, and no grace period.
 fn stand(situation: &Situation<'_>, name: &str, existing: Option<Existing<'_>>, offers: &Offers) -> Decision {
     let offered = || offers.of(name).map(|(_, offer)| &offer.ports);
     let stored = existing.map(|existing| &existing.spec.ports);
@@ -137,7 +137,7 @@ fn stand(situation: &Situation<'_>, name: &str, existing: Option<Existing<'_>>, 
     Decision { verdict: Verdict::Stand { labels, spec }, conflict, look_again: None }
 }
 
-/// Nobody serves it, or nobody is to: it may stay for a while.
+/// Without offers, or with the mode `Disabled`: its grace period runs.
 fn let_go(situation: &Situation<'_>, existing: Existing<'_>, grace: SignedDuration) -> Decision {
     let now = situation.now;
     let stored: Option<Timestamp> = existing.labels.get(labels::GRACE_STARTED).and_then(|text| text.parse().ok());
@@ -153,12 +153,12 @@ fn let_go(situation: &Situation<'_>, existing: Existing<'_>, grace: SignedDurati
     Decision { verdict, look_again: since.checked_add(grace).ok(), ..Decision::default() }
 }
 
-/// What came from another zone is that zone's.
+/// Resources of another zone are managed there.
 pub fn is_local(stored: &Labels) -> bool {
     stored.get(labels::ORIGIN).is_none_or(|origin| origin == "zone")
 }
 
-/// Made here, and by nobody's hand.
+/// Generated by this control plane, not written by a user.
 pub fn is_managed(stored: &Labels) -> bool {
     is_local(stored) && stored.get(labels::MANAGED_BY).is_some_and(|manager| manager == MANAGER)
 }

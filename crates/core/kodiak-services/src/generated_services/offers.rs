@@ -1,4 +1,4 @@
-//! What Dataplanes offer to services: the ports of their inbounds. Kept up to date by changes.
+//! Ports that Dataplanes offer to each service with their inbounds. Updated by changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,25 +16,25 @@ use kodiak_rules::Proxy;
 
 use super::{Rules, Source, propagation::Carried};
 
-/// What one Dataplane offers to one service.
+/// Ports that one Dataplane offers to one service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
     pub(super) ports: Vec<Port>,
     pub(super) carried: Carried,
 }
 
-/// The age of a Dataplane, and its name where two are of the same age.
+/// Order of Dataplanes: by age, then by name.
 pub type Age = (Timestamp, Arc<str>);
 
 #[derive(Default)]
 pub struct Offers {
     by_service: BTreeMap<Arc<str>, BTreeMap<Age, Offer>>,
-    /// How old each Dataplane is that offers something, and to whom it offers.
+    /// Age and services of each Dataplane with offers.
     given: BTreeMap<Arc<str>, (Timestamp, Vec<Arc<str>>)>,
 }
 
 impl Offers {
-    /// The services to which something else is offered now.
+    /// Returns the services whose offers changed.
     pub fn set_proxy(
         &mut self,
         rules: &Rules,
@@ -71,7 +71,7 @@ impl Offers {
         changed
     }
 
-    /// From the oldest Dataplane to the newest.
+    /// Offers, oldest Dataplane first.
     pub fn of(&self, service: &str) -> impl Iterator<Item = (&Age, &Offer)> + Clone {
         self.by_service.get(service).into_iter().flatten()
     }
@@ -81,7 +81,7 @@ impl Offers {
     }
 }
 
-/// A service that cannot be the name of a MeshService gets nothing.
+/// Skips services whose name is not valid for a MeshService.
 fn offers_of(rules: &Rules, proxy: &Proxy) -> BTreeMap<Arc<str>, Offer> {
     let mut groups: BTreeMap<&str, Vec<&Inbound>> = BTreeMap::new();
     for inbound in proxy.dataplane.inbounds() {
@@ -120,7 +120,7 @@ fn port_of(inbound: &Inbound) -> Port {
     }
 }
 
-/// Whether they are the same in any order.
+/// Equality in any order.
 pub(super) fn same_ports(one: &[Port], other: &[Port]) -> bool {
     one.len() == other.len() && one.iter().all(|port| other.contains(port))
 }

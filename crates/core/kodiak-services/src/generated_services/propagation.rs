@@ -1,7 +1,7 @@
-//! Labels that generated MeshServices take over from their Dataplanes: what most of them say.
+//! Labels that generated MeshServices copy from their Dataplanes: the most frequent value of each.
 //!
-//! Each label that was taken over has a companion that says so, by which it is taken away again when no Dataplane
-//! carries it any more. Labels without one belong to whoever wrote them.
+//! Each copied label has a marker label, so that it is removed when no Dataplane has it any more. Labels without a
+//! marker belong to users.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,17 +14,17 @@ use sha2::{Digest as _, Sha256};
 
 use super::offers::{Age, Offer};
 
-/// The prefixes of labels that the control plane sets by its own rules.
+/// Prefixes of labels that the control plane sets itself.
 const RESERVED: [&str; 2] = ["kuma.io/", "k8s.kuma.io/"];
 const COMPANION: &str = "kuma.io/pkey-";
 
-/// What one Dataplane says of a service.
+/// Labels that one Dataplane proposes for a service.
 pub(super) type Carried = Labels;
 
-/// Which labels are taken over.
+/// Selection of the labels to copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Propagation {
-    /// All that are not reserved, when there is none.
+    /// All labels that are not reserved, when empty.
     pub allowed: BTreeSet<String>,
 }
 
@@ -33,7 +33,7 @@ pub fn is_reserved(key: &str) -> bool {
 }
 
 impl Propagation {
-    /// Tags that the inbounds agree on, and labels of the Dataplane, which have the last word.
+    /// Tags with equal values on all inbounds, overridden by labels of the Dataplane.
     pub(super) fn carried(&self, proxy: &Proxy, inbounds: &[&Inbound]) -> Carried {
         let mut tags: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
         for (key, value) in inbounds.iter().flat_map(|inbound| &inbound.tags) {
@@ -52,7 +52,7 @@ impl Propagation {
     }
 }
 
-/// Puts in place what the Dataplanes say now, and takes away what was taken over before.
+/// Sets the labels of the current Dataplanes, and removes those that were copied before.
 pub(super) fn renew<'a>(labels: &mut Labels, offers: impl Iterator<Item = (&'a Age, &'a Offer)>) {
     let companions: BTreeSet<String> = labels.keys().filter(|key| key.starts_with(COMPANION)).cloned().collect();
     labels.retain(|key, _| !companions.contains(key) && !companions.contains(&companion(key)));
@@ -62,8 +62,7 @@ pub(super) fn renew<'a>(labels: &mut Labels, offers: impl Iterator<Item = (&'a A
     }
 }
 
-/// For each label the value that most Dataplanes give it; of those as frequent, the one of the newest Dataplane, and
-/// then the first in the alphabet.
+/// Most frequent value of each label; ties go to the newest Dataplane, then to the first value in the alphabet.
 fn most_said<'a>(offers: impl Iterator<Item = (&'a Age, &'a Offer)>) -> BTreeMap<&'a str, &'a str> {
     let mut values: BTreeMap<&str, BTreeMap<&str, (usize, jiff::Timestamp)>> = BTreeMap::new();
     for ((created, _), offer) in offers {

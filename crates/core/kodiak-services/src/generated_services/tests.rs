@@ -1,4 +1,4 @@
-//! Each rule of generating MeshServices, and the law that nothing is left to do after it was done.
+//! Rules of generated MeshServices, and the property that reconciliation is idempotent.
 
 mod labels_taken_over;
 
@@ -62,7 +62,7 @@ enum Action {
     Delete { name: String },
 }
 
-/// What is to be done in a whole mesh.
+/// Decisions for a whole mesh.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Plan {
     actions: Vec<Action>,
@@ -71,7 +71,7 @@ struct Plan {
     look_again: Option<Timestamp>,
 }
 
-/// What is stored, by name.
+/// Stored MeshServices by name.
 type Stored = BTreeMap<String, (Labels, MeshService)>;
 
 fn ask_by(rules: &Rules, mode: MeshServicesMode, minutes: i64, proxies: &[Given], stored: &Stored) -> Plan {
@@ -144,7 +144,7 @@ fn by_hand(name: &str) -> Stored {
 }
 
 #[test]
-fn a_service_gets_the_ports_and_labels_of_its_proxies() {
+fn service_has_the_ports_and_labels_of_its_proxies() {
     let inbounds = json!([
         { "port": 80, "tags": { "kuma.io/service": "web", "kuma.io/protocol": "http" } },
         { "port": 81, "name": "admin", "protocol": "grpc", "tags": { "kuma.io/service": "web", "kuma.io/protocol": "http" } },
@@ -179,7 +179,7 @@ fn a_service_gets_the_ports_and_labels_of_its_proxies() {
 }
 
 #[test]
-fn a_service_that_cannot_be_a_name_gets_none() {
+fn invalid_name_generates_no_service() {
     let long = "a".repeat(64);
     for service in ["web_demo_svc_80", "1web", "Web", "-web", "web.demo", "", &long] {
         assert_eq!(after(&mut Stored::new(), 0, &[proxy("a", 1, &[(service, 80)])]), Plan::default(), "{service}");
@@ -187,7 +187,7 @@ fn a_service_that_cannot_be_a_name_gets_none() {
 }
 
 #[test]
-fn the_oldest_proxy_says_the_ports_and_then_the_name() {
+fn oldest_proxy_decides_the_ports_then_the_name() {
     let mut stored = Stored::new();
     let plan = after(&mut stored, 0, &[proxy("a", 1, &[("web", 1)]), proxy("z", 2, &[("web", 2)])]);
     assert_eq!(ports(&stored, "web"), [2]);
@@ -212,7 +212,7 @@ fn stored_ports_stay_while_one_proxy_agrees() {
 }
 
 #[test]
-fn an_update_keeps_state_identities_and_foreign_labels() {
+fn update_keeps_state_identities_and_foreign_labels() {
     let mut stored = Stored::new();
     after(&mut stored, 0, &[proxy("a", 1, &[("web", 80)])]);
     let (labels, spec) = stored.get_mut("web").unwrap();
@@ -228,7 +228,7 @@ fn an_update_keeps_state_identities_and_foreign_labels() {
 }
 
 #[test]
-fn what_was_changed_by_others_is_put_right() {
+fn changes_of_others_are_corrected() {
     let mut stored = Stored::new();
     let proxies = [proxy("a", 1, &[("web", 80)])];
     after(&mut stored, 0, &proxies);
@@ -241,7 +241,7 @@ fn what_was_changed_by_others_is_put_right() {
 }
 
 #[test]
-fn what_is_written_by_hand_or_elsewhere_is_left_alone() {
+fn services_of_users_and_other_zones_are_not_changed() {
     let proxies = [proxy("a", 1, &[("web", 80)])];
     assert_eq!(after(&mut by_hand("web"), 0, &proxies), Plan::default());
     assert_eq!(after(&mut by_hand("web"), 0, &[]), Plan::default());
@@ -256,7 +256,7 @@ fn what_is_written_by_hand_or_elsewhere_is_left_alone() {
 }
 
 #[test]
-fn a_service_without_proxies_stays_for_the_grace_period() {
+fn service_without_proxies_stays_for_the_grace_period() {
     let mut stored = Stored::new();
     let proxies = [proxy("a", 1, &[("web", 80)])];
     after(&mut stored, 0, &proxies);
@@ -273,7 +273,7 @@ fn a_service_without_proxies_stays_for_the_grace_period() {
 }
 
 #[test]
-fn a_grace_period_that_cannot_be_read_starts_again_and_none_ends_at_once() {
+fn unreadable_grace_period_starts_again_and_zero_ends_at_once() {
     let mut stored = Stored::new();
     after(&mut stored, 0, &[proxy("a", 1, &[("web", 80)])]);
     stored.get_mut("web").unwrap().0.insert(labels::GRACE_STARTED.to_owned(), "soon".to_owned());
@@ -285,7 +285,7 @@ fn a_grace_period_that_cannot_be_read_starts_again_and_none_ends_at_once() {
 }
 
 #[test]
-fn a_mesh_that_wants_none_any_more_loses_those_that_were_generated_after_a_short_while() {
+fn disabled_mode_deletes_generated_services_after_the_grace_period() {
     let proxies = [proxy("a", 1, &[("web", 80)])];
     let mut stored = by_hand("db");
     after(&mut stored, 0, &proxies);
@@ -325,7 +325,7 @@ fn workloads_name_services_where_tags_do_not() {
 }
 
 #[test]
-fn only_services_to_which_something_else_is_offered_are_named() {
+fn change_returns_services_whose_offers_changed() {
     let mut offers = Offers::default();
     let mut set = |given: Option<Given>| {
         let proxy = given.as_ref().map(|given| (&given.proxy, given.created));

@@ -1,4 +1,4 @@
-//! Who owns a hostname that several services may want.
+//! Ownership of hostnames that several services claim.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +10,7 @@ use kodiak_model::kinds::dataplane::BackendKind;
 
 use super::ServiceKey;
 
-/// What has one owner: a hostname, among the services of one kind in a mesh.
+/// Hostname among the services of one kind in a mesh. It has one owner.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Contested {
     pub(super) kind: BackendKind,
@@ -18,7 +18,7 @@ pub(super) struct Contested {
     pub(super) hostname: Arc<str>,
 }
 
-/// That a generator gives a hostname to a service. The first one, in this order, makes the service its owner.
+/// Claim of a hostname: by a generator, for a service. The first one in this order wins.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Claim {
     pub(super) generator: Rank,
@@ -26,7 +26,7 @@ pub(super) struct Claim {
     pub(super) service: Arc<str>,
 }
 
-/// In the order in which generators have their say: those of the zone before all others, then by age.
+/// Precedence of generators: those of the zone first, then by age.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
     pub(super) is_from_elsewhere: bool,
@@ -37,7 +37,7 @@ pub(super) struct Rank {
 #[derive(Default)]
 pub(super) struct Claims {
     claims: BTreeMap<Contested, BTreeSet<Claim>>,
-    /// Who owned what was touched since the last [`Claims::settle`].
+    /// Previous owners of the hostnames that changed since the last [`Claims::settle`].
     before: BTreeMap<Contested, Option<Arc<str>>>,
 }
 
@@ -61,8 +61,7 @@ impl Claims {
         }
     }
 
-    /// All who claim something that has another owner than before: the new one has it, and the others are told who
-    /// that is.
+    /// Services with claims of hostnames whose owner changed: the status of each names the owner.
     pub(super) fn settle(&mut self) -> BTreeSet<ServiceKey> {
         let mut concerned = BTreeSet::new();
         for (contested, before) in std::mem::take(&mut self.before) {
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_change_of_the_owner_concerns_the_others() {
+    fn only_a_new_owner_affects_other_claims() {
         let mut claims = Claims::default();
         claims.add(contested(), claim("b", 2));
         assert_eq!(settled(&mut claims), ["b"]);
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_claims_that_are_gone() {
+    fn removed_claims_leave_no_state() {
         let mut claims = Claims::default();
         claims.add(contested(), claim("a", 1));
         claims.remove(&contested(), &claim("a", 1));

@@ -1,8 +1,8 @@
-//! The names that HostnameGenerators give to services, kept up to date by changes.
+//! Hostnames that HostnameGenerators give to services, updated by changes.
 //!
-//! **Invariant:** what comes out depends on what generators and services there are, not on the order in which they came.
-//! **Invariant:** a change of a service costs what it concerns: no other service is looked at, but those that claim a
-//! hostname which changed hands.
+//! **Invariant:** the result depends on the current generators and services, not on the order of changes.
+//! **Invariant:** a change of a service recomputes only that service, and those that claim a hostname whose owner
+//! changed.
 
 mod claims;
 mod naming;
@@ -37,7 +37,7 @@ pub struct ServiceKey {
     pub name: Arc<str>,
 }
 
-/// What a service is named by.
+/// Fields of a service that templates use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     pub labels: Arc<Labels>,
@@ -53,25 +53,25 @@ pub struct Generator {
 
 #[derive(Default)]
 pub struct Hostnames {
-    /// The zone of services that do not say theirs.
+    /// Zone of services without a zone label.
     zone: String,
     generators: BTreeMap<Arc<str>, Prepared>,
     services: BTreeMap<ServiceKey, Service>,
     claims: Claims,
 }
 
-/// A generator, ready to name services.
+/// Generator with its parsed template.
 #[derive(PartialEq)]
 struct Prepared {
     rank: Rank,
     selector: Selector,
-    /// Or why it is none.
+    /// Or the reason why it is not valid.
     template: Result<Template, String>,
 }
 
 struct Service {
     named: Named,
-    /// What each generator that selects it wants to call it, or why it cannot, by the name of the generator.
+    /// Hostname, or the error of the template, of each generator that selects it, by the name of the generator.
     wanted: BTreeMap<Arc<str>, Result<Arc<str>, String>>,
 }
 
@@ -80,7 +80,7 @@ impl Hostnames {
         Self { zone: zone.to_owned(), ..Self::default() }
     }
 
-    /// The services whose answer may be another one now.
+    /// Returns the services whose hostnames may have changed.
     pub fn set_generator(&mut self, name: &Arc<str>, generator: Option<Generator>) -> BTreeSet<ServiceKey> {
         let new = generator.map(|generator| Prepared::new(name, generator));
         if self.generators.get(name) == new.as_ref() {
@@ -110,7 +110,7 @@ impl Hostnames {
         concerned
     }
 
-    /// The service itself, and those whose answer is another one now because of it.
+    /// Returns the service, and those whose hostnames changed because of it.
     pub fn set_service(&mut self, key: &ServiceKey, service: Option<Named>) -> BTreeSet<ServiceKey> {
         let mut concerned = BTreeSet::from([key.clone()]);
         if self.services.get(key).map(|service| &service.named) == service.as_ref() {
@@ -136,8 +136,7 @@ impl Hostnames {
         concerned
     }
 
-    /// What the status of a service says, in the order of the names of generators. Those that do not select it say
-    /// nothing.
+    /// Hostname status of a service, by generator name. Generators that do not select it have none.
     pub fn of(&self, key: &ServiceKey) -> (Vec<Address>, Vec<GeneratorStatus>) {
         let (mut addresses, mut statuses) = (Vec::new(), Vec::new());
         for (generator, wanted) in self.services.get(key).into_iter().flat_map(|service| &service.wanted) {
@@ -193,7 +192,7 @@ impl ServiceKey {
     }
 }
 
-/// The hostnames among what is wanted, and who made them.
+/// Valid hostnames, and their generators.
 fn made_by<'a>(
     wanted: &'a BTreeMap<Arc<str>, Result<Arc<str>, String>>,
     generators: &'a BTreeMap<Arc<str>, Prepared>,

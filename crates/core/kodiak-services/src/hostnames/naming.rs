@@ -1,4 +1,4 @@
-//! What a template makes of a service.
+//! Evaluation of the template of a HostnameGenerator for a service.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use kodiak_model::{
 };
 use kodiak_rules::Meta;
 
-/// What a service of a kind is selected by. `None` when a generator is not for that kind.
+/// Labels by which a generator selects services of a kind. `None` when it does not apply to that kind.
 pub fn selector_of(selector: &Selector, kind: BackendKind) -> Option<&LabelSelector> {
     let Selector { mesh_service, mesh_external_service, mesh_multi_zone_service } = selector;
     let of_kind = match kind {
@@ -27,7 +27,7 @@ pub fn parse(template: &str) -> Result<Template, String> {
     Template::parse(template, &FUNCTIONS).map_err(|error| format!("couldn't parse template: {error}"))
 }
 
-/// Whatever comes out, be it a hostname or not. A service that does not say its zone is of this one.
+/// Text of the template, valid hostname or not. A service without a zone is of this zone.
 pub fn render(template: &Template, service: &Meta<'_>, zone: &str) -> Result<String, String> {
     let fields = BTreeMap::from([
         ("Name", service.name.to_owned()),

@@ -63,7 +63,7 @@ fn belongs_to(owner: &str) -> String {
 }
 
 #[test]
-fn a_generator_names_the_services_that_it_selects() {
+fn generator_names_selected_services() {
     let mut hostnames = Hostnames::new("east");
     let spec = json!({
         "template": r#"{{ .DisplayName }}.{{ .Namespace }}.{{ .Zone }}.{{ .Mesh }}.{{ .Name }}.{{ label "team" }}"#,
@@ -84,7 +84,7 @@ fn a_generator_names_the_services_that_it_selects() {
 }
 
 #[test]
-fn a_service_that_does_not_say_its_zone_is_of_this_one() {
+fn service_without_zone_label_is_of_this_zone() {
     let mut hostnames = Hostnames::new("east");
     hostnames.set_generator(&name("g"), Some(for_all(0, "zone", "{{ .Name }}.{{ .Zone }}")));
     hostnames.set_service(&key("web"), Some(service(0, &json!({}))));
@@ -92,7 +92,7 @@ fn a_service_that_does_not_say_its_zone_is_of_this_one() {
 }
 
 #[test]
-fn what_is_said_is_in_the_order_of_the_names_of_generators() {
+fn hostname_status_is_ordered_by_generator_name() {
     let mut hostnames = Hostnames::new("east");
     hostnames.set_service(&key("web"), Some(service(0, &json!({}))));
     hostnames.set_generator(&name("c"), Some(for_all(1, "zone", "one.mesh")));
@@ -106,7 +106,7 @@ fn what_is_said_is_in_the_order_of_the_names_of_generators() {
 }
 
 #[test]
-fn what_does_not_make_a_hostname_is_a_fault_of_the_template() {
+fn invalid_hostname_is_an_error_of_the_template() {
     let long = "a".repeat(254);
     for (template, expected) in [
         ("{{ .Name", "couldn't parse template: template: :1: unclosed action"),
@@ -127,7 +127,7 @@ fn what_does_not_make_a_hostname_is_a_fault_of_the_template() {
 }
 
 #[test]
-fn the_oldest_service_has_a_hostname_and_the_others_are_told_who() {
+fn oldest_service_owns_a_hostname_and_others_name_the_owner() {
     let mut hostnames = Hostnames::new("east");
     hostnames.set_generator(&name("g"), Some(for_all(0, "zone", "x.mesh")));
     hostnames.set_service(&key("a"), Some(service(2, &json!({}))));
@@ -142,7 +142,7 @@ fn the_oldest_service_has_a_hostname_and_the_others_are_told_who() {
 }
 
 #[test]
-fn meshes_and_kinds_do_not_contest_the_names_of_each_other() {
+fn hostnames_of_other_meshes_and_kinds_do_not_conflict() {
     let mut hostnames = Hostnames::new("east");
     let spec = json!({ "template": "x.mesh", "selector": { "meshService": {}, "meshExternalService": {} } });
     hostnames.set_generator(&name("g"), Some(generator(0, "zone", spec)));
@@ -155,7 +155,7 @@ fn meshes_and_kinds_do_not_contest_the_names_of_each_other() {
 }
 
 #[test]
-fn generators_of_the_zone_come_first_then_the_oldest_then_by_name() {
+fn generators_of_the_zone_win_then_the_oldest_then_by_name() {
     let two = [("older", 1), ("younger", 2)];
     for (first, second, expected) in [
         (("g", 2, "zone"), ("f", 1, "global"), "g"),
@@ -182,7 +182,7 @@ fn generators_of_the_zone_come_first_then_the_oldest_then_by_name() {
 }
 
 #[test]
-fn a_generator_concerns_the_services_that_it_selects_or_did() {
+fn change_of_a_generator_affects_previous_and_current_services() {
     let mut hostnames = Hostnames::new("east");
     for text in ["a", "b", "c"] {
         hostnames.set_service(&key(text), Some(service(0, &json!({ "app": text }))));
@@ -199,7 +199,7 @@ fn a_generator_concerns_the_services_that_it_selects_or_did() {
 }
 
 #[test]
-fn a_change_of_one_service_among_many_concerns_it_and_who_it_stands_in_the_way_of() {
+fn change_of_a_service_affects_only_it_and_competing_services() {
     let mut hostnames = Hostnames::new("east");
     for (at, template) in ["{{ .Name }}.mesh", "{{ .DisplayName }}.local", "{{ .Name }}.{{ .Zone }}"].iter().enumerate()
     {

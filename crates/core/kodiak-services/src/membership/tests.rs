@@ -40,7 +40,7 @@ fn all_tags_must_be_on_one_inbound() {
 }
 
 #[test]
-fn what_serves_nothing_is_not_selected() {
+fn dataplane_without_inbounds_is_not_selected() {
     let mut membership = Membership::default();
     membership.set_service(&name("all"), Some(&selector(&json!({ "dataplaneLabels": {} }))));
     membership.set_proxy(&name("client"), Some(&proxy("client", &json!({}), &[])));
@@ -50,7 +50,7 @@ fn what_serves_nothing_is_not_selected() {
 }
 
 #[test]
-fn a_change_names_what_it_concerned_and_concerns() {
+fn change_returns_previous_and_current_services() {
     let mut membership = Membership::default();
     for service in ["a", "b", "c"] {
         membership.set_service(&name(service), Some(&selector(&json!({ "dataplaneTags": { "app": service } }))));
@@ -64,9 +64,9 @@ fn a_change_names_what_it_concerned_and_concerns() {
     assert!(members(&membership, "b").is_empty());
 }
 
-/// Whatever the order of changes, the members are those that are selected.
+/// Property: members equal the selected Dataplanes in any order of changes.
 #[test]
-fn the_members_are_those_that_are_selected_whatever_came_before() {
+fn members_equal_selected_dataplanes_after_any_history() {
     let selectors = [
         json!({ "dataplaneTags": { "app": "a" } }),
         json!({ "dataplaneTags": { "app": "a", "v": "1" } }),

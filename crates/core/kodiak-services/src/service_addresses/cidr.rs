@@ -1,15 +1,15 @@
-//! A range of addresses, as `241.0.0.0/8`.
+//! IPv4 range, such as `241.0.0.0/8`.
 
 use std::{fmt, net::Ipv4Addr, str::FromStr};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cidr {
     first: Ipv4Addr,
-    /// How many bits all addresses have in common: at most 32.
+    /// Prefix length: at most 32.
     length: u8,
 }
 
-/// What is wrong with a range, and what to write instead.
+/// Invalid range, with a correction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CidrError {
     NoLength(String),
@@ -45,7 +45,7 @@ impl Cidr {
     }
 }
 
-/// The bits that all addresses have in common. `None` when there are not that many.
+/// Netmask. `None` when the prefix length is too large.
 fn mask(length: u8) -> Option<u32> {
     let free = 32_u8.checked_sub(length)?;
     Some(u32::MAX.checked_shl(free.into()).unwrap_or(0))
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_is_written_as_it_was_read() {
+    fn range_round_trips() {
         for (text, last) in
             [("241.0.0.0/8", "241.255.255.255"), ("10.1.2.4/30", "10.1.2.7"), ("0.0.0.0/0", "255.255.255.255")]
         {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_says_what_to_write_instead() {
+    fn error_has_a_correction() {
         for (text, expected) in [
             ("241.0.0.0", r#""241.0.0.0" has no length: write an address and a length, as 241.0.0.0/8"#),
             ("241.0.0/8", r#""241.0.0" is not an IPv4 address, as 241.0.0.0"#),

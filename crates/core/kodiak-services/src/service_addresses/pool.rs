@@ -1,6 +1,6 @@
-//! The addresses of one range, and which of them are in use.
+//! Address pool of one range.
 //!
-//! **Invariant:** what is asked costs the logarithm of the number of runs, however many addresses are in use.
+//! **Invariant:** operations are logarithmic in the number of runs, whatever the number of addresses in use.
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
@@ -9,9 +9,9 @@ use super::Cidr;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pool {
     range: Cidr,
-    /// Where the search for a free address begins.
+    /// Position at which the search for a free address starts.
     next: u32,
-    /// Runs of addresses in use, the first of each and the last. Between two runs at least one address is free.
+    /// Runs of addresses in use, by first and last. Between two runs at least one address is free.
     runs: BTreeMap<u32, u32>,
 }
 
@@ -43,7 +43,7 @@ impl Pool {
         }
     }
 
-    /// Walks upwards, and round.
+    /// Searches upwards, and wraps around.
     pub(super) fn take(&mut self) -> Option<Ipv4Addr> {
         let address = self.free_from(self.next).or_else(|| self.free_from(self.range.first().to_bits()))?;
         self.reserve(address);
@@ -62,7 +62,7 @@ impl Pool {
         }
     }
 
-    /// The first free address that is not below.
+    /// First free address from `from` on.
     fn free_from(&self, start: u32) -> Option<Ipv4Addr> {
         let free = self.run_of(start).map_or(Some(start), |(_, last)| last.checked_add(1))?;
         Some(Ipv4Addr::from_bits(free)).filter(|free| self.range.contains(*free))

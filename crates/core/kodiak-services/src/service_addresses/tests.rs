@@ -23,7 +23,7 @@ fn taken(pools: &mut Pools, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn each_kind_has_a_range_of_its_own() {
+fn each_kind_has_its_own_range() {
     let mut pools = Pools::new(Ranges::default());
     for (kind, first, second) in [
         (BackendKind::MeshService, "241.0.0.0", "241.0.0.1"),
@@ -46,7 +46,7 @@ fn ranges_must_not_overlap() {
 }
 
 #[test]
-fn what_somebody_has_is_passed_over() {
+fn addresses_in_use_are_skipped() {
     let mut pools = small("10.0.0.0/29");
     for held in ["10.0.0.0", "10.0.0.1", "10.0.0.3", "10.0.0.3"] {
         pools.reserve(SERVICE, address(held));
@@ -55,7 +55,7 @@ fn what_somebody_has_is_passed_over() {
 }
 
 #[test]
-fn a_freed_address_comes_again_when_all_behind_it_were_given_out() {
+fn released_address_is_reused_after_all_behind_it() {
     let mut pools = small("10.0.0.0/30");
     assert_eq!(taken(&mut pools, 2), ["10.0.0.0", "10.0.0.1"]);
     pools.release(SERVICE, address("10.0.0.0"));
@@ -63,7 +63,7 @@ fn a_freed_address_comes_again_when_all_behind_it_were_given_out() {
 }
 
 #[test]
-fn when_none_is_left_none_is_given_until_one_is_freed() {
+fn exhausted_range_allocates_again_after_a_release() {
     let mut pools = small("255.255.255.254/31");
     assert_eq!(taken(&mut pools, 3), ["255.255.255.254", "255.255.255.255"]);
     assert_eq!(pools.take(SERVICE), None);
@@ -72,7 +72,7 @@ fn when_none_is_left_none_is_given_until_one_is_freed() {
 }
 
 #[test]
-fn the_first_and_the_last_of_all_addresses_can_be_held() {
+fn first_and_last_address_can_be_reserved() {
     let mut pools = small("0.0.0.0/0");
     pools.reserve(SERVICE, Ipv4Addr::UNSPECIFIED);
     pools.reserve(SERVICE, Ipv4Addr::BROADCAST);
@@ -82,7 +82,7 @@ fn the_first_and_the_last_of_all_addresses_can_be_held() {
 }
 
 #[test]
-fn what_is_outside_of_the_range_changes_nothing() {
+fn addresses_outside_of_the_range_are_ignored() {
     let mut pools = small("10.0.0.0/30");
     let before = pools.clone();
     pools.reserve(SERVICE, address("10.0.0.4"));
@@ -93,7 +93,7 @@ fn what_is_outside_of_the_range_changes_nothing() {
 }
 
 #[test]
-fn who_comes_next_does_not_give_out_what_was_just_freed() {
+fn new_leader_does_not_reuse_a_released_address() {
     let mut old = Pools::new(Ranges::default());
     assert_eq!(taken(&mut old, 2), ["241.0.0.0", "241.0.0.1"]);
     old.release(SERVICE, address("241.0.0.1"));

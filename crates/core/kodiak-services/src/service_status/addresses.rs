@@ -1,4 +1,4 @@
-//! Which virtual addresses services have, and which they are to get.
+//! Virtual addresses of services: those in use, and the allocation of new ones.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,11 +13,11 @@ use crate::{
 
 pub(super) struct Addresses {
     pools: Pools,
-    /// Given out, and not yet seen with the service: a write that failed is tried again with the same address.
+    /// Allocated but not yet stored: a failed write is retried with the same address.
     given: BTreeMap<ServiceKey, Ipv4Addr>,
-    /// There was none left for them.
+    /// Services without an address because their range is exhausted.
     waiting: BTreeSet<ServiceKey>,
-    /// The positions as they are stored.
+    /// Stored positions.
     stored: Option<Positions>,
 }
 
@@ -31,7 +31,7 @@ impl Addresses {
         self.stored = Some(positions);
     }
 
-    /// The positions are somebody else's: what was given out and is not stored may have been given out there too.
+    /// Called when another control plane wrote the positions: it may have allocated the same unstored addresses.
     pub(super) fn take_back(&mut self) -> BTreeSet<ServiceKey> {
         for (key, address) in &self.given {
             self.pools.release(key.kind, *address);
@@ -39,7 +39,7 @@ impl Addresses {
         std::mem::take(&mut self.given).into_keys().collect()
     }
 
-    /// How a service was stored, and how it is. Comes back with those that may get an address now, if none was left.
+    /// Updates the addresses of a service. Returns services that may get an address now, if the range was exhausted.
     pub(super) fn set(
         &mut self,
         key: &ServiceKey,
@@ -62,7 +62,7 @@ impl Addresses {
         if freed { std::mem::take(&mut self.waiting) } else { BTreeSet::new() }
     }
 
-    /// For a service that has none.
+    /// Allocates an address for a service without one.
     pub(super) fn give(&mut self, key: &ServiceKey) -> Option<Ipv4Addr> {
         if let Some(address) = self.given.get(key) {
             return Some(*address);
@@ -75,7 +75,7 @@ impl Addresses {
         Some(address)
     }
 
-    /// To be stored before what was given out is: who leads next then goes on behind it.
+    /// Positions to store before the allocated addresses, so that the next leader continues after them.
     pub(super) fn unsaved(&self) -> Option<Positions> {
         let position = self.pools.position();
         (!self.given.is_empty() && self.stored.as_ref() != Some(&position)).then_some(position)

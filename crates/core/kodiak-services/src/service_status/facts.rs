@@ -1,4 +1,4 @@
-//! What the keeper is told, and what it wants to be written.
+//! Inputs and outputs of the service reconciler.
 
 use std::{net::Ipv4Addr, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::{generated_services::Rules, hostnames::ServiceKey, service_addresses:
 pub struct Settings {
     pub rules: Rules,
     pub ranges: Ranges,
-    /// For so long a proxy counts as connected after it has lost its connection.
+    /// Time for which a proxy counts as connected after it disconnected.
     pub connection_grace: SignedDuration,
 }
 
@@ -32,11 +32,11 @@ impl Default for Settings {
     }
 }
 
-/// A mesh, as far as its services depend on it.
+/// Facts of a mesh that services depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeshFacts {
     pub mode: MeshServicesMode,
-    /// Whether its proxies are to have certificates.
+    /// Whether mTLS is enabled.
     pub mtls: bool,
 }
 
@@ -45,15 +45,15 @@ pub struct DataplaneFacts {
     pub labels: Arc<Labels>,
     pub created: Timestamp,
     pub dataplane: Arc<Dataplane>,
-    /// What the token of the proxy binds, where the proxy brought the Dataplane.
+    /// Fields that the token of the proxy binds, if the proxy registered the Dataplane.
     pub admission: Option<Arc<Admission>>,
 }
 
-/// What was seen of a proxy.
+/// Observed state of a proxy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Seen {
     pub online: bool,
-    /// When the last of its connections ended. `None` while it has one.
+    /// Time at which it disconnected. `None` while it is connected.
     pub left: Option<Timestamp>,
     /// Whether it has a certificate.
     pub certified: bool,
@@ -68,7 +68,7 @@ impl Seen {
         Self { online, left, certified }
     }
 
-    /// `None` while it is connected, and when it never was.
+    /// `None` while it is connected, and when it never connected.
     pub(super) fn counts_until(&self, grace: SignedDuration) -> Option<Timestamp> {
         self.left.filter(|_| !self.online).and_then(|left| left.checked_add(grace).ok())
     }
@@ -78,12 +78,12 @@ impl Seen {
     }
 }
 
-/// A MeshService, MeshExternalService or MeshMultiZoneService as it is stored.
+/// Stored MeshService, MeshExternalService or MeshMultiZoneService.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored {
     pub labels: Arc<Labels>,
     pub created: Timestamp,
-    /// Of spec and labels.
+    /// Version of spec and labels.
     pub version: u64,
     /// `None` while there is no status.
     pub status_version: Option<u64>,
@@ -98,7 +98,7 @@ pub enum Content {
 }
 
 impl Stored {
-    /// The virtual addresses that it has.
+    /// Virtual addresses in its status.
     pub(super) fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
         let vips = match &self.content {
             Content::Service { status, .. } => status.vips.as_slice(),
@@ -109,7 +109,7 @@ impl Stored {
     }
 }
 
-/// A write, and what it expects to find.
+/// Write of one service, with its precondition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
     pub key: ServiceKey,
@@ -118,7 +118,7 @@ pub struct Wanted {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// Spec and labels of a MeshService. Without a version there must be none yet.
+    /// Spec and labels of a MeshService. Without a version it must not exist yet.
     Put {
         labels: Labels,
         spec: MeshService,
@@ -141,11 +141,11 @@ pub enum Status {
     MultiZone(MeshMultiZoneServiceStatus),
 }
 
-/// How much was done since the start.
+/// Counters since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     pub services_looked_at: u64,
-    /// Of spec and labels, and deletions.
+    /// Writes of spec and labels, and deletions.
     pub spec_writes: u64,
     pub status_writes: u64,
 }

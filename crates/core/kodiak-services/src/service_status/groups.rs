@@ -1,4 +1,4 @@
-//! Which MeshServices of a mesh belong to which MeshMultiZoneServices, kept up to date by changes.
+//! Index of the MeshServices of each MeshMultiZoneService, updated by changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ type Names = BTreeSet<Arc<str>>;
 pub(super) struct Groups {
     services: BTreeMap<Arc<str>, Arc<Labels>>,
     by_name: BTreeMap<Arc<str>, Group>,
-    /// MeshMultiZoneServices by the first label that they ask for. Those that ask for none have no MeshServices.
+    /// MeshMultiZoneServices by the first label of their selector. Those without labels select no MeshService.
     by_label: BTreeMap<(String, String), Names>,
 }
 
@@ -31,7 +31,7 @@ struct Group {
 }
 
 impl Groups {
-    /// The MeshMultiZoneServices that it belongs to, or did.
+    /// Returns the MeshMultiZoneServices that select or selected it.
     pub(super) fn set_service(&mut self, name: &Arc<str>, labels: Option<&Arc<Labels>>) -> Names {
         if self.services.get(name) == labels {
             return Names::new();
@@ -77,7 +77,7 @@ impl Groups {
         self.by_label.entry(first).or_default().insert(name.clone());
     }
 
-    /// Puts in the status what it stands for.
+    /// Sets the matched MeshServices in the status.
     pub(super) fn report(&self, mesh: &str, name: &str, status: &mut MeshMultiZoneServiceStatus) {
         let members = self.by_name.get(name).into_iter().flat_map(|group| &group.members);
         let matched = |name: &Arc<str>| {

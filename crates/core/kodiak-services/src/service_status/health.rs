@@ -1,4 +1,4 @@
-//! What the Dataplanes behind a MeshService make of it: how many there are, its state, its identities.
+//! Proxy counts, state and identities of a MeshService, from its Dataplanes.
 
 use std::collections::BTreeSet;
 
@@ -15,19 +15,19 @@ use kodiak_rules::Proxy;
 
 use super::{facts::Seen, unvouched::Unvouched};
 
-/// A Dataplane behind a MeshService, and what was seen of its proxy.
+/// Dataplane of a MeshService, and the observed state of its proxy.
 pub(super) type Member<'a> = (&'a Proxy, Seen);
 
-/// When they are counted.
+/// Time of the count.
 #[derive(Clone, Copy)]
 pub(super) struct Moment {
     pub(super) now: Timestamp,
     pub(super) grace: SignedDuration,
-    /// Proxies may still be on their way back, after a time in which nobody could connect: who was counted last stays.
+    /// Proxies may still be reconnecting after an outage of the control plane, so the last count is kept.
     pub(super) settling: bool,
 }
 
-/// Proxies of a MeshService, counted.
+/// Counts of the proxies of a MeshService.
 #[derive(Debug, Default)]
 pub(super) struct Census {
     connected: u32,
@@ -36,7 +36,7 @@ pub(super) struct Census {
     /// Ready, connected or not.
     ready: u32,
     certified: u32,
-    /// Those whose membership is more than their own claim.
+    /// Members whose token binds the selected fields.
     vouched: u32,
     service_tags: BTreeSet<String>,
     unvouched: Unvouched,
@@ -72,7 +72,7 @@ impl Census {
         census
     }
 
-    /// Tells of members that are not vouched for.
+    /// Sets the condition about members whose token does not bind the selected fields.
     pub(super) fn report(&self, conditions: &mut Vec<Condition>) {
         self.unvouched.report(conditions);
     }
@@ -90,7 +90,8 @@ impl Census {
         if proxies.healthy > 0 { State::Available.into() } else { State::Unavailable.into() }
     }
 
-    /// Tags from the proxies; SPIFFE IDs are others' to say. While there is no proxy nobody is somebody else.
+    /// Identities by tags of the proxies; SPIFFE IDs are set elsewhere and kept. Without proxies the identities are
+    /// kept too.
     pub(super) fn identities(&self, stored: Option<&Vec<Identity>>) -> Option<Vec<Identity>> {
         if self.vouched == 0 {
             return stored.cloned();
@@ -105,7 +106,7 @@ impl Census {
         if all.is_empty() { stored.filter(|stored| stored.is_empty()).cloned() } else { Some(all) }
     }
 
-    /// Ready when every proxy has a certificate; who is ready stays so while the mesh wants certificates.
+    /// Ready when every proxy has a certificate; stays ready as long as the mesh has mTLS.
     pub(super) fn tls(&self, stored: &TlsStatus, mtls: bool) -> TlsStatus {
         let was = stored.status.as_ref().is_some_and(|status| status.is(TlsReadiness::Ready));
         let all = self.total > 0 && self.certified == self.total;
@@ -114,15 +115,15 @@ impl Census {
     }
 }
 
-/// What the certificate of a proxy is for.
+/// Values of `kuma.io/service` in the certificate of a proxy.
 fn known_by(proxy: &Proxy) -> Vec<String> {
     let tags: BTreeSet<&String> = proxy.dataplane.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).collect();
     let workload = proxy.labels.get(labels::WORKLOAD).filter(|_| tags.is_empty());
     tags.into_iter().chain(workload).cloned().collect()
 }
 
-/// Whether a port leads to an inbound, and all inbounds that are meant may be called: those that ports lead to, and
-/// those with the tags of the selector.
+/// Whether a port targets an inbound, and all selected inbounds are ready: those that ports target, and those with the
+/// tags of the selector.
 fn is_ready(spec: &MeshService, dataplane: &Dataplane) -> bool {
     let mut reached = false;
     for inbound in dataplane.inbounds().iter().filter(|inbound| inbound.state() != InboundState::Ignored) {

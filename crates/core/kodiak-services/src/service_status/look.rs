@@ -1,4 +1,4 @@
-//! What is to become of one service.
+//! Reconciliation of one service.
 
 use std::{net::Ipv4Addr, sync::Arc};
 
@@ -76,7 +76,7 @@ impl ServiceReconciler {
         }
     }
 
-    /// One that is to be made has its state and its identities from the start.
+    /// A new MeshService is created with its state and identities.
     fn with_proxies(&self, key: &ServiceKey, spec: MeshService, now: Timestamp) -> MeshService {
         let moment = self.moment(now);
         let population = &self.meshes[&key.mesh];

@@ -1,11 +1,10 @@
-//! What the control plane keeps of services: generated MeshServices, how many proxies stand behind them, their state
-//! and identities, virtual addresses and names. Kept up to date by changes.
+//! Service reconciler: generated MeshServices, and the status of all services with proxy counts, state, identities,
+//! virtual addresses and hostnames. Updated by changes.
 //!
-//! **Invariant:** what is wanted depends on what there is, not on the order in which it was told.
-//! **Invariant:** a change costs what it concerns: a Dataplane that comes, changes or goes has its own services looked
-//! at.
-//! **Invariant:** what is stored as it should be is not written.
-//! **Invariant:** an address that a service has is never taken from it.
+//! **Invariant:** the result depends on the current inputs, not on the order of changes.
+//! **Invariant:** the cost of a change is proportional to the services that it affects.
+//! **Invariant:** equal state is not written.
+//! **Invariant:** a service never loses its address.
 
 mod addresses;
 mod facts;
@@ -36,47 +35,48 @@ use kodiak_world::destination::KINDS;
 
 pub use facts::{Content, DataplaneFacts, MeshFacts, Seen, Settings, Status, Stored, Wanted, Work, Write};
 
-/// Told of changes, it knows what is to be written. Nothing may be asked before all that is stored was told.
+/// Computes the writes that bring stored services to the desired state. All stored resources must be set before the
+/// first call of `due`.
 pub struct ServiceReconciler {
     settings: Settings,
-    /// Until then proxies may be on their way back from a time in which no control plane was there.
+    /// End of the time in which proxies may reconnect after an outage of the control plane.
     settled: Timestamp,
     meshes: BTreeMap<Arc<str>, Population>,
     services: BTreeMap<ServiceKey, Stored>,
     hostnames: Hostnames,
     addresses: Addresses,
-    /// Dataplanes whose ports are not those of their MeshService.
+    /// Dataplanes whose ports differ from those of their MeshService.
     conflicts: BTreeMap<ServiceKey, Vec<Arc<str>>>,
-    /// To be looked at. Some are not there yet.
+    /// Dirty set: services to reconcile. Some do not exist yet.
     unsettled: BTreeSet<ServiceKey>,
     timers: BTreeMap<Timestamp, BTreeSet<Timer>>,
-    /// How often something was found to be looked at.
+    /// Number of changes that affected a service.
     notices: u64,
     work: Work,
 }
 
-/// What is to be looked at though nothing has changed.
+/// Work that becomes due by time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Service(ServiceKey),
-    /// A Dataplane whose proxy has been away for long enough, by mesh and name.
+    /// Dataplane whose proxy counts as offline from now on, by mesh and name.
     Proxy(Arc<str>, Arc<str>),
 }
 
-/// What is to be done.
+/// Pending writes and findings.
 #[derive(Debug, Default, PartialEq)]
 pub struct Due {
-    /// To be stored first, where there is one: some of the writes rely on it.
+    /// Must be stored before `writes`, which use the allocated addresses.
     pub positions: Option<Positions>,
-    /// Of one service at most one of spec and one of status.
+    /// At most one write of spec and one of status per service.
     pub writes: Vec<Wanted>,
-    /// Those that were not told before.
+    /// Conflicts that were not reported before.
     pub conflicts: Vec<Conflict>,
-    /// No virtual address is left for them.
+    /// Services without an address because their range is exhausted.
     pub without_address: Vec<ServiceKey>,
 }
 
-/// Dataplanes whose ports are not those of their MeshService.
+/// Dataplanes whose ports differ from those of their MeshService.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     pub service: ServiceKey,
@@ -160,24 +160,23 @@ impl ServiceReconciler {
         self.note(concerned);
     }
 
-    /// Where to go on with giving out addresses, as it is stored.
+    /// Sets the stored allocation positions.
     pub fn set_positions(&mut self, positions: Positions) {
         self.addresses.resume(positions);
     }
 
-    /// A write of these failed, and is to be tried again.
+    /// Marks services whose write failed, for a retry.
     pub fn again(&mut self, keys: impl IntoIterator<Item = ServiceKey>) {
         self.note(keys);
     }
 
-    /// The positions were written by somebody else meanwhile: addresses that were given out and not stored are
-    /// nobody's.
+    /// Called when another control plane wrote the positions: allocated addresses that are not stored are released.
     pub fn lost_positions(&mut self) {
         let given = self.addresses.take_back();
         self.note(given);
     }
 
-    /// Time has passed.
+    /// Advances the clock.
     pub fn tick(&mut self, now: Timestamp) {
         while let Some(first) = self.timers.first_entry().filter(|first| *first.key() <= now) {
             for timer in first.remove() {
@@ -189,7 +188,7 @@ impl ServiceReconciler {
         }
     }
 
-    /// A proxy that came back meanwhile is no longer waited for.
+    /// Ignores timers of proxies that reconnected.
     fn expire(&mut self, mesh: &Arc<str>, name: &str, now: Timestamp) {
         let Some(population) = self.meshes.get(mesh) else { return };
         let grace = self.settings.connection_grace;
@@ -199,23 +198,22 @@ impl ServiceReconciler {
         }
     }
 
-    /// When to look again though nothing changes.
+    /// Time of the next timer.
     pub fn next_tick(&self) -> Option<Timestamp> {
         self.timers.first_key_value().map(|(first, _)| *first)
     }
 
-    /// Whether there is something to look at.
+    /// Whether the dirty set has services.
     pub fn is_unsettled(&self) -> bool {
         !self.unsettled.is_empty()
     }
 
-    /// Grows whenever a change turns out to concern a service.
+    /// Increases with every change that affects a service.
     pub fn notices(&self) -> u64 {
         self.notices
     }
 
-    /// What is to be written now. What is not told of afterwards, and not asked for [`again`](Self::again), is taken
-    /// for done.
+    /// Pending writes. They count as done unless a change contradicts them or [`again`](Self::again) is called.
     pub fn due(&mut self, now: Timestamp) -> Due {
         self.tick(now);
         let mut due = Due::default();
@@ -255,7 +253,7 @@ impl ServiceReconciler {
         all.take_while(move |key| key.kind == kind && key.mesh == *mesh)
     }
 
-    /// Nothing is kept of a mesh of which nothing is left.
+    /// Drops the state of a mesh without resources.
     fn forget(&mut self, mesh: &Arc<str>) {
         let empty = self.meshes.get(mesh).is_some_and(Population::is_empty);
         if empty && KINDS.iter().all(|(_, kind)| self.of_mesh(*kind, mesh).next().is_none()) {

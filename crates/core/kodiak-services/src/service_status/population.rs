@@ -1,4 +1,4 @@
-//! The Dataplanes of a mesh, what was seen of their proxies, and which services they are about.
+//! Dataplanes of a mesh, the observed state of their proxies, and the services that they affect.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ use crate::{
 
 #[derive(Default)]
 pub(super) struct Population {
-    /// `None`: there is no such mesh, or not yet.
+    /// `None` while the mesh does not exist.
     pub(super) facts: Option<MeshFacts>,
     pub(super) membership: Membership,
     pub(super) offers: Offers,
@@ -31,7 +31,7 @@ pub(super) struct Population {
 }
 
 impl Population {
-    /// The MeshServices that it concerns.
+    /// Returns the affected MeshServices.
     pub(super) fn set_dataplane(
         &mut self,
         rules: &Rules,
@@ -52,7 +52,7 @@ impl Population {
         concerned
     }
 
-    /// Whether it is another one than before.
+    /// Returns whether it changed.
     pub(super) fn set_seen(&mut self, name: &Arc<str>, seen: Option<Seen>) -> bool {
         let before = match seen {
             Some(seen) => self.seen.insert(name.clone(), seen),
@@ -61,7 +61,7 @@ impl Population {
         before.unwrap_or_default() != seen.unwrap_or_default()
     }
 
-    /// The MeshMultiZoneServices that it concerns.
+    /// Returns the affected MeshMultiZoneServices.
     pub(super) fn set_service(&mut self, key: &ServiceKey, stored: Option<&Stored>) -> BTreeSet<Arc<str>> {
         let content = stored.map(|stored| &stored.content);
         match key.kind {
@@ -91,12 +91,12 @@ impl Population {
         self.seen.get(name).copied().unwrap_or_default()
     }
 
-    /// The Dataplanes behind a MeshService that is there.
+    /// Dataplanes of an existing MeshService.
     pub(super) fn members(&self, service: &str) -> impl Iterator<Item = Member<'_>> {
         self.membership.members(service).map(|proxy| (&**proxy, self.seen(&proxy.name)))
     }
 
-    /// Those behind one that is to be made: who asks for it.
+    /// Dataplanes of a MeshService that will be generated.
     pub(super) fn asking(&self, service: &str) -> impl Iterator<Item = Member<'_>> {
         let asking = self.offers.of(service).filter_map(|((_, name), _)| self.proxies.get(name));
         asking.map(|proxy| (&**proxy, self.seen(&proxy.name)))

@@ -1,4 +1,4 @@
-//! Members of a MeshService that nobody but themselves vouches for, as its status names them.
+//! Condition of a MeshService that names members whose token does not bind the selected fields.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,9 +8,9 @@ use kodiak_model::{
 };
 use kodiak_rules::Proxy;
 
-/// The type of the condition. It is there only while there is something to tell.
+/// Type of the condition, which exists only while there are such members.
 const VOUCHED: &str = "MembersVouchedFor";
-/// So many are named; the rest are counted.
+/// Limit of named members; the others are counted.
 const MOST_NAMED: usize = 10;
 
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! What is said not to be in force makes no difference when it goes.
+//! Property: removing a policy that is not in force changes no configuration.
 
 use kodiak_model::{Kri, policy::Conf, tags::SERVICE};
 use kodiak_rules::{Shadow, inbound, outbound, route_hash, subset};
@@ -15,7 +15,7 @@ fn meaning(world: &World) -> BTreeMap<Arc<str>, Vec<Answer>> {
     world.proxies.keys().map(|name| (name.clone(), at(world, name))).collect()
 }
 
-/// What is said of each destination, of each caller and of the whole.
+/// Merged configuration of each destination, of each caller and of the proxy.
 fn at(world: &World, proxy: &str) -> Vec<Answer> {
     let mut answers = Vec::new();
     for kind in IN_FORCE {
@@ -153,7 +153,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn without_a_policy_only_the_proxies_that_are_counted_change(specs in prop::collection::vec(specs(), 1..6)) {
+    fn removing_a_policy_changes_only_counted_proxies(specs in prop::collection::vec(specs(), 1..6)) {
         let (mut world, policies) = world(&specs);
         let before = meaning(&world);
         for policy in policies {

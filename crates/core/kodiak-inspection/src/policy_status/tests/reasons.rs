@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_is_followed_everywhere_is_in_force() {
+fn policy_that_takes_effect_everywhere_is_in_force() {
     let mut world = World::new();
     let all = world.add(&TIMEOUT, "all", &json!({ "to": everywhere("a", 1) }));
     let web = world.add(&TIMEOUT, "web", &json!({ "targetRef": dataplane("web"), "from": everywhere("a", 1) }));
@@ -16,15 +16,15 @@ fn what_is_followed_everywhere_is_in_force() {
 }
 
 #[test]
-fn a_kind_that_nothing_acts_on_is_not_in_force_whatever_it_says() {
+fn kind_that_is_not_implemented_is_not_in_force() {
     let mut world = World::new();
     let retry = world.add(&RETRY, "retry", &json!({ "to": everywhere("a", 1) }));
-    let text = "NotSupportedYet all: MeshRetry is stored and checked, but nothing acts on it yet []";
+    let text = "NotSupportedYet all: MeshRetry is stored and validated, but not implemented yet []";
     assert_eq!(shown(&world.status(&retry)), (State::NotInForce, 0, vec![text.to_owned()]));
 }
 
 #[test]
-fn what_is_only_tried_out_is_not_in_force_and_overrides_nobody() {
+fn shadow_policy_is_not_in_force_and_overrides_nothing() {
     let mut world = World::new();
     let weak = world.add(&TIMEOUT, "b", &json!({ "to": everywhere("a", 1) }));
     let shadow = policy(&TIMEOUT, "a", &json!({ "kuma.io/effect": "shadow" }), &json!({ "to": everywhere("a", 2) }));
@@ -35,7 +35,7 @@ fn what_is_only_tried_out_is_not_in_force_and_overrides_nobody() {
 }
 
 #[test]
-fn who_selects_nobody_learns_whom_it_looks_for() {
+fn policy_without_proxies_has_a_description_of_its_target() {
     let world = World::new();
     for (target, expected) in [
         (json!({ "kind": "MeshSubset", "tags": { "version": "2" } }), "no proxy is tagged version=2"),
@@ -64,7 +64,7 @@ fn who_selects_nobody_learns_whom_it_looks_for() {
 }
 
 #[test]
-fn proxies_that_it_cannot_be_applied_to_are_named() {
+fn unsupported_proxy_types_are_reported() {
     let mut world = World::default();
     world.proxy(
         "edge",
@@ -78,14 +78,13 @@ fn proxies_that_it_cannot_be_applied_to_are_named() {
     let mut world = World::default();
     world.proxy("client", &json!({}), &json!({ "inbound": [] }));
     let from = world.add(&TIMEOUT, "from", &json!({ "from": everywhere("a", 1) }));
-    let text = "UnsupportedProxyType all: it is about calls that proxies receive, and those that it selects have no \
-                inbounds []";
+    let text = "UnsupportedProxyType all: it applies to inbound requests, and the selected proxies have no inbounds []";
     assert_eq!(shown(&world.status(&from)), (State::NotInForce, 0, vec![text.to_owned()]));
 }
 
 #[test]
-fn the_weaker_of_two_is_overridden_field_by_field() {
-    const DECIDED: &str = "Overridden all: stronger policies decide all that it speaks of [kri_mt_default___a_]";
+fn lower_precedence_is_overridden_field_by_field() {
+    const DECIDED: &str = "Overridden all: policies of higher precedence override it [kri_mt_default___a_]";
     for (weak, strong, overridden) in [
         (json!({ "to": everywhere("x", 1) }), json!({ "to": everywhere("x", 2) }), true),
         // Of two that say the same, the stronger one counts.
@@ -117,7 +116,7 @@ fn the_weaker_of_two_is_overridden_field_by_field() {
 }
 
 #[test]
-fn only_those_are_blamed_that_are_needed() {
+fn overridden_by_names_only_policies_that_matter() {
     let mut world = World::new();
     for (name, field) in [("a", "z"), ("b", "x"), ("c", "y")] {
         world.add(&TRACE, name, &json!({ "default": { field: 1 } }));
@@ -127,7 +126,7 @@ fn only_those_are_blamed_that_are_needed() {
 }
 
 #[test]
-fn where_only_some_proxies_or_parts_are_overridden_it_is_partly_in_force() {
+fn partly_overridden_policy_is_partly_in_force() {
     let mut world = World::new();
     let all = world.add(&TIMEOUT, "all", &json!({ "to": everywhere("a", 1), "from": everywhere("a", 1) }));
     world.add(
@@ -135,20 +134,20 @@ fn where_only_some_proxies_or_parts_are_overridden_it_is_partly_in_force() {
         "web",
         &json!({ "targetRef": dataplane("web"), "to": everywhere("a", 2), "from": everywhere("a", 2) }),
     );
-    let text =
-        "Overridden all: on 1 of 2 proxies, stronger policies decide all that it speaks of [kri_mt_default___web_]";
+    let text = "Overridden all: on 1 of 2 proxies, policies of higher precedence override it [kri_mt_default___web_]";
     assert_eq!(shown(&world.status(&all)), (State::Partly, 1, vec![text.to_owned()]));
     world.add(&TIMEOUT, "db", &json!({ "targetRef": dataplane("db"), "to": everywhere("a", 2) }));
     let (state, proxies, reasons) = shown(&world.status(&all));
     assert_eq!((state, proxies, reasons.len()), (State::Partly, 1, 2), "{reasons:?}");
-    let text = "Overridden spec.to: stronger policies decide all that it speaks of [kri_mt_default___db_ kri_mt_default___web_]";
+    let text =
+        "Overridden spec.to: policies of higher precedence override it [kri_mt_default___db_ kri_mt_default___web_]";
     assert_eq!(reasons[1], text);
 }
 
 #[test]
 fn from_is_ignored_where_another_policy_has_rules() {
     const IGNORED: &str =
-        "`from` does not count where a policy has `rules`, nor for proxies with a MeshIdentity; use `rules`";
+        "`from` is ignored where a policy has `rules`, nor for proxies with a MeshIdentity; use `rules`";
     let mut world = World::new();
     let from = world.add(&FAULT, "from", &json!({ "from": everywhere("a", 1) }));
     let rules = world.add(&FAULT, "rules", &json!({ "targetRef": dataplane("web"), "rules": [{ "default": {} }] }));
@@ -200,7 +199,7 @@ fn from_is_ignored_for_proxies_with_an_identity() {
 }
 
 #[test]
-fn what_is_not_there_is_named_with_its_place() {
+fn missing_references_are_reported_with_their_path() {
     let mut world = World::new();
     for (target, missing) in [
         (json!({ "kind": "MeshService", "name": "web" }), None),
@@ -235,7 +234,7 @@ fn what_is_not_there_is_named_with_its_place() {
 }
 
 #[test]
-fn routes_and_what_is_behind_them_are_looked_for() {
+fn routes_and_their_backends_must_exist() {
     let mut world = World::new();
     let follower = json!({ "targetRef": { "kind": "MeshHTTPRoute", "name": "route" }, "to": everywhere("a", 1) });
     let follower = world.add(&TIMEOUT, "follower", &follower);
@@ -255,21 +254,21 @@ fn routes_and_what_is_behind_them_are_looked_for() {
     ]));
     let route = world.add(&ROUTE, "route", &route);
     let expected = [
-        "Unresolved spec.to[0].backendRefs: the backend MeshService \"x\" is not there []",
-        "Unresolved spec.to[0].backendRefs: the backend MeshService \"db\" at port 81 is not there []",
-        "Unresolved spec.to[0].backendRefs: the backend MeshExternalService \"far\" is not there []",
+        "Unresolved spec.to[0].backendRefs: the backend MeshService \"x\" does not exist []",
+        "Unresolved spec.to[0].backendRefs: the backend MeshService \"db\" at port 81 does not exist []",
+        "Unresolved spec.to[0].backendRefs: the backend MeshExternalService \"far\" does not exist []",
     ];
     assert_eq!(shown(&world.status(&route)), (State::Partly, 2, expected.map(str::to_owned).to_vec()));
     assert_eq!(shown(&world.status(&follower)), (State::InForce, 2, vec![]));
     let by_labels =
         json!({ "from": [{ "targetRef": { "kind": "MeshService", "labels": { "a": "b" } }, "default": {} }] });
     let by_labels = world.add(&FAULT, "by-labels", &by_labels);
-    let text = "Unresolved spec.from[0]: callers are known by their tags, not by labels of a service []";
+    let text = "Unresolved spec.from[0]: callers are identified by their tags, not by labels of a service []";
     assert_eq!(shown(&world.status(&by_labels)), (State::NotInForce, 0, vec![text.to_owned()]));
 }
 
 #[test]
-fn too_many_tags_are_said_by_all_who_name_them() {
+fn too_many_tags_are_reported_by_all_policies_that_use_them() {
     let mut world = World::new();
     let subset = |n: usize| json!({ "kind": "MeshSubset", "tags": { format!("key-{n}"): "x" } });
     let items: Vec<Value> = (0..20).map(|n| json!({ "targetRef": subset(n), "default": { "a": n } })).collect();
@@ -281,7 +280,7 @@ fn too_many_tags_are_said_by_all_who_name_them() {
 }
 
 #[test]
-fn a_plain_name_in_a_route_is_a_tag_until_only_objects_are_left() {
+fn plain_name_in_a_route_is_a_tag_except_in_exclusive_mode() {
     let mut world = World::new();
     world.resource(&mesh_service::KIND, "new", &json!({}));
     world.service("old-1", "old_shop_svc_80");
@@ -316,7 +315,7 @@ fn a_plain_name_in_a_route_is_a_tag_until_only_objects_are_left() {
 }
 
 #[test]
-fn where_only_objects_are_left_what_is_said_of_tags_is_lost() {
+fn targets_by_tag_have_no_effect_in_exclusive_mode() {
     let mut world = World::new();
     let rule = json!({ "matches": [{ "path": { "type": "Exact", "value": "/" } }], "default": {} });
     world.add(
@@ -344,7 +343,7 @@ fn where_only_objects_are_left_what_is_said_of_tags_is_lost() {
 }
 
 #[test]
-fn an_old_name_is_overridden_by_what_is_said_of_the_object() {
+fn legacy_name_is_overridden_by_a_target_of_the_object() {
     let mut world = World::new();
     let labels = json!({ "kuma.io/display-name": "shop", "k8s.kuma.io/namespace": "ns", "team": "shop" });
     world.resource(&mesh_service::KIND, "shop-1", &labels);
@@ -352,6 +351,6 @@ fn an_old_name_is_overridden_by_what_is_said_of_the_object() {
     assert_eq!(shown(&world.status(&old)), (State::InForce, 2, vec![]));
     let port = json!({ "kind": "MeshService", "labels": { "team": "shop" }, "sectionName": "http" });
     world.add(&TIMEOUT, "port", &json!({ "to": [{ "targetRef": port, "default": { "a": 2 } }] }));
-    let text = "Overridden all: stronger policies decide all that it speaks of [kri_mt_default___port_]";
+    let text = "Overridden all: policies of higher precedence override it [kri_mt_default___port_]";
     assert_eq!(shown(&world.status(&old)), (State::NotInForce, 0, vec![text.to_owned()]));
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::policy_status::of_all;
 
 #[test]
-fn proxies_are_looked_at_once_for_all_policies_of_a_kind() {
+fn proxies_are_matched_once_for_all_policies_of_a_kind() {
     let mut world = World::default();
     for n in 0..200 {
         world.service(&format!("proxy-{n}"), &format!("service-{n}"));

@@ -1,4 +1,4 @@
-//! What is left out because it could not be meant makes no difference, and proxies follow what is said.
+//! Property: ignoring destinations that cannot be targets changes nothing, and proxies have the reported targets.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,7 +28,7 @@ fn reference() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_could_not_be_meant_need_not_be_read(
+    fn ignoring_impossible_targets_changes_nothing(
         refs in prop::collection::vec(reference(), 0..3), written in reference(), services in any::<bool>(),
     ) {
         let mut networking = backends(&json!(refs));
@@ -51,7 +51,7 @@ proptest! {
     }
 
     #[test]
-    fn an_outbound_is_without_trouble_if_and_only_if_proxies_call_it(written in reference()) {
+    fn outbound_has_no_problem_iff_proxies_use_it(written in reference()) {
         let networking = outbound(&written);
         let proxy = proxy(&networking);
         let all = destinations();
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn an_entry_of_a_list_means_what_proxies_call(written in reference()) {
+    fn entry_of_a_reachable_list_has_the_targets_of_proxies(written in reference()) {
         let proxy = proxy(&backends(&json!([written])));
         let all = destinations();
         let context = Context {

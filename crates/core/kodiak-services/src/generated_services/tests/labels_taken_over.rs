@@ -22,7 +22,7 @@ fn tagged(name: &str, age: i64, tags: &[&Value]) -> Given {
 }
 
 #[test]
-fn labels_are_taken_over_from_tags_and_labels_that_fit() {
+fn labels_are_copied_from_valid_tags_and_labels() {
     let tags = json!({ "team": "blue", "version": "1", "kuma.io/protocol": "http", "url": "http://x" });
     let other = json!({ "team": "blue", "version": "2" });
     let given =
@@ -33,7 +33,7 @@ fn labels_are_taken_over_from_tags_and_labels_that_fit() {
 }
 
 #[test]
-fn most_dataplanes_have_their_way_then_the_newest_then_the_alphabet() {
+fn most_frequent_value_wins_then_the_newest_then_the_alphabet() {
     let team = |name: &str, age, team: &str| tagged(name, age, &[&json!({ "team": team })]);
     let given = [team("a", 1, "blue"), team("b", 9, "red"), team("c", 8, "red")];
     assert_eq!(taken_over(&mut Stored::new(), &[], &given), ["team=red"]);
@@ -43,7 +43,7 @@ fn most_dataplanes_have_their_way_then_the_newest_then_the_alphabet() {
 }
 
 #[test]
-fn what_was_taken_over_goes_again_and_what_others_wrote_stays() {
+fn copied_labels_are_removed_and_foreign_ones_stay() {
     let mut stored = Stored::new();
     taken_over(&mut stored, &[], &[tagged("a", 1, &[&json!({ "team": "blue" })])]);
     stored.get_mut("web").unwrap().0.insert("cost".to_owned(), "7".to_owned());

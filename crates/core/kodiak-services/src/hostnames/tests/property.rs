@@ -1,4 +1,4 @@
-//! Whatever came before, the names are those that a walk over all generators and services gives.
+//! Property: hostnames equal those computed from scratch, whatever the history.
 
 use proptest::prelude::*;
 use proptest::sample::select as one_of;
@@ -110,7 +110,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn names_do_not_depend_on_what_came_before(changes in prop::collection::vec(changes(), 1..60)) {
+    fn hostnames_do_not_depend_on_history(changes in prop::collection::vec(changes(), 1..60)) {
         let (mut hostnames, mut world) = (Hostnames::new("east"), World::default());
         let mut before = BTreeMap::new();
         for change in changes {

@@ -13,7 +13,7 @@ fn plain(kept: &mut Kept, of: &str) {
 }
 
 #[test]
-fn each_service_gets_one_and_keeps_it() {
+fn each_service_gets_an_address_and_keeps_it() {
     let mut kept = Kept::new();
     plain(&mut kept, "a");
     plain(&mut kept, "b");
@@ -29,7 +29,7 @@ fn each_service_gets_one_and_keeps_it() {
 }
 
 #[test]
-fn what_was_just_freed_is_not_given_to_another_also_by_who_comes_next() {
+fn released_address_is_not_reused_at_once_also_by_a_new_leader() {
     let mut kept = Kept::new();
     plain(&mut kept, "a");
     plain(&mut kept, "b");
@@ -42,7 +42,7 @@ fn what_was_just_freed_is_not_given_to_another_also_by_who_comes_next() {
 }
 
 #[test]
-fn a_write_that_failed_is_tried_again_with_the_same_address() {
+fn failed_write_is_retried_with_the_same_address() {
     let mut kept = Kept::new();
     plain(&mut kept, "a");
     let first = kept.keeper.due(at(0));
@@ -52,7 +52,7 @@ fn a_write_that_failed_is_tried_again_with_the_same_address() {
 }
 
 #[test]
-fn addresses_that_were_given_out_behind_the_back_are_not_used() {
+fn addresses_of_another_leader_are_not_used() {
     let mut kept = Kept::new();
     plain(&mut kept, "a");
     kept.keeper.due(at(0));
@@ -68,7 +68,7 @@ fn addresses_that_were_given_out_behind_the_back_are_not_used() {
 }
 
 #[test]
-fn an_address_that_somebody_wrote_is_kept_and_given_to_nobody_else() {
+fn foreign_address_is_kept_and_not_allocated_again() {
     let mut kept = Kept::new();
     plain(&mut kept, "a");
     let mut stored = kept.world.services[&service("a")].clone();
@@ -94,7 +94,7 @@ fn few(range: &str) -> Kept {
 }
 
 #[test]
-fn an_address_that_was_not_used_after_all_is_free() {
+fn unused_allocation_is_released() {
     let mut kept = few("10.0.0.0/32");
     plain(&mut kept, "a");
     kept.keeper.due(at(0));
@@ -104,7 +104,7 @@ fn an_address_that_was_not_used_after_all_is_free() {
 }
 
 #[test]
-fn who_gets_none_gets_one_when_another_goes() {
+fn service_without_address_gets_one_when_another_is_released() {
     let mut kept = few("10.0.0.0/31");
     for of in ["a", "b", "c"] {
         plain(&mut kept, of);

@@ -1,4 +1,4 @@
-//! What must not move: nothing is written over restarts, and a state does not flap.
+//! Stability: a restart writes nothing, and a state does not flap.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn settled() -> Kept {
 }
 
 #[test]
-fn who_takes_over_writes_nothing_whatever_is_told_first() {
+fn new_leader_writes_nothing_in_any_order_of_changes() {
     for backwards in [false, true] {
         let mut kept = settled();
         assert_eq!(kept.restart(backwards), []);
@@ -23,7 +23,7 @@ fn who_takes_over_writes_nothing_whatever_is_told_first() {
 }
 
 #[test]
-fn proxies_have_time_to_come_back_after_a_long_time_without_a_control_plane() {
+fn proxies_have_time_to_reconnect_after_an_outage() {
     let mut kept = settled();
     kept.seen("p1", left(-3600));
     kept.pass(1);
@@ -44,7 +44,7 @@ fn proxies_have_time_to_come_back_after_a_long_time_without_a_control_plane() {
 }
 
 #[test]
-fn who_does_not_come_back_is_gone_after_the_time_to_settle() {
+fn proxy_that_does_not_reconnect_is_offline_after_the_settle_time() {
     let mut kept = settled();
     for n in 0..10 {
         kept.seen(&format!("p{n}"), left(10));
@@ -60,7 +60,7 @@ fn who_does_not_come_back_is_gone_after_the_time_to_settle() {
 }
 
 #[test]
-fn a_service_that_is_not_ready_is_not_taken_for_it_while_proxies_come_back() {
+fn unavailable_service_stays_unavailable_while_proxies_reconnect() {
     let mut kept = settled();
     for n in 0..10 {
         kept.seen(&format!("p{n}"), left(10));
@@ -80,7 +80,7 @@ fn a_service_that_is_not_ready_is_not_taken_for_it_while_proxies_come_back() {
 }
 
 #[test]
-fn a_proxy_that_comes_back_in_time_was_never_away() {
+fn short_disconnect_changes_nothing() {
     let mut kept = settled();
     kept.seen("p0", left(0));
     assert_eq!(kept.settle(), []);
@@ -98,7 +98,7 @@ fn a_proxy_that_comes_back_in_time_was_never_away() {
 }
 
 #[test]
-fn new_proxies_in_the_place_of_old_ones_leave_the_service_available() {
+fn replacing_proxies_keeps_the_service_available() {
     let mut kept = settled();
     let before = kept.keeper.work();
     for n in 0..5 {
@@ -121,7 +121,7 @@ fn new_proxies_in_the_place_of_old_ones_leave_the_service_available() {
 }
 
 #[test]
-fn what_comes_together_is_written_once() {
+fn batched_changes_are_written_once() {
     let mut kept = Kept::new();
     for n in 0..50 {
         kept.serving(&format!("p{n}"), "web");
@@ -139,7 +139,7 @@ fn what_comes_together_is_written_once() {
 }
 
 #[test]
-fn a_service_without_proxies_is_unavailable_and_goes_later() {
+fn service_without_proxies_is_unavailable_and_deleted_later() {
     let mut kept = settled();
     for n in [0, 2, 4, 6, 8] {
         kept.gone(&format!("p{n}"));
@@ -161,7 +161,7 @@ fn a_service_without_proxies_is_unavailable_and_goes_later() {
 }
 
 #[test]
-fn a_mesh_that_goes_back_has_nothing_left() {
+fn disabled_mode_deletes_all_generated_services() {
     let mut kept = settled();
     kept.mesh(MeshServicesMode::Disabled, false);
     kept.settle();
@@ -175,7 +175,7 @@ fn a_mesh_that_goes_back_has_nothing_left() {
 }
 
 #[test]
-fn nothing_is_written_in_a_mesh_that_is_gone() {
+fn deleted_mesh_gets_no_writes() {
     let mut kept = settled();
     kept.world.meshes.clear();
     kept.keeper.set_mesh(&name(MESH), None);

@@ -5,7 +5,7 @@ use kodiak_model::kinds::{dataplane_insight::DataplaneInsight, mesh_service::Tls
 use super::*;
 
 #[test]
-fn a_generated_service_is_complete_after_one_write_of_each_part() {
+fn generated_service_is_complete_after_one_write_of_spec_and_status() {
     let mut kept = Kept::new();
     kept.serving("a", "web");
     kept.serving("b", "web");
@@ -33,7 +33,7 @@ fn is_healthy(selector: &Value, ports: &Value, inbounds: &Value) -> bool {
 }
 
 #[test]
-fn healthy_is_who_is_ready_wherever_it_is_called() {
+fn proxy_is_healthy_when_all_selected_inbounds_are_ready() {
     let by_label = json!({ "dataplaneLabels": { "matchLabels": { "app": "a" } } });
     let by_tag = json!({ "dataplaneTags": { "app": "x" } });
     let ports = json!([{ "port": 80, "targetPort": 8080 }, { "port": 81, "targetPort": "admin" }]);
@@ -66,7 +66,7 @@ fn healthy_is_who_is_ready_wherever_it_is_called() {
 }
 
 #[test]
-fn who_never_connected_does_not_count_as_connected() {
+fn proxy_that_never_connected_is_not_counted_as_connected() {
     let mut kept = Kept::new();
     kept.dataplane("a", &serves(&[("web", 80)]));
     kept.seen("a", Seen::default());
@@ -75,7 +75,7 @@ fn who_never_connected_does_not_count_as_connected() {
 }
 
 #[test]
-fn what_is_seen_of_a_proxy_is_its_last_connection() {
+fn last_subscription_decides_whether_a_proxy_is_connected() {
     let seen = |insight: Value| Seen::of(&serde_json::from_value::<DataplaneInsight>(insight).unwrap());
     let closed =
         |end: i64| json!({ "id": "x", "connectTime": at(0).to_string(), "disconnectTime": at(end).to_string() });
@@ -90,7 +90,7 @@ fn what_is_seen_of_a_proxy_is_its_last_connection() {
 }
 
 #[test]
-fn identities_are_the_tags_of_all_inbounds_and_spiffe_ids_stay() {
+fn identities_are_tags_of_all_inbounds_and_spiffe_ids_are_kept() {
     let mut kept = Kept::new();
     let spiffe = json!({ "type": "SpiffeID", "value": "spiffe://demo/z" });
     let old = json!({ "type": "ServiceTag", "value": "old" });
@@ -107,7 +107,7 @@ fn identities_are_the_tags_of_all_inbounds_and_spiffe_ids_stay() {
 }
 
 #[test]
-fn tls_is_ready_when_all_have_certificates_and_stays_so() {
+fn tls_is_ready_when_all_proxies_have_certificates_and_stays_ready() {
     let mut kept = Kept::new();
     let ready = |kept: &mut Kept| {
         kept.settle();
@@ -135,7 +135,7 @@ fn tls_is_ready_when_all_have_certificates_and_stays_so() {
 }
 
 #[test]
-fn what_other_zones_serve_is_counted_there() {
+fn services_of_other_zones_are_not_counted() {
     let mut kept = Kept::new();
     let spec = json!({
         "state": "Available", "selector": { "dataplaneTags": { "kuma.io/service": "web" } },
@@ -157,7 +157,7 @@ fn what_other_zones_serve_is_counted_there() {
 }
 
 #[test]
-fn conflicts_are_told_once() {
+fn conflicts_are_reported_once() {
     let mut kept = Kept::new();
     kept.dataplane("a", &serves(&[("web", 80)]));
     kept.dataplane("b", &serves(&[("web", 81)]));

@@ -32,7 +32,7 @@ fn put_group(kept: &mut Kept, text: &str, selector: &Value) {
 }
 
 #[test]
-fn names_follow_their_generators() {
+fn hostnames_follow_their_generators() {
     let mut kept = Kept::new();
     kept.put_service("web", &json!({}), &json!({}));
     put_external(&mut kept, "mail");
@@ -53,7 +53,7 @@ fn names_follow_their_generators() {
 }
 
 #[test]
-fn several_zones_are_one_service_of_those_that_match() {
+fn multi_zone_service_has_the_services_that_match() {
     let mut kept = Kept::new();
     put_group(&mut kept, "all", &json!({ "matchLabels": { "app": "web" } }));
     let group = |kept: &mut Kept| {
@@ -89,7 +89,7 @@ fn several_zones_are_one_service_of_those_that_match() {
 }
 
 #[test]
-fn a_group_that_asks_for_nothing_has_nobody() {
+fn multi_zone_service_without_selector_has_no_services() {
     let mut kept = Kept::new();
     kept.put_service("a", &json!({ "app": "web" }), &json!({}));
     put_group(&mut kept, "all", &json!({}));
@@ -98,7 +98,7 @@ fn a_group_that_asks_for_nothing_has_nobody() {
 }
 
 #[test]
-fn proxies_that_come_and_go_do_not_concern_who_stands_for_their_service() {
+fn changes_of_proxies_do_not_affect_multi_zone_services() {
     let mut kept = Kept::new();
     put_group(&mut kept, "all", &json!({ "matchLabels": { "kuma.io/display-name": "web" } }));
     kept.serving("a", "web");

@@ -1,4 +1,4 @@
-//! Whatever happened before, the end is the same.
+//! Property: the result does not depend on the history.
 
 use kodiak_model::kinds::{dataplane::Inbound, mesh_multi_zone_service::MeshMultiZoneServiceStatus};
 use proptest::prelude::*;
@@ -167,7 +167,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn who_was_told_of_changes_knows_what_one_knows_who_is_told_all(history in steps()) {
+    fn incremental_state_equals_state_from_scratch(history in steps()) {
         let mut kept = Kept::new();
         for step in &history {
             apply(&mut kept, step);
@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_settled_is_right_and_stays_so_for_who_comes_next(history in steps(), backwards in any::<bool>()) {
+    fn settled_state_is_correct_and_stable_for_a_new_leader(history in steps(), backwards in any::<bool>()) {
         let mut kept = Kept::new();
         for step in &history {
             apply(&mut kept, step);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is done for a proxy that comes, gets sick and goes, in a mesh of so many services with five proxies each.
+/// Work for a proxy that connects, becomes unhealthy and leaves, in a mesh of so many services with five proxies each.
 fn work_in(services: u32) -> Work {
     let mut kept = Kept::new();
     kept.generator("local", &json!({ "selector": { "meshService": {} }, "template": "{{ .Name }}.mesh" }));
@@ -28,7 +28,7 @@ fn work_in(services: u32) -> Work {
 }
 
 #[test]
-fn the_work_for_one_proxy_is_that_for_its_services() {
+fn work_for_a_proxy_is_proportional_to_its_services() {
     let small = work_in(10);
     // Each of the three changes, and each time what was written.
     assert_eq!(small, Work { services_looked_at: 6, spec_writes: 0, status_writes: 3 });

@@ -31,7 +31,7 @@ fn identities(kept: &Kept) -> Vec<&str> {
 }
 
 #[test]
-fn a_label_that_the_token_does_not_bind_adds_no_identity() {
+fn label_that_the_token_does_not_bind_adds_no_identity() {
     let mut kept = payments();
     assert_eq!(identities(&kept), ["payments"]);
     web(&mut kept, Some(bound(&[])));
@@ -51,7 +51,7 @@ fn a_label_that_the_token_does_not_bind_adds_no_identity() {
 }
 
 #[test]
-fn what_is_vouched_for_is_accepted() {
+fn members_with_bound_fields_are_accepted() {
     let unbound = Admission { tags: ["version".to_owned()].into(), ..Admission::default() };
     for admission in [None, Some(bound(&["app"])), Some(Admission::default()), Some(unbound)] {
         let mut kept = payments();
@@ -64,7 +64,7 @@ fn what_is_vouched_for_is_accepted() {
 }
 
 #[test]
-fn generated_services_accept_those_whose_tokens_bind_the_service() {
+fn generated_services_accept_proxies_whose_token_binds_the_service() {
     let mut kept = Kept::new();
     kept.brought("web-1", &serves(&[("web", 80)]), &json!({}), Some(bound(&[])));
     kept.seen("web-1", ONLINE);

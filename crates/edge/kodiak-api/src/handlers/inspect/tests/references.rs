@@ -39,7 +39,8 @@ async fn reference_has_a_problem_until_its_target_exists() {
     let document = backends(&json!([{ "kind": "MeshService", "name": "web" }]));
     let (status, warnings) = write(&world, CLIENT, &document).await;
     let path = "networking.transparentProxying.reachableBackends.refs[0]";
-    let message = "there is no MeshService \"web\" in zone \"east\"; mend it, or wait until a Dataplane of it comes";
+    let message =
+        "there is no MeshService \"web\" in zone \"east\"; fix the reference, or start a Dataplane of the service";
     assert_eq!((status, warnings), (201, vec![format!("{path}: {message}")]));
     let trouble = json!([{ "path": path, "means": [], "trouble": { "reason": "Unresolved", "message": message } }]);
     let read = world.get(CLIENT).await;

@@ -29,7 +29,7 @@ async fn policy_status_has_proxies_and_reasons() {
     let weak = world.get("/meshes/default/meshtimeouts/weak/_status").await;
     let reason = json!({
         "reason": "Overridden",
-        "message": "stronger policies decide all that it speaks of",
+        "message": "policies of higher precedence override it",
         "policies": ["kri_mt_default_east__good_"],
     });
     assert_eq!(
