@@ -35,7 +35,7 @@ static PORT: LazyLock<Port> = LazyLock::new(|| {
         let kind = kinds().by_name("Mesh").expect("meshes are a kind");
         let target = Target { kind, mesh: "", name: "default" };
         let mesh = json!({ "type": "Mesh", "name": "default" });
-        catalog.put(target, mesh, false).await.expect("a mesh without settings is good");
+        catalog.put(target, mesh).await.expect("a mesh without settings is good");
         let mut settings = Settings::new("fuzz");
         settings.authn = Authn::None;
         settings.ca = Some("CA".to_owned());
