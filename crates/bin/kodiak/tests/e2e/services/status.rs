@@ -129,6 +129,8 @@ async fn service_without_healthy_workloads_is_unavailable() {
 
 /// All that a MeshService was, as far as can be seen by looking again and again.
 struct Watch {
+    api: SocketAddr,
+    path: String,
     seen: Arc<Mutex<Seen>>,
     tasks: JoinSet<()>,
 }
@@ -142,23 +144,31 @@ struct Seen {
 impl Watch {
     fn start(api: SocketAddr, name: &str) -> Self {
         let (seen, path) = (Arc::<Mutex<Seen>>::default(), format!("/meshes/{MESH}/meshservices/{name}"));
-        let shared = Arc::clone(&seen);
+        let (shared, asked) = (Arc::clone(&seen), path.clone());
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             loop {
                 // The API does not answer while the control plane is down.
-                if let Ok(answer) = get(api, &path).await {
+                if let Ok(answer) = get(api, &asked).await {
                     shared.lock().unwrap().note(&answer.fine().json());
                 }
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
         });
-        Self { seen, tasks }
+        Self { api, path, seen, tasks }
     }
 
     async fn end(mut self) -> Seen {
+        // A panic of the task is one of the test.
+        while let Some(ended) = self.tasks.try_join_next() {
+            ended.unwrap();
+        }
         self.tasks.shutdown().await;
-        self.seen.lock().unwrap().clone()
+        // The last state may be newer than the last look.
+        let last = get(self.api, &self.path).await.unwrap().fine().json();
+        let mut seen = self.seen.lock().unwrap().clone();
+        seen.note(&last);
+        seen
     }
 }
 
