@@ -162,9 +162,9 @@ mod tests {
     #[test]
     fn paths_and_includes_are_followed() {
         let files = [
-            ("a/src/lib.rs", "#[path = \"../shared/x.rs\"]\nmod x;\ninclude!(\"gen/table.rs\");\n"),
-            ("a/shared/x.rs", "mod y;\n"),
-            ("a/shared/y.rs", ""),
+            ("a/src/lib.rs", "#[path = \"../common/x.rs\"]\nmod x;\ninclude!(\"gen/table.rs\");\n"),
+            ("a/common/x.rs", "mod y;\n"),
+            ("a/common/y.rs", ""),
             ("a/src/x.rs", ""),
             ("a/src/gen/table.rs", ""),
         ];

@@ -102,11 +102,8 @@ impl GuardedEngine {
             let again = rebuild(&kept);
             (engine, outcome) = again.value;
             let dropped: Vec<usize> = again.faulty.iter().map(|(position, _)| *position).collect();
-            let mut position = first_denying;
-            denying.retain(|_| {
-                position += 1;
-                !dropped.contains(&(position - 1))
-            });
+            let mut positions = first_denying..;
+            denying.retain(|_| positions.next().is_some_and(|position| !dropped.contains(&position)));
         }
         let faulty: Vec<_> = faulty
             .into_iter()

@@ -150,7 +150,7 @@ impl Subscription {
         }
     }
 
-    /// The server must answer every name in a subscribe, even one that it believes the client has: the client may have
+    /// The server must answer every name in a subscribe, even one that it has sent before: the client may have
     /// dropped it and subscribed again in the meantime. A resuming client lists its resources in the same request.
     fn subscribe(&mut self, name: Arc<str>, resumes: bool, target: Option<&Resources>) {
         if *name == *WILDCARD {

@@ -5,7 +5,7 @@
 //!
 //! **Invariant:** stored resources are valid, and belong to a mesh that exists.
 //! **Invariant:** a rejected write changes nothing: related writes are one transaction.
-//! **Invariant:** a resource never references a Secret of the control plane, whoever writes it.
+//! **Invariant:** a resource never references a Secret of the control plane; no user may write such a reference.
 //! **Invariant:** this crate knows nothing of HTTP, and does not decide who may write.
 
 mod authority;

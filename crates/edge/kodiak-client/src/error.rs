@@ -50,7 +50,7 @@ impl ClientError {
         }
     }
 
-    /// Advice for whoever configured the client.
+    /// How to correct the configuration of the client.
     pub fn advice(&self) -> Option<&'static str> {
         match self {
             Self::Unreachable { failure: ConnectFailure::Certificate, .. } => {

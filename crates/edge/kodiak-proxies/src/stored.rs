@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kodiak_model::{
-    ProxyKey, ResourceKey,
+    ProxyKey,
     kinds::{
         dataplane::DataplaneStatus,
         dataplane_insight::{self, DataplaneInsight},
@@ -34,10 +34,6 @@ pub(crate) fn is_draining(snapshot: &Snapshot, key: &ProxyKey) -> bool {
 /// MeshIdentities of a mesh, in the order of their names.
 pub(crate) fn identities(snapshot: &Snapshot, mesh: &str) -> impl Iterator<Item = Arc<MeshIdentity>> {
     snapshot.world().list_in("MeshIdentity", mesh).filter_map(|identity| identity.spec())
-}
-
-pub(crate) fn insight_key(key: &ProxyKey) -> ResourceKey {
-    key.insight()
 }
 
 pub(crate) fn insight_of(snapshot: &Snapshot, key: &ProxyKey) -> Option<Arc<DataplaneInsight>> {

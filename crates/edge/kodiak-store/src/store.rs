@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use kodiak_model::ResourceKey;
+use kodiak_world::World;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
@@ -24,6 +25,7 @@ use crate::{
     seal::Sealer,
     snapshot::Snapshot,
     supervisor::Supervisor,
+    unreadable,
     watch::Watch,
     writer::{MAX_BATCH, Request, Writer},
 };
@@ -64,6 +66,7 @@ impl Store {
             Some(changes) => Published::open(log_capacity, &changes),
             None => Published::new(log_capacity),
         };
+        unreadable::report(&World::default(), published.state.world());
 
         let published = Arc::new(ArcSwap::from_pointee(published));
         let (wake, woken) = watch::channel(());

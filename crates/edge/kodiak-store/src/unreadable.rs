@@ -2,7 +2,7 @@
 
 use kodiak_world::World;
 
-/// Logs each that was not unreadable before. Whoever asks later finds them in the status of policies and in `/quarantine`.
+/// Logs resources that became unreadable between two worlds. `GET /_quarantine` and the status of policies list them.
 pub(crate) fn report(before: &World, now: &World) {
     for resource in now.unreadable() {
         let known = before.get(&resource.key).is_some_and(|known| known.revision == resource.revision);

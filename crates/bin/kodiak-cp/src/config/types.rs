@@ -383,7 +383,7 @@ pub struct BootstrapParams {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Access {
-    /// Lets anonymous users write all resources except Secrets, as in Kuma: whoever reaches the API controls the mesh.
+    /// Lets anonymous users write all resources except Secrets, as in Kuma: every client that reaches the API controls the mesh.
     pub anonymous_writes: bool,
     #[serde(rename = "static")]
     pub lists: AccessLists,

@@ -70,7 +70,7 @@ impl InsightWriter {
     /// `None` when the insight is up to date, or its Dataplane does not exist.
     fn write(&self, snapshot: &Snapshot, key: &ProxyKey, observations: &Gathered) -> Option<Write> {
         snapshot.get(&key.dataplane())?;
-        let record = snapshot.get(&stored::insight_key(key));
+        let record = snapshot.get(&key.insight());
         let mut insight = stored::insight_of(snapshot, key).map(Arc::unwrap_or_clone).unwrap_or_default();
         for (_, observation) in observations {
             observation.apply(&mut insight, self.settings.subscription_limit);
@@ -102,7 +102,7 @@ pub(super) fn write(key: &ProxyKey, record: Option<&Record>, insight: &Dataplane
         return None;
     }
     Some(Write::Put {
-        key: stored::insight_key(key),
+        key: key.insight(),
         spec: spec.into(),
         labels: record.map(|record| (*record.labels).clone()).unwrap_or_default(),
         owner: owner_of(&dataplane_insight::KIND, &key.mesh, &key.name),
