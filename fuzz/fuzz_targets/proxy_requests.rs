@@ -11,7 +11,7 @@ use kodiak_ads::Proxies as _;
 use kodiak_catalog::{Catalog, Target};
 use kodiak_kinds::kinds;
 use kodiak_model::{Place, yaml};
-use kodiak_proxies::{Authn, Registry, Settings};
+use kodiak_proxies::{Authn, ProxySettings, Registry};
 use kodiak_store::{Backend, Store, StoreConfig};
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
@@ -30,13 +30,14 @@ static PORT: LazyLock<Port> = LazyLock::new(|| {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let registry = runtime.block_on(async {
         let store = Store::open(StoreConfig::new(Backend::Memory)).await.expect("a store in memory opens");
-        let settings = kodiak_catalog::Settings { place: Place::Zone { name: "east".to_owned() }, unsafe_delete: true };
+        let settings =
+            kodiak_catalog::CatalogSettings { place: Place::Zone { name: "east".to_owned() }, unsafe_delete: true };
         let catalog = Catalog::new(store, settings);
         let kind = kinds().by_name("Mesh").expect("meshes are a kind");
         let target = Target { kind, mesh: "", name: "default" };
         let mesh = json!({ "type": "Mesh", "name": "default" });
         catalog.put(target, mesh).await.expect("a mesh without settings is good");
-        let mut settings = Settings::new("fuzz");
+        let mut settings = ProxySettings::new("fuzz");
         settings.authn = Authn::None;
         settings.ca = Some("CA".to_owned());
         settings.server_names = vec!["localhost".to_owned()];

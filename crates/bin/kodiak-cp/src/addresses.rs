@@ -36,10 +36,10 @@ pub(crate) struct Found {
 
 impl Addresses {
     /// With the task that resolves names, and its results.
-    pub(crate) fn new() -> (Self, LookUps, mpsc::UnboundedReceiver<Found>) {
+    pub(crate) fn new() -> (Self, Lookups, mpsc::UnboundedReceiver<Found>) {
         let (wanted, names) = watch::channel(Names::new());
         let (found, finds) = mpsc::unbounded_channel();
-        (Self { known: BTreeMap::new(), users: BTreeMap::new(), wanted }, LookUps { names, found }, finds)
+        (Self { known: BTreeMap::new(), users: BTreeMap::new(), wanted }, Lookups { names, found }, finds)
     }
 
     /// Replaces names by addresses, as far as they are resolved.
@@ -78,12 +78,12 @@ impl Addresses {
 }
 
 /// Task that resolves names.
-pub(crate) struct LookUps {
+pub(crate) struct Lookups {
     names: watch::Receiver<Names>,
     found: mpsc::UnboundedSender<Found>,
 }
 
-impl LookUps {
+impl Lookups {
     /// Runs until `drain`. A name keeps its last address when a lookup fails.
     pub(crate) async fn run(mut self, drain: CancellationToken) -> anyhow::Result<()> {
         let mut period = tokio::time::interval(PERIOD);

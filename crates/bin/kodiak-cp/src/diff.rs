@@ -7,7 +7,7 @@ use std::{
 
 use kodiak_api::inspect::InspectError;
 use kodiak_engine::{
-    Change, Settings,
+    EngineChange, EngineSettings,
     difference::{Difference, Patches},
     offline::{AffectedProxies, OfflineMesh},
 };
@@ -29,13 +29,13 @@ const LARGEST: usize = 16 << 20;
 pub(crate) fn between(
     stored: &Snapshot,
     after: &Snapshot,
-    settings: &Settings,
-    services: &service_status::Settings,
+    settings: &EngineSettings,
+    services: &service_status::ServiceSettings,
     mesh: &str,
     full: bool,
 ) -> Result<Value, InspectError> {
     let reconciled = preview(stored, after, mesh, services);
-    let of_mesh = Change::of_mesh(stored.world(), mesh);
+    let of_mesh = EngineChange::of_mesh(stored.world(), mesh);
     let mut world = OfflineMesh::new(settings.clone(), mesh, of_mesh).map_err(InspectError::Faults)?;
     let known: Vec<ProxyKey> = stored.list_in("Dataplane", mesh).map(|record| key_of(&record.key)).collect();
     let said = |proxy: &ProxyKey| Arc::new(metadata(stored.world(), proxy).unwrap_or_default());
@@ -45,7 +45,7 @@ pub(crate) fn between(
         known.into_iter().map(|proxy| (proxy.clone(), world.snapshot(&proxy))).collect();
     let changes = stored.world().difference(reconciled.world());
     let changes: Vec<_> = changes.into_iter().filter(|change| concerns(&change.key, mesh)).collect();
-    let written = changes.iter().filter_map(Change::of).chain(rolled_out(stored, after, mesh));
+    let written = changes.iter().filter_map(EngineChange::of).chain(rolled_out(stored, after, mesh));
     let mut concerned = world.change(written).map_err(InspectError::Faults)?;
     let mut new = Vec::new();
     for change in changes.iter().filter(|change| &*change.key.kind == "Dataplane") {
@@ -71,10 +71,10 @@ fn concerns(key: &ResourceKey, mesh: &str) -> bool {
 }
 
 /// The diff shows the last step of an mTLS rollout.
-fn rolled_out(stored: &Snapshot, after: &Snapshot, mesh: &str) -> Option<Change> {
+fn rolled_out(stored: &Snapshot, after: &Snapshot, mesh: &str) -> Option<EngineChange> {
     let target = |snapshot: &Snapshot| snapshot.world().mesh(mesh).map(|spec| Rollout::target(&spec));
     let moves = target(stored) != target(after);
-    moves.then(|| Change::Rollout { mesh: mesh.into(), rollout: None })
+    moves.then(|| EngineChange::Rollout { mesh: mesh.into(), rollout: None })
 }
 
 fn answer(

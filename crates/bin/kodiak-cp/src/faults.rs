@@ -2,11 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use kodiak_engine::Change;
+use kodiak_engine::EngineChange;
 use tokio_util::sync::CancellationToken;
 
 /// Called with a change; may panic.
-pub type EngineFault = Arc<dyn Fn(&Change) + Send + Sync>;
+pub type EngineFault = Arc<dyn Fn(&EngineChange) + Send + Sync>;
 
 /// Cheap to clone.
 #[derive(Clone, Default)]
@@ -18,7 +18,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    pub(crate) fn at_engine(&self, changes: &[Change]) {
+    pub(crate) fn at_engine(&self, changes: &[EngineChange]) {
         if let Some(fault) = &self.engine {
             for change in changes {
                 fault(change);

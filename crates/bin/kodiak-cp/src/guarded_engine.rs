@@ -9,7 +9,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_engine::{Change, Engine, Identities, Leaf, LeafRequest, Outcome, Settings};
+use kodiak_engine::{Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
 use kodiak_model::{ProxyKey, ResourceKey, kinds::mesh_external_service::Source};
 use kodiak_reconcilers::quarantine::{Built, Entry, Panicked, Quarantine, build, caught};
 use kodiak_xds::input::AdminCertificate;
@@ -18,12 +18,12 @@ use crate::faults::Faults;
 
 const TASK: &str = "engine";
 
-/// Change, and the stored resource that causes it. Metadata of a proxy is stored in its DataplaneInsight.
+/// EngineChange, and the stored resource that causes it. Metadata of a proxy is stored in its DataplaneInsight.
 #[derive(Clone)]
 pub(crate) struct Input {
     pub(crate) key: ResourceKey,
     pub(crate) revision: u64,
-    pub(crate) change: Change,
+    pub(crate) change: EngineChange,
 }
 
 pub(crate) struct GuardedEngine {
@@ -35,7 +35,7 @@ pub(crate) struct GuardedEngine {
 }
 
 impl GuardedEngine {
-    pub(crate) fn new(settings: Settings, quarantine: Quarantine, faults: Faults) -> Self {
+    pub(crate) fn new(settings: EngineSettings, quarantine: Quarantine, faults: Faults) -> Self {
         Self { engine: Engine::new(settings), inputs: BTreeMap::new(), quarantine, faults }
     }
 
@@ -43,7 +43,7 @@ impl GuardedEngine {
     pub(crate) fn apply(
         &mut self,
         inputs: Vec<Input>,
-        others: Vec<Change>,
+        others: Vec<EngineChange>,
         identities: &dyn Identities,
         now: Timestamp,
     ) -> Outcome {
@@ -51,7 +51,7 @@ impl GuardedEngine {
         for input in inputs {
             let is_removal = input.change.is_removal();
             // A proxy that reconnects is tried again: its metadata may differ.
-            let connects = matches!(input.change, Change::Connected { .. });
+            let connects = matches!(input.change, EngineChange::Connected { .. });
             if !is_removal && !connects && self.quarantine.holds(TASK, &input.key, input.revision) {
                 continue;
             }
@@ -69,11 +69,11 @@ impl GuardedEngine {
             self.faults.at_engine(&changes);
             self.engine.apply(changes, &identities, now)
         });
-        applied.unwrap_or_else(|panicked| self.make_anew(&newest, &panicked, &identities, now))
+        applied.unwrap_or_else(|panicked| self.rebuild(&newest, &panicked, &identities, now))
     }
 
     /// Rebuilds the engine. Resources that were applied before come first, so that a new one is found to be faulty.
-    fn make_anew(
+    fn rebuild(
         &mut self,
         newest: &BTreeSet<ResourceKey>,
         panicked: &Panicked,
@@ -85,7 +85,7 @@ impl GuardedEngine {
         let inputs: Vec<&Input> = old.into_iter().chain(new).collect();
         let rebuild = |inputs: &[&Input]| {
             build(inputs, |inputs| {
-                let changes: Vec<Change> = inputs.iter().map(|input| input.change.clone()).collect();
+                let changes: Vec<EngineChange> = inputs.iter().map(|input| input.change.clone()).collect();
                 self.faults.at_engine(&changes);
                 let mut engine = self.engine.restarted();
                 let outcome = engine.apply(changes, identities, now);
@@ -127,9 +127,9 @@ impl GuardedEngine {
 
 /// An ignored permission may have been a Deny beside a broad Allow, so it is replaced by one that denies all requests.
 fn denied(input: &Input) -> Option<Input> {
-    let Change::Policy { mesh, key, policy: Some(policy) } = &input.change else { return None };
+    let EngineChange::Policy { mesh, key, policy: Some(policy) } = &input.change else { return None };
     let policy = Some(kodiak_world::deny_all(policy)?);
-    let change = Change::Policy { mesh: mesh.clone(), key: key.clone(), policy };
+    let change = EngineChange::Policy { mesh: mesh.clone(), key: key.clone(), policy };
     Some(Input { key: input.key.clone(), revision: input.revision, change })
 }
 

@@ -8,7 +8,7 @@ use kodiak_api::inspect::{
     AdminQuery, CertificateStatus, Config, ConfigOptions, InspectError, InspectFuture, MtlsStep, Proxies, Quarantined,
     Status, TypeStatus,
 };
-use kodiak_ca::{Authorities, Expiries, LeafExpiry};
+use kodiak_ca::{Expiries, LeafExpiry, MeshCas};
 use kodiak_engine::{admin_port, redacted};
 use kodiak_model::ProxyKey;
 use kodiak_proxies::{ProxyStatus, Registry};
@@ -36,7 +36,7 @@ pub(crate) struct Inspector {
     instance_id: Arc<str>,
     store: Store,
     registry: Registry,
-    authorities: Authorities,
+    mesh_cas: MeshCas,
     offline: Offline,
     quarantine: Quarantine,
     expiries: Expiries,
@@ -48,12 +48,12 @@ impl Inspector {
         instance_id: &str,
         store: Store,
         registry: Registry,
-        authorities: Authorities,
+        mesh_cas: MeshCas,
         offline: Offline,
         quarantine: Quarantine,
     ) -> Self {
         let (turns, expiries) = (Arc::new(Semaphore::new(AT_A_TIME)), Expiries::default());
-        Self { instance_id: instance_id.into(), store, registry, authorities, offline, quarantine, expiries, turns }
+        Self { instance_id: instance_id.into(), store, registry, mesh_cas, offline, quarantine, expiries, turns }
     }
 
     /// Issues the certificates of proxies.
@@ -86,7 +86,7 @@ impl Inspector {
         let networking = dataplane.networking.clone().unwrap_or_default();
         let host = Some(networking.advertised_address).filter(|address| !address.is_empty());
         let host = host.unwrap_or(networking.address);
-        let client = self.authorities.admin_client().map_err(InspectError::Unreachable)?;
+        let client = self.mesh_cas.admin_client().map_err(InspectError::Unreachable)?;
         let port = admin_port(&metadata, &dataplane);
         let answer = admin::get(&host, port, question.path(), &client).await.map_err(InspectError::Unreachable)?;
         match question {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use kodiak_api::inspect::{AdminQuery, Config, ConfigOptions, InspectError, InspectFuture, Proxies, Status};
-use kodiak_engine::{Change, Settings, offline::OfflineMesh, patch, redacted};
+use kodiak_engine::{EngineChange, EngineSettings, offline::OfflineMesh, patch, redacted};
 use kodiak_envoy::json;
 use kodiak_model::ProxyKey;
 use kodiak_rules::Shadow;
@@ -20,12 +20,12 @@ use crate::diff;
 #[derive(Clone)]
 pub struct Offline {
     store: Store,
-    settings: Settings,
-    services: service_status::Settings,
+    settings: EngineSettings,
+    services: service_status::ServiceSettings,
 }
 
 impl Offline {
-    pub fn new(store: Store, settings: Settings, services: service_status::Settings) -> Self {
+    pub fn new(store: Store, settings: EngineSettings, services: service_status::ServiceSettings) -> Self {
         Self { store, settings, services }
     }
 
@@ -45,8 +45,8 @@ impl Offline {
         shadow: Shadow,
     ) -> Result<Arc<Published>, InspectError> {
         let metadata = metadata(stored.world(), proxy).ok_or(InspectError::NeverConnected)?;
-        let changes = Change::of_mesh(stored.world(), &proxy.mesh);
-        let settings = Settings { shadow, ..self.settings.clone() };
+        let changes = EngineChange::of_mesh(stored.world(), &proxy.mesh);
+        let settings = EngineSettings { shadow, ..self.settings.clone() };
         let world = OfflineMesh::new(settings, &proxy.mesh, changes);
         world.and_then(|mut world| world.connect(proxy, Arc::new(metadata))).map_err(InspectError::Faults)
     }

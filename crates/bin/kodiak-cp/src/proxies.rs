@@ -1,10 +1,10 @@
-//! Settings of the proxy registry, from the configuration.
+//! ProxySettings of the proxy registry, from the configuration.
 
 use std::{sync::Arc, time::Duration};
 
 use kodiak_metrics::Metrics;
 use kodiak_model::GoDuration;
-use kodiak_proxies::{Authn, Settings};
+use kodiak_proxies::{Authn, ProxySettings};
 use kodiak_xds::health::Timing;
 
 use crate::{
@@ -18,11 +18,11 @@ pub(crate) fn settings(
     certificate: &Certificate,
     port: u16,
     metrics: &Metrics,
-) -> Settings {
+) -> ProxySettings {
     let seconds = |seconds: u32| Duration::from_secs(u64::from(seconds));
     let xds = &config.xds_server;
     let xds_host = &config.bootstrap_server.params.xds_host;
-    Settings {
+    ProxySettings {
         authn: match config.dp_server.authn.dp_proxy.authn_type {
             DpProxyAuthnType::DpToken => Authn::DataplaneToken,
             DpProxyAuthnType::None => Authn::None,
@@ -42,7 +42,7 @@ pub(crate) fn settings(
         }),
         health: config.dp_server.hds.enabled.then(|| timing(&config.dp_server.hds)),
         observer: Some(Arc::new(metrics.xds.clone())),
-        ..Settings::new(instance_id)
+        ..ProxySettings::new(instance_id)
     }
 }
 

@@ -13,8 +13,8 @@ use kodiak_api::{
     config::{AccessConfig, Allowed, AuthnConfig, IssueConfig},
     server::Routed,
 };
-use kodiak_ca::{Authorities, Expiries, watch_expiries};
-use kodiak_catalog::{Catalog, Settings};
+use kodiak_ca::{Expiries, MeshCas, watch_expiries};
+use kodiak_catalog::{Catalog, CatalogSettings};
 use kodiak_kinds::kinds;
 use kodiak_listen::{ConnectionLimits, Listener};
 use kodiak_metrics::Metrics;
@@ -110,7 +110,7 @@ impl ControlPlane {
         let metrics = Metrics::new();
         let store = Store::open(store_config(&config, &work_dir, &instance_id, &metrics)?).await?;
         let place = Place::Zone { name: config.multizone.zone.name.clone() };
-        let catalog = Catalog::new(store.clone(), Settings { place, unsafe_delete: config.store.unsafe_delete });
+        let catalog = Catalog::new(store.clone(), CatalogSettings { place, unsafe_delete: config.store.unsafe_delete });
         let files = data_sources::files(&config.general, &work_dir)?;
         let catalog = catalog.with_files(files.clone());
         let info = Info {
@@ -126,10 +126,9 @@ impl ControlPlane {
         let settings = proxies::settings(&config, &instance_id, &certificate, proxies.port(), &metrics);
         let (events, connections) = mpsc::unbounded_channel();
         let registry = Registry::new(catalog.clone(), settings, events);
-        let authorities =
-            Authorities::new(store.clone()).with_files(files).with_renewal(config.certificates.renewal()?);
+        let mesh_cas = MeshCas::new(store.clone()).with_files(files).with_renewal(config.certificates.renewal()?);
         let expiries = Expiries::default();
-        let engine = kodiak_engine::Settings {
+        let engine = kodiak_engine::EngineSettings {
             zone: config.multizone.zone.name.as_str().into(),
             shadow: Shadow::Ignored,
             naming: match config.xds_server.resource_names {
@@ -145,7 +144,7 @@ impl ControlPlane {
             Box::new(move |count| metrics.resources_quarantined(count))
         });
         let (of_proxies, held) = (registry.clone(), quarantine.clone());
-        let inspector = Inspector::new(&instance_id, store.clone(), of_proxies, authorities.clone(), offline, held);
+        let inspector = Inspector::new(&instance_id, store.clone(), of_proxies, mesh_cas.clone(), offline, held);
         let inspector = inspector.with_expiries(expiries.clone());
         let api_config = api_config(&config);
         log_write_access(&api_config);
@@ -186,7 +185,7 @@ impl ControlPlane {
         let (addresses, look_ups, found) = Addresses::new();
         let watched = watch_expiries(
             expiries.clone(),
-            authorities.clone(),
+            mesh_cas.clone(),
             metrics.meshes.clone(),
             config.certificates.ca_warning(),
             drain.clone(),
@@ -195,7 +194,7 @@ impl ControlPlane {
         let writer = Writer {
             store: store.clone(),
             settings: engine,
-            authorities,
+            mesh_cas,
             registry: registry.clone(),
             metrics: metrics.xds.clone(),
             events: connections,

@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use kodiak_ca::{Authorities, Expiries};
-use kodiak_engine::{Change, Issued, Outcome, Settings, Updated};
+use kodiak_ca::{Expiries, MeshCas};
+use kodiak_engine::{EngineChange, EngineSettings, Issued, Outcome, Updated};
 use kodiak_metrics::XdsMetrics;
 use kodiak_model::{ResourceKey, kinds::dataplane_insight::MtlsInsight};
 use kodiak_proxies::{ProxyEvent, Recheck, Registry};
@@ -35,8 +35,8 @@ const TICK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Writer {
     pub(crate) store: Store,
-    pub(crate) settings: Settings,
-    pub(crate) authorities: Authorities,
+    pub(crate) settings: EngineSettings,
+    pub(crate) mesh_cas: MeshCas,
     pub(crate) registry: Registry,
     pub(crate) metrics: XdsMetrics,
     pub(crate) events: mpsc::UnboundedReceiver<ProxyEvent>,
@@ -80,19 +80,19 @@ impl Writer {
                 },
                 Some(event) = self.events.recv() => batch.event(event),
                 Some(found) = self.found.recv() => self.moved(found, &mut batch),
-                _ = tick.tick() => batch.others.push(Change::Tick),
+                _ = tick.tick() => batch.others.push(EngineChange::Tick),
                 // Fatal, because a revoked token may still be in use.
                 Some(rechecked) = rechecks.join_next() => rechecked.context("the recheck of tokens panicked")?,
             }
             self.gather(&mut watch, &mut batch).await?;
             let Batch { inputs, others, recheck } = batch;
             for input in &inputs {
-                if let Change::Disconnected { key } = &input.change {
+                if let EngineChange::Disconnected { key } = &input.change {
                     self.expiries.disconnected(key);
                 }
             }
             if !inputs.is_empty() || !others.is_empty() {
-                let outcome = engine.apply(inputs, others, &self.authorities, Timestamp::now());
+                let outcome = engine.apply(inputs, others, &self.mesh_cas, Timestamp::now());
                 self.publish(outcome);
             }
             self.recheck(&mut rechecks, recheck);
@@ -180,7 +180,7 @@ impl Writer {
 struct Batch {
     inputs: Vec<Input>,
     /// Changes without a resource.
-    others: Vec<Change>,
+    others: Vec<EngineChange>,
     /// Streams whose token must be verified again, and whose health checks may have changed.
     recheck: BTreeSet<Recheck>,
 }
@@ -190,21 +190,21 @@ impl Batch {
         let (ProxyEvent::Connected { key, .. } | ProxyEvent::Disconnected { key }) = &event;
         let key = ResourceKey::in_mesh("DataplaneInsight", &key.mesh, &key.name);
         let change = match event {
-            ProxyEvent::Connected { key, metadata } => Change::Connected { key, metadata },
-            ProxyEvent::Disconnected { key } => Change::Disconnected { key },
+            ProxyEvent::Connected { key, metadata } => EngineChange::Connected { key, metadata },
+            ProxyEvent::Disconnected { key } => EngineChange::Disconnected { key },
         };
         self.inputs.push(Input { key, revision: 0, change });
     }
 
-    fn stored(&mut self, change: &store::Change, addresses: &mut Addresses) {
+    fn stored(&mut self, change: &store::StoreChange, addresses: &mut Addresses) {
         self.recheck.extend(Recheck::after(&change.key));
         self.resource(&change.typed(), addresses);
     }
 
     fn resource(&mut self, change: &kodiak_world::Change, addresses: &mut Addresses) {
         let (key, revision) = (change.key.clone(), change.revision);
-        match Change::of(change).map(|change| located(change, addresses)) {
-            Some(change @ (Change::Secret { .. } | Change::Tick)) => self.others.push(change),
+        match EngineChange::of(change).map(|change| located(change, addresses)) {
+            Some(change @ (EngineChange::Secret { .. } | EngineChange::Tick)) => self.others.push(change),
             Some(change) => self.inputs.push(Input { key, revision, change }),
             None => (),
         }
@@ -223,8 +223,8 @@ fn certificate(issued: &Issued) -> MtlsInsight {
 }
 
 /// Replaces host names of a Dataplane by resolved addresses.
-fn located(change: Change, addresses: &mut Addresses) -> Change {
-    let Change::Dataplane { key, mut dataplane } = change else { return change };
+fn located(change: EngineChange, addresses: &mut Addresses) -> EngineChange {
+    let EngineChange::Dataplane { key, mut dataplane } = change else { return change };
     addresses.fill_in(&key, dataplane.as_mut().map(|proxy| Arc::make_mut(&mut Arc::make_mut(proxy).dataplane)));
-    Change::Dataplane { key, dataplane }
+    EngineChange::Dataplane { key, dataplane }
 }

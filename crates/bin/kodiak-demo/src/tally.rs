@@ -21,7 +21,7 @@ pub(super) struct Tally {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct ServiceName {
     name: String,
 }
 
@@ -31,7 +31,7 @@ impl Tally {
         match answer.as_ref().map_err(Clone::clone).and_then(|answer| expect.check(answer).map(|()| answer)) {
             Ok(answer) => {
                 self.latencies.add(took);
-                if let Ok(Named { name }) = serde_json::from_slice(&answer.body) {
+                if let Ok(ServiceName { name }) = serde_json::from_slice(&answer.body) {
                     *self.answered_by.entry(name).or_default() += 1;
                 }
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
 use kodiak_cli::documents::FileArgs;
-use kodiak_engine::{Change, Settings, offline, redacted};
+use kodiak_engine::{EngineChange, EngineSettings, offline, redacted};
 use kodiak_model::kinds::dataplane::Dataplane;
 use kodiak_model::kinds::mesh::{Mesh, MeshServicesMode};
 use kodiak_model::{Checked, Place, ProxyKey, yaml};
@@ -69,10 +69,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     mesh.fill_defaults();
     let exclusive = mesh.mesh_services_mode() == MeshServicesMode::Exclusive;
     let within = resources.iter_mut().filter(|one| one.mesh == args.mesh);
-    let mut changes: Vec<Change> = within.filter_map(|one| change(one, &args.zone, exclusive)).collect();
-    changes.push(Change::Mesh { name: args.mesh.as_str().into(), mesh: Some(Arc::new(mesh)) });
+    let mut changes: Vec<EngineChange> = within.filter_map(|one| change(one, &args.zone, exclusive)).collect();
+    changes.push(EngineChange::Mesh { name: args.mesh.as_str().into(), mesh: Some(Arc::new(mesh)) });
     let proxy = ProxyKey::new(&args.mesh, &args.proxy);
-    let settings = Settings { zone: args.zone.as_str().into(), ..Settings::default() };
+    let settings = EngineSettings { zone: args.zone.as_str().into(), ..EngineSettings::default() };
     let config = offline::config(settings, changes, &proxy, Arc::new(metadata(args)));
     let config = config.map_err(|faults| {
         anyhow::anyhow!("generated configuration failed validation, so it would not be sent: {}", faults.join("; "))
@@ -87,14 +87,14 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
 }
 
 /// As the control plane would store it. `None` for kinds that proxies do not depend on.
-fn change(resource: &mut Checked, zone: &str, exclusive: bool) -> Option<Change> {
+fn change(resource: &mut Checked, zone: &str, exclusive: bool) -> Option<EngineChange> {
     if let Some(dataplane) = resource.typed::<Dataplane>() {
         let mut dataplane = Arc::unwrap_or_clone(dataplane);
         dataplane.set_zone_tag(zone, exclusive);
         dataplane.on_create();
         resource.replace(dataplane);
     }
-    Change::of(&kodiak_world::Change::put(Arc::new(Resource::checked(resource))))
+    EngineChange::of(&kodiak_world::Change::put(Arc::new(Resource::checked(resource))))
 }
 
 /// Minimal metadata of a proxy.

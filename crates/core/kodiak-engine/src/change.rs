@@ -7,14 +7,14 @@ use kodiak_model::{
     kinds::{dataplane::BackendKind, mesh::Mesh, zone_egress::ZoneEgress},
 };
 use kodiak_rollout::Rollout;
-use kodiak_rules::{Policy, Proxy, book::PolicyKey};
+use kodiak_rules::{Policy, Proxy, policy_index::PolicyKey};
 use kodiak_services::vips::Vips;
 use kodiak_world::Destination;
 use kodiak_xds::node::NodeMetadata;
 
 /// A changed resource or connection. `None`: it was deleted.
 #[derive(Debug, Clone)]
-pub enum Change {
+pub enum EngineChange {
     Mesh {
         name: Arc<str>,
         mesh: Option<Arc<Mesh>>,
@@ -63,7 +63,7 @@ pub enum Change {
     Tick,
 }
 
-impl Change {
+impl EngineChange {
     /// Whether a resource was deleted or a proxy disconnected.
     pub fn is_removal(&self) -> bool {
         match self {

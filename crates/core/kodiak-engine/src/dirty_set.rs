@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_rules::book::PolicyKey;
+use kodiak_rules::policy_index::PolicyKey;
 
 use crate::target::{Target, Targets};
 

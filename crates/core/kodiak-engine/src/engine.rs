@@ -14,10 +14,10 @@ use kodiak_rules::Shadow;
 use kodiak_xds::names::Naming;
 use kodiak_xds_stream::Snapshot;
 
-use crate::{Change, Identities, Leaf, cache::Cache, mesh::Mesh};
+use crate::{EngineChange, Identities, Leaf, cache::Cache, mesh::Mesh};
 
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct EngineSettings {
     /// The zone of this control plane.
     pub zone: Arc<str>,
     /// Whether shadow policies apply.
@@ -28,7 +28,7 @@ pub struct Settings {
 
 #[derive(Default)]
 pub struct Engine {
-    settings: Settings,
+    settings: EngineSettings,
     meshes: BTreeMap<Arc<str>, Mesh>,
     egresses: BTreeMap<Arc<str>, Arc<ZoneEgress>>,
     cache: Cache,
@@ -37,7 +37,7 @@ pub struct Engine {
 
 /// Inputs that all updates of a batch share.
 pub(crate) struct UpdateContext<'a> {
-    pub(crate) settings: &'a Settings,
+    pub(crate) settings: &'a EngineSettings,
     pub(crate) egresses: &'a BTreeMap<Arc<str>, Arc<ZoneEgress>>,
     pub(crate) cache: &'a mut Cache,
     pub(crate) identities: &'a dyn Identities,
@@ -86,7 +86,7 @@ pub struct Stats {
 }
 
 impl Engine {
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: EngineSettings) -> Self {
         Self { settings, ..Self::default() }
     }
 
@@ -98,7 +98,7 @@ impl Engine {
     /// Applies all changes, then updates the affected meshes once.
     pub fn apply(
         &mut self,
-        changes: impl IntoIterator<Item = Change>,
+        changes: impl IntoIterator<Item = EngineChange>,
         identities: &dyn Identities,
         now: Timestamp,
     ) -> Outcome {
@@ -143,19 +143,19 @@ impl Engine {
         self.cache.encoded()
     }
 
-    fn apply_change(&mut self, change: Change, touched: &mut BTreeSet<Arc<str>>) {
+    fn apply_change(&mut self, change: EngineChange, touched: &mut BTreeSet<Arc<str>>) {
         match change {
-            Change::Mesh { name, mesh } => self.mesh(&name, touched).set_spec(mesh),
-            Change::Rollout { mesh, rollout } => self.mesh(&mesh, touched).set_rollout(rollout),
-            Change::Vips { mesh, vips } => self.mesh(&mesh, touched).set_vips(vips.unwrap_or_default()),
-            Change::Secret { mesh } => self.mesh(&mesh, touched).secret_changed(),
-            Change::Dataplane { key, dataplane } => {
+            EngineChange::Mesh { name, mesh } => self.mesh(&name, touched).set_spec(mesh),
+            EngineChange::Rollout { mesh, rollout } => self.mesh(&mesh, touched).set_rollout(rollout),
+            EngineChange::Vips { mesh, vips } => self.mesh(&mesh, touched).set_vips(vips.unwrap_or_default()),
+            EngineChange::Secret { mesh } => self.mesh(&mesh, touched).secret_changed(),
+            EngineChange::Dataplane { key, dataplane } => {
                 self.mesh(&key.mesh, touched).set_dataplane(&key.name, dataplane.as_ref());
             }
-            Change::Destination { mesh, kind, name, destination } => {
+            EngineChange::Destination { mesh, kind, name, destination } => {
                 self.mesh(&mesh, touched).set_object(&(kind, name), destination.as_ref());
             }
-            Change::ZoneEgress { name, egress } => {
+            EngineChange::ZoneEgress { name, egress } => {
                 match egress {
                     Some(egress) => drop(self.egresses.insert(name, egress)),
                     None => drop(self.egresses.remove(&name)),
@@ -165,10 +165,10 @@ impl Engine {
                     touched.insert(name.clone());
                 }
             }
-            Change::Policy { mesh, key, policy } => self.mesh(&mesh, touched).set_policy(&key, policy.as_ref()),
-            Change::Connected { key, metadata } => self.mesh(&key.mesh, touched).connect(&key.name, metadata),
-            Change::Disconnected { key } => self.mesh(&key.mesh, touched).disconnect(&key.name),
-            Change::Tick => {
+            EngineChange::Policy { mesh, key, policy } => self.mesh(&mesh, touched).set_policy(&key, policy.as_ref()),
+            EngineChange::Connected { key, metadata } => self.mesh(&key.mesh, touched).connect(&key.name, metadata),
+            EngineChange::Disconnected { key } => self.mesh(&key.mesh, touched).disconnect(&key.name),
+            EngineChange::Tick => {
                 for (name, mesh) in &mut self.meshes {
                     mesh.tick();
                     touched.insert(name.clone());

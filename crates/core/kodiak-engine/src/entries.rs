@@ -2,25 +2,26 @@
 
 use std::sync::Arc;
 
+use kodiak_model::InboundTls;
 use kodiak_policies::{Entry, Source};
-use kodiak_rules::{Book, Policy, Shadow};
-use kodiak_xds::input::{Accept, ByKind};
+use kodiak_rules::{Policy, PolicyIndex, Shadow};
+use kodiak_xds::input::ByKind;
 
 /// For each inbound of the proxy, entries by kind, in ascending precedence.
 pub(crate) fn of(
-    book: &Book,
+    policy_index: &PolicyIndex,
     proxy: &str,
     inbounds: usize,
-    accept: Accept,
+    accept: InboundTls,
     shadow: Shadow,
 ) -> Vec<Arc<ByKind<Vec<Entry>>>> {
     let mut all = vec![ByKind::new(); inbounds];
     for hook in kodiak_policies::in_force() {
         let facts = hook.kind().policy.as_ref().filter(|facts| facts.from || facts.rules);
-        if facts.is_none() || (hook.needs_mtls() && accept == Accept::Plain) {
+        if facts.is_none() || (hook.needs_mtls() && accept == InboundTls::Plaintext) {
             continue;
         }
-        let matched = book.matched(hook.kind().name, proxy, shadow);
+        let matched = policy_index.matched(hook.kind().name, proxy, shadow);
         for (inbound, policies) in &matched.inbounds {
             let entries: Vec<Entry> = policies.iter().flat_map(|policy| entries(policy)).collect();
             if let Some(at) = all.get_mut(*inbound).filter(|_| !entries.is_empty()) {

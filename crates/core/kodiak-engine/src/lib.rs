@@ -1,7 +1,7 @@
 //! Computes the configuration of every proxy, incrementally from changes.
 //!
 //! ```text
-//!  Change --> Mesh: services, policies, settings --dirty--> classes: shared outbounds -----+
+//!  EngineChange --> Mesh: services, policies, settings --dirty--> classes: shared outbounds -----+
 //!                                                --dirty--> proxies: own resources --------+--> Snapshot
 //! ```
 //!
@@ -41,7 +41,7 @@ mod stored;
 mod target;
 mod view;
 
-pub use change::Change;
-pub use engine::{Engine, Issued, Outcome, Settings, Stats, Updated};
+pub use change::EngineChange;
+pub use engine::{Engine, EngineSettings, Issued, Outcome, Stats, Updated};
 pub use identity::{ADMIN_CLIENT_NAME, Identities, Leaf, LeafRequest};
 pub use proxy::admin_port;

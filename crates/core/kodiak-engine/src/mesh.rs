@@ -7,7 +7,7 @@ use std::{
 
 use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
 use kodiak_rollout::Rollout;
-use kodiak_rules::{Book, Policy, Proxy as Member, Resources, Shadow, book::PolicyKey};
+use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, Shadow, policy_index::PolicyKey};
 use kodiak_services::vips::Vips;
 use kodiak_world::Destination;
 use kodiak_xds::node::NodeMetadata;
@@ -21,7 +21,7 @@ use crate::{
     engine::{Issued, UpdateContext, Updated},
     objects::{ObjectKey, Objects},
     plan::Sources,
-    proxy::{Proxy, Stale, Subject},
+    proxy::{EngineProxy, Stale, Subject},
     rules::{self, Lists, Rules},
     services::Services,
     target::{Target, Targets},
@@ -37,15 +37,15 @@ pub(crate) struct Mesh {
     rollout: Option<Rollout>,
     vips: Arc<Vips>,
     view: View,
-    dataplanes: BTreeMap<Arc<str>, Arc<Member>>,
+    dataplanes: BTreeMap<Arc<str>, Arc<Proxy>>,
     policies: BTreeMap<PolicyKey, Arc<Policy>>,
-    book: Book,
+    policy_index: PolicyIndex,
     /// MeshHTTPRoutes, for the policies that target them.
     resources: Arc<Resources>,
     services: Services,
     objects: Objects,
     classes: Classes,
-    pub(crate) proxies: BTreeMap<Arc<str>, Proxy>,
+    pub(crate) proxies: BTreeMap<Arc<str>, EngineProxy>,
     dirty: DirtySet,
 }
 
@@ -70,7 +70,7 @@ impl Mesh {
             view: View::default(),
             dataplanes: BTreeMap::new(),
             policies: BTreeMap::new(),
-            book: Book::default(),
+            policy_index: PolicyIndex::default(),
             resources: Arc::default(),
             services: Services::default(),
             objects: Objects::default(),
@@ -91,7 +91,7 @@ impl Mesh {
             view: _,
             dataplanes,
             policies,
-            book: _,
+            policy_index: _,
             resources: _,
             services: _,
             objects,
@@ -137,17 +137,17 @@ impl Mesh {
         self.vips = vips;
     }
 
-    pub(crate) fn set_dataplane(&mut self, name: &Arc<str>, dataplane: Option<&Arc<Member>>) {
+    pub(crate) fn set_dataplane(&mut self, name: &Arc<str>, dataplane: Option<&Arc<Proxy>>) {
         let old = match dataplane {
             Some(new) => self.dataplanes.insert(name.clone(), new.clone()),
             None => self.dataplanes.remove(name),
         };
-        let spec = |member: &Arc<Member>| member.dataplane.clone();
+        let spec = |member: &Arc<Proxy>| member.dataplane.clone();
         let touched = self.services.replace(name, old.as_ref().map(spec).as_deref(), dataplane.map(spec).as_deref());
         self.dirty.targets.extend(touched.into_iter().map(Target::Service));
         if old.as_ref() != dataplane {
             self.dirty.targets.extend(self.objects.set_proxy(name, dataplane).into_iter().map(Target::Object));
-            self.book.set_proxy(name, dataplane.cloned());
+            self.policy_index.set_proxy(name, dataplane.cloned());
             self.dirty.proxies.insert(name.clone());
         }
     }
@@ -167,7 +167,7 @@ impl Mesh {
         let either = |has: fn(&Policy) -> bool| old.iter().chain(policy).any(|policy| has(policy));
         let inbound = either(|policy| !policy.body.from.is_empty() || !policy.body.rules.is_empty());
         let outbound = either(|policy| !policy.body.to.is_empty());
-        let selected = self.book.set_policy(key, policy.cloned());
+        let selected = self.policy_index.set_policy(key, policy.cloned());
         let selected = selected.into_iter().filter(|name| self.proxies.contains_key(name));
         if inbound {
             self.dirty.proxies.extend(selected);
@@ -185,7 +185,7 @@ impl Mesh {
 
     pub(crate) fn connect(&mut self, name: &Arc<str>, metadata: Arc<NodeMetadata>) {
         self.disconnect(name);
-        self.proxies.insert(name.clone(), Proxy::new(metadata));
+        self.proxies.insert(name.clone(), EngineProxy::new(metadata));
         self.dirty.proxies.insert(name.clone());
     }
 
@@ -274,7 +274,8 @@ impl Mesh {
                 }
                 // The meaning of plain names depends on the mode of the mesh.
                 if view_changed || !applicable.is_empty() {
-                    class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.era(), &self.policies));
+                    class.rules =
+                        Arc::new(rules_of(&key.policies, &self.resources, self.view.resolution(), &self.policies));
                 }
                 if !touched.is_empty() && class.update(key, from, touched.touched(), context.cache) {
                     stale.extend(class.members.iter().cloned());
@@ -315,7 +316,7 @@ impl Mesh {
             key: ProxyKey { mesh: self.name.clone(), name: name.clone() },
             view: &self.view,
             dataplane: &dataplane,
-            book: &self.book,
+            policy_index: &self.policy_index,
             class,
         };
         let changed = proxy.update(&subject, stale, context);
@@ -323,10 +324,11 @@ impl Mesh {
         changed
     }
 
-    fn class_key(&self, name: &Arc<str>, proxy: &Proxy, member: &Member, shadow: Shadow) -> ClassKey {
+    fn class_key(&self, name: &Arc<str>, proxy: &EngineProxy, member: &Proxy, shadow: Shadow) -> ClassKey {
         let kinds = kodiak_policies::in_force().iter().map(|hook| hook.kind());
         let kinds = kinds.filter(|kind| kind.policy.is_some_and(|facts| facts.to));
-        let matched: Vec<_> = kinds.map(|kind| (kind.name, self.book.matched(kind.name, name, shadow))).collect();
+        let matched: Vec<_> =
+            kinds.map(|kind| (kind.name, self.policy_index.matched(kind.name, name, shadow))).collect();
         let all: Vec<&Policy> =
             matched.iter().flat_map(|(_, matched)| matched.proxy.iter().map(|each| &**each)).collect();
         let lists = matched.iter().filter_map(|(kind, matched)| {
@@ -355,7 +357,7 @@ impl Mesh {
             old.reach == key.reach && old.caller_tags == key.caller_tags && old.system_ca == key.system_ca
         });
         let mut class = similar.map_or_else(Class::default, |(_, class)| class.without_members());
-        class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.era(), &self.policies));
+        class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.resolution(), &self.policies));
         let touched =
             similar.map_or(Targets::All, |(old, _)| self.changed_targets(&old.policies, &key.policies, changed));
         class.update(key, from, touched.touched(), context.cache);
@@ -395,7 +397,7 @@ impl Mesh {
         })
     }
 
-    fn leave_class(&mut self, name: &Arc<str>, proxy: &mut Proxy) {
+    fn leave_class(&mut self, name: &Arc<str>, proxy: &mut EngineProxy) {
         if let Some(id) = proxy.class.take() {
             self.classes.leave(id, name);
         }
@@ -409,10 +411,10 @@ fn contains(lists: &Lists, (kind, name): &PolicyKey) -> bool {
 fn rules_of(
     lists: &Lists,
     resources: &Arc<Resources>,
-    era: kodiak_rules::outbound::Era,
+    resolution: kodiak_rules::outbound::NameResolution,
     policies: &BTreeMap<PolicyKey, Arc<Policy>>,
 ) -> Rules {
-    Rules::of(lists, resources, era, |kind, name| policies.get(&(kind, name.clone())))
+    Rules::of(lists, resources, resolution, |kind, name| policies.get(&(kind, name.clone())))
 }
 
 fn sources<'a>(

@@ -17,7 +17,9 @@ use kodiak_xds::{
 };
 use kodiak_xds_stream::{Snapshot, Version};
 
-use crate::{Change, Engine, Identities, Leaf, LeafRequest, Outcome, Settings, identity::ADMIN_CLIENT_NAME};
+use crate::{
+    Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome, identity::ADMIN_CLIENT_NAME,
+};
 
 /// Offline configuration does not depend on the time.
 const TIME: Timestamp = Timestamp::UNIX_EPOCH;
@@ -41,7 +43,11 @@ pub struct OfflineMesh {
 
 impl OfflineMesh {
     /// A mesh with the resources of `changes` alone.
-    pub fn new(settings: Settings, mesh: &str, changes: impl IntoIterator<Item = Change>) -> Result<Self, Vec<String>> {
+    pub fn new(
+        settings: EngineSettings,
+        mesh: &str,
+        changes: impl IntoIterator<Item = EngineChange>,
+    ) -> Result<Self, Vec<String>> {
         let mut offline = Self {
             engine: Engine::new(settings),
             mesh: mesh.into(),
@@ -63,20 +69,20 @@ impl OfflineMesh {
 
     /// Proxies with a configuration, each with its faults.
     pub fn connect_all(&mut self, proxies: impl IntoIterator<Item = (ProxyKey, Arc<NodeMetadata>)>) -> AffectedProxies {
-        let connected = proxies.into_iter().map(|(key, metadata)| Change::Connected { key, metadata });
+        let connected = proxies.into_iter().map(|(key, metadata)| EngineChange::Connected { key, metadata });
         affected(self.engine.apply(connected, &Placeholders, TIME)).collect()
     }
 
     /// Applies changes. Returns the proxies whose configuration changed.
-    pub fn change(&mut self, changes: impl IntoIterator<Item = Change>) -> Result<AffectedProxies, Vec<String>> {
+    pub fn change(&mut self, changes: impl IntoIterator<Item = EngineChange>) -> Result<AffectedProxies, Vec<String>> {
         let changes = changes.into_iter().inspect(|change| {
-            if let Change::Vips { mesh, vips: Some(vips) } = change
+            if let EngineChange::Vips { mesh, vips: Some(vips) } = change
                 && *mesh == self.mesh
             {
                 self.vips = vips.clone();
             }
         });
-        let mut changes: Vec<Change> = changes.collect();
+        let mut changes: Vec<EngineChange> = changes.collect();
         self.assign_addresses(&mut changes)?;
         let mut outcome = self.engine.apply(changes, &Placeholders, TIME);
         let services = std::mem::take(&mut outcome.services).into_iter().find(|(mesh, _)| *mesh == self.mesh);
@@ -87,17 +93,17 @@ impl OfflineMesh {
             let vips = vips.map_err(|_| vec![NO_ADDRESS.to_owned()])?;
             self.vips = Arc::new(vips);
             let outcome =
-                self.engine.apply([Change::Vips { mesh, vips: Some(self.vips.clone()) }], &Placeholders, TIME);
+                self.engine.apply([EngineChange::Vips { mesh, vips: Some(self.vips.clone()) }], &Placeholders, TIME);
             proxies.extend(affected(outcome));
         }
         Ok(proxies)
     }
 
     /// Assigns addresses to destinations that have none.
-    fn assign_addresses(&mut self, changes: &mut [Change]) -> Result<(), Vec<String>> {
+    fn assign_addresses(&mut self, changes: &mut [EngineChange]) -> Result<(), Vec<String>> {
         let mut without = Vec::new();
         for change in changes {
-            if let Change::Destination { kind, name, destination: Some(destination), .. } = change {
+            if let EngineChange::Destination { kind, name, destination: Some(destination), .. } = change {
                 destination.vips.iter().for_each(|vip| self.pools.reserve(*kind, *vip));
                 if destination.vips.is_empty() {
                     without.push((*kind, name.clone(), destination));
@@ -124,8 +130,8 @@ impl OfflineMesh {
 
 /// Configuration of `proxy` in a mesh with the resources of `changes` alone, or why it failed validation.
 pub fn config(
-    settings: Settings,
-    changes: impl IntoIterator<Item = Change>,
+    settings: EngineSettings,
+    changes: impl IntoIterator<Item = EngineChange>,
     proxy: &ProxyKey,
     metadata: Arc<NodeMetadata>,
 ) -> Result<Arc<Snapshot>, Vec<String>> {
@@ -181,28 +187,28 @@ mod tests {
 
     use crate::redacted;
 
-    fn dataplane(name: &str, spec: &Value) -> Change {
+    fn dataplane(name: &str, spec: &Value) -> EngineChange {
         let dataplane = Arc::new(serde_json::from_value(spec.clone()).unwrap());
         let proxy =
             Proxy { mesh: "default".into(), name: name.into(), labels: Arc::default(), dataplane, admission: None };
-        Change::Dataplane { key: ProxyKey::new("default", name), dataplane: Some(Arc::new(proxy)) }
+        EngineChange::Dataplane { key: ProxyKey::new("default", name), dataplane: Some(Arc::new(proxy)) }
     }
 
-    fn mesh(spec: &Value) -> Change {
+    fn mesh(spec: &Value) -> EngineChange {
         let mesh = serde_json::from_value(spec.clone()).unwrap();
-        Change::Mesh { name: "default".into(), mesh: Some(Arc::new(mesh)) }
+        EngineChange::Mesh { name: "default".into(), mesh: Some(Arc::new(mesh)) }
     }
 
-    fn web() -> Change {
+    fn web() -> EngineChange {
         let inbound = json!([{ "port": 80, "tags": { "kuma.io/service": "web" } }]);
         let redirect = json!({ "redirectPortInbound": 15006, "redirectPortOutbound": 15001 });
         let networking = json!({ "address": "10.0.0.1", "inbound": inbound, "transparentProxying": redirect });
         dataplane("web-1", &json!({ "networking": networking }))
     }
 
-    fn of(changes: Vec<Change>) -> Result<Arc<Snapshot>, Vec<String>> {
+    fn of(changes: Vec<EngineChange>) -> Result<Arc<Snapshot>, Vec<String>> {
         config(
-            Settings { zone: "default".into(), ..Settings::default() },
+            EngineSettings { zone: "default".into(), ..EngineSettings::default() },
             changes,
             &ProxyKey::new("default", "web-1"),
             Arc::default(),
@@ -211,7 +217,7 @@ mod tests {
 
     #[test]
     fn services_without_a_stored_virtual_address_get_one() {
-        let called = |changes: Vec<Change>| {
+        let called = |changes: Vec<EngineChange>| {
             let snapshot = of(changes).unwrap();
             let names = snapshot.of(TypeUrl::Listener).keys().map(ToString::to_string);
             names.filter(|name| name.starts_with("outbound:240")).collect::<Vec<_>>()
@@ -219,7 +225,7 @@ mod tests {
         assert_eq!(called(vec![mesh(&json!({})), web()]), ["outbound:240.0.0.0:80"]);
         let other = [Arc::from("other")].into_iter().collect();
         let known = Vips::default().assign(&other, Timestamp::UNIX_EPOCH, SignedDuration::MAX).unwrap();
-        let known = Change::Vips { mesh: "default".into(), vips: Some(Arc::new(known)) };
+        let known = EngineChange::Vips { mesh: "default".into(), vips: Some(Arc::new(known)) };
         assert_eq!(called(vec![mesh(&json!({})), known, web()]), ["outbound:240.0.0.1:80"]);
     }
 
@@ -236,7 +242,7 @@ mod tests {
 
     #[test]
     fn change_returns_affected_proxies_with_their_faults() {
-        let settings = Settings { zone: "default".into(), ..Settings::default() };
+        let settings = EngineSettings { zone: "default".into(), ..EngineSettings::default() };
         let api = |port: u32| {
             let inbound = json!([{ "port": port, "tags": { "kuma.io/service": "api" } }]);
             dataplane("api-1", &json!({ "networking": { "address": "10.0.0.2", "inbound": inbound } }))

@@ -6,14 +6,14 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_model::{ProxyKey, kinds::dataplane::Dataplane};
+use kodiak_model::{InboundTls, ProxyKey, kinds::dataplane::Dataplane};
 use kodiak_policies::Entry;
-use kodiak_rules::{Book, Proxy as Member};
+use kodiak_rules::{PolicyIndex, Proxy};
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
     check::{self, Fault},
     dns, inbound,
-    input::{self, Accept, Admin, ByKind, Dns, DnsRecord, Passthrough, ProbeEndpoint, Probes},
+    input::{self, Admin, ByKind, Dns, DnsRecord, Passthrough, ProbeEndpoint, Probes},
     names,
     node::{NodeMetadata, features},
     passthrough, probes, secrets,
@@ -38,7 +38,7 @@ const ADMIN_PORT: u32 = 9901;
 const SECRETS: &str = "secrets";
 const OUTBOUNDS: &str = "outbounds";
 
-pub(crate) struct Proxy {
+pub(crate) struct EngineProxy {
     pub(crate) metadata: Arc<NodeMetadata>,
     pub(crate) class: Option<ClassId>,
     pub(crate) snapshot: Option<Arc<Snapshot>>,
@@ -64,8 +64,8 @@ struct Parts {
 pub(crate) struct Subject<'a> {
     pub(crate) key: ProxyKey,
     pub(crate) view: &'a View,
-    pub(crate) dataplane: &'a Member,
-    pub(crate) book: &'a Book,
+    pub(crate) dataplane: &'a Proxy,
+    pub(crate) policy_index: &'a PolicyIndex,
     pub(crate) class: &'a Class,
 }
 
@@ -80,7 +80,7 @@ pub(crate) enum Stale {
     OwnResources,
 }
 
-impl Proxy {
+impl EngineProxy {
     pub(crate) fn new(metadata: Arc<NodeMetadata>) -> Self {
         Self {
             metadata,
@@ -138,7 +138,8 @@ impl Proxy {
     fn own(&mut self, subject: &Subject<'_>, context: &mut UpdateContext<'_>, faults: &mut Vec<Fault>) -> Vec<Group> {
         let spec = &subject.dataplane.dataplane;
         let (inbounds, shadow) = (spec.inbounds().len(), context.settings.shadow);
-        let entries = entries::of(subject.book, &subject.key.name, inbounds, accept(subject.view), shadow);
+        let entries =
+            entries::of(subject.policy_index, &subject.key.name, inbounds, subject.view.rollout.accept, shadow);
         let clusters = local_clusters(spec, &entries);
         let mut own = self.inbounds(subject, &entries, &clusters, context);
         own.extend(self.redirection(subject, context));
@@ -161,7 +162,7 @@ impl Proxy {
     ) -> Vec<Group> {
         let spec = &subject.dataplane.dataplane;
         let shape = self.metadata.shape(transparent(spec));
-        let accept = accept(subject.view);
+        let accept = subject.view.rollout.accept;
         let address = address(spec);
         let served = spec.inbounds().iter().enumerate().filter(|(_, inbound)| is_served(inbound));
         let inputs = served.map(|(position, inbound)| input::Inbound {
@@ -187,7 +188,8 @@ impl Proxy {
     fn redirection(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Option<Group> {
         let spec = &subject.dataplane.dataplane;
         let redirect = self.metadata.redirection(transparent(spec))?;
-        let strict = self.metadata.has(features::STRICT_INBOUND_PORTS) && accept(subject.view) == Accept::Mtls;
+        let strict =
+            self.metadata.has(features::STRICT_INBOUND_PORTS) && subject.view.rollout.accept == InboundTls::Strict;
         let declared = || {
             let ports: BTreeSet<u32> =
                 spec.inbounds().iter().filter(|inbound| is_served(inbound)).map(|each| each.port).collect();
@@ -327,14 +329,6 @@ fn local_clusters(spec: &Dataplane, entries: &[Arc<ByKind<Vec<Entry>>>]) -> Vec<
         names.push(name.into());
     }
     names
-}
-
-fn accept(view: &View) -> Accept {
-    match view.rollout.accept {
-        kodiak_rollout::Accept::Plain => Accept::Plain,
-        kodiak_rollout::Accept::Both => Accept::Both,
-        kodiak_rollout::Accept::Mtls => Accept::Mtls,
-    }
 }
 
 /// Merges the resources of the class and of the proxy, and validates references, names and addresses.

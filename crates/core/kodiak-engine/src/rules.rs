@@ -13,7 +13,7 @@ use kodiak_model::{
 use kodiak_policies::{Confs, target::BackendKey};
 use kodiak_rules::{
     Policy, Resource, Resources,
-    outbound::{Asked, Era, ResourceRule},
+    outbound::{Asked, NameResolution, ResourceRule},
     subset::{self, ROUTE_HASH, Rule},
 };
 use kodiak_xds::{
@@ -79,13 +79,13 @@ impl Rules {
     pub(crate) fn of<'a>(
         lists: &Lists,
         resources: &Arc<Resources>,
-        era: Era,
+        resolution: NameResolution,
         find: impl Fn(&'static str, &Arc<str>) -> Option<&'a Arc<Policy>>,
     ) -> Self {
         let kind_rules = |(kind, names): &(&'static str, Arc<[Arc<str>]>)| {
             let policies: Vec<Arc<Policy>> = names.iter().filter_map(|name| find(kind, name)).cloned().collect();
             let policy = kodiak_policies::in_force().iter().find(|policy| policy.kind().name == *kind)?;
-            Some(KindRules::new(*policy, policies, resources, era))
+            Some(KindRules::new(*policy, policies, resources, resolution))
         };
         Self(lists.iter().filter_map(kind_rules).collect())
     }
@@ -154,9 +154,9 @@ impl KindRules {
         policy: &'static dyn kodiak_policies::Policy,
         policies: Vec<Arc<Policy>>,
         resources: &Arc<Resources>,
-        era: Era,
+        resolution: NameResolution,
     ) -> Self {
-        let by_resource = Asked::new(&policies, era);
+        let by_resource = Asked::new(&policies, resolution);
         let shape = policy.kind().policy.map_or(ConfShape::Default, |facts| facts.conf);
         // Policies that rules by tags cannot express are reported in their status.
         let rules = subset::to(&policies, resources).unwrap_or_default();

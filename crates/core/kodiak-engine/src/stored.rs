@@ -4,9 +4,9 @@ use kodiak_kinds::kinds;
 use kodiak_model::{Kind, ProxyKey, ResourceKey};
 use kodiak_world::{World, destination, document};
 
-use crate::Change;
+use crate::EngineChange;
 
-impl Change {
+impl EngineChange {
     /// `None` for resources that no proxy depends on. A resource without a readable version counts as deleted.
     pub fn of(change: &kodiak_world::Change) -> Option<Self> {
         let kodiak_world::Change { key, resource, .. } = change;

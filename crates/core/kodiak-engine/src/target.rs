@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use kodiak_model::{Kri, TargetKind, TargetRef, tags};
 use kodiak_rules::{
     Policy,
-    outbound::{Meant, meant_by},
+    outbound::{PolicyTargets, targets_of},
 };
 use kodiak_xds::{
     input::Tags,
@@ -115,9 +115,9 @@ impl Targets {
         let Some(named) = named.collect::<Option<Vec<_>>>() else { return Self::All };
         let mut targets: BTreeSet<Target> =
             named.into_iter().flatten().map(|name| Target::Service(name.into())).collect();
-        match meant_by(policy) {
-            Meant::All => return Self::All,
-            meant @ Meant::Some { .. } => targets.extend(objects.selected_by(&meant).map(Target::Object)),
+        match targets_of(policy) {
+            PolicyTargets::All => return Self::All,
+            meant @ PolicyTargets::Some { .. } => targets.extend(objects.selected_by(&meant).map(Target::Object)),
         }
         Self::Some(targets)
     }

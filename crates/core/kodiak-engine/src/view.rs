@@ -1,10 +1,10 @@
-//! Settings of a mesh that apply to all its proxies.
+//! EngineSettings of a mesh that apply to all its proxies.
 
 use std::{net::IpAddr, sync::Arc};
 
 use kodiak_model::kinds::mesh::{Mesh as MeshSpec, MeshServicesMode};
 use kodiak_rollout::Rollout;
-use kodiak_rules::outbound::Era;
+use kodiak_rules::outbound::NameResolution;
 use kodiak_xds::{input::Endpoint, names::Naming};
 
 use crate::engine::UpdateContext;
@@ -39,8 +39,8 @@ impl View {
     }
 
     /// How policies resolve plain names of services.
-    pub(crate) fn era(&self) -> Era {
-        if self.is_exclusive() { Era::Objects } else { Era::Both }
+    pub(crate) fn resolution(&self) -> NameResolution {
+        if self.is_exclusive() { NameResolution::Objects } else { NameResolution::Both }
     }
 
     /// Without a Mesh, the default settings.

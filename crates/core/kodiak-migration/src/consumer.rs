@@ -138,7 +138,7 @@ fn concerned(
     let mut by_kind: BTreeMap<&str, Arc<Matched>> = BTreeMap::new();
     let (mut own, mut routes) = (Vec::new(), Vec::new());
     for policy in policies.iter().filter(|policy| policy.findings.iter().any(|finding| calls(&finding.service))) {
-        let matched = || landscape.view.book.matched(&policy.kind, &proxy.name, Shadow::Ignored);
+        let matched = || landscape.view.policy_index.matched(&policy.kind, &proxy.name, Shadow::Ignored);
         let matched = by_kind.entry(&policy.kind).or_insert_with(matched);
         if !matched.proxy.iter().any(|matched| *matched.name == *policy.name) {
             continue;

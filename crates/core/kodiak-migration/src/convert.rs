@@ -1,6 +1,6 @@
 //! Conversion of legacy references in policies.
 
-use kodiak_model::{OldNames, TargetRef};
+use kodiak_model::{LegacyNames, TargetRef};
 use kodiak_rules::Policy;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ pub enum Outcome {
 
 /// `spec` is that of the policy. Routes stay as they are: what they lead to is another thing with MeshServices.
 pub fn convert(policy: &Policy, spec: &Value, landscape: &Landscape<'_>, old_items: OldItems) -> Conversion {
-    if policy.kind.old_names == OldNames::Nothing {
+    if policy.kind.legacy_names == LegacyNames::Nothing {
         let findings = routes::examine(policy, spec, landscape);
         return Conversion { spec: spec.clone(), changed: false, findings };
     }
@@ -124,9 +124,9 @@ fn renewed(old: OldRef<'_>, item: &Value, policy: &Policy, landscape: &Landscape
         }
     };
     let refs = landscape.find(service, policy.meta())?;
-    let (item, message) = match policy.kind.old_names {
-        OldNames::All | OldNames::Nothing => (item.clone(), String::new()),
-        OldNames::Only(path) => only(item, path)?,
+    let (item, message) = match policy.kind.legacy_names {
+        LegacyNames::All | LegacyNames::Nothing => (item.clone(), String::new()),
+        LegacyNames::Only(path) => only(item, path)?,
     };
     Ok(Renewed { refs, item, message })
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use kodiak_model::{
-    Choice, Kri, LabelSelector, OldName, TargetKind, TargetRef, Word as _,
+    Choice, Kri, LabelSelector, LegacyName, TargetKind, TargetRef, Word as _,
     dns::dns_1035_label,
     kinds::{dataplane::InboundState, mesh::MeshServicesMode},
     labels, tags,
@@ -72,8 +72,8 @@ impl<'a> Landscape<'a> {
 
     /// The MeshServices that a value of `kuma.io/service` may have become, of whichever zones.
     pub(super) fn objects(&self, service: &str) -> Vec<&'a Destination> {
-        let (name, namespace) = match OldName::parse(service) {
-            Some(OldName { name, namespace, .. }) => (name, Some(namespace)),
+        let (name, namespace) = match LegacyName::parse(service) {
+            Some(LegacyName { name, namespace, .. }) => (name, Some(namespace)),
             None => (service, None),
         };
         let known = self.objects.get(name).into_iter().flatten();
@@ -82,7 +82,7 @@ impl<'a> Landscape<'a> {
 
     /// Replacements of a value of `kuma.io/service` in a policy, one for each port; or the reason why it is ambiguous.
     pub(super) fn find(&self, service: &str, policy: Meta<'_>) -> Result<Vec<TargetRef>, String> {
-        let name = OldName::parse(service);
+        let name = LegacyName::parse(service);
         let objects = self.objects(service);
         if objects.is_empty() {
             return Err(self.absent(service, name));
@@ -111,9 +111,9 @@ impl<'a> Landscape<'a> {
         Ok(sections.into_iter().map(|section| TargetRef { section_name: Some(section), ..by.clone() }).collect())
     }
 
-    fn absent(&self, service: &str, name: Option<OldName<'_>>) -> String {
+    fn absent(&self, service: &str, name: Option<LegacyName<'_>>) -> String {
         match name {
-            Some(OldName { name, namespace, .. }) => {
+            Some(LegacyName { name, namespace, .. }) => {
                 format!("there is no MeshService {name:?} in the namespace {namespace:?}")
             }
             None if !self.tagged.contains_key(service) => {
@@ -131,7 +131,7 @@ impl<'a> Landscape<'a> {
     }
 
     /// A MeshService of a user may be another service than the tag of the same name.
-    fn same_proxies(&self, service: &str, name: Option<OldName<'_>>, object: &Destination) -> Result<(), String> {
+    fn same_proxies(&self, service: &str, name: Option<LegacyName<'_>>, object: &Destination) -> Result<(), String> {
         let zone = Some(object.kri.zone.as_str()).filter(|zone| !zone.is_empty());
         let here = |proxy: &Proxy| zone.is_none() || proxy.meta().zone().is_none() || proxy.meta().zone() == zone;
         let tagged = self.tagged.get(service).into_iter().flat_map(|of| &of.proxies);
@@ -152,8 +152,8 @@ impl<'a> Landscape<'a> {
 }
 
 /// Whether it has an inbound for the port that is meant.
-fn serves(proxy: &Arc<Proxy>, name: Option<OldName<'_>>, object: &Destination) -> bool {
-    let (Some(OldName { port: Some(number), .. }), Behind::Service(service)) = (name, &object.behind) else {
+fn serves(proxy: &Arc<Proxy>, name: Option<LegacyName<'_>>, object: &Destination) -> bool {
+    let (Some(LegacyName { port: Some(number), .. }), Behind::Service(service)) = (name, &object.behind) else {
         return true;
     };
     let Some(port) = service.ports.iter().find(|port| port.port == number) else { return true };
@@ -161,7 +161,7 @@ fn serves(proxy: &Arc<Proxy>, name: Option<OldName<'_>>, object: &Destination) -
 }
 
 /// The names of the ports that are meant, each once. Zones may call them differently.
-fn sections(name: Option<OldName<'_>>, objects: &[&Destination]) -> Result<Vec<String>, String> {
+fn sections(name: Option<LegacyName<'_>>, objects: &[&Destination]) -> Result<Vec<String>, String> {
     let wanted = name.and_then(|name| name.port);
     let ports = objects.iter().flat_map(|object| &object.ports);
     let mut sections: Vec<String> = Vec::new();

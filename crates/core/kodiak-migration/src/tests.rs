@@ -8,11 +8,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use kodiak_model::{
-    Kind, Labels, Language, OldNames, PolicyFacts, ResourceKey,
+    Kind, Labels, Language, LegacyNames, PolicyFacts, ResourceKey,
     kinds::{dataplane::BackendKind, mesh, mesh::MeshServicesMode},
     policy::{Body, ConfShape},
 };
-use kodiak_rules::{Book, Policy, Proxy, Resources};
+use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources};
 use kodiak_world::{Resource, Stored, destination};
 use serde_json::{Value, json};
 
@@ -26,9 +26,9 @@ const fn kind(name: &'static str, short: &'static str, conf: ConfShape) -> Kind 
 }
 
 static TIMEOUT: Kind = kind("MeshTimeout", "mt", ConfShape::Default);
-static ROUTE: Kind = kind("MeshHTTPRoute", "mhttpr", ConfShape::Routes).old_names(OldNames::Nothing);
+static ROUTE: Kind = kind("MeshHTTPRoute", "mhttpr", ConfShape::Routes).legacy_names(LegacyNames::Nothing);
 static BALANCING: Kind = kind("MeshLoadBalancingStrategy", "mlbs", ConfShape::Default)
-    .old_names(OldNames::Only(&["localityAwareness", "localZone"]));
+    .legacy_names(LegacyNames::Only(&["localityAwareness", "localZone"]));
 
 struct World {
     view: MeshView,
@@ -40,7 +40,7 @@ impl World {
         let view = MeshView {
             mode,
             kinds: vec![&TIMEOUT, &ROUTE, &BALANCING],
-            book: Book::default(),
+            policy_index: PolicyIndex::default(),
             resources: Resources::default(),
             proxies: BTreeMap::new(),
             destinations: Vec::new(),
@@ -55,7 +55,7 @@ impl World {
         let proxy =
             Proxy { mesh: "default".into(), name: name.clone(), labels: Arc::new(labels), dataplane, admission: None };
         let proxy = Arc::new(proxy);
-        self.view.book.set_proxy(&name, Some(proxy.clone()));
+        self.view.policy_index.set_proxy(&name, Some(proxy.clone()));
         self.view.proxies.insert(name, proxy);
     }
 
@@ -100,7 +100,7 @@ impl World {
         let body = Body::read(&kind.policy.unwrap(), &spec).unwrap();
         let labels = Arc::new(Labels::from([("kuma.io/zone".to_owned(), "east".to_owned())]));
         let policy = Arc::new(Policy { kind, mesh: "default".into(), name: name.into(), labels, body });
-        self.view.book.set_policy(&(kind.name, policy.name.clone()), Some(policy.clone()));
+        self.view.policy_index.set_policy(&(kind.name, policy.name.clone()), Some(policy.clone()));
         self.specs.push((policy.clone(), spec));
         policy
     }

@@ -68,7 +68,7 @@ pub struct PolicyFacts {
 /// How much of a policy also applies to a MeshService that the policy references by its legacy `kuma.io/service` name,
 /// `<name>_<namespace>_svc_<port>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OldNames {
+pub enum LegacyNames {
     All,
     /// Only the field at this path.
     Only(&'static [&'static str]),
@@ -88,7 +88,7 @@ pub struct Kind {
     pub provider: Provider,
     pub overview: Option<Overview>,
     pub policy: Option<PolicyFacts>,
-    pub old_names: OldNames,
+    pub legacy_names: LegacyNames,
     pub language: Language,
     pub schema: SchemaCell,
 }
@@ -117,7 +117,7 @@ impl Kind {
             provider: Provider::Zone,
             overview: None,
             policy: None,
-            old_names: OldNames::All,
+            legacy_names: LegacyNames::All,
             language,
             schema: SchemaCell::new(),
         }
@@ -162,8 +162,8 @@ impl Kind {
         self
     }
 
-    pub const fn old_names(mut self, old_names: OldNames) -> Self {
-        self.old_names = old_names;
+    pub const fn legacy_names(mut self, legacy_names: LegacyNames) -> Self {
+        self.legacy_names = legacy_names;
         self
     }
 

@@ -25,7 +25,7 @@ pub struct FoundSource {
     /// JSON pointer, within the spec, to the data source that contains the member.
     pub pointer: String,
     pub form: SourceForm,
-    pub named: Named,
+    pub named: SourceLocation,
 }
 
 impl FoundSource {
@@ -66,7 +66,7 @@ impl SourceForm {
 
 /// Location of the bytes.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Named {
+pub enum SourceLocation {
     /// A Secret of the same mesh.
     Secret(String),
     /// A file on the control plane's host.
@@ -93,7 +93,7 @@ impl Inline {
 }
 
 /// Inline bytes may be a private key.
-impl std::fmt::Debug for Named {
+impl std::fmt::Debug for SourceLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Secret(name) => f.debug_tuple("Secret").field(name).finish(),
@@ -218,13 +218,13 @@ impl Walk {
             value.as_str().map(str::to_owned)
         };
         let private = !PUBLIC.contains(&place.field);
-        let inline = |base64| move |text| Named::Inline(Inline { text, base64, private });
-        let members: [(&[&str], Option<Named>); 9] = [
-            (&["secret"], text(&["secret"]).map(Named::Secret)),
-            (&["secretRef", "name"], text(&["secretRef", "name"]).map(Named::Secret)),
-            (&["file"], text(&["file"]).map(Named::File)),
-            (&["file", "path"], text(&["file", "path"]).map(Named::File)),
-            (&["envVar", "name"], text(&["envVar", "name"]).map(Named::EnvVar)),
+        let inline = |base64| move |text| SourceLocation::Inline(Inline { text, base64, private });
+        let members: [(&[&str], Option<SourceLocation>); 9] = [
+            (&["secret"], text(&["secret"]).map(SourceLocation::Secret)),
+            (&["secretRef", "name"], text(&["secretRef", "name"]).map(SourceLocation::Secret)),
+            (&["file"], text(&["file"]).map(SourceLocation::File)),
+            (&["file", "path"], text(&["file", "path"]).map(SourceLocation::File)),
+            (&["envVar", "name"], text(&["envVar", "name"]).map(SourceLocation::EnvVar)),
             (&["inline"], text(&["inline"]).map(inline(true))),
             (&["inlineString"], text(&["inlineString"]).map(inline(false))),
             (&["inline_string"], text(&["inline_string"]).map(inline(false))),
@@ -254,10 +254,10 @@ mod tests {
             .iter()
             .map(|source| {
                 let named = match &source.named {
-                    Named::Secret(name) => format!("secret {name}"),
-                    Named::File(path) => format!("file {path}"),
-                    Named::EnvVar(name) => format!("env {name}"),
-                    Named::Inline(Inline { text, base64, private }) => {
+                    SourceLocation::Secret(name) => format!("secret {name}"),
+                    SourceLocation::File(path) => format!("file {path}"),
+                    SourceLocation::EnvVar(name) => format!("env {name}"),
+                    SourceLocation::Inline(Inline { text, base64, private }) => {
                         let kind = if *private { "private" } else { "public" };
                         format!("{kind} {}{text}", if *base64 { "base64 " } else { "" })
                     }
@@ -325,7 +325,7 @@ mod tests {
             path: path.to_owned(),
             pointer: String::new(),
             form: SourceForm::Legacy,
-            named: Named::Secret(String::new()),
+            named: SourceLocation::Secret(String::new()),
         };
         assert_eq!(source("a[0].b[12].secret").field(), "a[].b[].secret");
         assert_eq!(source("a[0].b[12].secret").field(), source("a[3].b[1].secret").field());
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn debug_output_hides_inline_bytes() {
-        let named = Named::Inline(Inline { text: "the key".to_owned(), base64: false, private: true });
+        let named = SourceLocation::Inline(Inline { text: "the key".to_owned(), base64: false, private: true });
         assert!(!format!("{named:?}").contains("the key"));
     }
 }

@@ -14,26 +14,19 @@ mod waiting;
 
 use std::sync::Arc;
 
-use kodiak_model::kinds::mesh::{Mesh, MtlsMode};
+use kodiak_model::{
+    InboundTls,
+    kinds::mesh::{Mesh, MtlsMode},
+};
 use serde::{Deserialize, Serialize};
 
 pub use waiting::{WaitReason, Waiting};
-
-/// Connections that servers accept.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Accept {
-    #[default]
-    Plain,
-    Both,
-    Mtls,
-}
 
 /// Step of a mesh.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rollout {
-    pub accept: Accept,
+    pub accept: InboundTls,
     /// Whether clients use mTLS.
     pub call: bool,
     /// Backend that signs the certificates of proxies.
@@ -51,8 +44,8 @@ impl Rollout {
         let backends = mesh.mtls.iter().flat_map(|mtls| &mtls.backends);
         Self {
             accept: match enabled.mode() {
-                MtlsMode::Strict => Accept::Mtls,
-                MtlsMode::Permissive => Accept::Both,
+                MtlsMode::Strict => InboundTls::Strict,
+                MtlsMode::Permissive => InboundTls::Permissive,
             },
             call: true,
             signer: Some(enabled.name.as_str().into()),
@@ -65,9 +58,9 @@ impl Rollout {
         let Self { accept, call, signer, trust } = self;
         let Some(signer) = signer else { return String::new() };
         let accept = match accept {
-            Accept::Plain => "plain",
-            Accept::Both => "both",
-            Accept::Mtls => "mtls",
+            InboundTls::Plaintext => "plain",
+            InboundTls::Permissive => "both",
+            InboundTls::Strict => "mtls",
         };
         let call = if *call { "mtls" } else { "plain" };
         format!("accept={accept} call={call} signer={signer} trust={}", trust.join(","))
@@ -84,7 +77,7 @@ impl Rollout {
             // Nobody uses certificates yet, so all that belongs to them can come at once.
             step.signer.clone_from(&target.signer);
             step.trust.clone_from(&target.trust);
-            step.accept = Accept::Both;
+            step.accept = InboundTls::Permissive;
         } else if missing(&self.trust) {
             step.trust.extend(target.trust.iter().filter(|wanted| !self.trust.contains(wanted)).cloned());
         } else if target.signer.is_some() && self.signer != target.signer {
@@ -92,8 +85,8 @@ impl Rollout {
         } else if self.call != target.call {
             // Both ways of calling must be taken before and while callers change.
             match self.accept {
-                Accept::Both => step.call = target.call,
-                Accept::Plain | Accept::Mtls => step.accept = Accept::Both,
+                InboundTls::Permissive => step.call = target.call,
+                InboundTls::Plaintext | InboundTls::Strict => step.accept = InboundTls::Permissive,
             }
         } else {
             step = target.clone();
@@ -104,7 +97,7 @@ impl Rollout {
     /// Whether `next` makes clients use mTLS while servers keep accepting plain text: then offline proxies count too,
     /// because a server without a sidecar may run in their place.
     pub fn needs_everybody(&self, next: &Self, target: &Self) -> bool {
-        !self.call && next.call && target.accept == Accept::Both
+        !self.call && next.call && target.accept == InboundTls::Permissive
     }
 }
 
@@ -143,9 +136,9 @@ mod tests {
         for caller in [old, new] {
             for server in [old, new] {
                 let taken = match server.accept {
-                    Accept::Plain => !caller.call,
-                    Accept::Both => true,
-                    Accept::Mtls => caller.call,
+                    InboundTls::Plaintext => !caller.call,
+                    InboundTls::Permissive => true,
+                    InboundTls::Strict => caller.call,
                 };
                 assert!(taken, "{caller:?} calls {server:?}");
                 if caller.call {

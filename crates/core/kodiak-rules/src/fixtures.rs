@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kodiak_model::{
-    Kind, Labels, Language, OldNames, PolicyFacts, PortSection,
+    Kind, Labels, Language, LegacyNames, PolicyFacts, PortSection,
     kinds::{mesh, mesh_external_service, mesh_service},
     policy::{Body, ConfShape},
 };
@@ -23,11 +23,11 @@ const fn kind(name: &'static str, short: &'static str, facts: PolicyFacts) -> Ki
 pub(crate) static TIMEOUT: Kind = kind("MeshTimeout", "mt", facts(ConfShape::Default, true));
 pub(crate) static FAULT: Kind = kind("MeshFaultInjection", "mfi", facts(ConfShape::Default, false));
 pub(crate) static HTTP_ROUTE: Kind =
-    kind("MeshHTTPRoute", "mhttpr", facts(ConfShape::Routes, false)).old_names(OldNames::Nothing);
+    kind("MeshHTTPRoute", "mhttpr", facts(ConfShape::Routes, false)).legacy_names(LegacyNames::Nothing);
 pub(crate) static TCP_ROUTE: Kind =
-    kind("MeshTCPRoute", "mtcpr", facts(ConfShape::FirstRule, false)).old_names(OldNames::Nothing);
-pub(crate) static BALANCING: Kind =
-    kind("MeshLoadBalancingStrategy", "mlbs", facts(ConfShape::Default, false)).old_names(OldNames::Only(&["a", "b"]));
+    kind("MeshTCPRoute", "mtcpr", facts(ConfShape::FirstRule, false)).legacy_names(LegacyNames::Nothing);
+pub(crate) static BALANCING: Kind = kind("MeshLoadBalancingStrategy", "mlbs", facts(ConfShape::Default, false))
+    .legacy_names(LegacyNames::Only(&["a", "b"]));
 
 pub(crate) fn labels(pairs: &[(&str, &str)]) -> Labels {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()

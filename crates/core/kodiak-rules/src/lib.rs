@@ -1,10 +1,10 @@
 //! Matching and merging of policies, independent of their kind.
 //!
 //! ```text
-//!  policies, proxies --> Book: matching policies in order --> rules: confs merged for inbounds and destinations
+//!  policies, proxies --> PolicyIndex: matching policies in order --> rules: confs merged for inbounds and destinations
 //! ```
 //!
-//! [`book`] indexes policies, so that a lookup touches only candidates; [`subset`], [`inbound`] and [`outbound`] build
+//! [`policy_index`] indexes policies, so that a lookup touches only candidates; [`subset`], [`inbound`] and [`outbound`] build
 //! rules from the matching policies.
 //!
 //! **Invariant:** pure: rules depend on the policies, the proxy and the resources they reference, and on nothing else.
@@ -13,7 +13,6 @@
 
 #![deny(clippy::disallowed_methods)]
 
-pub mod book;
 pub mod egress;
 #[cfg(test)]
 mod fixtures;
@@ -24,6 +23,7 @@ pub mod merge;
 mod meta;
 pub mod outbound;
 mod policy;
+pub mod policy_index;
 mod precedence;
 mod resources;
 mod routes;
@@ -33,13 +33,13 @@ mod select_tests;
 pub mod subset;
 mod tags;
 
-pub use book::Book;
 pub use gateway::Gateway;
 pub use kodiak_model::route_hash;
 pub use matched::Matched;
 pub use meta::{Meta, Origin, Role};
 pub use policy::{Policy, Proxy};
+pub use policy_index::PolicyIndex;
 pub use precedence::precedence;
 pub use resources::{Resource, Resources};
 pub use routes::Routes;
-pub use select::{Context, Selection, Shadow, select};
+pub use select::{Selection, SelectionContext, Shadow, select};

@@ -35,13 +35,13 @@ pub enum Shadow {
 
 /// Other resources that selection needs.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Context<'a> {
+pub struct SelectionContext<'a> {
     /// The MeshGateway of the proxy.
     pub gateway: Option<&'a Gateway>,
     pub routes: Option<&'a Routes>,
 }
 
-pub fn select(policy: &Policy, proxy: &Proxy, context: Context<'_>, shadow: Shadow) -> Selection {
+pub fn select(policy: &Policy, proxy: &Proxy, context: SelectionContext<'_>, shadow: Shadow) -> Selection {
     let meta = &policy.meta();
     if (meta.is_shadow() && shadow == Shadow::Ignored) || !is_for(meta, proxy, context) {
         return Selection::default();
@@ -70,7 +70,7 @@ pub(crate) fn kind_of(target: Option<&TargetRef>) -> Option<TargetKind> {
 }
 
 /// Whether the origin of the policy allows it to apply to the proxy.
-fn is_for(policy: &Meta<'_>, proxy: &Proxy, context: Context<'_>) -> bool {
+fn is_for(policy: &Meta<'_>, proxy: &Proxy, context: SelectionContext<'_>) -> bool {
     let proxy = &proxy.meta();
     let made = context.gateway.map_or(*proxy, Gateway::meta);
     policy.mesh == proxy.mesh && in_zone(policy, &made) && in_namespace(policy, proxy)
@@ -98,7 +98,7 @@ fn by_target(
     policy: &Meta<'_>,
     target: Option<&TargetRef>,
     proxy: &Proxy,
-    context: Context<'_>,
+    context: SelectionContext<'_>,
 ) -> Result<Selection, String> {
     let (everything, kind) = (TargetRef::default(), kind_of(target));
     let target = target.unwrap_or(&everything);
@@ -130,7 +130,7 @@ fn takes_type(target: &TargetRef, dataplane: &Dataplane) -> bool {
     target.proxy_types.as_ref().is_none_or(|types| types.is_empty() || types.iter().any(|each| each.is(own)))
 }
 
-fn whole(dataplane: &Dataplane, context: Context<'_>) -> Selection {
+fn whole(dataplane: &Dataplane, context: SelectionContext<'_>) -> Selection {
     Selection {
         proxy: true,
         inbounds: inbounds(dataplane, |_| true),
@@ -143,7 +143,7 @@ fn whole(dataplane: &Dataplane, context: Context<'_>) -> Selection {
 /// Each inbound and each listener of a gateway is matched by its own tags only.
 fn by_tags(
     dataplane: &Dataplane,
-    context: Context<'_>,
+    context: SelectionContext<'_>,
     service: Option<&str>,
     wanted: Option<&BTreeMap<String, String>>,
 ) -> Selection {
@@ -175,7 +175,7 @@ fn is_meant(target: &TargetRef, policy: &Meta<'_>, proxy: &Meta<'_>) -> bool {
     }
 }
 
-fn by_section(dataplane: &Dataplane, context: Context<'_>, section: Option<&str>) -> Selection {
+fn by_section(dataplane: &Dataplane, context: SelectionContext<'_>, section: Option<&str>) -> Selection {
     let Some(section) = section.filter(|section| !section.is_empty()) else { return whole(dataplane, context) };
     let inbounds = inbounds(dataplane, |inbound| inbound.section_name() == section);
     let all = dataplane.listeners().iter().enumerate();
@@ -189,7 +189,11 @@ fn inbounds(dataplane: &Dataplane, wanted: impl Fn(&Inbound) -> bool) -> Vec<usi
     selected.map(|(n, _)| n).collect()
 }
 
-fn gateway_listeners(dataplane: &Dataplane, context: Context<'_>, wanted: impl Fn(&Tags<'_>) -> bool) -> Vec<Listener> {
+fn gateway_listeners(
+    dataplane: &Dataplane,
+    context: SelectionContext<'_>,
+    wanted: impl Fn(&Tags<'_>) -> bool,
+) -> Vec<Listener> {
     let (Some(gateway), Some(own)) = (context.gateway, dataplane.gateway()) else { return Vec::new() };
     gateway.listeners(&own.tags, wanted)
 }

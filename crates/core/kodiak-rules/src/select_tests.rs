@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::sample::{select as one_of, subsequence};
 use serde_json::{Value, json};
 
-use crate::{Context, Gateway, Policy, Proxy, Routes, Selection, Shadow, gateway, precedence, select};
+use crate::{Gateway, Policy, Proxy, Routes, Selection, SelectionContext, Shadow, gateway, precedence, select};
 
 const FACTS: PolicyFacts =
     PolicyFacts { to: true, from: true, rules: true, from_as_rules: false, conf: ConfShape::Default, order: 0 };
@@ -76,11 +76,11 @@ fn proxy_labels() -> Labels {
 }
 
 fn selected(written: &[(&str, &str)], target: &Value, dataplane: &Dataplane, shadow: Shadow) -> Selection {
-    selected_in(Context::default(), written, target, dataplane, shadow)
+    selected_in(SelectionContext::default(), written, target, dataplane, shadow)
 }
 
 fn selected_in(
-    context: Context<'_>,
+    context: SelectionContext<'_>,
     written: &[(&str, &str)],
     target: &Value,
     dataplane: &Dataplane,
@@ -183,7 +183,7 @@ fn a_policy_of_another_mesh_selects_nothing() {
     let mut policy = (*policy(&TIMEOUT, "policy", Labels::new(), &json!(null))).clone();
     policy.mesh = "other".into();
     let proxy = proxy("web-1", Labels::new(), sidecar());
-    assert_eq!(select(&policy, &proxy, Context::default(), Shadow::Included), Selection::default());
+    assert_eq!(select(&policy, &proxy, SelectionContext::default(), Shadow::Included), Selection::default());
 }
 
 fn edge(written: &[(&str, &str)]) -> Arc<Gateway> {
@@ -215,7 +215,7 @@ fn listeners_of_a_builtin_gateway_are_selected_by_their_tags() {
         (json!({ "kind": "MeshServiceSubset", "name": "edge", "tags": { "team": "c" } }), &[]),
         (json!({ "kind": "Dataplane", "labels": { "app": "web" } }), &[]),
     ] {
-        let context = Context { gateway: Some(&gateway), routes: None };
+        let context = SelectionContext { gateway: Some(&gateway), routes: None };
         let found = selected_in(context, &[], &target, &gateway_proxy("BUILTIN"), Shadow::Ignored);
         let listeners: Vec<(u32, &String)> = found.gateway.iter().map(|each| (each.port, &each.hostname)).collect();
         assert_eq!(listeners, expected, "{target}");
@@ -227,7 +227,7 @@ fn listeners_of_a_builtin_gateway_are_selected_by_their_tags() {
 fn zone_of_the_gateway_matters_not_that_of_its_proxy() {
     let from = |zone| [("kuma.io/origin", "zone"), ("kuma.io/zone", zone)];
     for (gateway, expected) in [(edge(&from("east")), false), (edge(&from("west")), true), (edge(&[]), true)] {
-        let context = Context { gateway: Some(&gateway), routes: None };
+        let context = SelectionContext { gateway: Some(&gateway), routes: None };
         let found = selected_in(context, &from("west"), &json!(null), &gateway_proxy("BUILTIN"), Shadow::Ignored);
         assert_eq!(found.proxy, expected, "{gateway:?}");
     }
@@ -295,7 +295,7 @@ fn policy_for_a_route_selects_the_proxies_of_the_route() {
         (json!({ "kind": "Nonsense" }), &[], unable("unsupported targetRef kind 'Nonsense'")),
         (json!({ "kind": "MeshExternalService" }), &[], unable("unsupported targetRef kind 'MeshExternalService'")),
     ] {
-        let context = Context { gateway: None, routes: Some(&routes) };
+        let context = SelectionContext { gateway: None, routes: Some(&routes) };
         let found = selected_in(context, &[], &target, &sidecar(), Shadow::Ignored);
         assert_eq!((&found.inbounds[..], found.warning), (inbounds, warning), "{target}");
     }

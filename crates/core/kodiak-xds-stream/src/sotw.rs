@@ -20,7 +20,7 @@ use crate::resource::{Resources, Version};
 use crate::subscription::{Answer, Draft, Part, WILDCARD};
 use crate::type_url::TypeUrl;
 
-use named::Named;
+use named::NamedResources;
 use whole::Whole;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,15 +61,18 @@ struct Interest {
 #[derive(Debug)]
 enum Contents {
     Whole(Whole),
-    Named(Named),
+    NamedResources(NamedResources),
 }
 
 impl crate::subscription::Subscription for Subscription {
     type Request = Request;
 
     fn new(type_url: TypeUrl) -> Self {
-        let contents =
-            if type_url.is_whole() { Contents::Whole(Whole::default()) } else { Contents::Named(Named::default()) };
+        let contents = if type_url.is_whole() {
+            Contents::Whole(Whole::default())
+        } else {
+            Contents::NamedResources(NamedResources::default())
+        };
         Self {
             type_url,
             active: false,
@@ -119,7 +122,7 @@ impl crate::subscription::Subscription for Subscription {
     fn names(&self) -> usize {
         let owed = match &self.contents {
             Contents::Whole(_) => 0,
-            Contents::Named(named) => named.owed_names(),
+            Contents::NamedResources(named) => named.owed_names(),
         };
         self.interest.names.len() + owed
     }
@@ -151,12 +154,12 @@ impl crate::subscription::Subscription for Subscription {
                 whole.settle(whole.wanted(&self.interest, target, keeps(self.type_url, part)));
             }
             Contents::Whole(_) => (),
-            Contents::Named(named) => named.sent(all, target),
+            Contents::NamedResources(named) => named.sent(all, target),
         }
         let mut draft = draft?;
         let version = match &self.contents {
             Contents::Whole(whole) => whole.version(),
-            Contents::Named(named) => named.version(&self.interest),
+            Contents::NamedResources(named) => named.version(&self.interest),
         };
         self.version = Some(version);
         draft.version = self.version;
@@ -164,7 +167,7 @@ impl crate::subscription::Subscription for Subscription {
     }
 
     fn resend(&mut self, names: &[Arc<str>], target: &Resources) {
-        if let Contents::Named(named) = &mut self.contents {
+        if let Contents::NamedResources(named) = &mut self.contents {
             let theirs = names.iter().filter(|name| self.interest.covers(name) && target.contains_key(*name));
             named.owe(theirs.cloned());
         }
@@ -199,7 +202,7 @@ impl Subscription {
                 let narrowed = whole.narrow(&self.interest);
                 self.interest.owes_all |= widened || !added.is_empty() || (narrowed && self.rejecting);
             }
-            Contents::Named(rest) => {
+            Contents::NamedResources(rest) => {
                 self.interest.owes_all |= widened;
                 if widened {
                     rest.clear();
@@ -221,13 +224,13 @@ impl Subscription {
         if part == Part::Owed && !self.interest.owes_all {
             return match &self.contents {
                 Contents::Whole(_) => None,
-                Contents::Named(named) => named.owed(target),
+                Contents::NamedResources(named) => named.owed(target),
             };
         }
         let must = self.interest.owes_all || self.interest.resumes.is_some();
         match &self.contents {
             Contents::Whole(whole) => whole.plan(&self.interest, target, keeps(self.type_url, part), must),
-            Contents::Named(named) => named.plan(&self.interest, target, must),
+            Contents::NamedResources(named) => named.plan(&self.interest, target, must),
         }
     }
 }
@@ -261,7 +264,7 @@ impl Contents {
     fn clear(&mut self) {
         match self {
             Self::Whole(whole) => *whole = Whole::default(),
-            Self::Named(named) => named.clear(),
+            Self::NamedResources(named) => named.clear(),
         }
     }
 
@@ -269,14 +272,14 @@ impl Contents {
     fn owe_none(&mut self) {
         match self {
             Self::Whole(_) => (),
-            Self::Named(named) => named.owe_none(),
+            Self::NamedResources(named) => named.owe_none(),
         }
     }
 
     fn settle(&mut self, interest: &Interest, target: &Resources) {
         match self {
             Self::Whole(whole) => whole.settle(interest.of(target)),
-            Self::Named(named) => named.sent(true, target),
+            Self::NamedResources(named) => named.sent(true, target),
         }
     }
 }

@@ -11,11 +11,11 @@ use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::{
     ForwardClientCertDetails, SetCurrentClientCertDetails,
 };
-use kodiak_model::{Protocol, tags::SERVICE};
+use kodiak_model::{InboundTls, Protocol, tags::SERVICE};
 use kodiak_policies::target::{self, Carrier, Chain, Upstream};
 
 use crate::clusters::{self, Http};
-use crate::input::{Accept, HostHeader, Inbound, Tags};
+use crate::input::{HostHeader, Inbound, Tags};
 use crate::{address, carrier, filters, metadata, names, routes, timeouts, tls};
 
 pub fn listener(inbound: &Inbound) -> Listener {
@@ -58,7 +58,7 @@ fn made<'a>(inbound: &'a Inbound, listener: &'a str) -> target::Inbound<'a> {
         listener,
         protocol: inbound.protocol,
         chains: chains.collect(),
-        inspects_tls: inbound.accept == Accept::Both,
+        inspects_tls: inbound.accept == InboundTls::Permissive,
         workload: Upstream { cluster: workload, http: http_of(inbound.protocol).map(clusters::http_to_service) },
     };
     for policy in kodiak_policies::in_force() {
@@ -77,13 +77,13 @@ struct ChainMatch {
 fn chain_matches(inbound: &Inbound) -> Vec<ChainMatch> {
     let plain = |protocol: &str| ChainMatch { matched: Some(transport(protocol)), mtls: false };
     match inbound.accept {
-        Accept::Plain => vec![ChainMatch { matched: None, mtls: false }],
-        Accept::Both => {
+        InboundTls::Plaintext => vec![ChainMatch { matched: None, mtls: false }],
+        InboundTls::Permissive => {
             let from_mesh = FilterChainMatch { application_protocols: vec![tls::ALPN.to_owned()], ..transport("tls") };
             // TLS without the mesh's ALPN is the application's own: TCP passes it through, HTTP cannot parse it.
             vec![plain("raw_buffer"), plain("tls"), ChainMatch { matched: Some(from_mesh), mtls: true }]
         }
-        Accept::Mtls => vec![ChainMatch { matched: None, mtls: true }],
+        InboundTls::Strict => vec![ChainMatch { matched: None, mtls: true }],
     }
 }
 

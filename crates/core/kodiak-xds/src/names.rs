@@ -170,7 +170,7 @@ fn fnv1a(text: &str) -> u64 {
 
 /// Destination of a cluster, parsed from its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Named {
+pub enum ClusterDestination {
     /// A `kuma.io/service`, or a subset of it.
     Service(String),
     /// A port of a MeshService, MeshExternalService or MeshMultiZoneService.
@@ -178,18 +178,18 @@ pub enum Named {
 }
 
 /// Parses the name of a cluster, or its form in metrics. A name without a known structure is a service.
-pub fn destination_of(cluster: &str) -> Named {
-    port_of(cluster).unwrap_or_else(|| Named::Service(without_subset(cluster).to_owned()))
+pub fn destination_of(cluster: &str) -> ClusterDestination {
+    port_of(cluster).unwrap_or_else(|| ClusterDestination::Service(without_subset(cluster).to_owned()))
 }
 
 /// Whether the cluster is that of a destination port, in any [`Naming`].
 pub fn is_port(cluster: &str) -> bool {
-    matches!(destination_of(cluster), Named::Port { .. })
+    matches!(destination_of(cluster), ClusterDestination::Port { .. })
 }
 
 /// Only the name may contain underscores, so it is the rest between the other parts. [`Naming::Kuma`] cannot be
 /// distinguished from [`Naming::Kodiak`], so it is not parsed.
-fn port_of(cluster: &str) -> Option<Named> {
+fn port_of(cluster: &str) -> Option<ClusterDestination> {
     let kinds = ["msvc", "extsvc", "mzsvc"];
     if let Some(kri) = cluster.strip_prefix("kri_") {
         let mut parts = kri.splitn(4, '_');
@@ -197,14 +197,21 @@ fn port_of(cluster: &str) -> Option<Named> {
         let (namespace, rest) = parts.next()?.split_once('_')?;
         let (name, port) = rest.rsplit_once('_')?;
         let [short, mesh, zone, namespace, name, port] = [short, mesh, zone, namespace, name, port].map(str::to_owned);
-        return kinds.contains(&&*short).then_some(Named::Port { short, mesh, zone, namespace, name, port });
+        return kinds.contains(&&*short).then_some(ClusterDestination::Port {
+            short,
+            mesh,
+            zone,
+            namespace,
+            name,
+            port,
+        });
     }
     let mut parts = cluster.rsplitn(6, '_');
     let [port, short, mesh, zone, namespace] = std::array::from_fn(|_| parts.next());
     let [port, short, mesh, zone, namespace] = [port?, short?, mesh?, zone?, namespace?].map(str::to_owned);
     let name = parts.next().filter(|name| !name.is_empty())?.to_owned();
     let is_port = kinds.contains(&&*short) && port.parse::<u16>().is_ok() && !mesh.is_empty();
-    is_port.then_some(Named::Port { short, mesh, zone, namespace, name, port })
+    is_port.then_some(ClusterDestination::Port { short, mesh, zone, namespace, name, port })
 }
 
 /// Subsets of a service end with a hash of their tags.
@@ -346,7 +353,7 @@ mod tests {
                 let port = |port: &str| {
                     let [short, mesh, zone] = ["msvc", "default", "east"].map(str::to_owned);
                     let [namespace, name, port] = [namespace, name, port].map(str::to_owned);
-                    Named::Port { short, mesh, zone, namespace, name, port }
+                    ClusterDestination::Port { short, mesh, zone, namespace, name, port }
                 };
                 let kri = kri(name, namespace);
                 assert_eq!(destination_of(&port_cluster(Naming::Kodiak, &kri, 80)), port("80"));
@@ -357,9 +364,9 @@ mod tests {
             assert!(is_port(&port_cluster(naming, &kri("backend", "shop"), 80)), "{naming:?}");
         }
         for service in ["backend", "backend_shop_svc_80", "a_b_c_d_e_f", "kri_x"] {
-            assert_eq!(destination_of(service), Named::Service(service.to_owned()));
+            assert_eq!(destination_of(service), ClusterDestination::Service(service.to_owned()));
         }
-        assert_eq!(destination_of("backend-c72efb5be46fae6b"), Named::Service("backend".to_owned()));
+        assert_eq!(destination_of("backend-c72efb5be46fae6b"), ClusterDestination::Service("backend".to_owned()));
     }
 
     #[test]

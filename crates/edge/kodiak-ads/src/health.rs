@@ -12,20 +12,20 @@ use kodiak_envoy::envoy::service::health::v3::{
 use crate::outbox::Outbox;
 use crate::proxies::{Closing, HealthHello, HealthSession};
 use crate::requests::{Requests, invalid};
-use crate::stream::{self, Context, closed, released};
+use crate::stream::{self, StreamContext, closed, released};
 
 /// Longest report: thousands of checks.
 const LONGEST_REPORT: u32 = 1024 * 1024;
 
 /// Does not end by itself, as [`stream::run`].
-pub(crate) async fn run(context: Context, mut requests: Requests, outbox: Arc<Outbox>) {
+pub(crate) async fn run(context: StreamContext, mut requests: Requests, outbox: Arc<Outbox>) {
     let carried = carry(&context, &mut requests, &outbox);
     stream::until_end(&context, &outbox, carried).await;
 }
 
 /// `Ok` when the client ends the stream.
-async fn carry(context: &Context, requests: &mut Requests, outbox: &Outbox) -> Result<(), Closing> {
-    let Context { proxies, peer, credential, limits, .. } = context;
+async fn carry(context: &StreamContext, requests: &mut Requests, outbox: &Outbox) -> Result<(), Closing> {
+    let StreamContext { proxies, peer, credential, limits, .. } = context;
     let Ok(first) = tokio::time::timeout(limits.hello, requests.message::<Message>()).await else {
         return Err(invalid("the first message of the stream did not arrive in time"));
     };

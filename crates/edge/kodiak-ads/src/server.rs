@@ -20,7 +20,7 @@ use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::proxies::{Closing, Proxies};
 use crate::requests::Requests;
-use crate::stream::{self, Context};
+use crate::stream::{self, StreamContext};
 
 const DELTA: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 const STATE_OF_THE_WORLD: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
@@ -73,7 +73,7 @@ impl Port {
         request: Request<Incoming>,
         peer: SocketAddr,
         cut: CancellationToken,
-        run: impl FnOnce(Context, Requests, Arc<Outbox>) -> F,
+        run: impl FnOnce(StreamContext, Requests, Arc<Outbox>) -> F,
     ) -> Response<ResponseBody> {
         let Self { proxies, limits, budget, drain } = self.clone();
         let credential = grpc::credential(request.headers());
@@ -81,7 +81,7 @@ impl Port {
             tracing::debug!(%peer, code = closing.code, reason = closing.message, "stream refused by its headers");
             return only_end(&closing);
         }
-        let context = Context { proxies, limits, drain, peer, credential, cut };
+        let context = StreamContext { proxies, limits, drain, peer, credential, cut };
         let outbox = Arc::new(Outbox::default());
         let mut task = JoinSet::new();
         task.spawn(run(context, Requests::new(request.into_body(), budget), outbox.clone()));

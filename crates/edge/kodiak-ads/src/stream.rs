@@ -23,7 +23,7 @@ use crate::wire::Wire;
 const MOST_NAMES: usize = 100_000;
 
 /// Properties of the connection of a stream.
-pub(crate) struct Context {
+pub(crate) struct StreamContext {
     pub(crate) proxies: Arc<dyn Proxies>,
     pub(crate) limits: Limits,
     pub(crate) drain: CancellationToken,
@@ -35,14 +35,14 @@ pub(crate) struct Context {
 
 /// Does not return by itself: the reader of `outbox` drops it once the client has read the trailers, or the connection is
 /// closed.
-pub(crate) async fn run<W: Wire>(context: Context, mut requests: Requests, outbox: Arc<Outbox>) {
+pub(crate) async fn run<W: Wire>(context: StreamContext, mut requests: Requests, outbox: Arc<Outbox>) {
     let carried = carry::<W>(&context, &mut requests, &outbox);
     until_end(&context, &outbox, carried).await;
 }
 
 /// Ends the stream with a status when `carried` returns or the control plane drains.
 pub(crate) async fn until_end(
-    context: &Context,
+    context: &StreamContext,
     outbox: &Outbox,
     carried: impl Future<Output = Result<(), Closing>> + Send,
 ) {
@@ -82,8 +82,8 @@ impl Drop for EndOnPanic<'_> {
 }
 
 /// `Ok` when the client ends the stream. It still gets the responses to its requests.
-async fn carry<W: Wire>(context: &Context, requests: &mut Requests, outbox: &Outbox) -> Result<(), Closing> {
-    let Context { proxies, peer, credential, limits, .. } = context;
+async fn carry<W: Wire>(context: &StreamContext, requests: &mut Requests, outbox: &Outbox) -> Result<(), Closing> {
+    let StreamContext { proxies, peer, credential, limits, .. } = context;
     let Ok(first) = tokio::time::timeout(limits.hello, requests.next::<W>()).await else {
         return Err(invalid("the first message of the stream did not arrive in time"));
     };

@@ -12,7 +12,7 @@ use kodiak_store::Snapshot;
 use kodiak_world::Resource;
 use kodiak_xds::input::AdminCertificate;
 
-use crate::{Authorities, sweep::Sweep, with_causes};
+use crate::{MeshCas, sweep::Sweep, with_causes};
 
 /// Separates the keys of these certificates: no proxy can impersonate a control plane.
 const SERVER: &str = "admin server";
@@ -58,24 +58,20 @@ struct Cached {
     certificate: Option<Arc<AdminCertificate>>,
 }
 
-pub(crate) fn client(authorities: &Authorities, snapshot: &Snapshot) -> Result<Arc<AdminClient>, String> {
-    Ok(issuer(authorities, snapshot)?.client.clone())
+pub(crate) fn client(mesh_cas: &MeshCas, snapshot: &Snapshot) -> Result<Arc<AdminClient>, String> {
+    Ok(issuer(mesh_cas, snapshot)?.client.clone())
 }
 
-pub(crate) fn of_proxy(
-    authorities: &Authorities,
-    snapshot: &Snapshot,
-    proxy: &ProxyKey,
-) -> Option<Arc<AdminCertificate>> {
+pub(crate) fn of_proxy(mesh_cas: &MeshCas, snapshot: &Snapshot, proxy: &ProxyKey) -> Option<Arc<AdminCertificate>> {
     let dataplane = snapshot.world().get(&proxy.dataplane());
     let incarnation = dataplane.map_or(0, |dataplane| dataplane.created.as_microsecond());
     let addresses = dataplane.and_then(|dataplane| addresses(dataplane));
-    let issuer = issuer(authorities, snapshot).inspect_err(|error| tracing::debug!(%proxy, error));
+    let issuer = issuer(mesh_cas, snapshot).inspect_err(|error| tracing::debug!(%proxy, error));
     let (Some(addresses), Ok(issuer)) = (addresses, issuer) else {
-        authorities.made().admin.proxies.remove(proxy);
+        mesh_cas.made().admin.proxies.remove(proxy);
         return None;
     };
-    if let Some(cached) = authorities.made().admin.proxies.get(proxy)
+    if let Some(cached) = mesh_cas.made().admin.proxies.get(proxy)
         && Arc::ptr_eq(&cached.issuer, &issuer)
         && cached.incarnation == incarnation
         && cached.addresses == addresses
@@ -90,7 +86,7 @@ pub(crate) fn of_proxy(
         }
     };
     let cached = Cached { issuer, incarnation, addresses, certificate: certificate.clone() };
-    authorities.made().admin.keep(snapshot, proxy.clone(), cached);
+    mesh_cas.made().admin.keep(snapshot, proxy.clone(), cached);
     certificate
 }
 
@@ -131,12 +127,12 @@ fn make(
     })
 }
 
-fn issuer(authorities: &Authorities, snapshot: &Snapshot) -> Result<Arc<AdminIssuer>, String> {
+fn issuer(mesh_cas: &MeshCas, snapshot: &Snapshot) -> Result<Arc<AdminIssuer>, String> {
     let key = ResourceKey::global("GlobalSecret", ADMIN_CA);
     let record = snapshot
         .get(&key)
         .ok_or_else(|| format!("GlobalSecret {ADMIN_CA:?} does not exist yet; the leader creates it when it starts"))?;
-    if let Some((revision, issuer)) = &authorities.made().admin.issuer
+    if let Some((revision, issuer)) = &mesh_cas.made().admin.issuer
         && *revision == record.revision
     {
         return Ok(issuer.clone());
@@ -145,7 +141,7 @@ fn issuer(authorities: &Authorities, snapshot: &Snapshot) -> Result<Arc<AdminIss
     let issuer = Arc::new(bundle.and_then(|bundle| read(&bundle)).map_err(|error| {
         format!("GlobalSecret {ADMIN_CA:?} is not usable: {error}; delete it and restart the control plane to create a new one")
     })?);
-    authorities.made().admin.issuer = Some((record.revision, issuer.clone()));
+    mesh_cas.made().admin.issuer = Some((record.revision, issuer.clone()));
     Ok(issuer)
 }
 

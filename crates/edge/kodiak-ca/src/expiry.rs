@@ -12,7 +12,7 @@ use kodiak_metrics::MeshMetrics;
 use kodiak_model::ProxyKey;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Authorities, CaLife};
+use crate::{CaLife, MeshCas};
 
 /// How often expirations are checked. The shortest certificate lives for two seconds.
 const LOOK: Duration = Duration::from_secs(1);
@@ -107,7 +107,7 @@ struct Leaves {
 /// Updates the metrics and logs warnings, until the drain.
 pub async fn watch_expiries(
     expiries: Expiries,
-    authorities: Authorities,
+    mesh_cas: MeshCas,
     metrics: MeshMetrics,
     ca_warning: SignedDuration,
     drain: CancellationToken,
@@ -121,7 +121,7 @@ pub async fn watch_expiries(
         }
         let now = Timestamp::now();
         let leaves = expiries.by_mesh(now);
-        let cas = authorities.cas();
+        let cas = mesh_cas.cas();
         let mut first: BTreeMap<(&str, &str), Timestamp> = BTreeMap::new();
         let ends = leaves.iter().filter_map(|(mesh, leaves)| Some(((&**mesh, "leaf"), leaves.first?)));
         for (key, end) in ends.chain(cas.iter().map(|ca| ((&*ca.mesh, "ca"), ca.not_after))) {

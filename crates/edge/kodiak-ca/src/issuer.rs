@@ -7,7 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_catalog::{AuthoritySources, FileSources, authority_sources, load_source};
+use kodiak_catalog::{CaSources, FileSources, ca_sources, load_source};
 use kodiak_crypto::CaPair;
 use kodiak_model::{
     ResourceKey,
@@ -16,7 +16,7 @@ use kodiak_model::{
 };
 use kodiak_store::{Record, Snapshot};
 
-use crate::{Authorities, hash, period::DEFAULT_LIFETIME, with_causes};
+use crate::{MeshCas, hash, period::DEFAULT_LIFETIME, with_causes};
 
 /// Type of the backends whose CA the control plane creates.
 const BUILTIN: &str = "builtin";
@@ -39,7 +39,7 @@ struct Cached {
     /// The backend as last listed in the Mesh.
     backend: MtlsBackend,
     mesh_revision: u64,
-    sources: AuthoritySources,
+    sources: CaSources,
     stamps: [Stamp; 2],
     issuer: Arc<Issuer>,
 }
@@ -94,7 +94,7 @@ impl Issuer {
 
 /// The CA of a backend of a mesh, or an error that says what to do.
 pub(crate) fn of_backend(
-    authorities: &Authorities,
+    mesh_cas: &MeshCas,
     snapshot: &Snapshot,
     mesh: &str,
     backend: &str,
@@ -104,15 +104,15 @@ pub(crate) fn of_backend(
         .ok_or_else(|| format!("mesh {mesh:?} does not exist; apply it first"))?;
     let key = (Arc::from(mesh), Arc::from(backend));
     let before = {
-        let made = authorities.made();
-        let cached = made.authorities.0.get(&key);
-        if let Some(cached) = cached.filter(|cached| cached.is_current(snapshot, &authorities.files, record)) {
+        let made = mesh_cas.made();
+        let cached = made.mesh_cas.0.get(&key);
+        if let Some(cached) = cached.filter(|cached| cached.is_current(snapshot, &mesh_cas.files, record)) {
             return Ok(cached.issuer.clone());
         }
         cached.map(|cached| (cached.backend.clone(), cached.issuer.clone()))
     };
-    let read = read(snapshot, &authorities.files, record, backend, before.as_ref());
-    let cache = &mut authorities.made().authorities.0;
+    let read = read(snapshot, &mesh_cas.files, record, backend, before.as_ref());
+    let cache = &mut mesh_cas.made().mesh_cas.0;
     match read {
         Ok(cached) => {
             let issuer = cached.issuer.clone();
@@ -153,7 +153,7 @@ fn read(
         .or_else(|| before.map(|(backend, _)| backend.clone()))
         .or_else(|| builtin(snapshot, name, backend))
         .ok_or("it is not listed; add it to mtls.backends")?;
-    let sources = authority_sources(name, &backend)?;
+    let sources = ca_sources(name, &backend)?;
     // Before the bytes: a change in between is then seen the next time.
     let stamps = stamps(snapshot, files, name, &sources);
     let cert = load_source(snapshot, files, name, &sources.cert)?;
@@ -176,7 +176,7 @@ fn read(
 /// The CA that was created for a backend still exists.
 fn builtin(snapshot: &Snapshot, mesh: &str, name: &str) -> Option<MtlsBackend> {
     let backend = MtlsBackend { name: name.to_owned(), backend_type: BUILTIN.to_owned(), ..MtlsBackend::default() };
-    let sources = authority_sources(mesh, &backend).ok()?;
+    let sources = ca_sources(mesh, &backend).ok()?;
     let is_there = |source| matches!(stamp(snapshot, &FileSources::default(), mesh, source), Stamp::Secret(Some(_)));
     (is_there(&sources.cert) && is_there(&sources.key)).then_some(backend)
 }
@@ -187,8 +187,8 @@ fn lifetime(backend: &MtlsBackend) -> Duration {
     period.filter(|period| !period.is_zero()).unwrap_or(DEFAULT_LIFETIME)
 }
 
-fn stamps(snapshot: &Snapshot, files: &FileSources, mesh: &str, sources: &AuthoritySources) -> [Stamp; 2] {
-    let AuthoritySources { cert, key } = sources;
+fn stamps(snapshot: &Snapshot, files: &FileSources, mesh: &str, sources: &CaSources) -> [Stamp; 2] {
+    let CaSources { cert, key } = sources;
     [cert, key].map(|source| stamp(snapshot, files, mesh, source))
 }
 

@@ -10,7 +10,7 @@ use kodiak_xds::input::Identity;
 use kodiak_xds_stream::Version;
 
 use crate::{
-    Authorities, hash,
+    MeshCas, hash,
     issuer::{self, Issuer},
     period::Period,
     sweep::Sweep,
@@ -53,27 +53,27 @@ impl Cache {
 }
 
 pub(crate) fn leaf(
-    authorities: &Authorities,
+    mesh_cas: &MeshCas,
     snapshot: &Snapshot,
     request: &LeafRequest,
     now: Timestamp,
 ) -> Result<Arc<Leaf>, String> {
     let LeafRequest { proxy, backend, uris: _ } = request;
-    let issuer = issuer::of_backend(authorities, snapshot, &proxy.mesh, backend)?;
+    let issuer = issuer::of_backend(mesh_cas, snapshot, &proxy.mesh, backend)?;
     issuer.check_alive(now).map_err(|error| issuer::unusable(&proxy.mesh, backend, &error))?;
     // A Dataplane that took the name of another one is another identity, also within the same period.
     let dataplane = snapshot.get(&proxy.dataplane()).ok_or_else(|| format!("Dataplane {proxy} does not exist"))?;
     let incarnation = dataplane.created.as_microsecond();
     let subject = format!("{}/{}", proxy.mesh, proxy.name);
     let life = (issuer.ca.not_before(), issuer.ca.not_after());
-    let period = Period::at(now, &subject, issuer.lifetime, authorities.renewal, life);
-    if let Some(leaf) = authorities.made().leaves.get(request, &issuer, incarnation, period.epoch) {
+    let period = Period::at(now, &subject, issuer.lifetime, mesh_cas.renewal, life);
+    if let Some(leaf) = mesh_cas.made().leaves.get(request, &issuer, incarnation, period.epoch) {
         return Ok(leaf);
     }
     let leaf = Arc::new(make(&issuer, request, &subject, incarnation, period)?);
-    let made = &mut *authorities.made();
+    let made = &mut *mesh_cas.made();
     if made.leaves.clean(snapshot, now) {
-        made.authorities.forget_missing(snapshot);
+        made.mesh_cas.forget_missing(snapshot);
     }
     let cached = Cached { issuer, incarnation, epoch: period.epoch, leaf: leaf.clone() };
     made.leaves.leaves.insert(request.clone(), cached);

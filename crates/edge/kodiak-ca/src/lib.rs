@@ -36,7 +36,7 @@ pub use period::Renewal;
 
 /// CAs of all meshes. Cheap to clone; all clones share one cache.
 #[derive(Clone)]
-pub struct Authorities {
+pub struct MeshCas {
     store: Store,
     files: FileSources,
     renewal: Renewal,
@@ -46,12 +46,12 @@ pub struct Authorities {
 /// Cached CAs and certificates. The lock is held to look up and insert, never while a certificate is issued.
 #[derive(Default)]
 struct Made {
-    authorities: issuer::Cache,
+    mesh_cas: issuer::Cache,
     leaves: leaves::Cache,
     admin: admin::Cache,
 }
 
-impl Authorities {
+impl MeshCas {
     pub fn new(store: Store) -> Self {
         Self { store, files: FileSources::default(), renewal: Renewal::default(), made: Arc::default() }
     }
@@ -68,7 +68,7 @@ impl Authorities {
 
     /// The CAs in use, with their validity.
     pub fn cas(&self) -> Vec<CaLife> {
-        self.made().authorities.lives()
+        self.made().mesh_cas.lives()
     }
 
     /// Client certificate and trusted CA of the control plane for the admin interface of proxies.
@@ -81,7 +81,7 @@ impl Authorities {
     }
 }
 
-impl Identities for Authorities {
+impl Identities for MeshCas {
     fn leaf(&self, request: &LeafRequest, now: Timestamp) -> Result<Arc<Leaf>, String> {
         leaves::leaf(self, &self.store.snapshot(), request, now)
     }
@@ -100,9 +100,9 @@ impl Identities for Authorities {
 }
 
 /// Never the contents.
-impl fmt::Debug for Authorities {
+impl fmt::Debug for MeshCas {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Authorities(***)")
+        f.write_str("MeshCas(***)")
     }
 }
 

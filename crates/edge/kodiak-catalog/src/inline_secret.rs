@@ -11,7 +11,7 @@ use kodiak_crypto::fingerprint;
 use kodiak_kinds::kinds;
 use kodiak_model::{
     Checked, Labels, Problem, Problems, ResourceKey, Scope, labels,
-    source_walk::{FoundSource, Named, SourceForm, has_sources, sources},
+    source_walk::{FoundSource, SourceForm, SourceLocation, has_sources, sources},
 };
 use kodiak_store::{Expect, Record, Snapshot, Transaction, Write};
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ fn by_source(found: Vec<FoundSource>) -> BTreeMap<String, Vec<FoundSource>> {
 fn private_bytes(members: &[FoundSource], problems: &mut Problems) -> Option<Vec<u8>> {
     let mut private = None;
     for member in members {
-        let Named::Inline(inline) = &member.named else { continue };
+        let SourceLocation::Inline(inline) = &member.named else { continue };
         let bytes = if inline.base64 {
             let one_line: String = inline.text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
             let Ok(bytes) = BASE64_STANDARD.decode(one_line) else {
@@ -134,7 +134,7 @@ fn is_ignored(source: &Value, form: SourceForm, members: &[FoundSource]) -> bool
     match form {
         SourceForm::Secure => source.get("type").and_then(Value::as_str) != Some("InsecureInline"),
         SourceForm::Legacy | SourceForm::Untyped => {
-            members.iter().any(|member| !matches!(member.named, Named::Inline(_)))
+            members.iter().any(|member| !matches!(member.named, SourceLocation::Inline(_)))
         }
     }
 }
@@ -196,7 +196,7 @@ fn unused(snapshot: &Snapshot, checked: &Checked, spec: &Value) -> Vec<Write> {
     let referred: BTreeSet<String> = sources(checked.kind, spec)
         .into_iter()
         .filter_map(|source| match source.named {
-            Named::Secret(name) => Some(name),
+            SourceLocation::Secret(name) => Some(name),
             _ => None,
         })
         .collect();

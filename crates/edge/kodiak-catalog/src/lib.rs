@@ -8,7 +8,7 @@
 //! **Invariant:** a resource never references a Secret of the control plane; no user may write such a reference.
 //! **Invariant:** this crate knows nothing of HTTP, and does not decide who may write.
 
-mod authority;
+mod ca;
 mod delete;
 mod file_source;
 mod initial;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use kodiak_model::{Kind, Place, ResourceKey, Scope};
 use kodiak_store::Store;
 
-pub use authority::{ADMIN_CA, AuthoritySources, authority_sources};
+pub use ca::{ADMIN_CA, CaSources, ca_sources};
 pub use file_source::FileSources;
 pub use initial::{ADMIN_GROUP, ADMIN_USER, Defaults, Ensured};
 pub use put::{Author, Planned, Put};
@@ -42,13 +42,13 @@ pub use system_secret::SystemSecret;
 #[derive(Clone)]
 pub struct Catalog {
     store: Store,
-    settings: Arc<Settings>,
+    settings: Arc<CatalogSettings>,
     keys: Arc<signing::KeyCache>,
     files: FileSources,
 }
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct CatalogSettings {
     pub place: Place,
     /// Allows the deletion of a mesh with Dataplanes.
     pub unsafe_delete: bool,
@@ -70,7 +70,7 @@ impl Target<'_> {
 }
 
 impl Catalog {
-    pub fn new(store: Store, settings: Settings) -> Self {
+    pub fn new(store: Store, settings: CatalogSettings) -> Self {
         Self { store, settings: Arc::new(settings), keys: Arc::default(), files: FileSources::default() }
     }
 

@@ -12,11 +12,11 @@ use kodiak_kinds::kinds;
 use kodiak_model::{
     Checked, Kind, Problem, Problems, ResourceKey, Scope,
     kinds::mesh_identity::MeshIdentity,
-    source_walk::{FoundSource, Named, has_sources, sources},
+    source_walk::{FoundSource, SourceLocation, has_sources, sources},
 };
 use kodiak_store::{Record, Snapshot};
 
-use crate::{FileSources, Refusal, Stage, SystemSecret, authority::authority_sources};
+use crate::{FileSources, Refusal, Stage, SystemSecret, ca::ca_sources};
 
 const MESH: &str = "Mesh";
 const IDENTITY: &str = "MeshIdentity";
@@ -49,12 +49,12 @@ pub(crate) fn check(
     let mesh = if kind.scope == Scope::Mesh { &checked.mesh } else { &checked.name };
     let mut problems = Problems::default();
     for source in &found {
-        if let Named::File(path) = &source.named
+        if let SourceLocation::File(path) = &source.named
             && let Err(message) = files.check(path)
         {
             problems.push(Problem { path: source.path.clone(), message });
         }
-        let Named::Secret(name) = &source.named else { continue };
+        let SourceLocation::Secret(name) = &source.named else { continue };
         let ca = ca_kind(kind, source);
         if let Err(message) = may_refer(snapshot, mesh, name, ca) {
             problems.push(Problem { path: source.path.clone(), message });
@@ -122,10 +122,10 @@ fn check_author(kind: &Kind, found: &[FoundSource], old: Option<&Record>) -> Res
 /// A target outside the document.
 fn outside(source: &FoundSource) -> Option<Outside<'_>> {
     match &source.named {
-        Named::Secret(name) => Some(Outside("Secret", name)),
-        Named::File(path) => Some(Outside("file", path)),
-        Named::EnvVar(name) => Some(Outside("environment variable", name)),
-        Named::Inline(_) => None,
+        SourceLocation::Secret(name) => Some(Outside("Secret", name)),
+        SourceLocation::File(path) => Some(Outside("file", path)),
+        SourceLocation::EnvVar(name) => Some(Outside("environment variable", name)),
+        SourceLocation::Inline(_) => None,
     }
 }
 
@@ -159,7 +159,7 @@ fn is_key(source: &FoundSource) -> bool {
 fn ca_of_key(snapshot: &Snapshot, mesh: &str, secret: &str) -> Option<(&'static str, String)> {
     if let Some(spec) = snapshot.world().mesh(mesh) {
         let mut backends = spec.mtls.iter().flat_map(|mtls| &mtls.backends);
-        let key_of = |backend| authority_sources(mesh, backend).ok()?.key.secret;
+        let key_of = |backend| ca_sources(mesh, backend).ok()?.key.secret;
         if let Some(backend) = backends.find(|backend| key_of(backend).as_deref() == Some(secret)) {
             return Some((MESH, format!("the mTLS backend {:?} of mesh {mesh:?}", backend.name)));
         }
@@ -182,7 +182,7 @@ fn other_user(snapshot: &Snapshot, mesh: &str, secret: &str, ca: &str) -> Option
     let mut records = kinds.flat_map(|kind| snapshot.list_in(kind.name, mesh).map(move |record| (kind, record)));
     let (kind, record) = records.find(|(kind, record)| {
         let refers = |source: &FoundSource| {
-            source.named == Named::Secret(secret.to_owned()) && ca_kind(kind, source) != Some(ca)
+            source.named == SourceLocation::Secret(secret.to_owned()) && ca_kind(kind, source) != Some(ca)
         };
         sources_of(kind, &record.spec).iter().any(refers)
     })?;

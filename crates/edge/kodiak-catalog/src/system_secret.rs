@@ -7,7 +7,7 @@ use kodiak_tokens::{
     names::{ADMIN_USER_TOKEN, TokenKind, zone_signing_public_key},
 };
 
-use crate::authority::{ADMIN_CA, cert_secret, key_secret, provided_key_secret};
+use crate::ca::{ADMIN_CA, cert_secret, key_secret, provided_key_secret};
 
 /// The CA of connections between control planes.
 const INTER_CP_CA: &str = "inter-cp-ca";

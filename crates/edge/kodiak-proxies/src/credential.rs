@@ -20,7 +20,7 @@ use kodiak_tokens::{
 
 use crate::{
     dataplane::EffectiveDataplane,
-    settings::{Authn, Settings},
+    settings::{Authn, ProxySettings},
     stored,
 };
 
@@ -31,7 +31,7 @@ pub(crate) struct VerifiedToken(Option<Verified<DataplaneClaims>>);
 /// that the proxy sent is read, so that a client without a token causes no work.
 pub(crate) fn verify(
     catalog: &Catalog,
-    settings: &Settings,
+    settings: &ProxySettings,
     key: &ProxyKey,
     credential: &Credential,
 ) -> Result<VerifiedToken, String> {
@@ -45,7 +45,7 @@ pub(crate) fn verify(
 /// The same for an open stream. A clock that was set back since its admission revokes nothing.
 pub(crate) fn verify_again(
     catalog: &Catalog,
-    settings: &Settings,
+    settings: &ProxySettings,
     key: &ProxyKey,
     credential: &Credential,
 ) -> Result<VerifiedToken, String> {
@@ -65,7 +65,7 @@ pub(crate) fn verify_again(
 /// The same without a name: only the token, with the keys of this mesh.
 pub(crate) fn verify_alone(
     catalog: &Catalog,
-    settings: &Settings,
+    settings: &ProxySettings,
     mesh: &str,
     credential: &Credential,
 ) -> Result<Option<Verified<DataplaneClaims>>, String> {
@@ -88,7 +88,7 @@ impl From<Denied> for String {
 
 fn verify_at(
     catalog: &Catalog,
-    settings: &Settings,
+    settings: &ProxySettings,
     mesh: &str,
     credential: &Credential,
     now: Timestamp,

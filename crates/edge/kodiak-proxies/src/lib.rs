@@ -45,4 +45,4 @@ mod stored;
 pub use recheck::Recheck;
 pub use registry::Registry;
 pub use sessions::{ProxyEvent, ProxyStatus, TypeStatus};
-pub use settings::{Authn, CheckCa, Clock, Observer, Settings};
+pub use settings::{Authn, CheckCa, Clock, Observer, ProxySettings};

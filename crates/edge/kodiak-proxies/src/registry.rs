@@ -22,7 +22,7 @@ use crate::{
     readiness::InboundReadiness,
     registrations::Registrations,
     sessions::{ProxyEvent, ProxyStatus, Reported, Sessions, Stream},
-    settings::{Authn, Settings},
+    settings::{Authn, ProxySettings},
 };
 
 /// The proxies of this control plane. Cheap to clone; all clones share one state.
@@ -33,7 +33,7 @@ pub struct Registry(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) catalog: Catalog,
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Arc<ProxySettings>,
     pub(crate) sessions: Sessions,
     pub(crate) insights: InsightWriter,
     pub(crate) readiness: InboundReadiness,
@@ -44,7 +44,7 @@ pub(crate) struct Inner {
 }
 
 impl Registry {
-    pub fn new(catalog: Catalog, settings: Settings, events: mpsc::UnboundedSender<ProxyEvent>) -> Self {
+    pub fn new(catalog: Catalog, settings: ProxySettings, events: mpsc::UnboundedSender<ProxyEvent>) -> Self {
         if settings.authn == Authn::None {
             tracing::warn!("proxy authentication is disabled: anybody who reaches the port can connect as any proxy");
         }

@@ -1,4 +1,4 @@
-//! Settings of the registry, filled from the configuration of the control plane.
+//! ProxySettings of the registry, filled from the configuration of the control plane.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ pub type CheckCa = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 #[derive(Clone)]
-pub struct Settings {
+pub struct ProxySettings {
     /// Id of this control plane in insights.
     pub instance_id: String,
     pub authn: Authn,
@@ -53,7 +53,7 @@ pub enum Authn {
     None,
 }
 
-impl Settings {
+impl ProxySettings {
     /// Kuma's defaults, where it has them.
     pub fn new(instance_id: &str) -> Self {
         Self {

@@ -6,11 +6,11 @@ use kodiak_model::ResourceKey;
 
 use crate::{
     id::Id,
-    record::{Change, ChangeKind, Record},
+    record::{ChangeKind, Record, StoreChange},
     state::State,
 };
 
-/// One change. Unlike the public [`Change`] it shares the record with the state.
+/// One change. Unlike the public [`StoreChange`] it shares the record with the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Event {
     Put(Arc<Record>),
@@ -32,12 +32,12 @@ impl Event {
         }
     }
 
-    pub(crate) fn to_change(&self, state: &State) -> Change {
+    pub(crate) fn to_change(&self, state: &State) -> StoreChange {
         let (kind, resource) = match self {
             Self::Put(record) => (ChangeKind::Put(Record::clone(record)), Some(state.resource(record))),
             Self::Deleted { .. } => (ChangeKind::Deleted, None),
         };
-        Change { revision: self.revision(), key: self.key().clone(), kind, resource }
+        StoreChange { revision: self.revision(), key: self.key().clone(), kind, resource }
     }
 }
 

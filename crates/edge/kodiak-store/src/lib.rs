@@ -49,7 +49,7 @@ pub use engine::file::offline;
 pub use error::StoreError;
 pub use health::Health;
 pub use presence::Presence;
-pub use record::{Change, ChangeKind, Expect, Record, Transaction, Write, Written};
+pub use record::{ChangeKind, Expect, Record, StoreChange, Transaction, Write, Written};
 pub use seal::Seal;
 pub use snapshot::Snapshot;
 pub use store::Store;

@@ -93,7 +93,7 @@ pub struct Written {
 
 /// One change in the history of the store.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct StoreChange {
     pub revision: u64,
     pub key: ResourceKey,
     pub kind: ChangeKind,
@@ -102,16 +102,16 @@ pub struct Change {
 }
 
 /// The resource follows from the record.
-impl PartialEq for Change {
+impl PartialEq for StoreChange {
     fn eq(&self, other: &Self) -> bool {
         let Self { revision, key, kind, resource: _ } = self;
         (revision, key, kind) == (&other.revision, &other.key, &other.kind)
     }
 }
 
-impl Eq for Change {}
+impl Eq for StoreChange {}
 
-impl Change {
+impl StoreChange {
     /// Without the text.
     pub fn typed(&self) -> kodiak_world::Change {
         kodiak_world::Change { key: self.key.clone(), revision: self.revision, resource: self.resource.clone() }

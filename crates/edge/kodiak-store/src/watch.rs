@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use crate::{
     error::StoreError,
     history::{Position, Published},
-    record::Change,
+    record::StoreChange,
 };
 
 /// Returns every change after a revision, in order, without gaps.
@@ -43,7 +43,7 @@ impl Watch {
     ///
     /// `Expired` is final: list again and watch from there. So is `Unavailable`: the store is closed, and all earlier
     /// changes were returned.
-    pub async fn next(&mut self) -> Result<Change, StoreError> {
+    pub async fn next(&mut self) -> Result<StoreChange, StoreError> {
         loop {
             // Marked as seen before reading, so that a later publication wakes the watch.
             self.wake.borrow_and_update();
@@ -55,7 +55,7 @@ impl Watch {
     }
 
     /// The next change if there is one already.
-    pub fn try_next(&mut self) -> Result<Option<Change>, StoreError> {
+    pub fn try_next(&mut self) -> Result<Option<StoreChange>, StoreError> {
         let published = self.published.load();
         let Some((event, position)) = published.next(self.position)? else { return Ok(None) };
         self.position = position;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kodiak_rules::{Book, Shadow};
+use kodiak_rules::{PolicyIndex, Shadow};
 
 use super::{
     super::results::{as_f64, millis},
@@ -63,23 +63,28 @@ impl Scope {
     }
 }
 
-pub(super) fn measure(book: &mut Book, size: Size, scope: Scope, count: usize) -> anyhow::Result<Measured> {
+pub(super) fn measure(
+    policy_index: &mut PolicyIndex,
+    size: Size,
+    scope: Scope,
+    count: usize,
+) -> anyhow::Result<Measured> {
     let picked = scope.picked(size, count);
     let (mut concerned, mut built, mut times) = (0, 0, Vec::new());
-    let before = book.looked_at();
+    let before = policy_index.looked_at();
     for n in &picked {
         let (key, policy) = size.policy(*n, 1)?;
         let start = Instant::now();
         let mut rules = Rules::default();
-        let proxies = book.set_policy(&key, Some(policy));
+        let proxies = policy_index.set_policy(&key, Some(policy));
         for proxy in &proxies {
-            rules.build(key.0, book.matched(key.0, proxy, Shadow::Ignored));
+            rules.build(key.0, policy_index.matched(key.0, proxy, Shadow::Ignored));
         }
         times.push(start.elapsed());
         concerned += proxies.len();
         built += rules.built;
     }
-    let looked_at = usize::try_from(book.looked_at() - before).unwrap_or(usize::MAX);
+    let looked_at = usize::try_from(policy_index.looked_at() - before).unwrap_or(usize::MAX);
     let mean = |sum: usize| as_f64(sum) / as_f64(picked.len().max(1));
     let (p50, p99) = (percentile(&mut times, 50), percentile(&mut times, 99));
     Ok(Measured { concerned: mean(concerned), looked_at: mean(looked_at), rules: mean(built), p50, p99 })

@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_engine::{Change, Engine, Settings, offline::Placeholders};
+use kodiak_engine::{Engine, EngineChange, EngineSettings, offline::Placeholders};
 use serde_json::json;
 
 use super::{
@@ -22,11 +22,11 @@ pub(super) fn measure(
     (prefix, which): (&str, &str),
     results: &mut Results,
 ) -> anyhow::Result<()> {
-    let mut engine = Engine::new(Settings { zone: "default".into(), ..Settings::default() });
-    let mut apply = |changes: Vec<Change>| engine.apply(changes, &Placeholders, Timestamp::UNIX_EPOCH).stats;
+    let mut engine = Engine::new(EngineSettings { zone: "default".into(), ..EngineSettings::default() });
+    let mut apply = |changes: Vec<EngineChange>| engine.apply(changes, &Placeholders, Timestamp::UNIX_EPOCH).stats;
     apply(mesh(size)?);
     let connected = connected.min(size.proxies);
-    let arrive = |n| Change::Connected { key: Size::key(n), metadata: Arc::default() };
+    let arrive = |n| EngineChange::Connected { key: Size::key(n), metadata: Arc::default() };
     let start = Instant::now();
     let stats = apply((0..connected).map(arrive).collect());
     let object = format!("{prefix}engine");
@@ -42,7 +42,7 @@ pub(super) fn measure(
         let picked = scope.picked(size, count);
         for n in &picked {
             let (key, policy) = size.policy(*n, 1)?;
-            let change = Change::Policy { mesh: MESH.into(), key, policy: Some(policy) };
+            let change = EngineChange::Policy { mesh: MESH.into(), key, policy: Some(policy) };
             let start = Instant::now();
             let stats = apply(vec![change]);
             times.push(start.elapsed());
@@ -62,16 +62,16 @@ pub(super) fn measure(
     Ok(())
 }
 
-fn mesh(size: Size) -> anyhow::Result<Vec<Change>> {
+fn mesh(size: Size) -> anyhow::Result<Vec<EngineChange>> {
     let backends = json!([{ "name": "ca", "type": "builtin" }]);
     let spec = serde_json::from_value(json!({ "mtls": { "enabledBackend": "ca", "backends": backends } }))?;
-    let mut changes = vec![Change::Mesh { name: MESH.into(), mesh: Some(Arc::new(spec)) }];
+    let mut changes = vec![EngineChange::Mesh { name: MESH.into(), mesh: Some(Arc::new(spec)) }];
     for n in 0..size.policies {
         let (key, policy) = size.policy(n, 0)?;
-        changes.push(Change::Policy { mesh: MESH.into(), key, policy: Some(policy) });
+        changes.push(EngineChange::Policy { mesh: MESH.into(), key, policy: Some(policy) });
     }
     for n in 0..size.proxies {
-        changes.push(Change::Dataplane { key: Size::key(n), dataplane: Some(size.proxy(n)?) });
+        changes.push(EngineChange::Dataplane { key: Size::key(n), dataplane: Some(size.proxy(n)?) });
     }
     Ok(changes)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kodiak_kinds::{Kind, kinds};
 use kodiak_model::{Labels, ProxyKey, policy::Body};
-use kodiak_rules::{Policy, Proxy, book::PolicyKey};
+use kodiak_rules::{Policy, Proxy, policy_index::PolicyKey};
 use serde_json::{Value, json};
 
 pub(super) const MESH: &str = "default";

@@ -62,20 +62,20 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     let smaller = size.divided_by(SMALLER);
     for (size, prefix, which) in [(size, "", ""), (smaller, "tenth_", ", a tenth of the mesh")] {
         remark(&format!("Creating a mesh of {} policies and {} proxies.", size.policies, size.proxies));
-        let (mut book, filed) = rebuild::file(size)?;
+        let (mut policy_index, filed) = rebuild::file(size)?;
         remark("Building the rules of all proxies.");
-        let rebuilt = rebuild::all(&book, size, threads);
+        let rebuilt = rebuild::all(&policy_index, size, threads);
         if prefix.is_empty() {
             results.add("file_s", "indexing policies and proxies, s", filed.as_secs_f64());
             report(&rebuilt, &mut results);
         }
         remark("Changing policies one by one.");
         for scope in Scope::ALL {
-            let measured = change::measure(&mut book, size, scope, args.changes)?;
+            let measured = change::measure(&mut policy_index, size, scope, args.changes)?;
             measured.report(prefix, which, scope, &mut results);
         }
         drop(rebuilt);
-        drop(book);
+        drop(policy_index);
         let connected = if prefix.is_empty() { args.connected } else { (args.connected / SMALLER).max(1) };
         if args.connected == 0 {
             continue;

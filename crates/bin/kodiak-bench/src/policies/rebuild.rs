@@ -8,7 +8,7 @@ use std::{
 };
 
 use kodiak_kinds::kinds;
-use kodiak_rules::{Book, Matched, Resources, Shadow, inbound, subset};
+use kodiak_rules::{Matched, PolicyIndex, Resources, Shadow, inbound, subset};
 
 use super::mesh::{KINDS, Size};
 
@@ -56,26 +56,26 @@ impl Rules {
 }
 
 /// Policy index of the mesh, and the time to build it.
-pub(super) fn file(size: Size) -> anyhow::Result<(Book, Duration)> {
+pub(super) fn file(size: Size) -> anyhow::Result<(PolicyIndex, Duration)> {
     let policies = (0..size.policies).map(|n| size.policy(n, 0)).collect::<anyhow::Result<Vec<_>>>()?;
     let proxies = (0..size.proxies).map(|n| size.proxy(n)).collect::<anyhow::Result<Vec<_>>>()?;
-    let mut book = Book::default();
+    let mut policy_index = PolicyIndex::default();
     let start = Instant::now();
     for (key, policy) in policies {
-        book.set_policy(&key, Some(policy));
+        policy_index.set_policy(&key, Some(policy));
     }
     for proxy in proxies {
-        book.set_proxy(&proxy.name.clone(), Some(proxy));
+        policy_index.set_proxy(&proxy.name.clone(), Some(proxy));
     }
-    Ok((book, start.elapsed()))
+    Ok((policy_index, start.elapsed()))
 }
 
 /// Instances of a service go to one thread, since they mostly have the same lists.
-pub(super) fn all(book: &Book, size: Size, threads: usize) -> Rebuilt {
-    let before = book.looked_at();
+pub(super) fn all(policy_index: &PolicyIndex, size: Size, threads: usize) -> Rebuilt {
+    let before = policy_index.looked_at();
     let start = Instant::now();
     let done: Vec<(Rules, usize)> = thread::scope(|scope| {
-        let spawn = |thread| scope.spawn(move || part(book, size, |n| n % size.services % threads == thread));
+        let spawn = |thread| scope.spawn(move || part(policy_index, size, |n| n % size.services % threads == thread));
         let running: Vec<_> = (0..threads).map(spawn).collect();
         running.into_iter().map(|thread| thread.join().expect("building rules does not panic")).collect()
     });
@@ -84,7 +84,7 @@ pub(super) fn all(book: &Book, size: Size, threads: usize) -> Rebuilt {
     let known: Vec<Rules> = done.into_iter().map(|(rules, _)| rules).collect();
     Rebuilt {
         took,
-        looked_at: usize::try_from(book.looked_at() - before).unwrap_or(usize::MAX),
+        looked_at: usize::try_from(policy_index.looked_at() - before).unwrap_or(usize::MAX),
         matched,
         lists: known.iter().map(|rules| rules.by_list.len()).sum(),
         rules: known.iter().map(|rules| rules.built).sum(),
@@ -92,12 +92,12 @@ pub(super) fn all(book: &Book, size: Size, threads: usize) -> Rebuilt {
     }
 }
 
-fn part(book: &Book, size: Size, is_mine: impl Fn(usize) -> bool) -> (Rules, usize) {
+fn part(policy_index: &PolicyIndex, size: Size, is_mine: impl Fn(usize) -> bool) -> (Rules, usize) {
     let (mut rules, mut matched) = (Rules::default(), 0);
     for n in (0..size.proxies).filter(|n| is_mine(*n)) {
         let name = Size::key(n).name;
         for kind in KINDS {
-            let found = book.matched(kind, &name, Shadow::Ignored);
+            let found = policy_index.matched(kind, &name, Shadow::Ignored);
             matched += found.proxy.len();
             rules.build(kind, found);
         }

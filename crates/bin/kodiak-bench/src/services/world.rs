@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_engine::{Change, Engine, offline::Placeholders};
+use kodiak_engine::{Engine, EngineChange, offline::Placeholders};
 use kodiak_model::{
     ProxyKey, ResourceKey,
     kinds::mesh_service::{self, MeshServiceStatus},
@@ -43,9 +43,9 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new() -> Self {
-        let settings = kodiak_engine::Settings { zone: ZONE.into(), ..kodiak_engine::Settings::default() };
+        let settings = kodiak_engine::EngineSettings { zone: ZONE.into(), ..kodiak_engine::EngineSettings::default() };
         Self {
-            reconciler: ServiceReconciler::new(service_status::Settings::default(), NOW - LONG),
+            reconciler: ServiceReconciler::new(service_status::ServiceSettings::default(), NOW - LONG),
             engine: Engine::new(settings),
             services: BTreeMap::new(),
             vips: Arc::default(),
@@ -60,7 +60,7 @@ impl World {
         let facts = MeshFacts { mode: mesh.mesh_services_mode(), mtls: mesh.enabled_backend().is_some() };
         self.reconciler.set_mesh(&MESH.into(), Some(facts));
         self.reconciler.set_generator(&"local-universal-mesh-service".into(), Some(generator()?));
-        self.configure([Change::Mesh { name: MESH.into(), mesh: Some(mesh) }])?;
+        self.configure([EngineChange::Mesh { name: MESH.into(), mesh: Some(mesh) }])?;
         self.write(proxies)?;
         self.connect(proxies)
     }
@@ -77,7 +77,7 @@ impl World {
             self.reconciler.set_dataplane(mesh, name, Some(facts));
         }
         self.configure(
-            proxies.iter().map(|proxy| Change::Dataplane { key: key(proxy), dataplane: Some(proxy.clone()) }),
+            proxies.iter().map(|proxy| EngineChange::Dataplane { key: key(proxy), dataplane: Some(proxy.clone()) }),
         )?;
         self.settle()
     }
@@ -85,7 +85,9 @@ impl World {
     /// Connects their proxies, and writes their insights.
     pub(super) fn connect(&mut self, proxies: &[Arc<Proxy>]) -> anyhow::Result<()> {
         let metadata = self.metadata.clone();
-        self.configure(proxies.iter().map(|proxy| Change::Connected { key: key(proxy), metadata: metadata.clone() }))?;
+        self.configure(
+            proxies.iter().map(|proxy| EngineChange::Connected { key: key(proxy), metadata: metadata.clone() }),
+        )?;
         for Proxy { mesh, name, .. } in proxies.iter().map(|proxy| &**proxy) {
             self.reconciler.set_seen(mesh, name, Some(ONLINE));
         }
@@ -95,8 +97,8 @@ impl World {
     /// Removes a proxy with its Dataplane and insight.
     pub(super) fn remove(&mut self, proxy: &Proxy) -> anyhow::Result<()> {
         self.configure([
-            Change::Disconnected { key: key(proxy) },
-            Change::Dataplane { key: key(proxy), dataplane: None },
+            EngineChange::Disconnected { key: key(proxy) },
+            EngineChange::Dataplane { key: key(proxy), dataplane: None },
         ])?;
         self.reconciler.set_seen(&proxy.mesh, &proxy.name, None);
         self.reconciler.set_dataplane(&proxy.mesh, &proxy.name, None);
@@ -130,7 +132,7 @@ impl World {
         }
     }
 
-    fn configure(&mut self, changes: impl IntoIterator<Item = Change>) -> anyhow::Result<()> {
+    fn configure(&mut self, changes: impl IntoIterator<Item = EngineChange>) -> anyhow::Result<()> {
         let outcome = self.engine.apply(changes, &Placeholders, NOW);
         self.woken += outcome.stats.woken;
         if let Some(faulty) = outcome.proxies.iter().find(|updated| !updated.faults.is_empty()) {
@@ -139,7 +141,7 @@ impl World {
         let Some((mesh, services)) = outcome.services.into_iter().next() else { return Ok(()) };
         let vips = self.vips.assign(&services, NOW, LONG);
         self.vips = Arc::new(vips.map_err(|_| anyhow::anyhow!("no virtual address is left"))?);
-        self.configure([Change::Vips { mesh, vips: Some(self.vips.clone()) }])
+        self.configure([EngineChange::Vips { mesh, vips: Some(self.vips.clone()) }])
     }
 }
 
@@ -171,8 +173,8 @@ fn store(before: Option<Stored>, write: Write) -> anyhow::Result<Option<Stored>>
     Ok(Some(stored))
 }
 
-/// Change for the engine, decoded from the stored text.
-fn change(key: &ServiceKey, stored: Option<&Stored>) -> Change {
+/// EngineChange for the engine, decoded from the stored text.
+fn change(key: &ServiceKey, stored: Option<&Stored>) -> EngineChange {
     let ServiceKey { kind, mesh, name } = key;
     let destination = stored.and_then(|Stored { labels, created, content, .. }| {
         let Content::Service { spec, status } = content else { return None };
@@ -188,7 +190,7 @@ fn change(key: &ServiceKey, stored: Option<&Stored>) -> Change {
         });
         resource.destination().cloned()
     });
-    Change::Destination { mesh: mesh.clone(), kind: *kind, name: name.clone(), destination }
+    EngineChange::Destination { mesh: mesh.clone(), kind: *kind, name: name.clone(), destination }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Settings of services, and their conversion for the service reconciler.
+//! ServiceSettings of services, and their conversion for the service reconciler.
 
 use std::fmt::Display;
 
@@ -8,13 +8,13 @@ use kodiak_model::GoDuration;
 use kodiak_services::{
     generated_services::{Propagation, Rules, Source, is_reserved},
     service_addresses::{Cidr, Ranges},
-    service_status::Settings,
+    service_status::ServiceSettings,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::Config;
 
-/// Settings of MeshServices, including those that are generated from Dataplanes.
+/// ServiceSettings of MeshServices, including those that are generated from Dataplanes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct MeshService {
@@ -104,8 +104,8 @@ fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Cidr, D::Erro
     text.parse().map_err(D::Error::custom)
 }
 
-/// Settings of the service reconciler of this zone.
-pub fn services(config: &Config, zone: &str) -> anyhow::Result<Settings> {
+/// ServiceSettings of the service reconciler of this zone.
+pub fn services(config: &Config, zone: &str) -> anyhow::Result<ServiceSettings> {
     let MeshService {
         generate_from,
         deletion_grace_period,
@@ -131,7 +131,7 @@ pub fn services(config: &Config, zone: &str) -> anyhow::Result<Settings> {
             .enabled
             .then(|| Propagation { allowed: label_propagation.allowed_label_keys.iter().cloned().collect() }),
     };
-    Ok(Settings { rules, ranges, connection_grace: period(*connection_grace_period) })
+    Ok(ServiceSettings { rules, ranges, connection_grace: period(*connection_grace_period) })
 }
 
 /// Negative durations become zero.

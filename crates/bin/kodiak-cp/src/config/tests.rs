@@ -1,6 +1,6 @@
 //! Sources of the configuration, and invalid values.
 
-use kodiak_services::{generated_services::Source, service_status::Settings};
+use kodiak_services::{generated_services::Source, service_status::ServiceSettings};
 
 use super::*;
 
@@ -87,7 +87,7 @@ fn loads_settings_of_services() {
     assert_eq!(settings.rules.propagation.unwrap().allowed.len(), 2);
     assert_eq!(settings.ranges.services.to_string(), "10.7.0.0/16");
     let usual = services(&Config::default(), "default").unwrap();
-    assert_eq!(format!("{usual:?}"), format!("{:?}", Settings::default()));
+    assert_eq!(format!("{usual:?}"), format!("{:?}", ServiceSettings::default()));
 }
 
 #[test]

@@ -14,7 +14,7 @@ const TIME: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn mesh() -> Input {
     let key = ResourceKey::global("Mesh", MESH);
-    Input { key, revision: 1, change: Change::Mesh { name: MESH.into(), mesh: Some(Arc::default()) } }
+    Input { key, revision: 1, change: EngineChange::Mesh { name: MESH.into(), mesh: Some(Arc::default()) } }
 }
 
 fn dataplane(name: &str, revision: u64) -> Input {
@@ -24,7 +24,7 @@ fn dataplane(name: &str, revision: u64) -> Input {
     let spec = json!({ "networking": { "address": address, "inbound": inbound, "outbound": outbound } });
     let dataplane: Arc<Dataplane> = Arc::new(serde_json::from_value(spec).unwrap());
     let proxy = Proxy { mesh: MESH.into(), name: name.into(), labels: Arc::default(), dataplane, admission: None };
-    let change = Change::Dataplane { key: ProxyKey::new(MESH, name), dataplane: Some(Arc::new(proxy)) };
+    let change = EngineChange::Dataplane { key: ProxyKey::new(MESH, name), dataplane: Some(Arc::new(proxy)) };
     Input { key: ResourceKey::in_mesh("Dataplane", MESH, name), revision, change }
 }
 
@@ -34,13 +34,14 @@ fn timeout(name: &str, revision: u64) -> Input {
         { "targetRef": { "kind": "Mesh" }, "default": { "connectionTimeout": format!("{revision}s") } }] });
     let body = Body::read(kind.policy.as_ref().unwrap(), &spec).unwrap();
     let policy = Policy { kind, mesh: MESH.into(), name: name.into(), labels: Arc::default(), body };
-    let change = Change::Policy { mesh: MESH.into(), key: (kind.name, name.into()), policy: Some(Arc::new(policy)) };
+    let change =
+        EngineChange::Policy { mesh: MESH.into(), key: (kind.name, name.into()), policy: Some(Arc::new(policy)) };
     Input { key: ResourceKey::in_mesh("MeshTimeout", MESH, name), revision, change }
 }
 
 fn connected(name: &str) -> Input {
     let key = ResourceKey::in_mesh("DataplaneInsight", MESH, name);
-    let change = Change::Connected { key: ProxyKey::new(MESH, name), metadata: Arc::default() };
+    let change = EngineChange::Connected { key: ProxyKey::new(MESH, name), metadata: Arc::default() };
     Input { key, revision: 0, change }
 }
 
@@ -54,7 +55,7 @@ fn everything() -> Vec<Input> {
 }
 
 /// The revision that a change has of its own: of what it says.
-fn says(change: &Change) -> String {
+fn says(change: &EngineChange) -> String {
     format!("{change:?}")
 }
 
@@ -64,14 +65,14 @@ fn engine(poisoned: Option<&Input>) -> GuardedEngine {
         assert!(poison.as_deref() != Some(&says(change)), "poisoned");
     });
     GuardedEngine::new(
-        Settings { zone: "default".into(), ..Settings::default() },
+        EngineSettings { zone: "default".into(), ..EngineSettings::default() },
         Quarantine::default(),
         Faults { engine: Some(panic_at), task: None },
     )
 }
 
 fn apply(engine: &mut GuardedEngine, inputs: &[Input]) -> Outcome {
-    engine.apply(inputs.to_vec(), vec![Change::Tick], &Placeholders, TIME)
+    engine.apply(inputs.to_vec(), vec![EngineChange::Tick], &Placeholders, TIME)
 }
 
 fn snapshots(engine: &GuardedEngine) -> Vec<Option<Vec<Vec<Vec<u8>>>>> {
@@ -112,7 +113,7 @@ fn the_result_is_that_of_an_engine_that_never_saw_the_poisoned_resource() {
 fn with_permissions() -> Vec<Input> {
     let mtls = json!({ "mtls": { "enabledBackend": "ca", "backends": [{ "name": "ca", "type": "builtin" }] } });
     let mesh = Arc::new(serde_json::from_value(mtls).unwrap());
-    let change = Change::Mesh { name: MESH.into(), mesh: Some(mesh) };
+    let change = EngineChange::Mesh { name: MESH.into(), mesh: Some(mesh) };
     let mesh = Input { key: ResourceKey::global("Mesh", MESH), revision: 1, change };
     let others = everything().into_iter().skip(1);
     [mesh, permission("allow", "Allow")].into_iter().chain(others).collect()
@@ -123,7 +124,8 @@ fn permission(name: &str, action: &str) -> Input {
     let spec = json!({ "from": [{ "targetRef": { "kind": "Mesh" }, "default": { "action": action } }] });
     let body = Body::read(kind.policy.as_ref().unwrap(), &spec).unwrap();
     let policy = Policy { kind, mesh: MESH.into(), name: name.into(), labels: Arc::default(), body };
-    let change = Change::Policy { mesh: MESH.into(), key: (kind.name, name.into()), policy: Some(Arc::new(policy)) };
+    let change =
+        EngineChange::Policy { mesh: MESH.into(), key: (kind.name, name.into()), policy: Some(Arc::new(policy)) };
     Input { key: ResourceKey::in_mesh(kind.name, MESH, name), revision: 5, change }
 }
 
@@ -142,7 +144,8 @@ fn quarantined_permission_is_replaced_by_one_that_denies_all() {
     apply(&mut engine, std::slice::from_ref(&poisoned));
     assert_eq!(engine.quarantine.list().len(), 1);
     assert_eq!(snapshots(&engine), snapshots(&denying));
-    let change = Change::Policy { mesh: MESH.into(), key: ("MeshTrafficPermission", "poisoned".into()), policy: None };
+    let change =
+        EngineChange::Policy { mesh: MESH.into(), key: ("MeshTrafficPermission", "poisoned".into()), policy: None };
     apply(&mut engine, &[Input { key: poisoned.key, revision: 6, change }]);
     assert_eq!(snapshots(&engine), snapshots(&allowing), "it is deleted");
 }
@@ -162,7 +165,7 @@ fn a_newer_revision_is_tried_again() {
     assert_ne!(snapshots(&engine), before, "the repaired policy is in force");
     apply(&mut engine, std::slice::from_ref(&poisoned));
     let key = poisoned.key.clone();
-    let change = Change::Policy { mesh: MESH.into(), key: ("MeshTimeout", "poisoned".into()), policy: None };
+    let change = EngineChange::Policy { mesh: MESH.into(), key: ("MeshTimeout", "poisoned".into()), policy: None };
     apply(&mut engine, &[Input { key, revision: 22, change }]);
     assert!(engine.quarantine.list().is_empty(), "a resource that is deleted is not left out");
     assert_eq!(snapshots(&engine), before);

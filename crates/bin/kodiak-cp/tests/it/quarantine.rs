@@ -11,8 +11,8 @@ use crate::harness::{TestControlPlane, get};
 const PATH: &str = "/meshes/default/meshtimeouts/poisoned";
 
 fn faults() -> Faults {
-    let panic_at = |change: &kodiak_engine::Change| {
-        let kodiak_engine::Change::Policy { key, policy: Some(_), .. } = change else { return };
+    let panic_at = |change: &kodiak_engine::EngineChange| {
+        let kodiak_engine::EngineChange::Policy { key, policy: Some(_), .. } = change else { return };
         assert!(&*key.1 != "poisoned", "poisoned");
     };
     Faults { engine: Some(Arc::new(panic_at)), task: None }

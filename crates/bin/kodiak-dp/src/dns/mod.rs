@@ -10,4 +10,4 @@ mod resolvers;
 mod server;
 mod table;
 
-pub(crate) use server::{Server, Settings};
+pub(crate) use server::{DnsSettings, Server};

@@ -9,7 +9,7 @@ use hyper::{Method, StatusCode};
 use tokio::sync::watch;
 
 use super::resolvers;
-use super::server::Settings;
+use super::server::DnsSettings;
 use super::table::Table;
 use crate::socket;
 
@@ -23,7 +23,7 @@ pub(super) struct Knowledge {
 }
 
 /// Refreshes every second, forever. Without news the last data stays.
-pub(super) async fn refresh(settings: Settings, ourselves: SocketAddr, knowledge: watch::Sender<Knowledge>) {
+pub(super) async fn refresh(settings: DnsSettings, ourselves: SocketAddr, knowledge: watch::Sender<Knowledge>) {
     let mut version = None;
     loop {
         if let Ok(servers) = resolvers::read(&settings.resolv_conf, ourselves).await {
@@ -42,7 +42,7 @@ pub(super) async fn refresh(settings: Settings, ourselves: SocketAddr, knowledge
 }
 
 /// `None` when nothing changed, or the request failed.
-async fn names(settings: &Settings, version: &mut Option<HeaderValue>) -> Option<Table> {
+async fn names(settings: &DnsSettings, version: &mut Option<HeaderValue>) -> Option<Table> {
     let known: Vec<_> = version.iter().map(|version| ("if-none-match", version.clone())).collect();
     let answer = match socket::ask(&settings.records, Method::GET, "/dns", &known).await {
         Ok(answer) if answer.status == StatusCode::OK => answer,

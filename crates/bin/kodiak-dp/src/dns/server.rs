@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const ATTEMPTS: usize = 16;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct DnsSettings {
     /// Socket of Envoy with the DNS names.
     pub(crate) records: PathBuf,
     pub(crate) resolv_conf: PathBuf,
@@ -39,11 +39,11 @@ pub(crate) struct Server {
     udp: Arc<UdpSocket>,
     tcp: TcpListener,
     address: SocketAddr,
-    settings: Settings,
+    settings: DnsSettings,
 }
 
 impl Server {
-    pub(crate) async fn bind(address: SocketAddr, settings: Settings) -> io::Result<Self> {
+    pub(crate) async fn bind(address: SocketAddr, settings: DnsSettings) -> io::Result<Self> {
         let mut attempt = 1;
         loop {
             let udp = UdpSocket::bind(address).await?;

@@ -91,10 +91,10 @@ impl ControlPlane {
                     let body: String = String::from_utf8_lossy(&body).trim().chars().take(LONGEST_REFUSAL).collect();
                     format!("the control plane answered {status}: {body}")
                 }
-                Err(Trouble::Untrusted(source)) => {
+                Err(RequestError::Untrusted(source)) => {
                     return Err(RunError::Untrusted { address: self.address.clone(), source });
                 }
-                Err(Trouble::Passing(why)) => format!("the control plane cannot be reached: {why}"),
+                Err(RequestError::Passing(why)) => format!("the control plane cannot be reached: {why}"),
             };
             let (address, retry) = (&self.address, self.retry_every);
             tracing::warn!(%address, "failed to get the bootstrap: {waits_for}; retrying in {retry:?}");
@@ -118,8 +118,8 @@ impl ControlPlane {
             let (error, final_answer) = match told {
                 Ok(Ok((status, _))) if status.is_success() => return,
                 Ok(Ok((status, _))) => (format!("it answered {status}"), status.is_client_error()),
-                Ok(Err(Trouble::Untrusted(error))) => (error.to_string(), true),
-                Ok(Err(Trouble::Passing(error))) => (error, false),
+                Ok(Err(RequestError::Untrusted(error))) => (error.to_string(), true),
+                Ok(Err(RequestError::Passing(error))) => (error, false),
                 Err(_) => (format!("no response within {DRAIN_TIME:?}"), false),
             };
             if final_answer || Instant::now() + DRAIN_RETRY >= until {
@@ -136,7 +136,7 @@ impl ControlPlane {
         path: &str,
         body: Bytes,
         authorization: Option<HeaderValue>,
-    ) -> Result<(StatusCode, Bytes), Trouble> {
+    ) -> Result<(StatusCode, Bytes), RequestError> {
         let mut request = Request::builder().method(Method::POST).uri(format!("{}{path}", self.address));
         if let Some(headers) = request.headers_mut() {
             headers.insert(ACCEPT, JSON);
@@ -146,24 +146,24 @@ impl ControlPlane {
         }
         let request = request.body(Full::new(body)).expect("the address was parsed when this was made");
         let exchange = async {
-            let response = self.client.request(request).await.map_err(|error| Trouble::of(&error))?;
+            let response = self.client.request(request).await.map_err(|error| RequestError::of(&error))?;
             let status = response.status();
             let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-            Ok((status, body.map_err(|error| Trouble::of(&*error))?.to_bytes()))
+            Ok((status, body.map_err(|error| RequestError::of(&*error))?.to_bytes()))
         };
-        let timed_out = |_| Trouble::Passing(format!("no response within {REQUEST_TIME:?}"));
+        let timed_out = |_| RequestError::Passing(format!("no response within {REQUEST_TIME:?}"));
         timeout(REQUEST_TIME, exchange).await.map_err(timed_out)?
     }
 }
 
 /// Why a request got no response.
-enum Trouble {
+enum RequestError {
     /// Waiting does not help: the CA file is read once.
     Untrusted(rustls::Error),
     Passing(String),
 }
 
-impl Trouble {
+impl RequestError {
     fn of(error: &(dyn Error + 'static)) -> Self {
         let mut innermost = error;
         loop {

@@ -176,7 +176,7 @@ async fn watched(failed: Arc<Notify>, task: impl Future<Output = ()>) {
 
 async fn listen_for_dns(dns: &Dns, options: &Options, work_dir: &WorkDir) -> Result<dns::Server, RunError> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, dns.port));
-    let settings = dns::Settings {
+    let settings = dns::DnsSettings {
         records: work_dir.dynamic_config_socket(),
         resolv_conf: dns.resolv_conf.clone(),
         ipv6: options.ipv6,

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::Settings;
+use super::RedirectionSettings;
 
 pub(super) const UNINSTALL: &str = "\
 set -eu
@@ -25,7 +25,7 @@ if raw --list KODIAK_QUESTIONS --numeric >/dev/null 2>&1; then
 fi
 ";
 
-pub(super) fn install(settings: &Settings) -> String {
+pub(super) fn install(settings: &RedirectionSettings) -> String {
     format!(
         "\
 set -eu
@@ -48,7 +48,7 @@ nat --check OUTPUT --jump KODIAK_OUTBOUND 2>/dev/null ||
 
 /// Conntrack would apply the entry of a query that is not redirected to one from the same port that is: so queries that the
 /// proxy forwards are tracked in a zone apart from those of applications.
-fn questions(settings: &Settings) -> Option<String> {
+fn questions(settings: &RedirectionSettings) -> Option<String> {
     settings.dns_port?;
     let proxy_user = settings.proxy_user;
     Some(format!(
@@ -67,8 +67,8 @@ raw --check OUTPUT --jump KODIAK_QUESTIONS 2>/dev/null ||
 }
 
 /// The same as for nftables, in the same order.
-fn rules(settings: &Settings) -> String {
-    let Settings { proxy_user, inbound_port, outbound_port, dns_port, .. } = settings;
+fn rules(settings: &RedirectionSettings) -> String {
+    let RedirectionSettings { proxy_user, inbound_port, outbound_port, dns_port, .. } = settings;
     let mut rules = String::new();
     let mut inbound = |rule: &str| writeln!(rules, "-A KODIAK_INBOUND {rule}").expect("a String takes all text");
     for port in &settings.exclude_inbound_ports {

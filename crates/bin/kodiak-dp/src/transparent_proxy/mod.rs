@@ -1,6 +1,6 @@
 //! Transparent proxying: redirects the traffic of a machine to its Envoy.
 //!
-//! In: [`Settings`]. Out: a [`Script`] that adds the rules or removes them, and [`Script::run`] to do so. The rules are for
+//! In: [`RedirectionSettings`]. Out: a [`Script`] that adds the rules or removes them, and [`Script::run`] to do so. The rules are for
 //! IPv4, the family of the virtual addresses of a mesh.
 //!
 //! **Invariant:** all rules are in tables or chains of our own names; those, and nothing else, are ever removed.
@@ -16,7 +16,7 @@ pub use run::ScriptError;
 
 /// Traffic that is redirected, and its ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
+pub struct RedirectionSettings {
     /// User whose traffic is not redirected: that of Envoy and of the sidecar process.
     pub proxy_user: u32,
     pub inbound_port: u16,
@@ -42,7 +42,7 @@ pub struct Script {
 }
 
 /// Installs the rules, in place of earlier ones.
-pub fn install(settings: &Settings, backend: Backend) -> Script {
+pub fn install(settings: &RedirectionSettings, backend: Backend) -> Script {
     let text = match backend {
         Backend::Nft => nft::install(settings),
         Backend::Iptables => iptables::install(settings),

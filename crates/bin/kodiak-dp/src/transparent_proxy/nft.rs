@@ -1,6 +1,6 @@
 //! The rules for nftables: one table of our own, replaced as a whole in one transaction.
 
-use super::Settings;
+use super::RedirectionSettings;
 
 /// Naming a table creates it, so that it can be deleted in any case.
 pub(super) const UNINSTALL: &str = "\
@@ -8,8 +8,8 @@ table ip kodiak_transparent_proxy
 delete table ip kodiak_transparent_proxy
 ";
 
-pub(super) fn install(settings: &Settings) -> String {
-    let Settings { proxy_user, inbound_port, outbound_port, dns_port, .. } = settings;
+pub(super) fn install(settings: &RedirectionSettings) -> String {
+    let RedirectionSettings { proxy_user, inbound_port, outbound_port, dns_port, .. } = settings;
     let dns = dns_port.map(|port| {
         format!(
             "

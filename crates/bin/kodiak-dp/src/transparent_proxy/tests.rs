@@ -4,8 +4,8 @@ use expect_test::{Expect, expect};
 
 use super::*;
 
-fn plain() -> Settings {
-    Settings {
+fn plain() -> RedirectionSettings {
+    RedirectionSettings {
         proxy_user: 5678,
         inbound_port: 15006,
         outbound_port: 15001,
@@ -15,8 +15,8 @@ fn plain() -> Settings {
     }
 }
 
-fn full() -> Settings {
-    Settings {
+fn full() -> RedirectionSettings {
+    RedirectionSettings {
         dns_port: Some(15053),
         exclude_inbound_ports: vec![22, 9100],
         exclude_outbound_ports: vec![3306],

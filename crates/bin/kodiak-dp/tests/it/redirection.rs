@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kodiak_dp::transparent_proxy::{Backend, Settings, install, uninstall};
+use kodiak_dp::transparent_proxy::{Backend, RedirectionSettings, install, uninstall};
 use kodiak_testkit::skip::{Need, skip};
 
 const INSIDE: &str = "KODIAK_TEST_INSIDE_A_NETWORK";
@@ -124,7 +124,7 @@ fn redirects(backend: Backend) {
         Backend::Iptables => run("iptables", &["-t", "nat", "-A", "OUTPUT", "-d", "10.1.1.1", "-j", "ACCEPT"]),
     };
     let before = rules(backend);
-    let settings = Settings {
+    let settings = RedirectionSettings {
         // This process is the proxy.
         proxy_user: 0,
         inbound_port: 15006,

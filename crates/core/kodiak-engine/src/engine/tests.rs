@@ -78,7 +78,7 @@ fn unchanged_resources_update_no_proxy() {
     let unused = world.dataplane("lonely", dataplane("lonely", &[inbound(1, "lonely", "tcp")], &[]));
     assert_eq!((unused.stats, unused.proxies.len()), (Stats::default(), 0));
     assert_eq!(unused.services.len(), 1);
-    let tick = world.apply(Change::Tick);
+    let tick = world.apply(EngineChange::Tick);
     assert_eq!((tick.stats, tick.proxies.len()), (Stats::default(), 0));
 }
 
@@ -152,7 +152,7 @@ fn renewal_replaces_only_the_certificate() {
     world.mesh(r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin"}]}}"#);
     let before = world.snapshot("web-1");
     world.pass_hours(13);
-    let outcome = world.apply(Change::Tick);
+    let outcome = world.apply(EngineChange::Tick);
     assert_eq!(outcome.stats, Stats { encoded: 3, woken: 3 });
     let after = world.snapshot("web-1");
     assert_ne!(before.of(TypeUrl::Secret), after.of(TypeUrl::Secret));

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_model::{Kri, Labels, kinds::dataplane::BackendKind, labels};
 use kodiak_policies::target::PortRef;
-use kodiak_rules::outbound::Meant;
+use kodiak_rules::outbound::PolicyTargets;
 use kodiak_services::reachable::Wanted;
 use kodiak_world::destination;
 
@@ -58,9 +58,9 @@ impl Objects {
     }
 
     /// KRIs of the resources that the items of a policy select.
-    pub(crate) fn selected_by(&self, meant: &Meant) -> impl Iterator<Item = Arc<Kri>> {
+    pub(crate) fn selected_by(&self, meant: &PolicyTargets) -> impl Iterator<Item = Arc<Kri>> {
         let mut found: BTreeSet<Arc<Kri>> = BTreeSet::new();
-        if let Meant::Some { named, old, labels } = meant {
+        if let PolicyTargets::Some { named, old, labels } = meant {
             found.extend(named.iter().filter_map(|kri| self.known.get_key_value(kri)).map(|(kri, _)| kri.clone()));
             for (name, namespace) in old {
                 let pairs = [(labels::DISPLAY_NAME, name), (labels::NAMESPACE, namespace)];

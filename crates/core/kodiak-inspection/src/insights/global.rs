@@ -7,7 +7,7 @@ use kodiak_model::kinds::{
     service_insight::{Service, ServiceStatus, ServiceType},
 };
 
-use super::{Proxy, ProxySort, count};
+use super::{ObservedProxy, ProxySort, count};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GlobalProxies {
@@ -25,7 +25,7 @@ pub struct GlobalServices {
     pub external: u32,
 }
 
-pub fn global_proxies<'a>(proxies: impl IntoIterator<Item = &'a Proxy>) -> GlobalProxies {
+pub fn global_proxies<'a>(proxies: impl IntoIterator<Item = &'a ObservedProxy>) -> GlobalProxies {
     let mut all = GlobalProxies::default();
     for proxy in proxies {
         let stat = match proxy.sort() {

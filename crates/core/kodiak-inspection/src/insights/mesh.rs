@@ -8,7 +8,7 @@ use kodiak_model::kinds::{
     service_insight::{Service, ServiceType},
 };
 
-use super::{Proxy, ProxySort, count};
+use super::{ObservedProxy, ProxySort, count};
 
 /// Facts of a mesh beside its proxies.
 pub struct MeshFacts<'a> {
@@ -19,7 +19,7 @@ pub struct MeshFacts<'a> {
     pub exclusive: bool,
 }
 
-pub fn mesh_insight(proxies: &[Proxy], facts: &MeshFacts<'_>) -> MeshInsight {
+pub fn mesh_insight(proxies: &[ObservedProxy], facts: &MeshFacts<'_>) -> MeshInsight {
     let mut all = DataplaneStat::default();
     let mut by_type = DataplanesByType::default();
     let mut versions = DpVersions::default();
@@ -61,7 +61,7 @@ fn count_sort(by_type: &mut DataplanesByType, sort: ProxySort, state: ProxyState
     }
 }
 
-fn count_versions(versions: &mut DpVersions, proxy: &Proxy, state: ProxyState) {
+fn count_versions(versions: &mut DpVersions, proxy: &ObservedProxy, state: ProxyState) {
     let version = proxy.insight.as_ref().and_then(|insight| insight.last_subscription()?.version.as_ref());
     let named = |name: Option<&str>| name.filter(|name| !name.is_empty()).unwrap_or("unknown").to_owned();
     let kuma_dp = version.and_then(|version| version.kuma_dp.as_ref()).map(|kuma_dp| kuma_dp.version.as_str());
@@ -70,7 +70,7 @@ fn count_versions(versions: &mut DpVersions, proxy: &Proxy, state: ProxyState) {
     count(versions.envoy.entry(named(envoy)).or_default(), state);
 }
 
-fn count_backends(stat: &mut MtlsStat, proxy: &Proxy, state: ProxyState) {
+fn count_backends(stat: &mut MtlsStat, proxy: &ObservedProxy, state: ProxyState) {
     let Some(mtls) = proxy.insight.as_ref().and_then(|insight| insight.mtls.as_ref()) else { return };
     if let Some(issued) = proxy.issued_backend() {
         count(stat.issued_backends.entry(issued.to_owned()).or_default(), state);

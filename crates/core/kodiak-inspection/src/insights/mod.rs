@@ -21,8 +21,8 @@ pub use global::{GlobalProxies, GlobalServices, global_proxies, global_services}
 pub use mesh::{MeshFacts, mesh_insight};
 pub use services::services;
 
-/// Proxy with its DataplaneInsight.
-pub struct Proxy {
+/// ObservedProxy with its DataplaneInsight.
+pub struct ObservedProxy {
     pub dataplane: Arc<Dataplane>,
     pub insight: Option<Arc<DataplaneInsight>>,
 }
@@ -35,7 +35,7 @@ pub enum ProxySort {
     GatewayDelegated,
 }
 
-impl Proxy {
+impl ObservedProxy {
     pub fn state(&self) -> ProxyState {
         self.dataplane.status(self.insight.as_deref()).state
     }

@@ -10,11 +10,11 @@ use kodiak_model::{
     tags,
 };
 
-use super::{Proxy, ProxySort};
+use super::{ObservedProxy, ProxySort};
 
 /// Services by the values of `kuma.io/service`. `exclusive`: MeshServices have taken over, only delegated gateways
 /// are still known by their tag.
-pub fn services(proxies: &[Proxy], exclusive: bool) -> BTreeMap<String, Service> {
+pub fn services(proxies: &[ObservedProxy], exclusive: bool) -> BTreeMap<String, Service> {
     let mut services: BTreeMap<String, Service> = BTreeMap::new();
     for proxy in proxies {
         let sort = proxy.sort();
@@ -57,7 +57,7 @@ fn new_service(name: &str, sort: ProxySort) -> Service {
     }
 }
 
-fn add_zones(proxy: &Proxy, name: &str, service: &mut Service) {
+fn add_zones(proxy: &ObservedProxy, name: &str, service: &mut Service) {
     let of_service = |tags: &&BTreeMap<String, String>| tags.get(tags::SERVICE).is_some_and(|service| service == name);
     for zone in proxy.dataplane.tag_sets().filter(of_service).filter_map(|tags| tags.get(tags::ZONE)) {
         if let Err(at) = service.zones.binary_search(zone) {

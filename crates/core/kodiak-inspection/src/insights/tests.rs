@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn proxy(networking: &Value, insight: Option<Value>) -> Proxy {
-    Proxy {
+fn proxy(networking: &Value, insight: Option<Value>) -> ObservedProxy {
+    ObservedProxy {
         dataplane: serde_json::from_value(json!({ "networking": networking })).unwrap(),
         insight: insight.map(|insight| serde_json::from_value(insight).unwrap()),
     }
@@ -18,7 +18,7 @@ fn connected(backend: &str) -> Value {
     })
 }
 
-fn mesh() -> Vec<Proxy> {
+fn mesh() -> Vec<ObservedProxy> {
     let inbound = |service: &str, zone: &str| json!({ "inbound": [{ "port": 80, "tags": { "kuma.io/service": service, "kuma.io/zone": zone } }] });
     vec![
         proxy(&inbound("web", "east"), Some(connected("ca-1"))),

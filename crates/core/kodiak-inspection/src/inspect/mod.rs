@@ -20,7 +20,7 @@ pub mod spiffe_id;
 use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::{Kind, PolicyFacts, kinds::mesh::MeshServicesMode};
-use kodiak_rules::{Book, Matched, Proxy, Resources, Shadow};
+use kodiak_rules::{Matched, PolicyIndex, Proxy, Resources, Shadow};
 use kodiak_world::Destination;
 
 pub use shape::{Origin, ResourceMeta};
@@ -30,7 +30,7 @@ pub struct MeshView {
     pub mode: MeshServicesMode,
     /// The kinds of policies, in the order in which they are applied.
     pub kinds: Vec<&'static Kind>,
-    pub book: Book,
+    pub policy_index: PolicyIndex,
     pub resources: Resources,
     pub proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
     pub destinations: Vec<Arc<Destination>>,
@@ -52,7 +52,7 @@ impl MeshView {
         let kinds = self.kinds.iter().filter_map(|kind| Some((*kind, kind.policy?)));
         kinds
             .filter(move |(_, facts)| wanted(*facts))
-            .map(|(kind, facts)| (kind, facts, self.book.matched_by(kind.name, proxy, Shadow::Ignored)))
+            .map(|(kind, facts)| (kind, facts, self.policy_index.matched_by(kind.name, proxy, Shadow::Ignored)))
     }
 }
 

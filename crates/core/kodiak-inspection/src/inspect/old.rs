@@ -64,7 +64,7 @@ pub struct RuleEntry {
 
 pub fn affected(view: &MeshView, proxy: &Proxy) -> Affected {
     let dataplane = Name { mesh: proxy.mesh.to_string(), name: proxy.name.to_string() };
-    if let Some(gateway) = view.book.gateway_of(proxy) {
+    if let Some(gateway) = view.policy_index.gateway_of(proxy) {
         let gateway = Name { mesh: gateway.mesh.to_string(), name: gateway.name.to_string() };
         return Affected::MeshGatewayDataplane { dataplane, gateway };
     }

@@ -101,7 +101,7 @@ fn to(
 ) -> Policies<OfDestination> {
     let policies = view.in_force(proxy, |facts| facts.to && wanted(facts.conf));
     let policies = policies.filter_map(|(kind, _, matched)| {
-        let (conf, origins) = find(&Asked::new(&matched.proxy, view.era()).rules(&view.resources))?;
+        let (conf, origins) = find(&Asked::new(&matched.proxy, view.resolution()).rules(&view.resources))?;
         Some(OfDestination { kind: kind.name, conf, origins })
     });
     Policies { policies: policies.collect() }

@@ -35,7 +35,7 @@ pub struct RouteRule {
 pub fn of_destination(view: &MeshView, proxy: &Proxy, destination: &Kri) -> Routes {
     let routes = view.in_force(proxy, |facts| facts.to && facts.conf != ConfShape::Default);
     let routes = routes.filter_map(|(kind, facts, matched)| {
-        let rules = Asked::new(&matched.proxy, view.era()).rules(&view.resources);
+        let rules = Asked::new(&matched.proxy, view.resolution()).rules(&view.resources);
         let rule = outbound::find(&rules, destination)?;
         let shown = if facts.conf == ConfShape::Routes { by_matches(rule) } else { whole(rule) };
         Some(OfKind { kind: kind.name, origins: entry_origins(&rule.origins), rules: shown })

@@ -85,7 +85,7 @@ pub struct ItemOrigin {
     pub rule_index: usize,
     /// Legacy name of the MeshService that the policy targets.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub via_old_name: Option<String>,
+    pub via_legacy_name: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -242,7 +242,7 @@ fn at_gateway_port(matched: &Matched, port: u32) -> Vec<Arc<Policy>> {
 
 /// By the name of the resource, then as KRIs are ordered.
 fn to_resources(view: &MeshView, policies: &[Arc<Policy>]) -> Vec<ResourceRule> {
-    let mut rules: Vec<ResourceRule> = Asked::new(policies, view.era())
+    let mut rules: Vec<ResourceRule> = Asked::new(policies, view.resolution())
         .rules(&view.resources)
         .into_values()
         .map(|rule| {
@@ -271,11 +271,11 @@ fn inbound_rule(rule: inbound::InboundRule) -> InboundRule {
 }
 
 fn item_origin(policy: &Policy, rule_index: usize) -> ItemOrigin {
-    ItemOrigin { resource_meta: ResourceMeta::of_policy(policy), rule_index, via_old_name: None }
+    ItemOrigin { resource_meta: ResourceMeta::of_policy(policy), rule_index, via_legacy_name: None }
 }
 
 fn destination_origin(entry: &Entry) -> ItemOrigin {
-    ItemOrigin { via_old_name: entry.old_name().map(str::to_owned), ..item_origin(&entry.policy, entry.index) }
+    ItemOrigin { via_legacy_name: entry.legacy_name().map(str::to_owned), ..item_origin(&entry.policy, entry.index) }
 }
 
 fn metas(policies: &[Arc<Policy>]) -> Vec<ResourceMeta> {

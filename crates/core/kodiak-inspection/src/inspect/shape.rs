@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kodiak_model::Labels;
 use kodiak_rules::{
     Policy, Resource,
-    outbound::{Entry, Era},
+    outbound::{Entry, NameResolution},
 };
 use serde::Serialize;
 
@@ -13,8 +13,8 @@ use super::MeshView;
 
 impl MeshView {
     /// Meaning of the plain name of a MeshService in routes of this mesh.
-    pub fn era(&self) -> Era {
-        if self.is_exclusive() { Era::Objects } else { Era::Both }
+    pub fn resolution(&self) -> NameResolution {
+        if self.is_exclusive() { NameResolution::Objects } else { NameResolution::Both }
     }
 }
 
@@ -49,7 +49,7 @@ pub struct Origin {
     pub kri: String,
     /// Legacy name of the MeshService that some of it targets.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub via_old_name: Option<String>,
+    pub via_legacy_name: Option<String>,
 }
 
 /// Each policy once, where it stands first.
@@ -59,16 +59,16 @@ pub(super) fn origins<'a>(policies: impl IntoIterator<Item = &'a Arc<Policy>>) -
 
 /// Each policy once, where it stands first.
 pub(super) fn entry_origins(entries: &[Entry]) -> Vec<Origin> {
-    collected(entries.iter().map(|entry| (&entry.policy, entry.old_name())))
+    collected(entries.iter().map(|entry| (&entry.policy, entry.legacy_name())))
 }
 
 fn collected<'a>(found: impl Iterator<Item = (&'a Arc<Policy>, Option<&'a str>)>) -> Vec<Origin> {
     let mut origins: Vec<Origin> = Vec::new();
-    for (policy, old_name) in found {
-        let (kri, via_old_name) = (policy.kri().to_string(), old_name.map(str::to_owned));
+    for (policy, legacy_name) in found {
+        let (kri, via_legacy_name) = (policy.kri().to_string(), legacy_name.map(str::to_owned));
         match origins.iter_mut().find(|origin| origin.kri == kri) {
-            Some(known) => known.via_old_name = known.via_old_name.take().or(via_old_name),
-            None => origins.push(Origin { kri, via_old_name }),
+            Some(known) => known.via_legacy_name = known.via_legacy_name.take().or(via_legacy_name),
+            None => origins.push(Origin { kri, via_legacy_name }),
         }
     }
     origins

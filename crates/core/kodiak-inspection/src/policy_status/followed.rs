@@ -13,13 +13,13 @@ use kodiak_model::{
 };
 use kodiak_rules::{
     Policy, inbound,
-    outbound::{Asked, Era},
+    outbound::{Asked, NameResolution},
     route_hash,
-    subset::{self, ROUTE_HASH, Rule, Trouble},
+    subset::{self, ROUTE_HASH, Rule, RuleError},
 };
 use serde_json::Value;
 
-use super::{Context, groups::Group, references};
+use super::{PolicyStatusContext, groups::Group, references};
 
 /// Result of one of the lists of a policy.
 #[derive(Default)]
@@ -61,12 +61,17 @@ impl Outcome {
 }
 
 /// `to`: for destinations by their tags, and for those that are resources.
-pub(super) fn to(policy: &Arc<Policy>, group: &Group, stronger: &[Arc<Policy>], context: Context<'_>) -> Outcome {
+pub(super) fn to(
+    policy: &Arc<Policy>,
+    group: &Group,
+    stronger: &[Arc<Policy>],
+    context: PolicyStatusContext<'_>,
+) -> Outcome {
     let mut outcome = Outcome::default();
     let there = policy.body.to.iter().enumerate();
     let there: Vec<usize> =
         there.filter(|(_, item)| references::is_there(item, policy, context)).map(|(n, _)| n).collect();
-    if context.era == Era::Both {
+    if context.resolution == NameResolution::Both {
         to_tags(policy, group, stronger, context, &mut outcome);
     }
     for n in there {
@@ -75,7 +80,13 @@ pub(super) fn to(policy: &Arc<Policy>, group: &Group, stronger: &[Arc<Policy>], 
     outcome
 }
 
-fn to_tags(policy: &Arc<Policy>, group: &Group, stronger: &[Arc<Policy>], context: Context<'_>, outcome: &mut Outcome) {
+fn to_tags(
+    policy: &Arc<Policy>,
+    group: &Group,
+    stronger: &[Arc<Policy>],
+    context: PolicyStatusContext<'_>,
+    outcome: &mut Outcome,
+) {
     if let Some(trouble) = group.trouble(context.resources) {
         outcome.trouble = Some(trouble.to_owned());
         return;
@@ -92,17 +103,23 @@ fn to_tags(policy: &Arc<Policy>, group: &Group, stronger: &[Arc<Policy>], contex
 }
 
 /// The order of items is another one here than that of their policies.
-fn to_resources(policy: &Arc<Policy>, index: usize, group: &Group, context: Context<'_>, outcome: &mut Outcome) {
+fn to_resources(
+    policy: &Arc<Policy>,
+    index: usize,
+    group: &Group,
+    context: PolicyStatusContext<'_>,
+    outcome: &mut Outcome,
+) {
     let own = alone(policy, index);
-    for meant in Asked::new(slice::from_ref(&own), context.era).rules(context.resources).into_values() {
-        let heard = group.asked(context.era).about(&meant.resource, &meant.section);
+    for meant in Asked::new(slice::from_ref(&own), context.resolution).rules(context.resources).into_values() {
+        let heard = group.asked(context.resolution).about(&meant.resource, &meant.section);
         let heard = heard.map_or_else(Vec::new, |rule| rule.origins);
         let place = heard.iter().position(|entry| entry.index == index && entry.policy.name == policy.name);
         let Some(place) = place else { continue };
         let stronger = heard[place + 1..].iter().filter(|entry| entry.policy.name != policy.name);
         let stronger: Vec<Arc<Policy>> = stronger.map(|entry| alone(&entry.policy, entry.index)).collect();
         let said = |policies: &[Arc<Policy>]| {
-            let about = Asked::new(policies, context.era).about(&meant.resource, &meant.section);
+            let about = Asked::new(policies, context.resolution).about(&meant.resource, &meant.section);
             about.map(|rule| rule.confs)
         };
         outcome.look(&own, &stronger, |with, without| said(with) != said(without));
@@ -165,7 +182,7 @@ fn alone(policy: &Arc<Policy>, index: usize) -> Arc<Policy> {
     Arc::new(Policy { body, ..Policy::clone(policy) })
 }
 
-fn confs(rules: Result<Vec<Rule>, Trouble>) -> Option<Vec<Conf>> {
+fn confs(rules: Result<Vec<Rule>, RuleError>) -> Option<Vec<Conf>> {
     rules.ok().map(|rules| rules.into_iter().map(|rule| rule.conf).collect())
 }
 
@@ -179,7 +196,11 @@ pub(super) fn is_for_route(policy: &Policy) -> bool {
 }
 
 /// The tags by which an item of `to` means destinations; what is for a route, is for each of its rules.
-fn destinations<'a>(policy: &'a Policy, target: &'a TargetRef, context: Context<'a>) -> Vec<Vec<(String, String)>> {
+fn destinations<'a>(
+    policy: &'a Policy,
+    target: &'a TargetRef,
+    context: PolicyStatusContext<'a>,
+) -> Vec<Vec<(String, String)>> {
     let owned = |tags: Tags<'_>| tags.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     if !is_for_route(policy) {
         return tags_of(target).map(owned).into_iter().collect();

@@ -9,11 +9,11 @@ use std::{
 use kodiak_model::{Kri, kinds::mesh_identity};
 use kodiak_rules::{
     Matched, Policy, Resources, Shadow,
-    outbound::{Asked, Era},
+    outbound::{Asked, NameResolution},
     subset,
 };
 
-use super::Context;
+use super::PolicyStatusContext;
 use crate::inspect::spiffe_id;
 
 pub(super) struct Groups {
@@ -34,12 +34,12 @@ pub(super) struct Group {
 
 impl Groups {
     /// Groups of all proxies that can be configured.
-    pub(super) fn of(kind: &str, context: Context<'_>) -> Self {
+    pub(super) fn of(kind: &str, context: PolicyStatusContext<'_>) -> Self {
         // Equal answers are the same while they are kept, and the groups keep them.
         let mut places: HashMap<(*const Matched, Option<String>), usize> = HashMap::new();
         let mut all: Vec<Group> = Vec::new();
         for (name, proxy) in context.proxies.iter().filter(|(_, proxy)| !proxy.dataplane.is_builtin_gateway()) {
-            let matched = context.book.matched(kind, name, Shadow::Ignored);
+            let matched = context.policy_index.matched(kind, name, Shadow::Ignored);
             if matched.proxy.is_empty() {
                 continue;
             }
@@ -75,8 +75,8 @@ impl Groups {
 
 impl Group {
     /// Rules of its policies for destinations that are resources.
-    pub(super) fn asked(&self, era: Era) -> &Asked {
-        self.asked.get_or_init(|| Asked::new(&self.matched.proxy, era))
+    pub(super) fn asked(&self, resolution: NameResolution) -> &Asked {
+        self.asked.get_or_init(|| Asked::new(&self.matched.proxy, resolution))
     }
 
     /// Why there are no rules for destinations by their tags.

@@ -22,7 +22,7 @@ use std::{
 };
 
 use kodiak_model::{Kri, TargetRef};
-use kodiak_rules::{Book, Policy, Proxy, Resources, outbound::Era};
+use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, outbound::NameResolution};
 use kodiak_world::{Resource, Unreadable};
 use serde::Serialize;
 
@@ -31,8 +31,8 @@ use crate::inspect::spiffe_id::Identity;
 
 /// Inputs.
 #[derive(Clone, Copy)]
-pub struct Context<'a> {
-    pub book: &'a Book,
+pub struct PolicyStatusContext<'a> {
+    pub policy_index: &'a PolicyIndex,
     pub resources: &'a Resources,
     pub proxies: &'a BTreeMap<Arc<str>, Arc<Proxy>>,
     /// The values of `kuma.io/service` in the mesh.
@@ -41,7 +41,7 @@ pub struct Context<'a> {
     /// Kinds that affect the configuration of proxies.
     pub in_force: &'a [&'static str],
     /// Whether proxies have destinations by `kuma.io/service` beside those that are objects.
-    pub era: Era,
+    pub resolution: NameResolution,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -162,12 +162,15 @@ impl PolicyStatus {
     }
 }
 
-pub fn of(policy: &Arc<Policy>, context: Context<'_>) -> PolicyStatus {
+pub fn of(policy: &Arc<Policy>, context: PolicyStatusContext<'_>) -> PolicyStatus {
     of_all([policy], context).pop().expect("one policy has one status")
 }
 
 /// Status of many policies: proxies are matched once per kind, not per policy.
-pub fn of_all<'p>(policies: impl IntoIterator<Item = &'p Arc<Policy>>, context: Context<'_>) -> Vec<PolicyStatus> {
+pub fn of_all<'p>(
+    policies: impl IntoIterator<Item = &'p Arc<Policy>>,
+    context: PolicyStatusContext<'_>,
+) -> Vec<PolicyStatus> {
     let mut kinds: BTreeMap<&'static str, Groups> = BTreeMap::new();
     let mut of = |policy: &Arc<Policy>| {
         let kind = policy.kind.name;
@@ -182,7 +185,7 @@ pub fn of_all<'p>(policies: impl IntoIterator<Item = &'p Arc<Policy>>, context: 
     policies.into_iter().map(&mut of).collect()
 }
 
-fn status(policy: &Policy, proxies: usize, reasons: Vec<Reason>, context: Context<'_>) -> PolicyStatus {
+fn status(policy: &Policy, proxies: usize, reasons: Vec<Reason>, context: PolicyStatusContext<'_>) -> PolicyStatus {
     let state = match (proxies, reasons.is_empty()) {
         (0, _) => State::NotInForce,
         (_, true) => State::InForce,

@@ -8,16 +8,16 @@ use kodiak_model::{
 };
 use kodiak_rules::{
     Policy,
-    outbound::{Asked, Era, ResourceRule, ResourceRules},
+    outbound::{Asked, NameResolution, ResourceRule, ResourceRules},
 };
 use serde_json::Value;
 
-use super::{Context, Reason, Why, followed::is_for_route};
+use super::{PolicyStatusContext, Reason, Why, followed::is_for_route};
 
-pub(super) fn find(policy: &Policy, context: Context<'_>) -> Vec<Reason> {
+pub(super) fn find(policy: &Policy, context: PolicyStatusContext<'_>) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let mut missing = |path: String, message: String| reasons.push(Reason::new(Why::Unresolved, message).at(path));
-    if is_for_route(policy) && context.era == Era::Objects {
+    if is_for_route(policy) && context.resolution == NameResolution::Objects {
         let message = "this way of naming a route is about values of kuma.io/service, which nobody calls in this mesh: \
                        name the MeshHTTPRoute in spec.to";
         missing("spec.targetRef".to_owned(), message.to_owned());
@@ -49,7 +49,7 @@ pub(super) fn find(policy: &Policy, context: Context<'_>) -> Vec<Reason> {
 
 /// Whether the target of an item of `to` exists: a tag that proxies have, or a resource. A route targets its own
 /// destinations.
-pub(super) fn is_there(item: &Item, policy: &Policy, context: Context<'_>) -> bool {
+pub(super) fn is_there(item: &Item, policy: &Policy, context: PolicyStatusContext<'_>) -> bool {
     if is_for_route(policy) {
         return true;
     }
@@ -67,53 +67,55 @@ pub(super) fn is_there(item: &Item, policy: &Policy, context: Context<'_>) -> bo
 }
 
 /// Message with advice, where another resource has the name.
-fn why_missing(item: &Item, policy: &Policy, context: Context<'_>) -> String {
+fn why_missing(item: &Item, policy: &Policy, context: PolicyStatusContext<'_>) -> String {
     let target = named(&item.target);
-    let in_other_era = match context.era {
-        Era::Both => is_resource(item, policy, Context { era: Era::Objects, ..context }),
-        Era::Objects => is_tag(&item.target, context),
+    let in_other_era = match context.resolution {
+        NameResolution::Both => {
+            is_resource(item, policy, PolicyStatusContext { resolution: NameResolution::Objects, ..context })
+        }
+        NameResolution::Objects => is_tag(&item.target, context),
     };
-    match (in_other_era, context.era) {
+    match (in_other_era, context.resolution) {
         (false, _) => format!("there is no {target}"),
-        (true, Era::Both) => {
+        (true, NameResolution::Both) => {
             format!("{target} is an object, and without sectionName a value of kuma.io/service is meant: add it")
         }
-        (true, Era::Objects) => {
+        (true, NameResolution::Objects) => {
             format!("{target} is a value of kuma.io/service, which nobody calls in this mesh: name the object")
         }
     }
 }
 
 /// Whether it matches tags of destinations.
-pub(super) fn is_called(target: &TargetRef, context: Context<'_>) -> bool {
+pub(super) fn is_called(target: &TargetRef, context: PolicyStatusContext<'_>) -> bool {
     let is_service = matches!(target.known_kind(), Some(TargetKind::MeshService | TargetKind::MeshServiceSubset));
-    context.era == Era::Both && (!is_service || is_tag(target, context))
+    context.resolution == NameResolution::Both && (!is_service || is_tag(target, context))
 }
 
 /// Whether it is a value of `kuma.io/service` that proxies have.
-fn is_tag(target: &TargetRef, context: Context<'_>) -> bool {
+fn is_tag(target: &TargetRef, context: PolicyStatusContext<'_>) -> bool {
     let whole = target.section_name.as_deref().is_none_or(str::is_empty);
     whole && target.name.as_deref().is_some_and(|name| context.services.contains(name))
 }
 
 /// Lookup as in the rules for destinations.
-fn is_resource(item: &Item, policy: &Policy, context: Context<'_>) -> bool {
+fn is_resource(item: &Item, policy: &Policy, context: PolicyStatusContext<'_>) -> bool {
     !resources(item, policy, context).is_empty()
 }
 
-fn resources(item: &Item, policy: &Policy, context: Context<'_>) -> ResourceRules {
+fn resources(item: &Item, policy: &Policy, context: PolicyStatusContext<'_>) -> ResourceRules {
     let body = Body { to: vec![item.clone()], ..Body::default() };
     let alone = Arc::new(Policy { body, ..policy.clone() });
-    Asked::new(slice::from_ref(&alone), context.era).rules(context.resources)
+    Asked::new(slice::from_ref(&alone), context.resolution).rules(context.resources)
 }
 
-fn is_reached(backend: &BackendRef, policy: &Policy, context: Context<'_>) -> bool {
+fn is_reached(backend: &BackendRef, policy: &Policy, context: PolicyStatusContext<'_>) -> bool {
     let item = Item { target: target(backend), conf: <_>::default() };
     if !is_real(backend) {
         return is_there(&item, policy, context);
     }
     // With a port, a name is that of an object in both eras.
-    let found = resources(&item, policy, Context { era: Era::Objects, ..context });
+    let found = resources(&item, policy, PolicyStatusContext { resolution: NameResolution::Objects, ..context });
     let has_port = |rule: &ResourceRule| {
         backend.port.is_none_or(|number| rule.resource.ports.iter().any(|port| port.port == number))
     };

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use kodiak_model::{TargetKind, TargetRef};
 use kodiak_rules::{Policy, Shadow};
 
-use super::{Context, Reason, Why};
+use super::{PolicyStatusContext, Reason, Why};
 
 /// For a policy that selects no proxy to which it can be applied.
-pub(super) fn none(policy: &Policy, context: Context<'_>) -> Reason {
+pub(super) fn none(policy: &Policy, context: PolicyStatusContext<'_>) -> Reason {
     let everything = TargetRef::default();
     let target = policy.body.target.as_ref().unwrap_or(&everything);
     if context.proxies.is_empty() {
@@ -20,7 +20,7 @@ pub(super) fn none(policy: &Policy, context: Context<'_>) -> Reason {
             return Reason::new(Why::Unresolved, format!("there is no MeshHTTPRoute {name:?}")).at("spec.targetRef");
         }
     }
-    if !context.book.selected(policy, Shadow::Included).is_empty() {
+    if !context.policy_index.selected(policy, Shadow::Included).is_empty() {
         let text = "it selects only builtin gateways, which are not configured yet";
         return Reason::new(Why::UnsupportedProxyType, text);
     }

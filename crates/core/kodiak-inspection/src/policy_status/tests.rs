@@ -10,14 +10,14 @@ use std::{
 };
 
 use kodiak_model::{
-    Kind, Labels, Language, OldNames, PolicyFacts, PortSection,
+    Kind, Labels, Language, LegacyNames, PolicyFacts, PortSection,
     kinds::{mesh, mesh_service},
     policy::{Body, ConfShape},
 };
-use kodiak_rules::{Book, Policy, Proxy, Resource, Resources, outbound::Era};
+use kodiak_rules::{Policy, PolicyIndex, Proxy, Resource, Resources, outbound::NameResolution};
 use serde_json::{Value, json};
 
-use super::{Context, PolicyStatus, State, Why, of};
+use super::{PolicyStatus, PolicyStatusContext, State, Why, of};
 use crate::inspect::spiffe_id::Identity;
 
 const fn facts(lists: bool, from_as_rules: bool, conf: ConfShape) -> PolicyFacts {
@@ -33,14 +33,14 @@ static TIMEOUT: Kind = kind("MeshTimeout", "mt", facts(true, true, ConfShape::De
 static FAULT: Kind = kind("MeshFaultInjection", "mfi", facts(true, false, ConfShape::Default));
 static TRACE: Kind = kind("MeshTrace", "mtr", facts(false, false, ConfShape::Default));
 static ROUTE: Kind =
-    kind("MeshHTTPRoute", "mhttpr", facts(true, false, ConfShape::Routes)).old_names(OldNames::Nothing);
+    kind("MeshHTTPRoute", "mhttpr", facts(true, false, ConfShape::Routes)).legacy_names(LegacyNames::Nothing);
 static RETRY: Kind = kind("MeshRetry", "mr", facts(true, false, ConfShape::Default));
 
 const IN_FORCE: &[&str] = &["MeshTimeout", "MeshFaultInjection", "MeshTrace", "MeshHTTPRoute"];
 
 #[derive(Default)]
 struct World {
-    book: Book,
+    policy_index: PolicyIndex,
     resources: Resources,
     proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
     services: BTreeSet<String>,
@@ -85,7 +85,7 @@ impl World {
         });
         self.services
             .extend(proxy.dataplane.inbounds().iter().filter_map(|inbound| inbound.service().map(str::to_owned)));
-        self.book.set_proxy(&name, Some(proxy.clone()));
+        self.policy_index.set_proxy(&name, Some(proxy.clone()));
         self.proxies.insert(name, proxy);
     }
 
@@ -99,7 +99,7 @@ impl World {
         if policy.kind.name == ROUTE.name {
             self.resources.insert_route(policy.clone());
         }
-        self.book.set_policy(&(policy.kind.name, policy.name.clone()), Some(policy.clone()));
+        self.policy_index.set_policy(&(policy.kind.name, policy.name.clone()), Some(policy.clone()));
     }
 
     fn add(&mut self, kind: &'static Kind, name: &str, spec: &Value) -> Arc<Policy> {
@@ -108,9 +108,17 @@ impl World {
         policy
     }
 
-    fn context(&self) -> Context<'_> {
-        let Self { book, resources, proxies, services, identities } = self;
-        Context { book, resources, proxies, services, identities, in_force: IN_FORCE, era: Era::Both }
+    fn context(&self) -> PolicyStatusContext<'_> {
+        let Self { policy_index, resources, proxies, services, identities } = self;
+        PolicyStatusContext {
+            policy_index,
+            resources,
+            proxies,
+            services,
+            identities,
+            in_force: IN_FORCE,
+            resolution: NameResolution::Both,
+        }
     }
 
     fn status(&self, policy: &Arc<Policy>) -> PolicyStatus {

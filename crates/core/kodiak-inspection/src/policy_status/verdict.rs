@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use kodiak_rules::Policy;
 
 use super::{
-    Context, Reason, Why,
+    PolicyStatusContext, Reason, Why,
     followed::{self, Outcome},
     groups::{Group, Groups},
     references, selected,
@@ -19,7 +19,7 @@ struct Part {
 }
 
 /// Number of proxies on which it is in force, and reasons where it or parts of it are not.
-pub(super) fn of(policy: &Arc<Policy>, groups: &Groups, context: Context<'_>) -> (usize, Vec<Reason>) {
+pub(super) fn of(policy: &Arc<Policy>, groups: &Groups, context: PolicyStatusContext<'_>) -> (usize, Vec<Reason>) {
     if policy.meta().is_shadow() {
         let text = "it has the label kuma.io/effect: shadow, so it is a dry run; \
                     `kodiak inspect dataplane NAME --type config --shadow --include diff` shows what it would do";
@@ -82,7 +82,7 @@ fn outcomes(
     policy: &Arc<Policy>,
     group: &Group,
     stronger: &[Arc<Policy>],
-    context: Context<'_>,
+    context: PolicyStatusContext<'_>,
 ) -> Vec<(&'static str, Outcome)> {
     let body = &policy.body;
     let from_as_rules = policy.kind.policy.is_some_and(|facts| facts.from_as_rules);

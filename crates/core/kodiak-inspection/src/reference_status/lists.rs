@@ -6,25 +6,25 @@ use kodiak_model::kinds::{
 };
 use kodiak_rules::Proxy;
 
-use super::{Asked, Context, Reference, Trouble, Why, why};
+use super::{Asked, Reference, ReferenceContext, ReferenceProblem, Why, why};
 use kodiak_services::reachable::Wanted;
 
-pub(super) fn backends(lists: &TransparentProxying, proxy: &Proxy, context: Context<'_>) -> Vec<Reference> {
+pub(super) fn backends(lists: &TransparentProxying, proxy: &Proxy, context: ReferenceContext<'_>) -> Vec<Reference> {
     let Some(backends) = &lists.reachable_backends else { return Vec::new() };
     let path = "networking.transparentProxying.reachableBackends";
-    let unread = (context.redirected == Some(false)).then(|| Trouble::new(Why::NoEffect, why::NOT_REDIRECTED));
+    let unread = (context.redirected == Some(false)).then(|| ReferenceProblem::new(Why::NoEffect, why::NOT_REDIRECTED));
     let entry = |(n, reference): (usize, &ReachableBackendRef)| {
         let wanted = Wanted::by_backend(reference, proxy);
         let asked = Asked::new(wanted, &reference.namespace, reference.port, proxy);
         let means = asked.means(context);
-        let unresolved = || Trouble::new(Why::Unresolved, why::unresolved(&asked, context));
+        let unresolved = || ReferenceProblem::new(Why::Unresolved, why::unresolved(&asked, context));
         let trouble = means.is_empty().then(unresolved);
         Reference { path: format!("{path}.refs[{n}]"), means, trouble }
     };
     whole(path, unread).chain(backends.refs.iter().enumerate().map(entry)).collect()
 }
 
-pub(super) fn services(lists: &TransparentProxying, proxy: &Proxy, context: Context<'_>) -> Vec<Reference> {
+pub(super) fn services(lists: &TransparentProxying, proxy: &Proxy, context: ReferenceContext<'_>) -> Vec<Reference> {
     if lists.reachable_services.is_empty() {
         return Vec::new();
     }
@@ -39,23 +39,23 @@ pub(super) fn services(lists: &TransparentProxying, proxy: &Proxy, context: Cont
         // In that mode nothing is called by such names, and the list as a whole says it.
         let is_meant = !is_exclusive && is_served(name);
         let means = is_meant.then(|| name.clone()).into_iter().collect();
-        let unserved = || Trouble::new(Why::Unresolved, why::unserved(name, context));
+        let unserved = || ReferenceProblem::new(Why::Unresolved, why::unserved(name, context));
         let trouble = (!is_exclusive && !is_meant).then(unserved);
         Reference { path: format!("{path}[{n}]"), means, trouble }
     };
     whole(path, unread).chain(lists.reachable_services.iter().enumerate().map(entry)).collect()
 }
 
-fn unread_services(lists: &TransparentProxying, context: Context<'_>) -> Option<Trouble> {
+fn unread_services(lists: &TransparentProxying, context: ReferenceContext<'_>) -> Option<ReferenceProblem> {
     let alone = lists.reachable_backends.is_none();
     if context.redirected == Some(false) {
-        return Some(Trouble::new(Why::NoEffect, why::NOT_REDIRECTED));
+        return Some(ReferenceProblem::new(Why::NoEffect, why::NOT_REDIRECTED));
     }
     match (context.mode, alone) {
-        (MeshServicesMode::Exclusive, true) => Some(Trouble::new(Why::HidesObjects, why::NOTHING_LEFT)),
-        (MeshServicesMode::Exclusive, false) => Some(Trouble::new(Why::NoEffect, why::NO_SERVICES)),
+        (MeshServicesMode::Exclusive, true) => Some(ReferenceProblem::new(Why::HidesObjects, why::NOTHING_LEFT)),
+        (MeshServicesMode::Exclusive, false) => Some(ReferenceProblem::new(Why::NoEffect, why::NO_SERVICES)),
         (MeshServicesMode::Disabled | MeshServicesMode::Everywhere, true) if context.objects > 0 => {
-            Some(Trouble::new(Why::HidesObjects, why::hidden(context.objects)))
+            Some(ReferenceProblem::new(Why::HidesObjects, why::hidden(context.objects)))
         }
         // Who lists no backends gets none in that mode, whatever else is listed.
         (MeshServicesMode::Disabled | MeshServicesMode::Everywhere | MeshServicesMode::ReachableBackends, _) => None,
@@ -63,7 +63,7 @@ fn unread_services(lists: &TransparentProxying, context: Context<'_>) -> Option<
 }
 
 /// A list is included only when it has a problem.
-fn whole(path: &str, trouble: Option<Trouble>) -> impl Iterator<Item = Reference> {
+fn whole(path: &str, trouble: Option<ReferenceProblem>) -> impl Iterator<Item = Reference> {
     let path = path.to_owned();
     trouble.map(|trouble| Reference { path, means: Vec::new(), trouble: Some(trouble) }).into_iter()
 }

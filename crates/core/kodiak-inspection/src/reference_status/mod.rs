@@ -26,7 +26,7 @@ use kodiak_services::reachable::{Wanted, is_served_in};
 
 /// Inputs.
 #[derive(Clone, Copy)]
-pub struct Context<'a> {
+pub struct ReferenceContext<'a> {
     pub mode: MeshServicesMode,
     /// Those of the mesh that [`could_be_meant`], or all of them.
     pub destinations: &'a [Arc<Destination>],
@@ -46,11 +46,11 @@ pub struct Reference {
     /// KRIs of ports, or values of `kuma.io/service`.
     pub means: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<ReferenceProblem>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Trouble {
+pub struct ReferenceProblem {
     pub reason: Why,
     /// Problem, with advice.
     pub message: String,
@@ -68,14 +68,14 @@ pub enum Why {
     HidesObjects,
 }
 
-impl Trouble {
+impl ReferenceProblem {
     fn new(reason: Why, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 }
 
 /// All entries. A list comes before its entries, where something is to be said of it as a whole.
-pub fn of(proxy: &Proxy, context: Context<'_>) -> Vec<Reference> {
+pub fn of(proxy: &Proxy, context: ReferenceContext<'_>) -> Vec<Reference> {
     let mut references = Vec::new();
     if let Some(transparent) = transparent(&proxy.dataplane) {
         references.extend(lists::backends(transparent, proxy, context));
@@ -111,7 +111,7 @@ fn transparent(dataplane: &Dataplane) -> Option<&TransparentProxying> {
     dataplane.networking.as_ref()?.transparent_proxying.as_ref()
 }
 
-fn outbounds(proxy: &Proxy, context: Context<'_>) -> Vec<Reference> {
+fn outbounds(proxy: &Proxy, context: ReferenceContext<'_>) -> Vec<Reference> {
     let own: BTreeSet<(&str, u32)> = proxy
         .dataplane
         .networking
@@ -127,14 +127,14 @@ fn outbounds(proxy: &Proxy, context: Context<'_>) -> Vec<Reference> {
         let asked = Asked::new(Wanted::by_outbound(reference, proxy), &reference.namespace, port, proxy);
         let means = asked.means(context);
         let trouble = if context.redirected == Some(true) {
-            Some(Trouble::new(Why::NoEffect, why::OUTBOUND_OF_REDIRECTED))
+            Some(ReferenceProblem::new(Why::NoEffect, why::OUTBOUND_OF_REDIRECTED))
         } else if own.contains(&(outbound.address(), outbound.port)) {
-            Some(Trouble::new(Why::NoEffect, why::own_address(outbound)))
+            Some(ReferenceProblem::new(Why::NoEffect, why::own_address(outbound)))
         } else {
             match means.as_slice() {
-                [] => Some(Trouble::new(Why::Unresolved, why::unresolved(&asked, context))),
+                [] => Some(ReferenceProblem::new(Why::Unresolved, why::unresolved(&asked, context))),
                 [_] => None,
-                several => Some(Trouble::new(Why::Ambiguous, why::ambiguous(several))),
+                several => Some(ReferenceProblem::new(Why::Ambiguous, why::ambiguous(several))),
             }
         };
         references.push(Reference { path: format!("networking.outbound[{n}].backendRef"), means, trouble });
@@ -158,7 +158,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Targets as proxies see them. Of two resources with one KRI they see one.
-    fn means(&self, context: Context<'_>) -> Vec<String> {
+    fn means(&self, context: ReferenceContext<'_>) -> Vec<String> {
         let zone = Some(self.zone).filter(|zone| !zone.is_empty());
         let served = context.destinations.iter().filter(|destination| is_served_in(destination, zone));
         let ports = served.flat_map(|destination| destination.ports.iter().map(move |port| (destination, port)));

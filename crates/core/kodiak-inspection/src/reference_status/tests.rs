@@ -14,7 +14,7 @@ use kodiak_model::{
 use kodiak_rules::Proxy;
 use serde_json::{Value, json};
 
-use super::{Context, Reference, Why, of};
+use super::{Reference, ReferenceContext, Why, of};
 use kodiak_world::destination::{Behind, Destination, DestinationPort};
 
 const EXCLUSIVE: MeshServicesMode = MeshServicesMode::Exclusive;
@@ -71,8 +71,13 @@ fn proxy(networking: &Value) -> Proxy {
 fn found(mode: MeshServicesMode, redirected: Option<bool>, networking: &Value) -> Vec<Reference> {
     let destinations = destinations();
     let is_served = |name: &str| name == "old";
-    let context =
-        Context { mode, destinations: &destinations, objects: destinations.len(), is_served: &is_served, redirected };
+    let context = ReferenceContext {
+        mode,
+        destinations: &destinations,
+        objects: destinations.len(),
+        is_served: &is_served,
+        redirected,
+    };
     of(&proxy(networking), context)
 }
 
@@ -275,7 +280,8 @@ fn reachable_services_report_hidden_objects() {
     both["transparentProxying"]["reachableServices"] = json!(["old", "gone"]);
     check_troubles(&found(EXCLUSIVE, None, &both), &[(path, Why::NoEffect, "delete this list")]);
     check_troubles(&found(EVERYWHERE, None, &both), &[(&format!("{path}[1]"), Why::Unresolved, "start a Dataplane")]);
-    let context = Context { mode: EVERYWHERE, destinations: &[], objects: 0, is_served: &|_| true, redirected: None };
+    let context =
+        ReferenceContext { mode: EVERYWHERE, destinations: &[], objects: 0, is_served: &|_| true, redirected: None };
     check_troubles(&of(&proxy(&alone), context), &[]);
 }
 
@@ -302,7 +308,7 @@ fn of_two_resources_with_one_kri_proxies_see_one() {
         .into();
     let proxy = proxy(&outbound(&json!({ "kind": "MeshService", "name": "web", "port": 80 })));
     let context =
-        Context { mode: EXCLUSIVE, destinations: &twice, objects: 2, is_served: &|_| false, redirected: None };
+        ReferenceContext { mode: EXCLUSIVE, destinations: &twice, objects: 2, is_served: &|_| false, redirected: None };
     let found = of(&proxy, context);
     assert_eq!((found[0].means.len(), found[0].trouble.as_ref()), (1, None));
 }

@@ -12,7 +12,7 @@ use kodiak_model::{
     },
 };
 
-use super::{Asked, Context};
+use super::{Asked, ReferenceContext};
 use kodiak_world::destination::Destination;
 
 pub(super) const NOT_REDIRECTED: &str = "connections are not redirected to this proxy, so it calls nothing but \
@@ -48,7 +48,7 @@ pub(super) fn ambiguous(means: &[String]) -> String {
     )
 }
 
-pub(super) fn unserved(name: &str, context: Context<'_>) -> String {
+pub(super) fn unserved(name: &str, context: ReferenceContext<'_>) -> String {
     let object = context.destinations.iter().find(|destination| destination.kri.name == name);
     let help = match object {
         Some(object) => format!("there is a {} of that name: list it in reachableBackends", object.kind().text()),
@@ -57,7 +57,7 @@ pub(super) fn unserved(name: &str, context: Context<'_>) -> String {
     format!("no Dataplane serves kuma.io/service {name:?}; {help}")
 }
 
-pub(super) fn unresolved(asked: &Asked<'_>, context: Context<'_>) -> String {
+pub(super) fn unresolved(asked: &Asked<'_>, context: ReferenceContext<'_>) -> String {
     let Some(kind) = asked.wanted.kind() else {
         let kinds: Vec<&str> = BackendKind::ALL.iter().map(|(text, _)| *text).collect();
         return format!("the kind is none of {}", kinds.join(", "));
@@ -93,7 +93,7 @@ fn not_called(asked: &Asked<'_>, meant: &[&Destination]) -> String {
     }
 }
 
-fn no_name(kind: BackendKind, asked: &Asked<'_>, context: Context<'_>) -> String {
+fn no_name(kind: BackendKind, asked: &Asked<'_>, context: ReferenceContext<'_>) -> String {
     let (wanted, Asked { namespace, zone, .. }) = (&asked.wanted, asked);
     let name = wanted.name();
     let missing = format!("there is no {} {name:?}{}", kind.text(), placed(zone, namespace));
@@ -125,7 +125,7 @@ fn no_name(kind: BackendKind, asked: &Asked<'_>, context: Context<'_>) -> String
     format!("{missing}; {}", later(kind, context))
 }
 
-fn no_labels(kind: BackendKind, wanted: &Labels, context: Context<'_>) -> String {
+fn no_labels(kind: BackendKind, wanted: &Labels, context: ReferenceContext<'_>) -> String {
     let has_all = |destination: &&Arc<Destination>| {
         wanted.iter().all(|(key, value)| destination.labels.get(key).is_some_and(|own| own == value))
     };
@@ -150,7 +150,7 @@ fn no_labels(kind: BackendKind, wanted: &Labels, context: Context<'_>) -> String
     }
 }
 
-fn later(kind: BackendKind, context: Context<'_>) -> &'static str {
+fn later(kind: BackendKind, context: ReferenceContext<'_>) -> &'static str {
     match (kind, context.mode) {
         (BackendKind::MeshService, MeshServicesMode::Disabled) => {
             "fix the reference, or create one: none is generated from Dataplanes while meshServices.mode is Disabled"

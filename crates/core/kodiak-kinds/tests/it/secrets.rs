@@ -7,7 +7,7 @@ use kodiak_kinds::kinds;
 use kodiak_model::{
     Access, Kind, Shape,
     schema::Node,
-    source_walk::{Named, SourceForm, form, has_sources, sources},
+    source_walk::{SourceForm, SourceLocation, form, has_sources, sources},
 };
 use serde_json::{Value, json};
 
@@ -118,7 +118,7 @@ fn walk_finds_every_data_source_of_every_kind() {
         let found: Vec<String> = sources(kind, &document)
             .into_iter()
             .map(|source| match source.named {
-                Named::Secret(name) => name,
+                SourceLocation::Secret(name) => name,
                 other => panic!("{other:?}"),
             })
             .collect();

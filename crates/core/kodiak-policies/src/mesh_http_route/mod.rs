@@ -7,7 +7,9 @@ mod spec;
 use std::sync::Arc;
 
 use kodiak_model::policy::{Conf, ConfShape};
-use kodiak_model::{BackendRef, CheckCtx, Kind, Language, NoStatus, OldNames, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{
+    BackendRef, CheckCtx, Kind, Language, LegacyNames, NoStatus, PolicyFacts, Problems, Spec, target_ref,
+};
 
 use crate::target::Outbound;
 use crate::{Confs, Policy};
@@ -26,7 +28,7 @@ pub static KIND: Kind = Kind::policy(
     PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, conf: ConfShape::Routes, order: 100 },
     Language::of::<MeshHTTPRoute>(),
 )
-.old_names(OldNames::Nothing);
+.legacy_names(LegacyNames::Nothing);
 
 impl Spec for MeshHTTPRoute {
     type Status = NoStatus;

@@ -7,7 +7,7 @@ mod hashes;
 mod spec;
 
 use kodiak_model::{
-    CheckCtx, Kind, Language, NoStatus, OldNames, PolicyFacts, Problems, Spec, policy, policy::ConfShape, target_ref,
+    CheckCtx, Kind, Language, LegacyNames, NoStatus, PolicyFacts, Problems, Spec, policy, policy::ConfShape, target_ref,
 };
 
 use crate::target::{Endpoints, Outbound, Upstream};
@@ -28,7 +28,7 @@ pub static KIND: Kind = Kind::policy(
     PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 400 },
     Language::of::<MeshLoadBalancingStrategy>(),
 )
-.old_names(OldNames::Only(&["localityAwareness", "localZone"]));
+.legacy_names(LegacyNames::Only(&["localityAwareness", "localZone"]));
 
 /// Applies the policy to proxies.
 struct LoadBalancing;

@@ -5,7 +5,9 @@ mod envoy;
 mod spec;
 
 use kodiak_model::policy::{Conf, ConfShape};
-use kodiak_model::{BackendRef, CheckCtx, Kind, Language, NoStatus, OldNames, PolicyFacts, Problems, Spec, target_ref};
+use kodiak_model::{
+    BackendRef, CheckCtx, Kind, Language, LegacyNames, NoStatus, PolicyFacts, Problems, Spec, target_ref,
+};
 
 use crate::target::Outbound;
 use crate::{Confs, Policy};
@@ -21,7 +23,7 @@ pub static KIND: Kind = Kind::policy(
     PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, conf: ConfShape::FirstRule, order: 200 },
     Language::of::<MeshTCPRoute>(),
 )
-.old_names(OldNames::Nothing);
+.legacy_names(LegacyNames::Nothing);
 
 impl Spec for MeshTCPRoute {
     type Status = NoStatus;

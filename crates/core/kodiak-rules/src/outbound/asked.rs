@@ -8,7 +8,7 @@ use kodiak_model::{
 };
 
 use super::{
-    Entry, Era, ResourceRule, ResourceRules, entries, is_for_route,
+    Entry, NameResolution, ResourceRule, ResourceRules, entries, is_for_route,
     resolve::{Called, Meaning, Who},
 };
 use crate::{Policy, Resource, Resources, merge, route_hash, routes};
@@ -33,11 +33,12 @@ struct IndexedItem {
 
 impl Asked {
     /// A port inherits rules from its resource and its mesh; never the reverse.
-    pub fn new(policies: &[Arc<Policy>], era: Era) -> Self {
+    pub fn new(policies: &[Arc<Policy>], resolution: NameResolution) -> Self {
         let mut entries = entries(policies);
         // These apply only to routes of `kuma.io/service` destinations.
         entries.retain(|entry| !is_for_route(&entry.policy));
-        let item = |entry: Entry| Meaning::of(&entry, era).map(|(meaning, conf)| IndexedItem { entry, meaning, conf });
+        let item =
+            |entry: Entry| Meaning::of(&entry, resolution).map(|(meaning, conf)| IndexedItem { entry, meaning, conf });
         let all: Vec<IndexedItem> = entries.into_iter().filter_map(item).collect();
         let (mut by_name, mut by_label): (BTreeMap<_, Vec<_>>, BTreeMap<_, BTreeMap<_, Vec<_>>>) = <_>::default();
         let counts = label_counts(&all);

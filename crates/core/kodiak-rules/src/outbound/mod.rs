@@ -5,9 +5,9 @@
 //! ```
 
 mod asked;
-mod meant;
 mod order;
 mod resolve;
+mod targets;
 #[cfg(test)]
 mod tests;
 
@@ -20,14 +20,14 @@ use kodiak_model::{
 };
 
 pub use asked::Asked;
-pub use meant::{Meant, meant_by};
 pub use order::entries;
+pub use targets::{PolicyTargets, targets_of};
 
 use crate::{Policy, Resource, Resources};
 
 /// How a plain MeshService name is resolved by kinds that do not apply to legacy names: routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Era {
+pub enum NameResolution {
     /// Services by `kuma.io/service` and MeshServices coexist: it is a `kuma.io/service`.
     Both,
     /// Only MeshServices are left: it is a MeshService.
@@ -47,9 +47,9 @@ impl Entry {
     }
 
     /// The legacy name by which it references a MeshService, if it does.
-    pub fn old_name(&self) -> Option<&str> {
+    pub fn legacy_name(&self) -> Option<&str> {
         let target = &self.item().target;
-        resolve::old_name(target).and(target.name.as_deref())
+        resolve::legacy_name(target).and(target.name.as_deref())
     }
 }
 
@@ -71,7 +71,7 @@ pub type ResourceRules = BTreeMap<Kri, ResourceRule>;
 
 /// Policies of one kind, where only MeshServices are left.
 pub fn rules(policies: &[Arc<Policy>], resources: &Resources) -> ResourceRules {
-    Asked::new(policies, Era::Objects).rules(resources)
+    Asked::new(policies, NameResolution::Objects).rules(resources)
 }
 
 /// The rule for a destination: its own, else that of the whole resource, else that of the mesh.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use kodiak_model::{
-    Kri, Labels, OldName, OldNames, TargetKind, TargetRef, Word as _, labels,
+    Kri, Labels, LegacyName, LegacyNames, TargetKind, TargetRef, Word as _, labels,
     policy::{Conf, ConfShape},
 };
 use serde_json::{Value, json};
 
-use super::{Entry, Era};
+use super::{Entry, NameResolution};
 use crate::{Policy, Resource, Resources, merge};
 
 /// Target of an item: resources, or one port of each.
@@ -52,15 +52,18 @@ enum Part {
 
 impl Meaning {
     /// The target, and the item's conf for it. `None` when it targets no resources, or has no conf for them.
-    pub(super) fn of(entry: &Entry, era: Era) -> Option<(Self, Conf)> {
+    pub(super) fn of(entry: &Entry, resolution: NameResolution) -> Option<(Self, Conf)> {
         let (policy, target) = (&*entry.policy, &entry.item().target);
         let shape = policy.kind.policy.map_or(ConfShape::Default, |facts| facts.conf);
         let conf = merge::conf_of(shape, entry.item());
-        if let Some(old_name) = old_name(target) {
-            let conf = part_for_old_names(policy.kind.old_names, conf)?;
-            return Some((meaning(&old_name, policy), conf));
+        if let Some(legacy_name) = legacy_name(target) {
+            let conf = part_for_legacy_names(policy.kind.legacy_names, conf)?;
+            return Some((meaning(&legacy_name, policy), conf));
         }
-        if era == Era::Both && policy.kind.old_names == OldNames::Nothing && is_plain_name(target) {
+        if resolution == NameResolution::Both
+            && policy.kind.legacy_names == LegacyNames::Nothing
+            && is_plain_name(target)
+        {
             return None;
         }
         let part = given(target.section_name.as_ref()).map_or(Part::Whole, |section| Part::Section(section.to_owned()));
@@ -156,12 +159,12 @@ impl Labelled {
 }
 
 /// The legacy name by which a target references a MeshService.
-pub(super) fn old_name(target: &TargetRef) -> Option<OldName<'_>> {
-    target.name.as_deref().filter(|_| is_plain_name(target)).and_then(OldName::parse)
+pub(super) fn legacy_name(target: &TargetRef) -> Option<LegacyName<'_>> {
+    target.name.as_deref().filter(|_| is_plain_name(target)).and_then(LegacyName::parse)
 }
 
 /// In all zones: legacy names do not contain the zone.
-fn meaning(old: &OldName<'_>, policy: &Policy) -> Meaning {
+fn meaning(old: &LegacyName<'_>, policy: &Policy) -> Meaning {
     let labels = [(labels::DISPLAY_NAME, old.name), (labels::NAMESPACE, old.namespace)];
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let who = Labelled { kind: TargetKind::MeshService.text(), mesh: policy.mesh.clone(), labels };
@@ -176,11 +179,11 @@ fn is_plain_name(target: &TargetRef) -> bool {
 }
 
 /// The part of a conf that applies by a legacy name. `None` when no part does.
-fn part_for_old_names(old_names: OldNames, conf: Conf) -> Option<Conf> {
-    match old_names {
-        OldNames::All => Some(conf),
-        OldNames::Nothing => None,
-        OldNames::Only(path) => {
+fn part_for_legacy_names(legacy_names: LegacyNames, conf: Conf) -> Option<Conf> {
+    match legacy_names {
+        LegacyNames::All => Some(conf),
+        LegacyNames::Nothing => None,
+        LegacyNames::Only(path) => {
             let part: &Value = path.iter().try_fold(conf.json(), |value, field| value.get(field))?;
             Some(Conf::new(path.iter().rev().fold(part.clone(), |inner, field| json!({ *field: inner }))))
         }

@@ -207,7 +207,8 @@ fn plain_name_is_a_legacy_name_for_routes_until_only_objects_are_left() {
     ] {
         let spec = json!({ "to": [{ "targetRef": target, "rules": [{ "default": {} }], "default": {} }] });
         let policies = [policy(kind, "p", &spec)];
-        let found = [Era::Both, Era::Objects].map(|era| Asked::new(&policies, era).rules(&resources()).len());
+        let found = [NameResolution::Both, NameResolution::Objects]
+            .map(|resolution| Asked::new(&policies, resolution).rules(&resources()).len());
         assert_eq!(found, [both, objects], "{} {target}", kind.name);
     }
 }
@@ -219,12 +220,12 @@ fn entries_by_legacy_name_are_marked() {
         item(&json!({ "kind": "MeshService", "name": "web_shop_svc_80" }), &json!({ "b": 1 })),
         item(&json!({ "kind": "MeshService", "labels": { "team": "a" }, "sectionName": "http" }), &json!({ "c": 1 })),
     ] });
-    let asked = Asked::new(&[policy(&TIMEOUT, "p", &spec)], Era::Both);
+    let asked = Asked::new(&[policy(&TIMEOUT, "p", &spec)], NameResolution::Both);
     let web = [("kuma.io/display-name", "web"), ("k8s.kuma.io/namespace", "shop"), ("team", "a")];
     let web = resource(&mesh_service::KIND, "web-east", &web, &[(80, "http"), (90, "")]);
     let names = |section: &str| -> Vec<Option<String>> {
         let rule = asked.about(&web, section).unwrap();
-        rule.origins.iter().map(|entry| entry.old_name().map(str::to_owned)).collect()
+        rule.origins.iter().map(|entry| entry.legacy_name().map(str::to_owned)).collect()
     };
     assert_eq!(names("http"), [None, Some("web_shop_svc_80".to_owned()), None]);
     assert_eq!(names("90"), [None]);
@@ -234,17 +235,17 @@ fn entries_by_legacy_name_are_marked() {
 fn meant_by_lists_all_targets() {
     let of = |kind, targets: &[Value]| {
         let items: Vec<Value> = targets.iter().map(|target| item(target, &json!({}))).collect();
-        meant_by(&labelled(kind, "p", &[("kuma.io/zone", "east")], &json!({ "to": items })))
+        targets_of(&labelled(kind, "p", &[("kuma.io/zone", "east")], &json!({ "to": items })))
     };
-    let nothing = Meant::Some { named: BTreeSet::new(), old: BTreeSet::new(), labels: Vec::new() };
+    let nothing = PolicyTargets::Some { named: BTreeSet::new(), old: BTreeSet::new(), labels: Vec::new() };
     let plain = json!({ "kind": "MeshService", "name": "plain", "sectionName": "http" });
     let old = json!({ "kind": "MeshService", "name": "web_shop_svc_80" });
     let team = json!({ "kind": "MeshMultiZoneService", "labels": { "team": "a" } });
     for all in [json!({ "kind": "Mesh" }), json!({ "kind": "MeshHTTPRoute", "name": "r" }), json!({ "kind": "New" })] {
-        assert_eq!(of(&TIMEOUT, &[plain.clone(), all.clone()]), Meant::All, "{all}");
+        assert_eq!(of(&TIMEOUT, &[plain.clone(), all.clone()]), PolicyTargets::All, "{all}");
     }
     let kri = Kri::of(&mesh_service::KIND, "default", "plain", &labels(&[("kuma.io/zone", "east")])).unwrap();
-    let expected = Meant::Some {
+    let expected = PolicyTargets::Some {
         named: [kri].into(),
         old: [("web".to_owned(), "shop".to_owned())].into(),
         labels: vec![("MeshMultiZoneService", labels(&[("team", "a")]))],
@@ -252,5 +253,5 @@ fn meant_by_lists_all_targets() {
     assert_eq!(of(&TIMEOUT, &[plain, old.clone(), team, json!({ "kind": "MeshSubset" })]), expected);
     assert_eq!(of(&TCP_ROUTE, &[old]), nothing);
     let top = json!({ "targetRef": { "kind": "MeshHTTPRoute", "name": "r" }, "to": [item(&json!({ "kind": "Mesh" }), &json!({}))] });
-    assert_eq!(meant_by(&policy(&TIMEOUT, "p", &top)), nothing);
+    assert_eq!(targets_of(&policy(&TIMEOUT, "p", &top)), nothing);
 }

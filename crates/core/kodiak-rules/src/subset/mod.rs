@@ -7,17 +7,17 @@
 //! The first rule that matches applies, so the list starts with the most specific ones.
 
 mod build;
+mod error;
 mod groups;
 mod pieces;
 #[cfg(test)]
 mod tests;
-mod trouble;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::policy::{Conf, ConfShape};
 
-pub use trouble::{Trouble, explodes};
+pub use error::{RuleError, explodes};
 
 use crate::{Policy, Resources, merge};
 
@@ -43,23 +43,23 @@ pub struct Rule {
 }
 
 /// For callers, with negations. Policies of one kind, in ascending precedence.
-pub fn from(policies: &[Arc<Policy>]) -> Result<Vec<Rule>, Trouble> {
+pub fn from(policies: &[Arc<Policy>]) -> Result<Vec<Rule>, RuleError> {
     let pieces = pieces::from(policies)?;
     let rules = build::rules(&pieces, ConfShape::Default, build::Negations::Always);
-    rules.map_err(|combinations| trouble::too_many(policies, combinations, trouble::count_from))
+    rules.map_err(|combinations| error::too_many(policies, combinations, error::count_from))
 }
 
 /// For destinations by `kuma.io/service`. Policies of one kind, in ascending precedence.
-pub fn to(policies: &[Arc<Policy>], resources: &Resources) -> Result<Vec<Rule>, Trouble> {
+pub fn to(policies: &[Arc<Policy>], resources: &Resources) -> Result<Vec<Rule>, RuleError> {
     let pieces = pieces::to(policies, Some(resources))?;
     let rules = build::rules(&pieces, shape_of(policies), build::Negations::WhereNeeded);
-    let count = |policies: &[Arc<Policy>]| trouble::count_to(policies, Some(resources));
-    rules.map_err(|combinations| trouble::too_many(policies, combinations, count))
+    let count = |policies: &[Arc<Policy>]| error::count_to(policies, Some(resources));
+    rules.map_err(|combinations| error::too_many(policies, combinations, count))
 }
 
 /// Merged rule of all items that match one caller. Unlike the first rule of the list, which can be of a group without
 /// some of the items, this is exact, and there are never too many combinations.
-pub fn for_caller(policies: &[Arc<Policy>], tags: &[(&str, &str)]) -> Result<Option<Rule>, Trouble> {
+pub fn for_caller(policies: &[Arc<Policy>], tags: &[(&str, &str)]) -> Result<Option<Rule>, RuleError> {
     Ok(build::at(&pieces::from(policies)?, ConfShape::Default, tags).pop())
 }
 
@@ -68,7 +68,7 @@ pub fn for_destination(
     policies: &[Arc<Policy>],
     resources: &Resources,
     tags: &[(&str, &str)],
-) -> Result<Vec<Rule>, Trouble> {
+) -> Result<Vec<Rule>, RuleError> {
     Ok(build::at(&pieces::to(policies, Some(resources))?, shape_of(policies), tags))
 }
 

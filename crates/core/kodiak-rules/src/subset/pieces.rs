@@ -8,7 +8,7 @@ use kodiak_model::{
     tags::SERVICE,
 };
 
-use super::{ROUTE_HASH, Trouble};
+use super::{ROUTE_HASH, RuleError};
 use crate::{Policy, Resources, merge, outbound::is_for_route, route_hash, routes};
 
 pub(super) type Tags = BTreeMap<String, String>;
@@ -19,7 +19,7 @@ pub(super) struct Piece {
     pub(super) policy: Arc<Policy>,
 }
 
-pub(super) fn from(policies: &[Arc<Policy>]) -> Result<Vec<Piece>, Trouble> {
+pub(super) fn from(policies: &[Arc<Policy>]) -> Result<Vec<Piece>, RuleError> {
     let mut pieces = Vec::new();
     for policy in policies {
         for item in &policy.body.from {
@@ -32,7 +32,7 @@ pub(super) fn from(policies: &[Arc<Policy>]) -> Result<Vec<Piece>, Trouble> {
 }
 
 /// Without resources, policies for a route are skipped: their target cannot be resolved.
-pub(super) fn to(policies: &[Arc<Policy>], resources: Option<&Resources>) -> Result<Vec<Piece>, Trouble> {
+pub(super) fn to(policies: &[Arc<Policy>], resources: Option<&Resources>) -> Result<Vec<Piece>, RuleError> {
     let mut pieces = Vec::new();
     for policy in policies.iter().filter(|policy| !names_routes(policy)) {
         if is_for_route(policy) {
@@ -63,10 +63,10 @@ fn has_section(target: &TargetRef) -> bool {
 }
 
 /// A policy for a route applies to every rule of the route, for all its backends.
-fn of_route(policy: &Arc<Policy>, resources: &Resources, pieces: &mut Vec<Piece>) -> Result<(), Trouble> {
+fn of_route(policy: &Arc<Policy>, resources: &Resources, pieces: &mut Vec<Piece>) -> Result<(), RuleError> {
     let name = policy.body.target.as_ref().and_then(|target| target.name.as_deref()).unwrap_or_default();
     let Some(route) = resources.route(&policy.mesh, name) else {
-        return Err(Trouble::Unfit("can't resolve MeshHTTPRoute policy".to_owned()));
+        return Err(RuleError::Unfit("can't resolve MeshHTTPRoute policy".to_owned()));
     };
     for destination in route.body.to.iter().filter(|item| !has_section(&item.target)) {
         for matches in routes::matches(&destination.conf) {
@@ -87,7 +87,7 @@ fn of_route(policy: &Arc<Policy>, resources: &Resources, pieces: &mut Vec<Piece>
 }
 
 /// `None` for resources: they have no tags.
-fn tags(target: &TargetRef) -> Result<Option<Tags>, Trouble> {
+fn tags(target: &TargetRef) -> Result<Option<Tags>, RuleError> {
     let service = || (SERVICE.to_owned(), target.name.clone().unwrap_or_default());
     let tags = || target.tags.clone().unwrap_or_default();
     Ok(match target.known_kind() {
@@ -96,7 +96,7 @@ fn tags(target: &TargetRef) -> Result<Option<Tags>, Trouble> {
         Some(TargetKind::MeshService) => Some(Tags::from([service()])),
         Some(TargetKind::MeshServiceSubset) => Some(tags().into_iter().chain([service()]).collect()),
         Some(kind @ (TargetKind::MeshGateway | TargetKind::MeshHTTPRoute)) => {
-            return Err(Trouble::Unfit(format!("can't represent {} as tags", kind.text())));
+            return Err(RuleError::Unfit(format!("can't represent {} as tags", kind.text())));
         }
         Some(TargetKind::MeshExternalService | TargetKind::MeshMultiZoneService | TargetKind::Dataplane) | None => None,
     })

@@ -149,7 +149,7 @@ fn policy_for_a_route_applies_to_each_of_its_rules() {
     ];
     assert_eq!(shown(&to(&[policy(&TIMEOUT, "p", &spec)], &resources).unwrap()), expected);
     spec["targetRef"]["name"] = json!("other");
-    assert!(matches!(to(&[policy(&TIMEOUT, "p", &spec)], &resources), Err(Trouble::Unfit(_))));
+    assert!(matches!(to(&[policy(&TIMEOUT, "p", &spec)], &resources), Err(RuleError::Unfit(_))));
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn too_many_combinations_are_rejected_with_the_policies_that_cause_them() {
     let policies = different_tags(60);
     let trouble = from(&policies).unwrap_err();
     assert_eq!(explodes(&policies).as_ref(), Some(&trouble));
-    let Trouble::TooMany { policies, combinations } = &trouble else { panic!("{trouble}") };
+    let RuleError::TooMany { policies, combinations } = &trouble else { panic!("{trouble}") };
     assert_eq!((policies.len(), *combinations), (14, 1 << 14), "{trouble}");
     assert!(policies.iter().all(|policy| policy.name.starts_with("tag-")), "{trouble}");
     assert!(trouble.to_string().contains(r#"MeshFaultInjection "tag-0", "tag-1","#), "{trouble}");
@@ -220,7 +220,7 @@ fn long_searches_are_stopped() {
     // Two values for each of many tags: every tag doubles the number of groups.
     let targets: Vec<Value> = (0..80).map(|n| subset(&json!({ format!("key-{}", n / 2): n.to_string() }))).collect();
     let policies = [policy(&TIMEOUT, "one", &items("to", &targets)), policy(&TIMEOUT, "other", &items("to", &[]))];
-    let Err(Trouble::TooMany { policies, .. }) = to(&policies, &resources()) else { panic!("not too many") };
+    let Err(RuleError::TooMany { policies, .. }) = to(&policies, &resources()) else { panic!("not too many") };
     assert_eq!(policies.iter().map(|policy| &*policy.name).collect::<Vec<_>>(), ["one"]);
 }
 

@@ -29,7 +29,7 @@ pub use propagation::{Propagation, is_reserved};
 /// Value of the label `kuma.io/managed-by` of generated MeshServices.
 pub const MANAGER: &str = "meshservice-generator";
 
-/// Settings of the generation.
+/// ServiceSettings of the generation.
 #[derive(Debug, Clone)]
 pub struct Rules {
     pub zone: String,

@@ -39,7 +39,7 @@ pub struct ServiceKey {
 
 /// Fields of a service that templates use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Named {
+pub struct TemplateFields {
     pub labels: Arc<Labels>,
     pub created: Timestamp,
 }
@@ -70,7 +70,7 @@ struct Prepared {
 }
 
 struct Service {
-    named: Named,
+    named: TemplateFields,
     /// Hostname, or the error of the template, of each generator that selects it, by the name of the generator.
     wanted: BTreeMap<Arc<str>, Result<Arc<str>, String>>,
 }
@@ -111,7 +111,7 @@ impl Hostnames {
     }
 
     /// Returns the service, and those whose hostnames changed because of it.
-    pub fn set_service(&mut self, key: &ServiceKey, service: Option<Named>) -> BTreeSet<ServiceKey> {
+    pub fn set_service(&mut self, key: &ServiceKey, service: Option<TemplateFields>) -> BTreeSet<ServiceKey> {
         let mut concerned = BTreeSet::from([key.clone()]);
         if self.services.get(key).map(|service| &service.named) == service.as_ref() {
             return concerned;
@@ -174,7 +174,7 @@ impl Prepared {
     }
 
     /// `None` when the service is not selected.
-    fn hostname(&self, key: &ServiceKey, service: &Named, zone: &str) -> Option<Result<Arc<str>, String>> {
+    fn hostname(&self, key: &ServiceKey, service: &TemplateFields, zone: &str) -> Option<Result<Arc<str>, String>> {
         let selector = selector_of(&self.selector, key.kind)?;
         let meta = Meta { mesh: &key.mesh, name: &key.name, labels: &service.labels };
         let made = || naming::hostname(self.template.as_ref().map_err(String::clone)?, &meta, zone);
@@ -187,7 +187,7 @@ impl ServiceKey {
         Contested { kind: self.kind, mesh: self.mesh.clone(), hostname: hostname.clone() }
     }
 
-    fn claim(&self, service: &Named, generator: &Prepared) -> Claim {
+    fn claim(&self, service: &TemplateFields, generator: &Prepared) -> Claim {
         Claim { generator: generator.rank.clone(), created: service.created, service: self.name.clone() }
     }
 }

@@ -26,8 +26,8 @@ fn keys(names: &[&str]) -> BTreeSet<ServiceKey> {
     names.iter().map(|name| key(name)).collect()
 }
 
-fn service(created: i64, written: &Value) -> Named {
-    Named { labels: labels(written), created: at(created) }
+fn service(created: i64, written: &Value) -> TemplateFields {
+    TemplateFields { labels: labels(written), created: at(created) }
 }
 
 fn generator(created: i64, origin: &str, spec: Value) -> Generator {

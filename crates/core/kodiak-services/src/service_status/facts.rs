@@ -18,14 +18,14 @@ use kodiak_model::{
 use crate::{generated_services::Rules, hostnames::ServiceKey, service_addresses::Ranges};
 
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ServiceSettings {
     pub rules: Rules,
     pub ranges: Ranges,
     /// Time for which a proxy counts as connected after it disconnected.
     pub connection_grace: SignedDuration,
 }
 
-impl Default for Settings {
+impl Default for ServiceSettings {
     fn default() -> Self {
         let connection_grace = SignedDuration::from_secs(30);
         Self { rules: Rules::default(), ranges: Ranges::default(), connection_grace }

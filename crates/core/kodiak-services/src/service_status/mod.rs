@@ -28,17 +28,17 @@ use addresses::Addresses;
 use population::Population;
 
 use crate::{
-    hostnames::{Generator, Hostnames, Named, ServiceKey},
+    hostnames::{Generator, Hostnames, ServiceKey, TemplateFields},
     service_addresses::Positions,
 };
 use kodiak_world::destination::KINDS;
 
-pub use facts::{Content, DataplaneFacts, MeshFacts, Seen, Settings, Status, Stored, Wanted, Work, Write};
+pub use facts::{Content, DataplaneFacts, MeshFacts, Seen, ServiceSettings, Status, Stored, Wanted, Work, Write};
 
 /// Computes the writes that bring stored services to the desired state. All stored resources must be set before the
 /// first call of `due`.
 pub struct ServiceReconciler {
-    settings: Settings,
+    settings: ServiceSettings,
     /// End of the time in which proxies may reconnect after an outage of the control plane.
     settled: Timestamp,
     meshes: BTreeMap<Arc<str>, Population>,
@@ -84,7 +84,7 @@ pub struct Conflict {
 }
 
 impl ServiceReconciler {
-    pub fn new(settings: Settings, now: Timestamp) -> Self {
+    pub fn new(settings: ServiceSettings, now: Timestamp) -> Self {
         Self {
             settled: now.checked_add(settings.connection_grace).unwrap_or(Timestamp::MAX),
             meshes: BTreeMap::new(),
@@ -140,8 +140,9 @@ impl ServiceReconciler {
             return;
         }
         let mut concerned = self.addresses.set(key, before, stored.as_ref());
-        let named =
-            stored.as_ref().map(|Stored { labels, created, .. }| Named { labels: labels.clone(), created: *created });
+        let named = stored
+            .as_ref()
+            .map(|Stored { labels, created, .. }| TemplateFields { labels: labels.clone(), created: *created });
         concerned.extend(self.hostnames.set_service(key, named));
         let population = self.meshes.entry(key.mesh.clone()).or_default();
         let groups = population.set_service(key, stored.as_ref());

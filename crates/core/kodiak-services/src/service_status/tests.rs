@@ -74,7 +74,7 @@ struct Kept {
 impl World {
     /// Somebody who is told of everything, the last first when `backwards`.
     fn keeper(&self, now: i64, backwards: bool) -> ServiceReconciler {
-        let mut keeper = ServiceReconciler::new(Settings::default(), at(now));
+        let mut keeper = ServiceReconciler::new(ServiceSettings::default(), at(now));
         let mesh = name(MESH);
         let mut tell: Vec<Telling<'_>> = Vec::new();
         for (name, facts) in &self.meshes {
@@ -170,8 +170,11 @@ impl World {
 impl Kept {
     /// A mesh with MeshServices, long after the start.
     fn new() -> Self {
-        let mut kept =
-            Self { world: World::default(), keeper: ServiceReconciler::new(Settings::default(), at(-1000)), now: 0 };
+        let mut kept = Self {
+            world: World::default(),
+            keeper: ServiceReconciler::new(ServiceSettings::default(), at(-1000)),
+            now: 0,
+        };
         kept.mesh(MeshServicesMode::Everywhere, false);
         kept
     }

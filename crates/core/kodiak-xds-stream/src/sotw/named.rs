@@ -9,13 +9,13 @@ use crate::resource::{Resources, Version};
 use crate::subscription::Draft;
 
 #[derive(Debug, Default)]
-pub(super) struct Named {
+pub(super) struct NamedResources {
     ledger: Ledger,
     /// Names that must be answered even if unchanged.
     owed: BTreeSet<Arc<str>>,
 }
 
-impl Named {
+impl NamedResources {
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -8,7 +8,7 @@ use super::*;
 use crate::input::Shape;
 use crate::testing::{at, check, tags};
 
-fn inbound(protocol: Protocol, accept: Accept) -> Inbound {
+fn inbound(protocol: Protocol, accept: InboundTls) -> Inbound {
     Inbound {
         mesh: "default".into(),
         address: "10.0.0.5".to_owned(),
@@ -38,7 +38,7 @@ fn http_filter_names(listener: &Listener, chain: usize) -> Vec<Value> {
 #[test]
 fn plaintext_http_inbound_has_one_chain_without_a_match() {
     check(
-        &listener(&inbound(Protocol::Http, Accept::Plain)),
+        &listener(&inbound(Protocol::Http, InboundTls::Plaintext)),
         r#"
         name: inbound:10.0.0.5:80
         traffic_direction: INBOUND
@@ -82,7 +82,7 @@ fn plaintext_http_inbound_has_one_chain_without_a_match() {
 
 #[test]
 fn permissive_inbound_has_three_chains_and_permissions_in_the_last() {
-    let listener = listener(&inbound(Protocol::Grpc, Accept::Both));
+    let listener = listener(&inbound(Protocol::Grpc, InboundTls::Permissive));
     assert_eq!(at(&listener, "/listenerFilters/0/name"), "envoy.filters.listener.tls_inspector");
     let matches: Vec<_> = (0..3).map(|n| at(&listener, &format!("/filterChains/{n}/filterChainMatch"))).collect();
     assert_eq!(
@@ -105,7 +105,7 @@ fn permissive_inbound_has_three_chains_and_permissions_in_the_last() {
 #[test]
 fn strict_inbound_has_one_chain_with_permissions_first() {
     for protocol in [Protocol::Tcp, Protocol::Kafka, Protocol::Tls, Protocol::Mysql] {
-        let listener = listener(&inbound(protocol, Accept::Mtls));
+        let listener = listener(&inbound(protocol, InboundTls::Strict));
         assert_eq!(listener.filter_chains.len(), 1);
         assert_eq!(at(&listener, "/filterChains/0/filterChainMatch"), Value::Null);
         assert_eq!(filter_names(&listener, 0), ["envoy.filters.network.rbac", "envoy.filters.network.tcp_proxy"]);
@@ -119,7 +119,7 @@ fn strict_inbound_has_one_chain_with_permissions_first() {
 
 #[test]
 fn binds_without_redirection_and_shows_the_section_without_tags() {
-    let mut bound = inbound(Protocol::Tcp, Accept::Plain);
+    let mut bound = inbound(Protocol::Tcp, InboundTls::Plaintext);
     bound.shape = Shape { transparent: false, reuse_port: false, ipv6: true };
     bound.tags.clear();
     let listener = listener(&bound);
@@ -133,7 +133,7 @@ fn binds_without_redirection_and_shows_the_section_without_tags() {
 #[test]
 fn application_cluster_uses_its_protocol_and_bypasses_redirection() {
     check(
-        &cluster(&inbound(Protocol::Http, Accept::Plain)),
+        &cluster(&inbound(Protocol::Http, InboundTls::Plaintext)),
         r#"
         name: localhost:8080
         alt_stat_name: localhost_8080
@@ -153,7 +153,8 @@ fn application_cluster_uses_its_protocol_and_bypasses_redirection() {
         "#,
     );
     for (workload, source) in [("127.0.0.1", Value::Null), ("::1", Value::Null), ("fd00::5", json!("::6"))] {
-        let inbound = Inbound { workload_address: workload.to_owned(), ..inbound(Protocol::Tcp, Accept::Plain) };
+        let inbound =
+            Inbound { workload_address: workload.to_owned(), ..inbound(Protocol::Tcp, InboundTls::Plaintext) };
         let cluster = cluster(&inbound);
         assert_eq!(at(&cluster, "/upstreamBindConfig/sourceAddress/address"), source, "{workload}");
         assert!(cluster.typed_extension_protocol_options.is_empty());

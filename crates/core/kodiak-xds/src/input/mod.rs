@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::policy::Conf;
 use kodiak_model::tls::TlsVersion;
-use kodiak_model::{Kri, Protocol};
+use kodiak_model::{InboundTls, Kri, Protocol};
 use kodiak_policies::target::Backends;
 use kodiak_policies::{Confs, Entry};
 
@@ -25,15 +25,6 @@ pub struct Shape {
     pub ipv6: bool,
 }
 
-/// Connections that an inbound accepts: the steps between plaintext and strict mTLS.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Accept {
-    #[default]
-    Plain,
-    Both,
-    Mtls,
-}
-
 /// One inbound: its listener, and the cluster of its application.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Inbound {
@@ -48,7 +39,7 @@ pub struct Inbound {
     pub section: String,
     pub protocol: Protocol,
     pub tags: Tags,
-    pub accept: Accept,
+    pub accept: InboundTls,
     pub entries: Arc<ByKind<Vec<Entry>>>,
     pub shape: Shape,
 }

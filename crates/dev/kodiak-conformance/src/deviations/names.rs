@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kodiak_model::{
-    OldNames, TargetKind, TargetRef,
+    LegacyNames, TargetKind, TargetRef,
     policy::{Body, Item},
     tags,
 };
@@ -51,11 +51,11 @@ fn reduce_to_legacy_names(rule: &mut Value, policies: &[Arc<Policy>]) -> bool {
     if own_count == 0 || !own.clone().all(|(_, item)| is_legacy_name(&item.target)) {
         return true;
     }
-    match origins.first().map_or(OldNames::All, |(policy, _)| policy.kind.old_names) {
-        OldNames::All => true,
-        OldNames::Nothing => false,
-        OldNames::Only(_) if own_count < origins.len() => true,
-        OldNames::Only(path) => {
+    match origins.first().map_or(LegacyNames::All, |(policy, _)| policy.kind.legacy_names) {
+        LegacyNames::All => true,
+        LegacyNames::Nothing => false,
+        LegacyNames::Only(_) if own_count < origins.len() => true,
+        LegacyNames::Only(path) => {
             let pointer = format!("/Conf/0/{}", path.join("/"));
             let Some(part) = rule.pointer(&pointer).cloned() else { return false };
             rule["Conf"] = json!([path.iter().rev().fold(part, |inner, field| json!({ *field: inner }))]);

@@ -29,7 +29,7 @@ async fn run_async(case: &Case) -> anyhow::Result<Outcome> {
         return Ok(Outcome::Skipped(reason));
     }
     let policies = policies(&store);
-    let zone = kodiak_engine::Settings { zone: "default".into(), ..kodiak_engine::Settings::default() };
+    let zone = kodiak_engine::EngineSettings { zone: "default".into(), ..kodiak_engine::EngineSettings::default() };
     let router = feed::router(store, place, zone);
     for (n, action) in actions.iter().enumerate() {
         let suffix = if actions.len() > 1 { format!("_{n:02}") } else { String::new() };

@@ -9,7 +9,7 @@ use axum::{
     http::{Method, Request, header},
 };
 use kodiak_api::{Api, ApiConfig, Connection, Info};
-use kodiak_catalog::{Catalog, Settings, owner_of};
+use kodiak_catalog::{Catalog, CatalogSettings, owner_of};
 use kodiak_cp::Offline;
 use kodiak_kinds::kinds;
 use kodiak_metrics::Metrics;
@@ -57,9 +57,10 @@ pub(crate) async fn load(store: &Store, text: &str) -> anyhow::Result<Option<Str
 }
 
 /// API of a control plane without connected proxies.
-pub(crate) fn router(store: Store, place: Place, engine: kodiak_engine::Settings) -> Router {
-    let proxies = Arc::new(Offline::new(store.clone(), engine, kodiak_services::service_status::Settings::default()));
-    let catalog = Catalog::new(store, Settings { place, unsafe_delete: false });
+pub(crate) fn router(store: Store, place: Place, engine: kodiak_engine::EngineSettings) -> Router {
+    let proxies =
+        Arc::new(Offline::new(store.clone(), engine, kodiak_services::service_status::ServiceSettings::default()));
+    let catalog = Catalog::new(store, CatalogSettings { place, unsafe_delete: false });
     let api = Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new(), proxies);
     kodiak_api::router(&api)
 }

@@ -1,6 +1,6 @@
 //! A call from one workload to another, through both proxies.
 
-use super::Proxy;
+use super::SimulatedProxy;
 use super::answer::{Endpoint, Sent};
 use super::refusal::Refusal;
 use super::request::{Connection, Request, TlsPeer};
@@ -8,7 +8,7 @@ use super::request::{Connection, Request, TlsPeer};
 /// A proxy, and the URI SANs of its certificate.
 #[derive(Clone, Copy)]
 pub struct Workload<'a> {
-    pub proxy: &'a Proxy,
+    pub proxy: &'a SimulatedProxy,
     pub uris: &'a [String],
 }
 

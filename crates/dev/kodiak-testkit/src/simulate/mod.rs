@@ -1,7 +1,7 @@
 //! A simulator of Envoy: computes how a configuration handles a call.
 //!
 //! Input: the messages of one proxy, or the encoded resources of its stream, and a request; output: its destination and
-//! its modifications, or the step at which it fails. Start with [`Proxy`]; [`call()`] joins two of them.
+//! its modifications, or the step at which it fails. Start with [`SimulatedProxy`]; [`call()`] joins two of them.
 //!
 //! The proxy is idle: no limit is reached, no circuit is open, only endpoints that are marked unhealthy are unhealthy,
 //! and nothing is retried. Headers that Envoy adds itself (`x-request-id`, `x-forwarded-for`, ...) are omitted.
@@ -51,12 +51,12 @@ use address::Destination;
 use cluster::Clusters;
 
 /// Configuration of one Envoy.
-pub struct Proxy {
+pub struct SimulatedProxy {
     listeners: Vec<Listener>,
     clusters: Clusters,
 }
 
-impl Proxy {
+impl SimulatedProxy {
     /// Routes are inline in the listeners. Clusters without discovery contain their endpoints.
     pub fn new(listeners: Vec<Listener>, clusters: Vec<Cluster>, assignments: Vec<ClusterLoadAssignment>) -> Self {
         Self { listeners, clusters: Clusters::new(clusters, assignments) }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kodiak_engine::Change;
+use kodiak_engine::EngineChange;
 use kodiak_kinds::{draft, kinds};
 use kodiak_model::kinds::dataplane::Dataplane;
 use kodiak_model::kinds::mesh::Mesh;
@@ -15,7 +15,7 @@ use serde_json::Value;
 pub(crate) const ZONE: &str = "default";
 
 /// The stored form of the document, or its validation error.
-pub(crate) fn change(document: Value) -> Result<Change, String> {
+pub(crate) fn change(document: Value) -> Result<EngineChange, String> {
     let draft = draft(document).map_err(|problems| format!("{problems:?}"))?;
     let kind = kinds().by_name(&draft.kind).ok_or_else(|| format!("there is no kind {:?}", draft.kind))?;
     let place = Place::Zone { name: ZONE.to_owned() };
@@ -35,7 +35,7 @@ pub(crate) fn change(document: Value) -> Result<Change, String> {
         resource.replace(dataplane);
     }
     let change = kodiak_world::Change::put(Arc::new(Resource::checked(&resource)));
-    Change::of(&change).ok_or_else(|| format!("proxies do not depend on a {}", kind.name))
+    EngineChange::of(&change).ok_or_else(|| format!("proxies do not depend on a {}", kind.name))
 }
 
 /// Minimal node metadata: only whether connections are redirected.

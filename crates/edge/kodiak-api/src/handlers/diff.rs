@@ -26,17 +26,17 @@ const SHADOW: &str = "the label kuma.io/effect: shadow makes it a dry run, so no
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Change {
+struct ProposedChange {
     /// Documents to write.
     #[serde(default)]
     resources: Vec<Value>,
     #[serde(default)]
-    deleted: Vec<Named>,
+    deleted: Vec<DeletedResource>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Named {
+struct DeletedResource {
     #[serde(rename = "type")]
     kind: String,
     name: String,
@@ -56,7 +56,7 @@ pub(crate) async fn diff(api: Api, call: ApiCall) -> Result<Response, ApiError> 
     let dataplane = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
     api.catalog().require_mesh(dataplane, &mesh).map_err(refused)?;
     let bytes = body::read(&call.headers, call.body).await?;
-    let change: Change = serde_json::from_slice(&bytes).map_err(|error| {
+    let change: ProposedChange = serde_json::from_slice(&bytes).map_err(|error| {
         ApiError::bad_request(format_args!("the body must be {{\"resources\": [...], \"deleted\": [...]}}: {error}"))
     })?;
     let rights = access::rights(&api.config().access, &call.user);
@@ -81,7 +81,7 @@ pub(crate) async fn diff(api: Api, call: ApiCall) -> Result<Response, ApiError> 
     if !problems.is_empty() {
         return Err(ApiError::invalid(TITLE, "Resource is not valid", problems));
     }
-    for Named { kind, name } in change.deleted {
+    for DeletedResource { kind, name } in change.deleted {
         let kind = changeable(&api, &call.user, &kind)?;
         let target = Target { kind, mesh: place(kind, &mesh, &name)?, name: &name };
         plan.name(target)?;

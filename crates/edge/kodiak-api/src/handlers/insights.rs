@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::{http::StatusCode, response::Response};
 use jiff::Timestamp;
 use kodiak_inspection::insights::{
-    GlobalServices, MeshFacts, Proxy, global_proxies, global_services, mesh_insight, services,
+    GlobalServices, MeshFacts, ObservedProxy, global_proxies, global_services, mesh_insight, services,
 };
 use kodiak_kinds::kinds;
 use kodiak_model::{
@@ -130,10 +130,12 @@ fn is_exclusive(snapshot: &Snapshot, mesh: &str) -> bool {
     snapshot.world().mesh_services_mode(mesh) == MeshServicesMode::Exclusive
 }
 
-fn proxies_of(snapshot: &Snapshot, mesh: &str) -> Vec<Proxy> {
+fn proxies_of(snapshot: &Snapshot, mesh: &str) -> Vec<ObservedProxy> {
     let world = snapshot.world();
     let proxies = world.proxies(mesh);
-    proxies.map(|proxy| Proxy { dataplane: proxy.dataplane.clone(), insight: world.insight(&proxy.key()) }).collect()
+    proxies
+        .map(|proxy| ObservedProxy { dataplane: proxy.dataplane.clone(), insight: world.insight(&proxy.key()) })
+        .collect()
 }
 
 /// `/global-insight`

@@ -27,7 +27,7 @@ async fn bed() -> Bed {
 async fn admin_certificate_has_the_addresses_of_the_proxy() {
     let bed = bed().await;
     bed.put_dataplane("web-1", json!({ "address": "192.0.2.1", "advertisedAddress": "web.example.com" })).await;
-    let made = bed.authorities.admin(&proxy()).unwrap();
+    let made = bed.mesh_cas.admin(&proxy()).unwrap();
     let content = content_of(&made.certificate);
     assert_eq!(content.names, ["web.example.com", "192.0.2.1"]);
     assert!(content.for_servers && !content.for_clients, "no proxy may ask another one");
@@ -40,22 +40,22 @@ async fn admin_certificate_has_the_addresses_of_the_proxy() {
 async fn admin_certificate_is_the_same_until_the_address_changes() {
     let bed = bed().await;
     bed.put_dataplane("web-1", json!({ "address": "192.0.2.1" })).await;
-    let made = bed.authorities.admin(&proxy()).unwrap();
-    assert!(Arc::ptr_eq(&made, &bed.authorities.admin(&proxy()).unwrap()));
+    let made = bed.mesh_cas.admin(&proxy()).unwrap();
+    assert!(Arc::ptr_eq(&made, &bed.mesh_cas.admin(&proxy()).unwrap()));
     assert_eq!(made, bed.another().admin(&proxy()).unwrap(), "a restart changes nothing");
     bed.put_dataplane("web-1", json!({ "address": "192.0.2.2" })).await;
-    assert_eq!(content_of(&bed.authorities.admin(&proxy()).unwrap().certificate).names, ["192.0.2.2"]);
+    assert_eq!(content_of(&bed.mesh_cas.admin(&proxy()).unwrap().certificate).names, ["192.0.2.2"]);
 }
 
 #[tokio::test]
 async fn recreated_dataplane_has_another_key() {
     let bed = bed().await;
     bed.put_dataplane("web-1", json!({ "address": "192.0.2.1" })).await;
-    let first = bed.authorities.admin(&proxy()).unwrap();
+    let first = bed.mesh_cas.admin(&proxy()).unwrap();
     let target = Target { kind: &kinds::dataplane::KIND, mesh: "demo", name: "web-1" };
     bed.catalog.delete(target).await.unwrap();
     bed.put_dataplane("web-1", json!({ "address": "192.0.2.1" })).await;
-    let second = bed.authorities.admin(&proxy()).unwrap();
+    let second = bed.mesh_cas.admin(&proxy()).unwrap();
     assert!(first.key != second.key);
     assert_eq!(second, bed.another().admin(&proxy()).unwrap());
 }
@@ -63,7 +63,7 @@ async fn recreated_dataplane_has_another_key() {
 #[tokio::test]
 async fn control_plane_has_a_client_certificate() {
     let bed = bed().await;
-    let client = bed.authorities.admin_client().unwrap();
+    let client = bed.mesh_cas.admin_client().unwrap();
     assert_eq!(client, bed.another().admin_client().unwrap());
     let content = content_of(&client.certificate);
     assert_eq!(content.names, [ADMIN_CLIENT_NAME]);
@@ -76,17 +76,17 @@ async fn control_plane_has_a_client_certificate() {
 async fn proxy_cannot_have_the_name_of_the_control_plane() {
     let bed = bed().await;
     bed.put_dataplane("web-1", json!({ "address": "kuma-cp" })).await;
-    assert_eq!(bed.authorities.admin(&proxy()), None);
+    assert_eq!(bed.mesh_cas.admin(&proxy()), None);
 }
 
 #[tokio::test]
 async fn no_certificate_without_a_proxy_or_a_ca() {
     let without_proxy = bed().await;
-    assert_eq!(without_proxy.authorities.admin(&proxy()), None);
+    assert_eq!(without_proxy.mesh_cas.admin(&proxy()), None);
     let without_authority = Bed::new().await;
     without_authority.put_mesh("", json!([])).await;
     without_authority.put_dataplane("web-1", json!({ "address": "192.0.2.1" })).await;
-    assert_eq!(without_authority.authorities.admin(&proxy()), None);
-    let error = without_authority.authorities.admin_client().unwrap_err();
+    assert_eq!(without_authority.mesh_cas.admin(&proxy()), None);
+    let error = without_authority.mesh_cas.admin_client().unwrap_err();
     assert!(error.contains("the leader creates it"), "{error}");
 }

@@ -1,8 +1,8 @@
 //! A mesh in a store, and a reader of certificates.
 
 use jiff::Timestamp;
-use kodiak_ca::Authorities;
-use kodiak_catalog::{Catalog, FileSources, Rights, Settings, Target};
+use kodiak_ca::MeshCas;
+use kodiak_catalog::{Catalog, CatalogSettings, FileSources, Rights, Target};
 use kodiak_crypto::{KeyPair, RootCaParams, RsaBits, TEN_YEARS, certificates, root_ca};
 use kodiak_model::{Kind, Place, ResourceKey, kinds};
 use kodiak_store::{Backend, Expect, Store, StoreConfig, Write};
@@ -11,7 +11,7 @@ use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 pub(crate) struct Bed {
     pub(crate) catalog: Catalog,
-    pub(crate) authorities: Authorities,
+    pub(crate) mesh_cas: MeshCas,
 }
 
 impl Bed {
@@ -23,13 +23,14 @@ impl Bed {
     pub(crate) async fn reading(files: FileSources) -> Self {
         let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
         let place = Place::Zone { name: "east".to_owned() };
-        let catalog = Catalog::new(store.clone(), Settings { place, unsafe_delete: true }).with_files(files.clone());
-        Self { catalog, authorities: Authorities::new(store).with_files(files) }
+        let catalog =
+            Catalog::new(store.clone(), CatalogSettings { place, unsafe_delete: true }).with_files(files.clone());
+        Self { catalog, mesh_cas: MeshCas::new(store).with_files(files) }
     }
 
     /// Another control plane on the same store, or this one after a restart.
-    pub(crate) fn another(&self) -> Authorities {
-        Authorities::new(self.catalog.store().clone())
+    pub(crate) fn another(&self) -> MeshCas {
+        MeshCas::new(self.catalog.store().clone())
     }
 
     pub(crate) async fn put(&self, kind: &'static Kind, mesh: &str, name: &str, mut document: Value) {

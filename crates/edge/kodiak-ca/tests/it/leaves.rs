@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_ca::Authorities;
+use kodiak_ca::MeshCas;
 use kodiak_catalog::{FileSources, Target};
 use kodiak_crypto::{certificates, check_ca_pair, server_config};
 use kodiak_engine::{Identities as _, Leaf, LeafRequest};
@@ -53,28 +53,28 @@ fn soon() -> Timestamp {
     Timestamp::now() + SignedDuration::from_hours(48)
 }
 
-fn leaf(authorities: &Authorities, name: &str, now: Timestamp) -> Arc<Leaf> {
-    authorities.leaf(&request(name, "ca-1"), now).unwrap()
+fn leaf(mesh_cas: &MeshCas, name: &str, now: Timestamp) -> Arc<Leaf> {
+    mesh_cas.leaf(&request(name, "ca-1"), now).unwrap()
 }
 
 #[tokio::test]
 async fn restart_changes_no_leaf() {
     let bed = bed().await;
     let now = soon();
-    let (one, other) = (leaf(&bed.authorities, "web-1", now), leaf(&bed.another(), "web-1", now));
+    let (one, other) = (leaf(&bed.mesh_cas, "web-1", now), leaf(&bed.another(), "web-1", now));
     assert!(one.identity == other.identity);
     assert_eq!((one.version, one.not_after, one.renew_at), (other.version, other.not_after, other.renew_at));
-    assert!(Arc::ptr_eq(&one, &leaf(&bed.authorities.clone(), "web-1", now)), "asking again costs nothing");
+    assert!(Arc::ptr_eq(&one, &leaf(&bed.mesh_cas.clone(), "web-1", now)), "asking again costs nothing");
 }
 
 #[tokio::test]
 async fn leaf_is_the_same_until_its_renewal() {
     let bed = bed().await;
     let now = soon();
-    let first = leaf(&bed.authorities, "web-1", now);
-    let last = leaf(&bed.authorities, "web-1", first.renew_at - SignedDuration::from_secs(1));
+    let first = leaf(&bed.mesh_cas, "web-1", now);
+    let last = leaf(&bed.mesh_cas, "web-1", first.renew_at - SignedDuration::from_secs(1));
     assert!(Arc::ptr_eq(&first, &last));
-    let next = leaf(&bed.authorities, "web-1", first.renew_at);
+    let next = leaf(&bed.mesh_cas, "web-1", first.renew_at);
     assert!(next.identity.key != first.identity.key && next.version != first.version);
     assert_eq!(next.not_after, first.not_after + SignedDuration::from_hours(12));
     assert!(leaf(&bed.another(), "web-1", now).identity == first.identity, "what was before can be made again");
@@ -84,7 +84,7 @@ async fn leaf_is_the_same_until_its_renewal() {
 async fn leaf_has_the_spiffe_ids_and_validity_of_the_proxy() {
     let bed = bed().await;
     let now = soon();
-    let leaf = leaf(&bed.authorities, "web-1", now);
+    let leaf = leaf(&bed.mesh_cas, "web-1", now);
     let content = content_of(&leaf.identity.certificate);
     assert_eq!(content.names, [URI, "kuma://team/a"]);
     assert_eq!(content.issuer, "O=Kodiak, OU=Mesh, CN=demo");
@@ -102,7 +102,7 @@ async fn lifetime_is_that_of_the_backend() {
     let backend = |expiration: &str| json!([{ "name": "ca-1", "type": "builtin", "dpCert": { "rotation": { "expiration": expiration } } }]);
     for (expiration, seconds) in [("1h", 3600), ("0", 24 * 3600), ("5ms", 2), ("2d", 48 * 3600)] {
         bed.put_mesh("ca-1", backend(expiration)).await;
-        let content = content_of(&leaf(&bed.authorities, "web-1", soon()).identity.certificate);
+        let content = content_of(&leaf(&bed.mesh_cas, "web-1", soon()).identity.certificate);
         assert_eq!(content.not_after - content.not_before, seconds + CLOCK_SKEW, "{expiration}");
     }
 }
@@ -115,14 +115,14 @@ async fn other_proxies_names_and_cas_have_other_leaves() {
     renamed.uris = Arc::new([URI.to_owned()]);
     let now = soon();
     let requests = [request("web-1", "ca-1"), request("web-2", "ca-1"), request("web-1", "ca-2"), renamed];
-    let leaves: Vec<_> = requests.iter().map(|request| bed.authorities.leaf(request, now).unwrap()).collect();
+    let leaves: Vec<_> = requests.iter().map(|request| bed.mesh_cas.leaf(request, now).unwrap()).collect();
     for (index, one) in leaves.iter().enumerate() {
         for other in &leaves[index + 1..] {
             assert!(one.version != other.version && one.identity.certificate != other.identity.certificate, "{index}");
             assert!(one.identity.key != other.identity.key, "two identities have one key: {index}");
         }
     }
-    let (first, second) = (bed.authorities.roots("demo", "ca-1"), bed.authorities.roots("demo", "ca-2"));
+    let (first, second) = (bed.mesh_cas.roots("demo", "ca-1"), bed.mesh_cas.roots("demo", "ca-2"));
     assert!(first.unwrap() != second.unwrap());
 }
 
@@ -130,12 +130,12 @@ async fn other_proxies_names_and_cas_have_other_leaves() {
 async fn recreated_dataplane_has_another_key() {
     let bed = bed().await;
     let now = soon();
-    let first = leaf(&bed.authorities, "web-1", now);
+    let first = leaf(&bed.mesh_cas, "web-1", now);
     bed.catalog.delete(Target { kind: &kinds::dataplane::KIND, mesh: "demo", name: "web-1" }).await.unwrap();
-    let error = bed.authorities.leaf(&request("web-1", "ca-1"), now).unwrap_err();
+    let error = bed.mesh_cas.leaf(&request("web-1", "ca-1"), now).unwrap_err();
     assert!(error.contains("does not exist"), "{error}");
     bed.store_dataplane("web-1").await;
-    let second = leaf(&bed.authorities, "web-1", now);
+    let second = leaf(&bed.mesh_cas, "web-1", now);
     assert!(first.identity.key != second.identity.key && first.version != second.version);
     assert!(leaf(&bed.another(), "web-1", now).identity == second.identity, "a restart changes nothing");
 }
@@ -150,12 +150,12 @@ async fn only_a_changed_ca_reissues_leaves() {
     };
     let now = soon();
     bed.put_mesh("", provided(&one)).await;
-    let first = leaf(&bed.authorities, "web-1", now);
+    let first = leaf(&bed.mesh_cas, "web-1", now);
     bed.put_mesh("ca-1", provided(&one)).await;
-    assert!(Arc::ptr_eq(&first, &leaf(&bed.authorities, "web-1", now)));
+    assert!(Arc::ptr_eq(&first, &leaf(&bed.mesh_cas, "web-1", now)));
     bed.put_mesh("", provided(&one)).await;
     bed.put_mesh("", provided(&two)).await;
-    let second = leaf(&bed.authorities, "web-1", now);
+    let second = leaf(&bed.mesh_cas, "web-1", now);
     assert_eq!(content_of(&second.identity.certificate).issuer, "O=Kodiak, OU=Mesh, CN=two");
     assert_ne!(first.version, second.version);
 }
@@ -173,7 +173,7 @@ async fn ca_in_files_is_read_again_when_they_change() {
     let bed = bed_reading(FileSources::below(folder.path())).await;
     let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
     bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
-    let issuer = || content_of(&leaf(&bed.authorities, "web-1", soon()).identity.certificate).issuer;
+    let issuer = || content_of(&leaf(&bed.mesh_cas, "web-1", soon()).identity.certificate).issuer;
     assert_eq!(issuer(), "O=Kodiak, OU=Mesh, CN=one");
     write("another");
     assert_eq!(issuer(), "O=Kodiak, OU=Mesh, CN=another");
@@ -186,18 +186,18 @@ async fn roots_are_certificates_without_the_key() {
     let cert = format!("{}{}{}", one.cert_pem, one.key_pem.expose(), two.cert_pem);
     let conf = json!({ "cert": { "inlineString": cert }, "key": { "inlineString": one.key_pem.expose() } });
     bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
-    let roots = bed.authorities.roots("demo", "ca-1").unwrap();
+    let roots = bed.mesh_cas.roots("demo", "ca-1").unwrap();
     assert!(!roots.contains("PRIVATE KEY"));
     assert_eq!(certificates(roots.as_bytes()).unwrap().len(), 2);
     assert!(check_ca_pair(roots.as_bytes(), one.key_pem.expose().as_bytes(), Timestamp::now()).is_empty());
-    assert_eq!(format!("{:?}", bed.authorities), "Authorities(***)");
+    assert_eq!(format!("{:?}", bed.mesh_cas), "MeshCas(***)");
 }
 
 #[tokio::test]
 async fn missing_parts_are_named() {
     let bed = bed().await;
     let now = soon();
-    let error = |request: &LeafRequest, now| bed.authorities.leaf(request, now).unwrap_err();
+    let error = |request: &LeafRequest, now| bed.mesh_cas.leaf(request, now).unwrap_err();
     let mut elsewhere = request("web-1", "ca-1");
     elsewhere.proxy = ProxyKey::new("nowhere", "web-1");
     assert_eq!(error(&elsewhere, now), "mesh \"nowhere\" does not exist; apply it first");
@@ -226,9 +226,9 @@ async fn unlisted_backend_signs_until_the_last_step_of_disabling_mtls() {
     let bed = bed_reading(FileSources::below(folder.path())).await;
     bed.put_mesh("ca-1", json!([builtin, { "name": "ca-2", "type": "provided", "conf": conf }])).await;
     let now = soon();
-    let before = ["ca-1", "ca-2"].map(|backend| bed.authorities.leaf(&request("web-1", backend), now).unwrap());
+    let before = ["ca-1", "ca-2"].map(|backend| bed.mesh_cas.leaf(&request("web-1", backend), now).unwrap());
     bed.put_mesh("", json!([])).await;
-    let after = ["ca-1", "ca-2"].map(|backend| bed.authorities.leaf(&request("web-1", backend), now).unwrap());
+    let after = ["ca-1", "ca-2"].map(|backend| bed.mesh_cas.leaf(&request("web-1", backend), now).unwrap());
     assert!(before.iter().zip(&after).all(|(before, after)| before.version == after.version));
     let restarted = bed.another().with_files(FileSources::below(folder.path()));
     assert_eq!(restarted.leaf(&request("web-1", "ca-1"), now).unwrap().version, before[0].version);
@@ -239,10 +239,10 @@ async fn unlisted_backend_signs_until_the_last_step_of_disabling_mtls() {
 #[tokio::test]
 async fn removed_backend_does_not_sign() {
     let bed = bed().await;
-    leaf(&bed.authorities, "web-1", soon());
+    leaf(&bed.mesh_cas, "web-1", soon());
     bed.catalog.delete(Target { kind: &kinds::mesh::KIND, mesh: "", name: "demo" }).await.unwrap();
-    bed.authorities.leaf(&request("web-1", "ca-1"), soon()).unwrap_err();
-    bed.authorities.roots("demo", "ca-1").unwrap_err();
+    bed.mesh_cas.leaf(&request("web-1", "ca-1"), soon()).unwrap_err();
+    bed.mesh_cas.roots("demo", "ca-1").unwrap_err();
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn file_stored_before_the_rule_is_not_read() {
     let bed = bed_reading(FileSources::below(folder.path())).await;
     let conf = json!({ "cert": { "file": path("cert") }, "key": { "file": path("key") } });
     bed.put_mesh("ca-1", json!([{ "name": "ca-1", "type": "provided", "conf": conf }])).await;
-    leaf(&bed.authorities, "web-1", soon());
+    leaf(&bed.mesh_cas, "web-1", soon());
     let error = bed.another().leaf(&request("web-1", "ca-1"), soon()).unwrap_err();
     assert!(error.contains("set") && error.contains("general.dataSourceFolder"), "{error}");
 }

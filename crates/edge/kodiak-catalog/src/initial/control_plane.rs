@@ -14,7 +14,7 @@ use kodiak_tokens::{
 use serde_json::{Value, json};
 
 use super::{check, labelled, resource, secret, secrets};
-use crate::{Catalog, Refusal, Target, authority::ADMIN_CA, signing};
+use crate::{Catalog, Refusal, Target, ca::ADMIN_CA, signing};
 
 pub const ADMIN_USER: &str = "mesh-system:admin";
 pub const ADMIN_GROUP: &str = "mesh-system:admin";

@@ -11,7 +11,7 @@ use kodiak_tokens::names::{FIRST_SERIAL, TokenKind, dataplane_signing_key};
 use super::{policies, resource, secret, secrets};
 use crate::{
     Catalog, Refusal,
-    authority::{self, rsa_bits},
+    ca::{self, rsa_bits},
     signing,
 };
 
@@ -48,12 +48,12 @@ async fn builtin_authorities(
     mesh: &Mesh,
 ) -> Result<Vec<Write>, Refusal> {
     let mut writes = Vec::new();
-    for backend in authority::backends(mesh, authority::BUILTIN) {
-        if authority::is_made(snapshot, name, &backend.name) {
+    for backend in ca::backends(mesh, ca::BUILTIN) {
+        if ca::is_made(snapshot, name, &backend.name) {
             continue;
         }
-        let cert_name = authority::cert_secret(name, &backend.name);
-        let key_name = authority::key_secret(name, &backend.name);
+        let cert_name = ca::cert_secret(name, &backend.name);
+        let key_name = ca::key_secret(name, &backend.name);
         let settings = BackendConf::read::<BuiltinCa>(backend.conf.as_ref()).unwrap_or_default();
         let cert = settings.ca_cert.unwrap_or_default();
         let lives = parse_period(&cert.expiration).filter(|lives| !lives.is_zero()).unwrap_or(TEN_YEARS);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use kodiak_model::{Checked, FieldPath, Problems, TargetKind, policy::Body};
-use kodiak_rules::{Book, Matched, Policy, Shadow, subset};
+use kodiak_rules::{Matched, Policy, PolicyIndex, Shadow, subset};
 use kodiak_store::{Record, Snapshot};
 
 use crate::{
@@ -54,12 +54,12 @@ fn trouble(
     others: &[Arc<Policy>],
     new: &Arc<Policy>,
     meetings: impl FnOnce() -> Vec<Vec<Arc<Policy>>>,
-) -> Option<subset::Trouble> {
+) -> Option<subset::RuleError> {
     // The first ones that are enough are reported. With the new one last, it is not reported if there were too many
     // without it.
     let blamed = |others: &[Arc<Policy>]| {
         let trouble = subset::explodes(&[others, std::slice::from_ref(new)].concat())?;
-        let subset::Trouble::TooMany { policies, .. } = &trouble else { return None };
+        let subset::RuleError::TooMany { policies, .. } = &trouble else { return None };
         policies.iter().any(|policy| policy.name == new.name).then_some(trouble)
     };
     subset::explodes(&[others, std::slice::from_ref(new)].concat())?;
@@ -68,18 +68,19 @@ fn trouble(
 
 /// The policies that match together with the new one, for each inbound that it matches.
 fn meetings(snapshot: &Snapshot, others: &[Arc<Policy>], new: &Arc<Policy>) -> Vec<Vec<Arc<Policy>>> {
-    let (mut book, kind) = (Book::default(), new.kind.name);
+    let (mut policy_index, kind) = (PolicyIndex::default(), new.kind.name);
     for policy in others.iter().chain([new]) {
-        book.set_policy(&(kind, policy.name.clone()), Some(policy.clone()));
+        policy_index.set_policy(&(kind, policy.name.clone()), Some(policy.clone()));
     }
     for gateway in snapshot.world().gateways(&new.mesh) {
-        book.set_gateway(&gateway.name.clone(), Some(Arc::new(gateway)));
+        policy_index.set_gateway(&gateway.name.clone(), Some(Arc::new(gateway)));
     }
     for proxy in snapshot.world().proxies(&new.mesh) {
-        book.set_proxy(&proxy.name, Some(proxy.clone()));
+        policy_index.set_proxy(&proxy.name, Some(proxy.clone()));
     }
-    let selected = book.selected(new, Shadow::Included);
-    let matched: Vec<Arc<Matched>> = selected.iter().map(|proxy| book.matched(kind, proxy, Shadow::Included)).collect();
+    let selected = policy_index.selected(new, Shadow::Included);
+    let matched: Vec<Arc<Matched>> =
+        selected.iter().map(|proxy| policy_index.matched(kind, proxy, Shadow::Included)).collect();
     // Equal results are shared.
     let distinct: BTreeMap<*const Matched, &Arc<Matched>> =
         matched.iter().map(|matched| (Arc::as_ptr(matched), matched)).collect();

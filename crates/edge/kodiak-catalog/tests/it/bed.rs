@@ -2,7 +2,7 @@
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
-use kodiak_catalog::{Catalog, FileSources, Put, Refusal, Rights, Settings, Target};
+use kodiak_catalog::{Catalog, CatalogSettings, FileSources, Put, Refusal, Rights, Target};
 use kodiak_crypto::{KeyPair, RootCaParams, RsaBits, TEN_YEARS, root_ca};
 use kodiak_model::{Kind, Place, ResourceKey};
 use kodiak_store::{Backend, Expect, Record, Store, StoreConfig, Write};
@@ -19,7 +19,7 @@ impl Bed {
     pub(crate) async fn reading(files: FileSources) -> Self {
         let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
         let place = Place::Zone { name: "east".to_owned() };
-        Self(Catalog::new(store, Settings { place, unsafe_delete: false }).with_files(files))
+        Self(Catalog::new(store, CatalogSettings { place, unsafe_delete: false }).with_files(files))
     }
 
     /// Writes the mesh `demo`; with an empty `enabled`, mTLS is disabled.
@@ -107,7 +107,7 @@ pub(crate) fn problems<T: std::fmt::Debug>(refused: Result<T, Refusal>) -> Vec<S
     }
 }
 
-pub(crate) fn authority(common_name: &str) -> KeyPair {
+pub(crate) fn ca(common_name: &str) -> KeyPair {
     root_ca(&RootCaParams {
         common_name,
         expires_after: TEN_YEARS,

@@ -3,7 +3,7 @@
 use kodiak_catalog::FileSources;
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, authority, problems};
+use crate::bed::{Bed, ca, problems};
 
 fn backend(cert: &str, key: &str) -> Value {
     json!({ "name": "ca-1", "type": "provided", "conf": { "cert": { "file": cert }, "key": { "file": key } } })
@@ -30,7 +30,7 @@ async fn files_are_rejected_by_default_without_revealing_them() {
 async fn folder_applies_to_every_kind() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let pair = authority("own");
+    let pair = ca("own");
     std::fs::write(path("cert"), &pair.cert_pem).unwrap();
     std::fs::write(path("key"), pair.key_pem.expose()).unwrap();
     let bed = Bed::reading(FileSources::below(folder.path())).await;

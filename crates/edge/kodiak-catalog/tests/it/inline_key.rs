@@ -4,13 +4,13 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use kodiak_model::ResourceKey;
 use serde_json::json;
 
-use crate::bed::{Bed, authority, problems, provided};
+use crate::bed::{Bed, ca, problems, provided};
 
 const SECRET: &str = "demo.ca-provided-key-ca-1";
 
 #[tokio::test]
 async fn mesh_key_is_in_the_secret_and_not_in_the_mesh() {
-    let pair = authority("one");
+    let pair = ca("one");
     for inline in [
         json!({ "inlineString": pair.key_pem.expose() }),
         json!({ "inline_string": pair.key_pem.expose() }),
@@ -32,7 +32,7 @@ async fn mesh_key_is_in_the_secret_and_not_in_the_mesh() {
 
 #[tokio::test]
 async fn same_document_again_changes_nothing() {
-    let pair = authority("one");
+    let pair = ca("one");
     let bed = Bed::new().await;
     bed.put_mesh("ca-1", json!([provided("ca-1", &pair)])).await.unwrap();
     let before = (bed.secret(SECRET), bed.0.store().snapshot().revision());
@@ -46,7 +46,7 @@ async fn same_document_again_changes_nothing() {
 
 #[tokio::test]
 async fn new_key_replaces_the_first_one_while_mtls_is_disabled() {
-    let (one, two) = (authority("one"), authority("two"));
+    let (one, two) = (ca("one"), ca("two"));
     let bed = Bed::new().await;
     bed.put_mesh("", json!([provided("ca-1", &one)])).await.unwrap();
     assert!(bed.put_mesh("", json!([provided("ca-1", &two)])).await.unwrap().changed);
@@ -55,7 +55,7 @@ async fn new_key_replaces_the_first_one_while_mtls_is_disabled() {
 
 #[tokio::test]
 async fn inline_text_beside_a_reference_is_dropped() {
-    let (one, two) = (authority("one"), authority("two"));
+    let (one, two) = (ca("one"), ca("two"));
     let bed = Bed::new().await;
     bed.put_mesh("", json!([provided("ca-1", &one)])).await.unwrap();
     let mut both = provided("ca-1", &one);
@@ -68,7 +68,7 @@ async fn inline_text_beside_a_reference_is_dropped() {
 #[tokio::test]
 async fn secret_cannot_be_deleted_while_used_and_is_deleted_with_the_mesh() {
     let bed = Bed::new().await;
-    bed.put_mesh("ca-1", json!([provided("ca-1", &authority("one"))])).await.unwrap();
+    bed.put_mesh("ca-1", json!([provided("ca-1", &ca("one"))])).await.unwrap();
     let refused = problems(bed.delete("Secret", "demo", SECRET).await);
     assert!(refused[0].contains("is currently in use in Mesh \"demo\" in mTLS backend \"ca-1\""), "{refused:?}");
     bed.delete("Mesh", "", "demo").await.unwrap();
@@ -78,7 +78,7 @@ async fn secret_cannot_be_deleted_while_used_and_is_deleted_with_the_mesh() {
 #[tokio::test]
 async fn backend_name_must_be_valid_in_a_secret_name_for_an_inline_key() {
     let bed = Bed::new().await;
-    let refused = problems(bed.put_mesh("", json!([provided("My CA", &authority("one"))])).await);
+    let refused = problems(bed.put_mesh("", json!([provided("My CA", &ca("one"))])).await);
     assert!(
         refused[0].starts_with("mtls.backends[0].name: the inline key would be stored in the secret"),
         "{refused:?}"
@@ -88,7 +88,7 @@ async fn backend_name_must_be_valid_in_a_secret_name_for_an_inline_key() {
 #[tokio::test]
 async fn a_key_that_is_not_base64_is_reported_once() {
     let bed = Bed::new().await;
-    let mut backend = provided("ca-1", &authority("one"));
+    let mut backend = provided("ca-1", &ca("one"));
     backend["conf"]["key"] = json!({ "inline": "%" });
     let refused = problems(bed.put_mesh("", json!([backend])).await);
     assert_eq!(refused.len(), 1, "{refused:?}");

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use kodiak_catalog::{Catalog, Settings, Target};
+use kodiak_catalog::{Catalog, CatalogSettings, Target};
 use kodiak_model::Place;
 use kodiak_store::{Backend, Store, StoreConfig};
 use serde_json::json;
@@ -20,8 +20,10 @@ fn key_generation_does_not_block_commits() {
     runtime.block_on(async {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::new(Backend::File { path: folder.path().join("store") })).await.unwrap();
-        let catalog =
-            Catalog::new(store, Settings { place: Place::Zone { name: "east".to_owned() }, unsafe_delete: false });
+        let catalog = Catalog::new(
+            store,
+            CatalogSettings { place: Place::Zone { name: "east".to_owned() }, unsafe_delete: false },
+        );
         let order = Arc::new(Mutex::new(Vec::new()));
         let meshes: Vec<_> = (0..MESHES)
             .map(|n| {

@@ -3,7 +3,7 @@
 use kodiak_catalog::{Refusal, Rights, SystemSecret};
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, authority, builtin, problems, provided};
+use crate::bed::{Bed, builtin, ca, problems, provided};
 
 fn external(source: &Value) -> Value {
     let certificate = json!({ "inlineString": "-----BEGIN CERTIFICATE-----" });
@@ -76,7 +76,7 @@ async fn backend_accepts_the_ca_exported_with_its_mesh() {
 #[tokio::test]
 async fn ca_key_cannot_be_used_for_anything_else() {
     let bed = bed().await;
-    let pair = authority("own");
+    let pair = ca("own");
     bed.put_secret("own-key", pair.key_pem.expose()).await;
     let mut backend = provided("ca-2", &pair);
     backend["conf"]["key"] = json!({ "secret": "own-key" });
@@ -120,7 +120,7 @@ async fn adding_a_reference_requires_the_right_to_read_secrets() {
 async fn every_generated_secret_is_a_system_secret() {
     let bed = bed().await;
     bed.0.ensure_defaults(kodiak_catalog::Defaults::default()).await.unwrap();
-    bed.put_mesh("ca-1", json!([builtin("ca-1"), provided("ca-2", &authority("own"))])).await.unwrap();
+    bed.put_mesh("ca-1", json!([builtin("ca-1"), provided("ca-2", &ca("own"))])).await.unwrap();
     let snapshot = bed.0.store().snapshot();
     let secrets: Vec<_> = snapshot.list("Secret").chain(snapshot.list("GlobalSecret")).collect();
     assert!(secrets.len() >= 9, "{secrets:?}");

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::bed::{Bed, authority, builtin, problems, provided};
+use crate::bed::{Bed, builtin, ca, problems, provided};
 
 const CHANGED: &str = "Changing CA when mTLS is enabled is forbidden. Disable mTLS first and then change the CA";
 
@@ -57,12 +57,12 @@ async fn backends_may_change_without_mtls() {
     bed.put_mesh("ca-1", json!([builtin("ca-1")])).await.unwrap();
     bed.put_insight("dp-1", "ca-1", true).await;
     bed.put_mesh("", json!([builtin("ca-1")])).await.unwrap();
-    bed.put_mesh("ca-1", json!([provided("ca-1", &authority("other"))])).await.unwrap();
+    bed.put_mesh("ca-1", json!([provided("ca-1", &ca("other"))])).await.unwrap();
 }
 
 #[tokio::test]
 async fn rejects_changing_a_ca_in_place() {
-    let (one, two) = (authority("one"), authority("two"));
+    let (one, two) = (ca("one"), ca("two"));
     let bed = Bed::new().await;
     bed.put_mesh("ca-1", json!([builtin("ca-1"), provided("ca-2", &one)])).await.unwrap();
     let other_type = problems(bed.put_mesh("ca-1", json!([provided("ca-1", &one), provided("ca-2", &one)])).await);
@@ -75,7 +75,7 @@ async fn rejects_changing_a_ca_in_place() {
 
 #[tokio::test]
 async fn roots_may_be_added_but_not_removed_in_place() {
-    let (one, two) = (authority("one"), authority("two"));
+    let (one, two) = (ca("one"), ca("two"));
     let bed = Bed::new().await;
     let mut more = one.clone();
     more.cert_pem.push_str(&two.cert_pem);

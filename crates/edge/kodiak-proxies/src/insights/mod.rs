@@ -37,12 +37,12 @@ pub(crate) use observation::Observation;
 use crate::{
     run::{GATHER, TICK},
     sessions::Reported,
-    settings::Settings,
+    settings::ProxySettings,
 };
 
 pub(crate) struct InsightWriter {
     store: Store,
-    settings: Arc<Settings>,
+    settings: Arc<ProxySettings>,
     /// By the id of their stream, so the older ones of a proxy come first.
     observations: Mutex<BTreeMap<u64, Observation>>,
     seen: Mutex<leader::Seen>,
@@ -51,7 +51,7 @@ pub(crate) struct InsightWriter {
 }
 
 impl InsightWriter {
-    pub(crate) fn new(store: Store, settings: Arc<Settings>) -> Self {
+    pub(crate) fn new(store: Store, settings: Arc<ProxySettings>) -> Self {
         Self { store, settings, observations: Mutex::default(), seen: Mutex::default(), due: Notify::new() }
     }
 

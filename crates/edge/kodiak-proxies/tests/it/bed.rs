@@ -16,7 +16,7 @@ use kodiak_model::{
     Place, ProxyKey, ResourceKey,
     kinds::{dataplane::Dataplane, dataplane_insight::DataplaneInsight},
 };
-use kodiak_proxies::{ProxyEvent, Recheck, Registry, Settings};
+use kodiak_proxies::{ProxyEvent, ProxySettings, Recheck, Registry};
 use kodiak_store::{Backend, Record, Store, StoreConfig};
 use kodiak_tokens::{DataplaneClaims, issue_dataplane, names::TokenKind};
 use kodiak_xds_stream::{Counters, Snapshot, TypeUrl};
@@ -38,12 +38,13 @@ impl Bed {
     }
 
     /// With the mesh `default`, in the zone `east`.
-    pub(crate) async fn start_with(change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) async fn start_with(change: impl FnOnce(&mut ProxySettings)) -> Self {
         let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
-        let settings = kodiak_catalog::Settings { place: Place::Zone { name: "east".to_owned() }, unsafe_delete: true };
+        let settings =
+            kodiak_catalog::CatalogSettings { place: Place::Zone { name: "east".to_owned() }, unsafe_delete: true };
         let catalog = Catalog::new(store, settings);
         let clock = Arc::new(Mutex::new("2026-08-01T12:00:00Z".parse().unwrap()));
-        let mut settings = Settings::new("cp-1");
+        let mut settings = ProxySettings::new("cp-1");
         settings.server_names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         settings.ca = Some("CA".to_owned());
         settings.now = Arc::new({
@@ -64,7 +65,7 @@ impl Bed {
 
     /// Another control plane over the same store. Its clock is this one's.
     pub(crate) fn another(&self, instance_id: &str) -> Registry {
-        let mut settings = Settings::new(instance_id);
+        let mut settings = ProxySettings::new(instance_id);
         let clock = self.clock.clone();
         settings.now = Arc::new(move || *clock.lock().unwrap());
         Registry::new(self.catalog.clone(), settings, mpsc::unbounded_channel().0)

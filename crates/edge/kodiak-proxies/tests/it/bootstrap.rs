@@ -12,7 +12,7 @@ use kodiak_envoy::{
     json::{from_json, to_json},
 };
 use kodiak_model::yaml;
-use kodiak_proxies::{Authn, Settings};
+use kodiak_proxies::{Authn, ProxySettings};
 use kodiak_tokens::DataplaneClaims;
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn request(bed: &Bed, change: &Value) -> String {
     request.to_string()
 }
 
-async fn bootstrap_of(change: &Value, settings: impl FnOnce(&mut Settings)) -> Value {
+async fn bootstrap_of(change: &Value, settings: impl FnOnce(&mut ProxySettings)) -> Value {
     let bed = Bed::start_with(settings).await;
     let (status, text) = bed.post("/bootstrap", &[], &request(&bed, change)).await;
     assert_eq!(status, StatusCode::OK, "{text}");
@@ -128,7 +128,7 @@ async fn other_methods_are_rejected() {
 
 #[tokio::test(start_paused = true)]
 async fn host_must_be_in_the_certificate() {
-    let foreign = |settings: &mut Settings| settings.server_names = vec!["cp.example".to_owned()];
+    let foreign = |settings: &mut ProxySettings| settings.server_names = vec!["cp.example".to_owned()];
     let bed = Bed::start_with(foreign).await;
     let (status, text) = bed.post("/bootstrap", &[], &request(&bed, &json!({}))).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
@@ -149,7 +149,7 @@ async fn host_must_be_in_the_certificate() {
 
 #[tokio::test(start_paused = true)]
 async fn ca_of_the_request_must_be_a_ca_certificate() {
-    let not_a_ca = |settings: &mut Settings| {
+    let not_a_ca = |settings: &mut ProxySettings| {
         settings.check_ca = Arc::new(|pem| if pem == "CA" { Ok(()) } else { Err("CA is false".to_owned()) });
     };
     let bed = Bed::start_with(not_a_ca).await;

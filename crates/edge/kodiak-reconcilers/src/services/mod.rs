@@ -13,7 +13,7 @@ mod write;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kodiak_services::service_status::{Due, Settings};
+use kodiak_services::service_status::{Due, ServiceSettings};
 use kodiak_store::{Store, StoreError, Watch};
 use kodiak_world::Change;
 use tokio::time::Instant;
@@ -35,7 +35,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 
 struct Services {
     store: Store,
-    settings: Settings,
+    settings: ServiceSettings,
     watch: Watch,
     state: ObservedState,
     quarantine: Quarantine,
@@ -45,7 +45,7 @@ struct Services {
 /// Runs until `drain`, or until the store is closed.
 pub async fn run(
     store: Store,
-    settings: Settings,
+    settings: ServiceSettings,
     quarantine: Quarantine,
     drain: CancellationToken,
 ) -> Result<(), StoreError> {
@@ -75,7 +75,7 @@ impl Services {
     /// Loads the whole store before the first write: decisions on partial state would revert correct records.
     fn start(
         store: Store,
-        settings: Settings,
+        settings: ServiceSettings,
         quarantine: Quarantine,
         drain: CancellationToken,
     ) -> Result<Self, StoreError> {

@@ -13,7 +13,7 @@ use kodiak_model::{
 use kodiak_services::{
     generated_services::is_managed,
     hostnames::{Generator, ServiceKey},
-    service_status::{Content, DataplaneFacts, MeshFacts, Seen, ServiceReconciler, Settings, Stored},
+    service_status::{Content, DataplaneFacts, MeshFacts, Seen, ServiceReconciler, ServiceSettings, Stored},
 };
 use kodiak_world::{Change, Resource};
 
@@ -28,7 +28,7 @@ pub(super) struct ObservedState {
 }
 
 impl ObservedState {
-    pub(super) fn new(settings: Settings, now: Timestamp) -> Self {
+    pub(super) fn new(settings: ServiceSettings, now: Timestamp) -> Self {
         Self { reconciler: ServiceReconciler::new(settings, now), positions: None }
     }
 

@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_model::ResourceKey;
-use kodiak_services::service_status::Settings;
+use kodiak_services::service_status::ServiceSettings;
 use kodiak_store::{Snapshot, Write};
 use kodiak_world::Change;
 
@@ -13,7 +13,7 @@ const TURNS: usize = 8;
 
 /// Store after the services of a mesh are reconciled to a planned change from `before` to `after`. Grace periods count as
 /// over.
-pub fn preview(before: &Snapshot, after: &Snapshot, mesh: &str, settings: &Settings) -> Snapshot {
+pub fn preview(before: &Snapshot, after: &Snapshot, mesh: &str, settings: &ServiceSettings) -> Snapshot {
     let mut settings = settings.clone();
     settings.rules.disable_grace = SignedDuration::ZERO;
     let now = Timestamp::now();

@@ -44,7 +44,7 @@ async fn faulty_resource_is_quarantined_and_all_others_are_reconciled() {
     put(&store, poisoned.clone(), &dataplane("bad")).await;
     let (quarantine, drain) = (Quarantine::default(), CancellationToken::new());
     let mut task = tokio::task::JoinSet::new();
-    task.spawn(run(store.clone(), Settings::default(), quarantine.clone(), drain.clone()));
+    task.spawn(run(store.clone(), ServiceSettings::default(), quarantine.clone(), drain.clone()));
 
     let service = |name: &str| store.get(&ResourceKey::in_mesh("MeshService", MESH, name));
     until("the MeshService of the other Dataplane exists", || service("web").is_some()).await;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use jiff::SignedDuration;
 use kodiak_model::ResourceKey;
 use kodiak_reconcilers::{quarantine::Quarantine, run_services};
-use kodiak_services::service_status::Settings;
+use kodiak_services::service_status::ServiceSettings;
 use kodiak_store::{Expect, Record, Store, StoreError, Transaction, Write};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -20,8 +20,8 @@ struct Running {
 }
 
 impl Running {
-    fn start(store: &Store, change: impl FnOnce(&mut Settings)) -> Self {
-        let mut settings = Settings::default();
+    fn start(store: &Store, change: impl FnOnce(&mut ServiceSettings)) -> Self {
+        let mut settings = ServiceSettings::default();
         change(&mut settings);
         let drain = CancellationToken::new();
         let task = tokio::spawn(run_services(store.clone(), settings, Quarantine::default(), drain.clone()));

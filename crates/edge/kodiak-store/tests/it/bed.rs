@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use kodiak_model::ResourceKey;
 use kodiak_store::{
-    Backend, Change, ChangeKind, Expect, PostgresConfig, Record, Store, StoreConfig, StoreError, Watch, Write, Written,
+    Backend, ChangeKind, Expect, PostgresConfig, Record, Store, StoreChange, StoreConfig, StoreError, Watch, Write,
+    Written,
 };
 use kodiak_testkit::postgres;
 use tempfile::TempDir;
@@ -111,17 +112,17 @@ pub(crate) async fn refuse(store: &Store, write: Write) -> StoreError {
     store.commit(write.into()).await.unwrap_err()
 }
 
-pub(crate) async fn next(watch: &mut Watch) -> Change {
+pub(crate) async fn next(watch: &mut Watch) -> StoreChange {
     tokio::time::timeout(Duration::from_secs(20), watch.next()).await.expect("a change comes").unwrap()
 }
 
 /// Reads all changes that are available.
-pub(crate) fn read_all(watch: &mut Watch) -> Vec<Change> {
+pub(crate) fn read_all(watch: &mut Watch) -> Vec<StoreChange> {
     std::iter::from_fn(|| watch.try_next().unwrap()).collect()
 }
 
 /// The records after these changes.
-pub(crate) fn replay(changes: &[Change]) -> BTreeMap<ResourceKey, Record> {
+pub(crate) fn replay(changes: &[StoreChange]) -> BTreeMap<ResourceKey, Record> {
     let mut records = BTreeMap::new();
     for change in changes {
         match &change.kind {
@@ -137,8 +138,8 @@ pub(crate) fn all(store: &Store) -> BTreeMap<ResourceKey, Record> {
 }
 
 /// `name` for a put, `-name` for a deletion.
-pub(crate) fn names(changes: &[Change]) -> Vec<String> {
-    let sign = |change: &Change| if change.kind == ChangeKind::Deleted { "-" } else { "" };
+pub(crate) fn names(changes: &[StoreChange]) -> Vec<String> {
+    let sign = |change: &StoreChange| if change.kind == ChangeKind::Deleted { "-" } else { "" };
     changes.iter().map(|change| format!("{}{}", sign(change), change.key.name)).collect()
 }
 

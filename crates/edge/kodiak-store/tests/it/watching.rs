@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kodiak_store::{Change, ChangeKind, Store, StoreError};
+use kodiak_store::{ChangeKind, Store, StoreChange, StoreError};
 
 use crate::bed::*;
 
@@ -30,7 +30,7 @@ pub(crate) async fn changes_come_in_order_under_load(bed: Bed) {
     }
 }
 
-async fn read(mut watch: kodiak_store::Watch, count: usize) -> Vec<Change> {
+async fn read(mut watch: kodiak_store::Watch, count: usize) -> Vec<StoreChange> {
     let mut changes = Vec::new();
     while changes.len() < count {
         changes.push(next(&mut watch).await);

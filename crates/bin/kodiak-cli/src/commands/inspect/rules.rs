@@ -160,7 +160,7 @@ fn origins(rule: &Value, name: &str) -> Vec<String> {
         let name = origin.pointer(name)?.as_str()?;
         Some(match string(origin, "viaOldName").as_str() {
             "" => name.to_owned(),
-            old_name => format!("{name} (via {old_name})"),
+            legacy_name => format!("{name} (via {legacy_name})"),
         })
     };
     let mut names: Vec<String> = list(rule, "origin").iter().filter_map(shown).collect();
@@ -181,16 +181,16 @@ mod tests {
 
     #[test]
     fn shows_the_legacy_name_a_policy_targets() {
-        let origin = |name: &str, old_name: Value| {
+        let origin = |name: &str, legacy_name: Value| {
             let mut origin = item(name)[0].clone();
-            origin["viaOldName"] = old_name;
+            origin["viaOldName"] = legacy_name;
             origin
         };
-        let old_name = json!("demo-app_kuma-demo_svc_5000");
+        let legacy_name = json!("demo-app_kuma-demo_svc_5000");
         let rule = json!({
             "conf": [{ "a": 1 }], "resourceMeta": { "type": "MeshService", "name": "demo-app" },
             "resourceSectionName": "5000",
-            "origin": [origin("all", Value::Null), origin("slow", old_name), origin("slow", Value::Null)],
+            "origin": [origin("all", Value::Null), origin("slow", legacy_name), origin("slow", Value::Null)],
         });
         let found = json!({ "rules": [{ "type": "MeshTimeout", "toResourceRules": [rule] }] });
         expect![[r#"

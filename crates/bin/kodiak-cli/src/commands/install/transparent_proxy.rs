@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use kodiak_dp::transparent_proxy::{Backend, Script, Settings, install, uninstall};
+use kodiak_dp::transparent_proxy::{Backend, RedirectionSettings, Script, install, uninstall};
 use kodiak_terminal::{Exit, usage};
 
 use crate::session::Session;
@@ -80,7 +80,7 @@ enum Program {
 }
 
 pub(crate) fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
-    let settings = Settings {
+    let settings = RedirectionSettings {
         proxy_user: user(&args.kodiak_dp_user)?,
         inbound_port: args.redirect_inbound_port,
         outbound_port: args.redirect_outbound_port,

@@ -37,7 +37,7 @@ impl Bed {
         let upstream = nameserver(&mut tasks).await;
         let resolv_conf = folder.path().join("resolv.conf");
         fs::write(&resolv_conf, format!("nameserver {upstream}\n")).unwrap();
-        let settings = Settings { records, resolv_conf, ipv6 };
+        let settings = DnsSettings { records, resolv_conf, ipv6 };
         let server = Server::bind((Ipv4Addr::LOCALHOST, 0).into(), settings).await.unwrap();
         let address = server.address();
         tasks.spawn(server.serve());

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
 use kodiak_envoy::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType};
-use kodiak_model::Protocol;
+use kodiak_model::{InboundTls, Protocol};
 use kodiak_testkit::envoy::envoy;
-use kodiak_xds::input::{Accept, Assignment, Endpoint, Inbound, OutboundListener, Shape};
+use kodiak_xds::input::{Assignment, Endpoint, Inbound, OutboundListener, Shape};
 use kodiak_xds::{endpoints, inbound, outbound};
 
 use super::inputs::{self, Certificates};
@@ -56,7 +56,7 @@ fn permissive_inbound_accepts_mtls_and_plain_text() {
     let input = Inbound {
         workload_address: "127.0.0.1".to_owned(),
         workload_port,
-        ..inputs::inbound(Protocol::Http, 0, Accept::Both, shape)
+        ..inputs::inbound(Protocol::Http, 0, InboundTls::Permissive, shape)
     };
     let mut bootstrap = inputs::bootstrap("127.0.0.1", folder.path(), backend);
     bootstrap.admin = inputs::any_admin();

@@ -5,11 +5,11 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 
-use kodiak_model::Protocol;
+use kodiak_model::{InboundTls, Protocol};
 use kodiak_xds::bootstrap::{Bootstrap, ControlPlane, XdsProtocol};
 use kodiak_xds::input::{
-    Accept, Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, Dns, DnsRecord, DnsServer, Endpoint,
-    Identity, Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags, UpstreamProtocol,
+    Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, Dns, DnsRecord, DnsServer, Endpoint, Identity,
+    Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags, UpstreamProtocol,
 };
 use kodiak_xds::names;
 use kodiak_xds::node::{NodeMetadata, features};
@@ -77,7 +77,7 @@ pub(super) fn bootstrap(host: &str, folder: &Path, made: &Certificates) -> Boots
     }
 }
 
-pub(super) fn inbound(protocol: Protocol, port: u32, accept: Accept, shape: Shape) -> Inbound {
+pub(super) fn inbound(protocol: Protocol, port: u32, accept: InboundTls, shape: Shape) -> Inbound {
     Inbound {
         mesh: "default".into(),
         address: "127.0.0.1".to_owned(),

@@ -13,11 +13,11 @@ use kodiak_envoy::envoy::config::cluster::v3::Cluster;
 use kodiak_envoy::envoy::config::cluster::v3::cluster::{ClusterDiscoveryType, DiscoveryType};
 use kodiak_envoy::envoy::config::listener::v3::Listener;
 use kodiak_envoy::json::{from_json, to_json};
-use kodiak_model::Protocol;
+use kodiak_model::{InboundTls, Protocol};
 use kodiak_testkit::envoy::envoy;
 use kodiak_xds::bootstrap::to_yaml;
 use kodiak_xds::check::{Links, clashes};
-use kodiak_xds::input::{Accept, DnsServer, Passthrough, Shape};
+use kodiak_xds::input::{DnsServer, Passthrough, Shape};
 use kodiak_xds::{admin, dns, endpoints, inbound, names, outbound, passthrough, probes, secrets};
 use serde_json::Value;
 
@@ -81,9 +81,9 @@ fn inbounds_of_each_protocol_are_accepted() {
     let Some(program) = envoy() else { return };
     let made = Certificates::make();
     for (accept, shape) in [
-        (Accept::Plain, Shape { transparent: false, reuse_port: false, ipv6: false }),
-        (Accept::Both, Shape { transparent: true, reuse_port: true, ipv6: true }),
-        (Accept::Mtls, Shape { transparent: true, reuse_port: true, ipv6: false }),
+        (InboundTls::Plaintext, Shape { transparent: false, reuse_port: false, ipv6: false }),
+        (InboundTls::Permissive, Shape { transparent: true, reuse_port: true, ipv6: true }),
+        (InboundTls::Strict, Shape { transparent: true, reuse_port: true, ipv6: false }),
     ] {
         let inbounds: Vec<_> = PROTOCOLS
             .iter()

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 
 use kodiak_testkit::envoy::envoy;
-use kodiak_testkit::simulate::{Connection, Proxy, Refusal, Request, TlsPeer};
+use kodiak_testkit::simulate::{Connection, Refusal, Request, SimulatedProxy, TlsPeer};
 use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
@@ -49,7 +49,7 @@ fn simulator_matches_the_filter_chain_that_envoy_matches() {
     }
 }
 
-fn simulated(proxy: &Proxy, connection: &Connection) -> Option<String> {
+fn simulated(proxy: &SimulatedProxy, connection: &Connection) -> Option<String> {
     match proxy.inbound("127.0.0.1", 0, &Request::bytes(), connection) {
         Ok(sent) => Some(sent.forwarded().unwrap().cluster.clone()),
         Err(Refusal::NoChain { .. }) => None,

@@ -12,7 +12,7 @@ use kodiak_envoy::envoy::config::bootstrap::v3::Bootstrap;
 use kodiak_envoy::json::from_json;
 use kodiak_model::yaml;
 use kodiak_testkit::envoy::envoy;
-use kodiak_testkit::simulate::{Answer, Connection, Forwarded, Headers, Proxy, Refusal, Request, Sent};
+use kodiak_testkit::simulate::{Answer, Connection, Forwarded, Headers, Refusal, Request, Sent, SimulatedProxy};
 use serde_json::{Value, json};
 
 use crate::running::{PATIENCE, Running};
@@ -58,7 +58,7 @@ fn simulator_responds_as_envoy_does() {
 }
 
 /// The simulator and a real Envoy, with the same listener and a cluster for each backend.
-fn start(envoy: &Path, listener: &str, backends: &[(&str, Backend)]) -> (Proxy, Running) {
+fn start(envoy: &Path, listener: &str, backends: &[(&str, Backend)]) -> (SimulatedProxy, Running) {
     let clusters: Vec<Value> = backends.iter().map(|(name, backend)| cluster(name, backend.port())).collect();
     let listener = yaml::parse(listener).unwrap().remove(0).value;
     let bootstrap: Bootstrap = from_json(&json!({
@@ -69,7 +69,7 @@ fn start(envoy: &Path, listener: &str, backends: &[(&str, Backend)]) -> (Proxy, 
     let resources = bootstrap.static_resources.clone().unwrap();
     let running = Running::start(envoy, &bootstrap);
     running.wait_until_live();
-    (Proxy::new(resources.listeners, resources.clusters, Vec::new()), running)
+    (SimulatedProxy::new(resources.listeners, resources.clusters, Vec::new()), running)
 }
 
 fn cluster(name: &str, port: u16) -> Value {
@@ -78,7 +78,7 @@ fn cluster(name: &str, port: u16) -> Value {
     json!({ "name": name, "load_assignment": { "cluster_name": name, "endpoints": endpoints } })
 }
 
-fn simulated(proxy: &Proxy, request: &Request) -> Seen {
+fn simulated(proxy: &SimulatedProxy, request: &Request) -> Seen {
     let seen = |status| Seen { status, location: None, headers: None, arrived: None };
     match proxy.outbound("127.0.0.1", 0, request, &Connection::default()) {
         Err(Refusal::Denied { status, .. }) => seen(status.unwrap()),

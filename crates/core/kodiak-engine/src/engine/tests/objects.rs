@@ -12,7 +12,7 @@ use super::{
     names,
     world::{MESH, World, dataplane, inbound, key},
 };
-use crate::{Change, Engine, Settings, Stats, redacted};
+use crate::{Engine, EngineChange, EngineSettings, Stats, redacted};
 
 const NEW: &str = "backend__default_default_msvc_8080";
 
@@ -43,7 +43,7 @@ fn front_and_backend() -> World {
 }
 
 /// A Dataplane with the label `app: payments`, created by a proxy with a token of this admission, or by a user.
-fn payments_member(name: &str, service: &str, admission: Option<Admission>) -> Change {
+fn payments_member(name: &str, service: &str, admission: Option<Admission>) -> EngineChange {
     let spec = dataplane(name, &[inbound(8080, service, "http")], &[]);
     let proxy = Proxy {
         mesh: MESH.into(),
@@ -52,7 +52,7 @@ fn payments_member(name: &str, service: &str, admission: Option<Admission>) -> C
         dataplane: Arc::new(serde_json::from_str(&spec).unwrap()),
         admission: admission.map(Arc::new),
     };
-    Change::Dataplane { key: key(name), dataplane: Some(Arc::new(proxy)) }
+    EngineChange::Dataplane { key: key(name), dataplane: Some(Arc::new(proxy)) }
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn clusters_and_listeners_follow_the_configured_naming() {
         (Naming::Kuma, "default_backend__default_msvc_8080"),
         (Naming::Kri, "kri_msvc_default_default__backend_main"),
     ] {
-        world.engine = Engine::new(Settings { zone: "default".into(), naming, ..Settings::default() });
+        world.engine = Engine::new(EngineSettings { zone: "default".into(), naming, ..EngineSettings::default() });
         mode(&mut world, "Exclusive");
         world.dataplane("backend-1", dataplane("backend-1", &[inbound(8080, "backend", "http")], &[]));
         world.object(BackendKind::MeshService, "backend", Some(mesh_service("backend", 8080)));
@@ -259,13 +259,13 @@ fn policies_for_a_legacy_name_apply_to_the_mesh_service_but_routes_do_not() {
     service["labels"]["k8s.kuma.io/namespace"] = json!("kuma-demo");
     world.object(BackendKind::MeshService, "demo-app", Some(service));
     let new = "demo-app_kuma-demo_default_default_msvc_5000";
-    let old_name = json!({ "kind": "MeshService", "name": "demo-app_kuma-demo_svc_5000" });
-    let timeout = json!({ "to": [{ "targetRef": old_name, "default": { "connectionTimeout": "7s" } }] });
+    let legacy_name = json!({ "kind": "MeshService", "name": "demo-app_kuma-demo_svc_5000" });
+    let timeout = json!({ "to": [{ "targetRef": legacy_name, "default": { "connectionTimeout": "7s" } }] });
     world.policy("MeshTimeout", "t", Some(&timeout.to_string()));
     assert_eq!(cluster(&world, "all", new)["connectTimeout"], "7s");
     let conf = json!({ "backendRefs": [{ "kind": "MeshService", "name": "backend", "weight": 1 }] });
     let rule = json!({ "matches": [{ "path": { "type": "PathPrefix", "value": "/" } }], "default": conf });
-    let route = json!({ "to": [{ "targetRef": old_name, "rules": [rule] }] });
+    let route = json!({ "to": [{ "targetRef": legacy_name, "rules": [rule] }] });
     world.policy("MeshHTTPRoute", "r", Some(&route.to_string()));
     let path = "/filterChains/0/filters/0/typedConfig/routeConfig/virtualHosts/0/routes/0/route/cluster";
     let routed = |world: &World| listener(world, "all", "outbound:241.0.0.1:5000").pointer(path).cloned().unwrap();
@@ -359,7 +359,7 @@ fn external_service_is_called_directly_or_through_an_egress_or_forbidden() {
     world.mesh(&json!({ "mtls": mtls }).to_string());
     let egress = json!({ "networking": { "address": "10.9.9.9", "port": 10002 } });
     let egress = Some(std::sync::Arc::new(serde_json::from_value(egress).unwrap()));
-    world.apply(Change::ZoneEgress { name: "egress".into(), egress });
+    world.apply(EngineChange::ZoneEgress { name: "egress".into(), egress });
     assert_eq!(addresses(&world, "all", name), ["10.9.9.9"]);
     let socket = &cluster(&world, "all", name)["transportSocket"]["typedConfig"];
     assert_eq!(socket["sni"], "a260442408b1a89a9.httpbin.80.default.mes");

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::world::{World, inbound, key};
-use crate::Change;
+use crate::EngineChange;
 
 #[derive(Debug, Clone)]
 enum Edit {
@@ -343,9 +343,9 @@ fn make(world: &mut World, edit: Edit) {
         Edit::Disconnect(name) => drop(world.disconnect(name)),
         Edit::Hours(hours) => {
             world.pass_hours(hours);
-            world.apply(Change::Tick);
+            world.apply(EngineChange::Tick);
         }
-        Edit::Tick => drop(world.apply(Change::Tick)),
+        Edit::Tick => drop(world.apply(EngineChange::Tick)),
     }
 }
 

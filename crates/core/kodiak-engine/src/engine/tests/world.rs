@@ -23,7 +23,7 @@ use kodiak_xds::{
 use kodiak_xds_stream::{Snapshot, Version};
 use serde_json::{Value, json};
 
-use crate::{Change, Engine, Identities, Leaf, LeafRequest, Outcome, Settings};
+use crate::{Engine, EngineChange, EngineSettings, Identities, Leaf, LeafRequest, Outcome};
 
 pub(super) const MESH: &str = "default";
 /// Half of the lifetime of a certificate.
@@ -46,7 +46,7 @@ pub(super) struct World {
 impl Default for World {
     fn default() -> Self {
         Self {
-            engine: Engine::new(Settings { zone: "default".into(), ..Settings::default() }),
+            engine: Engine::new(EngineSettings { zone: "default".into(), ..EngineSettings::default() }),
             now: Timestamp::from_second(1_000_000).unwrap(),
             mesh: None,
             rollout: None,
@@ -61,7 +61,7 @@ impl Default for World {
 }
 
 impl World {
-    pub(super) fn apply(&mut self, change: Change) -> Outcome {
+    pub(super) fn apply(&mut self, change: EngineChange) -> Outcome {
         let outcome = self.engine.apply([change], &Fake, self.now);
         if let Some((_, services)) = outcome.services.last() {
             self.services.clone_from(services);
@@ -80,7 +80,7 @@ impl World {
 
     pub(super) fn rollout(&mut self, rollout: Option<Rollout>) -> Outcome {
         self.rollout.clone_from(&rollout);
-        self.apply(Change::Rollout { mesh: MESH.into(), rollout })
+        self.apply(EngineChange::Rollout { mesh: MESH.into(), rollout })
     }
 
     /// The next rollout step, if the mesh is not at its target.
@@ -130,7 +130,7 @@ impl World {
     pub(super) fn assign_vips(&mut self) -> Outcome {
         let keep = SignedDuration::from_hours(24);
         self.vips = Arc::new(self.vips.assign(&self.services, self.now, keep).unwrap());
-        self.apply(Change::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) })
+        self.apply(EngineChange::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) })
     }
 
     pub(super) fn connect(&mut self, name: &str) -> Outcome {
@@ -140,12 +140,12 @@ impl World {
     pub(super) fn connect_as(&mut self, name: &str, metadata: NodeMetadata) -> Outcome {
         let metadata = Arc::new(metadata);
         self.connected.insert(name.to_owned(), metadata.clone());
-        self.apply(Change::Connected { key: key(name), metadata })
+        self.apply(EngineChange::Connected { key: key(name), metadata })
     }
 
     pub(super) fn disconnect(&mut self, name: &str) -> Outcome {
         self.connected.remove(name);
-        self.apply(Change::Disconnected { key: key(name) })
+        self.apply(EngineChange::Disconnected { key: key(name) })
     }
 
     /// A connected proxy with transparent proxying.
@@ -173,16 +173,17 @@ impl World {
 
     /// A new engine to which the current state is applied at once.
     pub(super) fn rebuilt(&self) -> (Engine, Outcome) {
-        let mut changes: Vec<Change> = self.mesh.iter().map(|spec| mesh_change(spec)).collect();
-        changes.push(Change::Rollout { mesh: MESH.into(), rollout: self.rollout.clone() });
-        changes.push(Change::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) });
+        let mut changes: Vec<EngineChange> = self.mesh.iter().map(|spec| mesh_change(spec)).collect();
+        changes.push(EngineChange::Rollout { mesh: MESH.into(), rollout: self.rollout.clone() });
+        changes.push(EngineChange::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) });
         changes.extend(self.dataplanes.iter().map(|(name, spec)| dataplane_change(name, Some(spec))));
         changes.extend(self.policies.iter().map(|((kind, name), spec)| policy_change(kind, name, Some(spec))));
         changes.extend(self.objects.iter().map(|(key, stored)| object_change(key, Some(stored))));
         let connected = self.connected.iter();
-        changes
-            .extend(connected.map(|(name, metadata)| Change::Connected { key: key(name), metadata: metadata.clone() }));
-        let mut engine = Engine::new(Settings { zone: "default".into(), ..Settings::default() });
+        changes.extend(
+            connected.map(|(name, metadata)| EngineChange::Connected { key: key(name), metadata: metadata.clone() }),
+        );
+        let mut engine = Engine::new(EngineSettings { zone: "default".into(), ..EngineSettings::default() });
         let outcome = engine.apply(changes, &Fake, self.now);
         (engine, outcome)
     }
@@ -192,11 +193,11 @@ pub(super) fn key(name: &str) -> ProxyKey {
     ProxyKey::new(MESH, name)
 }
 
-fn mesh_change(spec: &str) -> Change {
-    Change::Mesh { name: MESH.into(), mesh: Some(Arc::new(serde_json::from_str(spec).unwrap())) }
+fn mesh_change(spec: &str) -> EngineChange {
+    EngineChange::Mesh { name: MESH.into(), mesh: Some(Arc::new(serde_json::from_str(spec).unwrap())) }
 }
 
-fn dataplane_change(name: &str, spec: Option<&str>) -> Change {
+fn dataplane_change(name: &str, spec: Option<&str>) -> EngineChange {
     let proxy = |spec: &str| Proxy {
         mesh: MESH.into(),
         name: name.into(),
@@ -204,10 +205,10 @@ fn dataplane_change(name: &str, spec: Option<&str>) -> Change {
         dataplane: Arc::new(serde_json::from_str(spec).unwrap()),
         admission: None,
     };
-    Change::Dataplane { key: key(name), dataplane: spec.map(|spec| Arc::new(proxy(spec))) }
+    EngineChange::Dataplane { key: key(name), dataplane: spec.map(|spec| Arc::new(proxy(spec))) }
 }
 
-fn policy_change(kind: &str, name: &str, spec: Option<&str>) -> Change {
+fn policy_change(kind: &str, name: &str, spec: Option<&str>) -> EngineChange {
     let kind = kodiak_policies::ALL.iter().find(|each| each.name == kind).unwrap();
     let policy = |spec: &str| Policy {
         kind,
@@ -217,10 +218,10 @@ fn policy_change(kind: &str, name: &str, spec: Option<&str>) -> Change {
         body: Body::read(kind.policy.as_ref().unwrap(), &serde_json::from_str(spec).unwrap()).unwrap(),
     };
     let policy = spec.map(|spec| Arc::new(policy(spec)));
-    Change::Policy { mesh: MESH.into(), key: (kind.name, name.into()), policy }
+    EngineChange::Policy { mesh: MESH.into(), key: (kind.name, name.into()), policy }
 }
 
-fn object_change(key: &(BackendKind, String), stored: Option<&Value>) -> Change {
+fn object_change(key: &(BackendKind, String), stored: Option<&Value>) -> EngineChange {
     let (kind, name) = (key.0, Arc::<str>::from(key.1.as_str()));
     let destination = stored.map(|stored| {
         let labels: Labels = serde_json::from_value(stored["labels"].clone()).unwrap();
@@ -237,7 +238,7 @@ fn object_change(key: &(BackendKind, String), stored: Option<&Value>) -> Change 
         };
         Resource::decode(stored).destination().unwrap().clone()
     });
-    Change::Destination { mesh: MESH.into(), kind, name, destination }
+    EngineChange::Destination { mesh: MESH.into(), kind, name, destination }
 }
 
 pub(super) fn inbound(port: u32, service: &str, protocol: &str) -> Value {

@@ -20,7 +20,7 @@ fn at(world: &World, proxy: &str) -> Vec<Answer> {
     let mut answers = Vec::new();
     for kind in IN_FORCE {
         let mut add = |question: String, confs: Vec<Conf>| answers.push((format!("{kind} {question}"), confs));
-        let matched = world.book.matched(kind, proxy, Shadow::Ignored);
+        let matched = world.policy_index.matched(kind, proxy, Shadow::Ignored);
         if *kind == TRACE.name {
             add("whole".to_owned(), subset::single(&matched.proxy).map(|rule| rule.conf).into_iter().collect());
             continue;
@@ -159,9 +159,9 @@ proptest! {
         for policy in policies {
             let status = world.status(&policy);
             let key = (policy.kind.name, policy.name.clone());
-            world.book.set_policy(&key, None);
+            world.policy_index.set_policy(&key, None);
             let after = meaning(&world);
-            world.book.set_policy(&key, Some(policy.clone()));
+            world.policy_index.set_policy(&key, Some(policy.clone()));
             let changed: Vec<_> = before.iter().filter(|(name, told)| after[*name] != **told).collect();
             prop_assert!(changed.len() <= status.proxies, "{status:?} without {policy:?}: {changed:?}");
             prop_assert_eq!(status.state == State::NotInForce, status.proxies == 0);

@@ -285,10 +285,10 @@ fn plain_name_in_a_route_is_a_tag_except_in_exclusive_mode() {
     world.resource(&mesh_service::KIND, "new", &json!({}));
     world.service("old-1", "old_shop_svc_80");
     let matches = json!([{ "path": { "type": "Exact", "value": "/" } }]);
-    let mut status = |target: Value, era: Era| {
+    let mut status = |target: Value, resolution: NameResolution| {
         let rule = json!({ "matches": matches, "default": { "n": 1 } });
         let route = world.add(&ROUTE, "route", &json!({ "to": [{ "targetRef": target, "rules": [rule] }] }));
-        let (state, _, reasons) = shown(&of(&route, Context { era, ..world.context() }));
+        let (state, _, reasons) = shown(&of(&route, PolicyStatusContext { resolution, ..world.context() }));
         (state, reasons.into_iter().next())
     };
     let in_force = || (State::InForce, None);
@@ -309,8 +309,8 @@ fn plain_name_in_a_route_is_a_tag_except_in_exclusive_mode() {
         (web, in_force(), in_force()),
         (port, in_force(), in_force()),
     ] {
-        assert_eq!(status(target.clone(), Era::Both), both, "{target}");
-        assert_eq!(status(target.clone(), Era::Objects), objects, "{target}");
+        assert_eq!(status(target.clone(), NameResolution::Both), both, "{target}");
+        assert_eq!(status(target.clone(), NameResolution::Objects), objects, "{target}");
     }
 }
 
@@ -328,8 +328,8 @@ fn targets_by_tag_have_no_effect_in_exclusive_mode() {
     let by_tags = json!({ "targetRef": { "kind": "MeshSubset", "tags": { "v": "1" } }, "default": { "a": 1 } });
     let by_tags = world.add(&TIMEOUT, "by-tags", &json!({ "to": [by_tags] }));
     let everything = world.add(&TIMEOUT, "everything", &json!({ "to": everywhere("b", 1) }));
-    let state = |policy: &Arc<Policy>, era: Era| {
-        let status = of(policy, Context { era, ..world.context() });
+    let state = |policy: &Arc<Policy>, resolution: NameResolution| {
+        let status = of(policy, PolicyStatusContext { resolution, ..world.context() });
         (status.state, status.reasons.first().map(|reason| reason.reason))
     };
     for (policy, objects) in [
@@ -337,8 +337,8 @@ fn targets_by_tag_have_no_effect_in_exclusive_mode() {
         (&by_tags, (State::NotInForce, Some(Why::NoMatch))),
         (&everything, (State::InForce, None)),
     ] {
-        assert_eq!(state(policy, Era::Both), (State::InForce, None), "{}", policy.name);
-        assert_eq!(state(policy, Era::Objects), objects, "{}", policy.name);
+        assert_eq!(state(policy, NameResolution::Both), (State::InForce, None), "{}", policy.name);
+        assert_eq!(state(policy, NameResolution::Objects), objects, "{}", policy.name);
     }
 }
 

@@ -16,11 +16,11 @@ fn proxies_are_matched_once_for_all_policies_of_a_kind() {
     for n in 0..50 {
         world.add(&TIMEOUT, &format!("all-{n}"), &json!({ "to": to_service(&format!("service-{n}"), "a", 1) }));
     }
-    let before = world.book.looked_at();
-    let policies: Vec<Arc<Policy>> = world.book.policies().cloned().collect();
+    let before = world.policy_index.looked_at();
+    let policies: Vec<Arc<Policy>> = world.policy_index.policies().cloned().collect();
     let statuses = of_all(&policies, world.context());
     // Each proxy with its own policy and those that are for all.
-    assert_eq!(world.book.looked_at() - before, 200 * 51);
+    assert_eq!(world.policy_index.looked_at() - before, 200 * 51);
     assert!(statuses.iter().all(|status| status.state == State::InForce));
     assert_eq!(statuses.iter().map(|status| status.proxies).sum::<usize>(), 200 + 50 * 200);
 }

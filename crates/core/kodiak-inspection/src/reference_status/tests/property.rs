@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{backends, destinations, outbound, proxy};
-use crate::reference_status::{Context, could_be_meant, has_references, of};
+use crate::reference_status::{ReferenceContext, could_be_meant, has_references, of};
 use kodiak_services::reachable::reachable;
 
 fn reference() -> impl Strategy<Value = Value> {
@@ -44,7 +44,7 @@ proptest! {
             .filter(|destination| could_be_meant(&proxy.dataplane, &destination.name, &destination.labels))
             .cloned()
             .collect();
-        let context = |destinations| Context {
+        let context = |destinations| ReferenceContext {
             mode: MeshServicesMode::Everywhere, destinations, objects: 9, is_served: &|_| false, redirected: None,
         };
         prop_assert_eq!(of(&proxy, context(&all)), of(&proxy, context(&some)));
@@ -55,7 +55,7 @@ proptest! {
         let networking = outbound(&written);
         let proxy = proxy(&networking);
         let all = destinations();
-        let context = Context {
+        let context = ReferenceContext {
             mode: MeshServicesMode::ReachableBackends,
             destinations: &all,
             objects: 9,
@@ -71,7 +71,7 @@ proptest! {
     fn entry_of_a_reachable_list_has_the_targets_of_proxies(written in reference()) {
         let proxy = proxy(&backends(&json!([written])));
         let all = destinations();
-        let context = Context {
+        let context = ReferenceContext {
             mode: MeshServicesMode::Exclusive, destinations: &all, objects: 9, is_served: &|_| false, redirected: None,
         };
         let found = of(&proxy, context);

@@ -1,6 +1,6 @@
 //! The rule of a destination equals the naive evaluation of all items.
 
-use kodiak_model::{Kind, OldNames, kinds::mesh_external_service, labels::Labels};
+use kodiak_model::{Kind, LegacyNames, kinds::mesh_external_service, labels::Labels};
 use proptest::{
     prelude::*,
     sample::{select, subsequence},
@@ -132,7 +132,7 @@ fn means(entry: &Entry, resource: &Resource, section: &str) -> bool {
     let wanted = target.section_name.clone();
     let has_port =
         |number: &str| resource.ports.iter().any(|port| port.port.to_string() == number && port.section == section);
-    if kind != resource.kind.name || policy.kind.old_names == OldNames::Nothing && name.contains('_') {
+    if kind != resource.kind.name || policy.kind.legacy_names == LegacyNames::Nothing && name.contains('_') {
         return false;
     }
     if let (Some(("web", rest)), None) = (name.split_once('_'), &wanted) {
@@ -153,8 +153,8 @@ fn naive(policies: &[Arc<Policy>], resource: &Resource, section: &str) -> Option
     let mut items = entries(policies);
     items.retain(|entry| !is_for_route(&entry.policy) && means(entry, resource, section));
     let shape = items.first()?.policy.kind.policy.unwrap().conf;
-    let conf = |entry: &Entry| match entry.policy.kind.old_names {
-        OldNames::Only(_) if entry.old_name().is_some() => {
+    let conf = |entry: &Entry| match entry.policy.kind.legacy_names {
+        LegacyNames::Only(_) if entry.legacy_name().is_some() => {
             Conf::new(json!({ "a": { "b": entry.item().conf.json()["a"]["b"] } }))
         }
         _ => conf_of(shape, entry.item()),
@@ -164,9 +164,9 @@ fn naive(policies: &[Arc<Policy>], resource: &Resource, section: &str) -> Option
     Some((merged, items.iter().map(place).collect()))
 }
 
-/// Whether [`meant_by`] contains a destination.
-fn is_found(meant: &Meant, resource: &Resource) -> bool {
-    let Meant::Some { named, old, labels } = meant else { return true };
+/// Whether [`targets_of`] contains a destination.
+fn is_found(meant: &PolicyTargets, resource: &Resource) -> bool {
+    let PolicyTargets::Some { named, old, labels } = meant else { return true };
     let kri = resource.kri().unwrap();
     let has = |labels: &Labels| labels.iter().all(|(key, value)| resource.labels.get(key) == Some(value));
     named.contains(&kri)
@@ -184,7 +184,7 @@ proptest! {
         policies in policies(&KINDS),
         destinations in destinations(),
     ) {
-        let asked = Asked::new(&policies, Era::Objects);
+        let asked = Asked::new(&policies, NameResolution::Objects);
         let among_others = rules(&policies, &with_mesh(&destinations));
         for (destination, kri) in questions(&destinations) {
             let about = asked.about(destination, &kri.section).as_ref().map(shown);
@@ -201,7 +201,7 @@ proptest! {
         policies in policies(&[&TIMEOUT]),
         destinations in destinations(),
     ) {
-        let asked = Asked::new(&policies, Era::Both);
+        let asked = Asked::new(&policies, NameResolution::Both);
         let rules = rules(&policies, &with_mesh(&destinations));
         for route in destinations.iter().filter(|each| each.kind.name == HTTP_ROUTE.name) {
             let found = rules.get(&route.kri().unwrap()).map(shown);
@@ -224,7 +224,7 @@ proptest! {
             Arc::new(policy)
         };
         let rest: Vec<Arc<Policy>> = policies.iter().map(without).collect();
-        let (both, objects) = (Asked::new(&policies, Era::Both), Asked::new(&rest, Era::Objects));
+        let (both, objects) = (Asked::new(&policies, NameResolution::Both), Asked::new(&rest, NameResolution::Objects));
         for (destination, kri) in questions(&destinations) {
             let confs = |asked: &Asked| asked.about(destination, &kri.section).map(|rule| shown(&rule).0);
             prop_assert_eq!(confs(&both), confs(&objects), "{}", kri);
@@ -237,10 +237,10 @@ proptest! {
         destinations in destinations(),
     ) {
         for policy in &policies {
-            let asked = Asked::new(std::slice::from_ref(policy), Era::Objects);
+            let asked = Asked::new(std::slice::from_ref(policy), NameResolution::Objects);
             for (destination, kri) in questions(&destinations) {
                 if asked.about(destination, &kri.section).is_some() {
-                    prop_assert!(is_found(&meant_by(policy), destination), "{} is touched by {:?}", kri, policy);
+                    prop_assert!(is_found(&targets_of(policy), destination), "{} is touched by {:?}", kri, policy);
                 }
             }
         }

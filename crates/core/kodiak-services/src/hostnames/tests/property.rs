@@ -8,13 +8,13 @@ use super::*;
 #[derive(Debug, Clone)]
 enum Change {
     Generator(Arc<str>, Option<Generator>),
-    Service(ServiceKey, Option<Named>),
+    Service(ServiceKey, Option<TemplateFields>),
 }
 
 #[derive(Default)]
 struct World {
     generators: BTreeMap<Arc<str>, Generator>,
-    services: BTreeMap<ServiceKey, Named>,
+    services: BTreeMap<ServiceKey, TemplateFields>,
 }
 
 impl World {
@@ -86,7 +86,7 @@ fn generators() -> impl Strategy<Value = Option<Generator>> {
     )
 }
 
-fn services() -> impl Strategy<Value = Option<Named>> {
+fn services() -> impl Strategy<Value = Option<TemplateFields>> {
     let written = one_of(vec![
         json!({}),
         json!({ "app": "a" }),

@@ -86,7 +86,7 @@ fn foreign_address_is_kept_and_not_allocated_again() {
 /// A world in which so few MeshServices can have an address.
 fn few(range: &str) -> Kept {
     let mut kept = Kept::new();
-    let mut settings = Settings::default();
+    let mut settings = ServiceSettings::default();
     settings.ranges.services = range.parse().unwrap();
     kept.keeper = ServiceReconciler::new(settings, at(-1000));
     kept.mesh(MeshServicesMode::Everywhere, false);

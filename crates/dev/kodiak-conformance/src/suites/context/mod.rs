@@ -5,7 +5,7 @@ mod watched;
 use std::collections::BTreeSet;
 
 use anyhow::Context as _;
-use kodiak_engine::Change;
+use kodiak_engine::EngineChange;
 use kodiak_kinds::kinds;
 use kodiak_model::{ProxyKey, ResourceKey};
 use kodiak_store::{Backend, Expect, Store, StoreConfig, Transaction, Write};
@@ -135,14 +135,14 @@ impl Scope {
     }
 }
 
-fn changes_of<'a>(store: &Store, keys: impl IntoIterator<Item = &'a ResourceKey>) -> Vec<Change> {
+fn changes_of<'a>(store: &Store, keys: impl IntoIterator<Item = &'a ResourceKey>) -> Vec<EngineChange> {
     let snapshot = store.snapshot();
     let typed = |key: &ResourceKey| kodiak_world::Change {
         key: key.clone(),
         revision: snapshot.revision(),
         resource: snapshot.world().get(key).cloned(),
     };
-    keys.into_iter().filter_map(|key| Change::of(&typed(key))).collect()
+    keys.into_iter().filter_map(|key| EngineChange::of(&typed(key))).collect()
 }
 
 /// User resources, and internal ones of the control plane.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_engine::{Change, Engine, Settings, offline::Placeholders};
+use kodiak_engine::{Engine, EngineChange, EngineSettings, offline::Placeholders};
 use kodiak_model::ProxyKey;
 use kodiak_services::vips::Vips;
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
@@ -37,23 +37,26 @@ impl Watched {
     /// With these proxies, which can reach all services of their mesh.
     pub(super) fn connected(
         addresses: Addresses,
-        changes: impl IntoIterator<Item = Change>,
+        changes: impl IntoIterator<Item = EngineChange>,
         proxies: &[ProxyKey],
     ) -> anyhow::Result<Self> {
-        let settings = Settings { zone: ZONE.into(), ..Settings::default() };
-        let known = addresses.iter().map(|(mesh, vips)| Change::Vips { mesh: mesh.clone(), vips: Some(vips.clone()) });
-        let known: Vec<Change> = known.chain(changes).collect();
+        let settings = EngineSettings { zone: ZONE.into(), ..EngineSettings::default() };
+        let known =
+            addresses.iter().map(|(mesh, vips)| EngineChange::Vips { mesh: mesh.clone(), vips: Some(vips.clone()) });
+        let known: Vec<EngineChange> = known.chain(changes).collect();
         let mut watched = Self { engine: Engine::new(settings), addresses };
         watched.change(known)?;
         let metadata = Arc::new(redirected());
-        watched.change(proxies.iter().map(|key| Change::Connected { key: key.clone(), metadata: metadata.clone() }))?;
+        watched.change(
+            proxies.iter().map(|key| EngineChange::Connected { key: key.clone(), metadata: metadata.clone() }),
+        )?;
         Ok(watched)
     }
 
     /// Services without a virtual IP get one, as the control plane would assign it.
-    pub(super) fn change(&mut self, changes: impl IntoIterator<Item = Change>) -> anyhow::Result<Pushed> {
+    pub(super) fn change(&mut self, changes: impl IntoIterator<Item = EngineChange>) -> anyhow::Result<Pushed> {
         let mut pushed = Pushed::default();
-        let mut changes: Vec<Change> = changes.into_iter().collect();
+        let mut changes: Vec<EngineChange> = changes.into_iter().collect();
         while !changes.is_empty() {
             let outcome = self.engine.apply(std::mem::take(&mut changes), &Placeholders, TIME);
             pushed.encoded += outcome.stats.encoded;
@@ -62,7 +65,7 @@ impl Watched {
                 let vips = self.addresses.entry(mesh.clone()).or_default();
                 let assigned = vips.assign(&services, TIME, SignedDuration::MAX);
                 *vips = Arc::new(assigned.map_err(|error| anyhow::anyhow!("{error:?}"))?);
-                changes.push(Change::Vips { mesh, vips: Some(vips.clone()) });
+                changes.push(EngineChange::Vips { mesh, vips: Some(vips.clone()) });
             }
         }
         Ok(pushed)

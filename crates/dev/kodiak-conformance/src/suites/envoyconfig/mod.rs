@@ -60,8 +60,8 @@ async fn run_async(case: &Case) -> anyhow::Result<Outcome> {
 /// A control plane in steady state.
 async fn mesh() -> anyhow::Result<Router> {
     let store = Store::open(StoreConfig::new(Backend::Memory)).await?;
-    let settings = kodiak_engine::Settings::default();
-    let engine = kodiak_engine::Settings { zone: ZONE.into(), naming: Naming::Kuma, ..settings };
+    let settings = kodiak_engine::EngineSettings::default();
+    let engine = kodiak_engine::EngineSettings { zone: ZONE.into(), naming: Naming::Kuma, ..settings };
     let router = feed::router(store.clone(), Place::Zone { name: ZONE.to_owned() }, engine);
     for document in documents(RESOURCES)? {
         put(&router, &document).await?;

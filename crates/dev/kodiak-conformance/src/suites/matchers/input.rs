@@ -5,16 +5,16 @@ use std::{collections::BTreeMap, sync::Arc};
 use anyhow::Context as _;
 use kodiak_kinds::{draft, kinds};
 use kodiak_model::{Kind, Problems, check, policy::Body};
-use kodiak_rules::{Book, Gateway, Policy, Proxy, Resource, Resources};
+use kodiak_rules::{Gateway, Policy, PolicyIndex, Proxy, Resource, Resources};
 use serde_json::Value;
 
-use super::metas::Named;
+use super::metas::ResourceMeta;
 use crate::lenient;
 
 /// A validated document.
 pub(crate) struct Read {
     pub(crate) kind: &'static Kind,
-    pub(crate) named: Named,
+    pub(crate) named: ResourceMeta,
     /// Canonical JSON text.
     pub(crate) spec: String,
 }
@@ -40,8 +40,11 @@ fn read(document: Value) -> Result<Read, CannotRun> {
     let draft = draft(document).map_err(|problems| anyhow::anyhow!("{problems}"))?;
     let kind = kinds().by_name(&draft.kind);
     let kind = kind.ok_or_else(|| CannotRun::Missing(format!("kind {} is unsupported", draft.kind)))?;
-    let named =
-        Named { mesh: draft.mesh.clone().unwrap_or_default(), name: draft.name.clone(), labels: draft.labels.clone() };
+    let named = ResourceMeta {
+        mesh: draft.mesh.clone().unwrap_or_default(),
+        name: draft.name.clone(),
+        labels: draft.labels.clone(),
+    };
     let mut problems = Problems::default();
     match check::spec(kind, draft, &mut problems) {
         Some(spec) => Ok(Read { kind, named, spec: spec.json().to_owned() }),
@@ -52,7 +55,7 @@ fn read(document: Value) -> Result<Read, CannotRun> {
 /// Inputs of a case.
 #[derive(Default)]
 pub(crate) struct Input {
-    pub(crate) book: Book,
+    pub(crate) policy_index: PolicyIndex,
     /// Resources that policies reference, without routes.
     resources: Vec<Resource>,
     /// In the order of the file.
@@ -63,18 +66,18 @@ pub(crate) struct Input {
 
 impl Input {
     pub(crate) fn add(&mut self, read: Read) -> anyhow::Result<()> {
-        let Read { kind, named: Named { mesh, name, labels }, spec } = read;
+        let Read { kind, named: ResourceMeta { mesh, name, labels }, spec } = read;
         let (mesh, name, labels): (Arc<str>, Arc<str>, _) = (mesh.into(), name.into(), Arc::new(labels));
         if kind.name == "MeshGateway" {
             let spec = Arc::new(serde_json::from_str(&spec)?);
             let gateway = Gateway { mesh, name: Arc::clone(&name), labels, spec };
-            self.book.set_gateway(&name, Some(Arc::new(gateway)));
+            self.policy_index.set_gateway(&name, Some(Arc::new(gateway)));
         } else if let Some(facts) = &kind.policy {
             let spec: Value = serde_json::from_str(&spec)?;
             let policy = Arc::new(Policy { kind, mesh, name, labels, body: Body::read(facts, &spec)? });
             // Some files have two policies of one name, so names cannot be keys.
             let key = (kind.name, self.policies.len().to_string().into());
-            self.book.set_policy(&key, Some(Arc::clone(&policy)));
+            self.policy_index.set_policy(&key, Some(Arc::clone(&policy)));
             self.specs.insert(Arc::as_ptr(&policy), spec);
             self.policies.push(policy);
         } else {
@@ -113,7 +116,7 @@ impl Input {
 
 /// The recorded function uses the proxy's mesh, whatever the document has.
 pub(crate) fn proxy(read: &Read, mesh: &Arc<str>) -> anyhow::Result<Proxy> {
-    let Read { named: Named { name, labels, .. }, spec, .. } = read;
+    let Read { named: ResourceMeta { name, labels, .. }, spec, .. } = read;
     let dataplane = Arc::new(serde_json::from_str(spec)?);
     Ok(Proxy {
         mesh: Arc::clone(mesh),

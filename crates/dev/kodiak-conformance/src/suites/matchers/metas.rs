@@ -6,7 +6,7 @@ use kodiak_model::{Labels, labels};
 
 /// Identity of a resource.
 #[derive(Debug, Clone)]
-pub(crate) struct Named {
+pub(crate) struct ResourceMeta {
     pub(crate) mesh: String,
     pub(crate) name: String,
     pub(crate) labels: Labels,
@@ -82,23 +82,23 @@ impl Origins {
             .map(|(_, proxy, policy)| Self { proxy: *proxy, policy: *policy })
     }
 
-    pub(crate) fn proxy(&self, written: Named) -> Named {
+    pub(crate) fn proxy(&self, written: ResourceMeta) -> ResourceMeta {
         synced(self.proxy, written)
     }
 
-    pub(crate) fn policy(&self, written: Named) -> Named {
+    pub(crate) fn policy(&self, written: ResourceMeta) -> ResourceMeta {
         synced(self.policy, written)
     }
 }
 
-fn synced((made, steps): Origin, written: Named) -> Named {
+fn synced((made, steps): Origin, written: ResourceMeta) -> ResourceMeta {
     let made = make(made, written);
     steps.iter().fold(made, |named, step| take(*step, named))
 }
 
 /// Labels in the document override derived ones.
-fn make(made: Made, written: Named) -> Named {
-    let Named { mesh, mut name, labels: stronger } = written;
+fn make(made: Made, written: ResourceMeta) -> ResourceMeta {
+    let ResourceMeta { mesh, mut name, labels: stronger } = written;
     let (zone, kubernetes) = match made {
         GlobalUniversal => (None, false),
         GlobalKubernetes => (None, true),
@@ -118,10 +118,10 @@ fn make(made: Made, written: Named) -> Named {
         name.push_str(".ns-k8s");
     }
     all.extend(stronger);
-    Named { mesh, name, labels: all }
+    ResourceMeta { mesh, name, labels: all }
 }
 
-fn take(step: Step, mut named: Named) -> Named {
+fn take(step: Step, mut named: ResourceMeta) -> ResourceMeta {
     let mut set = |key: &str, value: &str| named.labels.insert(key.to_owned(), value.to_owned());
     match step {
         SyncedToUniversal => named.name = synced_name(&named),
@@ -138,7 +138,7 @@ fn take(step: Step, mut named: Named) -> Named {
 }
 
 /// The display name, and a hash of the other parts of the identity.
-fn synced_name(named: &Named) -> String {
+fn synced_name(named: &ResourceMeta) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let label = |key| named.labels.get(key).map(String::as_str).unwrap_or_default();
     let display_name = labels::display_name(&named.labels, &named.name);

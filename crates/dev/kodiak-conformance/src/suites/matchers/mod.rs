@@ -63,7 +63,7 @@ fn found(case: &Case) -> Result<Value, CannotRun> {
     let kind = input.kind()?;
     let mesh = &input.of_kind(kind).first().context("there are no policies")?.mesh.clone();
     let proxy = input::proxy(&proxy, mesh)?;
-    let matched = input.book.matched_by(kind.name, &proxy, Shadow::Ignored);
+    let matched = input.policy_index.matched_by(kind.name, &proxy, Shadow::Ignored);
     Ok(match compared {
         "dataplanepolicies" | "dataplane-kind" => policies(&input, &matched.proxy),
         "fromrules" => from_rules(&at_inbounds(&proxy.dataplane, &matched))?,
@@ -101,14 +101,14 @@ fn at_inbounds(dataplane: &Dataplane, matched: &Matched) -> ByPlace {
 fn from_rules(places: &ByPlace) -> anyhow::Result<Value> {
     let (mut rules, mut inbound_rules) = (Map::new(), Map::new());
     for (place, policies) in places {
-        rules.insert(place.clone(), printed::rules(&subset::from(policies).map_err(trouble)?));
+        rules.insert(place.clone(), printed::rules(&subset::from(policies).map_err(rule_error)?));
         inbound_rules.insert(place.clone(), printed::inbound_rules(&inbound::rules(policies)));
     }
     Ok(json!({ "Rules": rules, "InboundRules": inbound_rules }))
 }
 
 fn to_rules(policies: &[Arc<Policy>], resources: &Resources) -> anyhow::Result<Value> {
-    let rules = printed::rules(&subset::to(policies, resources).map_err(trouble)?);
+    let rules = printed::rules(&subset::to(policies, resources).map_err(rule_error)?);
     let resource_rules = printed::resource_rules(&outbound::rules(policies, resources));
     Ok(json!({ "Rules": rules, "ResourceRules": resource_rules }))
 }
@@ -152,9 +152,9 @@ fn at_egress(input: &Input, service: &str) -> anyhow::Result<Value> {
     Ok(rules)
 }
 
-fn trouble(trouble: subset::Trouble) -> anyhow::Error {
-    match trouble {
-        subset::Trouble::Unfit(why) => anyhow::anyhow!(why),
-        subset::Trouble::TooMany { combinations, .. } => anyhow::anyhow!("{combinations} combinations of tags"),
+fn rule_error(error: subset::RuleError) -> anyhow::Error {
+    match error {
+        subset::RuleError::Unfit(why) => anyhow::anyhow!(why),
+        subset::RuleError::TooMany { combinations, .. } => anyhow::anyhow!("{combinations} combinations of tags"),
     }
 }

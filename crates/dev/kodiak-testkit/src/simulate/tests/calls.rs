@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use kodiak_model::Protocol;
 use kodiak_model::policy::Conf;
+use kodiak_model::{InboundTls, Protocol};
 use kodiak_policies::{Entry, Source};
 use kodiak_xds::input::{
-    Accept, Assignment, Callee, Carried, Endpoint, Inbound, OutboundCluster, OutboundListener, Passthrough, Peer,
-    Shape, Tags, UpstreamProtocol,
+    Assignment, Callee, Carried, Endpoint, Inbound, OutboundCluster, OutboundListener, Passthrough, Peer, Shape, Tags,
+    UpstreamProtocol,
 };
 use kodiak_xds::{encode, endpoints, inbound, names, outbound, passthrough};
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
@@ -40,7 +40,7 @@ fn insert_passthrough(resources: &mut ResourceSet) {
 }
 
 /// Calls `backend` at 240.0.0.1:80, and passes through everything else.
-fn caller(protocol: Protocol, mtls: bool) -> Proxy {
+fn caller(protocol: Protocol, mtls: bool) -> SimulatedProxy {
     let listener = outbound::listener(&OutboundListener {
         address: "240.0.0.1".to_owned(),
         port: 80,
@@ -85,11 +85,11 @@ fn caller(protocol: Protocol, mtls: bool) -> Proxy {
     resources.insert(TypeUrl::Listener, encode(&listener.name, &listener));
     resources.insert(TypeUrl::Cluster, encode(&cluster.name, &cluster));
     resources.insert(TypeUrl::Endpoint, encode(&assignment.cluster_name, &assignment));
-    Proxy::of(&resources).unwrap()
+    SimulatedProxy::of(&resources).unwrap()
 }
 
 /// `backend` allows `web`, and no other caller.
-fn callee(protocol: Protocol, accept: Accept) -> Proxy {
+fn callee(protocol: Protocol, accept: InboundTls) -> SimulatedProxy {
     let only_web = Entry {
         policy: "only-web".into(),
         source: Source::Matches(Vec::new()),
@@ -114,11 +114,11 @@ fn callee(protocol: Protocol, accept: Accept) -> Proxy {
     insert_passthrough(&mut resources);
     resources.insert(TypeUrl::Listener, encode(&listener.name, &listener));
     resources.insert(TypeUrl::Cluster, encode(&cluster.name, &cluster));
-    Proxy::of(&resources).unwrap()
+    SimulatedProxy::of(&resources).unwrap()
 }
 
 /// Arguments: the caller, whether it uses mTLS, and the server with its accepted connections.
-fn ask(who: &str, mtls: bool, answers: &str, accept: Accept, protocol: Protocol) -> Result<Called, Refusal> {
+fn ask(who: &str, mtls: bool, answers: &str, accept: InboundTls, protocol: Protocol) -> Result<Called, Refusal> {
     let (from, to) = (caller(protocol, mtls), callee(protocol, accept));
     let uri = |service: &str| vec![format!("spiffe://default/{service}"), "kuma://env/dev".to_owned()];
     let (from_uris, to_uris) = (uri(who), uri(answers));
@@ -133,9 +133,12 @@ fn ask(who: &str, mtls: bool, answers: &str, accept: Accept, protocol: Protocol)
 #[test]
 fn allowed_caller_reaches_the_application() {
     for protocol in [Protocol::Http, Protocol::Tcp] {
-        for (mtls, accept) in
-            [(true, Accept::Mtls), (true, Accept::Both), (false, Accept::Both), (false, Accept::Plain)]
-        {
+        for (mtls, accept) in [
+            (true, InboundTls::Strict),
+            (true, InboundTls::Permissive),
+            (false, InboundTls::Permissive),
+            (false, InboundTls::Plaintext),
+        ] {
             let called = ask("web", mtls, "backend", accept, protocol).unwrap();
             let inbound = called.inbound.unwrap();
             assert_eq!(inbound.listener, "inbound:10.0.0.5:80");
@@ -153,7 +156,7 @@ fn allowed_caller_reaches_the_application() {
 #[test]
 fn caller_without_permission_is_denied() {
     for (protocol, status) in [(Protocol::Http, Some(403)), (Protocol::Tcp, None)] {
-        for accept in [Accept::Mtls, Accept::Both] {
+        for accept in [InboundTls::Strict, InboundTls::Permissive] {
             let refusal = ask("other", true, "backend", accept, protocol).unwrap_err();
             assert!(matches!(&refusal, Refusal::Denied { status: found, .. } if *found == status), "{refusal:?}");
         }
@@ -164,9 +167,9 @@ fn caller_without_permission_is_denied() {
 fn both_sides_must_agree_on_tls() {
     for protocol in [Protocol::Http, Protocol::Tcp] {
         let refused = |mtls, answers, accept| ask("web", mtls, answers, accept, protocol).unwrap_err();
-        assert!(matches!(refused(false, "backend", Accept::Mtls), Refusal::Handshake { .. }));
-        assert!(matches!(refused(true, "impostor", Accept::Mtls), Refusal::Handshake { .. }));
-        let plain = refused(true, "backend", Accept::Plain);
+        assert!(matches!(refused(false, "backend", InboundTls::Strict), Refusal::Handshake { .. }));
+        assert!(matches!(refused(true, "impostor", InboundTls::Strict), Refusal::Handshake { .. }));
+        let plain = refused(true, "backend", InboundTls::Plaintext);
         assert!(matches!(plain, Refusal::Handshake { .. } | Refusal::NotHttp { .. }), "{plain:?}");
     }
 }

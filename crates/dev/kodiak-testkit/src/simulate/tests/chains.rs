@@ -8,7 +8,7 @@ fn listener(address: &str, port: u16, more: &str, chains: &[String]) -> String {
     format!("{{name: \"{address}:{port}\", address: {socket}, {more} filter_chains: [{chains}]}}")
 }
 
-fn with(listeners: &[String], clusters: &[&str]) -> Proxy {
+fn with(listeners: &[String], clusters: &[&str]) -> SimulatedProxy {
     let clusters: Vec<String> = clusters.iter().map(|name| static_cluster(name)).collect();
     proxy(&format!("{{listeners: [{}], clusters: [{}]}}", listeners.join(", "), clusters.join(", ")), &[])
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn to(cluster: &str, assignments: &[&str]) -> Proxy {
+fn to(cluster: &str, assignments: &[&str]) -> SimulatedProxy {
     let chain = tcp_chain("{}", "service");
     let listener = format!(
         "{{name: all, use_original_dst: true, traffic_direction: OUTBOUND, \
@@ -11,7 +11,7 @@ fn to(cluster: &str, assignments: &[&str]) -> Proxy {
     proxy(&format!("{{listeners: [{listener}], clusters: [{cluster}]}}"), assignments)
 }
 
-fn send(proxy: &Proxy) -> Result<Sent, Refusal> {
+fn send(proxy: &SimulatedProxy) -> Result<Sent, Refusal> {
     proxy.outbound("10.0.0.1", 80, &Request::bytes(), &plain())
 }
 

@@ -12,7 +12,7 @@ use kodiak_envoy::json::from_json;
 use kodiak_model::yaml;
 use prost::{Message, Name};
 
-use super::{Answer, Connection, Forwarded, Proxy, Refusal, Request, Sent, TlsPeer};
+use super::{Answer, Connection, Forwarded, Refusal, Request, Sent, SimulatedProxy, TlsPeer};
 
 /// YAML in which `TYPE` stands for the prefix of all type URLs.
 fn message<M: Message + Name + Default>(text: &str) -> M {
@@ -21,14 +21,18 @@ fn message<M: Message + Name + Default>(text: &str) -> M {
 }
 
 /// Listeners and clusters, and the endpoints of EDS clusters.
-fn proxy(resources: &str, assignments: &[&str]) -> Proxy {
+fn proxy(resources: &str, assignments: &[&str]) -> SimulatedProxy {
     let StaticResources { listeners, clusters, .. } = message(resources);
-    Proxy::new(listeners, clusters, assignments.iter().map(|one| message::<ClusterLoadAssignment>(one)).collect())
+    SimulatedProxy::new(
+        listeners,
+        clusters,
+        assignments.iter().map(|one| message::<ClusterLoadAssignment>(one)).collect(),
+    )
 }
 
 /// HTTP over one listener at 10.0.0.1:80, with these filters before the router, and these routes for all domains.
 /// Clusters `a` and `b` exist.
-fn http(filters: &str, routes: &str) -> Proxy {
+fn http(filters: &str, routes: &str) -> SimulatedProxy {
     let (filters, routes) = (indented(filters, 10), indented(routes, 14));
     proxy(
         &format!(

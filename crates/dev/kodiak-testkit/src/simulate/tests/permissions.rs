@@ -6,7 +6,7 @@ const WEB: &str = "spiffe://default/web";
 const DEV: &str = "kuma://env/dev";
 
 /// An inbound with TLS for callers of the mesh `default`, and one filter with these rules before the last.
-fn inbound(rbac: &str) -> Proxy {
+fn inbound(rbac: &str) -> SimulatedProxy {
     let rbac = indented(rbac, 8);
     proxy(
         &format!(

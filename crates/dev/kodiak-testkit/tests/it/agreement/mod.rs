@@ -11,7 +11,7 @@ mod routes;
 
 use std::sync::Arc;
 
-use kodiak_engine::{Settings, offline::OfflineMesh};
+use kodiak_engine::{EngineSettings, offline::OfflineMesh};
 use kodiak_model::ProxyKey;
 use kodiak_testkit::simulate::{self, Forwarded, Refusal, Request, Sent, Workload};
 use kodiak_xds::names;
@@ -24,7 +24,7 @@ use oracle::{Expected, Oracle};
 
 /// A proxy with its simulated Envoy.
 struct Configured {
-    proxy: simulate::Proxy,
+    proxy: simulate::SimulatedProxy,
     uris: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ proptest! {
     fn simulated_calls_agree_with_the_rules(mesh in meshes(), requests in requests()) {
         let changes: Vec<_> = mesh.documents().into_iter().map(|one| documents::change(one).unwrap()).collect();
         let oracle = Oracle::of(&changes);
-        let settings = Settings { zone: documents::ZONE.into(), ..Settings::default() };
+        let settings = EngineSettings { zone: documents::ZONE.into(), ..EngineSettings::default() };
         let mut world = OfflineMesh::new(settings, MESH, changes).unwrap();
         let configured: Vec<Configured> = mesh.sidecars.iter().map(|sidecar| configured(&mut world, sidecar)).collect();
         for (caller, sidecar) in configured.iter().zip(&mesh.sidecars) {
@@ -52,7 +52,7 @@ fn configured(world: &mut OfflineMesh, sidecar: &Sidecar) -> Configured {
     let snapshot = world
         .connect(&ProxyKey::new(MESH, &sidecar.name), Arc::new(documents::metadata(sidecar.is_redirected())))
         .unwrap();
-    Configured { proxy: simulate::Proxy::of(&snapshot.resources).unwrap(), uris: sidecar.uris() }
+    Configured { proxy: simulate::SimulatedProxy::of(&snapshot.resources).unwrap(), uris: sidecar.uris() }
 }
 
 struct Call<'a> {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kodiak_engine::Change;
+use kodiak_engine::EngineChange;
 use kodiak_rules::subset::{self, ROUTE_HASH};
-use kodiak_rules::{Book, Policy, Resources, Shadow, inbound};
+use kodiak_rules::{Policy, PolicyIndex, Resources, Shadow, inbound};
 use kodiak_testkit::simulate::Request;
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ const SERVICE: &str = "kuma.io/service";
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 pub(super) struct Oracle {
-    book: Book,
+    policy_index: PolicyIndex,
     resources: Resources,
 }
 
@@ -41,21 +41,23 @@ pub(super) struct Http {
 }
 
 impl Oracle {
-    pub(super) fn of(changes: &[Change]) -> Self {
-        let (mut book, mut resources) = (Book::default(), Resources::default());
+    pub(super) fn of(changes: &[EngineChange]) -> Self {
+        let (mut policy_index, mut resources) = (PolicyIndex::default(), Resources::default());
         for change in changes {
             match change {
-                Change::Policy { key, policy: Some(policy), .. } => {
+                EngineChange::Policy { key, policy: Some(policy), .. } => {
                     if key.0 == "MeshHTTPRoute" {
                         resources.insert_route(Arc::clone(policy));
                     }
-                    book.set_policy(key, Some(Arc::clone(policy)));
+                    policy_index.set_policy(key, Some(Arc::clone(policy)));
                 }
-                Change::Dataplane { key, dataplane: Some(proxy) } => book.set_proxy(&key.name, Some(Arc::clone(proxy))),
+                EngineChange::Dataplane { key, dataplane: Some(proxy) } => {
+                    policy_index.set_proxy(&key.name, Some(Arc::clone(proxy)))
+                }
                 _ => (),
             }
         }
-        Self { book, resources }
+        Self { policy_index, resources }
     }
 
     /// Policies apply to the whole service, also for a subset of it.
@@ -84,7 +86,7 @@ impl Oracle {
 
     /// Whether the server allows the caller, with mTLS.
     pub(super) fn may_call(&self, from: &Sidecar, to: &Sidecar) -> bool {
-        let matched = self.book.matched("MeshTrafficPermission", &to.name, Shadow::Ignored);
+        let matched = self.policy_index.matched("MeshTrafficPermission", &to.name, Shadow::Ignored);
         let policies = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
         if policies.iter().any(|policy| !policy.body.rules.is_empty()) {
             let uris = from.uris();
@@ -98,7 +100,7 @@ impl Oracle {
 
     /// Timeout of an inbound request.
     pub(super) fn received(&self, callee: &Sidecar) -> Duration {
-        let matched = self.book.matched("MeshTimeout", &callee.name, Shadow::Ignored);
+        let matched = self.policy_index.matched("MeshTimeout", &callee.name, Shadow::Ignored);
         let policies = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
         let conf = inbound::for_everybody(&inbound::rules(policies));
         timeout(conf.as_ref().map(kodiak_model::policy::Conf::json))
@@ -121,7 +123,7 @@ impl Oracle {
 
     /// Merged conf of one policy kind for a proxy and a destination.
     fn conf(&self, kind: &str, caller: &Sidecar, to: &[(&str, &str)]) -> Option<Value> {
-        let policies = &self.book.matched(kind, &caller.name, Shadow::Ignored).proxy;
+        let policies = &self.policy_index.matched(kind, &caller.name, Shadow::Ignored).proxy;
         let rule = subset::for_destination(policies, &self.resources, to).unwrap().into_iter().next();
         rule.map(|rule| rule.conf.json().clone())
     }

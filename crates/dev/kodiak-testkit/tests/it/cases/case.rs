@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use kodiak_engine::{Change, Settings, offline, redacted};
+use kodiak_engine::{EngineChange, EngineSettings, offline, redacted};
 use kodiak_model::{ProxyKey, yaml};
 use kodiak_xds_stream::{Snapshot, TypeUrl};
 use serde::Deserialize;
@@ -39,7 +39,7 @@ enum Kind {
 
 pub(super) struct Case {
     head: Head,
-    changes: Vec<Change>,
+    changes: Vec<EngineChange>,
 }
 
 impl Case {
@@ -64,7 +64,8 @@ impl Case {
 
     /// Changes that policies and destinations make to the shown resources.
     pub(super) fn changed(&self) -> Result<String, String> {
-        let is_tried = |change: &Change| matches!(change, Change::Policy { .. } | Change::Destination { .. });
+        let is_tried =
+            |change: &EngineChange| matches!(change, EngineChange::Policy { .. } | EngineChange::Destination { .. });
         let (before, after) = (self.render(|change| !is_tried(change))?, self.config()?);
         let read = |snapshot| redacted::config(snapshot).map_err(|error| error.to_string());
         let (before, after) = (read(&before)?, read(&after)?);
@@ -79,8 +80,8 @@ impl Case {
         Ok(yaml::to_string(&Value::Object(types)))
     }
 
-    fn render(&self, wanted: impl Fn(&Change) -> bool) -> Result<Arc<Snapshot>, String> {
-        let settings = Settings { zone: documents::ZONE.into(), ..Settings::default() };
+    fn render(&self, wanted: impl Fn(&EngineChange) -> bool) -> Result<Arc<Snapshot>, String> {
+        let settings = EngineSettings { zone: documents::ZONE.into(), ..EngineSettings::default() };
         let changes = self.changes.iter().filter(|change| wanted(change)).cloned();
         let metadata = documents::metadata(self.head.redirected);
         let config = offline::config(settings, changes, &ProxyKey::new(MESH, &self.head.proxy), Arc::new(metadata));

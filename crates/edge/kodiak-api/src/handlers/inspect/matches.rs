@@ -12,7 +12,7 @@ pub(crate) async fn matches(api: Api, call: ApiCall) -> Result<Response, ApiErro
     let (view, proxy) = find_proxy(&api, &call)?;
     let mut inbounds: Vec<Vec<Value>> = vec![Vec::new(); proxy.dataplane.inbounds().len()];
     for kind in view.kinds.iter().filter(|kind| kind.policy.is_some_and(|facts| facts.from || facts.rules)) {
-        for (inbound, policies) in &view.book.matched(kind.name, &proxy.name, Shadow::Ignored).inbounds {
+        for (inbound, policies) in &view.policy_index.matched(kind.name, &proxy.name, Shadow::Ignored).inbounds {
             let origins: Vec<Value> = policies.iter().map(|policy| origin(policy)).collect();
             inbounds[*inbound].push(json!({ "kind": kind.name, "origins": origins }));
         }

@@ -20,7 +20,7 @@ pub(crate) async fn of_policy(api: Api, kind: &'static Kind, call: ApiCall) -> R
     let policy = snapshot.world().get(&record.key).and_then(|policy| policy.policy());
     let policy = policy.ok_or_else(|| ApiError::not_found(title))?;
     let view = api.meshes().view(&snapshot, &record.key.mesh);
-    let selected = view.book.selected(policy, Shadow::Included);
+    let selected = view.policy_index.selected(policy, Shadow::Included);
     page(&call, selected.iter().filter_map(|name| view.proxies.get(name)))
 }
 

@@ -15,7 +15,7 @@ use kodiak_model::{
     },
     policy::ConfShape,
 };
-use kodiak_rules::{Book, Resources};
+use kodiak_rules::{PolicyIndex, Resources};
 use kodiak_store::Snapshot;
 use kodiak_world::{Resource, World, destination};
 
@@ -94,7 +94,7 @@ fn load(world: &World, name: &str) -> MeshView {
     let mut view = MeshView {
         mode: world.mesh_services_mode(name),
         kinds: policies(),
-        book: Book::default(),
+        policy_index: PolicyIndex::default(),
         resources: Resources::default(),
         proxies: BTreeMap::new(),
         destinations: Vec::new(),
@@ -108,14 +108,14 @@ fn load(world: &World, name: &str) -> MeshView {
             if kind.policy.is_some_and(|facts| facts.conf == ConfShape::Routes) {
                 view.resources.insert_route(policy.clone());
             }
-            view.book.set_policy(&(kind.name, policy.name.clone()), Some(policy.clone()));
+            view.policy_index.set_policy(&(kind.name, policy.name.clone()), Some(policy.clone()));
         }
     }
     for gateway in world.gateways(name) {
-        view.book.set_gateway(&gateway.name.clone(), Some(Arc::new(gateway)));
+        view.policy_index.set_gateway(&gateway.name.clone(), Some(Arc::new(gateway)));
     }
     for proxy in world.proxies(name) {
-        view.book.set_proxy(&proxy.name, Some(proxy.clone()));
+        view.policy_index.set_proxy(&proxy.name, Some(proxy.clone()));
         view.proxies.insert(proxy.name.clone(), proxy.clone());
     }
     for (kind, _) in destination::KINDS {

@@ -99,7 +99,7 @@ fn stored<'a>(
     mesh: &'a str,
 ) -> impl Iterator<Item = (&'a Arc<Policy>, Value)> {
     let about_calls = |policy: &&Arc<Policy>| policy.kind.policy.is_some_and(|facts| facts.to);
-    view.book.policies().filter(about_calls).filter_map(move |policy| {
+    view.policy_index.policies().filter(about_calls).filter_map(move |policy| {
         let record = snapshot.get(&ResourceKey::in_mesh(policy.kind.name, mesh, &policy.name))?;
         Some((policy, serde_json::from_str(&record.spec).ok()?))
     })

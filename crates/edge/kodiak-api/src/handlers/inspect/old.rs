@@ -18,7 +18,7 @@ pub(crate) async fn affected(api: Api, kind: &'static Kind, call: ApiCall) -> Re
     let policy = snapshot.world().get(&record.key).and_then(|policy| policy.policy());
     let policy = policy.ok_or_else(|| ApiError::not_found(title))?;
     let view = api.meshes().view(&snapshot, &record.key.mesh);
-    let selected = view.book.selected(policy, Shadow::Included);
+    let selected = view.policy_index.selected(policy, Shadow::Included);
     let proxies = selected.iter().filter_map(|name| view.proxies.get(name));
     let items: Vec<Affected> = proxies.map(|proxy| old::affected(&view, proxy)).collect();
     Ok(answer(&List::from(items)))
@@ -31,7 +31,7 @@ pub(crate) async fn policies(api: Api, call: ApiCall) -> Result<Response, ApiErr
     let proxy = view.proxies.get(&*key.name).ok_or_else(|| ApiError::not_found(NOT_FOUND))?;
     let mut matched: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for kind in &view.kinds {
-        for policy in &view.book.matched(kind.name, &proxy.name, Shadow::Ignored).proxy {
+        for policy in &view.policy_index.matched(kind.name, &proxy.name, Shadow::Ignored).proxy {
             let key = ResourceKey::in_mesh(kind.name, &policy.mesh, &policy.name);
             let Some(record) = snapshot.get(&key) else { continue };
             let shown = serde_json::from_str(&render::resource(kind, record)).expect("resources are shown as JSON");

@@ -7,7 +7,7 @@ use std::{
 };
 
 use axum::response::Response;
-use kodiak_inspection::reference_status::{self, Context, Reference};
+use kodiak_inspection::reference_status::{self, Reference, ReferenceContext};
 use kodiak_model::{
     ResourceKey,
     kinds::dataplane::{Dataplane, InboundState},
@@ -76,7 +76,7 @@ fn of(world: &World, proxy: &Proxy, is_served: &dyn Fn(&str) -> bool) -> Vec<Ref
         return Vec::new();
     }
     let (destinations, objects) = destinations(world, &proxy.mesh, &proxy.dataplane);
-    let context = Context {
+    let context = ReferenceContext {
         mode: world.mesh_services_mode(&proxy.mesh),
         destinations: &destinations,
         objects,

@@ -6,7 +6,7 @@ use axum::response::Response;
 use kodiak_catalog::Target;
 use kodiak_inspection::{
     inspect::MeshView,
-    policy_status::{self, Context, PolicyStatus, State},
+    policy_status::{self, PolicyStatus, PolicyStatusContext, State},
 };
 use kodiak_kinds::in_force;
 use kodiak_model::{Kind, ResourceKey};
@@ -47,7 +47,7 @@ pub(crate) async fn of_policies(api: Api, call: ApiCall) -> Result<Response, Api
     let state = call.query_value("state").map(|text| State::parse(&text).ok_or_else(unknown_state)).transpose()?;
     let view = api.meshes().view(&snapshot, mesh);
     let world = snapshot.world();
-    let policies = view.book.policies().map(Listed::Policy);
+    let policies = view.policy_index.policies().map(Listed::Policy);
     let left_out = world.unreadable().filter(|resource| is_left_out(resource, mesh)).map(Listed::LeftOut);
     let named = policies.chain(left_out).filter(|listed| listed.name().contains(query.name.as_str()));
     let page = match state {
@@ -104,14 +104,14 @@ fn unknown_state() -> ApiError {
 fn of<'a>(world: &World, view: &MeshView, policies: impl IntoIterator<Item = &'a Arc<Policy>>) -> Vec<PolicyStatus> {
     let services = view.proxies.values().flat_map(|proxy| proxy.dataplane.inbounds());
     let services: BTreeSet<String> = services.filter_map(|inbound| inbound.service().map(str::to_owned)).collect();
-    let context = Context {
-        book: &view.book,
+    let context = PolicyStatusContext {
+        policy_index: &view.policy_index,
         resources: &view.resources,
         proxies: &view.proxies,
         services: &services,
         identities: &view.identities,
         in_force: in_force(),
-        era: view.era(),
+        resolution: view.resolution(),
     };
     let unreadable = |status: &PolicyStatus| {
         let key = ResourceKey::in_mesh(status.kind, &status.mesh, &status.name);

@@ -1,11 +1,11 @@
 //! Inspection routes, called through the router.
 
 mod by_kri;
+mod legacy_names;
 mod members;
 mod mesh;
 mod migration;
 mod old;
-mod old_names;
 mod references;
 mod rules;
 mod status;
@@ -17,7 +17,7 @@ use axum::{
     body::{Body, to_bytes},
     http::{Method, Request, header},
 };
-use kodiak_catalog::{Catalog, Settings};
+use kodiak_catalog::{Catalog, CatalogSettings};
 use kodiak_metrics::Metrics;
 use kodiak_model::Place;
 use kodiak_store::{Backend, Store, StoreConfig};
@@ -38,7 +38,7 @@ impl World {
     async fn new(mode: &str) -> Self {
         let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
         let place = Place::Zone { name: "east".to_owned() };
-        let catalog = Catalog::new(store, Settings { place, unsafe_delete: false });
+        let catalog = Catalog::new(store, CatalogSettings { place, unsafe_delete: false });
         let api = Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new(), Arc::new(NoProxies));
         let world = Self { router: crate::router(&api), api };
         let mesh = json!({

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     Catalog,
-    authority::{PROVIDED, provided_key_secret},
+    ca::{PROVIDED, provided_key_secret},
     initial, load_source,
 };
 

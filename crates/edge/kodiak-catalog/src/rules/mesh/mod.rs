@@ -1,7 +1,7 @@
 //! Mesh: its CAs are usable and do not change while proxies have their certificates; their keys are in Secrets; it is
 //! deleted only when it is empty.
 
-mod authority;
+mod ca;
 mod inline_key;
 
 use std::sync::Arc;
@@ -30,11 +30,11 @@ pub(super) fn before_put(
     }
     if !mesh.mtls.as_ref().is_some_and(|mtls| mtls.skip_validation) {
         if let Some(old) = snapshot.world().mesh(&checked.name) {
-            authority::check_change(snapshot, &catalog.files, &checked.name, &old, &mesh, &mut problems);
+            ca::check_change(snapshot, &catalog.files, &checked.name, &old, &mesh, &mut problems);
         }
-        authority::check_provided(snapshot, &catalog.files, &checked.name, &mesh, &mut problems);
+        ca::check_provided(snapshot, &catalog.files, &checked.name, &mesh, &mut problems);
     }
-    authority::check_builtin(snapshot, &checked.name, &mesh, &mut problems);
+    ca::check_builtin(snapshot, &checked.name, &mesh, &mut problems);
     let secrets = inline_key::move_to_secrets(catalog, snapshot, &checked.name, &mut mesh, &mut problems);
     if !problems.is_empty() {
         let stage = if old.is_none() { Stage::Create } else { Stage::Update };

@@ -17,7 +17,7 @@ use kodiak_store::Snapshot;
 
 use crate::{
     FileSources,
-    authority::{AuthoritySources, BUILTIN, PROVIDED, authority_sources, is_made, rsa_bits},
+    ca::{BUILTIN, CaSources, PROVIDED, ca_sources, is_made, rsa_bits},
     load_source,
 };
 
@@ -69,7 +69,7 @@ fn backends(mesh: &Mesh) -> impl Iterator<Item = &MtlsBackend> {
 /// its settings become. An unreadable CA signs nothing, and may be fixed.
 fn same_authority(snapshot: &Snapshot, files: &FileSources, mesh: &str, old: &MtlsBackend, new: &MtlsBackend) -> bool {
     let trusted = |backend| {
-        let AuthoritySources { cert, .. } = authority_sources(mesh, backend).ok()?;
+        let CaSources { cert, .. } = ca_sources(mesh, backend).ok()?;
         certificates(&load_source(snapshot, files, mesh, &cert).ok()?).ok()
     };
     let (Some(old), Some(new)) = (trusted(old), trusted(new)) else { return true };

@@ -17,7 +17,7 @@ use kodiak_model::{TargetKind, Word};
 
 use self::{anchor::Anchor, interner::ResultInterner};
 use crate::{
-    Context, Gateway, Matched, Policy, Proxy, Routes, Selection, Shadow, gateway,
+    Gateway, Matched, Policy, Proxy, Routes, Selection, SelectionContext, Shadow, gateway,
     precedence::{Strength, by_name},
     select,
 };
@@ -26,7 +26,7 @@ use crate::{
 pub type PolicyKey = (&'static str, Arc<str>);
 
 #[derive(Default)]
-pub struct Book {
+pub struct PolicyIndex {
     policies: BTreeMap<PolicyKey, Arc<IndexedPolicy>>,
     /// Policies of each kind, by anchor and then by number.
     policies_by_anchor: BTreeMap<&'static str, HashMap<Anchor, BTreeMap<u64, Arc<IndexedPolicy>>>>,
@@ -60,7 +60,7 @@ struct IndexedProxy {
     anchors: Vec<Anchor>,
 }
 
-impl Book {
+impl PolicyIndex {
     /// Returns the names of proxies that may be affected: those that the old or the new policy selects, and for a route
     /// also those that policies for the route select.
     pub fn set_policy(&mut self, key: &PolicyKey, policy: Option<Arc<Policy>>) -> BTreeSet<Arc<str>> {
@@ -179,7 +179,7 @@ impl Book {
 
     fn look(&self, policy: &Policy, proxy: &Proxy, gateway: Option<&Gateway>, shadow: Shadow) -> Selection {
         self.looked_at.fetch_add(1, Ordering::Relaxed);
-        select(policy, proxy, Context { gateway, routes: Some(&self.routes) }, shadow)
+        select(policy, proxy, SelectionContext { gateway, routes: Some(&self.routes) }, shadow)
     }
 
     /// The proxies with a selection that `wanted` accepts.

@@ -10,9 +10,9 @@ use proptest::prelude::*;
 use proptest::sample::{select as one_of, subsequence};
 use serde_json::{Value, json};
 
-use super::{Book, PolicyKey};
+use super::{PolicyIndex, PolicyKey};
 use crate::{
-    Context, Gateway, Matched, Policy, Proxy, Routes, Shadow, gateway, precedence, select,
+    Gateway, Matched, Policy, Proxy, Routes, SelectionContext, Shadow, gateway, precedence, select,
     select_tests::{ROUTE, TIMEOUT, labels, mesh_gateway, policy, proxy},
 };
 
@@ -28,10 +28,10 @@ fn key(policy: &Policy) -> PolicyKey {
 
 #[test]
 fn lookup_compares_only_few_policies() {
-    let mut book = Book::default();
+    let mut policy_index = PolicyIndex::default();
     for n in 0..1000 {
         let proxy = service(&format!("proxy-{n}"), &format!("service-{n}"));
-        book.set_proxy(&Arc::clone(&proxy.name), Some(proxy));
+        policy_index.set_proxy(&Arc::clone(&proxy.name), Some(proxy));
     }
     let targets = |n: i32| match n % 4 {
         0 => json!({ "kind": "MeshService", "name": format!("service-{n}") }),
@@ -43,49 +43,49 @@ fn lookup_compares_only_few_policies() {
     };
     for n in 0..1000 {
         let policy = policy(&TIMEOUT, &format!("policy-{n}"), Labels::new(), &targets(n));
-        assert_eq!(book.set_policy(&key(&policy), Some(policy)), [Arc::from(format!("proxy-{n}"))].into());
+        assert_eq!(policy_index.set_policy(&key(&policy), Some(policy)), [Arc::from(format!("proxy-{n}"))].into());
     }
-    assert_eq!(book.looked_at(), 1000, "a policy looks at the proxies that it selects");
+    assert_eq!(policy_index.looked_at(), 1000, "a policy looks at the proxies that it selects");
     for n in 0..1000 {
-        let matched = book.matched("MeshTimeout", &format!("proxy-{n}"), Shadow::Ignored);
+        let matched = policy_index.matched("MeshTimeout", &format!("proxy-{n}"), Shadow::Ignored);
         assert_eq!(matched.proxy.len(), 1);
     }
-    assert_eq!(book.looked_at(), 2000);
+    assert_eq!(policy_index.looked_at(), 2000);
 }
 
 #[test]
 fn equal_results_are_shared() {
-    let mut book = Book::default();
+    let mut policy_index = PolicyIndex::default();
     for (name, of) in [("web-1", "web"), ("web-2", "web"), ("api-1", "api")] {
-        book.set_proxy(&name.into(), Some(service(name, of)));
+        policy_index.set_proxy(&name.into(), Some(service(name, of)));
     }
     let everyone = policy(&TIMEOUT, "everyone", Labels::new(), &json!(null));
     let web = policy(&TIMEOUT, "web", Labels::new(), &json!({ "kind": "MeshService", "name": "web" }));
     for each in [&everyone, &web] {
-        book.set_policy(&key(each), Some(Arc::clone(each)));
+        policy_index.set_policy(&key(each), Some(Arc::clone(each)));
     }
-    let ask = |book: &Book, name| book.matched("MeshTimeout", name, Shadow::Ignored);
-    let before = ask(&book, "web-1");
-    assert!(Arc::ptr_eq(&before, &ask(&book, "web-2")));
-    assert!(Arc::ptr_eq(&before, &book.matched_by("MeshTimeout", &service("web-3", "web"), Shadow::Ignored)));
-    assert!(!Arc::ptr_eq(&before, &ask(&book, "api-1")));
-    assert!(book.set_policy(&key(&web), Some(Arc::clone(&web))).is_empty(), "nothing changed");
-    assert!(Arc::ptr_eq(&before, &ask(&book, "web-1")));
+    let ask = |policy_index: &PolicyIndex, name| policy_index.matched("MeshTimeout", name, Shadow::Ignored);
+    let before = ask(&policy_index, "web-1");
+    assert!(Arc::ptr_eq(&before, &ask(&policy_index, "web-2")));
+    assert!(Arc::ptr_eq(&before, &policy_index.matched_by("MeshTimeout", &service("web-3", "web"), Shadow::Ignored)));
+    assert!(!Arc::ptr_eq(&before, &ask(&policy_index, "api-1")));
+    assert!(policy_index.set_policy(&key(&web), Some(Arc::clone(&web))).is_empty(), "nothing changed");
+    assert!(Arc::ptr_eq(&before, &ask(&policy_index, "web-1")));
 
     let changed = policy(&TIMEOUT, "web", labels(&[("a", "b")]), &json!({ "kind": "MeshService", "name": "web" }));
-    assert_eq!(book.set_policy(&key(&web), Some(changed)), ["web-1".into(), "web-2".into()].into());
-    assert!(!Arc::ptr_eq(&before, &ask(&book, "web-1")));
+    assert_eq!(policy_index.set_policy(&key(&web), Some(changed)), ["web-1".into(), "web-2".into()].into());
+    assert!(!Arc::ptr_eq(&before, &ask(&policy_index, "web-1")));
 }
 
 #[test]
 fn unused_results_are_dropped() {
-    let mut book = Book::default();
+    let mut policy_index = PolicyIndex::default();
     for n in 0..5000 {
         let policy = policy(&TIMEOUT, "policy", labels(&[("n", &n.to_string())]), &json!(null));
-        book.set_policy(&key(&policy), Some(policy));
-        assert_eq!(book.matched_by("MeshTimeout", &service("web-1", "web"), Shadow::Ignored).proxy.len(), 1);
+        policy_index.set_policy(&key(&policy), Some(policy));
+        assert_eq!(policy_index.matched_by("MeshTimeout", &service("web-1", "web"), Shadow::Ignored).proxy.len(), 1);
     }
-    assert!(book.interner.len() < 3000, "{} are kept", book.interner.len());
+    assert!(policy_index.interner.len() < 3000, "{} are kept", policy_index.interner.len());
 }
 
 /// All resources, without an index.
@@ -104,7 +104,7 @@ impl Everything {
         policies.sort_by(|a, b| precedence(a, b));
         let mut matched = Matched::default();
         for policy in policies {
-            matched.add(policy, &select(policy, proxy, Context { gateway, routes: Some(&routes) }, shadow));
+            matched.add(policy, &select(policy, proxy, SelectionContext { gateway, routes: Some(&routes) }, shadow));
         }
         matched
     }
@@ -223,39 +223,39 @@ proptest! {
 
     #[test]
     fn index_equals_a_full_scan(edits in proptest::collection::vec(edits(), 1..40)) {
-        let (mut book, mut everything) = (Book::default(), Everything::default());
+        let (mut policy_index, mut everything) = (PolicyIndex::default(), Everything::default());
         let mut before = everything.answers();
         for edit in edits {
             let concerned = match &edit {
                 Edit::Policy(key, policy) => {
                     put(&mut everything.policies, key, policy.as_ref());
-                    book.set_policy(key, policy.clone())
+                    policy_index.set_policy(key, policy.clone())
                 }
                 Edit::Gateway(name, gateway) => {
                     put(&mut everything.gateways, name, gateway.as_ref());
-                    book.set_gateway(name, gateway.clone())
+                    policy_index.set_gateway(name, gateway.clone())
                 }
                 Edit::Proxy(name, proxy) => {
                     put(&mut everything.proxies, name, proxy.as_ref());
-                    book.set_proxy(name, proxy.clone());
+                    policy_index.set_proxy(name, proxy.clone());
                     BTreeSet::from([Arc::clone(name)])
                 }
             };
             let after = everything.answers();
             for (name, answers) in &after {
                 for ((kind, shadow), expected) in QUESTIONS.into_iter().zip(answers) {
-                    prop_assert_eq!(&*book.matched(kind, name, shadow), expected);
-                    prop_assert_eq!(&*book.matched_by(kind, &everything.proxies[name], shadow), expected);
+                    prop_assert_eq!(&*policy_index.matched(kind, name, shadow), expected);
+                    prop_assert_eq!(&*policy_index.matched_by(kind, &everything.proxies[name], shadow), expected);
                 }
                 prop_assert!(concerned.contains(name) || before.get(name) == Some(answers), "{name} is not in {concerned:?} of {edit:?}");
             }
             if let Edit::Policy(_, Some(policy)) = &edit {
                 let is_about = |name: &Arc<str>| {
-                    let matched = book.matched(policy.kind.name, name, Shadow::Included);
+                    let matched = policy_index.matched(policy.kind.name, name, Shadow::Included);
                     matched.proxy.iter().any(|each| each.name == policy.name)
                 };
                 let expected: BTreeSet<_> = everything.proxies.keys().filter(|name| is_about(name)).cloned().collect();
-                prop_assert_eq!(book.selected(policy, Shadow::Included), expected);
+                prop_assert_eq!(policy_index.selected(policy, Shadow::Included), expected);
             }
             before = after;
         }

@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 
 use kodiak_model::{
-    Kri, Labels, OldName, OldNames, TargetKind,
+    Kri, Labels, LegacyName, LegacyNames, TargetKind,
     kinds::{mesh_external_service, mesh_multi_zone_service, mesh_service},
 };
 
 use super::{
     is_for_route,
-    resolve::{Who, old_name},
+    resolve::{Who, legacy_name},
 };
 use crate::Policy;
 
-/// For both values of [`Era`].
+/// For both values of [`NameResolution`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Meant {
+pub enum PolicyTargets {
     /// All destinations, or targets that cannot be determined from the policy alone.
     All,
     Some {
@@ -29,12 +29,12 @@ pub enum Meant {
 }
 
 /// Targets of the `to` items.
-pub fn meant_by(policy: &Policy) -> Meant {
+pub fn targets_of(policy: &Policy) -> PolicyTargets {
     let (mut named, mut old, mut labels): (BTreeSet<Kri>, BTreeSet<_>, Vec<_>) = <_>::default();
     for item in policy.body.to.iter().filter(|_| !is_for_route(policy)) {
         let target = &item.target;
         let kind = match target.known_kind() {
-            None | Some(TargetKind::Mesh | TargetKind::MeshHTTPRoute) => return Meant::All,
+            None | Some(TargetKind::Mesh | TargetKind::MeshHTTPRoute) => return PolicyTargets::All,
             Some(TargetKind::MeshService) => &mesh_service::KIND,
             Some(TargetKind::MeshExternalService) => &mesh_external_service::KIND,
             Some(TargetKind::MeshMultiZoneService) => &mesh_multi_zone_service::KIND,
@@ -45,9 +45,9 @@ pub fn meant_by(policy: &Policy) -> Meant {
                 | TargetKind::Dataplane,
             ) => continue,
         };
-        match (old_name(target), Who::of(policy, target)) {
-            (Some(_), _) if policy.kind.old_names == OldNames::Nothing => (),
-            (Some(OldName { name, namespace, .. }), _) => {
+        match (legacy_name(target), Who::of(policy, target)) {
+            (Some(_), _) if policy.kind.legacy_names == LegacyNames::Nothing => (),
+            (Some(LegacyName { name, namespace, .. }), _) => {
                 old.insert((name.to_owned(), namespace.to_owned()));
             }
             (None, Some(Who::Called(called))) => {
@@ -57,5 +57,5 @@ pub fn meant_by(policy: &Policy) -> Meant {
             (None, None) => (),
         }
     }
-    Meant::Some { named, old, labels }
+    PolicyTargets::Some { named, old, labels }
 }

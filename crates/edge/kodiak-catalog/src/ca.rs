@@ -17,23 +17,23 @@ pub const ADMIN_CA: &str = "envoy-admin-ca";
 
 /// Data sources of a CA's certificate and private key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AuthoritySources {
+pub struct CaSources {
     pub cert: DataSource,
     pub key: DataSource,
 }
 
 /// Data sources of a backend's CA, or why there are none.
-pub fn authority_sources(mesh: &str, backend: &MtlsBackend) -> Result<AuthoritySources, String> {
+pub fn ca_sources(mesh: &str, backend: &MtlsBackend) -> Result<CaSources, String> {
     let secret = |name| DataSource { secret: Some(name), ..DataSource::default() };
     match backend.backend_type.as_str() {
-        BUILTIN => Ok(AuthoritySources {
+        BUILTIN => Ok(CaSources {
             cert: secret(cert_secret(mesh, &backend.name)),
             key: secret(key_secret(mesh, &backend.name)),
         }),
         PROVIDED => {
             let ProvidedCa { cert, key } = BackendConf::read(backend.conf.as_ref())?;
             let needed = |source: Option<DataSource>, field| source.ok_or_else(|| format!("conf.{field} is missing"));
-            Ok(AuthoritySources { cert: needed(cert, "cert")?, key: needed(key, "key")? })
+            Ok(CaSources { cert: needed(cert, "cert")?, key: needed(key, "key")? })
         }
         other => Err(format!("its type {other:?} is unknown; use {BUILTIN} or {PROVIDED}")),
     }
@@ -70,9 +70,8 @@ pub(crate) fn provided_key_secret(mesh: &str, backend: &str) -> String {
 /// The backend that uses this Secret.
 pub(crate) fn backend_using<'a>(name: &str, mesh: &'a Mesh, secret: &str) -> Option<&'a str> {
     let uses = |backend: &&MtlsBackend| {
-        authority_sources(name, backend).is_ok_and(|AuthoritySources { cert, key }| {
-            [cert, key].iter().any(|used| used.secret.as_deref() == Some(secret))
-        })
+        ca_sources(name, backend)
+            .is_ok_and(|CaSources { cert, key }| [cert, key].iter().any(|used| used.secret.as_deref() == Some(secret)))
     };
     let mut backends = mesh.mtls.iter().flat_map(|mtls| &mtls.backends);
     backends.find(uses).map(|backend| backend.name.as_str())

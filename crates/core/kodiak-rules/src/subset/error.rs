@@ -11,7 +11,7 @@ use crate::{Policy, Resources};
 
 /// Why rules cannot be built.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Trouble {
+pub enum RuleError {
     /// Too many combinations of tags. The list of policies is minimal: without any of them, there are not too many. The
     /// number is how many were counted before the search stopped.
     TooMany { policies: Vec<Arc<Policy>>, combinations: usize },
@@ -19,7 +19,7 @@ pub enum Trouble {
     Unfit(String),
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooMany { policies, combinations } => {
@@ -38,10 +38,10 @@ impl fmt::Display for Trouble {
     }
 }
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for RuleError {}
 
 /// Whether policies of one kind would have too many combinations if all of them matched one proxy. Builds no rules.
-pub fn explodes(policies: &[Arc<Policy>]) -> Option<Trouble> {
+pub fn explodes(policies: &[Arc<Policy>]) -> Option<RuleError> {
     let to = |policies: &[Arc<Policy>]| count_to(policies, None);
     let from = || Some(too_many(policies, count_from(policies)?, count_from));
     from().or_else(|| Some(too_many(policies, to(policies)?, to)))
@@ -55,7 +55,7 @@ pub(super) fn too_many(
     policies: &[Arc<Policy>],
     combinations: usize,
     count: impl Fn(&[Arc<Policy>]) -> Option<usize>,
-) -> Trouble {
+) -> RuleError {
     let (mut needed, mut rest): (Vec<Arc<Policy>>, _) = (Vec::new(), policies);
     let enough = |some: &[Arc<Policy>], needed: &[Arc<Policy>]| count(&[some, needed].concat()).is_some();
     while !enough(&[], &needed) && !rest.is_empty() {
@@ -72,7 +72,7 @@ pub(super) fn too_many(
         rest = &rest[..too_few];
     }
     let combinations = count(&needed).unwrap_or(combinations);
-    Trouble::TooMany { policies: needed, combinations }
+    RuleError::TooMany { policies: needed, combinations }
 }
 
 /// A lower bound of the number of combinations, if there are too many.
