@@ -84,7 +84,7 @@ pub struct ItemOrigin {
     pub resource_meta: ResourceMeta,
     pub rule_index: usize,
     /// Legacy name of the MeshService that the policy targets.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "viaOldName", skip_serializing_if = "Option::is_none")]
     pub via_legacy_name: Option<String>,
 }
 

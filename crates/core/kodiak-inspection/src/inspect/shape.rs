@@ -48,7 +48,7 @@ impl ResourceMeta {
 pub struct Origin {
     pub kri: String,
     /// Legacy name of the MeshService that some of it targets.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "viaOldName", skip_serializing_if = "Option::is_none")]
     pub via_legacy_name: Option<String>,
 }
 
