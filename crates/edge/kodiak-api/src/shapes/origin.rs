@@ -36,7 +36,7 @@ impl ResourceMeta {
 pub(crate) struct Origin {
     pub(crate) kri: String,
     /// Legacy name of the MeshService that some of it targets.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "viaOldName", skip_serializing_if = "Option::is_none")]
     pub(crate) via_legacy_name: Option<String>,
 }
 

@@ -86,7 +86,7 @@ pub(crate) struct ItemOrigin {
     pub(crate) resource_meta: ResourceMeta,
     pub(crate) rule_index: usize,
     /// Legacy name of the MeshService that the policy targets.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "viaOldName", skip_serializing_if = "Option::is_none")]
     pub(crate) via_legacy_name: Option<String>,
 }
 
