@@ -5,20 +5,18 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_model::{Choice, kinds::mesh::MeshServicesMode, tags};
+use kodiak_model::{kinds::mesh::MeshServicesMode, tags};
 use kodiak_rules::{Matched, Proxy, Shadow};
 use kodiak_world::redirects_outbound;
-use serde::{Deserialize, Serialize};
 
 use super::{Landscape, Outcome, PolicyStanding};
 use kodiak_inspection::inspect::MeshView;
 use kodiak_services::reachable::{Reach, Wanted, is_served_in};
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Consumer {
     pub name: String,
-    pub mode: Choice<MeshServicesMode>,
+    pub mode: MeshServicesMode,
     pub lists: Lists,
     pub connected: bool,
     /// The services that it has outbounds for, by their tags.
@@ -34,7 +32,7 @@ pub struct Consumer {
 }
 
 /// Source of the destinations of a Dataplane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lists {
     Nothing,
     /// `reachableServices`: tags, and no objects.
@@ -65,7 +63,7 @@ impl Consumer {
         let (own_policies, routes) = concerned(proxy, calls, landscape, policies);
         Self {
             name: proxy.name.to_string(),
-            mode: landscape.view.mode.into(),
+            mode: landscape.view.mode,
             lists: Lists::of(proxy),
             connected: known.connected,
             cross_zone: old.iter().filter(|service| is_elsewhere(service, proxy, landscape)).cloned().collect(),
@@ -138,8 +136,8 @@ fn concerned(
     let mut by_kind: BTreeMap<&str, Arc<Matched>> = BTreeMap::new();
     let (mut own, mut routes) = (Vec::new(), Vec::new());
     for policy in policies.iter().filter(|policy| policy.findings.iter().any(|finding| calls(&finding.service))) {
-        let matched = || landscape.view.policy_index.matched(&policy.kind, &proxy.name, Shadow::Ignored);
-        let matched = by_kind.entry(&policy.kind).or_insert_with(matched);
+        let matched = || landscape.view.policy_index.matched(policy.kind, &proxy.name, Shadow::Ignored);
+        let matched = by_kind.entry(policy.kind).or_insert_with(matched);
         if !matched.proxy.iter().any(|matched| *matched.name == *policy.name) {
             continue;
         }

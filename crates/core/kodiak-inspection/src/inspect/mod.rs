@@ -1,29 +1,21 @@
 //! Inspection of one mesh: policies in force and their merged configuration.
 //!
 //! ```text
-//!  MeshView --> rules: everything about a proxy, by kind
-//!           --> policies, routes: about the whole proxy, one inbound or one destination
-//!           --> layout: inbounds, listeners and outbounds of a proxy
+//!  MeshView --> in_force: the policies of a proxy, by kind; `kodiak-rules` merges them
+//!           --> reachable: its destinations
+//!           --> hostnames, members, spiffe_id: of one service, of one proxy
 //! ```
 
 pub mod hostnames;
-pub mod layout;
 pub mod members;
-pub mod old;
-pub mod policies;
-
-pub mod routes;
-pub mod rules;
-mod shape;
 pub mod spiffe_id;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::{Kind, PolicyFacts, kinds::mesh::MeshServicesMode};
-use kodiak_rules::{Matched, PolicyIndex, Proxy, Resources, Shadow};
-use kodiak_world::Destination;
-
-pub use shape::{Origin, ResourceMeta};
+use kodiak_rules::{Matched, PolicyIndex, Proxy, Resources, Shadow, outbound::NameResolution};
+use kodiak_services::reachable;
+use kodiak_world::{Destination, destination::DestinationPort};
 
 /// Resources of one mesh that inspection uses.
 pub struct MeshView {
@@ -43,8 +35,18 @@ impl MeshView {
         self.mode == MeshServicesMode::Exclusive
     }
 
+    /// Meaning of the plain name of a MeshService in routes of this mesh.
+    pub fn resolution(&self) -> NameResolution {
+        if self.is_exclusive() { NameResolution::Objects } else { NameResolution::Both }
+    }
+
+    /// Destinations of a proxy that are objects. `redirected` is whether the proxy is transparent.
+    pub fn reachable(&self, proxy: &Proxy, redirected: bool) -> Vec<(&Destination, &DestinationPort)> {
+        reachable::reachable(&self.destinations, self.mode, proxy, redirected)
+    }
+
     /// Policies in force on a proxy, by kind, for the given kinds.
-    fn in_force<'a>(
+    pub fn in_force<'a>(
         &'a self,
         proxy: &'a Proxy,
         wanted: impl Fn(PolicyFacts) -> bool + 'a,
@@ -57,6 +59,6 @@ impl MeshView {
 }
 
 /// A policy for the proxy as a whole: it speaks of neither callers nor destinations.
-fn is_for_whole_proxy(facts: PolicyFacts) -> bool {
+pub fn is_for_whole_proxy(facts: PolicyFacts) -> bool {
     !(facts.to || facts.from || facts.rules)
 }

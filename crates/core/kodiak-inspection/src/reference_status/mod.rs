@@ -20,7 +20,6 @@ use kodiak_model::{
 };
 use kodiak_rules::Proxy;
 use kodiak_world::Destination;
-use serde::Serialize;
 
 use kodiak_services::reachable::{Wanted, is_served_in};
 
@@ -39,24 +38,23 @@ pub struct ReferenceContext<'a> {
 }
 
 /// One entry of a Dataplane, or a list of entries.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
     /// As it is written in the Dataplane.
     pub path: String,
     /// KRIs of ports, or values of `kuma.io/service`.
     pub means: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<ReferenceProblem>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferenceProblem {
     pub reason: Why,
     /// Problem, with advice.
     pub message: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// Its target does not exist.
     Unresolved,

@@ -8,16 +8,14 @@ use std::{
 use kodiak_inspection::inspect::{MeshView, spiffe_id::Identity};
 use kodiak_kinds::kinds;
 use kodiak_model::{
-    Condition, Kind, PortSection, ResourceKey,
+    Condition, Kind, ResourceKey,
     kinds::{
         mesh,
         mesh_identity::{MeshIdentity, MeshIdentityStatus},
     },
-    policy::ConfShape,
 };
-use kodiak_rules::{PolicyIndex, Resources};
 use kodiak_store::Snapshot;
-use kodiak_world::{Resource, World, destination};
+use kodiak_world::{Resource, World};
 
 /// Views of the meshes that were inspected.
 #[derive(Default)]
@@ -89,50 +87,17 @@ fn policies() -> Vec<&'static Kind> {
     policies
 }
 
-fn load(world: &World, name: &str) -> MeshView {
-    let own = world.get(&ResourceKey::global(mesh::KIND.name, name));
-    let mut view = MeshView {
-        mode: world.mesh_services_mode(name),
-        kinds: policies(),
-        policy_index: PolicyIndex::default(),
-        resources: Resources::default(),
-        proxies: BTreeMap::new(),
-        destinations: Vec::new(),
-        identities: world.list_in("MeshIdentity", name).filter_map(|identity| of_identity(identity)).collect(),
-    };
-    if let Some(own) = own {
-        view.resources.insert(target(&mesh::KIND, own, Vec::new()));
+fn load(world: &World, mesh: &str) -> MeshView {
+    let kinds = policies();
+    MeshView {
+        mode: world.mesh_services_mode(mesh),
+        policy_index: world.policy_index(kinds.iter().copied(), mesh),
+        resources: world.policy_targets(kinds.iter().copied(), mesh),
+        kinds,
+        proxies: world.proxies(mesh).map(|proxy| (proxy.name.clone(), proxy.clone())).collect(),
+        destinations: world.destinations(mesh).cloned().collect(),
+        identities: world.list_in("MeshIdentity", mesh).filter_map(|identity| of_identity(identity)).collect(),
     }
-    for kind in policies() {
-        for policy in world.policies(kind, name) {
-            if kind.policy.is_some_and(|facts| facts.conf == ConfShape::Routes) {
-                view.resources.insert_route(policy.clone());
-            }
-            view.policy_index.set_policy(&(kind.name, policy.name.clone()), Some(policy.clone()));
-        }
-    }
-    for gateway in world.gateways(name) {
-        view.policy_index.set_gateway(&gateway.name.clone(), Some(Arc::new(gateway)));
-    }
-    for proxy in world.proxies(name) {
-        view.policy_index.set_proxy(&proxy.name, Some(proxy.clone()));
-        view.proxies.insert(proxy.name.clone(), proxy.clone());
-    }
-    for (kind, _) in destination::KINDS {
-        for resource in world.list_in(kind.name, name) {
-            let Some(destination) = resource.destination() else { continue };
-            let ports = destination.ports.iter();
-            let ports = ports.map(|port| PortSection { port: port.port, section: port.section.clone() });
-            view.resources.insert(target(kind, resource, ports.collect()));
-            view.destinations.push(destination.clone());
-        }
-    }
-    view
-}
-
-fn target(kind: &'static Kind, resource: &Resource, ports: Vec<PortSection>) -> kodiak_rules::Resource {
-    let ResourceKey { mesh, name, .. } = resource.key.clone();
-    kodiak_rules::Resource { kind, mesh, name, labels: resource.labels.clone(), ports }
 }
 
 fn of_identity(resource: &Resource) -> Option<Identity> {

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use axum::{http::StatusCode, response::Response};
-use kodiak_inspection::inspect::{MeshView, layout, policies, routes, rules};
+use kodiak_inspection::inspect::MeshView;
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, Kri, Place};
 use kodiak_rules::Proxy;
 
 use super::{ApiCall, NOT_FOUND, answer, find_proxy, find_resource};
-use crate::{Api, ApiError};
+use crate::{
+    Api, ApiError,
+    shapes::{layout, policies, routes, rules},
+};
 
 /// `_rules`: all rules, grouped by kind.
 pub(crate) async fn rules(api: Api, call: ApiCall) -> Result<Response, ApiError> {
