@@ -52,7 +52,7 @@ impl Oracle {
                     policy_index.set_policy(key, Some(Arc::clone(policy)));
                 }
                 EngineChange::Dataplane { key, dataplane: Some(proxy) } => {
-                    policy_index.set_proxy(&key.name, Some(Arc::clone(proxy)))
+                    policy_index.set_proxy(&key.name, Some(Arc::clone(proxy)));
                 }
                 _ => (),
             }
