@@ -11,10 +11,10 @@ use kodiak_engine::{EngineChange, EngineSettings, Issued, Outcome, Updated};
 use kodiak_metrics::XdsMetrics;
 use kodiak_model::{ResourceKey, kinds::dataplane_insight::MtlsInsight};
 use kodiak_proxies::{ProxyEvent, Recheck, Registry};
-use kodiak_reconcilers::{Services, quarantine::Quarantine};
+use kodiak_reconcilers::quarantine::Quarantine;
 use kodiak_store::{self as store, Store, StoreError, Watch};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, oneshot},
     task::JoinSet,
     time::{Instant, timeout_at},
 };
@@ -42,7 +42,6 @@ pub(crate) struct Writer {
     pub(crate) events: mpsc::UnboundedReceiver<ProxyEvent>,
     pub(crate) addresses: Addresses,
     pub(crate) found: mpsc::UnboundedReceiver<Found>,
-    pub(crate) services: watch::Sender<Services>,
     pub(crate) quarantine: Quarantine,
     pub(crate) faults: Faults,
     pub(crate) expiries: Expiries,
@@ -150,12 +149,7 @@ impl Writer {
     }
 
     fn publish(&self, outcome: Outcome) {
-        let Outcome { proxies, services, stats } = outcome;
-        if !services.is_empty() {
-            self.services.send_modify(|known| {
-                known.extend(services.into_iter().map(|(mesh, names)| (mesh, Arc::new(names))));
-            });
-        }
+        let Outcome { proxies, stats } = outcome;
         if stats.encoded > 0 || !proxies.is_empty() {
             tracing::debug!(encoded = stats.encoded, woken = stats.woken, "generated configuration");
         }

@@ -102,11 +102,6 @@ impl Mesh {
         spec.is_none() && dataplanes.is_empty() && policies.is_empty() && objects.is_empty() && proxies.is_empty()
     }
 
-    /// All services by `kuma.io/service`, if one was added or removed since the last call.
-    pub(crate) fn take_new_services(&mut self) -> Option<BTreeSet<Arc<str>>> {
-        self.services.take_new_names()
-    }
-
     pub(crate) fn set_spec(&mut self, spec: Option<Arc<MeshSpec>>) {
         self.spec = spec;
         self.dirty.settings = true;

@@ -24,10 +24,7 @@ use kodiak_services::membership::Membership;
 use kodiak_world::destination::{self, Behind, Destination, Service};
 use kodiak_xds::{input::Endpoint, names};
 
-use crate::{
-    collections::Multimap,
-    services::{endpoint, is_served},
-};
+use crate::{collections::Multimap, services::endpoint};
 
 /// Kind and stored name of a resource.
 pub(crate) type ObjectKey = (BackendKind, Arc<str>);
@@ -221,7 +218,7 @@ impl Objects {
             });
             identities.extend(accepted.map(|name| names::service_identity(mesh, name)));
             let Some(networking) = &proxy.dataplane.networking else { continue };
-            for inbound in networking.inbound.iter().filter(|inbound| is_served(inbound) && inbound.is_ready()) {
+            for inbound in networking.inbound.iter().filter(|inbound| inbound.is_served() && inbound.is_ready()) {
                 let endpoint = endpoint(networking, inbound);
                 // Envoy rejects the whole ClusterLoadAssignment if one address is a hostname.
                 if endpoint.address.parse::<IpAddr>().is_err() {

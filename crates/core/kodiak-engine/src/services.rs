@@ -8,19 +8,14 @@ use std::{
 
 use kodiak_model::{
     Protocol,
-    kinds::dataplane::{Dataplane, Inbound, InboundState, Networking},
+    kinds::dataplane::{Dataplane, Inbound, Networking},
     tags,
 };
 use kodiak_xds::input::{Endpoint, Tags};
 
-/// Port of an inbound of a workload that serves nothing.
-const SERVICELESS_PORT: u32 = 49151;
-
 #[derive(Default)]
 pub(crate) struct Services {
     by_name: BTreeMap<Arc<str>, Service>,
-    /// Whether a service was added or removed since [`Services::take_new_names`].
-    names_changed: bool,
 }
 
 #[derive(Default)]
@@ -46,11 +41,6 @@ impl Services {
         self.by_name.keys()
     }
 
-    /// All names, if one was added or removed since the last call.
-    pub(crate) fn take_new_names(&mut self) -> Option<BTreeSet<Arc<str>>> {
-        std::mem::take(&mut self.names_changed).then(|| self.by_name.keys().cloned().collect())
-    }
-
     pub(crate) fn get(&self, name: &str) -> Option<&Service> {
         self.by_name.get(name)
     }
@@ -74,7 +64,6 @@ impl Services {
         }
         for ((service, position), instance) in new {
             if old.get(&(service.clone(), position)) != Some(&instance) {
-                self.names_changed |= !self.by_name.contains_key(&service);
                 let known = self.by_name.entry(service.clone()).or_default();
                 known.instances.insert((dataplane.clone(), position), instance);
                 touched.insert(service);
@@ -89,7 +78,6 @@ impl Services {
         let Some(service) = self.by_name.get_mut(name) else { return false };
         if service.instances.is_empty() {
             self.by_name.remove(name);
-            self.names_changed = true;
             return true;
         }
         let instances = service.instances.values();
@@ -127,16 +115,11 @@ impl Service {
     }
 }
 
-/// Whether the inbound has a listener.
-pub(crate) fn is_served(inbound: &Inbound) -> bool {
-    inbound.state() != InboundState::Ignored && inbound.port != SERVICELESS_PORT
-}
-
 fn instances(dataplane: Option<&Dataplane>) -> BTreeMap<(Arc<str>, usize), Instance> {
     let Some(networking) = dataplane.and_then(|dataplane| dataplane.networking.as_ref()) else {
         return BTreeMap::new();
     };
-    let inbounds = networking.inbound.iter().enumerate().filter(|(_, inbound)| is_served(inbound));
+    let inbounds = networking.inbound.iter().enumerate().filter(|(_, inbound)| inbound.is_served());
     inbounds
         .filter_map(|(position, inbound)| {
             let service: Arc<str> = inbound.service()?.into();
@@ -201,9 +184,8 @@ mod tests {
         assert_eq!(touched, BTreeSet::from([name("a"), name("b")]));
         let second = dataplane(&json!([inbound(1, "a", "http"), inbound(3, "b", "tcp")]));
         assert_eq!(services.replace(&name("one"), Some(&first), Some(&second)), BTreeSet::from([name("b")]));
-        assert_eq!(services.take_new_names(), Some(BTreeSet::from([name("a"), name("b")])));
+        assert_eq!(services.names().cloned().collect::<BTreeSet<_>>(), BTreeSet::from([name("a"), name("b")]));
         assert_eq!(services.replace(&name("one"), Some(&second), Some(&second)), BTreeSet::new());
-        assert_eq!(services.take_new_names(), None);
         assert_eq!(services.replace(&name("one"), Some(&second), None).len(), 2);
         assert_eq!(services.names().count(), 0);
     }

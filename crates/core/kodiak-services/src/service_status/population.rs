@@ -12,11 +12,13 @@ use super::{
     facts::{Content, DataplaneFacts, MeshFacts, Seen, Stored},
     groups::Groups,
     health::Member,
+    tags::StoredVips,
 };
 use crate::{
     generated_services::{Offers, Rules, is_local},
     hostnames::ServiceKey,
     membership::Membership,
+    tag_services::TagServices,
 };
 
 #[derive(Default)]
@@ -26,6 +28,8 @@ pub(super) struct Population {
     pub(super) membership: Membership,
     pub(super) offers: Offers,
     pub(super) groups: Groups,
+    pub(super) tags: TagServices,
+    pub(super) vips: Option<StoredVips>,
     proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
     seen: BTreeMap<Arc<str>, Seen>,
 }
@@ -103,6 +107,6 @@ impl Population {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.facts.is_none() && self.proxies.is_empty() && self.seen.is_empty()
+        self.facts.is_none() && self.proxies.is_empty() && self.seen.is_empty() && self.vips.is_none()
     }
 }

@@ -1,5 +1,5 @@
 //! Reconciler of services: generated MeshServices, and the status of all services with state, identities, proxy counts,
-//! virtual addresses and hostnames.
+//! virtual addresses and hostnames; and the virtual addresses of `kuma.io/service` names.
 //!
 //! [`kodiak_services::service_status::ServiceReconciler`] decides; this module feeds it with the store's changes, and
 //! commits its writes.

@@ -13,9 +13,11 @@ use kodiak_model::{
 use kodiak_services::{
     generated_services::is_managed,
     hostnames::{Generator, ServiceKey},
-    service_status::{Content, DataplaneFacts, MeshFacts, Seen, ServiceReconciler, ServiceSettings, Stored},
+    service_status::{
+        Content, DataplaneFacts, MeshFacts, Seen, ServiceReconciler, ServiceSettings, Stored, StoredVips,
+    },
 };
-use kodiak_world::{Change, Resource};
+use kodiak_world::{Change, Resource, document};
 
 use super::write;
 use crate::documents;
@@ -62,6 +64,13 @@ impl ObservedState {
                 if let Some(positions) = resource.and_then(documents::read) {
                     self.reconciler.set_positions(positions);
                 }
+            }
+            _ if *key == document::key(mesh, document::VIPS) => {
+                let stored = resource.map(|record| StoredVips {
+                    vips: documents::read(record).unwrap_or_default(),
+                    version: record.version,
+                });
+                self.reconciler.set_vips(mesh, stored);
             }
             _ => (),
         }

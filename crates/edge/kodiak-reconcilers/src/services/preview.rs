@@ -30,6 +30,7 @@ pub fn preview(before: &Snapshot, after: &Snapshot, mesh: &str, settings: &Servi
     let mut reconciled = after.clone();
     for _ in 0..TURNS {
         let due = state.reconciler.due(now);
+        // `OfflineMesh` assigns the addresses of `kuma.io/service` names, also those of names without a stored one.
         if due.writes.is_empty() {
             break;
         }

@@ -5,3 +5,4 @@
 mod bed;
 mod meshes;
 mod services;
+mod vips;
