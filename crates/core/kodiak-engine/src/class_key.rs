@@ -59,10 +59,12 @@ pub(crate) struct DirectAccess {
 }
 
 impl DirectAccess {
-    fn of(services: &[String], own: &BTreeSet<(&str, u32)>) -> Option<Self> {
+    fn of(services: &[String], dataplane: &Dataplane) -> Option<Self> {
+        let address = dataplane.networking.as_ref().map_or("", |networking| networking.address.as_str());
+        let own = dataplane.inbounds().iter().map(|inbound| (inbound.address_or(address).to_owned(), inbound.port));
         (!services.is_empty()).then(|| Self {
             services: services.iter().all(|name| name != "*").then(|| services.iter().cloned().collect()),
-            own: own.iter().map(|(address, port)| ((*address).to_owned(), *port)).collect(),
+            own: own.collect(),
         })
     }
 
@@ -87,20 +89,13 @@ impl Reach {
         let dataplane = &proxy.dataplane;
         let transparent = transparent(dataplane);
         let shape = metadata.shape(transparent);
-        let own: BTreeSet<(&str, u32)> = dataplane
-            .networking
-            .iter()
-            .flat_map(|networking| {
-                let address = networking.address.as_str();
-                networking.inbound.iter().map(move |inbound| (inbound.address_or(address), inbound.port))
-            })
-            .collect();
         let binds_loopback = metadata.has(features::BIND_OUTBOUNDS);
         if shape.transparent || binds_loopback {
             let listed = transparent.map(|transparent| &transparent.reachable_services).filter(|list| !list.is_empty());
             let services = listed.map(|list| Arc::new(list.iter().cloned().collect()));
             let direct = transparent.filter(|_| shape.transparent);
-            let direct = direct.and_then(|transparent| DirectAccess::of(&transparent.direct_access_services, &own));
+            let direct =
+                direct.and_then(|transparent| DirectAccess::of(&transparent.direct_access_services, dataplane));
             return Self::Redirected {
                 shape,
                 binds_loopback,
@@ -109,10 +104,7 @@ impl Reach {
                 direct_access: direct.map(Arc::new),
             };
         }
-        // Skip outbounds at the address of an inbound: both listeners would bind it.
-        let outbounds = dataplane.outbounds().iter();
-        let outbounds = outbounds.filter(|outbound| !own.contains(&(outbound.address(), outbound.port)));
-        let outbounds = outbounds.filter_map(|outbound| {
+        let outbounds = dataplane.usable_outbounds().filter_map(|outbound| {
             let listed = match &outbound.backend_ref {
                 Some(reference) => OutboundRef::Object(Wanted::by_outbound(reference, proxy)),
                 None => {

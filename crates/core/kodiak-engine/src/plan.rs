@@ -100,7 +100,7 @@ pub(crate) fn outbounds(
                 plans.extend([direct_access::outbound(key, from, direct)]);
             }
             let is_visible = |name: &&Arc<str>| services.as_ref().is_none_or(|list| list.contains(&***name));
-            let names = names.into_iter().filter(|_| !from.view.is_exclusive()).filter(is_visible);
+            let names = names.into_iter().filter(|_| from.view.has_legacy_destinations()).filter(is_visible);
             plans.extend(names.filter_map(|name| Some((name.clone(), redirected(key, rules, from, name)?))));
             for kri in objects {
                 plans.extend(port::redirected(key, rules, from, kri));
@@ -110,7 +110,7 @@ pub(crate) fn outbounds(
             for (address, port, listed) in outbounds.iter() {
                 match listed {
                     OutboundRef::Service(tags) => {
-                        if touched.has_service(names::service(tags)) {
+                        if from.view.has_legacy_destinations() && touched.has_service(names::service(tags)) {
                             let planned = ServiceOutbound::new(rules, from, tags);
                             let listener = planned.listener(key, from, address.clone(), *port, Socket::Bound);
                             let plan = plans.entry(planned.cluster.clone());
@@ -222,6 +222,7 @@ impl RouteBackends {
         let mut backends = BTreeMap::new();
         for key in merged.backends(carried) {
             let backend = match key {
+                BackendKey::Service(_) if !from.view.has_legacy_destinations() => None,
                 // A service without endpoints keeps its cluster, so that requests fail instead of taking another route.
                 BackendKey::Service(tags) => {
                     route_backends.cluster_targets.insert(ClusterTarget::Service(Arc::new(tags.clone())));

@@ -40,7 +40,7 @@ impl<'a> OldRef<'a> {
 
     /// A backend is also an object if its port is named.
     pub(super) fn is_backend(backend: &BackendRef) -> bool {
-        backend.port.is_none() && OldRef::of(&backend.target_ref()).is_some()
+        backend.is_legacy() && OldRef::of(&backend.target_ref()).is_some()
     }
 }
 

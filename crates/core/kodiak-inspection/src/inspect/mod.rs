@@ -10,12 +10,21 @@ pub mod hostnames;
 pub mod members;
 pub mod spiffe_id;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use kodiak_model::{Kind, PolicyFacts, kinds::mesh::MeshServicesMode};
+use kodiak_model::{
+    Kind, PolicyFacts,
+    kinds::{dataplane::InboundState, mesh::MeshServicesMode},
+    tags,
+};
 use kodiak_rules::{Matched, PolicyIndex, Proxy, Resources, Shadow, outbound::NameResolution};
-use kodiak_services::reachable;
-use kodiak_world::{Destination, destination::DestinationPort};
+use kodiak_services::reachable::{self, Outbounds};
+use kodiak_world::{Destination, World, destination::DestinationPort};
+
+use self::spiffe_id::Identity;
 
 /// Resources of one mesh that inspection uses.
 pub struct MeshView {
@@ -30,14 +39,48 @@ pub struct MeshView {
 }
 
 impl MeshView {
-    /// Policies name destinations by MeshService alone.
-    pub fn is_exclusive(&self) -> bool {
-        self.mode == MeshServicesMode::Exclusive
+    /// `kinds` are all kinds of policies, in the order in which they are applied.
+    pub fn of(world: &World, mesh: &str, kinds: Vec<&'static Kind>) -> Self {
+        Self {
+            mode: world.mesh_services_mode(mesh),
+            policy_index: world.policy_index(kinds.iter().copied(), mesh),
+            resources: world.policy_targets(kinds.iter().copied(), mesh),
+            kinds,
+            proxies: world.proxies(mesh).map(|proxy| (proxy.name.clone(), proxy.clone())).collect(),
+            destinations: world.destinations(mesh).cloned().collect(),
+            identities: world.list_in("MeshIdentity", mesh).filter_map(|identity| Identity::of(identity)).collect(),
+        }
     }
 
-    /// Meaning of the plain name of a MeshService in routes of this mesh.
+    /// Values of `kuma.io/service` that proxies serve.
+    pub fn services(&self) -> BTreeSet<&str> {
+        let inbounds = self.proxies.values().flat_map(|proxy| proxy.dataplane.inbounds());
+        inbounds
+            .filter(|inbound| inbound.state() != InboundState::Ignored)
+            .filter_map(|inbound| inbound.service())
+            .collect()
+    }
+
+    /// Values of `kuma.io/service` that proxies serve, or list in outbounds: these have clusters, served or not.
+    pub fn legacy_services(&self) -> BTreeSet<String> {
+        let listed = self.proxies.values().flat_map(|proxy| proxy.dataplane.usable_outbounds());
+        let listed = listed.filter_map(|outbound| outbound.tags.get(tags::SERVICE));
+        listed.cloned().chain(self.services().into_iter().map(str::to_owned)).collect()
+    }
+
+    /// Destinations that a proxy has outbounds for. `redirected` is whether the proxy is transparent.
+    pub fn outbounds(&self, proxy: &Proxy, redirected: bool) -> Outbounds<'_> {
+        reachable::outbounds(self.mode, proxy, redirected, self.services(), &self.destinations)
+    }
+
+    /// Whether values of `kuma.io/service` are destinations, beside those that are objects.
+    pub fn has_legacy_destinations(&self) -> bool {
+        reachable::has_legacy_destinations(self.mode)
+    }
+
+    /// Meaning of the plain name of a MeshService in policies of this mesh.
     pub fn resolution(&self) -> NameResolution {
-        if self.is_exclusive() { NameResolution::Objects } else { NameResolution::Both }
+        reachable::name_resolution(self.mode)
     }
 
     /// Destinations of a proxy that are objects. `redirected` is whether the proxy is transparent.

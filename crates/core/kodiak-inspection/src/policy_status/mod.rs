@@ -34,7 +34,7 @@ pub struct PolicyStatusContext<'a> {
     pub policy_index: &'a PolicyIndex,
     pub resources: &'a Resources,
     pub proxies: &'a BTreeMap<Arc<str>, Arc<Proxy>>,
-    /// The values of `kuma.io/service` in the mesh.
+    /// [`MeshView::legacy_services`](crate::inspect::MeshView::legacy_services) of the mesh.
     pub services: &'a BTreeSet<String>,
     pub identities: &'a [Identity],
     /// Kinds that affect the configuration of proxies.

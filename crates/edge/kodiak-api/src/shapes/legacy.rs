@@ -84,7 +84,7 @@ pub(crate) fn rules(view: &MeshView, proxy: &Proxy) -> List<RuleEntry> {
             let rules = subset::from(policies).unwrap_or_default();
             entries.extend(rules.iter().map(|rule| entry("ClientSubset", kind.name, &place, rule)));
         }
-        if facts.to {
+        if facts.to && view.has_legacy_destinations() {
             let rules = subset::to(&matched.proxy, &view.resources).unwrap_or_default();
             for place in outbounds(&proxy.dataplane) {
                 let tags: Vec<(&str, &str)> = place.tags.iter().map(|(key, value)| (&**key, &**value)).collect();

@@ -169,8 +169,7 @@ fn of_kind(
     };
     if facts.to {
         of_kind.to_resource_rules = to_resources(view, &matched.proxy);
-        // Where there are only MeshServices, nobody calls anything by its tags.
-        if !view.is_exclusive() {
+        if view.has_legacy_destinations() {
             match subset::to(&matched.proxy, &view.resources) {
                 Ok(rules) => of_kind.to_rules = rules.iter().map(tag_rule).collect(),
                 Err(trouble) => of_kind.warnings.push(format!("couldn't create To rules: {trouble}")),

@@ -81,7 +81,7 @@ pub(crate) async fn layout(api: Api, call: ApiCall) -> Result<Response, ApiError
 /// Refuses unless `meshServices.mode` is Exclusive: only then does every destination have a KRI.
 fn find_exclusive(api: &Api, call: &ApiCall, endpoint: &str) -> Result<(Arc<MeshView>, Arc<Proxy>), ApiError> {
     let (view, proxy) = find_proxy(api, call)?;
-    if !view.is_exclusive() {
+    if view.has_legacy_destinations() {
         let text = format!("can't use {endpoint} endpoint without meshService enabled");
         return Err(ApiError::bad_request(text));
     }

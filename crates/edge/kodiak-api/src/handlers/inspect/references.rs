@@ -66,12 +66,13 @@ impl<'a> References<'a> {
 }
 
 fn of(world: &World, proxy: &Proxy, is_served: &dyn Fn(&str) -> bool) -> Vec<Reference> {
-    if !reference_status::has_references(&proxy.dataplane) {
+    let mode = world.mesh_services_mode(&proxy.mesh);
+    if !reference_status::has_references(&proxy.dataplane, mode) {
         return Vec::new();
     }
     let (destinations, objects) = destinations(world, &proxy.mesh, &proxy.dataplane);
     let context = ReferenceContext {
-        mode: world.mesh_services_mode(&proxy.mesh),
+        mode,
         destinations: &destinations,
         objects,
         is_served,

@@ -1,6 +1,6 @@
 //! Status of policies: number of proxies on which they are in force, and reasons where they are not.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use axum::response::Response;
 use kodiak_catalog::Target;
@@ -106,8 +106,7 @@ fn unknown_state() -> ApiError {
 }
 
 fn of<'a>(world: &World, view: &MeshView, policies: impl IntoIterator<Item = &'a Arc<Policy>>) -> Vec<PolicyStatus> {
-    let services = view.proxies.values().flat_map(|proxy| proxy.dataplane.inbounds());
-    let services: BTreeSet<String> = services.filter_map(|inbound| inbound.service().map(str::to_owned)).collect();
+    let services = view.legacy_services();
     let context = PolicyStatusContext {
         policy_index: &view.policy_index,
         resources: &view.resources,
