@@ -5,4 +5,7 @@
 mod agreement;
 mod cases;
 mod documents;
+mod laws;
+mod meshes;
 mod regex;
+mod settled;
