@@ -7,5 +7,6 @@ mod cases;
 mod documents;
 mod laws;
 mod meshes;
+mod recorded;
 mod regex;
 mod settled;
