@@ -59,18 +59,7 @@ impl Reach {
             let services = listed.map(|list| Arc::new(list.iter().cloned().collect()));
             return Self::Redirected { shape, services, objects: reachable::Reach::of(mode, proxy) };
         }
-        let own: BTreeSet<(&str, u32)> = dataplane
-            .networking
-            .iter()
-            .flat_map(|networking| {
-                let address = networking.address.as_str();
-                networking.inbound.iter().map(move |inbound| (inbound.address_or(address), inbound.port))
-            })
-            .collect();
-        // Skip outbounds at the address of an inbound: both listeners would bind it.
-        let outbounds = dataplane.outbounds().iter();
-        let outbounds = outbounds.filter(|outbound| !own.contains(&(outbound.address(), outbound.port)));
-        let outbounds = outbounds.filter_map(|outbound| {
+        let outbounds = dataplane.usable_outbounds().filter_map(|outbound| {
             let listed = match &outbound.backend_ref {
                 Some(reference) => OutboundRef::Object(Wanted::by_outbound(reference, proxy)),
                 None => {

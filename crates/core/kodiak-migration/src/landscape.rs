@@ -14,7 +14,10 @@ use kodiak_model::{
 use kodiak_rules::{Meta, Proxy};
 
 use kodiak_inspection::inspect::MeshView;
-use kodiak_services::membership::Membership;
+use kodiak_services::{
+    membership::Membership,
+    reachable::{self, Outbounds},
+};
 use kodiak_world::destination::{Behind, Destination};
 
 pub struct Landscape<'a> {
@@ -68,6 +71,11 @@ impl<'a> Landscape<'a> {
             }
         }
         Self { view, tagged, objects, multi_zone, membership }
+    }
+
+    /// Destinations that a proxy has outbounds for, or would have in another mode.
+    pub(super) fn outbounds(&self, mode: MeshServicesMode, proxy: &Proxy, redirected: bool) -> Outbounds<'a> {
+        reachable::outbounds(mode, proxy, redirected, self.tagged.keys().copied(), &self.view.destinations)
     }
 
     /// The MeshServices that a value of `kuma.io/service` may have become, of whichever zones.

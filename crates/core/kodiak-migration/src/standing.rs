@@ -2,27 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use kodiak_model::{Choice, dns::dns_1035_label, kinds::mesh::MeshServicesMode};
+use kodiak_model::{Kri, dns::dns_1035_label, kinds::mesh::MeshServicesMode};
 use kodiak_rules::Policy;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Finding, Landscape, OldItems, Outcome, convert};
 use kodiak_world::destination::Destination;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
     pub mesh: String,
-    pub mode: Choice<MeshServicesMode>,
+    pub mode: MeshServicesMode,
     pub services: Vec<ServiceStanding>,
     /// Policies with legacy references.
     pub policies: Vec<PolicyStanding>,
 }
 
 /// Value of `kuma.io/service` of a Dataplane.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ServiceStanding {
     pub service: String,
     pub proxies: usize,
@@ -37,19 +34,16 @@ pub struct ServiceStanding {
     pub in_all_zones: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    pub kri: String,
+    pub kri: Kri,
     pub hostnames: Vec<String>,
     pub ports: Vec<u32>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PolicyStanding {
-    #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: &'static str,
     pub name: String,
     pub findings: Vec<Finding>,
 }
@@ -70,10 +64,10 @@ impl Standing {
         let services = landscape.tagged.keys().map(|service| of_service(service, landscape)).collect();
         let policies = policies.into_iter().filter_map(|(policy, spec)| {
             let findings = convert(policy, spec, landscape, OldItems::Kept).findings;
-            let (kind, name) = (policy.kind.name.to_owned(), policy.name.to_string());
+            let (kind, name) = (policy.kind.name, policy.name.to_string());
             Some(PolicyStanding { kind, name, findings }).filter(|standing| !standing.findings.is_empty())
         });
-        Self { mesh: mesh.to_owned(), mode: landscape.view.mode.into(), services, policies: policies.collect() }
+        Self { mesh: mesh.to_owned(), mode: landscape.view.mode, services, policies: policies.collect() }
     }
 }
 
@@ -94,7 +88,7 @@ fn of_service(service: &str, landscape: &Landscape<'_>) -> ServiceStanding {
 fn shown(object: &Destination) -> Object {
     let ports: BTreeSet<u32> = object.ports.iter().map(|port| port.port).collect();
     Object {
-        kri: object.kri.to_string(),
+        kri: object.kri.clone(),
         hostnames: object.hostnames.iter().map(ToString::to_string).collect(),
         ports: ports.into_iter().collect(),
     }

@@ -136,8 +136,8 @@ impl BackendKey {
         };
         let port = |kind| Some(Self::Port(PortRef::of(kind, written)));
         match written.kind.as_ref()?.known()? {
-            TargetKind::MeshService if PortRef::has_port(written) => port(BackendKind::MeshService),
-            TargetKind::MeshService => service(None),
+            TargetKind::MeshService if written.is_legacy() => service(None),
+            TargetKind::MeshService => port(BackendKind::MeshService),
             TargetKind::MeshServiceSubset => service(written.tags.as_ref()),
             TargetKind::MeshExternalService => port(BackendKind::MeshExternalService),
             TargetKind::MeshMultiZoneService => port(BackendKind::MeshMultiZoneService),
@@ -147,12 +147,6 @@ impl BackendKey {
 }
 
 impl PortRef {
-    /// A reference to a MeshService with a port is to the resource, otherwise to a `kuma.io/service`.
-    fn has_port(written: &BackendRef) -> bool {
-        let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
-        written.port.is_some() || given(&written.section_name)
-    }
-
     fn of(kind: BackendKind, written: &BackendRef) -> Self {
         let BackendRef { name, namespace, labels, port, section_name, .. } = written.clone();
         Self {

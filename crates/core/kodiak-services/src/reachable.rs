@@ -8,14 +8,25 @@ use std::{
 use kodiak_model::{
     Kri, Labels,
     kinds::{
-        dataplane::{BackendKind, OutboundBackendRef, ReachableBackendRef},
+        dataplane::{BackendKind, OutboundBackendRef, ReachableBackendRef, TransparentProxying},
         mesh::MeshServicesMode,
     },
-    labels,
+    labels, tags,
 };
-use kodiak_rules::{Meta, Proxy};
+use kodiak_rules::{Meta, Proxy, outbound::NameResolution};
 
 use kodiak_world::destination::{Destination, DestinationPort, KINDS};
+
+/// Whether values of `kuma.io/service` are destinations: at virtual addresses, of outbounds with tags, and of route
+/// backends without a port. Engine, inspection and migration all ask here.
+pub fn has_legacy_destinations(mode: MeshServicesMode) -> bool {
+    mode != MeshServicesMode::Exclusive
+}
+
+/// Meaning of the plain name of a MeshService in policies.
+pub fn name_resolution(mode: MeshServicesMode) -> NameResolution {
+    if has_legacy_destinations(mode) { NameResolution::Both } else { NameResolution::Objects }
+}
 
 /// Destinations of a transparent proxy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +52,7 @@ pub struct Wanted {
 impl Reach {
     /// `reachableBackends`; without them all destinations, if the mode allows.
     pub fn of(mode: MeshServicesMode, proxy: &Proxy) -> Self {
-        let transparent = proxy.dataplane.networking.as_ref().and_then(|all| all.transparent_proxying.as_ref());
+        let transparent = transparent(proxy);
         if let Some(backends) = transparent.and_then(|all| all.reachable_backends.as_ref()) {
             return Self::Listed(backends.refs.iter().map(|reference| Wanted::by_backend(reference, proxy)).collect());
         }
@@ -60,6 +71,45 @@ impl Reach {
             Self::Listed(refs) => refs.iter().any(|wanted| wanted.takes(destination, port)),
         }
     }
+}
+
+/// Destinations that a proxy has outbounds for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outbounds<'a> {
+    /// `kuma.io/service`, with more tags for a subset.
+    pub services: BTreeSet<BTreeMap<String, String>>,
+    pub ports: Vec<(&'a Destination, &'a DestinationPort)>,
+}
+
+/// Outbounds of a proxy in the given mode, as the engine makes them. `services` are the values of `kuma.io/service` in
+/// the mesh.
+pub fn outbounds<'a, 's>(
+    mode: MeshServicesMode,
+    proxy: &Proxy,
+    redirected: bool,
+    services: impl IntoIterator<Item = &'s str>,
+    destinations: &'a [Arc<Destination>],
+) -> Outbounds<'a> {
+    let legacy = has_legacy_destinations(mode);
+    if redirected {
+        let listed = transparent(proxy).map(|all| &all.reachable_services).filter(|list| !list.is_empty());
+        let is_listed = |service: &&str| listed.is_none_or(|list| list.iter().any(|one| one == service));
+        let services = services.into_iter().filter(|_| legacy).filter(is_listed);
+        let services = services.map(|service| BTreeMap::from([(tags::SERVICE.to_owned(), service.to_owned())]));
+        let reach = Reach::of(mode, proxy);
+        // Redirected connections reach virtual addresses alone.
+        let takes =
+            |destination: &Destination, port: &_| !destination.vips.is_empty() && reach.takes(destination, port);
+        return Outbounds { services: services.collect(), ports: with_ports(destinations, proxy, takes) };
+    }
+    let with_tags = proxy.dataplane.usable_outbounds().filter(|outbound| outbound.backend_ref.is_none());
+    let services =
+        with_tags.map(|outbound| outbound.tags.clone()).filter(|tags| legacy && tags.contains_key(tags::SERVICE));
+    Outbounds { services: services.collect(), ports: by_outbounds(destinations, proxy) }
+}
+
+fn transparent(proxy: &Proxy) -> Option<&TransparentProxying> {
+    proxy.dataplane.networking.as_ref()?.transparent_proxying.as_ref()
 }
 
 /// Reachable destinations of a proxy. Outbounds of the Dataplane decide, unless the proxy is transparent.
@@ -82,7 +132,7 @@ fn by_outbounds<'a>(
     destinations: &'a [Arc<Destination>],
     proxy: &Proxy,
 ) -> Vec<(&'a Destination, &'a DestinationPort)> {
-    let references = proxy.dataplane.outbounds().iter().filter_map(|outbound| outbound.backend_ref.as_ref());
+    let references = proxy.dataplane.usable_outbounds().filter_map(|outbound| outbound.backend_ref.as_ref());
     references
         .filter_map(|reference| {
             let wanted = Wanted::by_outbound(reference, proxy);

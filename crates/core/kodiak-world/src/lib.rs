@@ -19,6 +19,7 @@
 mod decode;
 pub mod destination;
 pub mod document;
+mod index;
 mod permission;
 mod redirected;
 mod resource;

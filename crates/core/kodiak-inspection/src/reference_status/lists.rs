@@ -7,7 +7,7 @@ use kodiak_model::kinds::{
 use kodiak_rules::Proxy;
 
 use super::{Asked, Reference, ReferenceContext, ReferenceProblem, Why, why};
-use kodiak_services::reachable::Wanted;
+use kodiak_services::reachable::{Wanted, has_legacy_destinations};
 
 pub(super) fn backends(lists: &TransparentProxying, proxy: &Proxy, context: ReferenceContext<'_>) -> Vec<Reference> {
     let Some(backends) = &lists.reachable_backends else { return Vec::new() };
@@ -30,7 +30,7 @@ pub(super) fn services(lists: &TransparentProxying, proxy: &Proxy, context: Refe
     }
     let path = "networking.transparentProxying.reachableServices";
     let unread = unread_services(lists, context);
-    let is_exclusive = context.mode == MeshServicesMode::Exclusive;
+    let is_exclusive = !has_legacy_destinations(context.mode);
     let is_served = |name: &String| {
         let mut own = proxy.dataplane.inbounds().iter().filter_map(|inbound| inbound.service());
         own.any(|service| service == name) || (context.is_served)(name)

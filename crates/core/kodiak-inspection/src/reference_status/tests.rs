@@ -106,6 +106,16 @@ fn check(mode: MeshServicesMode, reference: &Value, expected: Result<&[&str], &s
 }
 
 #[test]
+fn outbound_with_tags_has_no_effect_in_exclusive_mode() {
+    let outbound = json!({ "outbound": [{ "port": 1, "tags": { "kuma.io/service": "old" } }] });
+    for mode in [DISABLED, EVERYWHERE] {
+        check_troubles(&found(mode, Some(false), &outbound), &[]);
+    }
+    let path = "networking.outbound[0].tags";
+    check_troubles(&found(EXCLUSIVE, Some(false), &outbound), &[(path, Why::NoEffect, "write a backendRef")]);
+}
+
+#[test]
 fn reference_targets_all_reachable_ports() {
     let web = json!({ "kind": "MeshService", "name": "web" });
     check(EXCLUSIVE, &web, Ok(&["kri_msvc_default_east__web_80", "kri_msvc_default_east__web_81"]));

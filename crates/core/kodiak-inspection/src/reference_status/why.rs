@@ -10,6 +10,7 @@ use kodiak_model::{
         dataplane::{BackendKind, Outbound},
         mesh::MeshServicesMode,
     },
+    tags,
 };
 
 use super::{Asked, ReferenceContext};
@@ -38,6 +39,14 @@ pub(super) fn own_address(outbound: &Outbound) -> String {
     let (address, port) = (outbound.address(), outbound.port);
     format!(
         "{address}:{port} is the address of an inbound of this proxy, so the outbound has no effect: choose another port"
+    )
+}
+
+pub(super) fn outbound_with_tags(outbound: &Outbound) -> String {
+    let service = outbound.tags.get(tags::SERVICE).map_or("", String::as_str);
+    format!(
+        "nothing is called by kuma.io/service where meshServices.mode is Exclusive, so the outbound to {service:?} has no \
+         effect: write a backendRef instead of tags"
     )
 }
 

@@ -14,15 +14,15 @@ use serde_json::Value;
 /// Zone of the control plane.
 pub(crate) const ZONE: &str = "default";
 
-/// The stored form of the document as a change for the engine, or its validation error.
+/// The document as a change for the engine, or its validation error.
 pub(crate) fn change(document: Value) -> Result<EngineChange, String> {
-    let resource = checked(document)?;
+    let resource = resource(document)?;
     let change = kodiak_world::Change::put(Arc::new(Resource::checked(&resource)));
     EngineChange::of(&change).ok_or_else(|| format!("proxies do not depend on a {}", resource.kind.name))
 }
 
 /// The stored form of the document, or its validation error.
-pub(crate) fn checked(document: Value) -> Result<Checked, String> {
+pub(crate) fn resource(document: Value) -> Result<Checked, String> {
     let draft = draft(document).map_err(|problems| format!("{problems:?}"))?;
     let kind = kinds().by_name(&draft.kind).ok_or_else(|| format!("there is no kind {:?}", draft.kind))?;
     let place = Place::Zone { name: ZONE.to_owned() };

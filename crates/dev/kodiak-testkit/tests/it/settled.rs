@@ -52,7 +52,7 @@ impl Settled {
     pub(crate) fn of(documents: Vec<Value>) -> Result<Self, String> {
         let mut settled = Self::default();
         for document in documents {
-            let checked = documents::checked(document)?;
+            let checked = documents::resource(document)?;
             let key = ResourceKey::in_mesh(checked.kind.name, &checked.mesh, &checked.name);
             settled.put(&key, &checked.labels, checked.spec());
         }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use kodiak_model::{Checked, FieldPath, Problems, TargetKind, policy::Body};
-use kodiak_rules::{Matched, Policy, PolicyIndex, Shadow, subset};
+use kodiak_rules::{Matched, Policy, Shadow, subset};
 use kodiak_store::{Record, Snapshot};
 
 use crate::{
@@ -68,15 +68,9 @@ fn trouble(
 
 /// The policies that match together with the new one, for each inbound that it matches.
 fn meetings(snapshot: &Snapshot, others: &[Arc<Policy>], new: &Arc<Policy>) -> Vec<Vec<Arc<Policy>>> {
-    let (mut policy_index, kind) = (PolicyIndex::default(), new.kind.name);
+    let (mut policy_index, kind) = (snapshot.world().policy_index([], &new.mesh), new.kind.name);
     for policy in others.iter().chain([new]) {
         policy_index.set_policy(&(kind, policy.name.clone()), Some(policy.clone()));
-    }
-    for gateway in snapshot.world().gateways(&new.mesh) {
-        policy_index.set_gateway(&gateway.name.clone(), Some(Arc::new(gateway)));
-    }
-    for proxy in snapshot.world().proxies(&new.mesh) {
-        policy_index.set_proxy(&proxy.name, Some(proxy.clone()));
     }
     let selected = policy_index.selected(new, Shadow::Included);
     let matched: Vec<Arc<Matched>> =

@@ -2,14 +2,15 @@
 
 use std::fmt::Write as _;
 
-use kodiak_migration::plan::{Call, Facts, Moving, Plan, Step, plan};
-use kodiak_migration::{Lists, Outcome, ServiceStanding};
-use kodiak_model::{GoDuration, kinds::mesh::MeshServicesMode};
+use kodiak_migration::plan::{Call, Facts, Moving, Plan, plan};
+use kodiak_model::{GoDuration, Word as _, kinds::mesh::MeshServicesMode};
 use kodiak_terminal::{Exit, printable};
 
 use super::Output;
+use super::answers::{Lists, Outcome, ServiceStanding};
 use super::gather::{Gathered, Seen, gather};
 use super::status::spread;
+use super::steps::{ShownCall, ShownMoving, ShownPlan, ShownStep, StepContext};
 use crate::session::Session;
 
 #[derive(clap::Args)]
@@ -43,13 +44,17 @@ pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
     let client = session.client()?;
     let mesh = session.mesh(args.mesh.as_deref())?;
     let gathered = gather(&client, session, &mesh, args.watch.and_then(GoDuration::to_std)).await?;
-    let facts = facts(&gathered, args.watch, args.examined);
-    let plan = plan(&facts);
-    session.terminal.data(&args.output.show(&plan, || text(&facts, &plan))?)?;
+    let facts = facts(&gathered, args.watch.is_some(), args.examined);
+    let Plan { next, also, back } = plan(&facts);
+    let watched = args.watch.map(|watched| watched.to_string());
+    let context = StepContext { mesh: &gathered.standing.mesh, watched: watched.as_deref() };
+    let all = |steps: &[_]| steps.iter().map(|step| context.show(step)).collect();
+    let plan = ShownPlan { next: context.show(&next), also: all(&also), back: all(&back) };
+    session.terminal.data(&args.output.show(&plan, || text(context.mesh, facts.mode, &plan))?)?;
     Ok(Exit::Fine)
 }
 
-fn facts(gathered: &Gathered, watch: Option<GoDuration>, examined: bool) -> Facts {
+fn facts(gathered: &Gathered, watched: bool, examined: bool) -> Facts {
     let Gathered { standing, consumers } = gathered;
     let mode = standing.mode.known().unwrap_or(MeshServicesMode::Disabled);
     let missing = |generated: bool| {
@@ -65,7 +70,6 @@ fn facts(gathered: &Gathered, watch: Option<GoDuration>, examined: bool) -> Fact
     });
     let unknown = consumers.iter().filter(|seen| seen.traffic.is_none() && !seen.consumer.old.is_empty());
     Facts {
-        mesh: standing.mesh.clone(),
         mode,
         consumers: consumers.iter().filter(|seen| seen.consumer.lists != Lists::Services).count(),
         clusters: standing.services.iter().map(clusters).sum(),
@@ -80,7 +84,7 @@ fn facts(gathered: &Gathered, watch: Option<GoDuration>, examined: bool) -> Fact
         moving: consumers.iter().filter_map(|seen| moving(seen, &standing.services)).collect(),
         unknown: unknown.map(|seen| seen.consumer.name.clone()).collect(),
         cross_zone: spread(&standing.services).map(str::to_owned).collect(),
-        watched: watch.map(|watched| watched.to_string()),
+        watched,
     }
 }
 
@@ -101,10 +105,9 @@ fn moving(seen: &Seen, services: &[ServiceStanding]) -> Option<Moving> {
     Some(moving).filter(|moving| !moving.calls.is_empty())
 }
 
-fn text(facts: &Facts, plan: &Plan) -> String {
-    let Plan { next, also, back } = plan;
-    let mut text =
-        format!("Mesh {} is at meshServices.mode: {}\n\nNext: {}", facts.mesh, word(facts.mode), shown(next));
+fn text(mesh: &str, mode: MeshServicesMode, plan: &ShownPlan) -> String {
+    let ShownPlan { next, also, back } = plan;
+    let mut text = format!("Mesh {mesh} is at meshServices.mode: {}\n\nNext: {}", mode.text(), shown(next));
     for (title, steps) in [("Also", also), ("Back", back)] {
         for step in steps {
             let _ = write!(text, "\n{title}: {}", shown(step));
@@ -113,15 +116,11 @@ fn text(facts: &Facts, plan: &Plan) -> String {
     printable(&text).into_owned()
 }
 
-fn word(mode: MeshServicesMode) -> &'static str {
-    kodiak_model::Word::text(mode)
-}
-
-fn shown(step: &Step) -> String {
-    let Step { title, why, commands, moving, .. } = step;
+fn shown(step: &ShownStep) -> String {
+    let ShownStep { title, why, commands, moving, .. } = step;
     let mut text = format!("{title}\n  {why}\n");
-    for Moving { consumer, calls } in moving {
-        for Call { service, hostnames } in calls {
+    for ShownMoving { consumer, calls } in moving {
+        for ShownCall { service, hostnames } in calls {
             let new = if hostnames.is_empty() { "no hostname yet".to_owned() } else { hostnames.join(" or ") };
             let _ = writeln!(text, "    {consumer}: {service}.mesh -> {new}");
         }

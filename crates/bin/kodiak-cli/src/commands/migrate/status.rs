@@ -1,9 +1,9 @@
 //! `kodiak migrate services status`.
 
-use kodiak_migration::{Consumer, Lists, Outcome, ServiceStanding};
 use kodiak_model::{GoDuration, kinds::mesh::MeshServicesMode};
 use kodiak_terminal::{Exit, Table};
 
+use super::answers::{Consumer, Lists, Outcome, ServiceStanding};
 use super::gather::{Gathered, Seen, gather};
 use super::{Output, count};
 use crate::session::Session;

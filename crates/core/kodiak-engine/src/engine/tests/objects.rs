@@ -153,6 +153,34 @@ fn each_mesh_services_mode_has_its_clusters_and_disabling_restores_the_snapshot(
 }
 
 #[test]
+fn exclusive_mode_removes_outbounds_with_tags_and_route_backends_without_a_port() {
+    let mut world = front_and_backend();
+    world.object(BackendKind::MeshService, "backend", Some(mesh_service("backend", 8080)));
+    let outbound = json!([
+        { "port": 1, "tags": { "kuma.io/service": "backend" } },
+        { "port": 2, "backendRef": { "kind": "MeshService", "labels": { "kuma.io/display-name": "backend" }, "port": 8080 } },
+    ]);
+    let networking = json!({ "address": "10.0.0.8", "inbound": [inbound(80, "caller", "http")], "outbound": outbound });
+    world.dataplane("caller", json!({ "networking": networking }).to_string());
+    world.connect("caller");
+    let backends = json!([{ "kind": "MeshService", "name": "front" }]);
+    let rule = json!({ "matches": [{ "path": { "type": "PathPrefix", "value": "/" } }], "default": { "backendRefs": backends } });
+    let target =
+        json!({ "kind": "MeshService", "labels": { "kuma.io/display-name": "backend" }, "sectionName": "main" });
+    let route = json!({ "to": [{ "targetRef": target, "rules": [rule] }] });
+    world.policy("MeshHTTPRoute", "route", Some(&route.to_string()));
+    mode(&mut world, "Everywhere");
+    assert_eq!(called(&world, "caller"), ["backend", NEW, "front"]);
+    let before = world.snapshot("caller");
+    mode(&mut world, "Exclusive");
+    assert_eq!(called(&world, "caller"), [NEW]);
+    let listeners = names(&world, "caller", TypeUrl::Listener);
+    assert!(!listeners.contains(&"outbound:127.0.0.1:1".to_owned()), "{listeners:?}");
+    mode(&mut world, "Everywhere");
+    assert_eq!(world.snapshot("caller").resources, before.resources);
+}
+
+#[test]
 fn reachable_backends_limit_clusters_to_the_listed_ones() {
     let mut world = front_and_backend();
     mode(&mut world, "ReachableBackends");

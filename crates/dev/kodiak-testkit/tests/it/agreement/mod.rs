@@ -4,6 +4,7 @@
 //! and interprets their results by the documentation, independently of Envoy. The simulator gets the configuration that
 //! the engine generates for every proxy, independently of policies.
 
+mod inspection;
 pub(crate) mod oracle;
 mod routes;
 

@@ -5,19 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use kodiak_inspection::inspect::{MeshView, spiffe_id::Identity};
+use kodiak_inspection::inspect::MeshView;
 use kodiak_kinds::kinds;
-use kodiak_model::{
-    Condition, Kind, PortSection, ResourceKey,
-    kinds::{
-        mesh,
-        mesh_identity::{MeshIdentity, MeshIdentityStatus},
-    },
-    policy::ConfShape,
-};
-use kodiak_rules::{PolicyIndex, Resources};
+use kodiak_model::{Kind, ResourceKey, kinds::mesh};
 use kodiak_store::Snapshot;
-use kodiak_world::{Resource, World, destination};
 
 /// Views of the meshes that were inspected.
 #[derive(Default)]
@@ -54,7 +45,7 @@ impl Meshes {
             fingerprint
         };
         // The lock is not held, so that requests about other meshes do not wait.
-        let view = Arc::new(load(snapshot.world(), mesh));
+        let view = Arc::new(MeshView::of(snapshot.world(), mesh, policies()));
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         cached.retain(|name, _| snapshot.get(&ResourceKey::global(mesh::KIND.name, name)).is_some());
         cached.insert(mesh.to_owned(), CachedView { revision: snapshot.revision(), fingerprint, view: view.clone() });
@@ -87,59 +78,4 @@ fn policies() -> Vec<&'static Kind> {
     let mut policies: Vec<_> = kinds().iter().filter(|kind| kind.is_policy()).collect();
     policies.sort_by_key(|kind| kind.policy.map(|facts| facts.order));
     policies
-}
-
-fn load(world: &World, name: &str) -> MeshView {
-    let own = world.get(&ResourceKey::global(mesh::KIND.name, name));
-    let mut view = MeshView {
-        mode: world.mesh_services_mode(name),
-        kinds: policies(),
-        policy_index: PolicyIndex::default(),
-        resources: Resources::default(),
-        proxies: BTreeMap::new(),
-        destinations: Vec::new(),
-        identities: world.list_in("MeshIdentity", name).filter_map(|identity| of_identity(identity)).collect(),
-    };
-    if let Some(own) = own {
-        view.resources.insert(target(&mesh::KIND, own, Vec::new()));
-    }
-    for kind in policies() {
-        for policy in world.policies(kind, name) {
-            if kind.policy.is_some_and(|facts| facts.conf == ConfShape::Routes) {
-                view.resources.insert_route(policy.clone());
-            }
-            view.policy_index.set_policy(&(kind.name, policy.name.clone()), Some(policy.clone()));
-        }
-    }
-    for gateway in world.gateways(name) {
-        view.policy_index.set_gateway(&gateway.name.clone(), Some(Arc::new(gateway)));
-    }
-    for proxy in world.proxies(name) {
-        view.policy_index.set_proxy(&proxy.name, Some(proxy.clone()));
-        view.proxies.insert(proxy.name.clone(), proxy.clone());
-    }
-    for (kind, _) in destination::KINDS {
-        for resource in world.list_in(kind.name, name) {
-            let Some(destination) = resource.destination() else { continue };
-            let ports = destination.ports.iter();
-            let ports = ports.map(|port| PortSection { port: port.port, section: port.section.clone() });
-            view.resources.insert(target(kind, resource, ports.collect()));
-            view.destinations.push(destination.clone());
-        }
-    }
-    view
-}
-
-fn target(kind: &'static Kind, resource: &Resource, ports: Vec<PortSection>) -> kodiak_rules::Resource {
-    let ResourceKey { mesh, name, .. } = resource.key.clone();
-    kodiak_rules::Resource { kind, mesh, name, labels: resource.labels.clone(), ports }
-}
-
-fn of_identity(resource: &Resource) -> Option<Identity> {
-    let spec = resource.spec::<MeshIdentity>()?;
-    let status = resource.status::<MeshIdentityStatus>();
-    let is_ready = |condition: &Condition| condition.condition_type == "Ready" && condition.status == "True";
-    let ResourceKey { mesh, name, .. } = resource.key.clone();
-    let ready = status.conditions.iter().any(is_ready);
-    Some(Identity { mesh, name, labels: resource.labels.clone(), spec, ready })
 }

@@ -3,41 +3,29 @@
 use std::sync::Arc;
 
 use kodiak_model::Labels;
-use kodiak_rules::{
-    Policy, Resource,
-    outbound::{Entry, NameResolution},
-};
+use kodiak_rules::{Policy, Resource, outbound::Entry};
 use serde::Serialize;
 
-use super::MeshView;
-
-impl MeshView {
-    /// Meaning of the plain name of a MeshService in routes of this mesh.
-    pub fn resolution(&self) -> NameResolution {
-        if self.is_exclusive() { NameResolution::Objects } else { NameResolution::Both }
-    }
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ResourceMeta {
+pub(crate) struct ResourceMeta {
     #[serde(rename = "type")]
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// Empty for a Mesh.
-    pub mesh: String,
-    pub name: String,
-    pub labels: Labels,
+    pub(crate) mesh: String,
+    pub(crate) name: String,
+    pub(crate) labels: Labels,
 }
 
 impl ResourceMeta {
-    pub fn new(kind: &'static str, mesh: &str, name: &str, labels: &Labels) -> Self {
+    pub(crate) fn new(kind: &'static str, mesh: &str, name: &str, labels: &Labels) -> Self {
         Self { kind, mesh: mesh.to_owned(), name: name.to_owned(), labels: labels.clone() }
     }
 
-    pub(super) fn of_policy(policy: &Policy) -> Self {
+    pub(crate) fn of_policy(policy: &Policy) -> Self {
         Self::new(policy.kind.name, &policy.mesh, &policy.name, &policy.labels)
     }
 
-    pub(super) fn of_resource(resource: &Resource) -> Self {
+    pub(crate) fn of_resource(resource: &Resource) -> Self {
         Self::new(resource.kind.name, &resource.mesh, &resource.name, &resource.labels)
     }
 }
@@ -45,20 +33,20 @@ impl ResourceMeta {
 /// Policy that a rule originates from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Origin {
-    pub kri: String,
+pub(crate) struct Origin {
+    pub(crate) kri: String,
     /// Legacy name of the MeshService that some of it targets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub via_legacy_name: Option<String>,
+    #[serde(rename = "viaOldName", skip_serializing_if = "Option::is_none")]
+    pub(crate) via_legacy_name: Option<String>,
 }
 
 /// Each policy once, where it stands first.
-pub(super) fn origins<'a>(policies: impl IntoIterator<Item = &'a Arc<Policy>>) -> Vec<Origin> {
+pub(crate) fn origins<'a>(policies: impl IntoIterator<Item = &'a Arc<Policy>>) -> Vec<Origin> {
     collected(policies.into_iter().map(|policy| (policy, None)))
 }
 
 /// Each policy once, where it stands first.
-pub(super) fn entry_origins(entries: &[Entry]) -> Vec<Origin> {
+pub(crate) fn entry_origins(entries: &[Entry]) -> Vec<Origin> {
     collected(entries.iter().map(|entry| (&entry.policy, entry.legacy_name())))
 }
 

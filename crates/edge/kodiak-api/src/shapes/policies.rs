@@ -11,45 +11,44 @@ use kodiak_rules::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{
-    MeshView, Origin, is_for_whole_proxy,
-    shape::{entry_origins, origins},
-};
+use kodiak_inspection::inspect::{MeshView, is_for_whole_proxy};
+
+use super::origin::{Origin, entry_origins, origins};
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct Policies<T> {
-    pub policies: Vec<T>,
+pub(crate) struct Policies<T> {
+    pub(crate) policies: Vec<T>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct OfProxy {
-    pub kind: &'static str,
-    pub conf: Value,
-    pub origins: Vec<Origin>,
+pub(crate) struct OfProxy {
+    pub(crate) kind: &'static str,
+    pub(crate) conf: Value,
+    pub(crate) origins: Vec<Origin>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct OfInbound {
-    pub kind: &'static str,
-    pub origins: Vec<Origin>,
-    pub rules: Vec<InboundRule>,
+pub(crate) struct OfInbound {
+    pub(crate) kind: &'static str,
+    pub(crate) origins: Vec<Origin>,
+    pub(crate) rules: Vec<InboundRule>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct InboundRule {
-    pub kri: String,
-    pub conf: Value,
+pub(crate) struct InboundRule {
+    pub(crate) kri: String,
+    pub(crate) conf: Value,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct OfDestination {
-    pub kind: &'static str,
+pub(crate) struct OfDestination {
+    pub(crate) kind: &'static str,
     /// One, or one for each hostname of a route.
-    pub conf: Vec<Value>,
-    pub origins: Vec<Origin>,
+    pub(crate) conf: Vec<Value>,
+    pub(crate) origins: Vec<Origin>,
 }
 
-pub fn of_proxy(view: &MeshView, proxy: &Proxy) -> Policies<OfProxy> {
+pub(crate) fn of_proxy(view: &MeshView, proxy: &Proxy) -> Policies<OfProxy> {
     let policies = view.in_force(proxy, is_for_whole_proxy);
     let policies = policies.filter_map(|(kind, _, matched)| {
         let rule = subset::single(&matched.proxy)?;
@@ -59,7 +58,7 @@ pub fn of_proxy(view: &MeshView, proxy: &Proxy) -> Policies<OfProxy> {
 }
 
 /// `None` when the proxy has neither an inbound nor a listener with this name.
-pub fn of_inbound(view: &MeshView, proxy: &Proxy, section: &str) -> Option<Policies<OfInbound>> {
+pub(crate) fn of_inbound(view: &MeshView, proxy: &Proxy, section: &str) -> Option<Policies<OfInbound>> {
     let place = Place::find(proxy, section)?;
     let policies = view.in_force(proxy, |facts| facts.from || facts.rules);
     let policies = policies.filter_map(|(kind, _, matched)| {
@@ -76,13 +75,13 @@ pub fn of_inbound(view: &MeshView, proxy: &Proxy, section: &str) -> Option<Polic
     Some(Policies { policies: policies.collect() })
 }
 
-pub fn of_destination(view: &MeshView, proxy: &Proxy, destination: &Kri) -> Policies<OfDestination> {
+pub(crate) fn of_destination(view: &MeshView, proxy: &Proxy, destination: &Kri) -> Policies<OfDestination> {
     let find = |rules: &ResourceRules| outbound::find(rules, destination).map(of_rule);
     to(view, proxy, |_| true, find)
 }
 
 /// For requests of a route to a destination: policies of the route, else of the destination.
-pub fn of_route(view: &MeshView, proxy: &Proxy, destination: &Kri, route: &Kri) -> Policies<OfDestination> {
+pub(crate) fn of_route(view: &MeshView, proxy: &Proxy, destination: &Kri, route: &Kri) -> Policies<OfDestination> {
     let whole = Kri { section: String::new(), ..route.clone() };
     let find = |rules: &ResourceRules| {
         let of_route = rules.get(route).or_else(|| rules.get(&whole));

@@ -9,30 +9,32 @@ use kodiak_rules::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{MeshView, Origin, shape::entry_origins};
+use kodiak_inspection::inspect::MeshView;
+
+use super::origin::{Origin, entry_origins};
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct Routes {
-    pub routes: Vec<OfKind>,
+pub(crate) struct Routes {
+    pub(crate) routes: Vec<OfKind>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct OfKind {
-    pub kind: &'static str,
-    pub origins: Vec<Origin>,
-    pub rules: Vec<RouteRule>,
+pub(crate) struct OfKind {
+    pub(crate) kind: &'static str,
+    pub(crate) origins: Vec<Origin>,
+    pub(crate) rules: Vec<RouteRule>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct RouteRule {
+pub(crate) struct RouteRule {
     /// The policy that the rule is from. Empty when the rule has no matches: then it may be from several.
-    pub kri: String,
+    pub(crate) kri: String,
     /// `None` matches all requests.
-    pub matches: Option<Value>,
-    pub conf: Value,
+    pub(crate) matches: Option<Value>,
+    pub(crate) conf: Value,
 }
 
-pub fn of_destination(view: &MeshView, proxy: &Proxy, destination: &Kri) -> Routes {
+pub(crate) fn of_destination(view: &MeshView, proxy: &Proxy, destination: &Kri) -> Routes {
     let routes = view.in_force(proxy, |facts| facts.to && facts.conf != ConfShape::Default);
     let routes = routes.filter_map(|(kind, facts, matched)| {
         let rules = Asked::new(&matched.proxy, view.resolution()).rules(&view.resources);

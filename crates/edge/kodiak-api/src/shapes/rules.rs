@@ -20,110 +20,112 @@ use kodiak_rules::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{MeshView, ResourceMeta, is_for_whole_proxy};
+use kodiak_inspection::inspect::{MeshView, is_for_whole_proxy};
+
+use super::origin::ResourceMeta;
 
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rules {
-    pub resource: ResourceMeta,
+pub(crate) struct ProxyRules {
+    pub(crate) resource: ResourceMeta,
     /// Matches by the hashes that matchers use.
-    pub http_matches: Vec<HttpMatch>,
-    pub rules: Vec<KindRules>,
+    pub(crate) http_matches: Vec<HttpMatch>,
+    pub(crate) rules: Vec<KindRules>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct HttpMatch {
-    pub hash: String,
+pub(crate) struct HttpMatch {
+    pub(crate) hash: String,
     #[serde(rename = "match")]
-    pub matches: Value,
+    pub(crate) matches: Value,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KindRules {
+pub(crate) struct KindRules {
     #[serde(rename = "type")]
-    pub kind: &'static str,
-    pub to_rules: Vec<TagRule>,
-    pub to_resource_rules: Vec<ResourceRule>,
-    pub from_rules: Vec<AtInbound<TagRule>>,
-    pub inbound_rules: Vec<AtInbound<InboundRule>>,
+    pub(crate) kind: &'static str,
+    pub(crate) to_rules: Vec<TagRule>,
+    pub(crate) to_resource_rules: Vec<ResourceRule>,
+    pub(crate) from_rules: Vec<AtInbound<TagRule>>,
+    pub(crate) inbound_rules: Vec<AtInbound<InboundRule>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub proxy_rule: Option<ProxyRule>,
-    pub warnings: Vec<String>,
+    pub(crate) proxy_rule: Option<ProxyRule>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// For what has these tags.
 #[derive(Debug, PartialEq, Serialize)]
-pub struct TagRule {
-    pub conf: Value,
-    pub matchers: Vec<Matcher>,
-    pub origin: Vec<ResourceMeta>,
+pub(crate) struct TagRule {
+    pub(crate) conf: Value,
+    pub(crate) matchers: Vec<Matcher>,
+    pub(crate) origin: Vec<ResourceMeta>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct Matcher {
-    pub key: String,
-    pub value: String,
-    pub not: bool,
+pub(crate) struct Matcher {
+    pub(crate) key: String,
+    pub(crate) value: String,
+    pub(crate) not: bool,
 }
 
 /// For a destination.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ResourceRule {
-    pub conf: Vec<Value>,
-    pub origin: Vec<ItemOrigin>,
-    pub resource_meta: ResourceMeta,
-    pub resource_section_name: String,
+pub(crate) struct ResourceRule {
+    pub(crate) conf: Vec<Value>,
+    pub(crate) origin: Vec<ItemOrigin>,
+    pub(crate) resource_meta: ResourceMeta,
+    pub(crate) resource_section_name: String,
 }
 
 /// One item of the list that a policy has.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ItemOrigin {
-    pub resource_meta: ResourceMeta,
-    pub rule_index: usize,
+pub(crate) struct ItemOrigin {
+    pub(crate) resource_meta: ResourceMeta,
+    pub(crate) rule_index: usize,
     /// Legacy name of the MeshService that the policy targets.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub via_legacy_name: Option<String>,
+    #[serde(rename = "viaOldName", skip_serializing_if = "Option::is_none")]
+    pub(crate) via_legacy_name: Option<String>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct AtInbound<T> {
-    pub inbound: Inbound,
-    pub rules: Vec<T>,
+pub(crate) struct AtInbound<T> {
+    pub(crate) inbound: Inbound,
+    pub(crate) rules: Vec<T>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Inbound {
+pub(crate) struct Inbound {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    pub port: u32,
+    pub(crate) name: Option<String>,
+    pub(crate) port: u32,
     /// `None` when it has none.
-    pub tags: Option<BTreeMap<String, String>>,
+    pub(crate) tags: Option<BTreeMap<String, String>>,
 }
 
 /// For callers.
 #[derive(Debug, PartialEq, Serialize)]
-pub struct InboundRule {
-    pub conf: Vec<Value>,
+pub(crate) struct InboundRule {
+    pub(crate) conf: Vec<Value>,
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
-    pub matches: Option<Match>,
-    pub origin: Vec<ItemOrigin>,
+    pub(crate) matches: Option<Match>,
+    pub(crate) origin: Vec<ItemOrigin>,
 }
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct ProxyRule {
-    pub conf: Value,
-    pub origin: Vec<ResourceMeta>,
+pub(crate) struct ProxyRule {
+    pub(crate) conf: Value,
+    pub(crate) origin: Vec<ResourceMeta>,
 }
 
-pub fn of_proxy(view: &MeshView, proxy: &Proxy) -> Rules {
+pub(crate) fn of_proxy(view: &MeshView, proxy: &Proxy) -> ProxyRules {
     build(view, ResourceMeta::new("Dataplane", &proxy.mesh, &proxy.name, &proxy.labels), proxy)
 }
 
 /// Rules of a proxy whose first selecting gateway is this one.
-pub fn of_gateway(view: &MeshView, gateway: &Gateway) -> Rules {
+pub(crate) fn of_gateway(view: &MeshView, gateway: &Gateway) -> ProxyRules {
     let Gateway { mesh, name, labels, spec } = gateway;
     let tags = spec.selectors.first().map(|selector| selector.tags.clone()).unwrap_or_default();
     let own = dataplane::Gateway { gateway_type: Some(GatewayType::Builtin.into()), tags };
@@ -133,7 +135,7 @@ pub fn of_gateway(view: &MeshView, gateway: &Gateway) -> Rules {
     build(view, ResourceMeta::new("MeshGateway", mesh, name, labels), &proxy)
 }
 
-fn build(view: &MeshView, resource: ResourceMeta, proxy: &Proxy) -> Rules {
+fn build(view: &MeshView, resource: ResourceMeta, proxy: &Proxy) -> ProxyRules {
     let mut http_matches = BTreeMap::new();
     let mut rules = Vec::new();
     for (kind, facts, matched) in view.in_force(proxy, |_| true) {
@@ -146,7 +148,7 @@ fn build(view: &MeshView, resource: ResourceMeta, proxy: &Proxy) -> Rules {
         }
     }
     let http_matches = http_matches.into_iter().map(|(hash, matches)| HttpMatch { hash, matches }).collect();
-    Rules { resource, http_matches, rules }
+    ProxyRules { resource, http_matches, rules }
 }
 
 fn of_kind(
@@ -167,8 +169,7 @@ fn of_kind(
     };
     if facts.to {
         of_kind.to_resource_rules = to_resources(view, &matched.proxy);
-        // Where there are only MeshServices, nobody calls anything by its tags.
-        if !view.is_exclusive() {
+        if view.has_legacy_destinations() {
             match subset::to(&matched.proxy, &view.resources) {
                 Ok(rules) => of_kind.to_rules = rules.iter().map(tag_rule).collect(),
                 Err(trouble) => of_kind.warnings.push(format!("couldn't create To rules: {trouble}")),

@@ -7,12 +7,12 @@ use kodiak_rules::{Matched, Policy, Proxy, subset};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{MeshView, is_for_whole_proxy};
+use kodiak_inspection::inspect::{MeshView, is_for_whole_proxy};
 
 #[derive(Debug, PartialEq, Serialize)]
-pub struct List<T> {
-    pub total: usize,
-    pub items: Vec<T>,
+pub(crate) struct List<T> {
+    pub(crate) total: usize,
+    pub(crate) items: Vec<T>,
 }
 
 impl<T> From<Vec<T>> for List<T> {
@@ -22,58 +22,58 @@ impl<T> From<Vec<T>> for List<T> {
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Name {
-    pub mesh: String,
-    pub name: String,
+pub(crate) struct Name {
+    pub(crate) mesh: String,
+    pub(crate) name: String,
 }
 
 /// Proxy that a policy selects.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(tag = "kind")]
-pub enum Affected {
+pub(crate) enum Affected {
     SidecarDataplane { dataplane: Name, attachments: Vec<Attachment> },
     MeshGatewayDataplane { dataplane: Name, gateway: Name },
 }
 
 /// Policies of today are about proxies as a whole, so there is nothing more to say than that.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Attachment {
+pub(crate) struct Attachment {
     #[serde(rename = "type")]
-    pub attachment_type: &'static str,
-    pub name: String,
-    pub service: String,
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+    pub(crate) service: String,
 }
 
 /// One rule, with the place that it applies to.
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct RuleEntry {
+pub(crate) struct RuleEntry {
     /// For callers, for destinations, or for the proxy.
     #[serde(rename = "type")]
-    pub entry_type: &'static str,
+    pub(crate) entry_type: &'static str,
     /// Address and port of the inbound or outbound.
-    pub name: String,
-    pub addresses: Vec<String>,
-    pub service: String,
-    pub tags: BTreeMap<String, String>,
-    pub policy_type: &'static str,
-    pub subset: BTreeMap<String, String>,
-    pub conf: Value,
-    pub origins: Vec<Name>,
+    pub(crate) name: String,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) service: String,
+    pub(crate) tags: BTreeMap<String, String>,
+    pub(crate) policy_type: &'static str,
+    pub(crate) subset: BTreeMap<String, String>,
+    pub(crate) conf: Value,
+    pub(crate) origins: Vec<Name>,
 }
 
-pub fn affected(view: &MeshView, proxy: &Proxy) -> Affected {
+pub(crate) fn affected(view: &MeshView, proxy: &Proxy) -> Affected {
     let dataplane = Name { mesh: proxy.mesh.to_string(), name: proxy.name.to_string() };
     if let Some(gateway) = view.policy_index.gateway_of(proxy) {
         let gateway = Name { mesh: gateway.mesh.to_string(), name: gateway.name.to_string() };
         return Affected::MeshGatewayDataplane { dataplane, gateway };
     }
-    let attachment = Attachment { attachment_type: "dataplane", ..Attachment::default() };
+    let attachment = Attachment { kind: "dataplane", ..Attachment::default() };
     Affected::SidecarDataplane { dataplane, attachments: vec![attachment] }
 }
 
 /// All rules by tags. Those that cannot be made are missing.
-pub fn rules(view: &MeshView, proxy: &Proxy) -> List<RuleEntry> {
+pub(crate) fn rules(view: &MeshView, proxy: &Proxy) -> List<RuleEntry> {
     let mut entries = Vec::new();
     for (kind, facts, matched) in view.in_force(proxy, |_| true) {
         if is_for_whole_proxy(facts) {
@@ -84,7 +84,7 @@ pub fn rules(view: &MeshView, proxy: &Proxy) -> List<RuleEntry> {
             let rules = subset::from(policies).unwrap_or_default();
             entries.extend(rules.iter().map(|rule| entry("ClientSubset", kind.name, &place, rule)));
         }
-        if facts.to {
+        if facts.to && view.has_legacy_destinations() {
             let rules = subset::to(&matched.proxy, &view.resources).unwrap_or_default();
             for place in outbounds(&proxy.dataplane) {
                 let tags: Vec<(&str, &str)> = place.tags.iter().map(|(key, value)| (&**key, &**value)).collect();
