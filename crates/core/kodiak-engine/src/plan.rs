@@ -12,8 +12,8 @@ use kodiak_policies::target::{Backend, BackendKey, Backends, Endpoints, PortRef}
 use kodiak_services::vips::{self, Vips};
 use kodiak_xds::{
     input::{
-        Assignment, Callee, DnsRecord, Endpoint, ExternalCluster, OutboundCluster, OutboundListener, Peer, Tags,
-        UpstreamProtocol,
+        Assignment, Callee, Carried, DnsRecord, Endpoint, ExternalCluster, OutboundCluster, OutboundListener, Peer,
+        Tags, UpstreamProtocol,
     },
     names,
 };
@@ -135,6 +135,7 @@ struct ServiceOutbound {
     cluster: Arc<str>,
     tags: Arc<Tags>,
     protocol: Protocol,
+    carried: Carried,
     merged: MergedConf,
     route_backends: RouteBackends,
 }
@@ -142,11 +143,14 @@ struct ServiceOutbound {
 impl ServiceOutbound {
     fn new(rules: &Rules, from: Sources<'_>, tags: &Tags) -> Self {
         let merged = rules.for_service(names::service(tags));
+        let protocol = protocol(from, tags);
+        let carried = merged.carried(protocol);
         Self {
             cluster: names::service_cluster(tags).into(),
             tags: Arc::new(tags.clone()),
-            protocol: protocol(from, tags),
-            route_backends: RouteBackends::new(&merged, from),
+            protocol: protocol.unwrap_or(Protocol::Tcp),
+            carried,
+            route_backends: RouteBackends::new(&merged, carried, from),
             merged,
         }
     }
@@ -167,7 +171,7 @@ impl ServiceOutbound {
             callee: Callee::Service(self.tags.clone()),
             cluster: self.cluster.clone(),
             protocol: self.protocol,
-            carried: self.merged.carried(self.protocol),
+            carried: self.carried,
             confs: self.merged.listener.clone(),
             backends: self.route_backends.backends.clone(),
             route_names: Arc::default(),
@@ -197,18 +201,19 @@ struct RouteBackends {
 }
 
 impl RouteBackends {
-    fn new(merged: &MergedConf, from: Sources<'_>) -> Self {
+    fn new(merged: &MergedConf, carried: Carried, from: Sources<'_>) -> Self {
         let mut route_backends =
             Self { backends: Arc::default(), cluster_targets: BTreeSet::new(), backend_refs: BTreeSet::new() };
         let mut backends = BTreeMap::new();
-        for key in &merged.backends {
+        for key in merged.backends(carried) {
             let backend = match key {
                 BackendKey::Service(_) if !from.view.has_legacy_destinations() => None,
                 // A service without endpoints keeps its cluster, so that requests fail instead of taking another route.
                 BackendKey::Service(tags) => {
                     route_backends.cluster_targets.insert(ClusterTarget::Service(Arc::new(tags.clone())));
                     let cluster = names::service_cluster(tags).into();
-                    Some(Backend { cluster, protocol: protocol(from, tags), external: false })
+                    let protocol = protocol(from, tags).unwrap_or(Protocol::Tcp);
+                    Some(Backend { cluster, protocol, external: false })
                 }
                 BackendKey::Port(written) => {
                     route_backends.backend_refs.insert(written.clone());
@@ -225,8 +230,9 @@ impl RouteBackends {
     }
 }
 
-fn protocol(from: Sources<'_>, tags: &Tags) -> Protocol {
-    tags.get(tags::SERVICE).and_then(|service| from.services.get(service)).map_or(Protocol::Tcp, Service::protocol)
+/// `None` for a service without instances.
+fn protocol(from: Sources<'_>, tags: &Tags) -> Option<Protocol> {
+    tags.get(tags::SERVICE).and_then(|service| from.services.get(service)).map(Service::protocol)
 }
 
 /// The cluster of a target, and its endpoints.

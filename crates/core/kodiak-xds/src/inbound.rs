@@ -16,6 +16,7 @@ use kodiak_policies::target::{self, Carrier, Chain, Upstream};
 
 use crate::clusters::{self, Http};
 use crate::input::{HostHeader, Inbound, Tags};
+use crate::routes::RouteTimeouts;
 use crate::{address, carrier, filters, metadata, names, routes, timeouts, tls};
 
 pub fn listener(inbound: &Inbound) -> Listener {
@@ -105,7 +106,8 @@ fn carrier(inbound: &Inbound, listener: &str) -> Carrier {
         stream_idle_timeout: Some(duration(timeouts::INBOUND_STREAM_IDLE)),
         ..filters::http(cluster, inbound.shape.ipv6, route_configuration(inbound, listener))
     };
-    carrier::http(manager, vec![routes::catch_all("", cluster, HostHeader::Unchanged)], inbound.protocol)
+    let route = routes::catch_all("", cluster, HostHeader::Unchanged, RouteTimeouts::Default);
+    carrier::http(manager, vec![route], inbound.protocol)
 }
 
 fn route_configuration(inbound: &Inbound, listener: &str) -> RouteConfiguration {

@@ -9,8 +9,8 @@ use kodiak_world::destination::{Behind, Destination, DestinationPort};
 use kodiak_xds::{
     external,
     input::{
-        Callee, DnsRecord, ExternalCluster, ExternalEndpoint, HostHeader, OutboundCluster, OutboundListener, Peer,
-        UpstreamProtocol,
+        Callee, Carried, DnsRecord, ExternalCluster, ExternalEndpoint, HostHeader, OutboundCluster, OutboundListener,
+        Peer, UpstreamProtocol,
     },
     names::{self, Naming},
 };
@@ -153,6 +153,7 @@ struct PortOutbound {
     port_target: Arc<PortTarget>,
     cluster: Arc<str>,
     protocol: Protocol,
+    carried: Carried,
     host: HostHeader,
     merged: MergedConf,
     route_backends: RouteBackends,
@@ -163,11 +164,14 @@ impl PortOutbound {
         let merged = rules.for_port(&object.resource, &port_target.kri.section);
         let direct = object.destination.kind() == BackendKind::MeshExternalService
             && from.view.external == ExternalAccess::Direct;
+        let protocol = object.destination.port(&port_target.kri.section).map_or(Protocol::Tcp, |port| port.protocol);
+        let carried = merged.carried(Some(protocol));
         Self {
             cluster: port_target.cluster_name(from.view.naming),
-            protocol: object.destination.port(&port_target.kri.section).map_or(Protocol::Tcp, |port| port.protocol),
+            protocol,
+            carried,
             host: if direct { HostHeader::OwnHostname } else { HostHeader::Unchanged },
-            route_backends: RouteBackends::new(&merged, from),
+            route_backends: RouteBackends::new(&merged, carried, from),
             port_target,
             merged,
         }
@@ -189,7 +193,7 @@ impl PortOutbound {
             callee: Callee::Port { kri: self.port_target.kri.clone(), host: self.host },
             cluster: self.cluster.clone(),
             protocol: self.protocol,
-            carried: self.merged.carried(self.protocol),
+            carried: self.carried,
             confs: self.merged.listener.clone(),
             backends: self.route_backends.backends.clone(),
             route_names: self.merged.route_names.clone(),

@@ -102,8 +102,7 @@ pub(super) fn is_called(target: &TargetRef, context: PolicyStatusContext<'_>) ->
 
 /// Whether it is a value of `kuma.io/service` that proxies have.
 fn is_tag(target: &TargetRef, context: PolicyStatusContext<'_>) -> bool {
-    let whole = target.section_name.as_deref().is_none_or(str::is_empty);
-    whole && target.name.as_deref().is_some_and(|name| context.services.contains(name))
+    !target.has_section() && target.name.as_deref().is_some_and(|name| context.services.contains(name))
 }
 
 /// Lookup as in the rules for destinations.

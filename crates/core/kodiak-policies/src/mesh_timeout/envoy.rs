@@ -6,6 +6,7 @@ use super::{Conf, callers};
 use crate::convert::{actions, set_duration};
 use crate::policy::for_everybody;
 use crate::target::{Carrier, Chain, Inbound, Outbound, Upstream};
+use crate::timeouts;
 use crate::{Confs, Entry};
 
 pub(super) fn inbound(entries: &[Entry], inbound: &mut Inbound<'_>) {
@@ -26,6 +27,8 @@ pub(super) fn inbound(entries: &[Entry], inbound: &mut Inbound<'_>) {
     }
 }
 
+/// A route that a MeshTimeout selects has both timeouts, also when the policy sets neither: without a policy, a route to
+/// a `kuma.io/service` has none.
 pub(super) fn outbound(confs: &Confs, outbound: &mut Outbound<'_>) {
     if let Some(conf) = &confs.whole {
         whole(&conf.read(), &mut outbound.carrier);
@@ -33,6 +36,8 @@ pub(super) fn outbound(confs: &Confs, outbound: &mut Outbound<'_>) {
     let Carrier::Http(http) = &mut outbound.carrier else { return };
     for (name, action) in actions(&mut http.routes) {
         if let Some(conf) = confs.of_route(name) {
+            action.timeout = Some(kodiak_envoy::duration(timeouts::REQUEST));
+            action.idle_timeout = Some(kodiak_envoy::duration(timeouts::STREAM_IDLE));
             route(&conf.read(), action);
         }
     }

@@ -6,6 +6,7 @@
 //! **Invariant:** equal state is not written.
 //! **Invariant:** a service never loses its address.
 
+mod conditions;
 mod facts;
 mod groups;
 mod health;

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_model::kinds::dataplane::BackendKind;
+use kodiak_model::kinds::{dataplane::BackendKind, mesh::MeshServicesMode};
 use kodiak_rules::Proxy;
 
 use super::{
@@ -98,6 +98,17 @@ impl Population {
     /// Dataplanes of an existing MeshService.
     pub(super) fn members(&self, service: &str) -> impl Iterator<Item = Member<'_>> {
         self.membership.members(service).map(|proxy| (&**proxy, self.seen(&proxy.name)))
+    }
+
+    /// Dataplanes that name a service for which no MeshService is generated: a user's MeshService has the name, and does
+    /// not select them.
+    pub(super) fn unselected(&self, service: &str, mode: MeshServicesMode) -> Vec<Arc<str>> {
+        if mode == MeshServicesMode::Disabled {
+            return Vec::new();
+        }
+        let selected: BTreeSet<&Arc<str>> = self.membership.members(service).map(|proxy| &proxy.name).collect();
+        let asking = self.offers.of(service).map(|((_, name), _)| name);
+        asking.filter(|name| !selected.contains(name)).cloned().collect()
     }
 
     /// Dataplanes of a MeshService that will be generated.

@@ -4,6 +4,7 @@ mod addresses;
 mod calm;
 mod counts;
 mod names;
+mod problems;
 mod property;
 mod scale;
 mod tags;
@@ -138,7 +139,7 @@ impl World {
                 assert_eq!(found.status_version, *version, "{key:?}");
                 match (&mut found.content, status) {
                     (Content::Service { status, .. }, Status::Service(new)) => status.clone_from(new),
-                    (Content::External { status }, Status::External(new)) => status.clone_from(new),
+                    (Content::External { status, .. }, Status::External(new)) => status.clone_from(new),
                     (Content::MultiZone { status, .. }, Status::MultiZone(new)) => status.clone_from(new),
                     _ => panic!("the status of another kind"),
                 }
@@ -243,6 +244,9 @@ impl Kept {
                     }
                     (Content::MultiZone { spec, .. }, Content::MultiZone { status, .. }) => {
                         Content::MultiZone { spec, status }
+                    }
+                    (Content::External { fault, .. }, Content::External { status, .. }) => {
+                        Content::External { fault, status }
                     }
                     (_, old) => old,
                 };

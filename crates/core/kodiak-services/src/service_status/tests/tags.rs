@@ -185,7 +185,7 @@ fn take(kept: &mut Kept, step: &Step) {
         Step::Put { kind, n } => {
             let content = match kind {
                 0 => Content::Service { spec: MeshService::default(), status: MeshServiceStatus::default() },
-                1 => Content::External { status: MeshExternalServiceStatus::default() },
+                1 => Content::External { fault: None, status: MeshExternalServiceStatus::default() },
                 _ => Content::MultiZone {
                     spec: serde_json::from_value(json!({})).unwrap(),
                     status: MeshMultiZoneServiceStatus::default(),

@@ -94,10 +94,10 @@ impl Mesh {
         names.into_iter().enumerate().map(outbound).collect()
     }
 
-    /// TCP without a serving proxy.
-    pub(super) fn speaks(&self, service: &str) -> Speaks {
+    /// `None` without a serving proxy.
+    pub(super) fn speaks(&self, service: &str) -> Option<Speaks> {
         let serving = self.sidecars.iter().find(|sidecar| sidecar.service() == service);
-        serving.map_or(Speaks::Tcp, |sidecar| sidecar.speaks)
+        serving.map(|sidecar| sidecar.speaks)
     }
 }
 

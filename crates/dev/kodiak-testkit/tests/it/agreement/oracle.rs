@@ -67,7 +67,13 @@ impl Oracle {
         let to = &[(SERVICE, service)];
         let http_route = self.conf("MeshHTTPRoute", from, to);
         let tcp_route = self.conf("MeshTCPRoute", from, to);
-        if http_route.is_none() && (tcp_route.is_some() || !speaks.http()) {
+        // A service without a proxy has no protocol: its routes decide.
+        let is_tcp = match speaks {
+            Some(speaks) if speaks.http() => http_route.is_none() && tcp_route.is_some(),
+            Some(_) => true,
+            None => http_route.is_none() || tcp_route.is_some(),
+        };
+        if is_tcp {
             let refs = tcp_route.as_ref().map_or(&Value::Null, |conf| &conf["default"]["backendRefs"]);
             // Neither the protocol of a backend nor its endpoints matter.
             return match routes::split(refs, |_| true, request.dice) {
@@ -77,7 +83,7 @@ impl Oracle {
             };
         }
         let rules = http_route.as_ref().map_or(&Value::Null, |conf| &conf["rules"]);
-        let Some(taken) = routes::take(rules, |service| mesh.speaks(service).http(), request) else {
+        let Some(taken) = routes::take(rules, |service| mesh.speaks(service).is_some_and(Speaks::http), request) else {
             return Expected::NoRoute;
         };
         let http = self.http(from, service, &taken.name, speaks);
@@ -106,17 +112,18 @@ impl Oracle {
         timeout(conf.as_ref().map(kodiak_model::policy::Conf::json))
     }
 
-    fn http(&self, caller: &Sidecar, service: &str, route: &str, speaks: Speaks) -> Http {
+    fn http(&self, caller: &Sidecar, service: &str, route: &str, speaks: Option<Speaks>) -> Http {
         let of_route = &[(SERVICE, service), (ROUTE_HASH, route)];
         let retry = self.conf("MeshRetry", caller, of_route);
         let retry = match speaks {
-            Speaks::Http => retry.map(|conf| conf["http"].clone()),
-            Speaks::Grpc => retry.map(|conf| conf["grpc"].clone()),
-            Speaks::Http2 | Speaks::Tcp => None,
+            Some(Speaks::Http) => retry.map(|conf| conf["http"].clone()),
+            Some(Speaks::Grpc) => retry.map(|conf| conf["grpc"].clone()),
+            Some(Speaks::Http2 | Speaks::Tcp) | None => None,
         };
         let count = retry.and_then(|conf| conf["numRetries"].as_u64());
         Http {
-            timeout: timeout(self.conf("MeshTimeout", caller, of_route).as_ref()),
+            // Without a policy there is no timeout.
+            timeout: self.conf("MeshTimeout", caller, of_route).map_or(Duration::ZERO, |conf| timeout(Some(&conf))),
             retries: count.filter(|count| *count > 0).map(|count| u32::try_from(count).unwrap()),
         }
     }

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use kodiak_catalog::may_be_sent;
 use kodiak_model::{
     ResourceKey,
     kinds::{mesh_external_service::Source, secret::Secret},
 };
 use kodiak_store::Snapshot;
 
+use crate::may_be_sent;
+
 /// PEM, or why there is none. The reason never repeats the content.
-pub(crate) fn read(snapshot: &Snapshot, mesh: &str, source: &Source) -> Result<Arc<str>, String> {
+pub fn external_source(snapshot: &Snapshot, mesh: &str, source: &Source) -> Result<Arc<str>, String> {
     let Source { secret, inline, inline_string } = source;
     let bytes = if let Some(name) = secret {
         may_be_sent(snapshot, mesh, name)?;
