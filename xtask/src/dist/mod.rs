@@ -32,7 +32,14 @@ const COMPLETIONS: &[(&str, &str)] = &[("bash", "kodiak.bash"), ("fish", "kodiak
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if !args.no_build {
-        process::run(process::cargo(workspace).args(["build", "--profile", PROFILE, "--locked", "--package", PROGRAM]))?;
+        process::run(process::cargo(workspace).args([
+            "build",
+            "--profile",
+            PROFILE,
+            "--locked",
+            "--package",
+            PROGRAM,
+        ]))?;
     }
     let target = workspace.metadata("Cargo.toml")?.target_dir;
     let built = target.join(PROFILE).join(PROGRAM);

@@ -54,9 +54,11 @@ mod tests {
     #[test]
     fn every_migration_file_is_listed() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
-        let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name()).collect();
+        let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut files: Vec<_> = files.collect();
         files.sort();
-        let listed = MIGRATIONS.iter().map(|migration| format!("{:04}_{}.sql", migration.version, migration.description));
+        let listed =
+            MIGRATIONS.iter().map(|migration| format!("{:04}_{}.sql", migration.version, migration.description));
         assert_eq!(files, listed.collect::<Vec<_>>());
     }
 
