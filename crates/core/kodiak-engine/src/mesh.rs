@@ -80,14 +80,14 @@ impl Mesh {
         }
     }
 
-    /// Whether neither a resource nor a connected proxy is left. The rollout and virtual addresses belong to the
-    /// resource of the mesh; the other fields are derived.
+    /// Whether neither a resource nor a connected proxy is left. The rollout and virtual addresses are documents of their
+    /// own, which may come before the resource of the mesh; the other fields are derived.
     pub(crate) fn is_empty(&self) -> bool {
         let Self {
             name: _,
             spec,
-            rollout: _,
-            vips: _,
+            rollout,
+            vips,
             view: _,
             dataplanes,
             policies,
@@ -99,7 +99,8 @@ impl Mesh {
             proxies,
             dirty: _,
         } = self;
-        spec.is_none() && dataplanes.is_empty() && policies.is_empty() && objects.is_empty() && proxies.is_empty()
+        let has_documents = spec.is_some() || rollout.is_some() || vips.iter().next().is_some();
+        !has_documents && dataplanes.is_empty() && policies.is_empty() && objects.is_empty() && proxies.is_empty()
     }
 
     pub(crate) fn set_spec(&mut self, spec: Option<Arc<MeshSpec>>) {
