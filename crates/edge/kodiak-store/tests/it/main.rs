@@ -10,6 +10,7 @@ mod lifetime;
 mod postgres;
 mod reads;
 mod sealing;
+mod unreadable;
 mod watching;
 mod writes;
 
