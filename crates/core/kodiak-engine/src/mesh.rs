@@ -137,8 +137,7 @@ impl Mesh {
             Some(new) => self.dataplanes.insert(name.clone(), new.clone()),
             None => self.dataplanes.remove(name),
         };
-        let spec = |member: &Arc<Proxy>| member.dataplane.clone();
-        let touched = self.services.replace(name, old.as_ref().map(spec).as_deref(), dataplane.map(spec).as_deref());
+        let touched = self.services.replace(name, old.as_deref(), dataplane.map(Arc::as_ref));
         self.dirty.targets.extend(touched.into_iter().map(Target::Service));
         if old.as_ref() != dataplane {
             self.dirty.targets.extend(self.objects.set_proxy(name, dataplane).into_iter().map(Target::Object));
@@ -294,6 +293,9 @@ impl Mesh {
             Some(id) if stale == Stale::ClassResources => id,
             before => {
                 let key = self.class_key(name, &proxy, &dataplane, context.settings.shadow);
+                if key.reach.direct_access().is_some() {
+                    self.services.watch_instances();
+                }
                 let known = self.classes.find(&key);
                 known.unwrap_or_else(|| {
                     let class = self.build_class(&key, before, policies, context);
@@ -334,7 +336,7 @@ impl Mesh {
         ClassKey {
             reach: Reach::of(&proxy.metadata, member, self.view.mode),
             policies: lists.collect(),
-            caller_tags: rules::caller_tags(&all, &member.dataplane),
+            caller_tags: rules::caller_tags(&all, member),
             system_ca: proxy.metadata.system_ca_path.as_deref().map(Arc::from),
         }
     }

@@ -7,9 +7,12 @@ use std::{
 
 use kodiak_model::{kinds::mesh::MeshServicesMode, tags};
 use kodiak_rules::{Matched, Proxy, Shadow};
-use kodiak_world::redirects_outbound;
+use kodiak_world::{
+    destination::{Destination, DestinationPort},
+    redirects_outbound,
+};
 
-use super::{Landscape, Outcome, PolicyStanding};
+use super::{Break, Landscape, Outcome, PolicyStanding, breaks};
 use kodiak_services::reachable::Outbounds;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -28,13 +31,17 @@ pub struct Consumer {
     pub routes: Vec<String>,
     /// Services of `old` that it calls in other zones too, and with a MeshService would call in one.
     pub cross_zone: Vec<String>,
+    /// For each of `old`, the hostnames of the objects that stand for it and that this consumer reaches.
+    pub replacements: BTreeMap<String, Vec<String>>,
+    /// Destinations that its Dataplane names and that it loses in another mode, or has lost in this one.
+    pub breaks: Vec<Break>,
 }
 
 /// Source of the destinations of a Dataplane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lists {
     Nothing,
-    /// `reachableServices`: tags, and no objects.
+    /// `reachableServices`: tags, and the objects that stand for them.
     Services,
     /// `reachableBackends`.
     Backends,
@@ -66,6 +73,8 @@ impl Consumer {
             mode: landscape.view.mode,
             lists: Lists::of(proxy),
             connected: known.connected,
+            replacements: replacements(proxy, &old, &ports, landscape),
+            breaks: breaks::of(proxy, redirected, landscape),
             cross_zone: old.iter().filter(|service| is_elsewhere(service, proxy, landscape)).cloned().collect(),
             old: old.into_iter().collect(),
             new,
@@ -89,6 +98,23 @@ impl Lists {
     }
 }
 
+fn replacements(
+    proxy: &Proxy,
+    old: &BTreeSet<String>,
+    ports: &[(&Destination, &DestinationPort)],
+    landscape: &Landscape<'_>,
+) -> BTreeMap<String, Vec<String>> {
+    let of = |service: &String| {
+        let stand_ins = ports.iter().filter(|(object, port)| landscape.stands_for(service, object, port, proxy));
+        let mut hostnames: Vec<String> =
+            stand_ins.flat_map(|(object, _)| object.hostnames.iter().map(ToString::to_string)).collect();
+        hostnames.sort();
+        hostnames.dedup();
+        (service.clone(), hostnames)
+    };
+    old.iter().map(of).collect()
+}
+
 /// Whether calls go to another zone than the caller's.
 fn is_elsewhere(service: &str, proxy: &Proxy, landscape: &Landscape<'_>) -> bool {
     let inbounds = proxy.dataplane.inbounds().iter();
@@ -107,8 +133,8 @@ fn concerned(
     let mut by_kind: BTreeMap<&str, Arc<Matched>> = BTreeMap::new();
     let (mut own, mut routes) = (Vec::new(), Vec::new());
     for policy in policies.iter().filter(|policy| policy.findings.iter().any(|finding| calls(&finding.service))) {
-        let matched = || landscape.view.policy_index.matched(policy.kind, &proxy.name, Shadow::Ignored);
-        let matched = by_kind.entry(policy.kind).or_insert_with(matched);
+        let matched = || landscape.view.policy_index.matched(&policy.kind, &proxy.name, Shadow::Ignored);
+        let matched = by_kind.entry(&policy.kind).or_insert_with(matched);
         if !matched.proxy.iter().any(|matched| *matched.name == *policy.name) {
             continue;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kodiak_model::{Kri, dns::dns_1035_label, kinds::mesh::MeshServicesMode};
+use kodiak_model::{dns::dns_1035_label, kinds::mesh::MeshServicesMode};
 use kodiak_rules::Policy;
 use serde_json::Value;
 
@@ -36,16 +36,23 @@ pub struct ServiceStanding {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    pub kri: Kri,
+    pub kri: String,
     pub hostnames: Vec<String>,
     pub ports: Vec<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyStanding {
-    pub kind: &'static str,
+    pub kind: String,
     pub name: String,
     pub findings: Vec<Finding>,
+}
+
+impl ServiceStanding {
+    /// Called in several zones now, and in one zone as a MeshService.
+    pub fn stays_in_one_zone(&self) -> bool {
+        self.zones.len() > 1 && !self.in_all_zones
+    }
 }
 
 impl PolicyStanding {
@@ -64,7 +71,7 @@ impl Standing {
         let services = landscape.tagged.keys().map(|service| of_service(service, landscape)).collect();
         let policies = policies.into_iter().filter_map(|(policy, spec)| {
             let findings = convert(policy, spec, landscape, OldItems::Kept).findings;
-            let (kind, name) = (policy.kind.name, policy.name.to_string());
+            let (kind, name) = (policy.kind.name.to_owned(), policy.name.to_string());
             Some(PolicyStanding { kind, name, findings }).filter(|standing| !standing.findings.is_empty())
         });
         Self { mesh: mesh.to_owned(), mode: landscape.view.mode, services, policies: policies.collect() }
@@ -88,7 +95,7 @@ fn of_service(service: &str, landscape: &Landscape<'_>) -> ServiceStanding {
 fn shown(object: &Destination) -> Object {
     let ports: BTreeSet<u32> = object.ports.iter().map(|port| port.port).collect();
     Object {
-        kri: object.kri.clone(),
+        kri: object.kri.to_string(),
         hostnames: object.hostnames.iter().map(ToString::to_string).collect(),
         ports: ports.into_iter().collect(),
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use kodiak_model::{
-    Kri, Labels,
+    Kri, Labels, LegacyName,
     kinds::{
         dataplane::{BackendKind, OutboundBackendRef, ReachableBackendRef, TransparentProxying},
         mesh::MeshServicesMode,
@@ -50,18 +50,24 @@ pub struct Wanted {
 }
 
 impl Reach {
-    /// `reachableBackends`; without them all destinations, if the mode allows.
+    /// `reachableBackends`; without them the objects that stand for `reachableServices`; without both all destinations,
+    /// if the mode allows.
     pub fn of(mode: MeshServicesMode, proxy: &Proxy) -> Self {
         let transparent = transparent(proxy);
         if let Some(backends) = transparent.and_then(|all| all.reachable_backends.as_ref()) {
             return Self::Listed(backends.refs.iter().map(|reference| Wanted::by_backend(reference, proxy)).collect());
         }
-        // Who lists services by their tags has not asked for any other.
-        let lists_services = transparent.is_some_and(|all| !all.reachable_services.is_empty());
-        if lists_services || mode == MeshServicesMode::ReachableBackends {
-            return Self::Nothing;
+        let services = transparent.map_or(&[][..], |all| &all.reachable_services);
+        match mode {
+            MeshServicesMode::ReachableBackends => Self::Nothing,
+            _ if services.is_empty() => Self::Everything,
+            // The migration has not begun: whoever lists services by their tags has not asked for any other.
+            MeshServicesMode::Disabled => Self::Nothing,
+            // A consumer moves to new hostnames, and to the last mode, without a second list.
+            MeshServicesMode::Everywhere | MeshServicesMode::Exclusive => {
+                Self::Listed(services.iter().flat_map(|service| Wanted::stand_ins(service, proxy)).collect())
+            }
         }
-        Self::Everything
     }
 
     pub fn takes(&self, destination: &Destination, port: &DestinationPort) -> bool {
@@ -173,6 +179,17 @@ impl Wanted {
         let kind = kind.as_ref().and_then(kodiak_model::Choice::known);
         let port = Some(*port).filter(|port| *port != 0);
         Self { labels: labels.clone(), port, ..Self::by_name(kind, name, namespace, proxy.meta()) }
+    }
+
+    /// Objects that stand for a value of `kuma.io/service`: the MeshService and the MeshMultiZoneService of that name, and
+    /// for `a_ns_svc_80` port 80 of those in that namespace.
+    pub fn stand_ins(service: &str, proxy: &Proxy) -> [Self; 2] {
+        let (name, namespace, port) = match LegacyName::parse(service) {
+            Some(LegacyName { name, namespace, port }) => (name, namespace, port),
+            None => (service, "", None),
+        };
+        [BackendKind::MeshService, BackendKind::MeshMultiZoneService]
+            .map(|kind| Self { port, ..Self::by_name(Some(kind), name, namespace, proxy.meta()) })
     }
 
     fn by_name(kind: Option<BackendKind>, name: &str, namespace: &str, asks: Meta<'_>) -> Self {
@@ -323,7 +340,11 @@ mod tests {
         check(MeshServicesMode::Everywhere, &json!({}), &ALL);
         check(MeshServicesMode::ReachableBackends, &json!({}), &[]);
         let services = json!({ "transparentProxying": { "reachableServices": ["web"] } });
-        check(MeshServicesMode::Everywhere, &services, &[]);
+        let stand_ins = ["msvc web east 80", "msvc web east 81", "mzsvc web  80"];
+        check(MeshServicesMode::Everywhere, &services, &stand_ins);
+        check(MeshServicesMode::Exclusive, &services, &stand_ins);
+        check(MeshServicesMode::Disabled, &services, &[]);
+        check(MeshServicesMode::ReachableBackends, &services, &[]);
         check(MeshServicesMode::Exclusive, &backends(&json!([])), &[]);
     }
 

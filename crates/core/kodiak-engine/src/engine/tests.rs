@@ -1,5 +1,6 @@
 //! Changes of a mesh: which proxies get which resources, and how many are encoded.
 
+mod addresses;
 mod objects;
 mod policies;
 mod scratch;

@@ -11,7 +11,7 @@ mod why;
 use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_model::{
-    Kri, Labels,
+    Kri, Labels, LegacyName,
     kinds::{
         dataplane::{Dataplane, TransparentProxying},
         mesh::MeshServicesMode,
@@ -62,7 +62,7 @@ pub enum Why {
     Ambiguous,
     /// It is not used.
     NoEffect,
-    /// A list of services by their tags keeps all objects out of sight.
+    /// A list of services by their tags hides all objects.
     HidesObjects,
 }
 
@@ -100,7 +100,10 @@ pub fn could_be_meant(dataplane: &Dataplane, name: &str, own: &Labels) -> bool {
     let by_list = transparent(dataplane).is_some_and(|lists| {
         let mut refs = lists.reachable_backends.iter().flat_map(|backends| &backends.refs);
         refs.any(|wanted| wanted.name == name || shares_label(&wanted.labels))
-            || lists.reachable_services.iter().any(|service| service == name)
+            || lists
+                .reachable_services
+                .iter()
+                .any(|service| service == name || LegacyName::parse(service).is_some_and(|legacy| legacy.name == name))
     });
     let mut outbounds = dataplane.outbounds().iter().filter_map(|outbound| outbound.backend_ref.as_ref());
     by_list || outbounds.any(|wanted| wanted.name == name || shares_label(&wanted.labels))

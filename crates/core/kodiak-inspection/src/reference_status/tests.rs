@@ -281,11 +281,12 @@ fn reachable_lists_apply_to_transparent_proxies_only() {
 fn reachable_services_report_hidden_objects() {
     let path = "networking.transparentProxying.reachableServices";
     let alone = json!({ "transparentProxying": { "reachableServices": ["old"] } });
-    for mode in [EVERYWHERE, DISABLED] {
-        check_troubles(&found(mode, None, &alone), &[(path, Why::HidesObjects, "all objects of the mesh (9)")]);
+    check_troubles(&found(DISABLED, None, &alone), &[(path, Why::HidesObjects, "all objects of the mesh (9)")]);
+    for mode in [EVERYWHERE, MeshServicesMode::ReachableBackends] {
+        check_troubles(&found(mode, None, &alone), &[]);
     }
-    check_troubles(&found(MeshServicesMode::ReachableBackends, None, &alone), &[]);
-    check_troubles(&found(EXCLUSIVE, None, &alone), &[(path, Why::HidesObjects, "this proxy calls nothing")]);
+    let entry = format!("{path}[0]");
+    check_troubles(&found(EXCLUSIVE, None, &alone), &[(&entry, Why::Unresolved, "no MeshService")]);
     let mut both = backends(&json!([]));
     both["transparentProxying"]["reachableServices"] = json!(["old", "gone"]);
     check_troubles(&found(EXCLUSIVE, None, &both), &[(path, Why::NoEffect, "delete this list")]);
@@ -293,6 +294,19 @@ fn reachable_services_report_hidden_objects() {
     let context =
         ReferenceContext { mode: EVERYWHERE, destinations: &[], objects: 0, is_served: &|_| true, redirected: None };
     check_troubles(&of(&proxy(&alone), context), &[]);
+}
+
+#[test]
+fn reachable_services_include_the_objects_that_stand_for_them() {
+    let listed =
+        json!({ "transparentProxying": { "reachableServices": ["web", "till_shop_svc_80", "till_shop_svc_1"] } });
+    let means = |mode| found(mode, None, &listed).into_iter().map(|one| one.means).collect::<Vec<_>>();
+    let web = ["kri_msvc_default_east__web_80", "kri_msvc_default_east__web_81"].map(str::to_owned).to_vec();
+    let till = vec!["kri_msvc_default_east_shop_till_80".to_owned()];
+    for mode in [EVERYWHERE, EXCLUSIVE] {
+        assert_eq!(means(mode), [web.clone(), till.clone(), vec![]], "{mode:?}");
+    }
+    assert_eq!(means(MeshServicesMode::ReachableBackends), [const { Vec::<String>::new() }; 3]);
 }
 
 #[test]

@@ -22,9 +22,6 @@ pub(super) const OUTBOUND_OF_REDIRECTED: &str = "connections are redirected to t
     virtual addresses and reads no outbounds: delete it, and list what it calls in reachableBackends";
 pub(super) const NO_SERVICES: &str = "nothing is called by kuma.io/service where meshServices.mode is Exclusive: delete \
     this list, reachableBackends says it all";
-pub(super) const NOTHING_LEFT: &str = "nothing is called by kuma.io/service where meshServices.mode is Exclusive, and this \
-    list without reachableBackends hides all objects, so that this proxy calls nothing: write reachableBackends instead";
-
 /// Limit of named items; the others are counted.
 const MOST_NAMES: usize = 5;
 
@@ -64,6 +61,13 @@ pub(super) fn unserved(name: &str, context: ReferenceContext<'_>) -> String {
         None => "fix the name, or start a Dataplane of the service".to_owned(),
     };
     format!("no Dataplane serves kuma.io/service {name:?}; {help}")
+}
+
+pub(super) fn no_stand_in(name: &str) -> String {
+    format!(
+        "nothing is called by kuma.io/service where meshServices.mode is Exclusive, and no MeshService or \
+         MeshMultiZoneService of this zone stands for {name:?}: list what this proxy calls in reachableBackends"
+    )
 }
 
 pub(super) fn unresolved(asked: &Asked<'_>, context: ReferenceContext<'_>) -> String {

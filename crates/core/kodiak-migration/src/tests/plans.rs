@@ -3,8 +3,8 @@
 use kodiak_model::kinds::mesh::MeshServicesMode;
 
 use crate::{
-    OldItems,
-    plan::{Because, Call, Facts, Moving, Step, plan},
+    Break, BreakReason, OldItems,
+    plan::{Because, Broken, Call, Facts, Moving, Step, plan},
 };
 
 fn facts(mode: MeshServicesMode) -> Facts {
@@ -24,6 +24,8 @@ fn facts(mode: MeshServicesMode) -> Facts {
         unknown: Vec::new(),
         cross_zone: Vec::new(),
         watched: false,
+        broken: Vec::new(),
+        calling_objects: Vec::new(),
     }
 }
 
@@ -78,8 +80,35 @@ fn nothing_is_removed_while_it_is_in_use() {
         }
         assert_eq!(plan(&facts).next, Step::Watch);
         facts.watched = true;
+        facts.broken = broken(MeshServicesMode::Exclusive);
+        assert_eq!(plan(&facts).next, Step::FixConsumers(facts.broken.clone()));
+        facts.broken.clear();
         assert_eq!(plan(&facts).next, Step::SetMode(MeshServicesMode::Exclusive, Because::Unused));
     }
+}
+
+fn broken(mode: MeshServicesMode) -> Vec<Broken> {
+    let lost = Break { mode, destination: "web".to_owned(), reason: BreakReason::NotReachable };
+    vec![Broken { consumer: "client".to_owned(), lost }]
+}
+
+#[test]
+fn broken_consumers_come_first_in_exclusive_mode() {
+    let broken = broken(MeshServicesMode::Exclusive);
+    let facts = Facts { broken: broken.clone(), ..busy(MeshServicesMode::Exclusive) };
+    assert_eq!(plan(&facts).next, Step::FixConsumers(broken));
+}
+
+#[test]
+fn mode_that_hides_objects_is_not_offered() {
+    let facts = Facts { broken: broken(MeshServicesMode::ReachableBackends), ..facts(MeshServicesMode::Disabled) };
+    assert_eq!(plan(&facts).also, []);
+}
+
+#[test]
+fn rollback_waits_for_callers_of_objects() {
+    let facts = Facts { calling_objects: one("client"), ..facts(MeshServicesMode::Everywhere) };
+    assert_eq!(plan(&facts).back, [Step::MoveBack(one("client"))]);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! `/meshes/{mesh}/_migration`, with the consumers and the converted documents below it.
 
-use kodiak_migration::{self as facts, Lists, Outcome};
+use std::collections::BTreeMap;
+
+use kodiak_migration::{self as facts, BreakReason, Lists, Outcome};
 use kodiak_model::Word as _;
 use serde::Serialize;
 use serde_json::Value;
@@ -35,7 +37,7 @@ struct Object {
 #[derive(Serialize)]
 struct PolicyStanding {
     #[serde(rename = "type")]
-    kind: &'static str,
+    kind: String,
     name: String,
     findings: Vec<Finding>,
 }
@@ -64,6 +66,15 @@ pub(crate) struct Consumer {
     policies: Vec<String>,
     routes: Vec<String>,
     cross_zone: Vec<String>,
+    replacements: BTreeMap<String, Vec<String>>,
+    breaks: Vec<Break>,
+}
+
+#[derive(Serialize)]
+struct Break {
+    mode: &'static str,
+    destination: String,
+    reason: &'static str,
 }
 
 /// Converted document, with the changes and the references that could not be converted.
@@ -93,7 +104,7 @@ impl From<facts::ServiceStanding> for ServiceStanding {
 
 impl From<facts::Object> for Object {
     fn from(facts::Object { kri, hostnames, ports }: facts::Object) -> Self {
-        Self { kri: kri.to_string(), hostnames, ports }
+        Self { kri, hostnames, ports }
     }
 }
 
@@ -118,14 +129,40 @@ impl From<facts::Finding> for Finding {
 
 impl From<facts::Consumer> for Consumer {
     fn from(consumer: facts::Consumer) -> Self {
-        let facts::Consumer { name, mode, lists, connected, old, new, policies, routes, cross_zone } = consumer;
+        let facts::Consumer {
+            name,
+            mode,
+            lists,
+            connected,
+            old,
+            new,
+            policies,
+            routes,
+            cross_zone,
+            replacements,
+            breaks,
+        } = consumer;
         let lists = match lists {
             Lists::Nothing => "Nothing",
             Lists::Services => "Services",
             Lists::Backends => "Backends",
             Lists::Outbounds => "Outbounds",
         };
-        Self { name, mode: mode.text(), lists, connected, old, new, policies, routes, cross_zone }
+        let breaks = breaks.into_iter().map(Break::from).collect();
+        let mode = mode.text();
+        Self { name, mode, lists, connected, old, new, policies, routes, cross_zone, replacements, breaks }
+    }
+}
+
+impl From<facts::Break> for Break {
+    fn from(facts::Break { mode, destination, reason }: facts::Break) -> Self {
+        let reason = match reason {
+            BreakReason::OutboundWithTags => "OutboundWithTags",
+            BreakReason::NoObject => "NoObject",
+            BreakReason::NotReachable => "NotReachable",
+            BreakReason::NotListed => "NotListed",
+        };
+        Self { mode: mode.text(), destination, reason }
     }
 }
 

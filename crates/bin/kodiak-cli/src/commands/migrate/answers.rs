@@ -1,5 +1,8 @@
 //! Answers of `/meshes/{mesh}/_migration`, as far as the commands read or print them.
 
+use std::collections::BTreeMap;
+
+use kodiak_migration as facts;
 use kodiak_model::Choice;
 use kodiak_model::kinds::mesh::MeshServicesMode;
 use serde::{Deserialize, Serialize};
@@ -86,6 +89,25 @@ pub(super) struct Consumer {
     pub(super) routes: Vec<String>,
     /// Services of `old` that it calls in other zones too, and with a MeshService would call in one.
     pub(super) cross_zone: Vec<String>,
+    /// For each of `old`, hostnames of objects that stand for it and that this consumer reaches.
+    pub(super) replacements: BTreeMap<String, Vec<String>>,
+    /// Destinations that its Dataplane names and that it loses in a mode.
+    pub(super) breaks: Vec<Break>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Break {
+    mode: Choice<MeshServicesMode>,
+    destination: String,
+    reason: BreakReason,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum BreakReason {
+    OutboundWithTags,
+    NoObject,
+    NotReachable,
+    NotListed,
 }
 
 /// Source of the destinations of a Dataplane.
@@ -101,4 +123,93 @@ impl PolicyStanding {
     pub(super) fn has(&self, outcome: Outcome) -> bool {
         self.findings.iter().any(|finding| finding.outcome == outcome)
     }
+}
+
+/// As the plan reads them.
+impl Standing {
+    pub(super) fn facts(&self) -> facts::Standing {
+        facts::Standing {
+            mesh: self.mesh.clone(),
+            mode: known(&self.mode),
+            services: self.services.iter().map(ServiceStanding::facts).collect(),
+            policies: self.policies.iter().map(PolicyStanding::facts).collect(),
+        }
+    }
+}
+
+impl ServiceStanding {
+    pub(super) fn facts(&self) -> facts::ServiceStanding {
+        let object = |Object { kri, hostnames, ports }: &Object| facts::Object {
+            kri: kri.clone(),
+            hostnames: hostnames.clone(),
+            ports: ports.clone(),
+        };
+        facts::ServiceStanding {
+            service: self.service.clone(),
+            proxies: self.proxies,
+            ports: self.ports,
+            zones: self.zones.clone(),
+            objects: self.objects.iter().map(object).collect(),
+            generated: self.generated,
+            in_all_zones: self.in_all_zones,
+        }
+    }
+}
+
+impl PolicyStanding {
+    fn facts(&self) -> facts::PolicyStanding {
+        let finding = |finding: &Finding| facts::Finding {
+            path: finding.path.clone(),
+            reference: finding.reference.clone(),
+            service: finding.service.clone(),
+            outcome: match finding.outcome {
+                Outcome::Converted => facts::Outcome::Converted,
+                Outcome::ConvertedBefore => facts::Outcome::ConvertedBefore,
+                Outcome::Unclear => facts::Outcome::Unclear,
+                Outcome::Examine => facts::Outcome::Examine,
+            },
+            new: finding.new.clone(),
+            message: finding.message.clone(),
+        };
+        let findings = self.findings.iter().map(finding).collect();
+        facts::PolicyStanding { kind: self.kind.clone(), name: self.name.clone(), findings }
+    }
+}
+
+impl Consumer {
+    pub(super) fn facts(&self) -> facts::Consumer {
+        let lost = |lost: &Break| facts::Break {
+            mode: known(&lost.mode),
+            destination: lost.destination.clone(),
+            reason: match lost.reason {
+                BreakReason::OutboundWithTags => facts::BreakReason::OutboundWithTags,
+                BreakReason::NoObject => facts::BreakReason::NoObject,
+                BreakReason::NotReachable => facts::BreakReason::NotReachable,
+                BreakReason::NotListed => facts::BreakReason::NotListed,
+            },
+        };
+        facts::Consumer {
+            name: self.name.clone(),
+            mode: known(&self.mode),
+            lists: match self.lists {
+                Lists::Nothing => facts::Lists::Nothing,
+                Lists::Services => facts::Lists::Services,
+                Lists::Backends => facts::Lists::Backends,
+                Lists::Outbounds => facts::Lists::Outbounds,
+            },
+            connected: self.connected,
+            old: self.old.clone(),
+            new: self.new,
+            policies: self.policies.clone(),
+            routes: self.routes.clone(),
+            cross_zone: self.cross_zone.clone(),
+            replacements: self.replacements.clone(),
+            breaks: self.breaks.iter().map(lost).collect(),
+        }
+    }
+}
+
+/// A mode that this version does not know gets the plan of the first one.
+fn known(mode: &Choice<MeshServicesMode>) -> MeshServicesMode {
+    mode.known().unwrap_or(MeshServicesMode::Disabled)
 }

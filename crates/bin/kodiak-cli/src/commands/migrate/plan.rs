@@ -2,15 +2,14 @@
 
 use std::fmt::Write as _;
 
-use kodiak_migration::plan::{Call, Facts, Moving, Plan, plan};
+use kodiak_migration::plan::{Facts, Plan, TrafficFacts, plan};
 use kodiak_model::{GoDuration, Word as _, kinds::mesh::MeshServicesMode};
 use kodiak_terminal::{Exit, printable};
 
 use super::Output;
-use super::answers::{Lists, Outcome, ServiceStanding};
-use super::gather::{Gathered, Seen, gather};
-use super::status::spread;
-use super::steps::{ShownCall, ShownMoving, ShownPlan, ShownStep, StepContext};
+use super::gather::{Gathered, gather};
+use super::steps::{ShownBreak, ShownCall, ShownMoving, ShownPlan, ShownStep, StepContext};
+use super::traffic::Traffic;
 use crate::session::Session;
 
 #[derive(clap::Args)]
@@ -55,54 +54,13 @@ pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
 }
 
 fn facts(gathered: &Gathered, watched: bool, examined: bool) -> Facts {
-    let Gathered { standing, consumers } = gathered;
-    let mode = standing.mode.known().unwrap_or(MeshServicesMode::Disabled);
-    let missing = |generated: bool| {
-        let missing = standing.services.iter().filter(|one| one.objects.is_empty() && one.generated == generated);
-        missing.map(|one| one.service.clone()).collect::<Vec<_>>()
+    let traffic = |traffic: &Traffic| TrafficFacts {
+        services: traffic.old.keys().cloned().collect(),
+        objects: traffic.new.is_used(),
     };
-    let policies = |outcome: Outcome| standing.policies.iter().filter(move |policy| policy.has(outcome));
-    let named = |outcome| policies(outcome).map(|policy| format!("{} {}", policy.kind, policy.name)).collect();
-    let unlisted = consumers.iter().map(|seen| &seen.consumer).filter(|consumer| {
-        mode == MeshServicesMode::ReachableBackends
-            && matches!(consumer.lists, Lists::Nothing | Lists::Services)
-            && !consumer.old.is_empty()
-    });
-    let unknown = consumers.iter().filter(|seen| seen.traffic.is_none() && !seen.consumer.old.is_empty());
-    Facts {
-        mode,
-        consumers: consumers.iter().filter(|seen| seen.consumer.lists != Lists::Services).count(),
-        clusters: standing.services.iter().map(clusters).sum(),
-        not_there: missing(true),
-        never_there: missing(false),
-        convertible: policies(Outcome::Converted).count(),
-        converted: policies(Outcome::ConvertedBefore).count(),
-        unclear: named(Outcome::Unclear),
-        routes: named(Outcome::Examine),
-        examined,
-        unlisted: unlisted.map(|consumer| consumer.name.clone()).collect(),
-        moving: consumers.iter().filter_map(|seen| moving(seen, &standing.services)).collect(),
-        unknown: unknown.map(|seen| seen.consumer.name.clone()).collect(),
-        cross_zone: spread(&standing.services).map(str::to_owned).collect(),
-        watched,
-    }
-}
-
-/// Those that a service brings, or would bring.
-fn clusters(service: &ServiceStanding) -> usize {
-    let there: usize = service.objects.iter().map(|object| object.ports.len()).sum();
-    if there == 0 && service.generated { service.ports } else { there }
-}
-
-fn moving(seen: &Seen, services: &[ServiceStanding]) -> Option<Moving> {
-    let old = &seen.traffic.as_ref()?.old;
-    let hostnames = |service: &str| {
-        let found = services.iter().find(|one| one.service == service).into_iter();
-        found.flat_map(|one| one.objects.iter().flat_map(|object| object.hostnames.iter().cloned())).collect()
-    };
-    let calls = old.keys().map(|service| Call { service: service.clone(), hostnames: hostnames(service) });
-    let moving = Moving { consumer: seen.consumer.name.clone(), calls: calls.collect() };
-    Some(moving).filter(|moving| !moving.calls.is_empty())
+    let consumers = gathered.consumers.iter();
+    let consumers: Vec<_> = consumers.map(|seen| (seen.consumer.facts(), seen.traffic.as_ref().map(traffic))).collect();
+    Facts::of(&gathered.standing.facts(), &consumers, watched, examined)
 }
 
 fn text(mesh: &str, mode: MeshServicesMode, plan: &ShownPlan) -> String {
@@ -117,11 +75,19 @@ fn text(mesh: &str, mode: MeshServicesMode, plan: &ShownPlan) -> String {
 }
 
 fn shown(step: &ShownStep) -> String {
-    let ShownStep { title, why, commands, moving, .. } = step;
+    let ShownStep { title, why, commands, moving, breaks, .. } = step;
     let mut text = format!("{title}\n  {why}\n");
+    for ShownBreak { consumer, destination, advice, .. } in breaks {
+        let _ = writeln!(text, "    {consumer}: {destination}: {advice}");
+    }
     for ShownMoving { consumer, calls } in moving {
         for ShownCall { service, hostnames } in calls {
-            let new = if hostnames.is_empty() { "no hostname yet".to_owned() } else { hostnames.join(" or ") };
+            let new = if hostnames.is_empty() {
+                "no hostname that it reaches: reference a MeshService in reachableBackends or in a backendRef"
+                    .to_owned()
+            } else {
+                hostnames.join(" or ")
+            };
             let _ = writeln!(text, "    {consumer}: {service}.mesh -> {new}");
         }
     }

@@ -1,7 +1,7 @@
 //! Steps of the plan for people: titles, reasons, and the commands that carry them out.
 
-use kodiak_migration::OldItems;
-use kodiak_migration::plan::{Because, Moving, Step};
+use kodiak_migration::plan::{Because, Broken, Moving, Step};
+use kodiak_migration::{BreakReason, OldItems};
 use kodiak_model::Word as _;
 use kodiak_model::kinds::mesh::MeshServicesMode;
 use serde::Serialize;
@@ -24,6 +24,16 @@ pub(super) struct ShownStep {
     pub(super) commands: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) moving: Vec<ShownMoving>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) breaks: Vec<ShownBreak>,
+}
+
+/// Destination that a consumer loses, and what to do.
+#[derive(Serialize)]
+pub(super) struct ShownBreak {
+    pub(super) consumer: String,
+    pub(super) destination: String,
+    pub(super) advice: &'static str,
 }
 
 #[derive(Serialize)]
@@ -105,6 +115,19 @@ impl StepContext<'_> {
                 shown("ListBackends", "list backends for more consumers", why, [self.status()])
             }
             Step::MoveConsumers(moving) => self.move_consumers(moving),
+            Step::FixConsumers(broken) => self.fix_consumers(broken),
+            Step::MoveBack(consumers) => {
+                let consumers = consumers.join(", ");
+                let why = format!(
+                    "generated MeshServices go in mode Disabled, and these consumers call objects: {consumers}"
+                );
+                shown(
+                    "MoveConsumers",
+                    "move consumers back to the legacy hostnames",
+                    why,
+                    [self.status(), self.watch()],
+                )
+            }
             Step::Connect(consumers) => {
                 let consumers = consumers.join(", ");
                 let why =
@@ -171,6 +194,18 @@ impl StepContext<'_> {
         ShownStep { moving: moving.iter().map(ShownMoving::of).collect(), ..step }
     }
 
+    fn fix_consumers(self, broken: &[Broken]) -> ShownStep {
+        let why = format!(
+            "mode Exclusive has no outbounds to kuma.io/service, and {} lost that a Dataplane names",
+            count(broken.len(), "destination is", "destinations are"),
+        );
+        let first = broken.first().map_or("", |one| one.consumer.as_str());
+        let dataplane = format!("dataplane {first} -m {}", self.mesh);
+        let commands = edit(&dataplane, "dataplane.yaml", "references to MeshServices");
+        let step = shown("FixConsumers", "reference MeshServices in Dataplanes", why, commands);
+        ShownStep { breaks: broken.iter().map(ShownBreak::of).collect(), ..step }
+    }
+
     fn status(self) -> String {
         format!("kodiak migrate services status --mesh {}", self.mesh)
     }
@@ -181,6 +216,18 @@ impl StepContext<'_> {
 
     fn convert(self, flags: &str) -> String {
         format!("kodiak migrate services convert --mesh {}{flags}", self.mesh)
+    }
+}
+
+impl ShownBreak {
+    fn of(Broken { consumer, lost }: &Broken) -> Self {
+        let advice = match lost.reason {
+            BreakReason::OutboundWithTags => "write a backendRef instead of tags in networking.outbound",
+            BreakReason::NoObject => "create a MeshService for it, or delete it from reachableServices",
+            BreakReason::NotReachable => "list the object in reachableBackends",
+            BreakReason::NotListed => "write reachableBackends",
+        };
+        Self { consumer: consumer.clone(), destination: lost.destination.clone(), advice }
     }
 }
 
@@ -195,7 +242,14 @@ impl ShownMoving {
 }
 
 fn shown(action: &'static str, title: &str, why: String, commands: impl IntoIterator<Item = String>) -> ShownStep {
-    ShownStep { action, title: title.to_owned(), why, commands: commands.into_iter().collect(), moving: Vec::new() }
+    ShownStep {
+        action,
+        title: title.to_owned(),
+        why,
+        commands: commands.into_iter().collect(),
+        moving: Vec::new(),
+        breaks: Vec::new(),
+    }
 }
 
 /// Reads a resource, edits it, previews the effect, and applies it.
@@ -209,6 +263,7 @@ fn edit(what: &str, file: &str, change: &str) -> [String; 3] {
 
 #[cfg(test)]
 mod tests {
+    use kodiak_migration::Break;
     use kodiak_migration::plan::Call;
 
     use super::*;
@@ -250,6 +305,17 @@ mod tests {
         );
         let watched = StepContext { watched: Some("5m"), ..CONTEXT };
         assert_eq!(watched.show(&step).why, "1 consumer called legacy clusters in the last 5m");
+    }
+
+    #[test]
+    fn broken_consumers_are_named_with_destination_and_advice() {
+        let lost = |reason| Break { mode: MeshServicesMode::Exclusive, destination: "api".to_owned(), reason };
+        let broken = |reason| Broken { consumer: "client".to_owned(), lost: lost(reason) };
+        let step = CONTEXT.show(&Step::FixConsumers(vec![broken(BreakReason::OutboundWithTags)]));
+        assert_eq!((step.breaks[0].consumer.as_str(), step.breaks[0].destination.as_str()), ("client", "api"));
+        assert!(step.breaks[0].advice.contains("backendRef"), "{}", step.breaks[0].advice);
+        assert!(step.why.contains("1 destination is lost"), "{}", step.why);
+        assert!(step.commands[0].starts_with("kodiak get dataplane client -m demo"), "{}", step.commands[0]);
     }
 
     #[test]
