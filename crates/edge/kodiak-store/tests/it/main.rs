@@ -11,6 +11,7 @@ mod lifetime;
 mod postgres;
 mod reads;
 mod sealing;
+mod unreadable;
 mod watching;
 mod writes;
 
