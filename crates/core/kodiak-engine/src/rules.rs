@@ -223,8 +223,9 @@ fn evaluate(policies: &[Arc<Policy>], resources: &Resources, tags: &[(&str, &str
     subset::for_destination(policies, resources, tags).ok()?.into_iter().next().map(|rule| rule.conf)
 }
 
-/// Tags of the caller that its outbound policies match on, with the first value of each.
-pub(crate) fn caller_tags(policies: &[&Policy], dataplane: &kodiak_model::kinds::dataplane::Dataplane) -> Tags {
+/// Tags of the caller that its outbound policies match on, with the first value of each; else its labels.
+pub(crate) fn caller_tags(policies: &[&Policy], proxy: &kodiak_rules::Proxy) -> Tags {
+    let dataplane = &proxy.dataplane;
     let hooks = kodiak_policies::in_force();
     let hook = |policy: &Policy| hooks.iter().find(|hook| hook.kind().name == policy.kind.name).copied();
     let keys = policies.iter().filter_map(|policy| Some((policy, hook(policy)?)));
@@ -238,7 +239,8 @@ pub(crate) fn caller_tags(policies: &[&Policy], dataplane: &kodiak_model::kinds:
         .chain(dataplane.gateway().map(|gateway| &gateway.tags))
         .collect();
     let value = |key: String| {
-        let value = own.iter().filter_map(|tags| tags.get(&key)).min()?.clone();
+        let tag = own.iter().filter_map(|tags| tags.get(&key)).min();
+        let value = tag.or_else(|| proxy.labels.get(&key))?.clone();
         Some((key, value))
     };
     keys.into_iter().filter_map(value).collect()

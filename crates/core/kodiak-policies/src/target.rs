@@ -12,7 +12,7 @@ use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::
 use kodiak_envoy::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
 use kodiak_envoy::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use kodiak_model::kinds::dataplane::BackendKind;
-use kodiak_model::{BackendRef, Protocol, TargetKind, tags};
+use kodiak_model::{BackendRef, Labels, Protocol, TargetKind, tags};
 
 use crate::order::{HttpStep, NetworkStep};
 
@@ -70,6 +70,8 @@ pub struct Upstream {
     pub cluster: Cluster,
     /// `None` when the destination does not use HTTP.
     pub http: Option<HttpProtocolOptions>,
+    /// Whether limits for idle connections, connections and streams apply: for HTTP, but not for gRPC and TCP.
+    pub has_http_timeouts: bool,
 }
 
 /// Outbound side of one destination.
@@ -160,16 +162,28 @@ impl PortRef {
     }
 }
 
+/// Labels of the Dataplanes behind endpoints, by address and port. Not part of endpoints: Envoy does not read them.
+pub type EndpointLabels = BTreeMap<(Arc<str>, u32), Arc<Labels>>;
+
 /// Endpoints of a destination for one caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Endpoints {
     pub list: Vec<Endpoint>,
+    pub labels: Arc<EndpointLabels>,
     /// Zone of the caller.
     pub zone: Arc<str>,
-    /// Tags of the caller that a policy requested.
+    /// Tags and labels of the caller that a policy requested.
     pub caller: Tags,
     /// Envoy's default when missing.
     pub overprovisioning_factor: Option<u32>,
+}
+
+impl Endpoints {
+    /// Value of a tag of an endpoint, else of the label of its Dataplane.
+    pub fn value(labels: &EndpointLabels, endpoint: &Endpoint, key: &str) -> Option<String> {
+        let label = || labels.get(&(endpoint.address.clone(), endpoint.port))?.get(key);
+        endpoint.tags.get(key).or_else(label).cloned()
+    }
 }
 
 /// Endpoints with the same priority, zone and sub-zone form one locality.

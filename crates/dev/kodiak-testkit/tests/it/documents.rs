@@ -26,7 +26,9 @@ pub(crate) fn resource(document: Value) -> Result<Checked, String> {
     let draft = draft(document).map_err(|problems| format!("{problems:?}"))?;
     let kind = kinds().by_name(&draft.kind).ok_or_else(|| format!("there is no kind {:?}", draft.kind))?;
     let place = Place::Zone { name: ZONE.to_owned() };
-    let mut resource = check(kind, draft, &place).map_err(|problems| format!("{problems:?}"))?;
+    let name = draft.name.clone();
+    let mut resource =
+        check(kind, draft, &place).map_err(|problems| format!("{} {name:?}: {problems:?}", kind.name))?;
     if let Some(mesh) = resource.typed::<Mesh>() {
         let mut mesh = Arc::unwrap_or_clone(mesh);
         mesh.fill_defaults();

@@ -178,9 +178,28 @@ impl World {
 
     /// A new engine to which the current state is applied at once.
     pub(super) fn rebuilt(&self) -> (Engine, Outcome) {
-        let mut changes: Vec<EngineChange> = self.mesh.iter().map(|spec| mesh_change(spec)).collect();
-        changes.push(EngineChange::Rollout { mesh: MESH.into(), rollout: self.rollout.clone() });
-        changes.push(EngineChange::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) });
+        let mut engine = Engine::new(EngineSettings { zone: "default".into(), ..EngineSettings::default() });
+        let outcome = engine.apply(self.changes(), &Fake, self.now);
+        (engine, outcome)
+    }
+
+    /// A new engine to which the current state is applied in batches of one change. The rollout and the virtual addresses
+    /// come before the mesh.
+    pub(super) fn rebuilt_one_by_one(&self) -> Engine {
+        let mut engine = Engine::new(EngineSettings { zone: "default".into(), ..EngineSettings::default() });
+        for change in self.changes() {
+            engine.apply([change], &Fake, self.now);
+        }
+        engine
+    }
+
+    /// The current state as changes.
+    fn changes(&self) -> Vec<EngineChange> {
+        let mut changes = vec![
+            EngineChange::Rollout { mesh: MESH.into(), rollout: self.rollout.clone() },
+            EngineChange::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) },
+        ];
+        changes.extend(self.mesh.iter().map(|spec| mesh_change(spec)));
         changes.extend(self.dataplanes.iter().map(|(name, spec)| dataplane_change(name, Some(spec))));
         changes.extend(self.policies.iter().map(|((kind, name), spec)| policy_change(kind, name, Some(spec))));
         changes.extend(self.objects.iter().map(|(key, stored)| object_change(key, Some(stored))));
@@ -188,9 +207,7 @@ impl World {
         changes.extend(
             connected.map(|(name, metadata)| EngineChange::Connected { key: key(name), metadata: metadata.clone() }),
         );
-        let mut engine = Engine::new(EngineSettings { zone: "default".into(), ..EngineSettings::default() });
-        let outcome = engine.apply(changes, &Fake, self.now);
-        (engine, outcome)
+        changes
     }
 }
 

@@ -1,6 +1,6 @@
 //! Property: inspection and the engine agree on the destinations of every proxy, and on policies without effect.
 //!
-//! Meshes of `meshes.rs`, with a mode, MeshServices for some of the services, and reachable lists.
+//! Meshes of `meshes`, with a mode, MeshServices for some of the services, and reachable lists.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use super::meshes::{MESH, Mesh, SERVICES, meshes};
 use crate::documents;
+use crate::meshes::{MESH, Mesh, SERVICES, meshes};
 
 /// A mesh on its way from tags to MeshServices.
 #[derive(Debug, Clone)]

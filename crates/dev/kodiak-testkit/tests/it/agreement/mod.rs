@@ -5,9 +5,7 @@
 //! the engine generates for every proxy, independently of policies.
 
 mod inspection;
-mod meshes;
-mod oracle;
-mod policies;
+pub(crate) mod oracle;
 mod routes;
 
 use std::sync::Arc;
@@ -20,7 +18,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::documents;
-use meshes::{MESH, Mesh, Outbound, Sidecar, meshes, requests};
+use crate::meshes::{MESH, Mesh, Outbound, Sidecar, meshes, requests};
 use oracle::{Expected, Oracle};
 
 /// A proxy with its simulated Envoy.

@@ -9,14 +9,14 @@ use kodiak_rules::{Policy, PolicyIndex, Resources, Shadow, inbound};
 use kodiak_testkit::simulate::Request;
 use serde_json::Value;
 
-use super::meshes::{Mesh, Sidecar, Speaks, Tags};
 use super::routes;
+use crate::meshes::{Mesh, Sidecar, Speaks, Tags};
 
 const SERVICE: &str = "kuma.io/service";
 /// The default request timeout.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-pub(super) struct Oracle {
+pub(crate) struct Oracle {
     policy_index: PolicyIndex,
     resources: Resources,
 }
@@ -41,7 +41,7 @@ pub(super) struct Http {
 }
 
 impl Oracle {
-    pub(super) fn of(changes: &[EngineChange]) -> Self {
+    pub(crate) fn of(changes: &[EngineChange]) -> Self {
         let (mut policy_index, mut resources) = (PolicyIndex::default(), Resources::default());
         for change in changes {
             match change {
@@ -92,8 +92,12 @@ impl Oracle {
 
     /// Whether the server allows the caller, with mTLS.
     pub(super) fn may_call(&self, from: &Sidecar, to: &Sidecar) -> bool {
+        self.may_call_inbound(from, to, 0)
+    }
+
+    pub(crate) fn may_call_inbound(&self, from: &Sidecar, to: &Sidecar, inbound: usize) -> bool {
         let matched = self.policy_index.matched("MeshTrafficPermission", &to.name, Shadow::Ignored);
-        let policies = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
+        let policies = matched.inbounds.get(&inbound).map_or(&[][..], Vec::as_slice);
         if policies.iter().any(|policy| !policy.body.rules.is_empty()) {
             let uris = from.uris();
             let listed = |list: &str| policies.iter().any(|policy| is_listed(policy, list, &uris));

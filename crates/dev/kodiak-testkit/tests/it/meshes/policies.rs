@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::meshes::{MESH, PATHS, SERVICES, VERSIONS};
+use super::{MESH, PATHS, SERVICES, VERSIONS};
 
 #[derive(Debug, Clone)]
 pub(super) struct Written {
@@ -16,6 +16,10 @@ pub(super) struct Written {
 }
 
 impl Written {
+    pub(super) fn new((kind, spec): (&'static str, Value)) -> Self {
+        Self { kind, spec, shadow: false }
+    }
+
     /// Named by its index.
     pub(super) fn document(&self, n: usize) -> Value {
         let Self { kind, spec, shadow } = self;
@@ -41,7 +45,7 @@ pub(super) fn written() -> impl Strategy<Value = Written> {
 }
 
 /// Top-level `targetRef`s.
-fn targets() -> impl Strategy<Value = Value> {
+pub(super) fn targets() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(json!({ "kind": "Mesh" })),
         select(SERVICES).prop_map(|name| json!({ "kind": "MeshService", "name": name })),
@@ -87,7 +91,7 @@ fn backends() -> impl Strategy<Value = Value> {
     prop_oneof![2 => named, 1 => subset]
 }
 
-fn matches() -> impl Strategy<Value = Value> {
+pub(super) fn matches() -> impl Strategy<Value = Value> {
     let path = prop_oneof![
         select(PATHS).prop_map(|path| json!({ "type": "Exact", "value": path })),
         select(&["/", "/a", "/a/b"][..]).prop_map(|path| json!({ "type": "PathPrefix", "value": path })),

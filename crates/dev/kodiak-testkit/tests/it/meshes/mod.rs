@@ -1,4 +1,11 @@
-//! Random small meshes, as user documents.
+//! Random small meshes, as user documents. Every document is valid.
+//!
+//! [`meshes`] has services by `kuma.io/service` and policies about them; [`whole_meshes`] adds every kind of destination,
+//! proxies with several inbounds, gateways, and policies about all of them.
+
+mod extras;
+mod object_policies;
+mod policies;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,24 +16,29 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use super::policies::{self, Written};
+use extras::Extras;
+use policies::Written;
 
-pub(super) type Tags = BTreeMap<String, String>;
+pub(crate) type Tags = BTreeMap<String, String>;
 
-pub(super) const MESH: &str = "default";
+pub(crate) const MESH: &str = "default";
+/// Of the first inbound of every proxy.
+pub(crate) const MAIN_PORT: u16 = 8080;
+pub(crate) const SECOND_PORT: u16 = 8081;
 /// Of listed outbounds.
 const FIRST_PORT: u16 = 10_000;
 /// One is a prefix of another.
-pub(super) const SERVICES: &[&str] = &["a", "ab", "b"];
-pub(super) const VERSIONS: &[&str] = &["1", "2"];
-pub(super) const PATHS: &[&str] = &["/", "/a", "/ab", "/a/", "/a/b", "/b"];
+pub(crate) const SERVICES: &[&str] = &["a", "ab", "b"];
+pub(crate) const VERSIONS: &[&str] = &["1", "2"];
+pub(crate) const PATHS: &[&str] = &["/", "/a", "/ab", "/a/", "/a/b", "/b"];
 
 #[derive(Debug, Clone)]
-pub(super) struct Mesh {
+pub(crate) struct Mesh {
     mtls: Mtls,
-    pub(super) sidecars: Vec<Sidecar>,
+    pub(crate) sidecars: Vec<Sidecar>,
     /// Named by their index.
     policies: Vec<Written>,
+    extras: Extras,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,7 +49,7 @@ enum Mtls {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Speaks {
+pub(crate) enum Speaks {
     Http,
     Http2,
     Grpc,
@@ -46,24 +58,27 @@ pub(super) enum Speaks {
 
 /// One workload of one service.
 #[derive(Debug, Clone)]
-pub(super) struct Sidecar {
-    pub(super) name: String,
-    pub(super) address: String,
-    pub(super) tags: Tags,
-    pub(super) speaks: Speaks,
+pub(crate) struct Sidecar {
+    pub(crate) name: String,
+    pub(crate) address: String,
+    pub(crate) tags: Tags,
+    pub(crate) speaks: Speaks,
+    /// Tags of a second inbound, at [`SECOND_PORT`].
+    pub(crate) second: Option<Tags>,
+    labels: Tags,
     /// Its outbounds; without a list its connections are redirected.
     listed: Option<Vec<Tags>>,
 }
 
 /// A destination, and its address at a proxy.
-pub(super) struct Outbound {
-    pub(super) tags: Tags,
-    pub(super) address: String,
-    pub(super) port: u16,
+pub(crate) struct Outbound {
+    pub(crate) tags: Tags,
+    pub(crate) address: String,
+    pub(crate) port: u16,
 }
 
 impl Mesh {
-    pub(super) fn documents(&self) -> Vec<Value> {
+    pub(crate) fn documents(&self) -> Vec<Value> {
         let mtls =
             |mode| json!({ "enabledBackend": "ca", "backends": [{ "name": "ca", "type": "builtin", "mode": mode }] });
         let mut mesh = json!({ "type": "Mesh", "name": MESH });
@@ -72,18 +87,21 @@ impl Mesh {
             Mtls::Permissive => mesh["mtls"] = mtls("PERMISSIVE"),
             Mtls::Strict => mesh["mtls"] = mtls("STRICT"),
         }
+        if let Some(mode) = self.extras.mode {
+            mesh["meshServices"] = json!({ "mode": mode });
+        }
         let policies = self.policies.iter().enumerate().map(|(n, policy)| policy.document(n));
         let dataplanes = self.sidecars.iter().map(Sidecar::document);
-        [mesh].into_iter().chain(dataplanes).chain(policies).collect()
+        [mesh].into_iter().chain(dataplanes).chain(self.extras.documents()).chain(policies).collect()
     }
 
     /// Whether callers have certificates.
-    pub(super) fn has_mtls(&self) -> bool {
+    pub(crate) fn has_mtls(&self) -> bool {
         self.mtls != Mtls::Off
     }
 
     /// Outbounds of a proxy. Redirected connections use virtual IPs, in the order of service names.
-    pub(super) fn outbounds(&self, caller: &Sidecar) -> Vec<Outbound> {
+    pub(crate) fn outbounds(&self, caller: &Sidecar) -> Vec<Outbound> {
         if let Some(listed) = &caller.listed {
             let outbound =
                 |(tags, port): (&Tags, u16)| Outbound { tags: tags.clone(), address: "127.0.0.1".to_owned(), port };
@@ -95,43 +113,52 @@ impl Mesh {
     }
 
     /// `None` without a serving proxy.
-    pub(super) fn speaks(&self, service: &str) -> Option<Speaks> {
+    pub(crate) fn speaks(&self, service: &str) -> Option<Speaks> {
         let serving = self.sidecars.iter().find(|sidecar| sidecar.service() == service);
         serving.map(|sidecar| sidecar.speaks)
     }
 }
 
 impl Sidecar {
-    pub(super) fn service(&self) -> &str {
+    pub(crate) fn service(&self) -> &str {
         &self.tags["kuma.io/service"]
     }
 
-    pub(super) fn has(&self, tags: &Tags) -> bool {
+    pub(crate) fn has(&self, tags: &Tags) -> bool {
         tags.iter().all(|(key, value)| self.tags.get(key) == Some(value))
     }
 
     /// URI SANs of its certificate.
-    pub(super) fn uris(&self) -> Vec<String> {
-        mesh_traffic_permission::uris(MESH, [&self.tags])
+    pub(crate) fn uris(&self) -> Vec<String> {
+        mesh_traffic_permission::uris(MESH, [&self.tags].into_iter().chain(&self.second))
     }
 
-    pub(super) fn is_redirected(&self) -> bool {
+    pub(crate) fn is_redirected(&self) -> bool {
         self.listed.is_none()
     }
 
     fn document(&self) -> Value {
-        let inbound = json!([{ "port": 8080, "tags": self.tags }]);
+        let ports = [(MAIN_PORT, Some(&self.tags)), (SECOND_PORT, self.second.as_ref())];
+        let inbound = ports.into_iter().filter_map(|(port, tags)| Some(json!({ "port": port, "tags": tags? })));
         let listed = self.listed.iter().flatten().zip(FIRST_PORT..);
         let outbound: Vec<Value> = listed.map(|(tags, port)| json!({ "port": port, "tags": tags })).collect();
+        let mut networking =
+            json!({ "address": self.address, "inbound": inbound.collect::<Vec<_>>(), "outbound": outbound });
+        if self.is_redirected() {
+            networking["transparentProxying"] = transparent_proxying();
+        }
         json!({
-            "type": "Dataplane", "mesh": MESH, "name": self.name, "labels": { "app": self.service() },
-            "networking": { "address": self.address, "inbound": inbound, "outbound": outbound },
+            "type": "Dataplane", "mesh": MESH, "name": self.name, "labels": self.labels, "networking": networking,
         })
     }
 }
 
+fn transparent_proxying() -> Value {
+    json!({ "redirectPortInbound": 15006, "redirectPortOutbound": 15001, "ipFamilyMode": "IPv4" })
+}
+
 impl Speaks {
-    pub(super) fn http(self) -> bool {
+    pub(crate) fn http(self) -> bool {
         self != Self::Tcp
     }
 
@@ -149,7 +176,7 @@ fn service(name: &str) -> Tags {
     Tags::from([("kuma.io/service".to_owned(), name.to_owned())])
 }
 
-pub(super) fn meshes() -> impl Strategy<Value = Mesh> {
+pub(crate) fn meshes() -> impl Strategy<Value = Mesh> {
     let outbound = (select(SERVICES), proptest::option::of(select(VERSIONS))).prop_map(|(name, version)| {
         service(name).into_iter().chain(version.map(|version| ("version".to_owned(), version.to_owned()))).collect()
     });
@@ -169,14 +196,36 @@ pub(super) fn meshes() -> impl Strategy<Value = Mesh> {
                     .chain(more.map(|(key, value)| (key.to_owned(), value.to_owned())))
                     .collect(),
                 speaks: speaks[of],
+                second: None,
+                labels: Tags::from([("app".to_owned(), SERVICES[of].to_owned())]),
                 listed,
             }
         };
-        Mesh { mtls, sidecars: sidecars.into_iter().enumerate().map(sidecar).collect(), policies }
+        let sidecars = sidecars.into_iter().enumerate().map(sidecar).collect();
+        Mesh { mtls, sidecars, policies, extras: Extras::default() }
     })
 }
 
-pub(super) fn requests() -> impl Strategy<Value = Vec<Request>> {
+/// With all kinds in force.
+pub(crate) fn whole_meshes() -> impl Strategy<Value = Mesh> {
+    let second = proptest::option::weighted(0.3, (select(SERVICES), select(&["http", "tcp"][..])));
+    let sidecar = (second, proptest::option::of(select(extras::TEAMS)));
+    let more = vec(object_policies::written(), 0..8);
+    (meshes(), vec(sidecar, 5), extras::extras(), more).prop_map(|(mut mesh, sidecars, extras, more)| {
+        for (sidecar, (second, team)) in mesh.sidecars.iter_mut().zip(sidecars) {
+            sidecar.second = second.map(|(name, protocol)| {
+                let more = [("kuma.io/protocol", protocol), ("kuma.io/zone", "default")];
+                service(name).into_iter().chain(more.map(|(key, value)| (key.to_owned(), value.to_owned()))).collect()
+            });
+            sidecar.labels.extend(team.map(|team| ("team".to_owned(), team.to_owned())));
+        }
+        mesh.extras = extras;
+        mesh.policies.extend(more);
+        mesh
+    })
+}
+
+pub(crate) fn requests() -> impl Strategy<Value = Vec<Request>> {
     let header = proptest::option::of(select(&["x", "xy", "z"][..]));
     let request = (select(&["GET", "PUT"][..]), select(PATHS), header, 0_u64..12);
     let request = request.prop_map(|(method, path, header, dice)| {
