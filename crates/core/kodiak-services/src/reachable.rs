@@ -45,7 +45,8 @@ pub struct Wanted {
     name: String,
     namespace: String,
     zone: String,
-    labels: BTreeMap<String, String>,
+    /// Instead of the name; an empty map selects all resources of the kind.
+    labels: Option<BTreeMap<String, String>>,
     port: Option<u32>,
 }
 
@@ -171,14 +172,16 @@ impl Wanted {
     pub fn by_backend(reference: &ReachableBackendRef, proxy: &Proxy) -> Self {
         let ReachableBackendRef { kind, name, namespace, port, labels } = reference;
         let kind = kind.as_ref().and_then(kodiak_model::Choice::known);
-        Self { labels: labels.clone(), port: *port, ..Self::by_name(kind, name, namespace, proxy.meta()) }
+        let labels = labels.clone().filter(|labels| name.is_empty() || !labels.is_empty());
+        Self { labels, port: *port, ..Self::by_name(kind, name, namespace, proxy.meta()) }
     }
 
     pub fn by_outbound(reference: &OutboundBackendRef, proxy: &Proxy) -> Self {
         let OutboundBackendRef { kind, name, namespace, port, labels } = reference;
         let kind = kind.as_ref().and_then(kodiak_model::Choice::known);
         let port = Some(*port).filter(|port| *port != 0);
-        Self { labels: labels.clone(), port, ..Self::by_name(kind, name, namespace, proxy.meta()) }
+        let labels = Some(labels.clone()).filter(|labels| !labels.is_empty());
+        Self { labels, port, ..Self::by_name(kind, name, namespace, proxy.meta()) }
     }
 
     /// Objects that stand for a value of `kuma.io/service`: the MeshService and the MeshMultiZoneService of that name, and
@@ -200,7 +203,7 @@ impl Wanted {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             zone: asks.zone().unwrap_or_default().to_owned(),
-            labels: BTreeMap::new(),
+            labels: None,
             port: None,
         }
     }
@@ -216,7 +219,7 @@ impl Wanted {
     /// Candidates by name: in the zone of the proxy, or without a zone. `None` for a reference by labels.
     pub fn named(&self) -> Option<BTreeSet<Kri>> {
         let Self { kind, mesh, name, namespace, zone, labels, port: _ } = self;
-        if !labels.is_empty() {
+        if labels.is_some() {
             return None;
         }
         let known = KINDS.iter().filter(|(_, sort)| Some(*sort) == *kind).filter_map(|(kind, _)| kind.short);
@@ -233,7 +236,7 @@ impl Wanted {
 
     /// `None` for a reference by name.
     pub fn labels(&self) -> Option<&Labels> {
-        (!self.labels.is_empty()).then_some(&self.labels)
+        self.labels.as_ref()
     }
 
     pub fn takes(&self, destination: &Destination, port: &DestinationPort) -> bool {
@@ -243,11 +246,12 @@ impl Wanted {
     /// Whether it matches the resource, at any port.
     pub fn means(&self, destination: &Destination) -> bool {
         let Self { kind, mesh: _, name, namespace, zone, labels, port: _ } = self;
-        let is_meant = if labels.is_empty() {
-            let Kri { zone: of_zone, namespace: of_namespace, name: known, .. } = &destination.kri;
-            known == name && of_namespace == namespace && (of_zone == zone || of_zone.is_empty())
-        } else {
-            labels.iter().all(|(key, value)| destination.labels.get(key) == Some(value))
+        let is_meant = match labels {
+            None => {
+                let Kri { zone: of_zone, namespace: of_namespace, name: known, .. } = &destination.kri;
+                known == name && of_namespace == namespace && (of_zone == zone || of_zone.is_empty())
+            }
+            Some(labels) => labels.iter().all(|(key, value)| destination.labels.get(key) == Some(value)),
         };
         is_meant && *kind == Some(destination.kind())
     }
@@ -359,6 +363,11 @@ mod tests {
         check(exclusive, &backends(&namespace), &[]);
         let labels = json!([{ "kind": "MeshService", "labels": { "team": "a" } }]);
         check(exclusive, &backends(&labels), &["msvc web east 80", "msvc web east 81", "msvc api east 80"]);
+        let all = ["msvc web east 80", "msvc web east 81", "msvc api east 80", "msvc web west 80"];
+        check(MeshServicesMode::ReachableBackends, &backends(&json!([{ "kind": "MeshService", "labels": {} }])), &all);
+        let one = json!({ "kind": "MeshService", "labels": {} });
+        let spelling = json!({ "transparentProxying": { "reachableBackendRefs": one } });
+        check(MeshServicesMode::ReachableBackends, &spelling, &all);
         let other = json!([{ "kind": "MeshMultiZoneService", "labels": { "team": "a" } }]);
         check(MeshServicesMode::ReachableBackends, &backends(&other), &["mzsvc web  80"]);
     }

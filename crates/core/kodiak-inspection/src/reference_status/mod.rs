@@ -99,11 +99,13 @@ pub fn could_be_meant(dataplane: &Dataplane, name: &str, own: &Labels) -> bool {
         |wanted: &Labels| wanted.iter().any(|(key, value)| own.get(key).is_some_and(|known| known == value));
     let by_list = transparent(dataplane).is_some_and(|lists| {
         let mut refs = lists.reachable_backends.iter().flat_map(|backends| &backends.refs);
-        refs.any(|wanted| wanted.name == name || shares_label(&wanted.labels))
-            || lists
-                .reachable_services
-                .iter()
-                .any(|service| service == name || LegacyName::parse(service).is_some_and(|legacy| legacy.name == name))
+        refs.any(|wanted| {
+            let by_labels = |labels: &Labels| labels.is_empty() || shares_label(labels);
+            wanted.name == name || wanted.labels.as_ref().is_some_and(by_labels)
+        }) || lists
+            .reachable_services
+            .iter()
+            .any(|service| service == name || LegacyName::parse(service).is_some_and(|legacy| legacy.name == name))
     });
     let mut outbounds = dataplane.outbounds().iter().filter_map(|outbound| outbound.backend_ref.as_ref());
     by_list || outbounds.any(|wanted| wanted.name == name || shares_label(&wanted.labels))

@@ -123,6 +123,8 @@ fn reference_targets_all_reachable_ports() {
     check(DISABLED, &port, Ok(&["kri_msvc_default_east__web_81"]));
     let zone = json!({ "kind": "MeshService", "labels": { "kuma.io/zone": "west" } });
     check(EXCLUSIVE, &zone, Ok(&["kri_msvc_default_west__back_80", "kri_msvc_default_west__web_80"]));
+    let all = json!({ "kind": "MeshExternalService", "labels": {} });
+    check(EXCLUSIVE, &all, Ok(&["kri_extsvc_default___bank_443"]));
     let namespace = json!({ "kind": "MeshService", "name": "till", "namespace": "shop" });
     check(EXCLUSIVE, &namespace, Ok(&["kri_msvc_default_east_shop_till_80"]));
     let everywhere = json!({ "kind": "MeshExternalService", "name": "bank" });

@@ -146,6 +146,9 @@ fn no_labels(kind: BackendKind, wanted: &Labels, context: ReferenceContext<'_>) 
         let pairs: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         some(&pairs)
     };
+    if wanted.is_empty() {
+        return format!("there is no {} in the mesh; {}", kind.text(), later(kind, context));
+    }
     let all: Vec<_> = wanted.iter().collect();
     if let Some(other) = context.destinations.iter().find(has_all) {
         let other = other.kind().text();

@@ -194,7 +194,7 @@ impl Client {
 
     /// All MeshServices, in `reachableBackends`.
     fn list_all(&mut self) {
-        let refs = json!([{ "kind": "MeshService", "labels": { "kuma.io/origin": "zone" } }]);
+        let refs = json!([{ "kind": "MeshService", "labels": {} }]);
         self.networking["transparentProxying"]["reachableBackends"] = json!({ "refs": refs });
     }
 

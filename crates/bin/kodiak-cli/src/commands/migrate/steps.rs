@@ -177,7 +177,7 @@ impl StepContext<'_> {
             "{} no MeshService, because reachableBackends is not written in the Dataplane; next is {first:?}",
             count(proxies.len(), "proxy reaches", "proxies reach"),
         );
-        let listed = "networking.transparentProxying.reachableBackends.refs: [{kind: MeshService, name: ...}]";
+        let listed = "networking.transparentProxying.reachableBackends.refs: [{kind: MeshService, labels: {}}]";
         let commands = edit(&format!("dataplane {first} -m {}", self.mesh), "dataplane.yaml", listed);
         shown("ListBackends", "list backends for one more consumer", why, commands)
     }
