@@ -42,19 +42,26 @@ pub struct TransparentProxying {
 #[serde(rename_all = "camelCase", default)]
 struct WrittenTransparentProxying {
     /// Port that all inbound connections are redirected to.
+    #[serde(skip_serializing_if = "is_default")]
     redirect_port_inbound: u32,
     /// Port that all outbound connections are redirected to.
+    #[serde(skip_serializing_if = "is_default")]
     redirect_port_outbound: u32,
     /// Services that can be called by the addresses of their instances. `*` means all, which makes the configuration
     /// large.
+    #[serde(skip_serializing_if = "is_default")]
     direct_access_services: Vec<String>,
     /// Values of `kuma.io/service` that this proxy calls. All when missing.
+    #[serde(skip_serializing_if = "is_default")]
     reachable_services: Vec<String>,
+    #[serde(skip_serializing_if = "is_first")]
     ip_family_mode: Option<Choice<IpFamilyMode>>,
     /// Destinations of this proxy. All when missing; none when `refs` is empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
     reachable_backends: Option<ReachableBackends>,
     /// Another spelling of `reachableBackends.refs`: one reference, or a list of them.
     #[schemars(with = "Option<serde_json::Value>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     reachable_backend_refs: Option<OneOrMany>,
 }
 
