@@ -17,6 +17,7 @@ mod envoy;
 mod families;
 mod fmt;
 mod fuzz;
+mod meshes;
 mod new;
 mod postgres;
 mod process;
@@ -51,6 +52,7 @@ enum Command {
     Docs(docs::Args),
     Capture(capture::Args),
     Fuzz(fuzz::Args),
+    Meshes(meshes::Args),
     Soak(soak::Args),
     Codegen(codegen::Args),
     NewPolicy(new::policy::Args),
@@ -80,6 +82,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Deny(args) => deny::run(&workspace, &args),
         Command::Conformance(args) => conformance::run(&workspace, &args),
         Command::Fuzz(args) => fuzz::run(&workspace, &args),
+        Command::Meshes(args) => meshes::run(&workspace, &args),
         Command::Soak(args) => soak::run(&workspace, &args),
         Command::Codegen(args) => codegen::run(&workspace, &args),
         Command::NewPolicy(args) => new::policy::run(&workspace, &args),

@@ -25,15 +25,24 @@ pub(crate) struct Args {
 }
 
 const PROGRAM: &str = "kodiak";
+/// Optimized as a whole: a smaller program for a longer build.
+const PROFILE: &str = "shipped";
 /// Shells, and the names of completion files that they look for.
 const COMPLETIONS: &[(&str, &str)] = &[("bash", "kodiak.bash"), ("fish", "kodiak.fish"), ("zsh", "_kodiak")];
 
 pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if !args.no_build {
-        process::run(process::cargo(workspace).args(["build", "--release", "--locked", "--package", PROGRAM]))?;
+        process::run(process::cargo(workspace).args([
+            "build",
+            "--profile",
+            PROFILE,
+            "--locked",
+            "--package",
+            PROGRAM,
+        ]))?;
     }
     let target = workspace.metadata("Cargo.toml")?.target_dir;
-    let built = target.join("release").join(PROGRAM);
+    let built = target.join(PROFILE).join(PROGRAM);
     let host = host(&process::output(Command::new("rustc").arg("-vV").current_dir(&workspace.root))?)?;
     let version = version(&process::output(Command::new(&built).arg("--version"))?)?;
     let folder = target.join("dist");

@@ -96,7 +96,15 @@ const ALLOWED: &[(&str, Uses)] = &[
     ),
     (
         "kodiak-reconcilers",
-        Only(&["kodiak-model", "kodiak-world", "kodiak-services", "kodiak-rollout", "kodiak-store", "kodiak-catalog"]),
+        Only(&[
+            "kodiak-model",
+            "kodiak-world",
+            "kodiak-services",
+            "kodiak-rollout",
+            "kodiak-xds",
+            "kodiak-store",
+            "kodiak-catalog",
+        ]),
     ),
     (
         "kodiak-api",

@@ -20,13 +20,13 @@ use kodiak_listen::{ConnectionLimits, Listener};
 use kodiak_metrics::Metrics;
 use kodiak_model::{Access, Place};
 use kodiak_proxies::Registry;
-use kodiak_reconcilers::{Services, quarantine::Quarantine, run_mtls, run_services, run_vips};
+use kodiak_reconcilers::{quarantine::Quarantine, run_mtls, run_services};
 use kodiak_rules::Shadow;
 use kodiak_store::{Backend, PostgresConfig, Seal, Secret, Store, StoreConfig, Tls};
 use kodiak_xds::names::Naming;
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::{mpsc, watch},
+    sync::mpsc,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -181,7 +181,6 @@ impl ControlPlane {
                 Ok(())
             });
         }
-        let (services, seen) = watch::channel(Services::new());
         let (addresses, look_ups, found) = Addresses::new();
         let watched = watch_expiries(
             expiries.clone(),
@@ -200,7 +199,6 @@ impl ControlPlane {
             events: connections,
             addresses,
             found,
-            services,
             quarantine: quarantine.clone(),
             faults,
             expiries,
@@ -230,7 +228,6 @@ impl ControlPlane {
                 Ok(())
             }
         });
-        tasks.spawn("virtual addresses", ending(run_vips(store.clone(), seen, drain.clone())));
         let services = run_services(store.clone(), keeping, quarantine.clone(), drain.clone());
         tasks.spawn("services", async { Ok(services.await?) });
         tasks.spawn("steps of mTLS", {

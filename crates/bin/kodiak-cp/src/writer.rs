@@ -2,6 +2,9 @@
 //!
 //! It has its own thread: a change of a whole mesh takes time, which must not delay streams.
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
@@ -11,12 +14,12 @@ use kodiak_engine::{EngineChange, EngineSettings, Issued, Outcome, Updated};
 use kodiak_metrics::XdsMetrics;
 use kodiak_model::{ResourceKey, kinds::dataplane_insight::MtlsInsight};
 use kodiak_proxies::{ProxyEvent, Recheck, Registry};
-use kodiak_reconcilers::{Services, quarantine::Quarantine};
+use kodiak_reconcilers::quarantine::Quarantine;
 use kodiak_store::{self as store, Store, StoreError, Watch};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, oneshot},
     task::JoinSet,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +33,8 @@ use crate::{
 const QUIET: Duration = Duration::from_millis(2);
 /// or at most for this time.
 const MAX: Duration = Duration::from_millis(50);
+/// Changes are batched, too, while proxies are sent the previous ones, but at most for this time.
+const MAX_PUSH: Duration = Duration::from_secs(1);
 /// Interval at which certificates are checked for renewal. The shortest lifetime is two seconds.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -42,7 +47,6 @@ pub(crate) struct Writer {
     pub(crate) events: mpsc::UnboundedReceiver<ProxyEvent>,
     pub(crate) addresses: Addresses,
     pub(crate) found: mpsc::UnboundedReceiver<Found>,
-    pub(crate) services: watch::Sender<Services>,
     pub(crate) quarantine: Quarantine,
     pub(crate) faults: Faults,
     pub(crate) expiries: Expiries,
@@ -68,6 +72,7 @@ impl Writer {
         let mut rechecks = JoinSet::new();
         let mut watch = self.store.watch(0)?;
         let mut tick = tokio::time::interval(TICK);
+        let mut published = Instant::now();
         loop {
             let mut batch = Batch::default();
             tokio::select! {
@@ -84,7 +89,7 @@ impl Writer {
                 // Fatal, because a revoked token may still be in use.
                 Some(rechecked) = rechecks.join_next() => rechecked.context("the recheck of tokens panicked")?,
             }
-            self.gather(&mut watch, &mut batch).await?;
+            self.gather(&mut watch, &mut batch, published + MAX_PUSH).await?;
             let Batch { inputs, others, recheck } = batch;
             for input in &inputs {
                 if let EngineChange::Disconnected { key } = &input.change {
@@ -94,6 +99,7 @@ impl Writer {
             if !inputs.is_empty() || !others.is_empty() {
                 let outcome = engine.apply(inputs, others, &self.mesh_cas, Timestamp::now());
                 self.publish(outcome);
+                published = Instant::now();
             }
             self.recheck(&mut rechecks, recheck);
         }
@@ -115,26 +121,26 @@ impl Writer {
         });
     }
 
-    /// Batches changes.
-    async fn gather(&mut self, watch: &mut Watch, batch: &mut Batch) -> Result<(), StoreError> {
+    /// Batches changes. Those that come while proxies are sent the previous ones are one batch: a crowd that arrives is pushed
+    /// to everybody a few times, and not once per proxy.
+    async fn gather(&mut self, watch: &mut Watch, batch: &mut Batch, push_deadline: Instant) -> Result<(), StoreError> {
         let deadline = Instant::now() + MAX;
         loop {
             while let Some(change) = watch.try_next()? {
                 batch.stored(&change, &mut self.addresses);
             }
-            let until = deadline.min(Instant::now() + QUIET);
-            let next = async {
-                tokio::select! {
-                    change = watch.next() => change.map(|change| batch.stored(&change, &mut self.addresses)),
-                    Some(event) = self.events.recv() => {
-                        batch.event(event);
-                        Ok(())
-                    }
-                }
-            };
-            match timeout_at(until, next).await {
-                Ok(taken) => taken?,
-                Err(_) => return Ok(()),
+            let pushing = !self.registry.has_pushed();
+            if pushing && push_deadline <= Instant::now() {
+                self.registry.give_up_pushes();
+                continue;
+            }
+            let until = if pushing { push_deadline } else { deadline.min(Instant::now() + QUIET) };
+            tokio::select! {
+                () = self.drain.cancelled() => return Ok(()),
+                change = watch.next() => batch.stored(&change?, &mut self.addresses),
+                Some(event) = self.events.recv() => batch.event(event),
+                () = self.registry.pushed(), if pushing => (),
+                () = sleep_until(until) => if !pushing { return Ok(()) },
             }
         }
     }
@@ -150,16 +156,12 @@ impl Writer {
     }
 
     fn publish(&self, outcome: Outcome) {
-        let Outcome { proxies, services, stats } = outcome;
-        if !services.is_empty() {
-            self.services.send_modify(|known| {
-                known.extend(services.into_iter().map(|(mesh, names)| (mesh, Arc::new(names))));
-            });
-        }
+        let Outcome { proxies, stats } = outcome;
         if stats.encoded > 0 || !proxies.is_empty() {
             tracing::debug!(encoded = stats.encoded, woken = stats.woken, "generated configuration");
         }
         self.metrics.generated(stats.encoded, stats.woken);
+        self.registry.begin_pushes(proxies.len());
         for updated in proxies {
             let Updated { key, snapshot, faults, rollout, issued } = updated;
             self.expiries.issued(&key, issued.as_ref());

@@ -4,7 +4,10 @@ use std::{collections::HashMap, hash::Hash, sync::Arc};
 
 use kodiak_xds::{
     Built,
-    input::{Admin, Assignment, Dns, ExternalCluster, Inbound, OutboundCluster, OutboundListener, Passthrough, Probes},
+    input::{
+        Admin, Assignment, DirectAccessCluster, Dns, ExternalCluster, Inbound, OutboundCluster, OutboundListener,
+        Passthrough, Probes,
+    },
 };
 use kodiak_xds_stream::Version;
 
@@ -18,6 +21,7 @@ pub(crate) struct Cache {
     pub(crate) listeners: InputCache<OutboundListener>,
     pub(crate) assignments: InputCache<Assignment>,
     pub(crate) external: InputCache<ExternalCluster>,
+    pub(crate) direct_access: InputCache<DirectAccessCluster>,
     pub(crate) passthrough: InputCache<Passthrough>,
     pub(crate) admin: InputCache<Admin>,
     pub(crate) probes: InputCache<Probes>,
@@ -35,13 +39,25 @@ pub(crate) enum SecretInput {
 impl Cache {
     /// Number of resources encoded so far.
     pub(crate) fn encoded(&self) -> u64 {
-        let Self { inbounds, clusters, listeners, assignments, external, passthrough, admin, probes, dns, secrets } =
-            self;
+        let Self {
+            inbounds,
+            clusters,
+            listeners,
+            assignments,
+            external,
+            direct_access,
+            passthrough,
+            admin,
+            probes,
+            dns,
+            secrets,
+        } = self;
         inbounds.encoded
             + clusters.encoded
             + listeners.encoded
             + assignments.encoded
             + external.encoded
+            + direct_access.encoded
             + passthrough.encoded
             + admin.encoded
             + probes.encoded
@@ -51,13 +67,25 @@ impl Cache {
 
     /// Evicts unused resources, at times.
     pub(crate) fn sweep(&mut self) {
-        let Self { inbounds, clusters, listeners, assignments, external, passthrough, admin, probes, dns, secrets } =
-            self;
+        let Self {
+            inbounds,
+            clusters,
+            listeners,
+            assignments,
+            external,
+            direct_access,
+            passthrough,
+            admin,
+            probes,
+            dns,
+            secrets,
+        } = self;
         inbounds.sweep();
         clusters.sweep();
         listeners.sweep();
         assignments.sweep();
         external.sweep();
+        direct_access.sweep();
         passthrough.sweep();
         admin.sweep();
         probes.sweep();

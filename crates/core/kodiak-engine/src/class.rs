@@ -12,7 +12,7 @@ use kodiak_policies::target::PortRef;
 use kodiak_xds::{
     Built, build_assignment, build_cluster, build_listener,
     check::{self, Fault},
-    endpoints, external,
+    direct_access, endpoints, external,
     input::DnsRecord,
     names::Naming,
     outbound,
@@ -357,6 +357,9 @@ fn build(planned: &plan::Cluster, cache: &mut Cache) -> Vec<Group> {
             cache.clusters.get(cluster, |input| vec![build_cluster(&outbound::cluster(input))]),
             cache.assignments.get(assignment, |input| vec![build_assignment(&endpoints::assignment(input))]),
         ],
+        plan::Cluster::DirectAccess(cluster) => {
+            vec![cache.direct_access.get(cluster, |input| vec![build_cluster(&direct_access::cluster(input))])]
+        }
         plan::Cluster::External(cluster) => {
             vec![cache.external.get(cluster, |input| vec![build_cluster(&external::cluster(input))])]
         }

@@ -13,7 +13,7 @@ use kodiak_rules::Proxy;
 use kodiak_services::reachable::{self, Wanted};
 use kodiak_xds::{
     input::{Shape, Tags},
-    node::NodeMetadata,
+    node::{NodeMetadata, features},
 };
 
 use crate::{
@@ -37,9 +37,44 @@ pub(crate) struct ClassKey {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reach {
     /// Transparent proxying: all reachable destinations, at virtual addresses.
-    Redirected { shape: Shape, services: Option<Arc<BTreeSet<String>>>, objects: reachable::Reach },
+    Redirected {
+        shape: Shape,
+        /// Whether listeners at loopback addresses bind them.
+        binds_loopback: bool,
+        services: Option<Arc<BTreeSet<String>>>,
+        objects: reachable::Reach,
+        direct_access: Option<Arc<DirectAccess>>,
+    },
     /// The outbounds that the Dataplane lists, at their addresses.
     Listed { shape: Shape, outbounds: Arc<[(String, u32, OutboundRef)]> },
+}
+
+/// Services whose instances a proxy calls by their own addresses.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DirectAccess {
+    /// `None` for all.
+    services: Option<BTreeSet<String>>,
+    /// Addresses of the proxy's own inbounds, whose listeners are there already.
+    own: BTreeSet<(String, u32)>,
+}
+
+impl DirectAccess {
+    fn of(services: &[String], dataplane: &Dataplane) -> Option<Self> {
+        let address = dataplane.networking.as_ref().map_or("", |networking| networking.address.as_str());
+        let own = dataplane.inbounds().iter().map(|inbound| (inbound.address_or(address).to_owned(), inbound.port));
+        (!services.is_empty()).then(|| Self {
+            services: services.iter().all(|name| name != "*").then(|| services.iter().cloned().collect()),
+            own: own.collect(),
+        })
+    }
+
+    pub(crate) fn includes(&self, service: &str) -> bool {
+        self.services.as_ref().is_none_or(|services| services.contains(service))
+    }
+
+    pub(crate) fn is_own(&self, address: &str, port: u32) -> bool {
+        self.own.contains(&(address.to_owned(), port))
+    }
 }
 
 /// The reference of an outbound of a Dataplane.
@@ -54,23 +89,22 @@ impl Reach {
         let dataplane = &proxy.dataplane;
         let transparent = transparent(dataplane);
         let shape = metadata.shape(transparent);
-        if shape.transparent {
+        let binds_loopback = metadata.has(features::BIND_OUTBOUNDS);
+        if shape.transparent || binds_loopback {
             let listed = transparent.map(|transparent| &transparent.reachable_services).filter(|list| !list.is_empty());
             let services = listed.map(|list| Arc::new(list.iter().cloned().collect()));
-            return Self::Redirected { shape, services, objects: reachable::Reach::of(mode, proxy) };
+            let direct = transparent.filter(|_| shape.transparent);
+            let direct =
+                direct.and_then(|transparent| DirectAccess::of(&transparent.direct_access_services, dataplane));
+            return Self::Redirected {
+                shape,
+                binds_loopback,
+                services,
+                objects: reachable::Reach::of(mode, proxy),
+                direct_access: direct.map(Arc::new),
+            };
         }
-        let own: BTreeSet<(&str, u32)> = dataplane
-            .networking
-            .iter()
-            .flat_map(|networking| {
-                let address = networking.address.as_str();
-                networking.inbound.iter().map(move |inbound| (inbound.address_or(address), inbound.port))
-            })
-            .collect();
-        // Skip outbounds at the address of an inbound: both listeners would bind it.
-        let outbounds = dataplane.outbounds().iter();
-        let outbounds = outbounds.filter(|outbound| !own.contains(&(outbound.address(), outbound.port)));
-        let outbounds = outbounds.filter_map(|outbound| {
+        let outbounds = dataplane.usable_outbounds().filter_map(|outbound| {
             let listed = match &outbound.backend_ref {
                 Some(reference) => OutboundRef::Object(Wanted::by_outbound(reference, proxy)),
                 None => {
@@ -85,8 +119,13 @@ impl Reach {
     /// All targets that may be reachable. `None` if they are not listed by name.
     pub(crate) fn named_targets(&self) -> Option<BTreeSet<Target>> {
         match self {
-            Self::Redirected { services, objects, .. } => {
-                let services = services.as_ref()?.iter().map(|name| Target::Service(name.as_str().into()));
+            Self::Redirected { services, objects, direct_access, .. } => {
+                let direct = match direct_access {
+                    Some(direct) => Some(direct.services.as_ref()?),
+                    None => None,
+                };
+                let services = services.as_ref()?.iter().chain(direct.into_iter().flatten());
+                let services = services.map(|name| Target::Service(name.as_str().into()));
                 let objects = match objects {
                     reachable::Reach::Everything => return None,
                     reachable::Reach::Nothing => Vec::new(),
@@ -111,6 +150,20 @@ impl Reach {
             Self::Listed { outbounds, .. } => {
                 outbounds.iter().any(|(_, _, listed)| matches!(listed, OutboundRef::Object(_)))
             }
+        }
+    }
+
+    pub(crate) fn direct_access(&self) -> Option<&Arc<DirectAccess>> {
+        match self {
+            Self::Redirected { direct_access, .. } => direct_access.as_ref(),
+            Self::Listed { .. } => None,
+        }
+    }
+
+    pub(crate) fn binds_loopback(&self) -> bool {
+        match self {
+            Self::Redirected { binds_loopback, .. } => *binds_loopback,
+            Self::Listed { .. } => false,
         }
     }
 

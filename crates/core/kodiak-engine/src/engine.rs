@@ -49,8 +49,6 @@ pub(crate) struct UpdateContext<'a> {
 #[derive(Debug, Default)]
 pub struct Outcome {
     pub proxies: Vec<Updated>,
-    /// All services by `kuma.io/service`, for each mesh in which one was added or removed.
-    pub services: Vec<(Arc<str>, BTreeSet<Arc<str>>)>,
     pub stats: Stats,
 }
 
@@ -122,7 +120,6 @@ impl Engine {
             for proxy in mesh.update(&mut shared) {
                 outcome.proxies.extend(mesh.updated(&proxy));
             }
-            outcome.services.extend(mesh.take_new_services().map(|services| (name.clone(), services)));
             if mesh.is_empty() {
                 self.meshes.remove(&name);
             }

@@ -80,14 +80,14 @@ impl Mesh {
         }
     }
 
-    /// Whether neither a resource nor a connected proxy is left. The rollout and virtual addresses belong to the
-    /// resource of the mesh; the other fields are derived.
+    /// Whether neither a resource nor a connected proxy is left. The rollout and virtual addresses are documents of their
+    /// own, which may come before the resource of the mesh; the other fields are derived.
     pub(crate) fn is_empty(&self) -> bool {
         let Self {
             name: _,
             spec,
-            rollout: _,
-            vips: _,
+            rollout,
+            vips,
             view: _,
             dataplanes,
             policies,
@@ -99,12 +99,8 @@ impl Mesh {
             proxies,
             dirty: _,
         } = self;
-        spec.is_none() && dataplanes.is_empty() && policies.is_empty() && objects.is_empty() && proxies.is_empty()
-    }
-
-    /// All services by `kuma.io/service`, if one was added or removed since the last call.
-    pub(crate) fn take_new_services(&mut self) -> Option<BTreeSet<Arc<str>>> {
-        self.services.take_new_names()
+        let has_documents = spec.is_some() || rollout.is_some() || vips.iter().next().is_some();
+        !has_documents && dataplanes.is_empty() && policies.is_empty() && objects.is_empty() && proxies.is_empty()
     }
 
     pub(crate) fn set_spec(&mut self, spec: Option<Arc<MeshSpec>>) {
@@ -142,8 +138,7 @@ impl Mesh {
             Some(new) => self.dataplanes.insert(name.clone(), new.clone()),
             None => self.dataplanes.remove(name),
         };
-        let spec = |member: &Arc<Proxy>| member.dataplane.clone();
-        let touched = self.services.replace(name, old.as_ref().map(spec).as_deref(), dataplane.map(spec).as_deref());
+        let touched = self.services.replace(name, old.as_deref(), dataplane.map(Arc::as_ref));
         self.dirty.targets.extend(touched.into_iter().map(Target::Service));
         if old.as_ref() != dataplane {
             self.dirty.targets.extend(self.objects.set_proxy(name, dataplane).into_iter().map(Target::Object));
@@ -299,6 +294,9 @@ impl Mesh {
             Some(id) if stale == Stale::ClassResources => id,
             before => {
                 let key = self.class_key(name, &proxy, &dataplane, context.settings.shadow);
+                if key.reach.direct_access().is_some() {
+                    self.services.watch_instances();
+                }
                 let known = self.classes.find(&key);
                 known.unwrap_or_else(|| {
                     let class = self.build_class(&key, before, policies, context);
@@ -339,7 +337,7 @@ impl Mesh {
         ClassKey {
             reach: Reach::of(&proxy.metadata, member, self.view.mode),
             policies: lists.collect(),
-            caller_tags: rules::caller_tags(&all, &member.dataplane),
+            caller_tags: rules::caller_tags(&all, member),
             system_ca: proxy.metadata.system_ca_path.as_deref().map(Arc::from),
         }
     }

@@ -19,15 +19,13 @@ use kodiak_model::{
     },
     labels, tags,
 };
+use kodiak_policies::target::EndpointLabels;
 use kodiak_rules::{Proxy, Resource};
 use kodiak_services::membership::Membership;
 use kodiak_world::destination::{self, Behind, Destination, Service};
 use kodiak_xds::{input::Endpoint, names};
 
-use crate::{
-    collections::Multimap,
-    services::{endpoint, is_served},
-};
+use crate::{collections::Multimap, services::endpoint};
 
 /// Kind and stored name of a resource.
 pub(crate) type ObjectKey = (BackendKind, Arc<str>);
@@ -35,7 +33,7 @@ pub(crate) type ObjectKey = (BackendKind, Arc<str>);
 #[derive(Default)]
 pub(crate) struct Objects {
     stored: BTreeMap<ObjectKey, Arc<Destination>>,
-    /// Of several resources with the same KRI, callers reach the first.
+    /// Of several resources with the same KRI, callers reach one: see [`Objects::refresh`].
     by_kri: Multimap<Arc<Kri>, ObjectKey>,
     known: BTreeMap<Arc<Kri>, Object>,
     by_label: Multimap<(BackendKind, String, String), Arc<Kri>>,
@@ -54,6 +52,7 @@ pub(crate) struct Object {
     pub(crate) identities: Vec<String>,
     /// By section.
     endpoints: BTreeMap<String, Arc<[Endpoint]>>,
+    labels: Arc<EndpointLabels>,
 }
 
 impl Object {
@@ -61,14 +60,19 @@ impl Object {
         self.endpoints.get(section).cloned().unwrap_or_default()
     }
 
-    /// The name of the resource in SNIs.
+    /// Labels of the Dataplanes of its endpoints.
+    pub(crate) fn labels(&self) -> &Arc<EndpointLabels> {
+        &self.labels
+    }
+
+    /// The name of the resource in SNIs: with the namespace, if it has one.
     pub(crate) fn sni_name(&self) -> String {
         let destination = &*self.destination;
         match destination.kind() {
-            BackendKind::MeshService if destination.is_local() => destination.name.to_string(),
             BackendKind::MeshService if !destination.kri.namespace.is_empty() => {
                 format!("{}.{}", destination.kri.name, destination.kri.namespace)
             }
+            BackendKind::MeshService if destination.is_local() => destination.name.to_string(),
             _ => destination.kri.name.clone(),
         }
     }
@@ -158,7 +162,9 @@ impl Objects {
 
     /// Computes a resource again. Returns whether it changed for callers.
     fn refresh(&mut self, kri: &Arc<Kri>) -> bool {
-        let stored = self.by_kri.get(kri).and_then(BTreeSet::first).and_then(|key| self.stored.get(key)).cloned();
+        // The resource that hostnames were given to: generators prefer the oldest, too.
+        let claims = self.by_kri.get(kri).into_iter().flatten().filter_map(|key| self.stored.get(key));
+        let stored = claims.min_by_key(|each| (each.hostnames.is_empty(), each.created, each.name.clone())).cloned();
         let old = self.known.remove(kri);
         let new = stored.map(|destination| self.resolve(destination));
         let same = match (&old, &new) {
@@ -167,6 +173,7 @@ impl Objects {
                 (old.destination == new.destination || same_to_callers(&old.destination, &new.destination))
                     && old.identities == new.identities
                     && old.endpoints == new.endpoints
+                    && old.labels == new.labels
             }
             (None, None) => true,
             _ => false,
@@ -193,13 +200,13 @@ impl Objects {
             labels: destination.labels.clone(),
             ports: sections.collect(),
         };
-        let (identities, endpoints) = match &destination.behind {
+        let Serving { identities, endpoints, labels } = match &destination.behind {
             Behind::Service(service) => self.service_endpoints(&destination, service),
             Behind::MultiZone(_) => self.multi_zone_endpoints(&destination),
             Behind::External(_) => <_>::default(),
         };
         let identities = identities.into_iter().collect();
-        Object { destination, resource: Arc::new(resource), identities, endpoints }
+        Object { destination, resource: Arc::new(resource), identities, endpoints, labels: Arc::new(labels) }
     }
 
     /// Identities and endpoints of a MeshService.
@@ -208,6 +215,7 @@ impl Objects {
         let written = service.identities.iter().filter_map(|identity| uri(mesh, identity));
         let mut identities: BTreeSet<String> = written.collect();
         let mut endpoints: BTreeMap<String, Vec<Endpoint>> = BTreeMap::new();
+        let mut labels = EndpointLabels::new();
         for proxy in self.membership.members(&destination.name) {
             // A proxy whose token does not vouch for its membership is neither an endpoint nor accepted.
             let identity_names = identity_names(proxy);
@@ -221,7 +229,7 @@ impl Objects {
             });
             identities.extend(accepted.map(|name| names::service_identity(mesh, name)));
             let Some(networking) = &proxy.dataplane.networking else { continue };
-            for inbound in networking.inbound.iter().filter(|inbound| is_served(inbound) && inbound.is_ready()) {
+            for inbound in networking.inbound.iter().filter(|inbound| inbound.is_served() && inbound.is_ready()) {
                 let endpoint = endpoint(networking, inbound);
                 // Envoy rejects the whole ClusterLoadAssignment if one address is a hostname.
                 if endpoint.address.parse::<IpAddr>().is_err() {
@@ -229,19 +237,22 @@ impl Objects {
                 }
                 let ports = service.ports.iter().zip(&destination.ports);
                 for (_, port) in ports.filter(|(port, _)| port.is_served_by(inbound)) {
+                    labels.insert((endpoint.address.clone(), endpoint.port), proxy.labels.clone());
                     endpoints.entry(port.section.clone()).or_default().push(endpoint.clone());
                 }
             }
         }
-        (identities, endpoints.into_iter().map(|(section, list)| (section, sorted_unique(list))).collect())
+        Serving::new(identities, endpoints, labels)
     }
 
     /// Identities and endpoints of all selected MeshServices, by port number.
     fn multi_zone_endpoints(&self, destination: &Destination) -> Serving {
         let mut identities = BTreeSet::new();
         let mut endpoints: BTreeMap<String, Vec<Endpoint>> = BTreeMap::new();
+        let mut labels = EndpointLabels::new();
         for object in self.available_services(destination) {
             identities.extend(object.identities.iter().cloned());
+            labels.extend(object.labels.iter().map(|(address, labels)| (address.clone(), labels.clone())));
             for port in &destination.ports {
                 let same = object.destination.ports.iter().find(|own| own.port == port.port);
                 let list = same.map(|own| object.endpoints(&own.section));
@@ -251,7 +262,7 @@ impl Objects {
                     .extend(list.iter().flat_map(|list| list.iter().cloned()));
             }
         }
-        (identities, endpoints.into_iter().map(|(section, list)| (section, sorted_unique(list))).collect())
+        Serving::new(identities, endpoints, labels)
     }
 
     /// MeshServices that a MeshMultiZoneService selects, without those of other zones that are unavailable.
@@ -287,8 +298,21 @@ impl Objects {
     }
 }
 
-/// Accepted identities, and endpoints by section.
-type Serving = (BTreeSet<String>, BTreeMap<String, Arc<[Endpoint]>>);
+#[derive(Default)]
+struct Serving {
+    /// Accepted identities.
+    identities: BTreeSet<String>,
+    /// By section.
+    endpoints: BTreeMap<String, Arc<[Endpoint]>>,
+    labels: EndpointLabels,
+}
+
+impl Serving {
+    fn new(identities: BTreeSet<String>, endpoints: BTreeMap<String, Vec<Endpoint>>, labels: EndpointLabels) -> Self {
+        let endpoints = endpoints.into_iter().map(|(section, list)| (section, sorted_unique(list))).collect();
+        Self { identities, endpoints, labels }
+    }
+}
 
 /// Whether two versions differ only in fields that the control plane writes and callers do not see: the state of a local
 /// MeshService, and identities that its proxies have anyway.

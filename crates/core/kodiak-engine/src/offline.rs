@@ -1,14 +1,13 @@
 //! Configuration of proxies that are not connected: for dry runs, diffs, and files that are not applied yet.
 
-use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
-use kodiak_model::{
-    ProxyKey,
-    kinds::{dataplane::BackendKind, mesh_external_service::Source},
-};
+use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source};
 use kodiak_services::{
-    service_addresses::{Pools, Ranges},
+    hostnames::ServiceKey,
+    service_addresses::{AddressAllocator, Ranges},
+    tag_services::TagServices,
     vips::Vips,
 };
 use kodiak_xds::{
@@ -35,10 +34,9 @@ pub type AffectedProxies = BTreeMap<ProxyKey, Vec<String>>;
 pub struct OfflineMesh {
     engine: Engine,
     mesh: Arc<str>,
+    tags: TagServices,
     vips: Arc<Vips>,
-    pools: Pools,
-    /// Addresses that are assigned here and not stored.
-    assigned: BTreeMap<(BackendKind, Arc<str>), Ipv4Addr>,
+    allocator: AddressAllocator,
 }
 
 impl OfflineMesh {
@@ -51,9 +49,9 @@ impl OfflineMesh {
         let mut offline = Self {
             engine: Engine::new(settings),
             mesh: mesh.into(),
+            tags: TagServices::default(),
             vips: Arc::default(),
-            pools: Pools::new(Ranges::default()),
-            assigned: BTreeMap::new(),
+            allocator: AddressAllocator::new(Ranges::default()),
         };
         offline.change(changes)?;
         Ok(offline)
@@ -75,51 +73,59 @@ impl OfflineMesh {
 
     /// Applies changes. Returns the proxies whose configuration changed.
     pub fn change(&mut self, changes: impl IntoIterator<Item = EngineChange>) -> Result<AffectedProxies, Vec<String>> {
-        let changes = changes.into_iter().inspect(|change| {
-            if let EngineChange::Vips { mesh, vips: Some(vips) } = change
-                && *mesh == self.mesh
-            {
-                self.vips = vips.clone();
-            }
-        });
-        let mut changes: Vec<EngineChange> = changes.collect();
+        let mut changes: Vec<EngineChange> = changes.into_iter().collect();
         self.assign_addresses(&mut changes)?;
-        let mut outcome = self.engine.apply(changes, &Placeholders, TIME);
-        let services = std::mem::take(&mut outcome.services).into_iter().find(|(mesh, _)| *mesh == self.mesh);
-        let mut proxies: AffectedProxies = affected(outcome).collect();
-        if let Some((mesh, services)) = services {
-            // Addresses are never released here: the allocator of the control plane does that.
-            let vips = self.vips.assign(&services, TIME, SignedDuration::MAX);
-            let vips = vips.map_err(|_| vec![NO_ADDRESS.to_owned()])?;
-            self.vips = Arc::new(vips);
-            let outcome =
-                self.engine.apply([EngineChange::Vips { mesh, vips: Some(self.vips.clone()) }], &Placeholders, TIME);
-            proxies.extend(affected(outcome));
-        }
-        Ok(proxies)
+        changes.extend(self.assign_vips(&changes)?);
+        Ok(affected(self.engine.apply(changes, &Placeholders, TIME)).collect())
     }
 
     /// Assigns addresses to destinations that have none.
     fn assign_addresses(&mut self, changes: &mut [EngineChange]) -> Result<(), Vec<String>> {
         let mut without = Vec::new();
         for change in changes {
-            if let EngineChange::Destination { kind, name, destination: Some(destination), .. } = change {
-                destination.vips.iter().for_each(|vip| self.pools.reserve(*kind, *vip));
+            if let EngineChange::Destination { mesh, kind, name, destination: Some(destination) } = change {
+                let key = ServiceKey { kind: *kind, mesh: mesh.clone(), name: name.clone() };
+                // Addresses are never released here: the reconciler of the control plane does that.
+                self.allocator.set_destination(&key, [], Some(destination.vips.iter().copied().collect()));
                 if destination.vips.is_empty() {
-                    without.push((*kind, name.clone(), destination));
+                    without.push((key, destination));
                 }
             }
         }
-        for (kind, name, destination) in without {
-            let key = (kind, name);
-            let vip = match self.assigned.get(&key) {
-                Some(vip) => *vip,
-                None => self.pools.take(kind).ok_or_else(|| vec![NO_ADDRESS.to_owned()])?,
-            };
-            self.assigned.insert(key, vip);
+        for (key, destination) in without {
+            let vip = self.allocator.give(&key).ok_or_else(|| vec![NO_ADDRESS.to_owned()])?;
             Arc::make_mut(destination).vips.push(vip);
         }
         Ok(())
+    }
+
+    /// Assigns addresses to `kuma.io/service` names that have none.
+    fn assign_vips(&mut self, changes: &[EngineChange]) -> Result<Option<EngineChange>, Vec<String>> {
+        let mut stored = None;
+        let mut renamed = false;
+        for change in changes {
+            match change {
+                EngineChange::Vips { mesh, vips: Some(vips) } if *mesh == self.mesh => stored = Some(vips),
+                EngineChange::Dataplane { key, dataplane } if key.mesh == self.mesh => {
+                    renamed |= self.tags.set(&key.name, dataplane.as_ref().map(|proxy| &*proxy.dataplane));
+                }
+                _ => (),
+            }
+        }
+        if let Some(stored) = stored {
+            self.allocator.set_vips(&self.mesh, Some(&self.vips), Some(stored));
+            self.vips = stored.clone();
+        }
+        if stored.is_none() && !renamed {
+            return Ok(None);
+        }
+        let assigned = self.allocator.assign(&self.mesh, &self.vips, self.tags.names(), TIME, SignedDuration::MAX);
+        if !assigned.without_address.is_empty() {
+            return Err(vec![NO_ADDRESS.to_owned()]);
+        }
+        self.allocator.set_vips(&self.mesh, Some(&self.vips), Some(&assigned.vips));
+        self.vips = Arc::new(assigned.vips);
+        Ok(Some(EngineChange::Vips { mesh: self.mesh.clone(), vips: Some(self.vips.clone()) }))
     }
 
     /// The last good configuration of a connected proxy.
@@ -223,8 +229,8 @@ mod tests {
             names.filter(|name| name.starts_with("outbound:240")).collect::<Vec<_>>()
         };
         assert_eq!(called(vec![mesh(&json!({})), web()]), ["outbound:240.0.0.0:80"]);
-        let other = [Arc::from("other")].into_iter().collect();
-        let known = Vips::default().assign(&other, Timestamp::UNIX_EPOCH, SignedDuration::MAX).unwrap();
+        let known = json!({ "next": 1, "services": { "other": { "address": "240.0.0.0" } } });
+        let known: Vips = serde_json::from_value(known).unwrap();
         let known = EngineChange::Vips { mesh: "default".into(), vips: Some(Arc::new(known)) };
         assert_eq!(called(vec![mesh(&json!({})), known, web()]), ["outbound:240.0.0.1:80"]);
     }

@@ -1,19 +1,21 @@
 //! Desired outbounds and clusters of a class, before resources are built.
 
+mod direct_access;
 mod port;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
     sync::Arc,
 };
 
 use kodiak_model::{Protocol, tags};
-use kodiak_policies::target::{Backend, BackendKey, Backends, Endpoints, PortRef};
+use kodiak_policies::target::{Backend, BackendKey, Backends, EndpointLabels, Endpoints, PortRef};
 use kodiak_services::vips::{self, Vips};
 use kodiak_xds::{
     input::{
-        Assignment, Callee, DnsRecord, Endpoint, ExternalCluster, OutboundCluster, OutboundListener, Peer, Tags,
-        UpstreamProtocol,
+        Assignment, Callee, Carried, DirectAccessCluster, DnsRecord, Endpoint, ExternalCluster, OutboundCluster,
+        OutboundListener, Peer, Tags, UpstreamProtocol,
     },
     names,
 };
@@ -55,10 +57,18 @@ enum Socket {
     Redirected,
 }
 
+impl Socket {
+    /// Connections to loopback addresses are not redirected, so a proxy may ask for listeners that bind them.
+    fn at(key: &ClassKey, vip: Ipv4Addr) -> Self {
+        if key.reach.binds_loopback() && vip.is_loopback() { Self::Bound } else { Self::Redirected }
+    }
+}
+
 /// Cluster of a destination, with endpoints from EDS or of its own.
 pub(crate) enum Cluster {
     Discovered(OutboundCluster, Assignment),
     External(ExternalCluster),
+    DirectAccess(DirectAccessCluster),
 }
 
 /// The outbounds of touched targets, by the name of their own cluster.
@@ -70,7 +80,7 @@ pub(crate) fn outbounds(
 ) -> BTreeMap<Arc<str>, Outbound> {
     let mut plans = BTreeMap::new();
     match &key.reach {
-        Reach::Redirected { services, .. } => {
+        Reach::Redirected { services, direct_access, .. } => {
             let listed = key.reach.named_targets();
             // With a list, no other targets can be reachable.
             let touched = match (touched, &listed) {
@@ -84,8 +94,13 @@ pub(crate) fn outbounds(
                     targets.iter().filter_map(Target::object).collect(),
                 ),
             };
+            if let Some(direct) = direct_access
+                && touched.services().is_none_or(|mut services| services.any(|name| direct.includes(name)))
+            {
+                plans.extend([direct_access::outbound(key, from, direct)]);
+            }
             let is_visible = |name: &&Arc<str>| services.as_ref().is_none_or(|list| list.contains(&***name));
-            let names = names.into_iter().filter(|_| !from.view.is_exclusive()).filter(is_visible);
+            let names = names.into_iter().filter(|_| from.view.has_legacy_destinations()).filter(is_visible);
             plans.extend(names.filter_map(|name| Some((name.clone(), redirected(key, rules, from, name)?))));
             for kri in objects {
                 plans.extend(port::redirected(key, rules, from, kri));
@@ -95,7 +110,7 @@ pub(crate) fn outbounds(
             for (address, port, listed) in outbounds.iter() {
                 match listed {
                     OutboundRef::Service(tags) => {
-                        if touched.has_service(names::service(tags)) {
+                        if from.view.has_legacy_destinations() && touched.has_service(names::service(tags)) {
                             let planned = ServiceOutbound::new(rules, from, tags);
                             let listener = planned.listener(key, from, address.clone(), *port, Socket::Bound);
                             let plan = plans.entry(planned.cluster.clone());
@@ -124,7 +139,7 @@ fn redirected(key: &ClassKey, rules: &Rules, from: Sources<'_>, name: &Arc<str>)
     let planned = ServiceOutbound::new(rules, from, &tags);
     let record = |hostname: String| DnsRecord { name: hostname.to_ascii_lowercase().into(), address: vip };
     Some(Outbound {
-        listeners: vec![planned.listener(key, from, vip.to_string(), vips::PORT, Socket::Redirected)],
+        listeners: vec![planned.listener(key, from, vip.to_string(), vips::PORT, Socket::at(key, vip))],
         records: vips::hostnames(name).map(record).collect(),
         ..planned.outbound()
     })
@@ -135,6 +150,7 @@ struct ServiceOutbound {
     cluster: Arc<str>,
     tags: Arc<Tags>,
     protocol: Protocol,
+    carried: Carried,
     merged: MergedConf,
     route_backends: RouteBackends,
 }
@@ -142,11 +158,14 @@ struct ServiceOutbound {
 impl ServiceOutbound {
     fn new(rules: &Rules, from: Sources<'_>, tags: &Tags) -> Self {
         let merged = rules.for_service(names::service(tags));
+        let protocol = protocol(from, tags);
+        let carried = merged.carried(protocol);
         Self {
             cluster: names::service_cluster(tags).into(),
             tags: Arc::new(tags.clone()),
-            protocol: protocol(from, tags),
-            route_backends: RouteBackends::new(&merged, from),
+            protocol: protocol.unwrap_or(Protocol::Tcp),
+            carried,
+            route_backends: RouteBackends::new(&merged, carried, from),
             merged,
         }
     }
@@ -167,7 +186,7 @@ impl ServiceOutbound {
             callee: Callee::Service(self.tags.clone()),
             cluster: self.cluster.clone(),
             protocol: self.protocol,
-            carried: self.merged.carried(self.protocol),
+            carried: self.carried,
             confs: self.merged.listener.clone(),
             backends: self.route_backends.backends.clone(),
             route_names: Arc::default(),
@@ -197,17 +216,19 @@ struct RouteBackends {
 }
 
 impl RouteBackends {
-    fn new(merged: &MergedConf, from: Sources<'_>) -> Self {
+    fn new(merged: &MergedConf, carried: Carried, from: Sources<'_>) -> Self {
         let mut route_backends =
             Self { backends: Arc::default(), cluster_targets: BTreeSet::new(), backend_refs: BTreeSet::new() };
         let mut backends = BTreeMap::new();
-        for key in &merged.backends {
+        for key in merged.backends(carried) {
             let backend = match key {
+                BackendKey::Service(_) if !from.view.has_legacy_destinations() => None,
                 // A service without endpoints keeps its cluster, so that requests fail instead of taking another route.
                 BackendKey::Service(tags) => {
                     route_backends.cluster_targets.insert(ClusterTarget::Service(Arc::new(tags.clone())));
                     let cluster = names::service_cluster(tags).into();
-                    Some(Backend { cluster, protocol: protocol(from, tags), external: false })
+                    let protocol = protocol(from, tags).unwrap_or(Protocol::Tcp);
+                    Some(Backend { cluster, protocol, external: false })
                 }
                 BackendKey::Port(written) => {
                     route_backends.backend_refs.insert(written.clone());
@@ -224,8 +245,9 @@ impl RouteBackends {
     }
 }
 
-fn protocol(from: Sources<'_>, tags: &Tags) -> Protocol {
-    tags.get(tags::SERVICE).and_then(|service| from.services.get(service)).map_or(Protocol::Tcp, Service::protocol)
+/// `None` for a service without instances.
+fn protocol(from: Sources<'_>, tags: &Tags) -> Option<Protocol> {
+    tags.get(tags::SERVICE).and_then(|service| from.services.get(service)).map(Service::protocol)
 }
 
 /// The cluster of a target, and its endpoints.
@@ -233,12 +255,15 @@ pub(crate) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, cluster_
     let tags = match cluster_target {
         ClusterTarget::Service(tags) => tags,
         ClusterTarget::Port(port) => return port::cluster(key, rules, from, port),
+        ClusterTarget::DirectAccess => return direct_access::cluster(from),
     };
     let service = names::service(tags);
     let (name, mesh): (Arc<str>, _) = (names::service_cluster(tags).into(), from.view.name.clone());
     let merged = rules.for_service(service);
-    let endpoints = from.services.get(service).map_or_else(Arc::default, |service| service.endpoints(tags));
-    let assignment = placed(key, &merged, from.view, name.clone(), endpoints, from.view.zone_priority);
+    let known = from.services.get(service);
+    let endpoints = known.map_or_else(Arc::default, |service| service.endpoints(tags));
+    let labels = || known.map_or_else(Arc::default, |service| service.labels().clone());
+    let assignment = placed(key, &merged, from.view, name.clone(), (endpoints, &labels), from.view.zone_priority);
     let peer = || {
         let identities = vec![names::service_identity(&mesh, service)];
         Arc::new(Peer { sni: names::sni(tags, &mesh), identities })
@@ -256,7 +281,7 @@ fn placed(
     merged: &MergedConf,
     view: &View,
     cluster: Arc<str>,
-    endpoints: Arc<[Endpoint]>,
+    (endpoints, labels): (Arc<[Endpoint]>, &dyn Fn() -> Arc<EndpointLabels>),
     zone_priority: ZonePriority,
 ) -> Assignment {
     let hooks = kodiak_policies::in_force().iter();
@@ -267,6 +292,7 @@ fn placed(
     }
     let mut placed = Endpoints {
         list: endpoints.to_vec(),
+        labels: if confs.is_empty() { Arc::default() } else { labels() },
         zone: view.zone.clone(),
         caller: key.caller_tags.clone(),
         overprovisioning_factor: None,

@@ -28,7 +28,6 @@ use crate::{
     engine::UpdateContext,
     entries,
     identity::{Leaf, LeafRequest, uris},
-    services::is_served,
     view::View,
 };
 
@@ -164,7 +163,7 @@ impl EngineProxy {
         let shape = self.metadata.shape(transparent(spec));
         let accept = subject.view.rollout.accept;
         let address = address(spec);
-        let served = spec.inbounds().iter().enumerate().filter(|(_, inbound)| is_served(inbound));
+        let served = spec.inbounds().iter().enumerate().filter(|(_, inbound)| inbound.is_served());
         let inputs = served.map(|(position, inbound)| input::Inbound {
             mesh: subject.key.mesh.clone(),
             address: inbound.address_or(address).to_owned(),
@@ -192,7 +191,7 @@ impl EngineProxy {
             self.metadata.has(features::STRICT_INBOUND_PORTS) && subject.view.rollout.accept == InboundTls::Strict;
         let declared = || {
             let ports: BTreeSet<u32> =
-                spec.inbounds().iter().filter(|inbound| is_served(inbound)).map(|each| each.port).collect();
+                spec.inbounds().iter().filter(|inbound| inbound.is_served()).map(|each| each.port).collect();
             ports.into_iter().collect()
         };
         let input = Passthrough {
@@ -234,7 +233,7 @@ impl EngineProxy {
         let probes = spec.probes.as_ref().filter(|probes| probes.port != 0 && !self.metadata.probe_proxy)?;
         let endpoint = |probe: &kodiak_model::kinds::dataplane::ProbeEndpoint| {
             let inbound =
-                spec.inbounds().iter().position(|inbound| inbound.port == probe.inbound_port && is_served(inbound));
+                spec.inbounds().iter().position(|inbound| inbound.port == probe.inbound_port && inbound.is_served());
             ProbeEndpoint {
                 path: probe.path.clone(),
                 inbound_path: probe.inbound_path.clone(),

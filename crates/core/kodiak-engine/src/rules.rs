@@ -51,17 +51,35 @@ enum ServiceLookup {
 pub(crate) struct MergedConf {
     pub(crate) cluster: Arc<ByKind<Conf>>,
     pub(crate) listener: Arc<ByKind<Confs>>,
-    /// Backends of routes.
-    pub(crate) backends: BTreeSet<BackendKey>,
+    /// Backends of MeshHTTPRoutes, if one selects the destination.
+    http_route: Option<BTreeSet<BackendKey>>,
+    /// Backends of MeshTCPRoutes, if one selects the destination.
+    tcp_route: Option<BTreeSet<BackendKey>>,
     /// KRI of the policy of each route, by the hash of its matches.
     pub(crate) route_names: Arc<BTreeMap<Arc<str>, Arc<str>>>,
-    routed: Option<Carried>,
 }
 
 impl MergedConf {
-    /// HTTP if a policy routes requests, TCP if one routes connections only, else as the protocol has it.
-    pub(crate) fn carried(&self, protocol: Protocol) -> Carried {
-        self.routed.unwrap_or_else(|| Carried::by(protocol))
+    /// Requests of an HTTP destination are routed as HTTP unless only a MeshTCPRoute selects it. A destination of
+    /// another protocol stays TCP: a MeshHTTPRoute would break its traffic. A service without instances has no protocol
+    /// yet, so its routes decide.
+    pub(crate) fn carried(&self, protocol: Option<Protocol>) -> Carried {
+        let (http, tcp) = (self.http_route.is_some(), self.tcp_route.is_some());
+        let is_http = match protocol.map(Carried::by) {
+            Some(Carried::Http) => http || !tcp,
+            Some(Carried::Tcp) => false,
+            None => http && !tcp,
+        };
+        if is_http { Carried::Http } else { Carried::Tcp }
+    }
+
+    /// Backends of the routes that apply.
+    pub(crate) fn backends(&self, carried: Carried) -> impl Iterator<Item = &BackendKey> {
+        let route = match carried {
+            Carried::Http => &self.http_route,
+            Carried::Tcp => &self.tcp_route,
+        };
+        route.iter().flatten()
     }
 
     fn with(self, confs: impl Iterator<Item = (&'static str, Confs)>) -> Self {
@@ -131,13 +149,14 @@ impl Rules {
         for (kind_rules, conf) in
             self.0.iter().zip(wholes).filter_map(|(kind_rules, conf)| Some((kind_rules, conf.as_ref()?)))
         {
-            merged.backends.extend(kind_rules.policy.backends(conf).iter().filter_map(BackendKey::of));
             routes.extend(kind_rules.policy.routes(conf));
-            match kind_rules.shape {
-                ConfShape::Routes => merged.routed = Some(Carried::Http),
-                ConfShape::FirstRule => merged.routed = merged.routed.or(Some(Carried::Tcp)),
-                ConfShape::Default => (),
-            }
+            let route = match kind_rules.shape {
+                ConfShape::Routes => &mut merged.http_route,
+                ConfShape::FirstRule => &mut merged.tcp_route,
+                ConfShape::Default => continue,
+            };
+            let backends = kind_rules.policy.backends(conf);
+            route.get_or_insert_default().extend(backends.iter().filter_map(BackendKey::of));
         }
         routes
     }
@@ -204,8 +223,9 @@ fn evaluate(policies: &[Arc<Policy>], resources: &Resources, tags: &[(&str, &str
     subset::for_destination(policies, resources, tags).ok()?.into_iter().next().map(|rule| rule.conf)
 }
 
-/// Tags of the caller that its outbound policies match on, with the first value of each.
-pub(crate) fn caller_tags(policies: &[&Policy], dataplane: &kodiak_model::kinds::dataplane::Dataplane) -> Tags {
+/// Tags of the caller that its outbound policies match on, with the first value of each; else its labels.
+pub(crate) fn caller_tags(policies: &[&Policy], proxy: &kodiak_rules::Proxy) -> Tags {
+    let dataplane = &proxy.dataplane;
     let hooks = kodiak_policies::in_force();
     let hook = |policy: &Policy| hooks.iter().find(|hook| hook.kind().name == policy.kind.name).copied();
     let keys = policies.iter().filter_map(|policy| Some((policy, hook(policy)?)));
@@ -219,7 +239,8 @@ pub(crate) fn caller_tags(policies: &[&Policy], dataplane: &kodiak_model::kinds:
         .chain(dataplane.gateway().map(|gateway| &gateway.tags))
         .collect();
     let value = |key: String| {
-        let value = own.iter().filter_map(|tags| tags.get(&key)).min()?.clone();
+        let tag = own.iter().filter_map(|tags| tags.get(&key)).min();
+        let value = tag.or_else(|| proxy.labels.get(&key))?.clone();
         Some((key, value))
     };
     keys.into_iter().filter_map(value).collect()

@@ -7,20 +7,19 @@ use std::{
 };
 
 use kodiak_model::{
-    Protocol,
-    kinds::dataplane::{Dataplane, Inbound, InboundState, Networking},
+    Labels, Protocol,
+    kinds::dataplane::{Inbound, Networking},
     tags,
 };
+use kodiak_policies::target::EndpointLabels;
+use kodiak_rules::Proxy;
 use kodiak_xds::input::{Endpoint, Tags};
-
-/// Port of an inbound of a workload that serves nothing.
-const SERVICELESS_PORT: u32 = 49151;
 
 #[derive(Default)]
 pub(crate) struct Services {
     by_name: BTreeMap<Arc<str>, Service>,
-    /// Whether a service was added or removed since [`Services::take_new_names`].
-    names_changed: bool,
+    /// Whether a proxy calls instances directly, also those that are not ready.
+    instances_watched: bool,
 }
 
 #[derive(Default)]
@@ -31,12 +30,17 @@ pub(crate) struct Service {
     ready: Vec<Endpoint>,
     /// Unique endpoints of the whole service.
     endpoints: Arc<[Endpoint]>,
+    labels: Arc<EndpointLabels>,
+    /// Addresses of all instances, ready or not.
+    addresses: Arc<[(Arc<str>, u32)]>,
     protocol: Option<Protocol>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 struct Instance {
     endpoint: Endpoint,
+    labels: Arc<Labels>,
+    has_ip: bool,
     ready: bool,
     protocol: Protocol,
 }
@@ -46,21 +50,21 @@ impl Services {
         self.by_name.keys()
     }
 
-    /// All names, if one was added or removed since the last call.
-    pub(crate) fn take_new_names(&mut self) -> Option<BTreeSet<Arc<str>>> {
-        std::mem::take(&mut self.names_changed).then(|| self.by_name.keys().cloned().collect())
-    }
-
     pub(crate) fn get(&self, name: &str) -> Option<&Service> {
         self.by_name.get(name)
+    }
+
+    /// From now on, instances that are not ready count as changes too.
+    pub(crate) fn watch_instances(&mut self) {
+        self.instances_watched = true;
     }
 
     /// Replaces a Dataplane. Returns the services that changed for callers.
     pub(crate) fn replace(
         &mut self,
         dataplane: &Arc<str>,
-        old: Option<&Dataplane>,
-        new: Option<&Dataplane>,
+        old: Option<&Proxy>,
+        new: Option<&Proxy>,
     ) -> BTreeSet<Arc<str>> {
         let (old, new) = (instances(old), instances(new));
         let mut touched = BTreeSet::new();
@@ -74,7 +78,6 @@ impl Services {
         }
         for ((service, position), instance) in new {
             if old.get(&(service.clone(), position)) != Some(&instance) {
-                self.names_changed |= !self.by_name.contains_key(&service);
                 let known = self.by_name.entry(service.clone()).or_default();
                 known.instances.insert((dataplane.clone(), position), instance);
                 touched.insert(service);
@@ -89,16 +92,25 @@ impl Services {
         let Some(service) = self.by_name.get_mut(name) else { return false };
         if service.instances.is_empty() {
             self.by_name.remove(name);
-            self.names_changed = true;
             return true;
         }
         let instances = service.instances.values();
         let mut ready: Vec<Endpoint> = instances.filter(|each| each.ready).map(|each| each.endpoint.clone()).collect();
         ready.sort();
-        let protocol = common_protocol(service.instances.values().map(|instance| instance.protocol));
-        let changed = ready != service.ready || protocol != service.protocol;
+        let protocol = common_protocol(service.instances.values().filter(|each| each.ready).map(|each| each.protocol))
+            .or_else(|| common_protocol(service.instances.values().map(|each| each.protocol)));
+        let with_ip = || service.instances.values().filter(|each| each.has_ip);
+        let address = |each: &Instance| (each.endpoint.address.clone(), each.endpoint.port);
+        let labels: EndpointLabels =
+            with_ip().filter(|each| each.ready).map(|each| (address(each), each.labels.clone())).collect();
+        let addresses: BTreeSet<(Arc<str>, u32)> = with_ip().map(address).collect();
+        let addresses: Arc<[_]> = addresses.into_iter().collect();
+        let watched = self.instances_watched && addresses != service.addresses;
+        let changed = watched || ready != service.ready || protocol != service.protocol || labels != *service.labels;
         service.protocol = protocol;
         service.ready = ready;
+        service.labels = Arc::new(labels);
+        service.addresses = addresses;
         service.endpoints = service.matching(|_| true);
         changed
     }
@@ -114,7 +126,17 @@ impl Service {
         self.matching(|endpoint| wanted().all(|(key, value)| endpoint.tags.get(key) == Some(value)))
     }
 
-    /// Common protocol of all instances. Unready ones count, so that it does not change with readiness.
+    /// Labels of the Dataplanes of ready endpoints.
+    pub(crate) fn labels(&self) -> &Arc<EndpointLabels> {
+        &self.labels
+    }
+
+    /// Addresses of all instances, ready or not.
+    pub(crate) fn addresses(&self) -> &[(Arc<str>, u32)] {
+        &self.addresses
+    }
+
+    /// Common protocol of the ready instances. While there is none, that of all: an HTTP listener stays one.
     pub(crate) fn protocol(&self) -> Protocol {
         self.protocol.unwrap_or(Protocol::Tcp)
     }
@@ -127,23 +149,19 @@ impl Service {
     }
 }
 
-/// Whether the inbound has a listener.
-pub(crate) fn is_served(inbound: &Inbound) -> bool {
-    inbound.state() != InboundState::Ignored && inbound.port != SERVICELESS_PORT
-}
-
-fn instances(dataplane: Option<&Dataplane>) -> BTreeMap<(Arc<str>, usize), Instance> {
-    let Some(networking) = dataplane.and_then(|dataplane| dataplane.networking.as_ref()) else {
+fn instances(proxy: Option<&Proxy>) -> BTreeMap<(Arc<str>, usize), Instance> {
+    let Some((proxy, networking)) = proxy.and_then(|proxy| Some((proxy, proxy.dataplane.networking.as_ref()?))) else {
         return BTreeMap::new();
     };
-    let inbounds = networking.inbound.iter().enumerate().filter(|(_, inbound)| is_served(inbound));
+    let inbounds = networking.inbound.iter().enumerate().filter(|(_, inbound)| inbound.is_served());
     inbounds
         .filter_map(|(position, inbound)| {
             let service: Arc<str> = inbound.service()?.into();
             let endpoint = endpoint(networking, inbound);
             // Envoy rejects the whole ClusterLoadAssignment if one address is a hostname.
-            let ready = inbound.is_ready() && endpoint.address.parse::<IpAddr>().is_ok();
-            Some(((service, position), Instance { endpoint, ready, protocol: inbound.protocol() }))
+            let has_ip = endpoint.address.parse::<IpAddr>().is_ok();
+            let (ready, protocol, labels) = (inbound.is_ready() && has_ip, inbound.protocol(), proxy.labels.clone());
+            Some(((service, position), Instance { endpoint, labels, has_ip, ready, protocol }))
         })
         .collect()
 }
@@ -181,8 +199,18 @@ mod tests {
 
     use super::*;
 
-    fn dataplane(inbounds: &Value) -> Dataplane {
-        serde_json::from_value(json!({ "networking": { "address": "10.0.0.1", "inbound": inbounds } })).unwrap()
+    fn dataplane(inbounds: &Value) -> Proxy {
+        proxy(&json!({ "networking": { "address": "10.0.0.1", "inbound": inbounds } }))
+    }
+
+    fn proxy(dataplane: &Value) -> Proxy {
+        Proxy {
+            mesh: "default".into(),
+            name: "one".into(),
+            labels: Arc::default(),
+            dataplane: Arc::new(serde_json::from_value(dataplane.clone()).unwrap()),
+            admission: None,
+        }
     }
 
     fn inbound(port: u32, service: &str, protocol: &str) -> Value {
@@ -201,9 +229,8 @@ mod tests {
         assert_eq!(touched, BTreeSet::from([name("a"), name("b")]));
         let second = dataplane(&json!([inbound(1, "a", "http"), inbound(3, "b", "tcp")]));
         assert_eq!(services.replace(&name("one"), Some(&first), Some(&second)), BTreeSet::from([name("b")]));
-        assert_eq!(services.take_new_names(), Some(BTreeSet::from([name("a"), name("b")])));
+        assert_eq!(services.names().cloned().collect::<BTreeSet<_>>(), BTreeSet::from([name("a"), name("b")]));
         assert_eq!(services.replace(&name("one"), Some(&second), Some(&second)), BTreeSet::new());
-        assert_eq!(services.take_new_names(), None);
         assert_eq!(services.replace(&name("one"), Some(&second), None).len(), 2);
         assert_eq!(services.names().count(), 0);
     }
@@ -217,6 +244,44 @@ mod tests {
         let service = services.get("a").unwrap();
         assert!(service.endpoints(&Tags::new()).is_empty());
         assert_eq!(service.protocol(), Protocol::Http);
+    }
+
+    #[test]
+    fn protocol_is_that_of_the_ready_instances() {
+        let mut services = Services::default();
+        let mut down = inbound(2, "a", "tcp");
+        down["state"] = json!("NotReady");
+        services.replace(&name("one"), None, Some(&dataplane(&json!([inbound(1, "a", "http"), down]))));
+        assert_eq!(services.get("a").unwrap().protocol(), Protocol::Http);
+    }
+
+    #[test]
+    fn changed_labels_are_a_change() {
+        let mut services = Services::default();
+        let first = dataplane(&json!([inbound(1, "a", "http")]));
+        services.replace(&name("one"), None, Some(&first));
+        let labels = Arc::new([("node".to_owned(), "n1".to_owned())].into());
+        let second = Proxy { labels, ..first.clone() };
+        assert_eq!(services.replace(&name("one"), Some(&first), Some(&second)).len(), 1);
+        assert_eq!(services.get("a").unwrap().labels().values().next().unwrap()["node"], "n1");
+    }
+
+    #[test]
+    fn instances_that_are_not_ready_count_when_they_are_watched() {
+        let mut services = Services::default();
+        let mut down = inbound(1, "a", "http");
+        down["state"] = json!("NotReady");
+        let (one, two) = (dataplane(&json!([down.clone()])), dataplane(&json!([inbound(1, "b", "http"), down])));
+        services.replace(&name("one"), None, Some(&one));
+        services.watch_instances();
+        let moved = Proxy {
+            dataplane: Arc::new(serde_json::from_value(json!({
+                "networking": { "address": "10.0.0.2", "inbound": one.dataplane.networking.as_ref().unwrap().inbound },
+            })).unwrap()),
+            ..two
+        };
+        assert_eq!(services.replace(&name("one"), Some(&one), Some(&moved)), BTreeSet::from([name("a")]));
+        assert_eq!(*services.get("a").unwrap().addresses(), [("10.0.0.2".into(), 1)]);
     }
 
     #[test]
@@ -243,12 +308,10 @@ mod tests {
     fn hostnames_and_ignored_inbounds_are_no_endpoints() {
         let mut ignored = inbound(1, "a", "http");
         ignored["state"] = json!("Ignored");
-        let dataplane: Dataplane = serde_json::from_value(json!({ "networking": {
-            "address": "example.org", "inbound": [ignored, inbound(2, "b", "http")],
-        } }))
-        .unwrap();
+        let inbounds = json!([ignored, inbound(2, "b", "http")]);
+        let hostname = proxy(&json!({ "networking": { "address": "example.org", "inbound": inbounds } }));
         let mut services = Services::default();
-        services.replace(&name("one"), None, Some(&dataplane));
+        services.replace(&name("one"), None, Some(&hostname));
         assert!(services.get("a").is_none());
         assert!(services.get("b").unwrap().endpoints(&Tags::new()).is_empty());
     }

@@ -45,6 +45,8 @@ pub(crate) enum ClusterTarget {
     /// A subset of a service; the tags include `kuma.io/service`.
     Service(Arc<Tags>),
     Port(Arc<PortTarget>),
+    /// Instances that are called by their own addresses.
+    DirectAccess,
 }
 
 /// A port of a resource.
@@ -72,6 +74,7 @@ impl ClusterTarget {
         match self {
             Self::Service(tags) => names::service_cluster(tags).into(),
             Self::Port(port) => port.cluster_name(naming),
+            Self::DirectAccess => names::DIRECT_ACCESS.into(),
         }
     }
 
@@ -79,6 +82,8 @@ impl ClusterTarget {
         match self {
             Self::Service(tags) => Target::Service(service(tags)),
             Self::Port(port) => Target::Object(port.object.clone()),
+            // No service has a colon in its name.
+            Self::DirectAccess => Target::Service(format!("{}:", names::DIRECT_ACCESS).into()),
         }
     }
 }
@@ -149,7 +154,15 @@ pub(crate) enum Touched<'a> {
     Some(&'a BTreeSet<Target>),
 }
 
-impl Touched<'_> {
+impl<'a> Touched<'a> {
+    /// `None` for all.
+    pub(crate) fn services(self) -> Option<impl Iterator<Item = &'a Arc<str>>> {
+        match self {
+            Self::All => None,
+            Self::Some(targets) => Some(targets.iter().filter_map(Target::service)),
+        }
+    }
+
     pub(crate) fn has_service(self, service: &str) -> bool {
         match self {
             Self::All => true,

@@ -5,6 +5,7 @@ use std::{net::IpAddr, sync::Arc};
 use kodiak_model::kinds::mesh::{Mesh as MeshSpec, MeshServicesMode};
 use kodiak_rollout::Rollout;
 use kodiak_rules::outbound::NameResolution;
+use kodiak_services::reachable;
 use kodiak_xds::{input::Endpoint, names::Naming};
 
 use crate::engine::UpdateContext;
@@ -33,14 +34,13 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Whether `kuma.io/service` tags are no destinations any more.
-    pub(crate) fn is_exclusive(&self) -> bool {
-        self.mode == MeshServicesMode::Exclusive
+    pub(crate) fn has_legacy_destinations(&self) -> bool {
+        reachable::has_legacy_destinations(self.mode)
     }
 
     /// How policies resolve plain names of services.
     pub(crate) fn resolution(&self) -> NameResolution {
-        if self.is_exclusive() { NameResolution::Objects } else { NameResolution::Both }
+        reachable::name_resolution(self.mode)
     }
 
     /// Without a Mesh, the default settings.

@@ -5,20 +5,20 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_model::{Choice, kinds::mesh::MeshServicesMode, tags};
+use kodiak_model::{kinds::mesh::MeshServicesMode, tags};
 use kodiak_rules::{Matched, Proxy, Shadow};
-use kodiak_world::redirects_outbound;
-use serde::{Deserialize, Serialize};
+use kodiak_world::{
+    destination::{Destination, DestinationPort},
+    redirects_outbound,
+};
 
-use super::{Landscape, Outcome, PolicyStanding};
-use kodiak_inspection::inspect::MeshView;
-use kodiak_services::reachable::{Reach, Wanted, is_served_in};
+use super::{Break, Landscape, Outcome, PolicyStanding, breaks};
+use kodiak_services::reachable::Outbounds;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Consumer {
     pub name: String,
-    pub mode: Choice<MeshServicesMode>,
+    pub mode: MeshServicesMode,
     pub lists: Lists,
     pub connected: bool,
     /// The services that it has outbounds for, by their tags.
@@ -31,13 +31,17 @@ pub struct Consumer {
     pub routes: Vec<String>,
     /// Services of `old` that it calls in other zones too, and with a MeshService would call in one.
     pub cross_zone: Vec<String>,
+    /// For each of `old`, the hostnames of the objects that stand for it and that this consumer reaches.
+    pub replacements: BTreeMap<String, Vec<String>>,
+    /// Destinations that its Dataplane names and that it loses in another mode, or has lost in this one.
+    pub breaks: Vec<Break>,
 }
 
 /// Source of the destinations of a Dataplane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lists {
     Nothing,
-    /// `reachableServices`: tags, and no objects.
+    /// `reachableServices`: tags, and the objects that stand for them.
     Services,
     /// `reachableBackends`.
     Backends,
@@ -58,16 +62,19 @@ impl Consumer {
     pub fn of(proxy: &Proxy, known: Known, landscape: &Landscape<'_>, policies: &[PolicyStanding]) -> Self {
         let written = || redirects_outbound(&proxy.dataplane, None).unwrap_or_default();
         let redirected = known.redirected.unwrap_or_else(written);
-        let old = old_services(proxy, redirected, landscape);
-        let new = new_ports(proxy, redirected, landscape);
+        let Outbounds { services, ports } = landscape.outbounds(landscape.view.mode, proxy, redirected);
+        let old: BTreeSet<String> = services.into_iter().filter_map(|mut tags| tags.remove(tags::SERVICE)).collect();
+        let new = ports.len();
         // Without calls by tags, old names may still stand for objects.
         let calls = |service: &str| service.is_empty() || old.contains(service) || (old.is_empty() && new > 0);
         let (own_policies, routes) = concerned(proxy, calls, landscape, policies);
         Self {
             name: proxy.name.to_string(),
-            mode: landscape.view.mode.into(),
+            mode: landscape.view.mode,
             lists: Lists::of(proxy),
             connected: known.connected,
+            replacements: replacements(proxy, &old, &ports, landscape),
+            breaks: breaks::of(proxy, redirected, landscape),
             cross_zone: old.iter().filter(|service| is_elsewhere(service, proxy, landscape)).cloned().collect(),
             old: old.into_iter().collect(),
             new,
@@ -91,33 +98,21 @@ impl Lists {
     }
 }
 
-/// Where connections are redirected, all services that it lists, or all there are; else what its outbounds say.
-fn old_services(proxy: &Proxy, redirected: bool, landscape: &Landscape<'_>) -> BTreeSet<String> {
-    if !redirected {
-        let outbounds = proxy.dataplane.outbounds().iter();
-        return outbounds.filter_map(|outbound| outbound.tags.get(tags::SERVICE).cloned()).collect();
-    }
-    if landscape.view.mode == MeshServicesMode::Exclusive {
-        return BTreeSet::new();
-    }
-    let transparent = proxy.dataplane.networking.as_ref().and_then(|all| all.transparent_proxying.as_ref());
-    let listed = transparent.map(|all| &all.reachable_services).filter(|list| !list.is_empty());
-    let wanted = |service: &&&str| listed.is_none_or(|list| list.iter().any(|one| one == **service));
-    landscape.tagged.keys().filter(wanted).map(|service| (*service).to_owned()).collect()
-}
-
-/// Virtual addresses are of use only where connections are redirected; without, there are those that are written.
-fn new_ports(proxy: &Proxy, redirected: bool, landscape: &Landscape<'_>) -> usize {
-    let MeshView { mode, destinations, .. } = landscape.view;
-    let here = destinations.iter().filter(|one| is_served_in(one, proxy.meta().zone()));
-    let ports: Vec<_> = here.flat_map(|one| one.ports.iter().map(move |port| (one, port))).collect();
-    if redirected {
-        let reach = Reach::of(*mode, proxy);
-        return ports.iter().filter(|(one, port)| !one.vips.is_empty() && reach.takes(one, port)).count();
-    }
-    let written = proxy.dataplane.outbounds().iter().filter_map(|outbound| outbound.backend_ref.as_ref());
-    let leads_to_one = |wanted: &Wanted| ports.iter().filter(|(one, port)| wanted.takes(one, port)).count() == 1;
-    written.filter(|reference| leads_to_one(&Wanted::by_outbound(reference, proxy))).count()
+fn replacements(
+    proxy: &Proxy,
+    old: &BTreeSet<String>,
+    ports: &[(&Destination, &DestinationPort)],
+    landscape: &Landscape<'_>,
+) -> BTreeMap<String, Vec<String>> {
+    let of = |service: &String| {
+        let stand_ins = ports.iter().filter(|(object, port)| landscape.stands_for(service, object, port, proxy));
+        let mut hostnames: Vec<String> =
+            stand_ins.flat_map(|(object, _)| object.hostnames.iter().map(ToString::to_string)).collect();
+        hostnames.sort();
+        hostnames.dedup();
+        (service.clone(), hostnames)
+    };
+    old.iter().map(of).collect()
 }
 
 /// Whether calls go to another zone than the caller's.

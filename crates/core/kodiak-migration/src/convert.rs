@@ -2,7 +2,6 @@
 
 use kodiak_model::{LegacyNames, TargetRef};
 use kodiak_rules::Policy;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
@@ -29,8 +28,7 @@ pub struct Conversion {
 }
 
 /// Legacy reference.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// Where it stands, in the policy as it was.
     pub path: String,
@@ -39,14 +37,12 @@ pub struct Finding {
     pub service: String,
     pub outcome: Outcome,
     /// The references that mean the same.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub new: Vec<String>,
     /// Explanation; may be empty.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     Converted,
     /// The new ones were there already.

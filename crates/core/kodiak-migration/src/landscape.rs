@@ -14,8 +14,11 @@ use kodiak_model::{
 use kodiak_rules::{Meta, Proxy};
 
 use kodiak_inspection::inspect::MeshView;
-use kodiak_services::membership::Membership;
-use kodiak_world::destination::{Behind, Destination};
+use kodiak_services::{
+    membership::Membership,
+    reachable::{self, Outbounds, Wanted},
+};
+use kodiak_world::destination::{Behind, Destination, DestinationPort};
 
 pub struct Landscape<'a> {
     pub(super) view: &'a MeshView,
@@ -70,14 +73,55 @@ impl<'a> Landscape<'a> {
         Self { view, tagged, objects, multi_zone, membership }
     }
 
-    /// The MeshServices that a value of `kuma.io/service` may have become, of whichever zones.
+    /// Destinations that a proxy has outbounds for, or would have in another mode.
+    pub(super) fn outbounds(&self, mode: MeshServicesMode, proxy: &Proxy, redirected: bool) -> Outbounds<'a> {
+        reachable::outbounds(mode, proxy, redirected, self.tagged.keys().copied(), &self.view.destinations)
+    }
+
+    /// Whether a consumer can call the port of the object instead of the service: a MeshService for it, in any zone, or a
+    /// MeshMultiZoneService that selects such a MeshService.
+    pub(super) fn stands_for(
+        &self,
+        service: &str,
+        object: &Destination,
+        port: &DestinationPort,
+        proxy: &Proxy,
+    ) -> bool {
+        let wanted_port = LegacyName::parse(service).and_then(|name| name.port);
+        if wanted_port.is_some_and(|wanted| wanted != port.port) {
+            return false;
+        }
+        if Wanted::stand_ins(service, proxy).iter().any(|wanted| wanted.takes(object, port)) {
+            return true;
+        }
+        let objects = self.objects(service);
+        match &object.behind {
+            Behind::Service(_) => objects.iter().any(|one| one.kri == object.kri),
+            Behind::MultiZone(spec) => {
+                let selector = &spec.selector.mesh_service;
+                selector.specificity() > 0 && objects.iter().any(|one| selector.matches(&one.labels))
+            }
+            Behind::External(_) => false,
+        }
+    }
+
+    /// The MeshServices that a value of `kuma.io/service` may have become, of whichever zones: by name, else those that
+    /// select this tag and nothing else.
     pub(super) fn objects(&self, service: &str) -> Vec<&'a Destination> {
         let (name, namespace) = match LegacyName::parse(service) {
             Some(LegacyName { name, namespace, .. }) => (name, Some(namespace)),
             None => (service, None),
         };
         let known = self.objects.get(name).into_iter().flatten();
-        known.filter(|object| namespace.is_none_or(|namespace| object.kri.namespace == namespace)).copied().collect()
+        let named: Vec<&Destination> = known
+            .filter(|object| namespace.is_none_or(|namespace| object.kri.namespace == namespace))
+            .copied()
+            .collect();
+        if !named.is_empty() {
+            return named;
+        }
+        let all = self.objects.values().flatten().copied();
+        all.filter(|object| selects_tag(object, service)).collect()
     }
 
     /// Replacements of a value of `kuma.io/service` in a policy, one for each port; or the reason why it is ambiguous.
@@ -149,6 +193,13 @@ impl<'a> Landscape<'a> {
             only(&members, &tagged),
         ))
     }
+}
+
+/// Whether it is a MeshService of a user for exactly this value of `kuma.io/service`.
+fn selects_tag(object: &Destination, service: &str) -> bool {
+    let Behind::Service(spec) = &object.behind else { return false };
+    let tags = spec.selector.dataplane_tags.iter().flatten();
+    tags.map(|(key, value)| (key.as_str(), value.as_str())).eq([(tags::SERVICE, service)])
 }
 
 /// Whether it has an inbound for the port that is meant.

@@ -4,11 +4,13 @@
 //!  MeshView --> Landscape: services by their tags, with the MeshServices that may replace them
 //!                 --> convert: legacy references of policies to new ones, or the reason why not
 //!                 --> consumer: destinations of one proxy, legacy and new
+//!                 --> breaks: destinations that it would lose in another mode
 //!  facts about all of them --> plan: the next safe step
 //! ```
 //!
 //! **Invariant:** an ambiguous reference is not converted, and is reported with the reason.
 
+mod breaks;
 mod consumer;
 mod convert;
 mod landscape;
@@ -19,6 +21,7 @@ mod standing;
 #[cfg(test)]
 mod tests;
 
+pub use breaks::{Break, BreakReason};
 pub use consumer::{Consumer, Known, Lists};
 pub use convert::{Conversion, Finding, OldItems, Outcome, convert};
 pub use landscape::Landscape;

@@ -14,16 +14,11 @@ pub(super) enum OldRef<'a> {
 }
 
 impl<'a> OldRef<'a> {
-    /// With labels, a namespace or a section only an object can be meant.
+    /// With labels or a section only an object can be meant.
     pub(super) fn of(target: &'a TargetRef) -> Option<Self> {
         let name = given(target.name.as_ref());
         match target.known_kind()? {
-            TargetKind::MeshService => {
-                let is_object = target.labels.as_ref().is_some_and(|labels| !Labels::is_empty(labels))
-                    || given(target.section_name.as_ref()).is_some()
-                    || given(target.namespace.as_ref()).is_some();
-                name.filter(|_| !is_object).map(Self::Service)
-            }
+            TargetKind::MeshService => name.filter(|_| target.may_be_service_tag()).map(Self::Service),
             TargetKind::MeshServiceSubset => name.map(Self::ServiceSubset),
             TargetKind::MeshSubset => Some(Self::Subset),
             TargetKind::Mesh
@@ -45,7 +40,7 @@ impl<'a> OldRef<'a> {
 
     /// A backend is also an object if its port is named.
     pub(super) fn is_backend(backend: &BackendRef) -> bool {
-        backend.port.is_none() && OldRef::of(&backend.target_ref()).is_some()
+        backend.is_legacy() && OldRef::of(&backend.target_ref()).is_some()
     }
 }
 
@@ -81,11 +76,11 @@ mod tests {
     fn only_references_by_tags_are_legacy() {
         check(&json!({ "kind": "MeshService", "name": "web" }), Some(OldRef::Service("web")));
         check(&json!({ "kind": "MeshService", "name": "web", "sectionName": "" }), Some(OldRef::Service("web")));
+        check(&json!({ "kind": "MeshService", "name": "web", "namespace": "shop" }), Some(OldRef::Service("web")));
         check(&json!({ "kind": "MeshServiceSubset", "name": "web" }), Some(OldRef::ServiceSubset("web")));
         check(&json!({ "kind": "MeshSubset", "tags": { "a": "b" } }), Some(OldRef::Subset));
         for object in [
             json!({ "kind": "MeshService", "name": "web", "sectionName": "80" }),
-            json!({ "kind": "MeshService", "name": "web", "namespace": "shop" }),
             json!({ "kind": "MeshService", "labels": { "a": "b" } }),
             json!({ "kind": "MeshMultiZoneService", "name": "web" }),
             json!({ "kind": "Mesh" }),

@@ -1,12 +1,14 @@
-//! Next safe step of the migration, with its reason and its rollback.
+//! Next safe step of the migration, its alternatives and its rollback.
 
-use kodiak_model::{Word as _, kinds::mesh::MeshServicesMode};
-use serde::Serialize;
+use std::collections::BTreeSet;
+
+use kodiak_model::kinds::mesh::MeshServicesMode;
+
+use super::{Break, Consumer, Lists, OldItems, Outcome, ServiceStanding, Standing};
 
 /// Facts about a mesh and its consumers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    pub mesh: String,
     pub mode: MeshServicesMode,
     pub consumers: usize,
     /// Number of clusters that MeshServices add.
@@ -32,25 +34,114 @@ pub struct Facts {
     pub unknown: Vec<String>,
     /// Services that are called in several zones, and for which there is no MeshMultiZoneService.
     pub cross_zone: Vec<String>,
-    /// Time for which the counters were watched, such as `30s`; since the start of each proxy when missing.
-    pub watched: Option<String>,
+    /// The counters were watched for a while; without, they count since the start of each proxy.
+    pub watched: bool,
+    /// Consumers that lose destinations in some mode.
+    pub broken: Vec<Broken>,
+    /// Consumers that call objects.
+    pub calling_objects: Vec<String>,
+}
+
+/// Consumer that loses a destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    pub consumer: String,
+    pub lost: Break,
+}
+
+/// Traffic of a consumer, by the counters of its Envoy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TrafficFacts {
+    /// Values of `kuma.io/service` that it called.
+    pub services: BTreeSet<String>,
+    /// Whether it called objects.
+    pub objects: bool,
+}
+
+impl Facts {
+    /// Traffic is `None` for a consumer whose Envoy did not respond.
+    pub fn of(
+        standing: &Standing,
+        consumers: &[(Consumer, Option<TrafficFacts>)],
+        watched: bool,
+        examined: bool,
+    ) -> Self {
+        let Standing { mesh: _, mode, services, policies } = standing;
+        let mode = *mode;
+        let missing = |generated: bool| {
+            let missing = services.iter().filter(|one| one.objects.is_empty() && one.generated == generated);
+            missing.map(|one| one.service.clone()).collect::<Vec<_>>()
+        };
+        let having = |outcome: Outcome| policies.iter().filter(move |policy| policy.has(outcome));
+        let named = |outcome| having(outcome).map(|policy| format!("{} {}", policy.kind, policy.name)).collect();
+        let is_unlisted = |consumer: &Consumer| {
+            mode == MeshServicesMode::ReachableBackends
+                && matches!(consumer.lists, Lists::Nothing | Lists::Services)
+                && !consumer.old.is_empty()
+        };
+        let consumers_with = |wanted: &dyn Fn(&Consumer, Option<&TrafficFacts>) -> bool| {
+            let wanted = consumers.iter().filter(|(consumer, traffic)| wanted(consumer, traffic.as_ref()));
+            wanted.map(|(consumer, _)| consumer.name.clone()).collect::<Vec<_>>()
+        };
+        let broken = consumers.iter().flat_map(|(consumer, _)| {
+            consumer.breaks.iter().map(|lost| Broken { consumer: consumer.name.clone(), lost: lost.clone() })
+        });
+        Self {
+            mode,
+            consumers: consumers.len(),
+            clusters: services.iter().map(clusters).sum(),
+            not_there: missing(true),
+            never_there: missing(false),
+            convertible: having(Outcome::Converted).count(),
+            converted: having(Outcome::ConvertedBefore).count(),
+            unclear: named(Outcome::Unclear),
+            routes: named(Outcome::Examine),
+            examined,
+            unlisted: consumers_with(&|consumer, _| is_unlisted(consumer)),
+            moving: consumers.iter().filter_map(|(consumer, traffic)| moving(consumer, traffic.as_ref()?)).collect(),
+            unknown: consumers_with(&|consumer, traffic| traffic.is_none() && !consumer.old.is_empty()),
+            cross_zone: services.iter().filter(|one| one.stays_in_one_zone()).map(|one| one.service.clone()).collect(),
+            watched,
+            broken: broken.collect(),
+            calling_objects: consumers_with(&|_, traffic| traffic.is_some_and(|traffic| traffic.objects)),
+        }
+    }
+
+    fn broken_in(&self, mode: MeshServicesMode) -> Vec<Broken> {
+        self.broken.iter().filter(|broken| broken.lost.mode == mode).cloned().collect()
+    }
+}
+
+/// Those that a service brings, or would bring.
+fn clusters(service: &ServiceStanding) -> usize {
+    let there: usize = service.objects.iter().map(|object| object.ports.len()).sum();
+    if there == 0 && service.generated { service.ports } else { there }
+}
+
+fn moving(consumer: &Consumer, traffic: &TrafficFacts) -> Option<Moving> {
+    let call = |service: &String| Call {
+        service: service.clone(),
+        hostnames: consumer.replacements.get(service).cloned().unwrap_or_default(),
+    };
+    let calls: Vec<Call> = traffic.services.iter().map(call).collect();
+    (!calls.is_empty()).then(|| Moving { consumer: consumer.name.clone(), calls })
 }
 
 /// Consumer, and the services that it still calls by tag.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moving {
     pub consumer: String,
     pub calls: Vec<Call>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     pub service: String,
-    /// Replacements; empty when there are none yet.
+    /// Replacements that the consumer reaches; empty when there are none yet.
     pub hostnames: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub next: Step,
     /// Other steps that are possible now.
@@ -58,213 +149,138 @@ pub struct Plan {
     pub back: Vec<Step>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Step {
-    pub action: Action,
-    pub title: String,
-    pub why: String,
-    /// Command lines.
-    pub commands: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub moving: Vec<Moving>,
+/// Step with its arguments. Titles, reasons and commands are made where the plan is presented.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    SetMode(MeshServicesMode, Because),
+    /// Wait for the MeshServices of these services.
+    Wait(Vec<String>),
+    /// Create MeshServices for these services, because none can be generated.
+    WriteServices(Vec<String>),
+    /// Add MeshService references to this many policies.
+    Convert(usize, OldItems),
+    LookAtPolicies(Vec<String>),
+    LookAtRoutes(Vec<String>),
+    MakeMultiZoneServices(Vec<String>),
+    /// Write `reachableBackends` for the first of these proxies.
+    ListBackends(Vec<String>),
+    /// As an alternative: for all of these proxies, in any order.
+    ListMoreBackends(Vec<String>),
+    MoveConsumers(Vec<Moving>),
+    /// Change the Dataplanes of these consumers, which lose destinations that they name.
+    FixConsumers(Vec<Broken>),
+    /// Move these consumers back to legacy names, before a rollback.
+    MoveBack(Vec<String>),
+    /// These consumers have to be connected first.
+    Connect(Vec<String>),
+    Watch,
+    /// Delete legacy references that have no effect, of this many policies.
+    DropOldItems(usize),
+    Nothing,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Action {
-    SetMode,
-    Wait,
-    WriteServices,
-    Convert,
-    LookAtPolicies,
-    LookAtRoutes,
-    MakeMultiZoneServices,
-    ListBackends,
-    MoveConsumers,
-    Watch,
-    DropOldItems,
-    Nothing,
+/// Reason of a new mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Because {
+    /// This many clusters are added for each of this many consumers, and nothing else changes.
+    OnlyAdds {
+        clusters: usize,
+        consumers: usize,
+    },
+    /// Only consumers that list `reachableBackends` change.
+    OneByOne,
+    /// No legacy cluster was called while the counters were watched.
+    Unused,
+    Rollback,
 }
 
 /// First step whose preconditions hold. No step removes anything in use.
 pub fn plan(facts: &Facts) -> Plan {
     let next = match facts.mode {
-        MeshServicesMode::Disabled => everywhere(facts),
+        MeshServicesMode::Disabled => {
+            let Facts { clusters, consumers, .. } = *facts;
+            Step::SetMode(MeshServicesMode::Everywhere, Because::OnlyAdds { clusters, consumers })
+        }
         MeshServicesMode::Everywhere | MeshServicesMode::ReachableBackends => beside(facts),
         MeshServicesMode::Exclusive => alone(facts),
     };
-    Plan { also: also(facts, next.action), back: back(facts), next }
-}
-
-fn everywhere(facts: &Facts) -> Step {
-    let Facts { consumers, clusters, .. } = facts;
-    let why = format!(
-        "MeshServices come beside what is there: {} for each of {}; names, addresses and clusters of today stay as they are",
-        count(*clusters, "new cluster", "new clusters"),
-        count(*consumers, "proxy", "proxies"),
-    );
-    set_mode(facts, MeshServicesMode::Everywhere, why)
+    Plan { also: also(facts, &next), back: back(facts), next }
 }
 
 /// Old and new are there: first what policies say, then who calls what.
 fn beside(facts: &Facts) -> Step {
-    let Facts { not_there, never_there, convertible, unclear, routes, examined, unlisted, moving, unknown, .. } = facts;
-    let mesh = &facts.mesh;
+    let Facts { not_there, never_there, unclear, routes, unlisted, moving, unknown, .. } = facts;
     if !not_there.is_empty() {
-        let why = format!("there is no MeshService yet for {}", not_there.join(", "));
-        return step(Action::Wait, "wait until all MeshServices exist", why, [status(mesh)]);
+        return Step::Wait(not_there.clone());
     }
-    if *convertible > 0 {
-        let why = format!(
-            "{} by old names alone; new references are added beside the old ones, and it is shown that no proxy changes",
-            count(*convertible, "policy speaks", "policies speak"),
-        );
-        return step(
-            Action::Convert,
-            "convert policies",
-            why,
-            [format!("kodiak migrate services convert --mesh {mesh} --apply")],
-        );
+    if facts.convertible > 0 {
+        return Step::Convert(facts.convertible, OldItems::Kept);
     }
-    if !unclear.is_empty() && !examined {
-        let why = format!("legacy names are ambiguous in {}", unclear.join(", "));
-        let command = format!("kodiak migrate services convert --mesh {mesh}");
-        return step(Action::LookAtPolicies, "review policies with ambiguous references", why, [command]);
+    if !unclear.is_empty() && !facts.examined {
+        return Step::LookAtPolicies(unclear.clone());
     }
-    if !never_there.is_empty() && !examined {
-        let why = format!("no MeshService is generated for {}: the name is not valid for one", never_there.join(", "));
-        let command = "kodiak apply -f meshservice.yaml".to_owned();
-        return step(Action::WriteServices, "create MeshServices for services without one", why, [command]);
+    if !never_there.is_empty() && !facts.examined {
+        return Step::WriteServices(never_there.clone());
     }
-    if !routes.is_empty() && !examined {
-        let why = format!(
-            "routes are not carried over, and these hold for old names alone: {}; without a route for the MeshService, calls of \
-             it are not split, changed or mirrored",
-            routes.join(", "),
-        );
-        let command = format!("kodiak migrate services convert --mesh {mesh}");
-        return step(Action::LookAtRoutes, "write routes for MeshServices", why, [command]);
+    if !routes.is_empty() && !facts.examined {
+        return Step::LookAtRoutes(routes.clone());
     }
     if facts.mode == MeshServicesMode::ReachableBackends && !unlisted.is_empty() {
-        let why = format!(
-            "{} no MeshService, because reachableBackends is not written in the Dataplane; next is {:?}",
-            count(unlisted.len(), "proxy reaches", "proxies reach"),
-            unlisted[0],
-        );
-        let listed = "networking.transparentProxying.reachableBackends.refs: [{kind: MeshService, name: ...}]";
-        let commands = edit(&format!("dataplane {} -m {mesh}", unlisted[0]), "dataplane.yaml", listed);
-        return step(Action::ListBackends, "list backends for one more consumer", why, commands);
+        return Step::ListBackends(unlisted.clone());
     }
     if !moving.is_empty() {
-        let (calls, when) = match &facts.watched {
-            Some(watched) => {
-                (count(moving.len(), "consumer called", "consumers called"), format!("in the last {watched}"))
-            }
-            None => (
-                count(moving.len(), "consumer has called", "consumers have called"),
-                "since its proxy started; watch for a while to see who still does".to_owned(),
-            ),
-        };
-        let commands = [status(mesh), watch(mesh)];
-        let title = "move consumers to the new hostnames";
-        let step = step(Action::MoveConsumers, title, format!("{calls} legacy clusters {when}"), commands);
-        return Step { moving: moving.clone(), ..step };
+        return Step::MoveConsumers(moving.clone());
     }
     if !unknown.is_empty() {
-        let why = format!(
-            "the destinations of {} are unknown, and nothing is removed that may be in use",
-            unknown.join(", ")
-        );
-        return step(Action::Watch, "run the plan again when all proxies are connected", why, [watch(mesh)]);
+        return Step::Connect(unknown.clone());
     }
-    let Some(watched) = &facts.watched else {
-        let why = "no proxy has called a legacy cluster since it started; watch for at least the interval of the rarest calls";
-        return step(Action::Watch, "watch for a while", why.to_owned(), [watch(mesh)]);
-    };
-    set_mode(facts, MeshServicesMode::Exclusive, format!("no proxy called a legacy cluster in the last {watched}"))
+    if !facts.watched {
+        return Step::Watch;
+    }
+    let broken = facts.broken_in(MeshServicesMode::Exclusive);
+    if !broken.is_empty() {
+        return Step::FixConsumers(broken);
+    }
+    Step::SetMode(MeshServicesMode::Exclusive, Because::Unused)
 }
 
 fn alone(facts: &Facts) -> Step {
-    let Facts { mesh, converted, convertible, .. } = facts;
-    if *converted > 0 {
-        let why = format!("{} legacy references without effect", count(*converted, "policy has", "policies have"));
-        let command = format!("kodiak migrate services convert --mesh {mesh} --replace --apply");
-        return step(Action::DropOldItems, "drop old references", why, [command]);
+    let broken = facts.broken_in(MeshServicesMode::Exclusive);
+    if !broken.is_empty() {
+        return Step::FixConsumers(broken);
     }
-    if *convertible > 0 {
-        let why = format!("{} by old names alone", count(*convertible, "policy speaks", "policies speak"));
-        let command = format!("kodiak migrate services convert --mesh {mesh} --replace --apply");
-        return step(Action::Convert, "convert policies", why, [command]);
+    match (facts.converted, facts.convertible) {
+        (0, 0) => Step::Nothing,
+        (0, convertible) => Step::Convert(convertible, OldItems::Dropped),
+        (converted, _) => Step::DropOldItems(converted),
     }
-    step(Action::Nothing, "the migration is complete", "only MeshServices are called".to_owned(), [])
 }
 
 /// Steps that need not wait, and do not hold up others.
-fn also(facts: &Facts, next: Action) -> Vec<Step> {
-    let Facts { mesh, mode, cross_zone, unlisted, .. } = facts;
+fn also(facts: &Facts, next: &Step) -> Vec<Step> {
+    let Facts { mode, cross_zone, unlisted, .. } = facts;
     let mut steps = Vec::new();
     if !cross_zone.is_empty() && *mode != MeshServicesMode::Exclusive {
-        let why = format!(
-            "{} in several zones now; a MeshService is called in its own zone alone: {}",
-            count(cross_zone.len(), "service is called", "services are called"),
-            cross_zone.join(", "),
-        );
-        let title = "create a MeshMultiZoneService for services that are called in all zones";
-        let command = "kodiak apply -f meshmultizoneservice.yaml".to_owned();
-        steps.push(step(Action::MakeMultiZoneServices, title, why, [command]));
+        steps.push(Step::MakeMultiZoneServices(cross_zone.clone()));
     }
-    if *mode == MeshServicesMode::Disabled && next == Action::SetMode {
-        let why = "only proxies whose Dataplane lists reachableBackends see MeshServices".to_owned();
-        steps.push(set_mode(facts, MeshServicesMode::ReachableBackends, why));
+    let hides = !facts.broken_in(MeshServicesMode::ReachableBackends).is_empty();
+    if *mode == MeshServicesMode::Disabled && matches!(next, Step::SetMode(..)) && !hides {
+        steps.push(Step::SetMode(MeshServicesMode::ReachableBackends, Because::OneByOne));
     }
-    if *mode == MeshServicesMode::ReachableBackends && !unlisted.is_empty() && next != Action::ListBackends {
-        let why = format!("{} the list still", count(unlisted.len(), "proxy lacks", "proxies lack"));
-        steps.push(step(Action::ListBackends, "list backends for more consumers", why, [status(mesh)]));
+    if *mode == MeshServicesMode::ReachableBackends && !unlisted.is_empty() && !matches!(next, Step::ListBackends(_)) {
+        steps.push(Step::ListMoreBackends(unlisted.clone()));
     }
     steps
 }
 
 fn back(facts: &Facts) -> Vec<Step> {
-    let to = |mode, why: &str| vec![set_mode(facts, mode, why.to_owned())];
+    let to = |mode| vec![Step::SetMode(mode, Because::Rollback)];
     match facts.mode {
         MeshServicesMode::Disabled => Vec::new(),
-        MeshServicesMode::Everywhere | MeshServicesMode::ReachableBackends => to(
-            MeshServicesMode::Disabled,
-            "generated MeshServices go, with their hostnames and clusters: move consumers that call them back first",
-        ),
-        MeshServicesMode::Exclusive => to(
-            MeshServicesMode::Everywhere,
-            "the names, addresses and clusters of kuma.io/service come back beside the new ones",
-        ),
+        MeshServicesMode::Everywhere | MeshServicesMode::ReachableBackends if !facts.calling_objects.is_empty() => {
+            vec![Step::MoveBack(facts.calling_objects.clone())]
+        }
+        MeshServicesMode::Everywhere | MeshServicesMode::ReachableBackends => to(MeshServicesMode::Disabled),
+        MeshServicesMode::Exclusive => to(MeshServicesMode::Everywhere),
     }
-}
-
-fn set_mode(facts: &Facts, mode: MeshServicesMode, why: String) -> Step {
-    let mode = mode.text();
-    let commands = edit(&format!("mesh {}", facts.mesh), "mesh.yaml", &format!("meshServices: {{mode: {mode}}}"));
-    step(Action::SetMode, &format!("set meshServices.mode: {mode}"), why, commands)
-}
-
-/// Read it, change it, see what would follow, write it.
-fn edit(what: &str, file: &str, change: &str) -> [String; 3] {
-    [
-        format!("kodiak get {what} -o yaml > {file}    # then write {change}"),
-        format!("kodiak diff -f {file}"),
-        format!("kodiak apply -f {file}"),
-    ]
-}
-
-fn step(action: Action, title: &str, why: String, commands: impl IntoIterator<Item = String>) -> Step {
-    Step { action, title: title.to_owned(), why, commands: commands.into_iter().collect(), moving: Vec::new() }
-}
-
-fn status(mesh: &str) -> String {
-    format!("kodiak migrate services status --mesh {mesh}")
-}
-
-fn watch(mesh: &str) -> String {
-    format!("kodiak migrate services plan --mesh {mesh} --watch 1h")
-}
-
-fn count(number: usize, one: &str, many: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }

@@ -2,27 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use kodiak_model::{Choice, dns::dns_1035_label, kinds::mesh::MeshServicesMode};
+use kodiak_model::{dns::dns_1035_label, kinds::mesh::MeshServicesMode};
 use kodiak_rules::Policy;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Finding, Landscape, OldItems, Outcome, convert};
 use kodiak_world::destination::Destination;
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
     pub mesh: String,
-    pub mode: Choice<MeshServicesMode>,
+    pub mode: MeshServicesMode,
     pub services: Vec<ServiceStanding>,
     /// Policies with legacy references.
     pub policies: Vec<PolicyStanding>,
 }
 
 /// Value of `kuma.io/service` of a Dataplane.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ServiceStanding {
     pub service: String,
     pub proxies: usize,
@@ -37,21 +34,25 @@ pub struct ServiceStanding {
     pub in_all_zones: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
     pub kri: String,
     pub hostnames: Vec<String>,
     pub ports: Vec<u32>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PolicyStanding {
-    #[serde(rename = "type")]
     pub kind: String,
     pub name: String,
     pub findings: Vec<Finding>,
+}
+
+impl ServiceStanding {
+    /// Called in several zones now, and in one zone as a MeshService.
+    pub fn stays_in_one_zone(&self) -> bool {
+        self.zones.len() > 1 && !self.in_all_zones
+    }
 }
 
 impl PolicyStanding {
@@ -73,7 +74,7 @@ impl Standing {
             let (kind, name) = (policy.kind.name.to_owned(), policy.name.to_string());
             Some(PolicyStanding { kind, name, findings }).filter(|standing| !standing.findings.is_empty())
         });
-        Self { mesh: mesh.to_owned(), mode: landscape.view.mode.into(), services, policies: policies.collect() }
+        Self { mesh: mesh.to_owned(), mode: landscape.view.mode, services, policies: policies.collect() }
     }
 }
 

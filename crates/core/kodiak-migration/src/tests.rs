@@ -2,6 +2,7 @@
 
 mod consumers;
 mod conversions;
+mod follow;
 mod plans;
 
 use std::{collections::BTreeMap, sync::Arc};

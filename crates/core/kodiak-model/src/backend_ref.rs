@@ -36,6 +36,19 @@ pub struct BackendRef {
     pub port: Option<u32>,
 }
 
+impl BackendRef {
+    /// Whether it means a `kuma.io/service`: with a port, a MeshService is the resource.
+    pub fn is_legacy(&self) -> bool {
+        match self.kind.as_ref().and_then(Choice::known) {
+            Some(TargetKind::MeshService) => {
+                self.port.is_none() && self.section_name.as_ref().is_none_or(String::is_empty)
+            }
+            Some(TargetKind::MeshServiceSubset) => true,
+            _ => false,
+        }
+    }
+}
+
 impl Default for BackendRef {
     fn default() -> Self {
         Self {

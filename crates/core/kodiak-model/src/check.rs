@@ -10,7 +10,7 @@ use crate::{
     dns,
     labels::{self, Labels, Place},
     language::{self, CheckCtx},
-    names, sni,
+    names, sni, written,
 };
 
 /// A resource that passed validation, with the labels it is stored with.
@@ -51,10 +51,27 @@ impl Checked {
         self.value.get()
     }
 
-    /// Replaces the spec: text and value stay one.
+    /// Replaces the spec: text and value stay one. Fields that are not written stay so unless they change.
     pub fn replace<S: Spec>(&mut self, spec: S) {
-        self.spec = language::to_json(&spec);
+        let new = language::to_value(&spec);
+        let old = self.typed::<S>().map(|old| language::to_value(&*old));
+        let written = serde_json::from_str(&self.spec).ok();
+        self.spec = match (written, old) {
+            (Some(written), Some(old)) => written::changed(&written, &old, new).to_string(),
+            _ => new.to_string(),
+        };
         self.value = Erased::new(spec);
+    }
+
+    /// Writes a field with its present value, also when its author left it out.
+    pub fn write_field(&mut self, field: &str) {
+        let written = serde_json::from_str::<Value>(&self.spec).ok();
+        let complete = (self.kind.language.complete)(&self.spec).ok();
+        let (Some(mut written), Some(complete)) = (written, complete) else { return };
+        if let (Some(fields), Some(value)) = (written.as_object_mut(), complete.get(field)) {
+            fields.insert(field.to_owned(), value.clone());
+            self.spec = written::as_written(complete, &written).to_string();
+        }
     }
 
     /// As [`replace`](Self::replace), from JSON of the same kind.

@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{FieldPath, Problem, Problems, labels};
+use crate::{FieldPath, Problem, Problems, labels, written};
 
 /// Spec of a kind, with its validation.
 pub trait Spec: Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
@@ -110,7 +110,7 @@ impl fmt::Debug for Erased {
 /// A spec that passed validation, and the facts derived from it.
 #[derive(Debug, Clone)]
 pub struct CheckedSpec {
-    /// Canonical JSON text: known fields only, in the order of the type.
+    /// Canonical JSON text: the fields that were written, as far as they are known, in the order of the type.
     pub json: String,
     /// The same spec as the type of its kind.
     pub value: Erased,
@@ -127,6 +127,10 @@ pub struct Language {
     pub ports: fn(&str) -> Vec<PortSection>,
     /// Decodes a stored spec.
     pub decode: fn(&str) -> Result<Erased, serde_json::Error>,
+    /// A stored spec as its type serializes it: with all defaults.
+    pub complete: fn(&str) -> Result<Value, serde_json::Error>,
+    /// Text that is stored for a spec, which conforms to the schema but need not be valid.
+    pub stored: fn(&Value) -> Result<String, serde_json::Error>,
     /// Decodes a stored status.
     pub decode_status: fn(&str) -> Result<Erased, serde_json::Error>,
     pub empty_status: fn() -> Option<String>,
@@ -141,6 +145,8 @@ impl Language {
             destination: S::DESTINATION,
             ports: |json| decode::<S>(json).map(|spec| spec.ports()).unwrap_or_default(),
             decode: |json| decode::<S>(json).map(Erased::new),
+            complete: |json| decode::<S>(json).map(|spec| to_value(&spec)),
+            stored: |written| S::deserialize(written).map(|spec| stored(&spec, written)),
             decode_status: |json| decode::<S::Status>(json).map(Erased::new),
             empty_status: || S::Status::PRESENT.then(|| to_json(&S::Status::default())),
             canonical_status: |value| {
@@ -160,6 +166,15 @@ pub fn to_json<T: Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("specs and statuses are made of maps with string keys, lists and scalars")
 }
 
+fn stored<S: Spec>(spec: &S, written: &Value) -> String {
+    written::as_written(to_value(spec), written).to_string()
+}
+
+/// A spec as JSON, with all defaults.
+pub(crate) fn to_value<T: Serialize>(value: &T) -> Value {
+    serde_json::to_value(value).expect("specs are made of maps with string keys, lists and scalars")
+}
+
 fn schema_of<S: Spec>() -> Schema {
     SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<S>()
 }
@@ -170,7 +185,8 @@ fn check_as<S: Spec>(
     ctx: &CheckCtx<'_>,
     problems: &mut Problems,
 ) -> Option<CheckedSpec> {
-    let spec: S = match serde_path_to_error::deserialize(spec) {
+    let written = spec;
+    let spec: S = match serde_path_to_error::deserialize(&written) {
         Ok(spec) => spec,
         Err(error) => {
             problems.push(unreadable(root, &error));
@@ -180,7 +196,7 @@ fn check_as<S: Spec>(
     let before = problems.len();
     spec.check(ctx, problems);
     (problems.len() == before).then(|| CheckedSpec {
-        json: to_json(&spec),
+        json: stored(&spec, &written),
         warnings: spec.warnings(ctx),
         labels: spec.derived_labels(),
         ports: spec.ports(),

@@ -48,6 +48,7 @@ pub mod tags;
 pub mod target_ref;
 pub mod tls;
 pub mod uri;
+pub mod written;
 pub mod yaml;
 
 pub use backend_ref::BackendRef;

@@ -8,7 +8,7 @@ use std::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::{PolicyFacts, TargetRef, source_match::Match};
+use crate::{Kind, PolicyFacts, TargetRef, source_match::Match, written};
 
 /// Configuration of a policy item, before or after merging. Cheap to clone, compare and hash.
 #[derive(Debug, Clone)]
@@ -135,6 +135,13 @@ pub struct RuleItem {
 }
 
 impl Body {
+    /// Reads the stored spec of a policy. Fields that are not written override nothing.
+    pub fn stored(kind: &Kind, text: &str) -> Result<Option<Self>, serde_json::Error> {
+        let Some(facts) = &kind.policy else { return Ok(None) };
+        let spec = written::mergeable((kind.language.complete)(text)?, &serde_json::from_str(text)?);
+        Self::read(facts, &spec).map(Some)
+    }
+
     /// Reads a spec that passed validation.
     pub fn read(facts: &PolicyFacts, spec: &Value) -> Result<Self, serde_json::Error> {
         let list = |field: &str| spec.get(field).and_then(Value::as_array).into_iter().flatten();

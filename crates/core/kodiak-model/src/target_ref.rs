@@ -67,6 +67,18 @@ impl<'a> TargetRules<'a> {
 }
 
 impl TargetRef {
+    /// Whether it may reference a `kuma.io/service` beside the MeshService: by name, with or without a namespace. Only a
+    /// section or labels make it a reference to the resource alone.
+    pub fn may_be_service_tag(&self) -> bool {
+        self.known_kind() == Some(TargetKind::MeshService)
+            && self.labels.as_ref().is_none_or(BTreeMap::is_empty)
+            && !self.has_section()
+    }
+
+    pub fn has_section(&self) -> bool {
+        self.section_name.as_deref().is_some_and(|section| !section.is_empty())
+    }
+
     pub fn known_kind(&self) -> Option<TargetKind> {
         self.kind.as_ref().and_then(Choice::known)
     }

@@ -22,6 +22,7 @@ mod routes;
 #[cfg(test)]
 mod samples;
 pub mod target;
+pub mod timeouts;
 mod top_level;
 mod url;
 mod variant;

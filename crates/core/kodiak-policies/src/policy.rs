@@ -18,7 +18,7 @@ use crate::target::{Endpoints, Inbound, Outbound, Upstream};
 pub trait Policy: Sync {
     fn kind(&self) -> &'static Kind;
 
-    /// Keys of the caller's tags that an outbound conf reads: callers with different values get different endpoints.
+    /// Keys of the caller's tags and labels that an outbound conf reads: callers with different values get different endpoints.
     fn caller_tags(&self, _conf: &Conf) -> Vec<String> {
         Vec::new()
     }

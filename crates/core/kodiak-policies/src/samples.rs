@@ -111,6 +111,7 @@ pub(crate) fn upstream(http: bool) -> Upstream {
             ..Cluster::default()
         },
         http: http.then(HttpProtocolOptions::default),
+        has_http_timeouts: http,
     }
 }
 

@@ -12,7 +12,7 @@ use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::
 use kodiak_envoy::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
 use kodiak_envoy::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use kodiak_model::kinds::dataplane::BackendKind;
-use kodiak_model::{BackendRef, Protocol, TargetKind, tags};
+use kodiak_model::{BackendRef, Labels, Protocol, TargetKind, tags};
 
 use crate::order::{HttpStep, NetworkStep};
 
@@ -70,6 +70,8 @@ pub struct Upstream {
     pub cluster: Cluster,
     /// `None` when the destination does not use HTTP.
     pub http: Option<HttpProtocolOptions>,
+    /// Whether limits for idle connections, connections and streams apply: for HTTP, but not for gRPC and TCP.
+    pub has_http_timeouts: bool,
 }
 
 /// Outbound side of one destination.
@@ -136,8 +138,8 @@ impl BackendKey {
         };
         let port = |kind| Some(Self::Port(PortRef::of(kind, written)));
         match written.kind.as_ref()?.known()? {
-            TargetKind::MeshService if PortRef::has_port(written) => port(BackendKind::MeshService),
-            TargetKind::MeshService => service(None),
+            TargetKind::MeshService if written.is_legacy() => service(None),
+            TargetKind::MeshService => port(BackendKind::MeshService),
             TargetKind::MeshServiceSubset => service(written.tags.as_ref()),
             TargetKind::MeshExternalService => port(BackendKind::MeshExternalService),
             TargetKind::MeshMultiZoneService => port(BackendKind::MeshMultiZoneService),
@@ -147,12 +149,6 @@ impl BackendKey {
 }
 
 impl PortRef {
-    /// A reference to a MeshService with a port is to the resource, otherwise to a `kuma.io/service`.
-    fn has_port(written: &BackendRef) -> bool {
-        let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
-        written.port.is_some() || given(&written.section_name)
-    }
-
     fn of(kind: BackendKind, written: &BackendRef) -> Self {
         let BackendRef { name, namespace, labels, port, section_name, .. } = written.clone();
         Self {
@@ -166,16 +162,28 @@ impl PortRef {
     }
 }
 
+/// Labels of the Dataplanes behind endpoints, by address and port. Not part of endpoints: Envoy does not read them.
+pub type EndpointLabels = BTreeMap<(Arc<str>, u32), Arc<Labels>>;
+
 /// Endpoints of a destination for one caller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Endpoints {
     pub list: Vec<Endpoint>,
+    pub labels: Arc<EndpointLabels>,
     /// Zone of the caller.
     pub zone: Arc<str>,
-    /// Tags of the caller that a policy requested.
+    /// Tags and labels of the caller that a policy requested.
     pub caller: Tags,
     /// Envoy's default when missing.
     pub overprovisioning_factor: Option<u32>,
+}
+
+impl Endpoints {
+    /// Value of a tag of an endpoint, else of the label of its Dataplane.
+    pub fn value(labels: &EndpointLabels, endpoint: &Endpoint, key: &str) -> Option<String> {
+        let label = || labels.get(&(endpoint.address.clone(), endpoint.port))?.get(key);
+        endpoint.tags.get(key).or_else(label).cloned()
+    }
 }
 
 /// Endpoints with the same priority, zone and sub-zone form one locality.

@@ -1,8 +1,9 @@
 //! Services of a mesh: the proxies behind them, their status, addresses and hostnames, and who reaches them.
 //!
-//! - [`service_status`] reconciles all of it: start at its `Keeper`.
+//! - [`service_status`] reconciles all of it: start at its `ServiceReconciler`.
 //! - [`generated_services`] derives MeshServices from Dataplanes, [`membership`] finds the proxies of a service,
-//!   [`service_addresses`] and [`vips`] assign virtual addresses, [`hostnames`] renders names.
+//!   [`service_addresses`] allocates virtual addresses for them and for the services of [`tag_services`], whose addresses
+//!   are stored as [`vips`]; [`hostnames`] renders names.
 //! - [`reachable`] selects the destinations of a client.
 //!
 //! **Invariant:** pure functions; equal inputs give equal results, and state that is updated by changes equals state
@@ -17,4 +18,5 @@ pub mod membership;
 pub mod reachable;
 pub mod service_addresses;
 pub mod service_status;
+pub mod tag_services;
 pub mod vips;

@@ -6,16 +6,27 @@ use std::{
 };
 
 use kodiak_model::{
-    Kri, Labels,
+    Kri, Labels, LegacyName,
     kinds::{
-        dataplane::{BackendKind, OutboundBackendRef, ReachableBackendRef},
+        dataplane::{BackendKind, OutboundBackendRef, ReachableBackendRef, TransparentProxying},
         mesh::MeshServicesMode,
     },
-    labels,
+    labels, tags,
 };
-use kodiak_rules::{Meta, Proxy};
+use kodiak_rules::{Meta, Proxy, outbound::NameResolution};
 
 use kodiak_world::destination::{Destination, DestinationPort, KINDS};
+
+/// Whether values of `kuma.io/service` are destinations: at virtual addresses, of outbounds with tags, and of route
+/// backends without a port. Engine, inspection and migration all ask here.
+pub fn has_legacy_destinations(mode: MeshServicesMode) -> bool {
+    mode != MeshServicesMode::Exclusive
+}
+
+/// Meaning of the plain name of a MeshService in policies.
+pub fn name_resolution(mode: MeshServicesMode) -> NameResolution {
+    if has_legacy_destinations(mode) { NameResolution::Both } else { NameResolution::Objects }
+}
 
 /// Destinations of a transparent proxy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,23 +45,30 @@ pub struct Wanted {
     name: String,
     namespace: String,
     zone: String,
-    labels: BTreeMap<String, String>,
+    /// Instead of the name; an empty map selects all resources of the kind.
+    labels: Option<BTreeMap<String, String>>,
     port: Option<u32>,
 }
 
 impl Reach {
-    /// `reachableBackends`; without them all destinations, if the mode allows.
+    /// `reachableBackends`; without them the objects that stand for `reachableServices`; without both all destinations,
+    /// if the mode allows.
     pub fn of(mode: MeshServicesMode, proxy: &Proxy) -> Self {
-        let transparent = proxy.dataplane.networking.as_ref().and_then(|all| all.transparent_proxying.as_ref());
+        let transparent = transparent(proxy);
         if let Some(backends) = transparent.and_then(|all| all.reachable_backends.as_ref()) {
             return Self::Listed(backends.refs.iter().map(|reference| Wanted::by_backend(reference, proxy)).collect());
         }
-        // Who lists services by their tags has not asked for any other.
-        let lists_services = transparent.is_some_and(|all| !all.reachable_services.is_empty());
-        if lists_services || mode == MeshServicesMode::ReachableBackends {
-            return Self::Nothing;
+        let services = transparent.map_or(&[][..], |all| &all.reachable_services);
+        match mode {
+            MeshServicesMode::ReachableBackends => Self::Nothing,
+            _ if services.is_empty() => Self::Everything,
+            // The migration has not begun: whoever lists services by their tags has not asked for any other.
+            MeshServicesMode::Disabled => Self::Nothing,
+            // A consumer moves to new hostnames, and to the last mode, without a second list.
+            MeshServicesMode::Everywhere | MeshServicesMode::Exclusive => {
+                Self::Listed(services.iter().flat_map(|service| Wanted::stand_ins(service, proxy)).collect())
+            }
         }
-        Self::Everything
     }
 
     pub fn takes(&self, destination: &Destination, port: &DestinationPort) -> bool {
@@ -60,6 +78,45 @@ impl Reach {
             Self::Listed(refs) => refs.iter().any(|wanted| wanted.takes(destination, port)),
         }
     }
+}
+
+/// Destinations that a proxy has outbounds for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outbounds<'a> {
+    /// `kuma.io/service`, with more tags for a subset.
+    pub services: BTreeSet<BTreeMap<String, String>>,
+    pub ports: Vec<(&'a Destination, &'a DestinationPort)>,
+}
+
+/// Outbounds of a proxy in the given mode, as the engine makes them. `services` are the values of `kuma.io/service` in
+/// the mesh.
+pub fn outbounds<'a, 's>(
+    mode: MeshServicesMode,
+    proxy: &Proxy,
+    redirected: bool,
+    services: impl IntoIterator<Item = &'s str>,
+    destinations: &'a [Arc<Destination>],
+) -> Outbounds<'a> {
+    let legacy = has_legacy_destinations(mode);
+    if redirected {
+        let listed = transparent(proxy).map(|all| &all.reachable_services).filter(|list| !list.is_empty());
+        let is_listed = |service: &&str| listed.is_none_or(|list| list.iter().any(|one| one == service));
+        let services = services.into_iter().filter(|_| legacy).filter(is_listed);
+        let services = services.map(|service| BTreeMap::from([(tags::SERVICE.to_owned(), service.to_owned())]));
+        let reach = Reach::of(mode, proxy);
+        // Redirected connections reach virtual addresses alone.
+        let takes =
+            |destination: &Destination, port: &_| !destination.vips.is_empty() && reach.takes(destination, port);
+        return Outbounds { services: services.collect(), ports: with_ports(destinations, proxy, takes) };
+    }
+    let with_tags = proxy.dataplane.usable_outbounds().filter(|outbound| outbound.backend_ref.is_none());
+    let services =
+        with_tags.map(|outbound| outbound.tags.clone()).filter(|tags| legacy && tags.contains_key(tags::SERVICE));
+    Outbounds { services: services.collect(), ports: by_outbounds(destinations, proxy) }
+}
+
+fn transparent(proxy: &Proxy) -> Option<&TransparentProxying> {
+    proxy.dataplane.networking.as_ref()?.transparent_proxying.as_ref()
 }
 
 /// Reachable destinations of a proxy. Outbounds of the Dataplane decide, unless the proxy is transparent.
@@ -82,7 +139,7 @@ fn by_outbounds<'a>(
     destinations: &'a [Arc<Destination>],
     proxy: &Proxy,
 ) -> Vec<(&'a Destination, &'a DestinationPort)> {
-    let references = proxy.dataplane.outbounds().iter().filter_map(|outbound| outbound.backend_ref.as_ref());
+    let references = proxy.dataplane.usable_outbounds().filter_map(|outbound| outbound.backend_ref.as_ref());
     references
         .filter_map(|reference| {
             let wanted = Wanted::by_outbound(reference, proxy);
@@ -115,14 +172,27 @@ impl Wanted {
     pub fn by_backend(reference: &ReachableBackendRef, proxy: &Proxy) -> Self {
         let ReachableBackendRef { kind, name, namespace, port, labels } = reference;
         let kind = kind.as_ref().and_then(kodiak_model::Choice::known);
-        Self { labels: labels.clone(), port: *port, ..Self::by_name(kind, name, namespace, proxy.meta()) }
+        let labels = labels.clone().filter(|labels| name.is_empty() || !labels.is_empty());
+        Self { labels, port: *port, ..Self::by_name(kind, name, namespace, proxy.meta()) }
     }
 
     pub fn by_outbound(reference: &OutboundBackendRef, proxy: &Proxy) -> Self {
         let OutboundBackendRef { kind, name, namespace, port, labels } = reference;
         let kind = kind.as_ref().and_then(kodiak_model::Choice::known);
         let port = Some(*port).filter(|port| *port != 0);
-        Self { labels: labels.clone(), port, ..Self::by_name(kind, name, namespace, proxy.meta()) }
+        let labels = Some(labels.clone()).filter(|labels| !labels.is_empty());
+        Self { labels, port, ..Self::by_name(kind, name, namespace, proxy.meta()) }
+    }
+
+    /// Objects that stand for a value of `kuma.io/service`: the MeshService and the MeshMultiZoneService of that name, and
+    /// for `a_ns_svc_80` port 80 of those in that namespace.
+    pub fn stand_ins(service: &str, proxy: &Proxy) -> [Self; 2] {
+        let (name, namespace, port) = match LegacyName::parse(service) {
+            Some(LegacyName { name, namespace, port }) => (name, namespace, port),
+            None => (service, "", None),
+        };
+        [BackendKind::MeshService, BackendKind::MeshMultiZoneService]
+            .map(|kind| Self { port, ..Self::by_name(Some(kind), name, namespace, proxy.meta()) })
     }
 
     fn by_name(kind: Option<BackendKind>, name: &str, namespace: &str, asks: Meta<'_>) -> Self {
@@ -133,7 +203,7 @@ impl Wanted {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             zone: asks.zone().unwrap_or_default().to_owned(),
-            labels: BTreeMap::new(),
+            labels: None,
             port: None,
         }
     }
@@ -149,7 +219,7 @@ impl Wanted {
     /// Candidates by name: in the zone of the proxy, or without a zone. `None` for a reference by labels.
     pub fn named(&self) -> Option<BTreeSet<Kri>> {
         let Self { kind, mesh, name, namespace, zone, labels, port: _ } = self;
-        if !labels.is_empty() {
+        if labels.is_some() {
             return None;
         }
         let known = KINDS.iter().filter(|(_, sort)| Some(*sort) == *kind).filter_map(|(kind, _)| kind.short);
@@ -166,7 +236,7 @@ impl Wanted {
 
     /// `None` for a reference by name.
     pub fn labels(&self) -> Option<&Labels> {
-        (!self.labels.is_empty()).then_some(&self.labels)
+        self.labels.as_ref()
     }
 
     pub fn takes(&self, destination: &Destination, port: &DestinationPort) -> bool {
@@ -176,11 +246,12 @@ impl Wanted {
     /// Whether it matches the resource, at any port.
     pub fn means(&self, destination: &Destination) -> bool {
         let Self { kind, mesh: _, name, namespace, zone, labels, port: _ } = self;
-        let is_meant = if labels.is_empty() {
-            let Kri { zone: of_zone, namespace: of_namespace, name: known, .. } = &destination.kri;
-            known == name && of_namespace == namespace && (of_zone == zone || of_zone.is_empty())
-        } else {
-            labels.iter().all(|(key, value)| destination.labels.get(key) == Some(value))
+        let is_meant = match labels {
+            None => {
+                let Kri { zone: of_zone, namespace: of_namespace, name: known, .. } = &destination.kri;
+                known == name && of_namespace == namespace && (of_zone == zone || of_zone.is_empty())
+            }
+            Some(labels) => labels.iter().all(|(key, value)| destination.labels.get(key) == Some(value)),
         };
         is_meant && *kind == Some(destination.kind())
     }
@@ -273,7 +344,11 @@ mod tests {
         check(MeshServicesMode::Everywhere, &json!({}), &ALL);
         check(MeshServicesMode::ReachableBackends, &json!({}), &[]);
         let services = json!({ "transparentProxying": { "reachableServices": ["web"] } });
-        check(MeshServicesMode::Everywhere, &services, &[]);
+        let stand_ins = ["msvc web east 80", "msvc web east 81", "mzsvc web  80"];
+        check(MeshServicesMode::Everywhere, &services, &stand_ins);
+        check(MeshServicesMode::Exclusive, &services, &stand_ins);
+        check(MeshServicesMode::Disabled, &services, &[]);
+        check(MeshServicesMode::ReachableBackends, &services, &[]);
         check(MeshServicesMode::Exclusive, &backends(&json!([])), &[]);
     }
 
@@ -288,6 +363,11 @@ mod tests {
         check(exclusive, &backends(&namespace), &[]);
         let labels = json!([{ "kind": "MeshService", "labels": { "team": "a" } }]);
         check(exclusive, &backends(&labels), &["msvc web east 80", "msvc web east 81", "msvc api east 80"]);
+        let all = ["msvc web east 80", "msvc web east 81", "msvc api east 80", "msvc web west 80"];
+        check(MeshServicesMode::ReachableBackends, &backends(&json!([{ "kind": "MeshService", "labels": {} }])), &all);
+        let one = json!({ "kind": "MeshService", "labels": {} });
+        let spelling = json!({ "transparentProxying": { "reachableBackendRefs": one } });
+        check(MeshServicesMode::ReachableBackends, &spelling, &all);
         let other = json!([{ "kind": "MeshMultiZoneService", "labels": { "team": "a" } }]);
         check(MeshServicesMode::ReachableBackends, &backends(&other), &["mzsvc web  80"]);
     }

@@ -72,13 +72,12 @@ type Decoded = (Content, Vec<(String, String)>);
 fn spec(kind: &'static Kind, stored: Stored<'_>, resource: &Resource) -> Result<Decoded, String> {
     let spec = (kind.language.decode)(stored.spec).map_err(|error| error.to_string())?;
     let mut invalid_regexes = Vec::new();
-    let form = if let Some(facts) = &kind.policy {
-        let value: Value = serde_json::from_str(stored.spec).map_err(|error| error.to_string())?;
+    let form = if let Some(body) = Body::stored(kind, stored.spec).map_err(|error| error.to_string())? {
         // Most policies have none, and need not be searched.
         if stored.spec.contains("RegularExpression") {
+            let value: Value = serde_json::from_str(stored.spec).map_err(|error| error.to_string())?;
             invalid_regexes = re2::invalid_in(&value);
         }
-        let body = Body::read(facts, &value).map_err(|error| error.to_string())?;
         Form::Policy(policy(kind, stored, body))
     } else if kind.name == dataplane::KIND.name {
         let dataplane = spec.get().ok_or("not a Dataplane")?;

@@ -1,11 +1,19 @@
-//! Transparent proxying: whether outgoing connections of a workload are redirected to its proxy.
+//! Transparent proxying: whether a proxy has listeners at virtual addresses, because outgoing connections of its workload
+//! are redirected to it, or because it binds them itself.
 
 use kodiak_model::kinds::dataplane::Dataplane;
 use serde_json::Value;
 
+/// Feature of a proxy that binds the virtual addresses of its outbounds.
+const BIND_OUTBOUNDS: &str = "feature-bind-outbounds";
+
 /// `metadata` is that of the proxy's last connection, from its DataplaneInsight: it overrides the Dataplane, which may
 /// have been written by hand. `None` when neither says anything.
 pub fn redirects_outbound(dataplane: &Dataplane, metadata: Option<&Value>) -> Option<bool> {
+    let features = metadata.and_then(|metadata| metadata.get("features")).and_then(Value::as_array);
+    if features.is_some_and(|features| features.iter().any(|feature| feature == BIND_OUTBOUNDS)) {
+        return Some(true);
+    }
     if let Some(told) = metadata.and_then(|metadata| metadata.get("transparentProxy")).filter(|told| told.is_object()) {
         let outbound = told.pointer("/redirect/outbound").unwrap_or(&Value::Null);
         let has_port = is_port(&outbound["port"]);
@@ -54,6 +62,8 @@ mod tests {
             (15001, Some(outbound(json!({ "enabled": true }))), Some(false)),
             (15001, Some(outbound(json!({ "enabled": true, "port": 0 }))), Some(false)),
             (15001, Some(json!({ "transparentProxy": {} })), Some(false)),
+            (0, Some(json!({ "features": ["feature-bind-outbounds"] })), Some(true)),
+            (0, Some(json!({ "features": ["feature-reuse-port"] })), Some(false)),
         ] {
             let networking = json!({ "transparentProxying": { "redirectPortOutbound": port } });
             let dataplane = serde_json::from_value(json!({ "networking": networking })).unwrap();

@@ -73,7 +73,7 @@ pub(crate) fn endpoint(address: Address) -> HostIdentifier {
 pub(crate) fn http_to(upstream: UpstreamProtocol) -> Option<HttpProtocolOptions> {
     match upstream {
         UpstreamProtocol::Proxy | UpstreamProtocol::Http2 => Some(http_to_service(Http::Two)),
-        UpstreamProtocol::ProxyTcp => Some(options(Http::Two)),
+        UpstreamProtocol::ProxyGrpc | UpstreamProtocol::Grpc | UpstreamProtocol::ProxyTcp => Some(options(Http::Two)),
         UpstreamProtocol::Http1 => Some(http_to_service(Http::One)),
         UpstreamProtocol::Tcp => None,
     }
@@ -91,6 +91,11 @@ pub(crate) fn http_to_service(http: Http) -> HttpProtocolOptions {
     HttpProtocolOptions { common_http_protocol_options: Some(common), ..options(http) }
 }
 
+/// For gRPC applications: without limits for streams.
+pub(crate) fn grpc_to_service() -> HttpProtocolOptions {
+    options(Http::Two)
+}
+
 /// With Envoy's default timeouts.
 pub(crate) fn http(http: Http) -> (String, Any) {
     packed(&options(http))
@@ -98,7 +103,7 @@ pub(crate) fn http(http: Http) -> (String, Any) {
 
 /// Packs a cluster after policies changed it.
 pub(crate) fn seal(upstream: Upstream) -> Cluster {
-    let Upstream { cluster, http } = upstream;
+    let Upstream { cluster, http, has_http_timeouts: _ } = upstream;
     Cluster { typed_extension_protocol_options: http.iter().map(packed).collect(), ..cluster }
 }
 

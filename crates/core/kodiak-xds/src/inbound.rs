@@ -16,6 +16,7 @@ use kodiak_policies::target::{self, Carrier, Chain, Upstream};
 
 use crate::clusters::{self, Http};
 use crate::input::{HostHeader, Inbound, Tags};
+use crate::routes::RouteTimeouts;
 use crate::{address, carrier, filters, metadata, names, routes, timeouts, tls};
 
 pub fn listener(inbound: &Inbound) -> Listener {
@@ -59,13 +60,22 @@ fn made<'a>(inbound: &'a Inbound, listener: &'a str) -> target::Inbound<'a> {
         protocol: inbound.protocol,
         chains: chains.collect(),
         inspects_tls: inbound.accept == InboundTls::Permissive,
-        workload: Upstream { cluster: workload, http: http_of(inbound.protocol).map(clusters::http_to_service) },
+        workload: upstream(workload, inbound.protocol),
     };
     for policy in kodiak_policies::in_force() {
         let entries = inbound.entries.get(policy.kind().name).map_or(&[][..], Vec::as_slice);
         policy.inbound(entries, &mut made);
     }
     made
+}
+
+fn upstream(cluster: Cluster, protocol: Protocol) -> Upstream {
+    let has_http_timeouts = matches!(protocol, Protocol::Http | Protocol::Http2);
+    let http = http_of(protocol).map(|http| match protocol {
+        Protocol::Grpc => clusters::grpc_to_service(),
+        _ => clusters::http_to_service(http),
+    });
+    Upstream { cluster, http, has_http_timeouts }
 }
 
 /// Filter chain match of one chain.
@@ -105,7 +115,8 @@ fn carrier(inbound: &Inbound, listener: &str) -> Carrier {
         stream_idle_timeout: Some(duration(timeouts::INBOUND_STREAM_IDLE)),
         ..filters::http(cluster, inbound.shape.ipv6, route_configuration(inbound, listener))
     };
-    carrier::http(manager, vec![routes::catch_all("", cluster, HostHeader::Unchanged)], inbound.protocol)
+    let route = routes::catch_all("", cluster, HostHeader::Unchanged, RouteTimeouts::Default);
+    carrier::http(manager, vec![route], inbound.protocol)
 }
 
 fn route_configuration(inbound: &Inbound, listener: &str) -> RouteConfiguration {

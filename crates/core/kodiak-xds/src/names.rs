@@ -45,6 +45,8 @@ pub const TAGS_METADATA: &str = "io.kuma.tags";
 
 /// Listener metadata: KRI of the destination.
 pub const UNIFIED_NAME: &str = "kuma.io/unified-name";
+/// Cluster of instances that are called by their own addresses.
+pub const DIRECT_ACCESS: &str = "direct_access";
 /// Service name of zone egresses.
 pub const ZONE_EGRESS: &str = "zone-egress";
 
@@ -65,6 +67,10 @@ const SOCKET_MAX: usize = 98;
 
 pub fn inbound_listener(address: &str, port: u32) -> String {
     format!("inbound:{}", host_port(address, port))
+}
+
+pub fn direct_access_listener(address: &str, port: u32) -> String {
+    format!("{DIRECT_ACCESS}_{}", host_port(address, port))
 }
 
 pub fn outbound_listener(address: &str, port: u32) -> String {

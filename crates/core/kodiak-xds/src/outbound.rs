@@ -14,6 +14,7 @@ use kodiak_model::policy::Conf;
 use kodiak_policies::target::{self, Carrier, Upstream};
 
 use crate::input::{ByKind, Callee, Carried, HostHeader, OutboundCluster, OutboundListener, Tags, UpstreamProtocol};
+use crate::routes::RouteTimeouts;
 use crate::{address, carrier, clusters, filters, metadata, names, routes, tls};
 
 pub fn listener(outbound: &OutboundListener) -> Listener {
@@ -55,7 +56,8 @@ pub fn cluster(outbound: &OutboundCluster) -> Cluster {
 
 /// Sets the parts that every destination has, and applies the confs.
 pub(crate) fn finish(cluster: Cluster, upstream: UpstreamProtocol, confs: &ByKind<Conf>) -> Cluster {
-    let mut made = Upstream { cluster, http: clusters::http_to(upstream) };
+    let has_http_timeouts = upstream.has_http_timeouts();
+    let mut made = Upstream { cluster, http: clusters::http_to(upstream), has_http_timeouts };
     for policy in kodiak_policies::in_force() {
         if let Some(conf) = confs.get(policy.kind().name) {
             policy.cluster(conf, &mut made);
@@ -82,12 +84,12 @@ fn tags(callee: &Callee) -> Cow<'_, Tags> {
 
 /// Kafka is proxied as TCP: Envoy's official builds have no filter for it.
 fn carrier(outbound: &OutboundListener) -> Carrier {
-    let (name, routes, host) = match &outbound.callee {
+    let (name, routes, host, timeouts) = match &outbound.callee {
         Callee::Service(tags) => {
             let service = names::service(tags);
-            (service, names::outbound_routes(service), HostHeader::Unchanged)
+            (service, names::outbound_routes(service), HostHeader::Unchanged, RouteTimeouts::Unlimited)
         }
-        Callee::Port { kri, host } => (&*outbound.cluster, kri.to_string(), *host),
+        Callee::Port { kri, host } => (&*outbound.cluster, kri.to_string(), *host, RouteTimeouts::Default),
     };
     match outbound.carried {
         Carried::Tcp => carrier::tcp(name, &outbound.cluster),
@@ -97,7 +99,7 @@ fn carrier(outbound: &OutboundListener) -> Carrier {
                 normalize_path: Some(true),
                 ..filters::http(name, outbound.shape.ipv6, routes::all_domains(routes, name, Vec::new()))
             };
-            let route = routes::catch_all(names::CATCH_ALL_ROUTE, &outbound.cluster, host);
+            let route = routes::catch_all(names::CATCH_ALL_ROUTE, &outbound.cluster, host, timeouts);
             carrier::http(manager, vec![route], outbound.protocol)
         }
     }
@@ -167,7 +169,7 @@ mod tests {
                       routes:
                       - name: 9Zuf5Tg79OuZcQITwBbQykxAk2u4fRKrwYn3//AL4Yo=
                         match: {prefix: /}
-                        route: {cluster: backend, timeout: 15s, idle_timeout: 1800s}
+                        route: {cluster: backend, timeout: 0s}
             "#,
         );
     }
@@ -244,5 +246,8 @@ mod tests {
         assert_eq!(host["name"], "backend__east_default_msvc_80");
         assert_eq!(host["routes"][0]["name"], "kri_mhttpr_default_east__all_");
         assert_eq!(host["routes"][0]["route"]["autoHostRewrite"], true);
+        // Kuma sends default timeouts for resources, and none for tags.
+        assert_eq!(host["routes"][0]["route"]["timeout"], "15s");
+        assert_eq!(host["routes"][0]["route"]["idleTimeout"], "1800s");
     }
 }

@@ -109,7 +109,8 @@ fn chain(name: &str, cluster: &str) -> FilterChain {
     }
 }
 
-fn original_destination(name: &str) -> Cluster {
+/// Cluster that connects to the original destination of a connection.
+pub(crate) fn original_destination(name: &str) -> Cluster {
     Cluster {
         lb_policy: LbPolicy::ClusterProvided.into(),
         ..clusters::with_stat_name(clusters::cluster(name, DiscoveryType::OriginalDst))

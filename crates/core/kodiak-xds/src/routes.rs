@@ -1,5 +1,7 @@
 //! Inline route configurations.
 
+use std::time::Duration;
+
 use kodiak_envoy::duration;
 use kodiak_envoy::envoy::config::route::v3::{
     Route, RouteAction, RouteConfiguration, RouteMatch, VirtualHost, route,
@@ -25,15 +27,29 @@ pub(crate) fn all_domains(name: String, host: &str, routes: Vec<Route>) -> Route
     }
 }
 
+/// Timeouts of a destination that no MeshTimeout selects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RouteTimeouts {
+    /// Those of a MeshTimeout that sets none.
+    Default,
+    /// No timeout for requests. Envoy ends streams that are idle for 5 minutes.
+    Unlimited,
+}
+
 /// Route of all requests to one cluster of a service.
-pub(crate) fn catch_all(name: &str, cluster: &str, host: HostHeader) -> Route {
+pub(crate) fn catch_all(name: &str, cluster: &str, host: HostHeader, without_policy: RouteTimeouts) -> Route {
+    // Envoy's own default is 15 s, so that no timeout has to be written.
+    let (timeout, idle_timeout) = match without_policy {
+        RouteTimeouts::Default => (timeouts::REQUEST, Some(timeouts::STREAM_IDLE)),
+        RouteTimeouts::Unlimited => (Duration::ZERO, None),
+    };
     let action = RouteAction {
         host_rewrite_specifier: match host {
             HostHeader::Unchanged => None,
             HostHeader::OwnHostname => Some(HostRewriteSpecifier::AutoHostRewrite(true)),
         },
-        timeout: Some(duration(timeouts::REQUEST)),
-        idle_timeout: Some(duration(timeouts::STREAM_IDLE)),
+        timeout: Some(duration(timeout)),
+        idle_timeout: idle_timeout.map(duration),
         ..to_cluster(cluster)
     };
     Route { name: name.to_owned(), ..route(prefix("/"), route::Action::Route(action)) }

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
+pub(crate) use kodiak_policies::timeouts::{REQUEST, STREAM_IDLE};
+
 pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 /// Of connections without requests or data.
 pub(crate) const IDLE: Duration = Duration::from_hours(1);
-/// From the complete request to the complete response.
-pub(crate) const REQUEST: Duration = Duration::from_secs(15);
-/// Of streams without data.
-pub(crate) const STREAM_IDLE: Duration = Duration::from_mins(30);
 /// Of inbound streams without data: longer than that of any caller, so that the caller's timeout applies.
 pub(crate) const INBOUND_STREAM_IDLE: Duration = Duration::from_hours(1);

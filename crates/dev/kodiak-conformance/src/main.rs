@@ -7,6 +7,7 @@ mod case;
 mod deviations;
 mod lenient;
 mod suites;
+mod synced_name;
 
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 

@@ -93,6 +93,9 @@ pub struct StreamReport<'a> {
     pub counters: [(TypeUrl, &'a Counters); TypeUrl::COUNT],
     /// The revision of the newest snapshot that the client has acknowledged in full, since the last report.
     pub settled: Option<u64>,
+    /// The revision of the newest snapshot of which nothing waits to be sent, since the last report. Parts of it may wait
+    /// for acknowledgements.
+    pub sent: Option<u64>,
     /// Bytes sent since the last report.
     pub bytes: u64,
 }

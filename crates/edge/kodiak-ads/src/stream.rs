@@ -96,7 +96,8 @@ async fn carry<W: Wire>(context: &StreamContext, requests: &mut Requests, outbox
     let session = proxies.connect(hello).await?;
     tracing::debug!(%peer, node = id, "xDS stream opened");
     requests.trust();
-    let mut carrier = Carrier::<W> { stream: Stream::draining(), session, outbox, unsettled: None, drain: None };
+    let mut carrier =
+        Carrier::<W> { stream: Stream::draining(), session, outbox, unsettled: None, unsent: None, drain: None };
     carrier.snapshot()?;
     carrier.on(Event::Request(first.type_url, first.request))?;
     loop {
@@ -154,6 +155,8 @@ struct Carrier<'a, W> {
     outbox: &'a Outbox,
     /// Revision of the last snapshot, until the client has acknowledged it in full.
     unsettled: Option<u64>,
+    /// Revision of the last snapshot, until its responses are sent.
+    unsent: Option<u64>,
     /// Listeners that removals wait for, and until when.
     drain: Option<(u64, Instant)>,
 }
@@ -163,6 +166,7 @@ impl<W: Wire> Carrier<'_, W> {
     fn snapshot(&mut self) -> Result<(), Closing> {
         let Some(snapshot) = self.session.snapshots.borrow_and_update().clone() else { return Ok(()) };
         self.unsettled = Some(snapshot.revision);
+        self.unsent = Some(snapshot.revision);
         self.on(Event::Snapshot(snapshot))
     }
 
@@ -192,7 +196,8 @@ impl<W: Wire> Carrier<'_, W> {
         // Nothing is acknowledged that was not sent. Checked first: it is cheapest, and mostly true.
         let settled = |_: &mut u64| self.outbox.is_empty() && asked() && stream.is_settled() && !stream.lacks_secrets();
         let settled = self.unsettled.take_if(settled);
+        let sent = self.unsent.take_if(|_| self.outbox.is_empty());
         let counters = TypeUrl::ALL.map(|type_url| (type_url, stream.counters(type_url)));
-        self.session.report.report(StreamReport { counters, settled, bytes: self.outbox.bytes() });
+        self.session.report.report(StreamReport { counters, settled, sent, bytes: self.outbox.bytes() });
     }
 }

@@ -21,6 +21,7 @@ mod origin;
 pub mod render;
 mod routes;
 pub mod server;
+mod shapes;
 mod user;
 
 use std::sync::Arc;

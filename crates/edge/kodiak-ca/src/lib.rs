@@ -13,7 +13,6 @@ mod hash;
 mod issuer;
 mod leaves;
 mod period;
-mod source;
 mod sweep;
 
 use std::{
@@ -91,7 +90,7 @@ impl Identities for MeshCas {
     }
 
     fn source(&self, mesh: &str, source: &Source) -> Result<Arc<str>, String> {
-        source::read(&self.store.snapshot(), mesh, source)
+        kodiak_catalog::external_source(&self.store.snapshot(), mesh, source)
     }
 
     fn admin(&self, proxy: &ProxyKey) -> Option<Arc<AdminCertificate>> {

@@ -10,6 +10,7 @@
 
 mod ca;
 mod delete;
+mod external_source;
 mod file_source;
 mod initial;
 mod inline_secret;
@@ -28,6 +29,7 @@ use kodiak_model::{Kind, Place, ResourceKey, Scope};
 use kodiak_store::Store;
 
 pub use ca::{ADMIN_CA, CaSources, ca_sources};
+pub use external_source::external_source;
 pub use file_source::FileSources;
 pub use initial::{ADMIN_GROUP, ADMIN_USER, Defaults, Ensured};
 pub use put::{Author, Planned, Put};

@@ -6,7 +6,7 @@ use kodiak_model::{
     kinds::dataplane::{self, Admission, DataplaneStatus},
     labels,
 };
-use kodiak_store::{Expect, Record, Snapshot, StoreError, Transaction, Write};
+use kodiak_store::{Expect, Record, Snapshot, StoreError, Transaction, Write, Written};
 use serde_json::Value;
 
 use crate::{
@@ -147,7 +147,7 @@ impl Catalog {
         writes.extend(secrets);
         writes.extend(companions);
         writes.extend(authored);
-        match self.store().commit(Transaction(writes)).await {
+        match self.commit(Transaction(writes), author).await {
             Ok(_) => Ok(put),
             Err(StoreError::Invalid { problem, .. }) => {
                 let mut problems = Problems::default();
@@ -155,6 +155,17 @@ impl Catalog {
                 Err(Refusal::invalid(Stage::Check, problems))
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn commit(&self, transaction: Transaction, author: &Author) -> Result<Written, StoreError> {
+        match author {
+            Author::User => self.store().commit(transaction).await,
+            // Proxies arrive in crowds.
+            Author::Proxy(_) => {
+                let answer = self.store().commit_gathered(vec![transaction]).await.pop();
+                answer.expect("the store answers every transaction")
+            }
         }
     }
 

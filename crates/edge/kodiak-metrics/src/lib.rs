@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     /// Dashboards and alerts of users depend on every one of them.
-    const NAMES: [&str; 21] = [
+    const NAMES: [&str; 22] = [
         "kodiak_api_request_seconds histogram",
         "kodiak_api_requests counter",
         "kodiak_certificate_expiry_seconds gauge",
@@ -94,6 +94,7 @@ mod tests {
         "kodiak_store_commits counter",
         "kodiak_store_revision gauge",
         "kodiak_unreadable_resources gauge",
+        "kodiak_xds_engine_rounds counter",
         "kodiak_xds_proxies gauge",
         "kodiak_xds_proxies_woken counter",
         "kodiak_xds_resources_encoded counter",
@@ -133,6 +134,7 @@ mod tests {
             "kodiak_store_commit_changes_total 2",
             r#"kodiak_resources{kind="Mesh"} 1"#,
             "kodiak_store_revision 7",
+            "kodiak_xds_engine_rounds_total 1",
             "kodiak_xds_resources_encoded_total 5",
             "kodiak_xds_proxies_woken_total 4",
             r#"kodiak_certificate_expiry_seconds{mesh="demo",kind="leaf"} 60"#,

@@ -9,6 +9,7 @@ use crate::gauge;
 
 #[derive(Clone, Default)]
 pub struct XdsMetrics {
+    rounds: Counter,
     encoded: Counter,
     woken: Counter,
     proxies: Gauge,
@@ -20,6 +21,7 @@ pub struct XdsMetrics {
 
 impl XdsMetrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register("xds_engine_rounds", "Batches of changes that the engine applied", self.rounds.clone());
         registry.register("xds_resources_encoded", "Envoy resources built and encoded", self.encoded.clone());
         registry.register("xds_proxies_woken", "Snapshots published to proxies", self.woken.clone());
         registry.register("xds_proxies", "Proxies that are connected", self.proxies.clone());
@@ -35,6 +37,7 @@ impl XdsMetrics {
 
     /// The engine encoded resources for a batch of changes, and published new snapshots to `woken` proxies.
     pub fn generated(&self, encoded: u64, woken: u64) {
+        self.rounds.inc();
         self.encoded.inc_by(encoded);
         self.woken.inc_by(woken);
     }

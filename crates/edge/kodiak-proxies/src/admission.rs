@@ -19,7 +19,7 @@ use crate::{
     dataplane::{self, ProvidedDataplane},
     insights::{self, Observation},
     readiness::Registration,
-    sessions::{Reporter, Rollout, Stream, TypeStatus},
+    sessions::{Push, Reporter, Rollout, Stream, TypeStatus},
     stored,
 };
 
@@ -190,6 +190,7 @@ impl Registry {
             rollout: Rollout::default(),
             types,
             settled: None,
+            push: Push::Sent,
             bytes: 0,
             faults: Vec::new(),
         };

@@ -82,7 +82,7 @@ impl Registry {
                 None => self.0.registrations.forget(&key),
             }
         }
-        let outcomes = batch::commit(store, &writes).await;
+        let outcomes = batch::commit(store, writes).await;
         let mut failed = Vec::new();
         for (key, outcome) in leaving.into_iter().zip(outcomes) {
             match outcome {

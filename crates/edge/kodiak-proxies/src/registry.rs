@@ -67,6 +67,26 @@ impl Registry {
         self.0.sessions.publish(key, snapshot, token);
     }
 
+    /// Snapshots for this many proxies will be published now.
+    pub fn begin_pushes(&self, proxies: usize) {
+        self.0.sessions.begin_pushes(proxies);
+    }
+
+    /// Waits until most streams have sent what was published to them. To gather changes meanwhile.
+    pub async fn pushed(&self) {
+        self.0.sessions.pushed().await;
+    }
+
+    /// Whether [`Self::pushed`] would return at once.
+    pub fn has_pushed(&self) -> bool {
+        self.0.sessions.has_pushed()
+    }
+
+    /// Streams that still send are slow, and not waited for until they have caught up.
+    pub fn give_up_pushes(&self) {
+        self.0.sessions.give_up_pushes();
+    }
+
     /// The configuration failed validation. The proxy stays on its last good configuration; a stream that has none yet is
     /// closed with the faults, because silence would tell nobody.
     pub fn fault(&self, key: &ProxyKey, faults: Vec<String>) {

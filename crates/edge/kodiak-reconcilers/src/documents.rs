@@ -14,12 +14,13 @@ pub(crate) fn read<T: DeserializeOwned>(resource: &Resource) -> Option<T> {
     read
 }
 
-/// Compare-and-swap against `old`. `false` on a conflict, or when the mesh does not exist any more.
+/// Compare-and-swap against a version; without one it must not exist yet. `false` on a conflict, or when the mesh does not
+/// exist any more.
 pub(crate) async fn write<T: Serialize>(
     store: &Store,
     mesh: &str,
     name: &str,
-    old: Option<&Resource>,
+    version: Option<u64>,
     new: &T,
 ) -> Result<bool, StoreError> {
     let spec = serde_json::to_string(new).expect("documents have text keys");
@@ -28,11 +29,11 @@ pub(crate) async fn write<T: Serialize>(
         spec: spec.into(),
         labels: Labels::new(),
         owner: Some(ResourceKey::global("Mesh", mesh)),
-        expect: old.map_or(Expect::Absent, |old| Expect::Version(old.version)),
+        expect: version.map_or(Expect::Absent, Expect::Version),
     };
     match store.commit(write.into()).await {
         Ok(_) => Ok(true),
-        Err(StoreError::Conflict(_) | StoreError::Invalid { .. }) => Ok(false),
+        Err(StoreError::Conflict(_) | StoreError::OwnerMissing { .. } | StoreError::Invalid { .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -13,9 +13,7 @@ mod mtls;
 mod progress;
 pub mod quarantine;
 mod services;
-mod vips;
 
 pub use mtls::run as run_mtls;
 pub use progress::waiting as mtls_waiting;
 pub use services::{preview, run as run_services};
-pub use vips::{Services, run as run_vips};

@@ -121,7 +121,7 @@ async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<s
         };
         let snapshot = store.snapshot();
         let old = snapshot.world().get(&document::key(&mesh, ROLLOUT));
-        match documents::write(store, &mesh, ROLLOUT, old.map(AsRef::as_ref), &next).await {
+        match documents::write(store, &mesh, ROLLOUT, old.map(|old| old.version), &next).await {
             Ok(true) => tracing::info!(mesh = &*mesh, step = next.token(), "mTLS rollout advanced"),
             // Conflict: the newer record arrives through the watch.
             Ok(false) => (),

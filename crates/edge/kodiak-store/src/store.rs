@@ -5,7 +5,10 @@ use std::{fmt, sync::Arc, time::Duration};
 use arc_swap::ArcSwap;
 use kodiak_model::ResourceKey;
 use kodiak_world::World;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::{
+    sync::{Notify, mpsc, oneshot, watch},
+    time::Instant,
+};
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -27,7 +30,7 @@ use crate::{
     supervisor::Supervisor,
     unreadable,
     watch::Watch,
-    writer::{MAX_BATCH, Request, Writer},
+    writer::{Answer, MAX_BATCH, Request, Writer},
 };
 
 /// Handle of the store. When the last one is dropped, its tasks end as by [`Store::close`], but without waiting.
@@ -130,9 +133,26 @@ impl Store {
     ///
     /// On `Unavailable` it is unknown whether it happened: read again when the store is back.
     pub async fn commit(&self, transaction: Transaction) -> Result<Written, StoreError> {
+        let mut answers = self.request(vec![transaction], None).await;
+        answers.pop().unwrap_or_else(|| Err(StoreError::closed()))
+    }
+
+    /// Like [`Self::commit`], for writes that come in crowds: they wait a few milliseconds for each other, at most a tenth
+    /// of a second, and become durable together. Each transaction is decided by itself: one that is refused does not fail
+    /// the others. The answers have the order of the transactions.
+    pub async fn commit_gathered(&self, transactions: Vec<Transaction>) -> Vec<Result<Written, StoreError>> {
+        self.request(transactions, Some(Instant::now())).await
+    }
+
+    async fn request(&self, transactions: Vec<Transaction>, gathers: Option<Instant>) -> Vec<Answer> {
+        let count = transactions.len();
+        if count == 0 {
+            return Vec::new();
+        }
         let (answer, answered) = oneshot::channel();
-        self.0.queue.send(Request { transaction, answer }).await.map_err(|_| StoreError::closed())?;
-        answered.await.map_err(|_| StoreError::closed())?
+        let asked = self.0.queue.send(Request { transactions, answer, gathers }).await;
+        let answers = if asked.is_ok() { answered.await.ok() } else { None };
+        answers.unwrap_or_else(|| (0..count).map(|_| Err(StoreError::closed())).collect())
     }
 
     pub fn get(&self, key: &ResourceKey) -> Option<Record> {

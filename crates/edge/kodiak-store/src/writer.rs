@@ -2,16 +2,19 @@
 //!
 //! It takes all waiting requests, decides them one after the other on a working state, makes the result durable in one
 //! write, publishes it, and only then answers. When the write fails, the working state is dropped and all requests
-//! fail.
+//! fail. Requests that come in crowds wait a moment for others (`gather`).
 
 #[cfg(test)]
 mod tests;
+
+mod gather;
 
 use std::{mem, sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::Instant as TokioInstant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -34,12 +37,14 @@ use crate::{
 pub(crate) const MAX_BATCH: usize = 1024;
 
 pub(crate) struct Request {
-    /// An empty one probes whether the store can persist, with a durable write of nothing.
-    pub(crate) transaction: Transaction,
-    pub(crate) answer: oneshot::Sender<Answer>,
+    /// Decided one by one. An empty one probes whether the store can persist, with a durable write of nothing.
+    pub(crate) transactions: Vec<Transaction>,
+    pub(crate) answer: oneshot::Sender<Vec<Answer>>,
+    /// When it was made, if it may wait for others.
+    pub(crate) gathers: Option<TokioInstant>,
 }
 
-type Answer = Result<Written, StoreError>;
+pub(crate) type Answer = Result<Written, StoreError>;
 
 pub(crate) struct Writer {
     pub(crate) engine: Box<dyn Engine>,
@@ -70,6 +75,7 @@ impl Writer {
                     if taken == 0 {
                         break; // closed, and all answered
                     }
+                    self.gather(&mut requests).await;
                     self.commit(mem::take(&mut requests)).await;
                 }
                 () = self.nudge.notified() => self.catch_up().await,
@@ -101,31 +107,31 @@ impl Writer {
 
     async fn commit(&mut self, requests: Vec<Request>) {
         let started = Instant::now();
-        let (transactions, callers): (Vec<_>, Vec<_>) =
-            requests.into_iter().map(|request| (request.transaction, request.answer)).unzip();
-        let answers = match self.try_commit(transactions).await {
+        let (mut transactions, mut callers) = (Vec::new(), Vec::new());
+        for request in requests {
+            callers.push((request.answer, request.transactions.len()));
+            transactions.extend(request.transactions);
+        }
+        let count = transactions.len();
+        let mut answers = match self.try_commit(transactions).await {
             Ok((answers, changes)) => {
                 if let Some(observer) = &self.observer {
-                    observer.committed(callers.len(), changes, started.elapsed());
+                    observer.committed(count, changes, started.elapsed());
                 }
-                answers
+                answers.into_iter()
             }
             Err(error) => {
                 let error = error.into_unavailable();
                 self.report(Some(error.clone()));
-                tracing::error!(
-                    error = error.with_causes(),
-                    requests = callers.len(),
-                    "failed to persist, rejecting writes"
-                );
+                tracing::error!(error = error.with_causes(), requests = count, "failed to persist, rejecting writes");
                 if let Some(observer) = &self.observer {
                     observer.failed();
                 }
-                callers.iter().map(|_| Err(error.clone())).collect()
+                vec![Err(error); count].into_iter()
             }
         };
-        for (caller, answer) in callers.into_iter().zip(answers) {
-            drop(caller.send(answer)); // the caller may have gone
+        for (caller, count) in callers {
+            drop(caller.send(answers.by_ref().take(count).collect())); // the caller may have gone
         }
     }
 

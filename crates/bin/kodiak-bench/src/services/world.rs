@@ -13,9 +13,9 @@ use kodiak_rules::Proxy;
 use kodiak_services::{
     hostnames::ServiceKey,
     service_status::{
-        self, Content, DataplaneFacts, MeshFacts, Seen, ServiceReconciler, Status, Stored, Wanted, Write,
+        self, Content, DataplaneFacts, MeshFacts, Seen, ServiceReconciler, Status, Stored, StoredVips, Wanted,
+        WantedVips, Write,
     },
-    vips::Vips,
 };
 use kodiak_world::Resource;
 use kodiak_xds::node::NodeMetadata;
@@ -35,8 +35,6 @@ pub(super) struct World {
     engine: Engine,
     /// Stored MeshServices.
     services: BTreeMap<ServiceKey, Stored>,
-    /// Virtual addresses of `kuma.io/service` services.
-    vips: Arc<Vips>,
     metadata: Arc<NodeMetadata>,
     woken: u64,
 }
@@ -48,7 +46,6 @@ impl World {
             reconciler: ServiceReconciler::new(service_status::ServiceSettings::default(), NOW - LONG),
             engine: Engine::new(settings),
             services: BTreeMap::new(),
-            vips: Arc::default(),
             metadata: Arc::new(metadata()),
             woken: 0,
         }
@@ -115,13 +112,18 @@ impl World {
     fn settle(&mut self) -> anyhow::Result<()> {
         loop {
             let due = self.reconciler.due(NOW);
-            if let Some(positions) = due.positions {
+            if let Some(positions) = due.positions.clone() {
                 self.reconciler.set_positions(positions);
             }
-            if due.writes.is_empty() {
+            if !due.has_writes() {
                 return Ok(());
             }
             let mut changes = Vec::with_capacity(due.writes.len());
+            for WantedVips { mesh, vips, version } in due.vips {
+                let stored = StoredVips { vips: vips.clone(), version: version.unwrap_or_default() + 1 };
+                self.reconciler.set_vips(&mesh, Some(stored));
+                changes.push(EngineChange::Vips { mesh, vips: Some(Arc::new(vips)) });
+            }
             for Wanted { key, write } in due.writes {
                 let stored = store(self.services.remove(&key), write)?;
                 changes.push(change(&key, stored.as_ref()));
@@ -138,10 +140,7 @@ impl World {
         if let Some(faulty) = outcome.proxies.iter().find(|updated| !updated.faults.is_empty()) {
             anyhow::bail!("configuration of {} failed validation: {}", faulty.key.name, faulty.faults.join("; "));
         }
-        let Some((mesh, services)) = outcome.services.into_iter().next() else { return Ok(()) };
-        let vips = self.vips.assign(&services, NOW, LONG);
-        self.vips = Arc::new(vips.map_err(|_| anyhow::anyhow!("no virtual address is left"))?);
-        self.configure([EngineChange::Vips { mesh, vips: Some(self.vips.clone()) }])
+        Ok(())
     }
 }
 

@@ -16,6 +16,10 @@ use super::{
 /// Counters of the control plane.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counted {
+    /// Durable commits of the store.
+    pub(super) commits: f64,
+    /// Batches of changes that the engine applied.
+    pub(super) rounds: f64,
     pub(super) encoded: f64,
     pub(super) woken: f64,
     pub(super) bytes: f64,
@@ -25,6 +29,8 @@ impl Counted {
     pub(super) async fn now(server: &Server) -> anyhow::Result<Self> {
         let metrics = server.metrics().await?;
         Ok(Self {
+            commits: metrics.sum("kodiak_store_commits_total", ""),
+            rounds: metrics.sum("kodiak_xds_engine_rounds_total", ""),
             encoded: metrics.sum("kodiak_xds_resources_encoded_total", ""),
             woken: metrics.sum("kodiak_xds_proxies_woken_total", ""),
             bytes: metrics.sum("kodiak_xds_sent_bytes_total", ""),
@@ -32,8 +38,13 @@ impl Counted {
     }
 
     pub(super) fn since(self, before: Self) -> Self {
-        let Self { encoded, woken, bytes } = before;
-        Self { encoded: self.encoded - encoded, woken: self.woken - woken, bytes: self.bytes - bytes }
+        Self {
+            commits: self.commits - before.commits,
+            rounds: self.rounds - before.rounds,
+            encoded: self.encoded - before.encoded,
+            woken: self.woken - before.woken,
+            bytes: self.bytes - before.bytes,
+        }
     }
 }
 
@@ -63,7 +74,7 @@ impl MeasuredChange {
     /// Summary of equal changes: times of the median run, and counts of the first one, since later ones may find encoded
     /// resources in a cache.
     pub(super) fn report(mut runs: Vec<Self>, key: &str, what: &str, results: &mut Results) {
-        let Some(Counted { encoded, woken, bytes }) = runs.first().map(|run| run.counted) else { return };
+        let Some(Counted { encoded, woken, bytes, .. }) = runs.first().map(|run| run.counted) else { return };
         runs.sort_by_key(|run| run.times.last().copied());
         let Self { cpu, times, .. } = runs.swap_remove(runs.len() / 2);
         let at = |hundredths: usize| times.get(times.len() * hundredths / 100).or(times.last()).copied();

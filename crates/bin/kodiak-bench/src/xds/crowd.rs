@@ -7,19 +7,15 @@ use std::{
 };
 
 use anyhow::Context as _;
+use kodiak_envoy::envoy::config::core::v3::Node;
 use tokio::{
     sync::{Semaphore, mpsc},
     task::JoinSet,
     time::{timeout, timeout_at},
 };
 
-use super::{
-    mesh,
-    proxy::{self, Event, Shared},
-};
+use super::proxy::{self, Event, Shared};
 
-/// Proxies that connect concurrently. More would only wait for the same cores.
-const AT_ONCE: usize = 64;
 /// Timeout of each phase.
 const PATIENCE: Duration = Duration::from_mins(5);
 /// A change is complete when no proxy received anything for this long.
@@ -33,17 +29,23 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// Connects all proxies, and waits until each has its full configuration.
-    pub(super) async fn connect(shared: Shared, count: usize, dns: bool) -> anyhow::Result<Self> {
+    /// Connects all proxies, `at_once` of them concurrently, and waits until each has its full
+    /// configuration. `node` is their metadata.
+    pub(super) async fn connect(
+        shared: Shared,
+        count: usize,
+        at_once: usize,
+        node: impl Fn(usize) -> Node,
+    ) -> anyhow::Result<Self> {
         let (teller, events) = mpsc::unbounded_channel();
-        let (shared, slots) = (Arc::new(shared), Arc::new(Semaphore::new(AT_ONCE)));
+        let (shared, slots) = (Arc::new(shared), Arc::new(Semaphore::new(at_once)));
         let mut proxies = JoinSet::new();
         for n in 0..count {
-            let (shared, slots, teller) = (shared.clone(), slots.clone(), teller.clone());
+            let (shared, slots, teller, node) = (shared.clone(), slots.clone(), teller.clone(), node(n));
             proxies.spawn(async move {
                 let slot = slots.acquire_owned().await.expect("the semaphore is never closed");
                 let tell = |event| drop(teller.send((n, event)));
-                if let Err(error) = proxy::run(&shared, mesh::node(n, dns), slot, tell).await {
+                if let Err(error) = proxy::run(&shared, node, slot, tell).await {
                     tell(Event::Failed(error));
                 }
             });
@@ -64,12 +66,15 @@ impl Crowd {
         Ok(())
     }
 
-    /// Waits until no proxy receives anything.
-    pub(super) async fn settle(&mut self) -> anyhow::Result<()> {
+    /// Waits until no proxy receives anything, and returns when the last one did.
+    pub(super) async fn settle(&mut self) -> anyhow::Result<Instant> {
+        let mut last = Instant::now();
         while let Ok(event) = timeout(QUIET, self.next()).await {
-            event?;
+            if let (_, Event::Changed(at)) = event? {
+                last = last.max(at);
+            }
         }
-        Ok(())
+        Ok(last)
     }
 
     /// Waits until every proxy received a change, and returns the time from `start` to its last response for each.

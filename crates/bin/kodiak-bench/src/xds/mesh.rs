@@ -19,11 +19,24 @@ pub(super) const MOVING: &str = "moving";
 pub(super) fn dataplanes(proxies: usize, services: usize) -> String {
     let mut text = String::new();
     for n in 0..proxies.max(services) {
-        let document = dataplane(&name(n), &address(n), 8080, n % services);
-        let _ = writeln!(text, "---\n{document}");
+        let _ = writeln!(text, "---\n{}", dataplane_of(n, services));
     }
     let _ = writeln!(text, "---\n{}", moving(0));
     text
+}
+
+/// Dataplanes of the services that no arriving proxy provides. Empty if every service has a proxy.
+pub(super) fn dataplanes_without_proxy(proxies: usize, services: usize) -> String {
+    let mut text = String::new();
+    for n in proxies..services {
+        let _ = writeln!(text, "---\n{}", dataplane_of(n, services));
+    }
+    text
+}
+
+/// Dataplane of a proxy.
+pub(super) fn dataplane_of(n: usize, services: usize) -> Value {
+    dataplane(&name(n), &address(n), 8080, n % services)
 }
 
 /// The instance with its address after this many changes.
@@ -60,8 +73,8 @@ pub(super) fn mesh(mtls: bool, passthrough: bool) -> Value {
     mesh
 }
 
-/// Metadata of a proxy, as with `kodiak dp run --transparent-proxy`.
-pub(super) fn node(n: usize, dns: bool) -> Node {
+/// Metadata of a proxy, as with `kodiak dp run --transparent-proxy`. A proxy that arrives provides its Dataplane.
+pub(super) fn node(n: usize, dns: bool, dataplane: Option<&Value>) -> Node {
     let workdir = ".".to_owned();
     let enabled = |port: u32| Redirect { enabled: true, port: Some(port) };
     let metadata = NodeMetadata {
@@ -78,6 +91,7 @@ pub(super) fn node(n: usize, dns: bool) -> Node {
         admin_socket: Some(names::admin_socket(&workdir)),
         readiness_port: Some(9902),
         workdir: Some(workdir),
+        resource: dataplane.map(Value::to_string),
         transparent_proxy: Some(TransparentProxy {
             inbound: enabled(15006),
             outbound: enabled(15001),

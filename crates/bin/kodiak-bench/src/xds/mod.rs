@@ -1,5 +1,6 @@
 //! `kodiak bench xds`
 
+mod arrive;
 mod change;
 mod crowd;
 mod limit;
@@ -45,15 +46,22 @@ const QUIET: Duration = Duration::from_millis(500);
 Examples:
   kodiak bench xds
   kodiak bench xds --proxies 10000 --services 30 --json
-  kodiak bench xds --proxies 200 --services 1000 --mtls --dns")]
+  kodiak bench xds --proxies 200 --services 1000 --mtls --dns
+  kodiak bench xds --arrive --json")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub(super) struct Args {
     /// Number of proxies, each with its own connection
     #[arg(long, default_value_t = 1_000, value_parser = at_least_one)]
     proxies: usize,
+    /// Number of proxies that connect concurrently
+    #[arg(long, default_value_t = 64, value_parser = at_least_one)]
+    concurrency: usize,
     /// Number of services in the configuration of each proxy
     #[arg(long, default_value_t = 1_000, value_parser = at_least_one)]
     services: usize,
+    /// Measure arrival only: proxies connect at once, and each provides its own Dataplane
+    #[arg(long, conflicts_with_all = ["changes", "idle"])]
+    arrive: bool,
     /// Enable mutual TLS, with a certificate per proxy
     #[arg(long)]
     mtls: bool,
@@ -79,7 +87,10 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 }
 
 pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> {
-    let Args { proxies, services, mtls, dns, sotw, changes, idle, json } = args;
+    if args.arrive {
+        return arrive::run(&args, terminal).await;
+    }
+    let Args { proxies, concurrency, services, arrive: _, mtls, dns, sotw: _, changes, idle, json } = args;
     let remark = |text: &str| terminal.remark(text);
     limit::raise(proxies)?;
     let folder = Folder::make()?;
@@ -95,27 +106,20 @@ pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> 
     quiet(&server).await?;
 
     remark(&format!("Connecting {proxies} proxies."));
-    let shared = Shared {
-        address: server.proxies,
-        tls: tls(folder.path())?,
-        token: token(&server).await?,
-        protocol: if sotw { Protocol::StateOfTheWorld } else { Protocol::Delta },
-        services,
-        mtls,
-    };
+    let shared = shared(&args, &server, folder.path()).await?;
     let mut results = Results::default();
     results.add("proxies", "proxies", as_f64(proxies));
     results.add("services", "services", as_f64(services));
     results.add("loaded_rss_mb", "memory before proxies connected, MiB", server.memory()?);
     let (before, cpu) = (Counted::now(&server).await?, server.cpu()?);
     let start = Instant::now();
-    let mut crowd = Crowd::connect(shared, proxies, dns).await?;
+    let mut crowd = Crowd::connect(shared, proxies, concurrency, |n| mesh::node(n, dns, None)).await?;
     results.add("served_s", "all served, s", start.elapsed().as_secs_f64());
     results.add("server_cpu_s", "CPU time of the control plane, s", server.cpu()? - cpu);
     results.add("server_rss_mb", "memory, MiB", server.memory()?);
     results.add("server_peak_mb", "peak memory, MiB", server.peak_memory()?);
     crowd.settle().await?;
-    let Counted { encoded, woken, bytes } = Counted::now(&server).await?.since(before);
+    let Counted { encoded, woken, bytes, .. } = Counted::now(&server).await?.since(before);
     results.add("bytes", "bytes", bytes);
     results.add("encoded", "resources encoded", encoded);
     results.add("woken", "snapshots published to proxies", woken);
@@ -165,6 +169,17 @@ async fn quiet(server: &Server) -> anyhow::Result<()> {
         }
         seen = now;
     }
+}
+
+async fn shared(args: &Args, server: &Server, folder: &Path) -> anyhow::Result<Shared> {
+    Ok(Shared {
+        address: server.proxies,
+        tls: tls(folder)?,
+        token: token(server).await?,
+        protocol: if args.sotw { Protocol::StateOfTheWorld } else { Protocol::Delta },
+        services: args.services,
+        mtls: args.mtls,
+    })
 }
 
 /// Token for all proxies of the mesh.

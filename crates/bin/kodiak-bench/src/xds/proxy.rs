@@ -1,6 +1,12 @@
 //! Simulated proxy: its own connection, and the requests that Envoy would send.
 
-use std::{net::SocketAddr, sync::Arc, time::Instant};
+use std::{
+    collections::HashSet,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    net::SocketAddr,
+    sync::Arc,
+    time::Instant,
+};
 
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -58,12 +64,13 @@ struct SimulatedProxy {
     protocol: Protocol,
     services: usize,
     requests: mpsc::UnboundedSender<Bytes>,
-    /// Encoded names of its endpoint subscription, and their number.
+    /// Encoded names of its endpoint subscription.
     names: Vec<u8>,
-    named: usize,
     secret_names: Vec<u8>,
-    assignments: usize,
-    listeners: usize,
+    /// Resources of services that it has.
+    clusters: Seen,
+    assignments: Seen,
+    listeners: Seen,
     secrets: usize,
     asked_for_listeners: bool,
     served: bool,
@@ -78,9 +85,19 @@ struct Reading {
     nonce: String,
     resources: usize,
     removed: usize,
-    /// Resources of services, and the names of the clusters among them.
-    counted: usize,
+    /// Resources of services: hashes of their names, and the encoded names of clusters that the proxy did not have.
+    counted: Vec<u64>,
+    gone: Vec<u64>,
     clusters: Vec<u8>,
+}
+
+/// Hashes of names. A response may repeat a resource, or remove it, while other proxies arrive.
+type Seen = HashSet<u64>;
+
+fn hash(name: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Connects, and runs until the stream ends, which is an error. Releases `starting` once connected.
@@ -102,10 +119,10 @@ pub(super) async fn run(
         services: shared.services,
         requests,
         names: Vec::new(),
-        named: 0,
         secret_names,
-        assignments: 0,
-        listeners: 0,
+        clusters: Seen::new(),
+        assignments: Seen::new(),
+        listeners: Seen::new(),
         secrets: 0,
         asked_for_listeners: false,
         served: false,
@@ -164,7 +181,10 @@ impl SimulatedProxy {
             (2, _) => self.resource(content),
             (4, _) => self.reading.type_url = TypeUrl::ALL.into_iter().find(|each| *text() == *each.as_str()),
             (5, _) => self.reading.nonce = text().into_owned(),
-            (6, Protocol::Delta) => self.reading.removed += 1,
+            (6, Protocol::Delta) => {
+                self.reading.removed += 1;
+                self.reading.gone.push(hash(content));
+            }
             _ => (),
         }
     }
@@ -181,21 +201,24 @@ impl SimulatedProxy {
             Some(TypeUrl::Listener) => is_service_listener(name),
             _ => true,
         };
-        if counts {
-            self.reading.counted += 1;
+        if !counts {
+            return;
         }
-        if counts && self.reading.type_url == Some(TypeUrl::Cluster) {
+        let hash = hash(name);
+        self.reading.counted.push(hash);
+        let whole = self.protocol == Protocol::StateOfTheWorld;
+        if self.reading.type_url == Some(TypeUrl::Cluster) && (whole || !self.clusters.contains(&hash)) {
             write_name(name, &mut self.reading.clusters);
         }
     }
 
     /// Acknowledges a complete response, and sends the subscriptions that Envoy would send.
     fn take(&mut self, tell: &impl Fn(Event)) -> anyhow::Result<()> {
-        let Reading { type_url, version, nonce, resources, removed, counted, clusters } =
+        let Reading { type_url, version, nonce, resources, removed, counted, gone, clusters } =
             std::mem::take(&mut self.reading);
         let type_url = type_url.context("response has no type, or one without a subscription")?;
         if !self.served {
-            self.count(type_url, counted, clusters);
+            self.count(type_url, counted, &gone, clusters);
         }
         let repeated = match (self.protocol, type_url) {
             (Protocol::StateOfTheWorld, TypeUrl::Endpoint) => &self.names,
@@ -204,7 +227,7 @@ impl SimulatedProxy {
         };
         self.send(None, type_url, repeated, &Answered { version: &version, nonce: &nonce });
         // Envoy subscribes to listeners when its clusters are warm.
-        if self.assignments >= self.services && !self.asked_for_listeners {
+        if !self.asked_for_listeners && self.clusters.is_subset(&self.assignments) {
             self.asked_for_listeners = true;
             self.send(None, TypeUrl::Listener, &[], &Answered::default());
         }
@@ -220,29 +243,41 @@ impl SimulatedProxy {
     }
 
     /// Records resources, and subscribes to the endpoints of new clusters.
-    fn count(&mut self, type_url: TypeUrl, counted: usize, clusters: Vec<u8>) {
+    fn count(&mut self, type_url: TypeUrl, counted: Vec<u64>, gone: &[u64], clusters: Vec<u8>) {
         let whole = self.protocol == Protocol::StateOfTheWorld;
-        match type_url {
-            TypeUrl::Cluster if self.named < self.services && counted > 0 => {
-                self.send(None, TypeUrl::Endpoint, &clusters, &Answered::default());
-                if !self.secret_names.is_empty() {
-                    self.send(None, TypeUrl::Secret, &self.secret_names, &Answered::default());
-                }
-                self.named = if whole { counted } else { self.named + counted };
-                if whole {
-                    self.names = clusters;
-                }
+        let seen = match type_url {
+            TypeUrl::Cluster => &mut self.clusters,
+            TypeUrl::Listener => &mut self.listeners,
+            TypeUrl::Endpoint => &mut self.assignments,
+            TypeUrl::Secret => {
+                self.secrets += counted.len();
+                return;
             }
-            TypeUrl::Listener => self.listeners = if whole { counted } else { self.listeners + counted },
-            TypeUrl::Endpoint => self.assignments += counted,
-            TypeUrl::Secret => self.secrets += counted,
-            TypeUrl::Cluster | TypeUrl::Route => (),
+            TypeUrl::Route => return,
+        };
+        let is_first = seen.is_empty();
+        if whole && type_url != TypeUrl::Endpoint {
+            seen.clear();
+        }
+        seen.extend(counted);
+        for name in gone {
+            seen.remove(name);
+        }
+        if type_url != TypeUrl::Cluster || clusters.is_empty() || clusters == self.names {
+            return;
+        }
+        self.send(None, TypeUrl::Endpoint, &clusters, &Answered::default());
+        if is_first && !self.secret_names.is_empty() {
+            self.send(None, TypeUrl::Secret, &self.secret_names, &Answered::default());
+        }
+        if whole {
+            self.names = clusters;
         }
     }
 
     fn has_all(&self) -> bool {
         let has_secrets = self.secrets >= SECRETS || self.secret_names.is_empty();
-        self.assignments >= self.services && self.listeners >= self.services && has_secrets
+        self.assignments.len() >= self.services && self.listeners.len() >= self.services && has_secrets
     }
 
     /// A closed stream is detected by the reader.

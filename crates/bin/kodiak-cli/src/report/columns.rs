@@ -50,11 +50,28 @@ impl Layout {
     }
 
     pub(crate) fn table(self, items: &[Value], opts: TableOpts) -> String {
-        let mut table = Table::new(self.headers(opts));
+        let with_problems = self.has_conditions() && items.iter().any(|item| problems(item).is_some());
+        let mut headers = self.headers(opts);
+        if with_problems {
+            headers.push("PROBLEMS");
+        }
+        let mut table = Table::new(headers);
         for item in items {
-            table.row(self.cells(item, opts));
+            let mut cells = self.cells(item, opts);
+            if with_problems {
+                cells.push(problems(item).unwrap_or_else(|| "-".to_owned()));
+            }
+            table.row(cells);
         }
         table.show()
+    }
+
+    /// Services have conditions in their status.
+    fn has_conditions(self) -> bool {
+        match self {
+            Self::MeshService | Self::Service => true,
+            Self::Dataplane | Self::Mesh | Self::InMesh | Self::Global => false,
+        }
     }
 
     fn headers(self, opts: TableOpts) -> Vec<&'static str> {
@@ -133,6 +150,14 @@ fn called(item: &Value) -> [String; 3] {
     let addresses = list("/status/vips").chain(item.pointer("/status/vip")).map(|vip| text(vip, "/ip")).collect();
     let hostnames = list("/status/addresses").map(|address| text(address, "/hostname")).collect();
     [all(ports), all(addresses), all(hostnames)]
+}
+
+/// Reasons of conditions that are `False`; `-o yaml` has their messages.
+fn problems(item: &Value) -> Option<String> {
+    let conditions = item.pointer("/status/conditions")?.as_array()?;
+    let failed = conditions.iter().filter(|condition| text(condition, "/status") == "False");
+    let reasons: Vec<String> = failed.map(|condition| text(condition, "/reason")).collect();
+    (!reasons.is_empty()).then(|| reasons.join(","))
 }
 
 fn proxies(item: &Value, count: &str) -> u64 {
@@ -268,6 +293,25 @@ mod tests {
             &expect![[r#"
                 MESH      NAME   PORTS   ADDRESS     HOSTNAMES   AGE
                 default   bank   443     242.0.0.1   -           1m"#]],
+        );
+    }
+
+    #[test]
+    fn shows_reasons_of_failed_conditions() {
+        let condition = |status, reason| json!({ "type": "T", "status": status, "reason": reason, "message": "m" });
+        let failed = [condition("False", "TlsSettingsInvalid"), condition("True", "Fine"), condition("False", "Other")];
+        let item = |name: &str, conditions: &[Value]| {
+            json!({ "mesh": "default", "name": name, "modificationTime": "2026-11-15T11:59:00Z",
+                    "spec": { "match": { "port": 443 } }, "status": { "conditions": conditions } })
+        };
+        check(
+            Layout::Service,
+            &[item("bank", &failed), item("fine", &[])],
+            false,
+            &expect![[r#"
+                MESH      NAME   PORTS   ADDRESS   HOSTNAMES   AGE   PROBLEMS
+                default   bank   443     -         -           1m    TlsSettingsInvalid,Other
+                default   fine   443     -         -           1m    -"#]],
         );
     }
 

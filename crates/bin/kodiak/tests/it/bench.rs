@@ -44,9 +44,24 @@ fn measures_state_of_the_world_xds() {
 }
 
 #[test]
+fn measures_proxies_that_provide_their_dataplanes() {
+    for args in
+        ["--proxies 20 --services 20 --mtls", "--proxies 3 --services 8 --dns", "--proxies 9 --services 4 --sotw"]
+    {
+        let arguments: Vec<_> = ["bench", "xds", "--arrive", "--json"].into_iter().chain(args.split(' ')).collect();
+        let ran = Kodiak::new().run(&arguments).is(0);
+        let measured: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+        for key in ["served_s", "settled_s", "commits", "rounds", "encoded", "woken", "bytes"] {
+            assert!(measured[key].as_f64() > Some(0.0), "{key}: {measured}");
+        }
+    }
+}
+
+#[test]
 fn rejects_zero_proxies() {
     let kodiak = Kodiak::new();
-    for wrong in ["--proxies", "--services", "--changes"] {
+    kodiak.run(&["bench", "xds", "--arrive", "--changes", "3"]).is(2);
+    for wrong in ["--proxies", "--services", "--changes", "--concurrency"] {
         kodiak.run(&["bench", "xds", wrong, "0"]).is(2);
     }
 }

@@ -3,14 +3,14 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use kodiak_model::{Kri, Protocol, kinds::dataplane::BackendKind};
-use kodiak_policies::target::{Backend, Endpoint, PortRef};
+use kodiak_policies::target::{Backend, Endpoint, EndpointLabels, PortRef};
 use kodiak_services::reachable::{self, Wanted};
 use kodiak_world::destination::{Behind, Destination, DestinationPort};
 use kodiak_xds::{
     external,
     input::{
-        Callee, DnsRecord, ExternalCluster, ExternalEndpoint, HostHeader, OutboundCluster, OutboundListener, Peer,
-        UpstreamProtocol,
+        Callee, Carried, DnsRecord, ExternalCluster, ExternalEndpoint, HostHeader, OutboundCluster, OutboundListener,
+        Peer, UpstreamProtocol,
     },
     names::{self, Naming},
 };
@@ -45,7 +45,7 @@ pub(super) fn redirected(
         let listen = |(n, vip): (usize, &Ipv4Addr)| {
             // Listener names are unique, and only one listener can be named after the port.
             let naming = if n == 0 { from.view.naming } else { Naming::default() };
-            planned.listener(key, from, naming, (&vip.to_string(), port.port), Socket::Redirected)
+            planned.listener(key, from, naming, (&vip.to_string(), port.port), Socket::at(key, *vip))
         };
         let listeners = vips.iter().enumerate().map(listen).collect();
         let records = hostnames.iter().map(record).collect();
@@ -126,7 +126,8 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, port_tar
     let sni =
         object.map(|object| names::port_sni(&object.sni_name(), port_target.number, &mesh, object.destination.kind()));
     let peer = mtls.then(|| Arc::new(Peer { sni: sni.unwrap_or_default(), identities: peer }));
-    let assignment = near(key, &merged, from, name.clone(), endpoints);
+    let labels = || object.map(|object| object.labels().clone()).unwrap_or_default();
+    let assignment = near(key, &merged, from, name.clone(), (endpoints, &labels));
     Cluster::Discovered(OutboundCluster { name, mesh, peer, upstream, confs: merged.cluster }, assignment)
 }
 
@@ -136,7 +137,7 @@ fn near(
     merged: &MergedConf,
     from: Sources<'_>,
     cluster: Arc<str>,
-    endpoints: Arc<[Endpoint]>,
+    endpoints: (Arc<[Endpoint]>, &dyn Fn() -> Arc<EndpointLabels>),
 ) -> kodiak_xds::input::Assignment {
     placed(key, merged, from.view, cluster, endpoints, ZonePriority::LocalFirst)
 }
@@ -153,6 +154,7 @@ struct PortOutbound {
     port_target: Arc<PortTarget>,
     cluster: Arc<str>,
     protocol: Protocol,
+    carried: Carried,
     host: HostHeader,
     merged: MergedConf,
     route_backends: RouteBackends,
@@ -163,11 +165,14 @@ impl PortOutbound {
         let merged = rules.for_port(&object.resource, &port_target.kri.section);
         let direct = object.destination.kind() == BackendKind::MeshExternalService
             && from.view.external == ExternalAccess::Direct;
+        let protocol = object.destination.port(&port_target.kri.section).map_or(Protocol::Tcp, |port| port.protocol);
+        let carried = merged.carried(Some(protocol));
         Self {
             cluster: port_target.cluster_name(from.view.naming),
-            protocol: object.destination.port(&port_target.kri.section).map_or(Protocol::Tcp, |port| port.protocol),
+            protocol,
+            carried,
             host: if direct { HostHeader::OwnHostname } else { HostHeader::Unchanged },
-            route_backends: RouteBackends::new(&merged, from),
+            route_backends: RouteBackends::new(&merged, carried, from),
             port_target,
             merged,
         }
@@ -189,7 +194,7 @@ impl PortOutbound {
             callee: Callee::Port { kri: self.port_target.kri.clone(), host: self.host },
             cluster: self.cluster.clone(),
             protocol: self.protocol,
-            carried: self.merged.carried(self.protocol),
+            carried: self.carried,
             confs: self.merged.listener.clone(),
             backends: self.route_backends.backends.clone(),
             route_names: self.merged.route_names.clone(),

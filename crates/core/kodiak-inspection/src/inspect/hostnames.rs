@@ -8,26 +8,15 @@ use kodiak_model::{
     labels,
 };
 use kodiak_rules::{Meta, Origin};
-use serde::Serialize;
 
 use kodiak_services::hostnames::{parse, render, selector_of};
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
+/// Hostnames of a service, in their order.
+#[derive(Debug, PartialEq, Eq)]
 pub struct Hostnames {
-    pub total: usize,
-    /// `None` when there are none.
-    pub items: Option<Vec<Hostname>>,
-}
-
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Hostname {
-    pub hostname: String,
-    pub zones: Vec<Zone>,
-}
-
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct Zone {
-    pub name: String,
+    pub hostnames: Vec<String>,
+    /// Zone of the service.
+    pub zone: String,
 }
 
 /// A HostnameGenerator.
@@ -41,7 +30,7 @@ pub struct Service<'a> {
     pub meta: Meta<'a>,
 }
 
-/// In the order of hostnames. Templates that do not fit the service give none.
+/// Templates that do not fit the service give none.
 pub fn of_service<'a>(
     service: &Service<'_>,
     generators: impl IntoIterator<Item = Generator<'a>>,
@@ -52,9 +41,7 @@ pub fn of_service<'a>(
         selected.filter_map(|generator| service.hostname(&generator.spec.template, place)).collect();
     hostnames.sort();
     hostnames.dedup();
-    let zone = || vec![Zone { name: service.zone().to_owned() }];
-    let items: Vec<Hostname> = hostnames.into_iter().map(|hostname| Hostname { hostname, zones: zone() }).collect();
-    Hostnames { total: items.len(), items: (!items.is_empty()).then_some(items) }
+    Hostnames { hostnames, zone: service.zone().to_owned() }
 }
 
 impl Service<'_> {
@@ -110,7 +97,7 @@ mod tests {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
-    fn found(of: &[(&str, &str)], place: &Place, generators: &[(&[(&str, &str)], Value)]) -> Value {
+    fn found(of: &[(&str, &str)], place: &Place, generators: &[(&[(&str, &str)], Value)]) -> Hostnames {
         let own = labels(of);
         let meta = Meta { mesh: "default", name: "web-x4f2", labels: &own };
         let generators: Vec<(Labels, HostnameGenerator)> = generators
@@ -118,7 +105,7 @@ mod tests {
             .map(|(pairs, spec)| (labels(pairs), serde_json::from_value(spec.clone()).unwrap()))
             .collect();
         let generators = generators.iter().map(|(labels, spec)| Generator { labels, spec: Arc::new(spec.clone()) });
-        serde_json::to_value(of_service(&Service { kind: BackendKind::MeshService, meta }, generators, place)).unwrap()
+        of_service(&Service { kind: BackendKind::MeshService, meta }, generators, place)
     }
 
     fn generator(wanted: &[(&str, &str)], template: &str) -> Value {
@@ -140,21 +127,23 @@ mod tests {
             json!({ "template": "x.mesh", "selector": { "meshExternalService": {} } }),
         ];
         let generators = generators.map(|generator| (&[][..], generator));
-        let zones = json!([{ "name": "east" }]);
-        let items = json!([{ "hostname": "a.mesh", "zones": zones }, { "hostname": "web.east.mesh", "zones": zones }]);
-        assert_eq!(found(&WEB, &zone(), &generators), json!({ "total": 2, "items": items }));
+        let found = found(&WEB, &zone(), &generators);
+        assert_eq!(
+            (found.hostnames, found.zone.as_str()),
+            (vec!["a.mesh".to_owned(), "web.east.mesh".to_owned()], "east")
+        );
     }
 
     #[test]
     fn service_without_a_zone_is_of_this_zone() {
         let generators = [(&[][..], generator(&[], "{{ .Name }}.{{ .Zone }}"))];
-        assert_eq!(found(&[], &zone(), &generators)["items"][0]["hostname"], "web-x4f2.here");
+        assert_eq!(found(&[], &zone(), &generators).hostnames, ["web-x4f2.here"]);
     }
 
     #[test]
     fn labels_are_unchanged_in_a_zone() {
         let generators = [(&[][..], generator(&[("kuma.io/origin", "global")], "web.mesh"))];
-        assert_eq!(found(&WEB, &zone(), &generators), json!({ "total": 0, "items": null }));
+        assert!(found(&WEB, &zone(), &generators).hostnames.is_empty());
     }
 
     #[test]
@@ -173,7 +162,7 @@ mod tests {
             (west, "global", 1),
         ] {
             let generators = [(by, generator(&[("kuma.io/origin", seen_as)], "web.mesh"))];
-            assert_eq!(found(&WEB, &Place::Global, &generators)["total"], expected, "{by:?} {seen_as}");
+            assert_eq!(found(&WEB, &Place::Global, &generators).hostnames.len(), expected, "{by:?} {seen_as}");
         }
     }
 }

@@ -3,14 +3,16 @@
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use kodiak_model::{
-    LabelSelector, Labels,
+    Condition, LabelSelector, Labels, ResourceKey,
     go_template::{Template, label_of},
     kinds::mesh_identity::{
         DEFAULT_PATH_ON_KUBERNETES, DEFAULT_PATH_ON_UNIVERSAL, DEFAULT_TRUST_DOMAIN, FUNCTIONS, MeshIdentity,
+        MeshIdentityStatus,
     },
     labels, spiffe,
 };
 use kodiak_rules::{Meta, Proxy};
+use kodiak_world::Resource;
 
 const SERVICE_ACCOUNT: &str = "k8s.kuma.io/service-account";
 
@@ -23,6 +25,18 @@ pub struct Identity {
     pub spec: Arc<MeshIdentity>,
     /// Its provider can issue.
     pub ready: bool,
+}
+
+impl Identity {
+    /// `None` without a readable version.
+    pub fn of(resource: &Resource) -> Option<Self> {
+        let spec = resource.spec::<MeshIdentity>()?;
+        let status = resource.status::<MeshIdentityStatus>();
+        let is_ready = |condition: &Condition| condition.condition_type == "Ready" && condition.status == "True";
+        let ResourceKey { mesh, name, .. } = resource.key.clone();
+        let ready = status.conditions.iter().any(is_ready);
+        Some(Self { mesh, name, labels: resource.labels.clone(), spec, ready })
+    }
 }
 
 /// `None` when none is issued, or when its templates give none. `zone` is that of the control plane.

@@ -222,11 +222,10 @@ fn destinations<'a>(
 fn tags_of(target: &TargetRef) -> Option<Tags<'_>> {
     let named = || target.name.as_deref().filter(|name| !name.is_empty()).map(|name| (SERVICE, name));
     let tags = || target.tags.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
-    let has_section = target.section_name.as_deref().is_some_and(|section| !section.is_empty());
     match target.known_kind()? {
         TargetKind::Mesh => Some(Vec::new()),
         TargetKind::MeshSubset => Some(tags().collect()),
-        TargetKind::MeshService if has_section => None,
+        TargetKind::MeshService if target.has_section() => None,
         TargetKind::MeshService => Some(vec![named()?]),
         TargetKind::MeshServiceSubset => Some(tags().chain([named()?]).collect()),
         TargetKind::MeshGateway

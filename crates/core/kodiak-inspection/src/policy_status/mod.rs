@@ -24,7 +24,6 @@ use std::{
 use kodiak_model::{Kri, TargetRef};
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, outbound::NameResolution};
 use kodiak_world::{Resource, Unreadable};
-use serde::Serialize;
 
 use self::groups::Groups;
 use crate::inspect::spiffe_id::Identity;
@@ -35,7 +34,7 @@ pub struct PolicyStatusContext<'a> {
     pub policy_index: &'a PolicyIndex,
     pub resources: &'a Resources,
     pub proxies: &'a BTreeMap<Arc<str>, Arc<Proxy>>,
-    /// The values of `kuma.io/service` in the mesh.
+    /// [`MeshView::legacy_services`](crate::inspect::MeshView::legacy_services) of the mesh.
     pub services: &'a BTreeSet<String>,
     pub identities: &'a [Identity],
     /// Kinds that affect the configuration of proxies.
@@ -44,16 +43,13 @@ pub struct PolicyStatusContext<'a> {
     pub resolution: NameResolution,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PolicyStatus {
-    #[serde(rename = "type")]
     pub kind: &'static str,
     pub mesh: Arc<str>,
     pub name: Arc<str>,
     pub kri: String,
     /// Top-level `targetRef`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
     pub state: State,
     /// Number of proxies on which it is in force.
@@ -63,7 +59,7 @@ pub struct PolicyStatus {
     pub reasons: Vec<Reason>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     /// All of it takes effect on all proxies that it selects.
     InForce,
@@ -73,28 +69,14 @@ pub enum State {
     NotInForce,
 }
 
-impl State {
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "InForce" => Some(Self::InForce),
-            "Partly" => Some(Self::Partly),
-            "NotInForce" => Some(Self::NotInForce),
-            _ => None,
-        }
-    }
-}
-
 /// Reason why a policy, or a part of it, has no effect.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reason {
     pub reason: Why,
     pub message: String,
     /// Path of the part; the whole policy when missing.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// KRIs of the policies that cause it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
 }
 
@@ -112,7 +94,7 @@ impl Reason {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
     /// The kind is stored and validated, but not implemented yet.
     NotSupportedYet,

@@ -30,7 +30,15 @@ pub(super) fn find(policy: &Policy, context: PolicyStatusContext<'_>) -> Vec<Rea
         let mut seen = Vec::new();
         for backend in backends(item.conf.json()).filter(|backend| !is_reached(backend, policy, context)) {
             let port = backend.port.map(|port| format!(" at port {port}")).unwrap_or_default();
-            let message = format!("the backend {}{port} does not exist", named(&target(&backend)));
+            let backend_name = named(&target(&backend));
+            let message = if backend.is_legacy() && context.resolution == NameResolution::Objects {
+                format!(
+                    "the backend {backend_name} without a port is a value of kuma.io/service, which nobody calls in this \
+                     mesh: write the port of the MeshService"
+                )
+            } else {
+                format!("the backend {backend_name}{port} does not exist")
+            };
             if !seen.contains(&message) {
                 missing(format!("{path}.backendRefs"), message.clone());
                 seen.push(message);
@@ -94,8 +102,7 @@ pub(super) fn is_called(target: &TargetRef, context: PolicyStatusContext<'_>) ->
 
 /// Whether it is a value of `kuma.io/service` that proxies have.
 fn is_tag(target: &TargetRef, context: PolicyStatusContext<'_>) -> bool {
-    let whole = target.section_name.as_deref().is_none_or(str::is_empty);
-    whole && target.name.as_deref().is_some_and(|name| context.services.contains(name))
+    !target.has_section() && target.name.as_deref().is_some_and(|name| context.services.contains(name))
 }
 
 /// Lookup as in the rules for destinations.
@@ -110,10 +117,10 @@ fn resources(item: &Item, policy: &Policy, context: PolicyStatusContext<'_>) -> 
 }
 
 fn is_reached(backend: &BackendRef, policy: &Policy, context: PolicyStatusContext<'_>) -> bool {
-    let item = Item { target: target(backend), conf: <_>::default() };
-    if !is_real(backend) {
-        return is_there(&item, policy, context);
+    if backend.is_legacy() {
+        return is_called(&target(backend), context);
     }
+    let item = Item { target: target(backend), conf: <_>::default() };
     // With a port, a name is that of an object in both eras.
     let found = resources(&item, policy, PolicyStatusContext { resolution: NameResolution::Objects, ..context });
     let has_port = |rule: &ResourceRule| {
@@ -143,15 +150,6 @@ fn collect(conf: &Value, found: &mut Vec<BackendRef>) {
         }
         Value::Array(list) => list.iter().for_each(|value| collect(value, found)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
-    }
-}
-
-/// Whether it references an object, not a value of `kuma.io/service`.
-fn is_real(backend: &BackendRef) -> bool {
-    match backend.kind.as_ref().and_then(kodiak_model::Choice::known) {
-        Some(TargetKind::MeshService) => backend.port.is_some() || backend.section_name.is_some(),
-        Some(TargetKind::MeshExternalService | TargetKind::MeshMultiZoneService) => true,
-        _ => false,
     }
 }
 

@@ -21,8 +21,7 @@ struct Part {
 /// Number of proxies on which it is in force, and reasons where it or parts of it are not.
 pub(super) fn of(policy: &Arc<Policy>, groups: &Groups, context: PolicyStatusContext<'_>) -> (usize, Vec<Reason>) {
     if policy.meta().is_shadow() {
-        let text = "it has the label kuma.io/effect: shadow, so it is a dry run; \
-                    `kodiak inspect dataplane NAME --type config --shadow --include diff` shows what it would do";
+        let text = "it has the label kuma.io/effect: shadow, so it is a dry run";
         return (0, vec![Reason::new(Why::Shadow, text)]);
     }
     let (mut parts, mut ignored_by, mut troubles): (Vec<Part>, BTreeSet<String>, BTreeSet<String>) = <_>::default();

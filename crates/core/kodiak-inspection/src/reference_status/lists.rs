@@ -7,7 +7,7 @@ use kodiak_model::kinds::{
 use kodiak_rules::Proxy;
 
 use super::{Asked, Reference, ReferenceContext, ReferenceProblem, Why, why};
-use kodiak_services::reachable::Wanted;
+use kodiak_services::reachable::{Wanted, has_legacy_destinations};
 
 pub(super) fn backends(lists: &TransparentProxying, proxy: &Proxy, context: ReferenceContext<'_>) -> Vec<Reference> {
     let Some(backends) = &lists.reachable_backends else { return Vec::new() };
@@ -30,17 +30,26 @@ pub(super) fn services(lists: &TransparentProxying, proxy: &Proxy, context: Refe
     }
     let path = "networking.transparentProxying.reachableServices";
     let unread = unread_services(lists, context);
-    let is_exclusive = context.mode == MeshServicesMode::Exclusive;
+    let alone = lists.reachable_backends.is_none();
+    let is_legacy = has_legacy_destinations(context.mode);
+    let has_stand_ins = alone && matches!(context.mode, MeshServicesMode::Everywhere | MeshServicesMode::Exclusive);
     let is_served = |name: &String| {
         let mut own = proxy.dataplane.inbounds().iter().filter_map(|inbound| inbound.service());
         own.any(|service| service == name) || (context.is_served)(name)
     };
     let entry = |(n, name): (usize, &String)| {
-        // In that mode nothing is called by such names, and the list as a whole says it.
-        let is_meant = !is_exclusive && is_served(name);
-        let means = is_meant.then(|| name.clone()).into_iter().collect();
-        let unserved = || ReferenceProblem::new(Why::Unresolved, why::unserved(name, context));
-        let trouble = (!is_exclusive && !is_meant).then(unserved);
+        let mut means: Vec<String> = (is_legacy && is_served(name)).then(|| name.clone()).into_iter().collect();
+        if has_stand_ins {
+            let stand_ins = Wanted::stand_ins(name, proxy).into_iter();
+            means.extend(stand_ins.flat_map(|wanted| Asked::new(wanted, "", None, proxy).means(context)));
+        }
+        let trouble = match (means.is_empty(), is_legacy, has_stand_ins) {
+            (true, true, _) => Some(why::unserved(name, context)),
+            (true, false, true) => Some(why::no_stand_in(name)),
+            // The list as a whole says it.
+            (true, false, false) | (false, ..) => None,
+        };
+        let trouble = trouble.map(|message| ReferenceProblem::new(Why::Unresolved, message));
         Reference { path: format!("{path}[{n}]"), means, trouble }
     };
     whole(path, unread).chain(lists.reachable_services.iter().enumerate().map(entry)).collect()
@@ -52,13 +61,18 @@ fn unread_services(lists: &TransparentProxying, context: ReferenceContext<'_>) -
         return Some(ReferenceProblem::new(Why::NoEffect, why::NOT_REDIRECTED));
     }
     match (context.mode, alone) {
-        (MeshServicesMode::Exclusive, true) => Some(ReferenceProblem::new(Why::HidesObjects, why::NOTHING_LEFT)),
         (MeshServicesMode::Exclusive, false) => Some(ReferenceProblem::new(Why::NoEffect, why::NO_SERVICES)),
-        (MeshServicesMode::Disabled | MeshServicesMode::Everywhere, true) if context.objects > 0 => {
+        (MeshServicesMode::Disabled, true) if context.objects > 0 => {
             Some(ReferenceProblem::new(Why::HidesObjects, why::hidden(context.objects)))
         }
-        // Who lists no backends gets none in that mode, whatever else is listed.
-        (MeshServicesMode::Disabled | MeshServicesMode::Everywhere | MeshServicesMode::ReachableBackends, _) => None,
+        // The other objects are hidden as with any list, and without `reachableBackends` none is visible in that mode.
+        (
+            MeshServicesMode::Disabled
+            | MeshServicesMode::Everywhere
+            | MeshServicesMode::ReachableBackends
+            | MeshServicesMode::Exclusive,
+            _,
+        ) => None,
     }
 }
 

@@ -11,7 +11,7 @@ mod why;
 use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_model::{
-    Kri, Labels,
+    Kri, Labels, LegacyName,
     kinds::{
         dataplane::{Dataplane, TransparentProxying},
         mesh::MeshServicesMode,
@@ -20,9 +20,8 @@ use kodiak_model::{
 };
 use kodiak_rules::Proxy;
 use kodiak_world::Destination;
-use serde::Serialize;
 
-use kodiak_services::reachable::{Wanted, is_served_in};
+use kodiak_services::reachable::{Wanted, has_legacy_destinations, is_served_in};
 
 /// Inputs.
 #[derive(Clone, Copy)]
@@ -39,24 +38,23 @@ pub struct ReferenceContext<'a> {
 }
 
 /// One entry of a Dataplane, or a list of entries.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
     /// As it is written in the Dataplane.
     pub path: String,
     /// KRIs of ports, or values of `kuma.io/service`.
     pub means: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<ReferenceProblem>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferenceProblem {
     pub reason: Why,
     /// Problem, with advice.
     pub message: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// Its target does not exist.
     Unresolved,
@@ -64,7 +62,7 @@ pub enum Why {
     Ambiguous,
     /// It is not used.
     NoEffect,
-    /// A list of services by their tags keeps all objects out of sight.
+    /// A list of services by their tags hides all objects.
     HidesObjects,
 }
 
@@ -86,10 +84,11 @@ pub fn of(proxy: &Proxy, context: ReferenceContext<'_>) -> Vec<Reference> {
 }
 
 /// Whether there is anything to say of it.
-pub fn has_references(dataplane: &Dataplane) -> bool {
+pub fn has_references(dataplane: &Dataplane, mode: MeshServicesMode) -> bool {
     let lists = transparent(dataplane)
         .is_some_and(|lists| lists.reachable_backends.is_some() || !lists.reachable_services.is_empty());
-    lists || dataplane.outbounds().iter().any(|outbound| outbound.backend_ref.is_some())
+    let with_tags = !has_legacy_destinations(mode);
+    lists || dataplane.outbounds().iter().any(|outbound| outbound.backend_ref.is_some() || with_tags)
 }
 
 /// Whether a destination with this name and these labels is of any interest: it may be meant, or help to say why
@@ -100,8 +99,13 @@ pub fn could_be_meant(dataplane: &Dataplane, name: &str, own: &Labels) -> bool {
         |wanted: &Labels| wanted.iter().any(|(key, value)| own.get(key).is_some_and(|known| known == value));
     let by_list = transparent(dataplane).is_some_and(|lists| {
         let mut refs = lists.reachable_backends.iter().flat_map(|backends| &backends.refs);
-        refs.any(|wanted| wanted.name == name || shares_label(&wanted.labels))
-            || lists.reachable_services.iter().any(|service| service == name)
+        refs.any(|wanted| {
+            let by_labels = |labels: &Labels| labels.is_empty() || shares_label(labels);
+            wanted.name == name || wanted.labels.as_ref().is_some_and(by_labels)
+        }) || lists
+            .reachable_services
+            .iter()
+            .any(|service| service == name || LegacyName::parse(service).is_some_and(|legacy| legacy.name == name))
     });
     let mut outbounds = dataplane.outbounds().iter().filter_map(|outbound| outbound.backend_ref.as_ref());
     by_list || outbounds.any(|wanted| wanted.name == name || shares_label(&wanted.labels))
@@ -112,23 +116,23 @@ fn transparent(dataplane: &Dataplane) -> Option<&TransparentProxying> {
 }
 
 fn outbounds(proxy: &Proxy, context: ReferenceContext<'_>) -> Vec<Reference> {
-    let own: BTreeSet<(&str, u32)> = proxy
-        .dataplane
-        .networking
-        .iter()
-        .flat_map(|networking| {
-            networking.inbound.iter().map(|inbound| (inbound.address_or(&networking.address), inbound.port))
-        })
-        .collect();
     let mut references = Vec::new();
     for (n, outbound) in proxy.dataplane.outbounds().iter().enumerate() {
-        let Some(reference) = &outbound.backend_ref else { continue };
+        let Some(reference) = &outbound.backend_ref else {
+            // With legacy destinations, an outbound with tags has a cluster, whether anybody serves it or not.
+            if !has_legacy_destinations(context.mode) {
+                let trouble = Some(ReferenceProblem::new(Why::NoEffect, why::outbound_with_tags(outbound)));
+                let path = format!("networking.outbound[{n}].tags");
+                references.push(Reference { path, means: Vec::new(), trouble });
+            }
+            continue;
+        };
         let port = Some(reference.port).filter(|port| *port != 0);
         let asked = Asked::new(Wanted::by_outbound(reference, proxy), &reference.namespace, port, proxy);
         let means = asked.means(context);
         let trouble = if context.redirected == Some(true) {
             Some(ReferenceProblem::new(Why::NoEffect, why::OUTBOUND_OF_REDIRECTED))
-        } else if own.contains(&(outbound.address(), outbound.port)) {
+        } else if proxy.dataplane.is_inbound_address(outbound.address(), outbound.port) {
             Some(ReferenceProblem::new(Why::NoEffect, why::own_address(outbound)))
         } else {
             match means.as_slice() {

@@ -106,6 +106,16 @@ fn check(mode: MeshServicesMode, reference: &Value, expected: Result<&[&str], &s
 }
 
 #[test]
+fn outbound_with_tags_has_no_effect_in_exclusive_mode() {
+    let outbound = json!({ "outbound": [{ "port": 1, "tags": { "kuma.io/service": "old" } }] });
+    for mode in [DISABLED, EVERYWHERE] {
+        check_troubles(&found(mode, Some(false), &outbound), &[]);
+    }
+    let path = "networking.outbound[0].tags";
+    check_troubles(&found(EXCLUSIVE, Some(false), &outbound), &[(path, Why::NoEffect, "write a backendRef")]);
+}
+
+#[test]
 fn reference_targets_all_reachable_ports() {
     let web = json!({ "kind": "MeshService", "name": "web" });
     check(EXCLUSIVE, &web, Ok(&["kri_msvc_default_east__web_80", "kri_msvc_default_east__web_81"]));
@@ -113,6 +123,8 @@ fn reference_targets_all_reachable_ports() {
     check(DISABLED, &port, Ok(&["kri_msvc_default_east__web_81"]));
     let zone = json!({ "kind": "MeshService", "labels": { "kuma.io/zone": "west" } });
     check(EXCLUSIVE, &zone, Ok(&["kri_msvc_default_west__back_80", "kri_msvc_default_west__web_80"]));
+    let all = json!({ "kind": "MeshExternalService", "labels": {} });
+    check(EXCLUSIVE, &all, Ok(&["kri_extsvc_default___bank_443"]));
     let namespace = json!({ "kind": "MeshService", "name": "till", "namespace": "shop" });
     check(EXCLUSIVE, &namespace, Ok(&["kri_msvc_default_east_shop_till_80"]));
     let everywhere = json!({ "kind": "MeshExternalService", "name": "bank" });
@@ -271,11 +283,12 @@ fn reachable_lists_apply_to_transparent_proxies_only() {
 fn reachable_services_report_hidden_objects() {
     let path = "networking.transparentProxying.reachableServices";
     let alone = json!({ "transparentProxying": { "reachableServices": ["old"] } });
-    for mode in [EVERYWHERE, DISABLED] {
-        check_troubles(&found(mode, None, &alone), &[(path, Why::HidesObjects, "all objects of the mesh (9)")]);
+    check_troubles(&found(DISABLED, None, &alone), &[(path, Why::HidesObjects, "all objects of the mesh (9)")]);
+    for mode in [EVERYWHERE, MeshServicesMode::ReachableBackends] {
+        check_troubles(&found(mode, None, &alone), &[]);
     }
-    check_troubles(&found(MeshServicesMode::ReachableBackends, None, &alone), &[]);
-    check_troubles(&found(EXCLUSIVE, None, &alone), &[(path, Why::HidesObjects, "this proxy calls nothing")]);
+    let entry = format!("{path}[0]");
+    check_troubles(&found(EXCLUSIVE, None, &alone), &[(&entry, Why::Unresolved, "no MeshService")]);
     let mut both = backends(&json!([]));
     both["transparentProxying"]["reachableServices"] = json!(["old", "gone"]);
     check_troubles(&found(EXCLUSIVE, None, &both), &[(path, Why::NoEffect, "delete this list")]);
@@ -283,6 +296,19 @@ fn reachable_services_report_hidden_objects() {
     let context =
         ReferenceContext { mode: EVERYWHERE, destinations: &[], objects: 0, is_served: &|_| true, redirected: None };
     check_troubles(&of(&proxy(&alone), context), &[]);
+}
+
+#[test]
+fn reachable_services_include_the_objects_that_stand_for_them() {
+    let listed =
+        json!({ "transparentProxying": { "reachableServices": ["web", "till_shop_svc_80", "till_shop_svc_1"] } });
+    let means = |mode| found(mode, None, &listed).into_iter().map(|one| one.means).collect::<Vec<_>>();
+    let web = ["kri_msvc_default_east__web_80", "kri_msvc_default_east__web_81"].map(str::to_owned).to_vec();
+    let till = vec!["kri_msvc_default_east_shop_till_80".to_owned()];
+    for mode in [EVERYWHERE, EXCLUSIVE] {
+        assert_eq!(means(mode), [web.clone(), till.clone(), vec![]], "{mode:?}");
+    }
+    assert_eq!(means(MeshServicesMode::ReachableBackends), [const { Vec::<String>::new() }; 3]);
 }
 
 #[test]

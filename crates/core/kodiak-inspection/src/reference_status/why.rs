@@ -10,6 +10,7 @@ use kodiak_model::{
         dataplane::{BackendKind, Outbound},
         mesh::MeshServicesMode,
     },
+    tags,
 };
 
 use super::{Asked, ReferenceContext};
@@ -21,9 +22,6 @@ pub(super) const OUTBOUND_OF_REDIRECTED: &str = "connections are redirected to t
     virtual addresses and reads no outbounds: delete it, and list what it calls in reachableBackends";
 pub(super) const NO_SERVICES: &str = "nothing is called by kuma.io/service where meshServices.mode is Exclusive: delete \
     this list, reachableBackends says it all";
-pub(super) const NOTHING_LEFT: &str = "nothing is called by kuma.io/service where meshServices.mode is Exclusive, and this \
-    list without reachableBackends hides all objects, so that this proxy calls nothing: write reachableBackends instead";
-
 /// Limit of named items; the others are counted.
 const MOST_NAMES: usize = 5;
 
@@ -41,6 +39,14 @@ pub(super) fn own_address(outbound: &Outbound) -> String {
     )
 }
 
+pub(super) fn outbound_with_tags(outbound: &Outbound) -> String {
+    let service = outbound.tags.get(tags::SERVICE).map_or("", String::as_str);
+    format!(
+        "nothing is called by kuma.io/service where meshServices.mode is Exclusive, so the outbound to {service:?} has no \
+         effect: write a backendRef instead of tags"
+    )
+}
+
 pub(super) fn ambiguous(means: &[String]) -> String {
     let (count, names) = (means.len(), some(means));
     format!(
@@ -55,6 +61,13 @@ pub(super) fn unserved(name: &str, context: ReferenceContext<'_>) -> String {
         None => "fix the name, or start a Dataplane of the service".to_owned(),
     };
     format!("no Dataplane serves kuma.io/service {name:?}; {help}")
+}
+
+pub(super) fn no_stand_in(name: &str) -> String {
+    format!(
+        "nothing is called by kuma.io/service where meshServices.mode is Exclusive, and no MeshService or \
+         MeshMultiZoneService of this zone stands for {name:?}: list what this proxy calls in reachableBackends"
+    )
 }
 
 pub(super) fn unresolved(asked: &Asked<'_>, context: ReferenceContext<'_>) -> String {
@@ -133,6 +146,9 @@ fn no_labels(kind: BackendKind, wanted: &Labels, context: ReferenceContext<'_>) 
         let pairs: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         some(&pairs)
     };
+    if wanted.is_empty() {
+        return format!("there is no {} in the mesh; {}", kind.text(), later(kind, context));
+    }
     let all: Vec<_> = wanted.iter().collect();
     if let Some(other) = context.destinations.iter().find(has_all) {
         let other = other.kind().text();

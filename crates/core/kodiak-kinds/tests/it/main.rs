@@ -7,3 +7,4 @@ mod folders;
 mod readmes;
 mod secrets;
 mod table;
+mod written;

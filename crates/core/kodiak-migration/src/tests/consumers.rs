@@ -47,7 +47,9 @@ fn outbounds_depend_on_mode_and_reachable_lists() {
         // None is made then, but those that are there are called.
         (MeshServicesMode::Disabled, redirected(&json!({})), Lists::Nothing, all, 2),
         (MeshServicesMode::Everywhere, redirected(&json!({})), Lists::Nothing, all, 2),
-        (MeshServicesMode::Everywhere, redirected(&services), Lists::Services, &["web"], 0),
+        (MeshServicesMode::Everywhere, redirected(&services), Lists::Services, &["web"], 1),
+        (MeshServicesMode::Exclusive, redirected(&services), Lists::Services, &[], 1),
+        (MeshServicesMode::Exclusive, explicit.clone(), Lists::Outbounds, &[], 1),
         (MeshServicesMode::ReachableBackends, redirected(&json!({})), Lists::Nothing, all, 0),
         (MeshServicesMode::ReachableBackends, redirected(&backends), Lists::Backends, all, 1),
         (MeshServicesMode::Exclusive, redirected(&json!({})), Lists::Nothing, &[], 2),

@@ -2,11 +2,13 @@
 
 use kodiak_model::kinds::mesh::MeshServicesMode;
 
-use crate::plan::{Action, Call, Facts, Moving, plan};
+use crate::{
+    Break, BreakReason, OldItems,
+    plan::{Because, Broken, Call, Facts, Moving, Step, plan},
+};
 
 fn facts(mode: MeshServicesMode) -> Facts {
     Facts {
-        mesh: "demo".to_owned(),
         mode,
         consumers: 3,
         clusters: 2,
@@ -21,7 +23,9 @@ fn facts(mode: MeshServicesMode) -> Facts {
         moving: Vec::new(),
         unknown: Vec::new(),
         cross_zone: Vec::new(),
-        watched: None,
+        watched: false,
+        broken: Vec::new(),
+        calling_objects: Vec::new(),
     }
 }
 
@@ -46,54 +50,73 @@ fn busy(mode: MeshServicesMode) -> Facts {
     }
 }
 
-/// From the first of them on, each is the reason for the next step.
 type Undo = fn(&mut Facts);
 
-const REASONS: [(Action, Undo); 8] = [
-    (Action::Wait, |facts| facts.not_there.clear()),
-    (Action::Convert, |facts| facts.convertible = 0),
-    (Action::LookAtPolicies, |facts| facts.unclear.clear()),
-    (Action::WriteServices, |facts| facts.never_there.clear()),
-    (Action::LookAtRoutes, |facts| facts.routes.clear()),
-    (Action::ListBackends, |facts| facts.unlisted.clear()),
-    (Action::MoveConsumers, |facts| facts.moving.clear()),
-    (Action::Watch, |facts| facts.unknown.clear()),
-];
+/// From the first of them on, each is the reason for the next step.
+fn reasons(facts: &Facts) -> [(Step, Undo); 8] {
+    let Facts { not_there, unclear, never_there, routes, unlisted, moving, unknown, .. } = facts.clone();
+    [
+        (Step::Wait(not_there), |facts| facts.not_there.clear()),
+        (Step::Convert(2, OldItems::Kept), |facts| facts.convertible = 0),
+        (Step::LookAtPolicies(unclear), |facts| facts.unclear.clear()),
+        (Step::WriteServices(never_there), |facts| facts.never_there.clear()),
+        (Step::LookAtRoutes(routes), |facts| facts.routes.clear()),
+        (Step::ListBackends(unlisted), |facts| facts.unlisted.clear()),
+        (Step::MoveConsumers(moving), |facts| facts.moving.clear()),
+        (Step::Connect(unknown), |facts| facts.unknown.clear()),
+    ]
+}
 
 #[test]
 fn nothing_is_removed_while_it_is_in_use() {
     for mode in [MeshServicesMode::Everywhere, MeshServicesMode::ReachableBackends] {
         let mut facts = busy(mode);
-        for (action, undo) in REASONS {
+        for (step, undo) in reasons(&busy(mode)) {
             // Where everybody sees everything, nothing needs to be listed.
-            if action != Action::ListBackends || mode == MeshServicesMode::ReachableBackends {
-                let next = plan(&facts).next;
-                assert_eq!(next.action, action, "{mode:?}: {}", next.why);
-                assert!(!next.commands.is_empty() && !next.why.is_empty());
+            if mode == MeshServicesMode::ReachableBackends || !matches!(step, Step::ListBackends(_)) {
+                assert_eq!(plan(&facts).next, step, "{mode:?}");
             }
             undo(&mut facts);
         }
-        let next = plan(&facts).next;
-        assert_eq!((next.action, next.title.as_str()), (Action::Watch, "watch for a while"));
-        facts.watched = Some("1h".to_owned());
-        let next = plan(&facts).next;
-        assert_eq!((next.action, next.title.as_str()), (Action::SetMode, "set meshServices.mode: Exclusive"));
-        assert_eq!(next.why, "no proxy called a legacy cluster in the last 1h");
+        assert_eq!(plan(&facts).next, Step::Watch);
+        facts.watched = true;
+        facts.broken = broken(MeshServicesMode::Exclusive);
+        assert_eq!(plan(&facts).next, Step::FixConsumers(facts.broken.clone()));
+        facts.broken.clear();
+        assert_eq!(plan(&facts).next, Step::SetMode(MeshServicesMode::Exclusive, Because::Unused));
     }
+}
+
+fn broken(mode: MeshServicesMode) -> Vec<Broken> {
+    let lost = Break { mode, destination: "web".to_owned(), reason: BreakReason::NotReachable };
+    vec![Broken { consumer: "client".to_owned(), lost }]
+}
+
+#[test]
+fn broken_consumers_come_first_in_exclusive_mode() {
+    let broken = broken(MeshServicesMode::Exclusive);
+    let facts = Facts { broken: broken.clone(), ..busy(MeshServicesMode::Exclusive) };
+    assert_eq!(plan(&facts).next, Step::FixConsumers(broken));
+}
+
+#[test]
+fn mode_that_hides_objects_is_not_offered() {
+    let facts = Facts { broken: broken(MeshServicesMode::ReachableBackends), ..facts(MeshServicesMode::Disabled) };
+    assert_eq!(plan(&facts).also, []);
+}
+
+#[test]
+fn rollback_waits_for_callers_of_objects() {
+    let facts = Facts { calling_objects: one("client"), ..facts(MeshServicesMode::Everywhere) };
+    assert_eq!(plan(&facts).back, [Step::MoveBack(one("client"))]);
 }
 
 #[test]
 fn first_step_changes_no_existing_configuration() {
     let first = plan(&busy(MeshServicesMode::Disabled));
-    assert_eq!(first.next.title, "set meshServices.mode: Everywhere");
-    assert_eq!(
-        first.next.why,
-        "MeshServices come beside what is there: 2 new clusters for each of 3 proxies; names, addresses and clusters of today \
-         stay as they are"
-    );
-    assert_eq!(first.next.commands[2], "kodiak apply -f mesh.yaml");
-    let also: Vec<_> = first.also.iter().map(|step| step.title.as_str()).collect();
-    assert_eq!(also, ["set meshServices.mode: ReachableBackends"]);
+    let adds = Because::OnlyAdds { clusters: 2, consumers: 3 };
+    assert_eq!(first.next, Step::SetMode(MeshServicesMode::Everywhere, adds));
+    assert_eq!(first.also, [Step::SetMode(MeshServicesMode::ReachableBackends, Because::OneByOne)]);
     assert_eq!(first.back, []);
 }
 
@@ -102,36 +125,20 @@ fn resolved_findings_do_not_block() {
     let mut facts = busy(MeshServicesMode::Everywhere);
     facts.not_there.clear();
     facts.convertible = 0;
-    assert_eq!(plan(&facts).next.action, Action::LookAtPolicies);
+    assert!(matches!(plan(&facts).next, Step::LookAtPolicies(_)));
     facts.examined = true;
-    assert_eq!(plan(&facts).next.action, Action::MoveConsumers);
-}
-
-#[test]
-fn moving_consumers_get_the_replacement() {
-    let moving = Facts { moving: busy(MeshServicesMode::Everywhere).moving, ..facts(MeshServicesMode::Everywhere) };
-    let next = plan(&moving).next;
-    assert_eq!(next.moving, moving.moving);
-    assert_eq!(
-        next.why,
-        "1 consumer has called legacy clusters since its proxy started; watch for a while to see who still does"
-    );
-    let watched = Facts { watched: Some("5m".to_owned()), ..moving };
-    assert_eq!(plan(&watched).next.why, "1 consumer called legacy clusters in the last 5m");
+    assert!(matches!(plan(&facts).next, Step::MoveConsumers(_)));
 }
 
 #[test]
 fn last_step_removes_legacy_references_and_every_step_has_a_rollback() {
+    let rollback = |mode| vec![Step::SetMode(mode, Because::Rollback)];
     let alone = plan(&busy(MeshServicesMode::Exclusive));
-    assert_eq!(
-        (alone.next.action, alone.back[0].title.as_str()),
-        (Action::DropOldItems, "set meshServices.mode: Everywhere")
-    );
+    assert_eq!((alone.next, alone.back), (Step::DropOldItems(1), rollback(MeshServicesMode::Everywhere)));
     let unconverted = Facts { convertible: 1, ..facts(MeshServicesMode::Exclusive) };
-    assert_eq!(plan(&unconverted).next.commands, ["kodiak migrate services convert --mesh demo --replace --apply"]);
-    assert_eq!(plan(&facts(MeshServicesMode::Exclusive)).next.action, Action::Nothing);
-    let back = plan(&facts(MeshServicesMode::Everywhere)).back;
-    assert_eq!(back[0].title, "set meshServices.mode: Disabled");
+    assert_eq!(plan(&unconverted).next, Step::Convert(1, OldItems::Dropped));
+    assert_eq!(plan(&facts(MeshServicesMode::Exclusive)).next, Step::Nothing);
+    assert_eq!(plan(&facts(MeshServicesMode::Everywhere)).back, rollback(MeshServicesMode::Disabled));
 }
 
 #[test]
@@ -140,7 +147,7 @@ fn calls_to_several_zones_are_reported_before_the_last_mode() {
         [(MeshServicesMode::Disabled, true), (MeshServicesMode::Everywhere, true), (MeshServicesMode::Exclusive, false)]
     {
         let facts = Facts { cross_zone: one("api"), ..facts(mode) };
-        let told = plan(&facts).also.iter().any(|step| step.action == Action::MakeMultiZoneServices);
+        let told = plan(&facts).also.contains(&Step::MakeMultiZoneServices(one("api")));
         assert_eq!(told, expected, "{mode:?}");
     }
 }

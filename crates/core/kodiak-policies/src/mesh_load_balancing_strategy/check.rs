@@ -6,10 +6,7 @@ mod locality;
 use kodiak_model::{FieldPath, IntOrString, Problems, TargetKind, TargetRef, TargetRules};
 
 use super::{Conf, LeastRequest, LoadBalancer, LoadBalancerType, Maglev, MeshLoadBalancingStrategy, RingHash};
-use crate::{
-    from_to::{self, Item},
-    top_level,
-};
+use crate::{from_to::Item, top_level};
 
 const TO: &[TargetKind] =
     &[TargetKind::Mesh, TargetKind::MeshService, TargetKind::MeshMultiZoneService, TargetKind::MeshHTTPRoute];
@@ -23,7 +20,6 @@ pub(super) fn check(spec: &MeshLoadBalancingStrategy, problems: &mut Problems) {
         target.check(rules, &at.field("targetRef"), problems);
     }
     let at = at.field("to");
-    problems.require(from_to::is_used(to.as_ref()), &at, "needs at least one item");
     let on_gateway = target_ref.as_ref().and_then(TargetRef::known_kind) == Some(TargetKind::MeshGateway);
     for (n, item) in to.iter().flatten().enumerate() {
         let at = at.index(n);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kodiak_model::{Choice, IntOrString};
 
 use super::{AffinityTag, Conf, CrossZone, Failover, LocalityAwareness, ToZoneType};
-use crate::target::{Endpoint, Endpoints, Tags};
+use crate::target::{Endpoint, EndpointLabels, Endpoints, Tags};
 
 /// Traffic fails over to other zones when fewer than half of the endpoints are healthy.
 const OVERPROVISIONING: u32 = 200;
@@ -36,11 +36,11 @@ pub(super) fn arrange(conf: &Conf, endpoints: &mut Endpoints) {
         endpoints.list.iter_mut().for_each(|endpoint| endpoint.priority = u32::from(!is_local(endpoint)));
     } else {
         let targets = cross_zone.as_ref().map(|cross_zone| targets(cross_zone, &zone)).unwrap_or_default();
-        let (tags, caller) = (affinity_tags(conf), &endpoints.caller);
+        let (tags, caller, labels) = (affinity_tags(conf), &endpoints.caller, &endpoints.labels);
         endpoints.list.retain_mut(|endpoint| {
             if is_local(endpoint) {
                 endpoint.priority = 0;
-                place(endpoint, tags, caller);
+                place(endpoint, tags, caller, labels);
                 return true;
             }
             let Some(rule) = targets.iter().position(|target| target.includes(&endpoint.zone)) else { return false };
@@ -54,13 +54,16 @@ pub(super) fn arrange(conf: &Conf, endpoints: &mut Endpoints) {
     endpoints.list.sort();
 }
 
-/// Sets sub-zone and weight by the first tag in which the endpoint matches the caller. Without tags, the zone is one
-/// locality.
-fn place(endpoint: &mut Endpoint, tags: &[AffinityTag], caller: &Tags) {
+/// Sets sub-zone and weight by the first tag or label in which the endpoint matches the caller. Without affinity tags,
+/// the zone is one locality.
+fn place(endpoint: &mut Endpoint, tags: &[AffinityTag], caller: &Tags, labels: &EndpointLabels) {
     if tags.is_empty() {
         return;
     }
-    let shared = |tag: &AffinityTag| endpoint.tags.get(&tag.key).filter(|value| caller.get(&tag.key) == Some(*value));
+    let shared = |tag: &AffinityTag| {
+        let value = Endpoints::value(labels, endpoint, &tag.key);
+        value.filter(|value| caller.get(&tag.key) == Some(value))
+    };
     let found = tags.iter().enumerate().find_map(|(n, tag)| Some((n, tag, shared(tag)?)));
     let (sub_zone, weight) = match found {
         Some((n, AffinityTag { key, weight }, value)) => {
@@ -160,8 +163,15 @@ mod tests {
 
     /// Each as `address zone/sub-zone priority weight`, for a caller in `east`.
     fn arranged(list: Vec<Endpoint>, text: &str) -> (Vec<String>, Option<u32>) {
-        let mut endpoints =
-            Endpoints { list, zone: "east".into(), caller: tags("node=n1 rack=r1"), overprovisioning_factor: None };
+        // The last endpoint has its node as a label.
+        let labels = [(("10.0.0.9".into(), 80), Arc::new(tags("node=n1")))];
+        let mut endpoints = Endpoints {
+            list,
+            labels: Arc::new(labels.into()),
+            zone: "east".into(),
+            caller: tags("node=n1 rack=r1"),
+            overprovisioning_factor: None,
+        };
         LoadBalancing.endpoints(&conf(text), &mut endpoints);
         let line = |one: &Endpoint| {
             let number = one.address.rsplit('.').next().unwrap();
@@ -206,6 +216,13 @@ mod tests {
             &["2 east/ 0 1", "3 east/ 0 1", "1 east/node=n1 0 70"],
             200,
         );
+    }
+
+    #[test]
+    fn affinity_reads_labels_where_there_is_no_tag() {
+        let list = vec![endpoint(3, "east", "node=n3"), endpoint(9, "east", ""), endpoint(8, "east", "")];
+        let (lines, _) = arranged(list, "localityAwareness: {localZone: {affinityTags: [{key: node}]}}");
+        assert_eq!(lines, ["3 east/ 0 1", "8 east/ 0 1", "9 east/node=n1 0 9"]);
     }
 
     #[test]

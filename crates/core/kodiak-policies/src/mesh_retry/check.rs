@@ -28,7 +28,6 @@ pub(super) fn check(spec: &MeshRetry, ctx: &CheckCtx<'_>, problems: &mut Problem
         target.check(rules, &at.field("targetRef"), problems);
     }
     let at_to = at.field("to");
-    problems.require(from_to::is_used(to.as_ref()), &at_to, "needs at least one item");
     let to_kinds = match target_ref.as_ref().and_then(TargetRef::known_kind) {
         Some(TargetKind::MeshHTTPRoute | TargetKind::MeshGateway) => TO_OF_ROUTE_OR_GATEWAY,
         _ => TO,

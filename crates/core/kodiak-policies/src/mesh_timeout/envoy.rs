@@ -6,6 +6,7 @@ use super::{Conf, callers};
 use crate::convert::{actions, set_duration};
 use crate::policy::for_everybody;
 use crate::target::{Carrier, Chain, Inbound, Outbound, Upstream};
+use crate::timeouts;
 use crate::{Confs, Entry};
 
 pub(super) fn inbound(entries: &[Entry], inbound: &mut Inbound<'_>) {
@@ -26,6 +27,8 @@ pub(super) fn inbound(entries: &[Entry], inbound: &mut Inbound<'_>) {
     }
 }
 
+/// A route that a MeshTimeout selects has both timeouts, also when the policy sets neither: without a policy, a route to
+/// a `kuma.io/service` has none.
 pub(super) fn outbound(confs: &Confs, outbound: &mut Outbound<'_>) {
     if let Some(conf) = &confs.whole {
         whole(&conf.read(), &mut outbound.carrier);
@@ -33,6 +36,8 @@ pub(super) fn outbound(confs: &Confs, outbound: &mut Outbound<'_>) {
     let Carrier::Http(http) = &mut outbound.carrier else { return };
     for (name, action) in actions(&mut http.routes) {
         if let Some(conf) = confs.of_route(name) {
+            action.timeout = Some(kodiak_envoy::duration(timeouts::REQUEST));
+            action.idle_timeout = Some(kodiak_envoy::duration(timeouts::STREAM_IDLE));
             route(&conf.read(), action);
         }
     }
@@ -41,7 +46,7 @@ pub(super) fn outbound(confs: &Confs, outbound: &mut Outbound<'_>) {
 pub(super) fn cluster(conf: &Conf, upstream: &mut Upstream) {
     let Conf { connection_timeout, idle_timeout, http } = conf;
     set_duration(&mut upstream.cluster.connect_timeout, *connection_timeout);
-    let Some(options) = &mut upstream.http else { return };
+    let Some(options) = upstream.http.as_mut().filter(|_| upstream.has_http_timeouts) else { return };
     let common = options.common_http_protocol_options.get_or_insert_default();
     set_duration(&mut common.idle_timeout, *idle_timeout);
     if let Some(http) = http {
@@ -75,7 +80,7 @@ mod tests {
     use crate::samples::{
         as_http, as_tcp, check, conf, for_all, from, http, inbound, outbound, redirect, route, rule, tcp, upstream,
     };
-    use crate::target::Carrier;
+    use crate::target::{Carrier, Upstream};
     use crate::{Confs, Policy as _};
 
     const ALL: &str = "
@@ -98,6 +103,11 @@ mod tests {
             &called.http.unwrap(),
             "common_http_protocol_options: {idle_timeout: 50s, max_stream_duration: 54s, max_connection_duration: 55s}",
         );
+
+        let mut grpc = Upstream { has_http_timeouts: false, ..upstream(true) };
+        Timeouts.cluster(&conf(ALL), &mut grpc);
+        assert_eq!(grpc.cluster.connect_timeout.unwrap().seconds, 51);
+        assert_eq!(grpc.http, upstream(true).http);
 
         let mut not_http = upstream(false);
         Timeouts.cluster(&conf(ALL), &mut not_http);

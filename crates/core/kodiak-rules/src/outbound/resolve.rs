@@ -60,12 +60,13 @@ impl Meaning {
             let conf = part_for_legacy_names(policy.kind.legacy_names, conf)?;
             return Some((meaning(&legacy_name, policy), conf));
         }
-        if resolution == NameResolution::Both
-            && policy.kind.legacy_names == LegacyNames::Nothing
-            && is_plain_name(target)
-        {
-            return None;
-        }
+        // Beside tags, a plain name may be the legacy name of a Universal service.
+        let conf = match resolution {
+            NameResolution::Both if target.may_be_service_tag() => {
+                part_for_legacy_names(policy.kind.legacy_names, conf)?
+            }
+            NameResolution::Both | NameResolution::Objects => conf,
+        };
         let part = given(target.section_name.as_ref()).map_or(Part::Whole, |section| Part::Section(section.to_owned()));
         Some((Self { who: Who::of(policy, target)?, part }, conf))
     }
@@ -160,7 +161,7 @@ impl Labelled {
 
 /// The legacy name by which a target references a MeshService.
 pub(super) fn legacy_name(target: &TargetRef) -> Option<LegacyName<'_>> {
-    target.name.as_deref().filter(|_| is_plain_name(target)).and_then(LegacyName::parse)
+    target.name.as_deref().filter(|_| target.may_be_service_tag()).and_then(LegacyName::parse)
 }
 
 /// In all zones: legacy names do not contain the zone.
@@ -169,13 +170,6 @@ fn meaning(old: &LegacyName<'_>, policy: &Policy) -> Meaning {
     let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
     let who = Labelled { kind: TargetKind::MeshService.text(), mesh: policy.mesh.clone(), labels };
     Meaning { who: Who::Labelled(who), part: old.port.map_or(Part::Whole, Part::Port) }
-}
-
-/// A MeshService by name only, which can also be a legacy reference.
-fn is_plain_name(target: &TargetRef) -> bool {
-    target.known_kind() == Some(TargetKind::MeshService)
-        && target.labels.as_ref().is_none_or(Labels::is_empty)
-        && given(target.section_name.as_ref()).is_none()
 }
 
 /// The part of a conf that applies by a legacy name. `None` when no part does.

@@ -153,6 +153,31 @@ fn legacy_names_exclude_routes_and_limit_other_kinds() {
 }
 
 #[test]
+fn plain_name_limits_a_policy_until_only_objects_are_left() {
+    let conf = json!({ "a": { "b": { "n": 1 }, "c": 2 }, "d": 3 });
+    let limited = json!({ "a": { "b": { "n": 1 } } });
+    let named = json!({ "kind": "MeshService", "name": "plain" });
+    // A namespace alone does not make it a reference to the object.
+    let in_namespace = json!({ "kind": "MeshService", "name": "plain", "namespace": "" });
+    let port = json!({ "kind": "MeshService", "name": "plain", "sectionName": "http" });
+    for (target, resolution, expected) in [
+        (&named, NameResolution::Both, &limited),
+        (&in_namespace, NameResolution::Both, &limited),
+        (&named, NameResolution::Objects, &conf),
+        (&port, NameResolution::Both, &conf),
+    ] {
+        let policies = [policy(&BALANCING, "p", &json!({ "to": [item(target, &conf)] }))];
+        let rules = Asked::new(&policies, resolution).rules(&resources());
+        assert_eq!(rules.len(), 1, "{target}");
+        assert!(
+            rules.values().all(|rule| rule.confs == [Conf::new(expected.clone())]),
+            "{target}: {:?}",
+            shown(&rules)
+        );
+    }
+}
+
+#[test]
 fn policies_target_routes_by_name_and_routes_their_destination() {
     let rule = json!({ "matches": [{ "method": "GET" }], "default": {} });
     let service = json!({ "kind": "MeshService", "name": "plain" });

@@ -58,8 +58,7 @@ fn names_routes(policy: &Policy) -> bool {
 
 /// A section references a MeshService, never a `kuma.io/service`.
 fn has_section(target: &TargetRef) -> bool {
-    target.known_kind() == Some(TargetKind::MeshService)
-        && target.section_name.as_deref().is_some_and(|section| !section.is_empty())
+    target.known_kind() == Some(TargetKind::MeshService) && target.has_section()
 }
 
 /// A policy for a route applies to every rule of the route, for all its backends.

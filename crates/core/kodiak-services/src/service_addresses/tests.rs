@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::*;
+use super::{pools::Pools, *};
 
 const SERVICE: BackendKind = BackendKind::MeshService;
 
@@ -19,7 +19,7 @@ fn small(services: &str) -> Pools {
 }
 
 fn taken(pools: &mut Pools, count: usize) -> Vec<String> {
-    (0..count).map_while(|_| pools.take(SERVICE)).map(|address| address.to_string()).collect()
+    (0..count).map_while(|_| pools.take(SERVICE, |_| true)).map(|address| address.to_string()).collect()
 }
 
 #[test]
@@ -30,7 +30,10 @@ fn each_kind_has_its_own_range() {
         (BackendKind::MeshExternalService, "242.0.0.0", "242.0.0.1"),
         (BackendKind::MeshMultiZoneService, "243.0.0.0", "243.0.0.1"),
     ] {
-        assert_eq!([pools.take(kind), pools.take(kind)], [Some(address(first)), Some(address(second))]);
+        assert_eq!(
+            [pools.take(kind, |_| true), pools.take(kind, |_| true)],
+            [Some(address(first)), Some(address(second))]
+        );
     }
 }
 
@@ -49,7 +52,7 @@ fn ranges_must_not_overlap() {
 fn addresses_in_use_are_skipped() {
     let mut pools = small("10.0.0.0/29");
     for held in ["10.0.0.0", "10.0.0.1", "10.0.0.3", "10.0.0.3"] {
-        pools.reserve(SERVICE, address(held));
+        pools.reserve(address(held));
     }
     assert_eq!(taken(&mut pools, 3), ["10.0.0.2", "10.0.0.4", "10.0.0.5"]);
 }
@@ -58,7 +61,7 @@ fn addresses_in_use_are_skipped() {
 fn released_address_is_reused_after_all_behind_it() {
     let mut pools = small("10.0.0.0/30");
     assert_eq!(taken(&mut pools, 2), ["10.0.0.0", "10.0.0.1"]);
-    pools.release(SERVICE, address("10.0.0.0"));
+    pools.release(address("10.0.0.0"));
     assert_eq!(taken(&mut pools, 4), ["10.0.0.2", "10.0.0.3", "10.0.0.0"]);
 }
 
@@ -66,16 +69,16 @@ fn released_address_is_reused_after_all_behind_it() {
 fn exhausted_range_allocates_again_after_a_release() {
     let mut pools = small("255.255.255.254/31");
     assert_eq!(taken(&mut pools, 3), ["255.255.255.254", "255.255.255.255"]);
-    assert_eq!(pools.take(SERVICE), None);
-    pools.release(SERVICE, address("255.255.255.255"));
+    assert_eq!(pools.take(SERVICE, |_| true), None);
+    pools.release(address("255.255.255.255"));
     assert_eq!(taken(&mut pools, 2), ["255.255.255.255"]);
 }
 
 #[test]
 fn first_and_last_address_can_be_reserved() {
     let mut pools = small("0.0.0.0/0");
-    pools.reserve(SERVICE, Ipv4Addr::UNSPECIFIED);
-    pools.reserve(SERVICE, Ipv4Addr::BROADCAST);
+    pools.reserve(Ipv4Addr::UNSPECIFIED);
+    pools.reserve(Ipv4Addr::BROADCAST);
     let last = Positions { services: Ipv4Addr::BROADCAST, ..pools.position() };
     pools.resume(&last);
     assert_eq!(taken(&mut pools, 1), ["0.0.0.1"]);
@@ -85,9 +88,9 @@ fn first_and_last_address_can_be_reserved() {
 fn addresses_outside_of_the_range_are_ignored() {
     let mut pools = small("10.0.0.0/30");
     let before = pools.clone();
-    pools.reserve(SERVICE, address("10.0.0.4"));
-    pools.reserve(SERVICE, address("9.255.255.255"));
-    pools.release(SERVICE, address("10.0.0.4"));
+    pools.reserve(address("10.0.0.4"));
+    pools.reserve(address("9.255.255.255"));
+    pools.release(address("10.0.0.4"));
     pools.resume(&Positions { services: address("241.0.0.9"), ..pools.position() });
     assert_eq!(pools, before);
 }
@@ -96,13 +99,13 @@ fn addresses_outside_of_the_range_are_ignored() {
 fn new_leader_does_not_reuse_a_released_address() {
     let mut old = Pools::new(Ranges::default());
     assert_eq!(taken(&mut old, 2), ["241.0.0.0", "241.0.0.1"]);
-    old.release(SERVICE, address("241.0.0.1"));
+    old.release(address("241.0.0.1"));
     let stored = serde_json::to_value(old.position()).unwrap();
     let written = json!({ "services": "241.0.0.2", "externalServices": "242.0.0.0", "multiZoneServices": "243.0.0.0" });
     assert_eq!(stored, written);
     let mut new = Pools::new(Ranges::default());
     new.resume(&serde_json::from_value(stored).unwrap());
-    new.reserve(SERVICE, address("241.0.0.0"));
+    new.reserve(address("241.0.0.0"));
     assert_eq!(taken(&mut new, 1), ["241.0.0.2"]);
 }
 
@@ -135,16 +138,16 @@ proptest! {
         for step in steps {
             match step {
                 Step::Reserve(n) => {
-                    pools.reserve(SERVICE, at(n));
+                    pools.reserve(at(n));
                     used.insert(n);
                 }
                 Step::Release(n) => {
-                    pools.release(SERVICE, at(n));
+                    pools.release(at(n));
                     used.remove(&n);
                 }
                 Step::Take => {
                     let free = (0..16).map(|step| (next + step) % 16).find(|n| !used.contains(n));
-                    prop_assert_eq!(pools.take(SERVICE), free.map(at));
+                    prop_assert_eq!(pools.take(SERVICE, |_| true), free.map(at));
                     used.extend(free);
                     next = free.map_or(next, |n| (n + 1) % 16);
                 }

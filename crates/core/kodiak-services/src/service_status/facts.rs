@@ -92,9 +92,19 @@ pub struct Stored {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    Service { spec: MeshService, status: MeshServiceStatus },
-    External { status: MeshExternalServiceStatus },
-    MultiZone { spec: MeshMultiZoneService, status: MeshMultiZoneServiceStatus },
+    Service {
+        spec: MeshService,
+        status: MeshServiceStatus,
+    },
+    External {
+        /// Why proxies cannot call it: its TLS settings cannot be configured.
+        fault: Option<String>,
+        status: MeshExternalServiceStatus,
+    },
+    MultiZone {
+        spec: MeshMultiZoneService,
+        status: MeshMultiZoneServiceStatus,
+    },
 }
 
 impl Stored {
@@ -102,7 +112,7 @@ impl Stored {
     pub(super) fn addresses(&self) -> impl Iterator<Item = Ipv4Addr> {
         let vips = match &self.content {
             Content::Service { status, .. } => status.vips.as_slice(),
-            Content::External { status } => std::slice::from_ref(&status.vip),
+            Content::External { status, .. } => std::slice::from_ref(&status.vip),
             Content::MultiZone { status, .. } => status.vips.as_slice(),
         };
         vips.iter().filter_map(|Vip { ip }| ip.parse().ok())

@@ -14,7 +14,7 @@ use kodiak_model::{
 };
 
 use super::{
-    Conflict, Content, Due, ServiceReconciler, Status, Stored, Timer, Wanted, Write,
+    Conflict, Content, Due, ServiceReconciler, Status, Stored, Timer, Wanted, Write, conditions,
     facts::MeshFacts,
     health::{Census, Moment},
 };
@@ -36,7 +36,7 @@ impl ServiceReconciler {
         }
         let Some(stored) = self.services.get(key).cloned() else { return };
         match &stored.content {
-            Content::External { status } => self.external(key, &stored, status, due),
+            Content::External { fault, status } => self.external(key, &stored, (fault.as_deref(), status), due),
             Content::MultiZone { status, .. } => self.multi_zone(key, &stored, status, due),
             // Only MeshServices are kept under the kind of MeshServices.
             Content::Service { .. } => (),
@@ -52,7 +52,7 @@ impl ServiceReconciler {
         });
         let situation = Situation { rules: &self.settings.rules, mesh: &key.mesh, mode: facts.mode, now };
         let Decision { verdict, conflict, look_again } = decide(&situation, &key.name, existing, &population.offers);
-        self.note_conflict(key, conflict, due);
+        self.note_conflict(key, &conflict, due);
         if let Some(end) = look_again {
             self.timers.entry(end).or_default().insert(Timer::Service(key.clone()));
         }
@@ -109,6 +109,9 @@ impl ServiceReconciler {
             status.dataplane_proxies = proxies;
             census.report(&mut status.conditions);
         }
+        conditions::report_ports(self.conflicts.get(key).map_or(&[], Vec::as_slice), &mut status.conditions);
+        let unselected = self.meshes[&key.mesh].unselected(&key.name, facts.mode);
+        conditions::report_name(&key.name, &unselected, &mut status.conditions);
         if spec != *stored_spec || labels != *stored.labels {
             let write = Write::Put { labels, spec, version: Some(stored.version) };
             due.writes.push(Wanted { key: key.clone(), write });
@@ -120,13 +123,20 @@ impl ServiceReconciler {
         }
     }
 
-    fn external(&mut self, key: &ServiceKey, stored: &Stored, before: &MeshExternalServiceStatus, due: &mut Due) {
+    fn external(
+        &mut self,
+        key: &ServiceKey,
+        stored: &Stored,
+        (fault, before): (Option<&str>, &MeshExternalServiceStatus),
+        due: &mut Due,
+    ) {
         let mut status = before.clone();
         if status.vip.ip.is_empty()
             && let Some(address) = self.address(key, due)
         {
             status.vip.ip = address.to_string();
         }
+        conditions::report_tls(fault, &mut status.conditions);
         (status.addresses, status.hostname_generators) = self.hostnames.of(key);
         if status != *before || stored.status_version.is_none() {
             want_status(key, stored, Status::External(status), due);
@@ -161,12 +171,12 @@ impl ServiceReconciler {
         Moment { now, grace: self.settings.connection_grace, settling: now < self.settled }
     }
 
-    fn note_conflict(&mut self, key: &ServiceKey, dataplanes: Vec<Arc<str>>, due: &mut Due) {
+    fn note_conflict(&mut self, key: &ServiceKey, dataplanes: &[Arc<str>], due: &mut Due) {
         if dataplanes.is_empty() {
             self.conflicts.remove(key);
-        } else if self.conflicts.get(key) != Some(&dataplanes) {
-            due.conflicts.push(Conflict { service: key.clone(), dataplanes: dataplanes.clone() });
-            self.conflicts.insert(key.clone(), dataplanes);
+        } else if self.conflicts.get(key).map(Vec::as_slice) != Some(dataplanes) {
+            due.conflicts.push(Conflict { service: key.clone(), dataplanes: dataplanes.to_vec() });
+            self.conflicts.insert(key.clone(), dataplanes.to_vec());
         }
     }
 }

@@ -1,17 +1,18 @@
 //! Service reconciler: generated MeshServices, and the status of all services with proxy counts, state, identities,
-//! virtual addresses and hostnames. Updated by changes.
+//! virtual addresses and hostnames; and the virtual addresses of `kuma.io/service` names. Updated by changes.
 //!
 //! **Invariant:** the result depends on the current inputs, not on the order of changes.
 //! **Invariant:** the cost of a change is proportional to the services that it affects.
 //! **Invariant:** equal state is not written.
 //! **Invariant:** a service never loses its address.
 
-mod addresses;
+mod conditions;
 mod facts;
 mod groups;
 mod health;
 mod look;
 mod population;
+mod tags;
 #[cfg(test)]
 mod tests;
 mod unvouched;
@@ -24,16 +25,16 @@ use std::{
 use jiff::Timestamp;
 use kodiak_model::kinds::dataplane::BackendKind;
 
-use addresses::Addresses;
 use population::Population;
 
 use crate::{
     hostnames::{Generator, Hostnames, ServiceKey, TemplateFields},
-    service_addresses::Positions,
+    service_addresses::{AddressAllocator, FreedAddresses, Positions},
 };
 use kodiak_world::destination::KINDS;
 
 pub use facts::{Content, DataplaneFacts, MeshFacts, Seen, ServiceSettings, Status, Stored, Wanted, Work, Write};
+pub use tags::{StoredVips, TagsWithoutAddress, WantedVips};
 
 /// Computes the writes that bring stored services to the desired state. All stored resources must be set before the
 /// first call of `due`.
@@ -44,11 +45,13 @@ pub struct ServiceReconciler {
     meshes: BTreeMap<Arc<str>, Population>,
     services: BTreeMap<ServiceKey, Stored>,
     hostnames: Hostnames,
-    addresses: Addresses,
+    addresses: AddressAllocator,
     /// Dataplanes whose ports differ from those of their MeshService.
     conflicts: BTreeMap<ServiceKey, Vec<Arc<str>>>,
     /// Dirty set: services to reconcile. Some do not exist yet.
     unsettled: BTreeSet<ServiceKey>,
+    /// Dirty set: meshes whose `kuma.io/service` names may need addresses.
+    unsettled_tags: BTreeSet<Arc<str>>,
     timers: BTreeMap<Timestamp, BTreeSet<Timer>>,
     /// Number of changes that affected a service.
     notices: u64,
@@ -61,6 +64,8 @@ enum Timer {
     Service(ServiceKey),
     /// Dataplane whose proxy counts as offline from now on, by mesh and name.
     Proxy(Arc<str>, Arc<str>),
+    /// Mesh in which the address of a deleted `kuma.io/service` name can be released.
+    Tags(Arc<str>),
 }
 
 /// Pending writes and findings.
@@ -70,10 +75,19 @@ pub struct Due {
     pub positions: Option<Positions>,
     /// At most one write of spec and one of status per service.
     pub writes: Vec<Wanted>,
+    /// At most one write per mesh.
+    pub vips: Vec<WantedVips>,
     /// Conflicts that were not reported before.
     pub conflicts: Vec<Conflict>,
     /// Services without an address because their range is exhausted.
     pub without_address: Vec<ServiceKey>,
+    pub tags_without_address: Vec<TagsWithoutAddress>,
+}
+
+impl Due {
+    pub fn has_writes(&self) -> bool {
+        !self.writes.is_empty() || !self.vips.is_empty()
+    }
 }
 
 /// Dataplanes whose ports differ from those of their MeshService.
@@ -90,9 +104,10 @@ impl ServiceReconciler {
             meshes: BTreeMap::new(),
             services: BTreeMap::new(),
             hostnames: Hostnames::new(&settings.rules.zone),
-            addresses: Addresses::new(settings.ranges),
+            addresses: AddressAllocator::new(settings.ranges),
             conflicts: BTreeMap::new(),
             unsettled: BTreeSet::new(),
+            unsettled_tags: BTreeSet::new(),
             timers: BTreeMap::new(),
             notices: 0,
             work: Work::default(),
@@ -112,13 +127,18 @@ impl ServiceReconciler {
             let all: Vec<_> = self.of_mesh(kind, name).cloned().collect();
             self.note(all);
         }
+        self.note_tags(name);
         self.forget(name);
     }
 
     pub fn set_dataplane(&mut self, mesh: &Arc<str>, name: &Arc<str>, facts: Option<DataplaneFacts>) {
         let population = self.meshes.entry(mesh.clone()).or_default();
+        let tags_changed = population.tags.set(name, facts.as_ref().map(|facts| &*facts.dataplane));
         let concerned = population.set_dataplane(&self.settings.rules, mesh, name, facts);
         self.concern(mesh, concerned);
+        if tags_changed {
+            self.note_tags(mesh);
+        }
         self.forget(mesh);
     }
 
@@ -139,7 +159,10 @@ impl ServiceReconciler {
         if before == stored.as_ref() {
             return;
         }
-        let mut concerned = self.addresses.set(key, before, stored.as_ref());
+        let held = stored.as_ref().map(|stored| stored.addresses().collect());
+        let freed = self.addresses.set_destination(key, before.into_iter().flat_map(Stored::addresses), held);
+        self.note_freed(freed);
+        let mut concerned = BTreeSet::new();
         let named = stored
             .as_ref()
             .map(|Stored { labels, created, .. }| TemplateFields { labels: labels.clone(), created: *created });
@@ -184,6 +207,7 @@ impl ServiceReconciler {
                 match timer {
                     Timer::Service(key) => self.note([key]),
                     Timer::Proxy(mesh, name) => self.expire(&mesh, &name, now),
+                    Timer::Tags(mesh) => self.note_tags(&mesh),
                 }
             }
         }
@@ -204,9 +228,9 @@ impl ServiceReconciler {
         self.timers.first_key_value().map(|(first, _)| *first)
     }
 
-    /// Whether the dirty set has services.
+    /// Whether the dirty sets have services or meshes.
     pub fn is_unsettled(&self) -> bool {
-        !self.unsettled.is_empty()
+        !self.unsettled.is_empty() || !self.unsettled_tags.is_empty()
     }
 
     /// Increases with every change that affects a service.
@@ -222,13 +246,16 @@ impl ServiceReconciler {
             self.work.services_looked_at += 1;
             self.look_at(&key, now, &mut due);
         }
+        for mesh in std::mem::take(&mut self.unsettled_tags) {
+            self.assign_tags(&mesh, now, &mut due);
+        }
         for wanted in &due.writes {
             match wanted.write {
                 Write::Put { .. } | Write::Delete { .. } => self.work.spec_writes += 1,
                 Write::Status { .. } => self.work.status_writes += 1,
             }
         }
-        due.positions = self.addresses.unsaved();
+        due.positions = self.addresses.unsaved_positions();
         due
     }
 
@@ -245,6 +272,14 @@ impl ServiceReconciler {
         for key in keys {
             self.notices += 1;
             self.unsettled.insert(key);
+        }
+    }
+
+    fn note_freed(&mut self, freed: FreedAddresses) {
+        let FreedAddresses { destinations, meshes } = freed;
+        self.note(destinations);
+        for mesh in &meshes {
+            self.note_tags(mesh);
         }
     }
 

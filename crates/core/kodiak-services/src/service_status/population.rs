@@ -5,18 +5,20 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_model::kinds::dataplane::BackendKind;
+use kodiak_model::kinds::{dataplane::BackendKind, mesh::MeshServicesMode};
 use kodiak_rules::Proxy;
 
 use super::{
     facts::{Content, DataplaneFacts, MeshFacts, Seen, Stored},
     groups::Groups,
     health::Member,
+    tags::StoredVips,
 };
 use crate::{
     generated_services::{Offers, Rules, is_local},
     hostnames::ServiceKey,
     membership::Membership,
+    tag_services::TagServices,
 };
 
 #[derive(Default)]
@@ -26,6 +28,8 @@ pub(super) struct Population {
     pub(super) membership: Membership,
     pub(super) offers: Offers,
     pub(super) groups: Groups,
+    pub(super) tags: TagServices,
+    pub(super) vips: Option<StoredVips>,
     proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
     seen: BTreeMap<Arc<str>, Seen>,
 }
@@ -96,6 +100,17 @@ impl Population {
         self.membership.members(service).map(|proxy| (&**proxy, self.seen(&proxy.name)))
     }
 
+    /// Dataplanes that name a service for which no MeshService is generated: a user's MeshService has the name, and does
+    /// not select them.
+    pub(super) fn unselected(&self, service: &str, mode: MeshServicesMode) -> Vec<Arc<str>> {
+        if mode == MeshServicesMode::Disabled {
+            return Vec::new();
+        }
+        let selected: BTreeSet<&Arc<str>> = self.membership.members(service).map(|proxy| &proxy.name).collect();
+        let asking = self.offers.of(service).map(|((_, name), _)| name);
+        asking.filter(|name| !selected.contains(name)).cloned().collect()
+    }
+
     /// Dataplanes of a MeshService that will be generated.
     pub(super) fn asking(&self, service: &str) -> impl Iterator<Item = Member<'_>> {
         let asking = self.offers.of(service).filter_map(|((_, name), _)| self.proxies.get(name));
@@ -103,6 +118,6 @@ impl Population {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.facts.is_none() && self.proxies.is_empty() && self.seen.is_empty()
+        self.facts.is_none() && self.proxies.is_empty() && self.seen.is_empty() && self.vips.is_none()
     }
 }

@@ -4,8 +4,10 @@ mod addresses;
 mod calm;
 mod counts;
 mod names;
+mod problems;
 mod property;
 mod scale;
+mod tags;
 mod vouched;
 
 use kodiak_model::{
@@ -62,6 +64,7 @@ struct World {
     services: BTreeMap<ServiceKey, Stored>,
     generators: BTreeMap<Arc<str>, Generator>,
     positions: Option<Positions>,
+    vips: BTreeMap<Arc<str>, StoredVips>,
 }
 
 /// The world and who keeps it.
@@ -74,7 +77,11 @@ struct Kept {
 impl World {
     /// Somebody who is told of everything, the last first when `backwards`.
     fn keeper(&self, now: i64, backwards: bool) -> ServiceReconciler {
-        let mut keeper = ServiceReconciler::new(ServiceSettings::default(), at(now));
+        self.keeper_with(ServiceSettings::default(), now, backwards)
+    }
+
+    fn keeper_with(&self, settings: ServiceSettings, now: i64, backwards: bool) -> ServiceReconciler {
+        let mut keeper = ServiceReconciler::new(settings, at(now));
         let mesh = name(MESH);
         let mut tell: Vec<Telling<'_>> = Vec::new();
         for (name, facts) in &self.meshes {
@@ -94,6 +101,9 @@ impl World {
         }
         if let Some(positions) = &self.positions {
             tell.push(Box::new(|keeper| keeper.set_positions(positions.clone())));
+        }
+        for (mesh, stored) in &self.vips {
+            tell.push(Box::new(|keeper| keeper.set_vips(mesh, Some(stored.clone()))));
         }
         if backwards {
             tell.reverse();
@@ -129,7 +139,7 @@ impl World {
                 assert_eq!(found.status_version, *version, "{key:?}");
                 match (&mut found.content, status) {
                     (Content::Service { status, .. }, Status::Service(new)) => status.clone_from(new),
-                    (Content::External { status }, Status::External(new)) => status.clone_from(new),
+                    (Content::External { status, .. }, Status::External(new)) => status.clone_from(new),
                     (Content::MultiZone { status, .. }, Status::MultiZone(new)) => status.clone_from(new),
                     _ => panic!("the status of another kind"),
                 }
@@ -235,6 +245,9 @@ impl Kept {
                     (Content::MultiZone { spec, .. }, Content::MultiZone { status, .. }) => {
                         Content::MultiZone { spec, status }
                     }
+                    (Content::External { fault, .. }, Content::External { status, .. }) => {
+                        Content::External { fault, status }
+                    }
                     (_, old) => old,
                 };
                 Stored { labels, created, version: version + 1, status_version, content }
@@ -267,12 +280,20 @@ impl Kept {
         let mut all = Vec::new();
         loop {
             let due = self.keeper.due(at(self.now));
-            if let Some(positions) = due.positions {
+            if let Some(positions) = due.positions.clone() {
                 self.world.positions = Some(positions.clone());
                 self.keeper.set_positions(positions);
             }
-            if due.writes.is_empty() {
+            if !due.has_writes() {
                 return all;
+            }
+            for WantedVips { mesh, vips, version } in due.vips {
+                let before = self.world.vips.get(&mesh);
+                assert_eq!(before.map(|before| before.version), version, "{mesh}");
+                assert_ne!(before.map(|before| &before.vips), Some(&vips), "written as it was: {mesh}");
+                let stored = StoredVips { vips, version: version.unwrap_or_default() + 1 };
+                self.world.vips.insert(mesh.clone(), stored.clone());
+                self.keeper.set_vips(&mesh, Some(stored));
             }
             for wanted in &due.writes {
                 self.world.write(wanted, self.now);

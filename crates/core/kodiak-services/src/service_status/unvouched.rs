@@ -8,10 +8,10 @@ use kodiak_model::{
 };
 use kodiak_rules::Proxy;
 
+use super::conditions;
+
 /// Type of the condition, which exists only while there are such members.
 const VOUCHED: &str = "MembersVouchedFor";
-/// Limit of named members; the others are counted.
-const MOST_NAMED: usize = 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Unvouched {
@@ -26,24 +26,16 @@ impl Unvouched {
     }
 
     pub(super) fn report(&self, conditions: &mut Vec<Condition>) {
-        conditions.retain(|condition| condition.condition_type != VOUCHED);
-        if self.members.is_empty() {
-            return;
-        }
-        let named: Vec<String> = self.members.iter().take(MOST_NAMED).map(|name| format!("{name:?}")).collect();
-        let more = self.members.len().saturating_sub(MOST_NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let unbound: Vec<&str> = self.unbound.iter().map(String::as_str).collect();
-        conditions.push(Condition {
-            condition_type: VOUCHED.to_owned(),
-            status: "False".to_owned(),
-            reason: "TokenDoesNotBindSelector".to_owned(),
-            message: format!(
-                "Dataplanes {}{more} match the selector by what their tokens do not bind ({}); their identities are not \
-                 accepted. Issue tokens that bind it, or write the Dataplanes as a user.",
-                named.join(", "),
+        let problem = (!self.members.is_empty()).then(|| {
+            let message = format!(
+                "{} match the selector by what their tokens do not bind ({}); their identities are not accepted. Issue \
+                 tokens that bind it, or write the Dataplanes as a user.",
+                conditions::dataplanes(&self.members),
                 unbound.join(", ")
-            ),
+            );
+            ("TokenDoesNotBindSelector", message)
         });
+        conditions::report(conditions, VOUCHED, problem);
     }
 }

@@ -117,19 +117,22 @@ pub struct OutboundCluster {
 pub enum UpstreamProtocol {
     /// HTTP between proxies is HTTP/2, regardless of the application's version.
     Proxy,
+    ProxyGrpc,
     /// TCP between proxies.
     ProxyTcp,
     Http1,
     Http2,
+    Grpc,
     Tcp,
 }
 
 impl UpstreamProtocol {
     /// For destinations with a proxy of the mesh.
     pub fn inside(protocol: Protocol) -> Self {
-        match Carried::by(protocol) {
-            Carried::Http => Self::Proxy,
-            Carried::Tcp => Self::ProxyTcp,
+        match protocol {
+            Protocol::Http | Protocol::Http2 => Self::Proxy,
+            Protocol::Grpc => Self::ProxyGrpc,
+            Protocol::Kafka | Protocol::Mysql | Protocol::Tcp | Protocol::Tls => Self::ProxyTcp,
         }
     }
 
@@ -137,8 +140,20 @@ impl UpstreamProtocol {
     pub fn outside(protocol: Protocol) -> Self {
         match protocol {
             Protocol::Http => Self::Http1,
-            Protocol::Http2 | Protocol::Grpc => Self::Http2,
+            Protocol::Http2 => Self::Http2,
+            Protocol::Grpc => Self::Grpc,
             Protocol::Kafka | Protocol::Mysql | Protocol::Tcp | Protocol::Tls => Self::Tcp,
+        }
+    }
+}
+
+impl UpstreamProtocol {
+    /// Whether idle connections, and the duration of connections and streams, are limited. Streams of gRPC may be open
+    /// for as long as they like, and TCP has its limits in the listener.
+    pub(crate) fn has_http_timeouts(self) -> bool {
+        match self {
+            Self::Proxy | Self::Http1 | Self::Http2 => true,
+            Self::ProxyGrpc | Self::ProxyTcp | Self::Grpc | Self::Tcp => false,
         }
     }
 }
@@ -208,6 +223,14 @@ impl std::fmt::Debug for ExternalTls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("ExternalTls(***)")
     }
+}
+
+/// Cluster of instances that are called by their own addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DirectAccessCluster {
+    pub mesh: Arc<str>,
+    /// Expected identity of the server, with mTLS.
+    pub peer: Option<Arc<Peer>>,
 }
 
 /// Endpoints of a cluster, sorted.

@@ -3,6 +3,7 @@
 pub(crate) mod changes;
 mod cliques;
 pub(crate) mod config;
+pub(crate) mod defaults;
 pub(crate) mod names;
 mod permissions;
 
@@ -56,6 +57,12 @@ const MOST_SPECIFIC: Deviation = Deviation {
     because: "in `from`, a Deny overrides a broader Allow; the recorded output allows callers that any rule allows",
 };
 
+const NO_DEFAULTS: Deviation = Deviation {
+    name: "defaults-are-not-stored",
+    because: "a resource is read back as it was written: defaults apply when it is used, and do not override the fields \
+              of weaker policies",
+};
+
 const ALL: &[&Deviation] = &[
     &UNKNOWN_FIELDS,
     &LEGACY_NAMES,
@@ -65,6 +72,7 @@ const ALL: &[&Deviation] = &[
     &NO_IPV6,
     &PRINCIPALS,
     &MOST_SPECIFIC,
+    &NO_DEFAULTS,
 ];
 
 pub(crate) fn list() {

@@ -83,14 +83,14 @@ fn actions(text: &str) -> anyhow::Result<Vec<Action>> {
 /// All policies of the case.
 fn policies(store: &Store) -> Vec<policy::Body> {
     let snapshot = store.snapshot();
-    let kinds = kinds().iter().filter_map(|kind| Some((kind.name, kind.policy?)));
-    let specs = kinds.flat_map(|(name, facts)| snapshot.list(name).map(move |record| (facts, &record.spec)));
-    specs.filter_map(|(facts, spec)| policy::Body::read(&facts, &serde_json::from_str(spec).ok()?).ok()).collect()
+    let specs = kinds().iter().flat_map(|kind| snapshot.list(kind.name).map(move |record| (kind, &record.spec)));
+    specs.filter_map(|(kind, spec)| policy::Body::stored(kind, spec).ok()?).collect()
 }
 
 fn compare_answers(expected: Option<Value>, found: Option<Value>, policies: &[policy::Body]) -> Outcome {
     let (mut expected, mut found) = (expected.unwrap_or_default(), found.unwrap_or_default());
     deviations::with_unknown_fields(&mut expected, &found);
+    deviations::defaults::without(&mut expected, &found);
     deviations::names::with_sections_in_rules(&mut expected, policies);
     normalize(&mut expected);
     normalize(&mut found);

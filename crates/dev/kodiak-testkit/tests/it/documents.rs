@@ -6,7 +6,7 @@ use kodiak_engine::EngineChange;
 use kodiak_kinds::{draft, kinds};
 use kodiak_model::kinds::dataplane::Dataplane;
 use kodiak_model::kinds::mesh::Mesh;
-use kodiak_model::{Place, check, tags};
+use kodiak_model::{Checked, Place, check, tags};
 use kodiak_world::Resource;
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
 use serde_json::Value;
@@ -14,12 +14,21 @@ use serde_json::Value;
 /// Zone of the control plane.
 pub(crate) const ZONE: &str = "default";
 
-/// The stored form of the document, or its validation error.
+/// The document as a change for the engine, or its validation error.
 pub(crate) fn change(document: Value) -> Result<EngineChange, String> {
+    let resource = resource(document)?;
+    let change = kodiak_world::Change::put(Arc::new(Resource::checked(&resource)));
+    EngineChange::of(&change).ok_or_else(|| format!("proxies do not depend on a {}", resource.kind.name))
+}
+
+/// The stored form of the document, or its validation error.
+pub(crate) fn resource(document: Value) -> Result<Checked, String> {
     let draft = draft(document).map_err(|problems| format!("{problems:?}"))?;
     let kind = kinds().by_name(&draft.kind).ok_or_else(|| format!("there is no kind {:?}", draft.kind))?;
     let place = Place::Zone { name: ZONE.to_owned() };
-    let mut resource = check(kind, draft, &place).map_err(|problems| format!("{problems:?}"))?;
+    let name = draft.name.clone();
+    let mut resource =
+        check(kind, draft, &place).map_err(|problems| format!("{} {name:?}: {problems:?}", kind.name))?;
     if let Some(mesh) = resource.typed::<Mesh>() {
         let mut mesh = Arc::unwrap_or_clone(mesh);
         mesh.fill_defaults();
@@ -34,8 +43,7 @@ pub(crate) fn change(document: Value) -> Result<EngineChange, String> {
         dataplane.on_create();
         resource.replace(dataplane);
     }
-    let change = kodiak_world::Change::put(Arc::new(Resource::checked(&resource)));
-    EngineChange::of(&change).ok_or_else(|| format!("proxies do not depend on a {}", kind.name))
+    Ok(resource)
 }
 
 /// Minimal node metadata: only whether connections are redirected.

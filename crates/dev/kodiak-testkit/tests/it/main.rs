@@ -5,4 +5,8 @@
 mod agreement;
 mod cases;
 mod documents;
+mod laws;
+mod meshes;
+mod recorded;
 mod regex;
+mod settled;

@@ -23,14 +23,16 @@ impl LeftOut {
 }
 
 pub(super) fn before_put(snapshot: &Snapshot, checked: &mut Checked, left_out: LeftOut) {
-    let old = snapshot.world().get(&key_of(checked)).and_then(|old| old.spec::<MeshService>());
-    let Some(old) = old else { return };
     let mut service = checked.typed::<MeshService>().map(Arc::unwrap_or_clone).expect("a MeshService was checked");
-    if left_out.state {
-        service.state = old.state.clone();
-    }
-    if left_out.identities {
-        service.identities.clone_from(&old.identities);
+    if let Some(old) = snapshot.world().get(&key_of(checked)).and_then(|old| old.spec::<MeshService>()) {
+        if left_out.state {
+            service.state = old.state.clone();
+        }
+        if left_out.identities {
+            service.identities.clone_from(&old.identities);
+        }
     }
     checked.replace(service);
+    // It is no default but an observation of the control plane, so it is in the stored text from the start.
+    checked.write_field("state");
 }

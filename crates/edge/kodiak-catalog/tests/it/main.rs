@@ -11,3 +11,4 @@ mod mesh_services;
 mod policies;
 mod references;
 mod switching;
+mod written;

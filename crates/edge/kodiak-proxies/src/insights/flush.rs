@@ -36,7 +36,7 @@ impl InsightWriter {
             }
         }
         let mut failure = None;
-        for (observations, outcome) in waiting.into_iter().zip(batch::commit(store, &writes).await) {
+        for (observations, outcome) in waiting.into_iter().zip(batch::commit(store, writes).await) {
             match outcome {
                 // The Dataplane was deleted, and its insight with it.
                 Ok(()) | Err(StoreError::OwnerMissing { .. }) => written.push(observations),

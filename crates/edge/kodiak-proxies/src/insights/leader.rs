@@ -47,7 +47,7 @@ impl InsightWriter {
             });
             lost.collect()
         };
-        let outcomes = batch::commit(store, &writes).await;
+        let outcomes = batch::commit(store, writes).await;
         // One that was written meanwhile has shown a sign of life.
         outcomes.iter().filter(|outcome| outcome.is_ok()).count()
     }
@@ -103,7 +103,7 @@ impl InsightWriter {
             }
             writes.extend(flush::write(&key, Some(record), &insight));
         }
-        let outcomes = batch::commit(store, &writes).await;
+        let outcomes = batch::commit(store, writes).await;
         let closed = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
         if closed > 0 {
             tracing::info!(proxies = closed, "closed connections of proxies to control planes that are gone");

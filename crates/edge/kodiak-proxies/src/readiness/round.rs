@@ -51,7 +51,7 @@ impl InboundReadiness {
                 self.finished(&key, &causes, None);
             }
         }
-        for ((key, causes), outcome) in written.into_iter().zip(batch::commit(&self.store, &writes).await) {
+        for ((key, causes), outcome) in written.into_iter().zip(batch::commit(&self.store, writes).await) {
             match outcome {
                 Ok(()) => {
                     let cause = if causes.is_arrived() { "configuration acknowledged" } else { "health checks" };

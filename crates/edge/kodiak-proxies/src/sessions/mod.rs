@@ -4,6 +4,7 @@
 //! newest wins, and an older one is asked to end.
 //!
 //! - `rollout` and `rejection` find out which step of an mTLS rollout a proxy has acknowledged.
+//! - `pushes` counts the streams that still send what was published.
 //! - `tokens` closes streams whose token is no longer valid.
 //!
 //! **Invariant:** one ADS stream for each proxy, the newest.
@@ -11,6 +12,7 @@
 //! **Invariant:** the lock is never held while a token is verified, the store is written, or another part is called.
 
 mod health_stream;
+mod pushes;
 mod rejection;
 mod rollout;
 mod status;
@@ -30,9 +32,11 @@ use kodiak_envoy::envoy::service::health::v3::HealthCheckSpecifier;
 use kodiak_model::ProxyKey;
 use kodiak_xds::node::NodeMetadata;
 use kodiak_xds_stream::Snapshot;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 pub(crate) use health_stream::HealthStream;
+pub(crate) use pushes::Push;
+use pushes::Pushes;
 pub(crate) use rollout::Rollout;
 pub use status::{ProxyStatus, TypeStatus};
 pub(crate) use stream::{Reported, Reporter, Stream};
@@ -58,11 +62,14 @@ pub(crate) struct Sessions {
     state: Mutex<State>,
     last_id: AtomicU64,
     events: mpsc::UnboundedSender<ProxyEvent>,
+    /// Few streams are sending.
+    enough: Notify,
 }
 
 #[derive(Default)]
 struct State {
     streams: BTreeMap<ProxyKey, Stream>,
+    pushes: Pushes,
     health: BTreeMap<ProxyKey, HealthStream>,
     /// The last proxy whose token the timer has verified again.
     rechecked: Option<ProxyKey>,
@@ -78,7 +85,7 @@ pub(crate) struct Opened {
 
 impl Sessions {
     pub(crate) fn new(events: mpsc::UnboundedSender<ProxyEvent>) -> Self {
-        Self { state: Mutex::default(), last_id: AtomicU64::new(0), events }
+        Self { state: Mutex::default(), last_id: AtomicU64::new(0), events, enough: Notify::new() }
     }
 
     /// Id of a new stream. A newer stream has a higher one.
@@ -92,8 +99,9 @@ impl Sessions {
             stream.close(Closing::ALREADY_EXISTS, REPLACED);
             return Opened { replaced: Some(stream.id), connected: state.streams.len() };
         }
-        let older = state.streams.insert(key.clone(), stream);
-        if let Some(older) = &older {
+        let mut older = state.streams.insert(key.clone(), stream);
+        if let Some(older) = &mut older {
+            state.pushes.ended(&mut older.push, &self.enough);
             older.close(Closing::ALREADY_EXISTS, REPLACED);
         }
         let _ = self.events.send(ProxyEvent::Connected { key: key.clone(), metadata });
@@ -105,7 +113,9 @@ impl Sessions {
     pub(crate) fn close(&self, key: &ProxyKey, id: u64, announce: bool) -> Option<usize> {
         let mut state = self.state();
         state.streams.get(key).filter(|stream| stream.id == id)?;
-        state.streams.remove(key);
+        if let Some(mut ended) = state.streams.remove(key) {
+            state.pushes.ended(&mut ended.push, &self.enough);
+        }
         if announce {
             let _ = self.events.send(ProxyEvent::Disconnected { key: key.clone() });
         }
@@ -115,12 +125,19 @@ impl Sessions {
     /// `None` for a stream that is not the proxy's newest.
     pub(crate) fn report(&self, key: &ProxyKey, id: u64, report: &StreamReport<'_>) -> Option<Reported> {
         let mut state = self.state();
-        let stream = state.streams.get_mut(key).filter(|stream| stream.id == id)?;
+        let State { streams, pushes, .. } = &mut *state;
+        let stream = streams.get_mut(key).filter(|stream| stream.id == id)?;
+        if let Some(sent) = report.sent {
+            pushes.sent(&mut stream.push, sent, &self.enough);
+        }
         Some(stream.take(report))
     }
 
     pub(crate) fn publish(&self, key: &ProxyKey, snapshot: Arc<Snapshot>, token: Arc<str>) {
-        if let Some(stream) = self.state().streams.get_mut(key) {
+        let mut state = self.state();
+        let State { streams, pushes, .. } = &mut *state;
+        if let Some(stream) = streams.get_mut(key) {
+            pushes.published(&mut stream.push, snapshot.revision);
             stream.rollout.published(snapshot.revision, token);
             stream.faults.clear();
             stream.snapshots.send_replace(Some(snapshot));

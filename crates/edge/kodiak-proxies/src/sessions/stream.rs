@@ -9,6 +9,7 @@ use kodiak_xds_stream::{Snapshot, TypeUrl};
 use tokio::sync::watch;
 
 use super::{
+    pushes::Push,
     rejection,
     rollout::Rollout,
     status::{ProxyStatus, TypeStatus},
@@ -30,6 +31,7 @@ pub(crate) struct Stream {
     pub(crate) rollout: Rollout,
     pub(crate) types: [TypeStatus; TypeUrl::COUNT],
     pub(crate) settled: Option<u64>,
+    pub(crate) push: Push,
     pub(crate) bytes: u64,
     pub(crate) faults: Vec<String>,
 }

@@ -1,7 +1,10 @@
 //! A registry on a store in memory, and proxies to connect to it.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -17,7 +20,7 @@ use kodiak_model::{
     kinds::{dataplane::Dataplane, dataplane_insight::DataplaneInsight},
 };
 use kodiak_proxies::{ProxyEvent, ProxySettings, Recheck, Registry};
-use kodiak_store::{Backend, Record, Store, StoreConfig};
+use kodiak_store::{Backend, Observer, Record, Store, StoreConfig};
 use kodiak_tokens::{DataplaneClaims, issue_dataplane, names::TokenKind};
 use kodiak_xds_stream::{Counters, Snapshot, TypeUrl};
 use serde_json::{Value, json};
@@ -29,7 +32,22 @@ pub(crate) struct Bed {
     pub(crate) registry: Registry,
     events: Mutex<mpsc::UnboundedReceiver<ProxyEvent>>,
     clock: Arc<Mutex<Timestamp>>,
+    commits: Arc<Commits>,
     drain: DropGuard,
+}
+
+/// Counts durable commits.
+#[derive(Default)]
+struct Commits(AtomicUsize);
+
+impl Observer for Commits {
+    fn committed(&self, _requests: usize, changes: usize, _took: Duration) {
+        if changes > 0 {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    fn failed(&self) {}
 }
 
 impl Bed {
@@ -39,7 +57,10 @@ impl Bed {
 
     /// With the mesh `default`, in the zone `east`.
     pub(crate) async fn start_with(change: impl FnOnce(&mut ProxySettings)) -> Self {
-        let store = Store::open(StoreConfig::new(Backend::Memory)).await.unwrap();
+        let commits = Arc::new(Commits::default());
+        let mut config = StoreConfig::new(Backend::Memory);
+        config.observer = Some(commits.clone());
+        let store = Store::open(config).await.unwrap();
         let settings =
             kodiak_catalog::CatalogSettings { place: Place::Zone { name: "east".to_owned() }, unsafe_delete: true };
         let catalog = Catalog::new(store, settings);
@@ -55,7 +76,8 @@ impl Bed {
         let (events, received) = mpsc::unbounded_channel();
         let registry = Registry::new(catalog.clone(), settings, events);
         let drain = CancellationToken::new();
-        let bed = Self { catalog, registry, events: Mutex::new(received), clock, drain: drain.clone().drop_guard() };
+        let bed =
+            Self { catalog, registry, events: Mutex::new(received), clock, commits, drain: drain.clone().drop_guard() };
         // Keys of a mesh are made on a thread that paused time does not wait for, so timers start after that.
         bed.put(json!({ "type": "Mesh", "name": "default" })).await;
         let registry = bed.registry.clone();
@@ -69,6 +91,11 @@ impl Bed {
         let clock = self.clock.clone();
         settings.now = Arc::new(move || *clock.lock().unwrap());
         Registry::new(self.catalog.clone(), settings, mpsc::unbounded_channel().0)
+    }
+
+    /// Durable commits since the start.
+    pub(crate) fn commits(&self) -> usize {
+        self.commits.0.load(Ordering::SeqCst)
     }
 
     pub(crate) async fn put(&self, document: Value) {
@@ -231,5 +258,5 @@ pub(crate) fn report_of(session: &mut Session, reported: TypeUrl, counters: &Cou
     let none = Counters::default();
     let of = |type_url| if type_url == reported { counters } else { &none };
     let counters = TypeUrl::ALL.map(|type_url| (type_url, of(type_url)));
-    session.report.report(StreamReport { counters, settled, bytes: 100 });
+    session.report.report(StreamReport { counters, settled, sent: settled, bytes: 100 });
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod admission;
+mod arrival;
 mod bed;
 mod bootstrap;
 mod bound_fields;
@@ -13,5 +14,6 @@ mod headers;
 mod health;
 mod insights;
 mod leader;
+mod pushes;
 mod recheck;
 mod unauthenticated;

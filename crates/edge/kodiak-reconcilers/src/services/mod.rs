@@ -1,5 +1,5 @@
 //! Reconciler of services: generated MeshServices, and the status of all services with state, identities, proxy counts,
-//! virtual addresses and hostnames.
+//! virtual addresses and hostnames; and the virtual addresses of `kuma.io/service` names.
 //!
 //! [`kodiak_services::service_status::ServiceReconciler`] decides; this module feeds it with the store's changes, and
 //! commits its writes.
@@ -87,7 +87,8 @@ impl Services {
 
     fn apply(&mut self, change: &Change) -> Result<(), StoreError> {
         self.quarantine.release(TASK, &change.key);
-        caught(|| self.state.change(change)).or_else(|panicked| self.panicked(&panicked))
+        let snapshot = self.store.snapshot();
+        caught(|| self.state.change(change, &snapshot)).or_else(|panicked| self.panicked(&panicked))
     }
 
     /// Pending writes. Empty after a panic, which rebuilds the state.
@@ -115,7 +116,7 @@ impl Services {
         let replay = |changes: &[&Change]| {
             let mut state = ObservedState::new(self.settings.clone(), now);
             for change in changes {
-                state.change(change);
+                state.change(change, &snapshot);
             }
             state
         };

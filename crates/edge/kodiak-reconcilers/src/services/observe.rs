@@ -1,38 +1,51 @@
 //! Feeds changes of the store to the service reconciler.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
+use kodiak_catalog::external_source;
 use kodiak_model::{
     ResourceKey,
     kinds::{
         dataplane::BackendKind, dataplane_insight::DataplaneInsight, hostname_generator::HostnameGenerator, mesh::Mesh,
-        mesh_multi_zone_service::MeshMultiZoneService, mesh_service::MeshService,
+        mesh_external_service::MeshExternalService, mesh_multi_zone_service::MeshMultiZoneService,
+        mesh_service::MeshService,
     },
 };
 use kodiak_services::{
     generated_services::is_managed,
     hostnames::{Generator, ServiceKey},
-    service_status::{Content, DataplaneFacts, MeshFacts, Seen, ServiceReconciler, ServiceSettings, Stored},
+    service_status::{
+        Content, DataplaneFacts, MeshFacts, Seen, ServiceReconciler, ServiceSettings, Stored, StoredVips,
+    },
 };
-use kodiak_world::{Change, Resource};
+use kodiak_store::Snapshot;
+use kodiak_world::{Change, Resource, document};
+
+use kodiak_xds::external::tls;
 
 use super::write;
 use crate::documents;
+
+/// Almost every proxy reports the CA file of its system; one that does not gets an error of its own.
+const SYSTEM_CA: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// State of the service reconciler, built from the store's changes.
 pub(super) struct ObservedState {
     pub(super) reconciler: ServiceReconciler,
     /// Version of the record with the allocation positions, for compare-and-swap.
     pub(super) positions: Option<u64>,
+    /// MeshExternalServices with TLS, which may depend on Secrets of their mesh.
+    with_tls: BTreeSet<ResourceKey>,
 }
 
 impl ObservedState {
     pub(super) fn new(settings: ServiceSettings, now: Timestamp) -> Self {
-        Self { reconciler: ServiceReconciler::new(settings, now), positions: None }
+        Self { reconciler: ServiceReconciler::new(settings, now), positions: None, with_tls: BTreeSet::new() }
     }
 
-    pub(super) fn change(&mut self, change: &Change) {
+    /// `snapshot` has at least this change.
+    pub(super) fn change(&mut self, change: &Change, snapshot: &Snapshot) {
         let Change { key, resource, .. } = change;
         #[cfg(test)]
         super::tests::panic_at(key);
@@ -42,6 +55,8 @@ impl ObservedState {
             "Mesh" => {
                 let facts = resource.and_then(kodiak_world::Resource::spec).map(|mesh| mesh_facts(&mesh));
                 self.reconciler.set_mesh(name, facts);
+                // Keys of its CAs are no certificates for others.
+                self.secret(name, snapshot);
             }
             "Dataplane" => self.reconciler.set_dataplane(mesh, name, resource.and_then(dataplane_facts)),
             "DataplaneInsight" => {
@@ -50,10 +65,8 @@ impl ObservedState {
             }
             "HostnameGenerator" => self.reconciler.set_generator(name, resource.and_then(generator)),
             "MeshService" => self.service(BackendKind::MeshService, key, resource.and_then(service)),
-            "MeshExternalService" => {
-                let content = resource.map(|resource| (resource, Content::External { status: status_of(resource) }));
-                self.service(BackendKind::MeshExternalService, key, content);
-            }
+            "MeshExternalService" => self.external(key, resource, snapshot),
+            "Secret" => self.secret(mesh, snapshot),
             "MeshMultiZoneService" => {
                 self.service(BackendKind::MeshMultiZoneService, key, resource.and_then(multi_zone));
             }
@@ -63,7 +76,38 @@ impl ObservedState {
                     self.reconciler.set_positions(positions);
                 }
             }
+            _ if *key == document::key(mesh, document::VIPS) => {
+                let stored = resource.map(|record| StoredVips {
+                    vips: documents::read(record).unwrap_or_default(),
+                    version: record.version,
+                });
+                self.reconciler.set_vips(mesh, stored);
+            }
             _ => (),
+        }
+    }
+
+    fn external(&mut self, key: &ResourceKey, resource: Option<&Resource>, snapshot: &Snapshot) {
+        let spec = resource.and_then(Resource::spec::<MeshExternalService>);
+        if spec.as_ref().is_some_and(|spec| spec.tls.is_some()) {
+            self.with_tls.insert(key.clone());
+        } else {
+            self.with_tls.remove(key);
+        }
+        let fault = spec.and_then(|spec| tls_fault(&spec, &key.mesh, snapshot));
+        let content = resource.map(|resource| (resource, Content::External { fault, status: status_of(resource) }));
+        self.service(BackendKind::MeshExternalService, key, content);
+    }
+
+    /// Secrets of a mesh changed.
+    fn secret(&mut self, mesh: &str, snapshot: &Snapshot) {
+        let first = ResourceKey::in_mesh("MeshExternalService", mesh, "");
+        let dependent = self.with_tls.range(first..).take_while(|key| &*key.mesh == mesh);
+        for key in dependent.cloned().collect::<Vec<_>>() {
+            // Its own change follows when the snapshot does not have it any more.
+            if let Some(resource) = snapshot.world().get(&key) {
+                self.external(&key, Some(resource), snapshot);
+            }
         }
     }
 
@@ -110,6 +154,13 @@ fn service(resource: &Resource) -> Option<(&Resource, Content)> {
 fn multi_zone(resource: &Resource) -> Option<(&Resource, Content)> {
     let spec = resource.spec::<MeshMultiZoneService>().map(Arc::unwrap_or_clone)?;
     Some((resource, Content::MultiZone { spec, status: status_of(resource) }))
+}
+
+/// Why the engine cannot configure its TLS settings, whatever the proxy.
+fn tls_fault(spec: &MeshExternalService, mesh: &str, snapshot: &Snapshot) -> Option<String> {
+    let endpoints = spec.endpoints.as_deref().unwrap_or_default();
+    let mut read = |source: &_| external_source(snapshot, mesh, source);
+    tls(spec.tls.as_ref()?, endpoints, Some(SYSTEM_CA), &mut read).err()
 }
 
 fn status_of<T: Clone + Default + Send + Sync + 'static>(resource: &Resource) -> T {

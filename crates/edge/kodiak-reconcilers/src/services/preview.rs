@@ -20,16 +20,17 @@ pub fn preview(before: &Snapshot, after: &Snapshot, mesh: &str, settings: &Servi
     let mut state = ObservedState::new(settings, now);
     let concerns = |key: &ResourceKey| &*key.mesh == mesh || key.mesh.is_empty();
     for change in before.world().changes().filter(|change| concerns(&change.key)) {
-        state.change(&change);
+        state.change(&change, before);
     }
     // Pending writes without the planned change are not part of the preview.
     drop(state.reconciler.due(now));
     for change in before.world().difference(after.world()).iter().filter(|change| concerns(&change.key)) {
-        state.change(change);
+        state.change(change, after);
     }
     let mut reconciled = after.clone();
     for _ in 0..TURNS {
         let due = state.reconciler.due(now);
+        // `OfflineMesh` assigns the addresses of `kuma.io/service` names, also those of names without a stored one.
         if due.writes.is_empty() {
             break;
         }
@@ -38,7 +39,7 @@ pub fn preview(before: &Snapshot, after: &Snapshot, mesh: &str, settings: &Servi
             // On a conflict the reconciler retries against the newer record, which a preview does not have.
             let Ok(next) = reconciled.with(write.into()) else { continue };
             let resource = next.world().get(&key).cloned();
-            state.change(&Change { key, revision: next.revision(), resource });
+            state.change(&Change { key, revision: next.revision(), resource }, &next);
             reconciled = next;
         }
     }

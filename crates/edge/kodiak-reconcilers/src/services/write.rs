@@ -5,12 +5,13 @@ use kodiak_model::{Labels, ResourceKey, Word as _, kinds::mesh_service, language
 use kodiak_services::{
     hostnames::ServiceKey,
     service_addresses::Positions,
-    service_status::{self as views, Conflict, Status, Wanted},
+    service_status::{self as views, Conflict, Status, TagsWithoutAddress, Wanted, WantedVips},
 };
 use kodiak_store::{Expect, StoreError, Transaction, Write};
+use kodiak_world::document::VIPS;
 
 use super::Services;
-use crate::leader::leads;
+use crate::{documents, leader::leads};
 
 /// Writes per transaction.
 const BATCH: usize = 100;
@@ -30,10 +31,14 @@ impl Services {
             if let Some(first) = due.without_address.first() {
                 report_without_address(first, due.without_address.len());
             }
-            if due.writes.is_empty() {
+            due.tags_without_address.iter().for_each(report_tags_without_address);
+            if !due.has_writes() {
                 return Ok(false);
             }
             let mut failed = false;
+            for wanted in &due.vips {
+                failed |= !self.commit_vips(wanted).await;
+            }
             if let Some(positions) = &due.positions
                 && !self.claim(positions).await
             {
@@ -72,6 +77,19 @@ impl Services {
             }
             Err(error) => {
                 tracing::warn!(%error, "failed to persist the allocation of service addresses, retrying");
+                false
+            }
+        }
+    }
+
+    /// `false` when the write must be retried.
+    async fn commit_vips(&mut self, WantedVips { mesh, vips, version }: &WantedVips) -> bool {
+        match documents::write(&self.store, mesh, VIPS, *version, vips).await {
+            // On a conflict the newer record arrives through the watch.
+            Ok(_) => true,
+            Err(error) => {
+                tracing::warn!(%error, mesh = &**mesh, "failed to persist virtual addresses, retrying");
+                self.state.reconciler.vips_again([mesh.clone()]);
                 false
             }
         }
@@ -177,5 +195,15 @@ fn report_without_address(first: &ServiceKey, count: usize) {
         first = &**name,
         count,
         "virtual address range is exhausted: configure a larger range for this kind under `ipam`"
+    );
+}
+
+fn report_tags_without_address(TagsWithoutAddress { mesh, services }: &TagsWithoutAddress) {
+    let (count, first) = (services.len(), services.first().map_or("", |name| name));
+    tracing::error!(
+        mesh = &**mesh,
+        first,
+        count,
+        "virtual address range is exhausted, new services of this mesh get none"
     );
 }

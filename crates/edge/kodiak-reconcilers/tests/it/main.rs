@@ -3,5 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod bed;
+mod external;
 mod meshes;
 mod services;
+mod vips;

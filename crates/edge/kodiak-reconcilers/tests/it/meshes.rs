@@ -1,18 +1,16 @@
-//! mTLS rollouts, and virtual addresses of `kuma.io/service` tags.
+//! mTLS rollouts.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use kodiak_model::ResourceKey;
-use kodiak_reconcilers::{Services, mtls_waiting, quarantine::Quarantine, run_mtls, run_vips};
+use kodiak_reconcilers::{mtls_waiting, quarantine::Quarantine, run_mtls};
 use kodiak_rollout::Rollout;
-use kodiak_services::vips::Vips;
 use kodiak_store::Store;
-use kodiak_world::document::{self, ROLLOUT, VIPS};
+use kodiak_world::document::{self, ROLLOUT};
 use serde_json::json;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::bed::{MESH, delete, put, store};
+use crate::bed::{MESH, put, store};
 
 async fn put_mesh(store: &Store, enabled: &str) {
     let spec = json!({ "mtls": { "enabledBackend": enabled, "backends": [{ "name": "ca-1", "type": "builtin" }] } });
@@ -76,30 +74,4 @@ async fn rollout_advances_when_all_proxies_acknowledged() {
     assert_eq!(waiting(), [""; 0]);
     drain.cancel();
     task.await.unwrap().unwrap();
-}
-
-#[tokio::test]
-async fn services_keep_addresses_until_their_mesh_is_deleted() {
-    let store = store().await;
-    let drain = CancellationToken::new();
-    put_mesh(&store, "").await;
-    let names = |names: &[&str]| -> Services {
-        let set: BTreeSet<Arc<str>> = names.iter().map(|name| Arc::from(*name)).collect();
-        Services::from([(MESH.into(), Arc::new(set))])
-    };
-    let (services, seen) = watch::channel(names(&["web"]));
-    let task = tokio::spawn(run_vips(store.clone(), seen, drain.clone()));
-    let first = eventually::<Vips>(&store, VIPS, |vips| vips.get("web").is_some()).await;
-    services.send_replace(names(&["backend", "web"]));
-    let second = eventually::<Vips>(&store, VIPS, |vips| vips.get("backend").is_some()).await;
-    assert_eq!(first.get("web"), second.get("web"));
-    assert_ne!(second.get("backend"), second.get("web"));
-    delete(&store, ResourceKey::global("Mesh", MESH)).await;
-    assert!(store.get(&document::key(MESH, VIPS)).is_none());
-    // A deleted mesh gets none.
-    services.send_replace(names(&["backend", "other", "web"]));
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(store.get(&document::key(MESH, VIPS)).is_none());
-    drain.cancel();
-    task.await.unwrap();
 }

@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 use crate::bed::{MESH, delete, put, store, write};
 
 /// Reconciler that runs until it is dropped.
-struct Running {
+pub(crate) struct Running {
     drain: CancellationToken,
     task: JoinHandle<Result<(), StoreError>>,
 }
 
 impl Running {
-    fn start(store: &Store, change: impl FnOnce(&mut ServiceSettings)) -> Self {
+    pub(crate) fn start(store: &Store, change: impl FnOnce(&mut ServiceSettings)) -> Self {
         let mut settings = ServiceSettings::default();
         change(&mut settings);
         let drain = CancellationToken::new();
@@ -28,17 +28,17 @@ impl Running {
         Self { drain, task }
     }
 
-    fn usual(store: &Store) -> Self {
+    pub(crate) fn usual(store: &Store) -> Self {
         Self::start(store, |_| ())
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.drain.cancel();
         self.task.await.unwrap().unwrap();
     }
 }
 
-async fn put_mesh(store: &Store, mode: &str) {
+pub(crate) async fn put_mesh(store: &Store, mode: &str) {
     put(store, ResourceKey::global("Mesh", MESH), &json!({ "meshServices": { "mode": mode } })).await;
 }
 
@@ -48,7 +48,7 @@ fn dataplane(name: &str, service: &str, port: u32) -> Write {
     write(key("Dataplane", name), &spec)
 }
 
-async fn put_dataplane(store: &Store, name: &str, service: &str, port: u32) {
+pub(crate) async fn put_dataplane(store: &Store, name: &str, service: &str, port: u32) {
     store.commit(dataplane(name, service, port).into()).await.unwrap();
 }
 
@@ -65,7 +65,7 @@ async fn put_insight(store: &Store, name: &str, ended: Option<SignedDuration>) {
     store.commit(insight(name, ended).into()).await.unwrap();
 }
 
-fn key(kind: &str, name: &str) -> ResourceKey {
+pub(crate) fn key(kind: &str, name: &str) -> ResourceKey {
     ResourceKey::in_mesh(kind, MESH, name)
 }
 
@@ -106,7 +106,7 @@ async fn with_counts(store: &Store, service: &str, counts: [u32; 3]) -> Record {
 }
 
 /// Waits until all earlier changes are reconciled: a service that is stored after them has its address.
-async fn looked_at(store: &Store, marker: &str) {
+pub(crate) async fn looked_at(store: &Store, marker: &str) {
     put(store, key("MeshService", marker), &json!({ "selector": {} })).await;
     eventually(store, &key("MeshService", marker), |record| status(record)["vips"][0]["ip"].is_string()).await;
 }

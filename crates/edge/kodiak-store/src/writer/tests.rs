@@ -50,11 +50,11 @@ async fn commit(writer: &mut Writer, transactions: Vec<Transaction>) -> Vec<Answ
         .into_iter()
         .map(|transaction| {
             let (answer, answered) = oneshot::channel();
-            (Request { transaction, answer }, answered)
+            (Request { transactions: vec![transaction], answer, gathers: None }, answered)
         })
         .unzip();
     writer.commit(requests).await;
-    answers.into_iter().map(|mut answered| answered.try_recv().unwrap()).collect()
+    answers.into_iter().flat_map(|mut answered| answered.try_recv().unwrap()).collect()
 }
 
 fn seen(writer: &Writer) -> (u64, usize) {

@@ -6,10 +6,12 @@ mod bed;
 mod damage;
 mod file;
 mod full;
+mod gathering;
 mod lifetime;
 mod postgres;
 mod reads;
 mod sealing;
+mod unreadable;
 mod watching;
 mod writes;
 
@@ -41,6 +43,7 @@ mod on {
             status_and_spec_are_written_separately, status_versions_are_compared, status_and_spec_do_not_undo_each_other,
             deletes_cascade, owners_must_exist, transactions_are_all_or_nothing, writes_see_those_before_them,
             rejected_write_fails_only_itself, one_of_many_concurrent_writes_wins;
+        gathering: refused_transaction_of_a_batch_fails_alone, batch_has_the_order_of_its_transactions;
         reads: lists_are_ordered, counts_are_maintained, snapshots_are_immutable;
         watching:
             changes_come_in_order_under_load, watch_resumes, watch_resumes_in_another_store, changes_beyond_the_log_are_merged,

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use kodiak_migration::{Finding, Outcome};
 use kodiak_terminal::{Table, printable};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::answers::{Finding, Outcome};
 use super::count;
 use super::proof::Proof;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use kodiak_client::{Client, ClientError, ResourceId};
 use kodiak_kinds::kinds;
-use kodiak_migration::{Consumer, Standing};
 use serde::Serialize;
 
+use super::answers::{Consumer, Standing};
 use super::of_mesh;
 use super::traffic::{self, Clusters, Traffic};
 use crate::report::Warnings;

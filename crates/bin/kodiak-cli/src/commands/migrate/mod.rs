@@ -1,11 +1,13 @@
 //! `kodiak migrate`: guided, reversible migrations.
 
+mod answers;
 mod convert;
 mod converted;
 mod gather;
 mod plan;
 mod proof;
 mod status;
+mod steps;
 mod traffic;
 
 use clap::ValueEnum;

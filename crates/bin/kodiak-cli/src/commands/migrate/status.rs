@@ -1,9 +1,9 @@
 //! `kodiak migrate services status`.
 
-use kodiak_migration::{Consumer, Lists, Outcome, ServiceStanding};
 use kodiak_model::{GoDuration, kinds::mesh::MeshServicesMode};
 use kodiak_terminal::{Exit, Table};
 
+use super::answers::{Consumer, Lists, Outcome, ServiceStanding};
 use super::gather::{Gathered, Seen, gather};
 use super::{Output, count};
 use crate::session::Session;
@@ -131,6 +131,6 @@ fn summary(gathered: &Gathered, watched: bool) -> Vec<String> {
 }
 
 /// Services whose traffic would stay in one zone.
-pub(super) fn spread(services: &[ServiceStanding]) -> impl Iterator<Item = &str> {
-    services.iter().filter(|one| one.zones.len() > 1 && !one.in_all_zones).map(|one| one.service.as_str())
+fn spread(services: &[ServiceStanding]) -> impl Iterator<Item = &str> {
+    services.iter().filter(|one| one.facts().stays_in_one_zone()).map(|one| one.service.as_str())
 }

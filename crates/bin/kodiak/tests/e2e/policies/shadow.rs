@@ -22,11 +22,11 @@ async fn shadow_policy_shows_its_changes_without_effect() {
     let diff = shown["diff"].as_array().unwrap_or_else(|| panic!("{shown:#}"));
     let timeouts = diff.iter().filter(|step| step["path"].as_str().unwrap().ends_with("/timeout"));
     let timeouts: Vec<_> = timeouts.map(|step| (step["op"].as_str().unwrap(), step["value"].as_str())).collect();
-    assert_eq!(timeouts, [("test", Some("15s")), ("remove", Some("15s")), ("add", Some("0.100s"))], "{diff:#?}");
+    assert_eq!(timeouts, [("test", Some("0s")), ("remove", Some("0s")), ("add", Some("0.100s"))], "{diff:#?}");
     let without = mesh.control_plane.get(&format!("{config}?shadow=false&include=diff")).await.json();
     assert_eq!(without["diff"], json!([]));
 
-    // What is written later is in force, so the one that is tried out is not just late.
+    // A later policy is in force, so the shadow policy is not merely late.
     mesh.put("MeshRetry", "later", &to_backend(&json!({ "http": { "numRetries": 1 } }))).await;
     eventually("what came later is in force", async || {
         let dump = client.admin("/config_dump").await?.text;

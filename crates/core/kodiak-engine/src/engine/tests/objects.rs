@@ -127,11 +127,7 @@ fn each_mesh_services_mode_has_its_clusters_and_disabling_restores_the_snapshot(
     assert_eq!(world.snapshot("all").resources, before.resources, "without a MeshService, the mode changes nothing");
     world.object(BackendKind::MeshService, "backend", Some(mesh_service("backend", 8080)));
     assert_eq!(called(&world, "all"), ["all", "backend", NEW, "front"]);
-    assert_eq!(
-        called(&world, "front"),
-        ["backend"],
-        "it lists reachable services by tag, so the MeshService is not reachable"
-    );
+    assert_eq!(called(&world, "front"), ["backend"], "its list means MeshServices of its own zone, and it has none");
     assert_eq!(addresses(&world, "all", NEW), ["10.0.1.1"]);
     let old = listener(&world, "all", "outbound:240.0.0.1:80");
     assert_eq!(old["metadata"]["filterMetadata"]["io.kuma.tags"]["kuma.io/service"], "backend");
@@ -150,6 +146,58 @@ fn each_mesh_services_mode_has_its_clusters_and_disabling_restores_the_snapshot(
     mode(&mut world, "Disabled");
     world.object(BackendKind::MeshService, "backend", None);
     assert_eq!(world.snapshot("all").resources, before.resources);
+}
+
+#[test]
+fn reachable_services_include_the_mesh_services_of_these_names() {
+    let mut world = front_and_backend();
+    for name in ["backend", "other"] {
+        let mut object = mesh_service(name, 8080);
+        object["labels"] = json!({ "kuma.io/display-name": name });
+        world.object(BackendKind::MeshService, name, Some(object));
+    }
+    let object = "backend___default_msvc_8080";
+    for (mesh_services, expected) in [
+        ("Disabled", &["backend"][..]),
+        ("Everywhere", &["backend", object]),
+        ("ReachableBackends", &["backend"]),
+        ("Exclusive", &[object]),
+    ] {
+        mode(&mut world, mesh_services);
+        assert_eq!(called(&world, "front"), expected, "{mesh_services}");
+    }
+    let (rebuilt, _) = world.rebuilt();
+    assert_eq!(rebuilt.snapshot(&key("front")).unwrap().resources, world.snapshot("front").resources);
+    world.object(BackendKind::MeshService, "backend", None);
+    assert_eq!(called(&world, "front"), [""; 0]);
+}
+
+#[test]
+fn exclusive_mode_removes_outbounds_with_tags_and_route_backends_without_a_port() {
+    let mut world = front_and_backend();
+    world.object(BackendKind::MeshService, "backend", Some(mesh_service("backend", 8080)));
+    let outbound = json!([
+        { "port": 1, "tags": { "kuma.io/service": "backend" } },
+        { "port": 2, "backendRef": { "kind": "MeshService", "labels": { "kuma.io/display-name": "backend" }, "port": 8080 } },
+    ]);
+    let networking = json!({ "address": "10.0.0.8", "inbound": [inbound(80, "caller", "http")], "outbound": outbound });
+    world.dataplane("caller", json!({ "networking": networking }).to_string());
+    world.connect("caller");
+    let backends = json!([{ "kind": "MeshService", "name": "front" }]);
+    let rule = json!({ "matches": [{ "path": { "type": "PathPrefix", "value": "/" } }], "default": { "backendRefs": backends } });
+    let target =
+        json!({ "kind": "MeshService", "labels": { "kuma.io/display-name": "backend" }, "sectionName": "main" });
+    let route = json!({ "to": [{ "targetRef": target, "rules": [rule] }] });
+    world.policy("MeshHTTPRoute", "route", Some(&route.to_string()));
+    mode(&mut world, "Everywhere");
+    assert_eq!(called(&world, "caller"), ["backend", NEW, "front"]);
+    let before = world.snapshot("caller");
+    mode(&mut world, "Exclusive");
+    assert_eq!(called(&world, "caller"), [NEW]);
+    let listeners = names(&world, "caller", TypeUrl::Listener);
+    assert!(!listeners.contains(&"outbound:127.0.0.1:1".to_owned()), "{listeners:?}");
+    mode(&mut world, "Everywhere");
+    assert_eq!(world.snapshot("caller").resources, before.resources);
 }
 
 #[test]

@@ -135,8 +135,9 @@ fn a_dataplane() -> impl Strategy<Value = Value> {
     let reachable = prop::option::of(prop::collection::vec(service(), 1..3));
     let backends = prop::option::of(prop::collection::vec(a_reference(), 0..3));
     let redirected = prop::bool::ANY;
-    (1..6u8, inbounds, outbounds, redirected, reachable, backends).prop_map(
-        |(address, mut inbounds, outbounds, redirected, reachable, backends)| {
+    let direct = prop::collection::vec(prop_oneof![4 => service(), 1 => Just("*")], 0..2);
+    (1..6u8, inbounds, outbounds, redirected, reachable, backends, direct).prop_map(
+        |(address, mut inbounds, outbounds, redirected, reachable, backends, direct)| {
             // Ports of inbounds are unique.
             inbounds.sort_by_key(|inbound| inbound["port"].as_u64());
             inbounds.dedup_by_key(|inbound| inbound["port"].as_u64());
@@ -154,7 +155,7 @@ fn a_dataplane() -> impl Strategy<Value = Value> {
             if redirected {
                 networking["transparentProxying"] = json!({
                     "redirectPortInbound": 15006, "redirectPortOutbound": 15001,
-                    "reachableServices": reachable.unwrap_or_default(),
+                    "reachableServices": reachable.unwrap_or_default(), "directAccessServices": direct,
                 });
                 if let Some(refs) = backends {
                     networking["transparentProxying"]["reachableBackends"] = json!({ "refs": refs });
@@ -321,7 +322,10 @@ fn make(world: &mut World, edit: Edit) {
             world.policy(kind, name, spec.map(|spec| spec.to_string()).as_deref());
         }
         Edit::Connect { name, reuse_port, redirected, dns } => {
-            let features = [(reuse_port, features::REUSE_PORT), (dns, features::EMBEDDED_DNS)];
+            // A proxy with its own DNS server, and without redirection, may bind its outbounds.
+            let binds = dns && !redirected;
+            let features =
+                [(reuse_port, features::REUSE_PORT), (dns, features::EMBEDDED_DNS), (binds, features::BIND_OUTBOUNDS)];
             let features = features.into_iter().filter(|(has, _)| *has).map(|(_, feature)| feature.to_owned());
             let redirect = |port| Redirect { enabled: true, port: Some(port) };
             let transparent_proxy = redirected.then(|| TransparentProxy {

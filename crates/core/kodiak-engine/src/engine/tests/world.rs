@@ -1,7 +1,7 @@
 //! A mesh for tests, with the resources that a store would have.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
@@ -14,7 +14,11 @@ use kodiak_model::{
 };
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, Proxy};
-use kodiak_services::vips::Vips;
+use kodiak_services::{
+    service_addresses::{AddressAllocator, Ranges},
+    tag_services::TagServices,
+    vips::Vips,
+};
 use kodiak_world::{Resource, Stored, destination};
 use kodiak_xds::{
     input::{AdminCertificate, Identity},
@@ -40,7 +44,7 @@ pub(super) struct World {
     policies: BTreeMap<(&'static str, String), String>,
     objects: BTreeMap<(BackendKind, String), Value>,
     connected: BTreeMap<String, Arc<NodeMetadata>>,
-    services: BTreeSet<Arc<str>>,
+    tags: TagServices,
 }
 
 impl Default for World {
@@ -55,18 +59,17 @@ impl Default for World {
             policies: BTreeMap::new(),
             objects: BTreeMap::new(),
             connected: BTreeMap::new(),
-            services: BTreeSet::new(),
+            tags: TagServices::default(),
         }
     }
 }
 
 impl World {
     pub(super) fn apply(&mut self, change: EngineChange) -> Outcome {
-        let outcome = self.engine.apply([change], &Fake, self.now);
-        if let Some((_, services)) = outcome.services.last() {
-            self.services.clone_from(services);
+        if let EngineChange::Dataplane { key, dataplane } = &change {
+            self.tags.set(&key.name, dataplane.as_ref().map(|proxy| &*proxy.dataplane));
         }
-        outcome
+        self.engine.apply([change], &Fake, self.now)
     }
 
     pub(super) fn pass_hours(&mut self, hours: i64) {
@@ -129,7 +132,9 @@ impl World {
 
     pub(super) fn assign_vips(&mut self) -> Outcome {
         let keep = SignedDuration::from_hours(24);
-        self.vips = Arc::new(self.vips.assign(&self.services, self.now, keep).unwrap());
+        let mut allocator = AddressAllocator::new(Ranges::default());
+        allocator.set_vips(&MESH.into(), None, Some(&self.vips));
+        self.vips = Arc::new(allocator.assign(&MESH.into(), &self.vips, self.tags.names(), self.now, keep).vips);
         self.apply(EngineChange::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) })
     }
 
@@ -173,9 +178,28 @@ impl World {
 
     /// A new engine to which the current state is applied at once.
     pub(super) fn rebuilt(&self) -> (Engine, Outcome) {
-        let mut changes: Vec<EngineChange> = self.mesh.iter().map(|spec| mesh_change(spec)).collect();
-        changes.push(EngineChange::Rollout { mesh: MESH.into(), rollout: self.rollout.clone() });
-        changes.push(EngineChange::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) });
+        let mut engine = Engine::new(EngineSettings { zone: "default".into(), ..EngineSettings::default() });
+        let outcome = engine.apply(self.changes(), &Fake, self.now);
+        (engine, outcome)
+    }
+
+    /// A new engine to which the current state is applied in batches of one change. The rollout and the virtual addresses
+    /// come before the mesh.
+    pub(super) fn rebuilt_one_by_one(&self) -> Engine {
+        let mut engine = Engine::new(EngineSettings { zone: "default".into(), ..EngineSettings::default() });
+        for change in self.changes() {
+            engine.apply([change], &Fake, self.now);
+        }
+        engine
+    }
+
+    /// The current state as changes.
+    fn changes(&self) -> Vec<EngineChange> {
+        let mut changes = vec![
+            EngineChange::Rollout { mesh: MESH.into(), rollout: self.rollout.clone() },
+            EngineChange::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) },
+        ];
+        changes.extend(self.mesh.iter().map(|spec| mesh_change(spec)));
         changes.extend(self.dataplanes.iter().map(|(name, spec)| dataplane_change(name, Some(spec))));
         changes.extend(self.policies.iter().map(|((kind, name), spec)| policy_change(kind, name, Some(spec))));
         changes.extend(self.objects.iter().map(|(key, stored)| object_change(key, Some(stored))));
@@ -183,9 +207,7 @@ impl World {
         changes.extend(
             connected.map(|(name, metadata)| EngineChange::Connected { key: key(name), metadata: metadata.clone() }),
         );
-        let mut engine = Engine::new(EngineSettings { zone: "default".into(), ..EngineSettings::default() });
-        let outcome = engine.apply(changes, &Fake, self.now);
-        (engine, outcome)
+        changes
     }
 }
 

@@ -268,6 +268,22 @@ fn routes_and_their_backends_must_exist() {
 }
 
 #[test]
+fn backend_without_a_port_does_not_exist_in_exclusive_mode() {
+    let mut world = World::new();
+    let backends =
+        json!([{ "kind": "MeshService", "name": "db" }, { "kind": "MeshService", "name": "db", "port": 80 }]);
+    let rule =
+        json!({ "matches": [{ "path": { "type": "Exact", "value": "/" } }], "default": { "backendRefs": backends } });
+    let route = json!({ "to": [{ "targetRef": { "kind": "MeshService", "name": "web" }, "rules": [rule] }] });
+    let route = world.add(&ROUTE, "route", &route);
+    assert_eq!(shown(&world.status(&route)), (State::InForce, 2, vec![]));
+    let exclusive = of(&route, PolicyStatusContext { resolution: NameResolution::Objects, ..world.context() });
+    let text = "Unresolved spec.to[0].backendRefs: the backend MeshService \"db\" without a port is a value of \
+                kuma.io/service, which nobody calls in this mesh: write the port of the MeshService []";
+    assert_eq!(shown(&exclusive), (State::Partly, 2, vec![text.to_owned()]));
+}
+
+#[test]
 fn too_many_tags_are_reported_by_all_policies_that_use_them() {
     let mut world = World::new();
     let subset = |n: usize| json!({ "kind": "MeshSubset", "tags": { format!("key-{n}"): "x" } });

@@ -37,7 +37,7 @@ proptest! {
             networking["transparentProxying"]["reachableServices"] = json!(["web", "gone"]);
         }
         let proxy = proxy(&networking);
-        prop_assert!(has_references(&proxy.dataplane));
+        prop_assert!(has_references(&proxy.dataplane, MeshServicesMode::Everywhere));
         let all = destinations();
         let some: Vec<Arc<Destination>> = all
             .iter()

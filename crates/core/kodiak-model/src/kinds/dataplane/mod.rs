@@ -58,6 +58,16 @@ impl Dataplane {
         self.networking.as_ref().map_or(&[], |networking| &networking.outbound)
     }
 
+    /// Outbounds that have an effect: not those at the address of an inbound, where both listeners would bind it.
+    pub fn usable_outbounds(&self) -> impl Iterator<Item = &Outbound> {
+        self.outbounds().iter().filter(|outbound| !self.is_inbound_address(outbound.address(), outbound.port))
+    }
+
+    pub fn is_inbound_address(&self, address: &str, port: u32) -> bool {
+        let own = self.networking.as_ref().map_or("", |networking| networking.address.as_str());
+        self.inbounds().iter().any(|inbound| inbound.port == port && inbound.address_or(own) == address)
+    }
+
     pub fn listeners(&self) -> &[Listener] {
         self.networking.as_ref().map_or(&[], |networking| &networking.listeners)
     }

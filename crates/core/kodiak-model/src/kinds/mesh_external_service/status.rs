@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Status,
+    Condition, Status,
     kinds::{
         hostname_generator::{Address, GeneratorStatus},
         mesh_service::Vip,
@@ -18,6 +18,8 @@ pub struct MeshExternalServiceStatus {
     pub addresses: Vec<Address>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hostname_generators: Vec<GeneratorStatus>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
 }
 
 impl Status for MeshExternalServiceStatus {

@@ -13,7 +13,7 @@ const HTTP: &str = "gateway-error,connect-failure,refused-stream";
 const GRPC: &str = "cancelled,connect-failure,gateway-error,refused-stream,reset,resource-exhausted,unavailable";
 
 /// Statuses, headers and methods have their own fields. Envoy evaluates statuses and headers only with the matching
-/// condition, and retries nothing without a condition, so a policy that lists only methods gets the default conditions.
+/// condition. Only the other conditions of `retryOn` replace the default ones: a policy that lists statuses adds them.
 pub(super) fn http(
     mut policy: RetryPolicy,
     retry_on: &[String],
@@ -33,11 +33,11 @@ pub(super) fn http(
     }
     policy.retriable_request_headers.extend(request_headers.iter().map(header));
     policy.retriable_headers = response_headers.iter().map(header).collect();
-    if !policy.retriable_status_codes.is_empty() {
-        conditions.push("retriable-status-codes");
-    }
     if conditions.is_empty() {
         conditions.push(HTTP);
+    }
+    if !policy.retriable_status_codes.is_empty() {
+        conditions.push("retriable-status-codes");
     }
     if !policy.retriable_headers.is_empty() {
         conditions.push("retriable-headers");

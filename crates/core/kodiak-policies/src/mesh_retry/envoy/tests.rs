@@ -89,6 +89,23 @@ fn rate_limited_back_off_reads_response_headers() {
 }
 
 #[test]
+fn status_codes_and_methods_are_added_to_the_default_conditions() {
+    check(
+        Protocol::Http,
+        "http: {retryOn: ['503']}",
+        "{retry_on: 'gateway-error,connect-failure,refused-stream,retriable-status-codes', retriable_status_codes: [503]}",
+    );
+    check(
+        Protocol::Http,
+        "http: {retryOn: [HttpMethodGet]}",
+        "
+        retry_on: gateway-error,connect-failure,refused-stream
+        retriable_request_headers: [{name: ':method', string_match: {exact: GET}}]
+        ",
+    );
+}
+
+#[test]
 fn conditions_are_converted_to_envoys() {
     check(
         Protocol::Http,

@@ -181,6 +181,7 @@ fn deleted_mesh_gets_no_writes() {
     kept.keeper.set_mesh(&name(MESH), None);
     kept.seen("p0", left(-100));
     assert_eq!(kept.pass(100), []);
+    kept.keeper.set_vips(&name(MESH), None);
     for key in kept.world.services.clone().into_keys() {
         kept.delete(&key);
     }

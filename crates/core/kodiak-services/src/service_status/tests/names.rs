@@ -14,14 +14,14 @@ fn status_of(kept: &Kept, kind: BackendKind, text: &str) -> Value {
     let stored = &kept.world.services[&key(kind, text)];
     match &stored.content {
         Content::Service { status, .. } => serde_json::to_value(status).unwrap(),
-        Content::External { status } => serde_json::to_value(status).unwrap(),
+        Content::External { status, .. } => serde_json::to_value(status).unwrap(),
         Content::MultiZone { status, .. } => serde_json::to_value(status).unwrap(),
     }
 }
 
 fn put_external(kept: &mut Kept, text: &str) {
     let status = MeshExternalServiceStatus::default();
-    kept.put(&key(BackendKind::MeshExternalService, text), &json!({}), Content::External { status });
+    kept.put(&key(BackendKind::MeshExternalService, text), &json!({}), Content::External { fault: None, status });
 }
 
 fn put_group(kept: &mut Kept, text: &str, selector: &Value) {

@@ -8,7 +8,11 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use kodiak_engine::{Engine, EngineChange, EngineSettings, offline::Placeholders};
 use kodiak_model::ProxyKey;
-use kodiak_services::vips::Vips;
+use kodiak_services::{
+    service_addresses::{AddressAllocator, Ranges},
+    tag_services::TagServices,
+    vips::Vips,
+};
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
 
@@ -22,6 +26,7 @@ pub(super) type Addresses = BTreeMap<Arc<str>, Arc<Vips>>;
 
 pub(super) struct Watched {
     engine: Engine,
+    tags: BTreeMap<Arc<str>, TagServices>,
     addresses: Addresses,
 }
 
@@ -44,7 +49,7 @@ impl Watched {
         let known =
             addresses.iter().map(|(mesh, vips)| EngineChange::Vips { mesh: mesh.clone(), vips: Some(vips.clone()) });
         let known: Vec<EngineChange> = known.chain(changes).collect();
-        let mut watched = Self { engine: Engine::new(settings), addresses };
+        let mut watched = Self { engine: Engine::new(settings), tags: BTreeMap::new(), addresses };
         watched.change(known)?;
         let metadata = Arc::new(redirected());
         watched.change(
@@ -57,14 +62,26 @@ impl Watched {
     pub(super) fn change(&mut self, changes: impl IntoIterator<Item = EngineChange>) -> anyhow::Result<Pushed> {
         let mut pushed = Pushed::default();
         let mut changes: Vec<EngineChange> = changes.into_iter().collect();
+        let mut touched = BTreeSet::new();
+        for change in &changes {
+            if let EngineChange::Dataplane { key, dataplane } = change {
+                let tags = self.tags.entry(key.mesh.clone()).or_default();
+                if tags.set(&key.name, dataplane.as_ref().map(|proxy| &*proxy.dataplane)) {
+                    touched.insert(key.mesh.clone());
+                }
+            }
+        }
         while !changes.is_empty() {
             let outcome = self.engine.apply(std::mem::take(&mut changes), &Placeholders, TIME);
             pushed.encoded += outcome.stats.encoded;
             pushed.proxies.extend(outcome.proxies.into_iter().map(|updated| updated.key));
-            for (mesh, services) in outcome.services {
+            for mesh in std::mem::take(&mut touched) {
                 let vips = self.addresses.entry(mesh.clone()).or_default();
-                let assigned = vips.assign(&services, TIME, SignedDuration::MAX);
-                *vips = Arc::new(assigned.map_err(|error| anyhow::anyhow!("{error:?}"))?);
+                let mut allocator = AddressAllocator::new(Ranges::default());
+                allocator.set_vips(&mesh, None, Some(vips));
+                let assigned = allocator.assign(&mesh, vips, self.tags[&mesh].names(), TIME, SignedDuration::MAX);
+                anyhow::ensure!(assigned.without_address.is_empty(), "no virtual address is left");
+                *vips = Arc::new(assigned.vips);
                 changes.push(EngineChange::Vips { mesh, vips: Some(vips.clone()) });
             }
         }

@@ -7,7 +7,7 @@ use kodiak_engine::patch;
 use serde_json::{Value, json};
 
 use super::{callers, normal};
-use crate::deviations;
+use crate::{case::same, deviations};
 
 /// A shadow configuration, the current one, and the patch between them.
 struct Answer {
@@ -55,7 +55,7 @@ fn patched(before: &Value, after: &Value) -> Vec<Value> {
 }
 
 fn show(what: &str, expected: &Value, found: &Value, text: &mut String) -> anyhow::Result<()> {
-    if expected == found {
+    if same(expected, found) {
         return Ok(());
     }
     writeln!(text, "{what}: from expected to found")?;

@@ -72,9 +72,9 @@ impl Input {
             let spec = Arc::new(serde_json::from_str(&spec)?);
             let gateway = Gateway { mesh, name: Arc::clone(&name), labels, spec };
             self.policy_index.set_gateway(&name, Some(Arc::new(gateway)));
-        } else if let Some(facts) = &kind.policy {
+        } else if let Some(body) = Body::stored(kind, &spec)? {
             let spec: Value = serde_json::from_str(&spec)?;
-            let policy = Arc::new(Policy { kind, mesh, name, labels, body: Body::read(facts, &spec)? });
+            let policy = Arc::new(Policy { kind, mesh, name, labels, body });
             // Some files have two policies of one name, so names cannot be keys.
             let key = (kind.name, self.policies.len().to_string().into());
             self.policy_index.set_policy(&key, Some(Arc::clone(&policy)));

@@ -1,8 +1,8 @@
 //! Names and labels of a resource, where it is created and where it is synced to.
 
-use std::hash::Hasher;
-
 use kodiak_model::{Labels, labels};
+
+use crate::synced_name::synced_name;
 
 /// Identity of a resource.
 #[derive(Debug, Clone)]
@@ -122,10 +122,11 @@ fn make(made: Made, written: ResourceMeta) -> ResourceMeta {
 }
 
 fn take(step: Step, mut named: ResourceMeta) -> ResourceMeta {
+    let synced = synced_name(&named.mesh, labels::display_name(&named.labels, &named.name), &named.labels);
     let mut set = |key: &str, value: &str| named.labels.insert(key.to_owned(), value.to_owned());
     match step {
-        SyncedToUniversal => named.name = synced_name(&named),
-        SyncedToKubernetes => named.name = synced_name(&named) + ".kuma-system",
+        SyncedToUniversal => named.name = synced,
+        SyncedToKubernetes => named.name = synced + ".kuma-system",
         System => {
             set(labels::POLICY_ROLE, "system");
             set(labels::NAMESPACE, "kuma-system");
@@ -135,33 +136,4 @@ fn take(step: Step, mut named: ResourceMeta) -> ResourceMeta {
         }
     }
     named
-}
-
-/// The display name, and a hash of the other parts of the identity.
-fn synced_name(named: &ResourceMeta) -> String {
-    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let label = |key| named.labels.get(key).map(String::as_str).unwrap_or_default();
-    let display_name = labels::display_name(&named.labels, &named.name);
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    for part in [&named.mesh, display_name, label(labels::ZONE), label(labels::NAMESPACE)] {
-        hash.write(part.as_bytes());
-    }
-    let hex = format!("{:x}", hash.finish());
-    let encoded = hex.bytes().map(|digit| char::from(LETTERS[usize::from(digit) % LETTERS.len()]));
-    format!("{display_name}-{}", encoded.collect::<String>())
-}
-
-/// FNV-1a with 64 bits.
-struct Fnv(u64);
-
-impl Hasher for Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }

@@ -32,7 +32,7 @@ pub(super) fn documents(text: &str) -> anyhow::Result<Result<Vec<Document>, Stri
         let found = check::spec(kind, draft.clone(), &mut problems);
         let found = found.with_context(|| format!("{} {}: {problems}", draft.kind, draft.name))?;
         let spec: Value = serde_json::from_str(found.json())?;
-        let body = kind.policy.map(|facts| Body::read(&facts, &spec)).transpose()?;
+        let body = Body::stored(kind, found.json())?;
         let mesh = match kind.scope {
             Scope::Global => String::new(),
             Scope::Mesh => draft.mesh.unwrap_or_else(|| "default".to_owned()),

@@ -5,6 +5,7 @@ use std::fmt;
 use kodiak_model::{Labels, labels};
 
 use super::{Document, show::MetaForm};
+use crate::synced_name::synced_name;
 
 const NAMESPACE: &str = "ns-k8s";
 const SYSTEM_NAMESPACE: &str = "kuma-system";
@@ -74,7 +75,7 @@ impl Place {
             None if self.written.environment == Environment::Kubernetes => format!("{}.{NAMESPACE}", document.name),
             None => document.name.clone(),
             Some(copied) => {
-                let name = copied_name(&document.mesh, labels::display_name(&labels, &document.name), &labels);
+                let name = synced_name(&document.mesh, labels::display_name(&labels, &document.name), &labels);
                 match copied.environment {
                     Environment::Universal => name,
                     Environment::Kubernetes => format!("{name}.{SYSTEM_NAMESPACE}"),
@@ -100,16 +101,4 @@ impl Place {
         labels.extend(document.labels.clone());
         labels
     }
-}
-
-/// Synced resources have the original name, with a hash of their origin.
-fn copied_name(mesh: &str, display_name: &str, labels: &Labels) -> String {
-    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let from = [labels::ZONE, labels::NAMESPACE].map(|key| labels.get(key).map_or("", String::as_str));
-    let text = [&[mesh, display_name][..], &from].concat().concat();
-    let hash = text
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let letter = |c: u8| char::from(LETTERS[usize::from(c) % LETTERS.len()]);
-    format!("{display_name}-{}", format!("{hash:016x}").bytes().map(letter).collect::<String>())
 }

@@ -4,9 +4,8 @@
 //! and interprets their results by the documentation, independently of Envoy. The simulator gets the configuration that
 //! the engine generates for every proxy, independently of policies.
 
-mod meshes;
-mod oracle;
-mod policies;
+mod inspection;
+pub(crate) mod oracle;
 mod routes;
 
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
 use crate::documents;
-use meshes::{MESH, Mesh, Outbound, Sidecar, meshes, requests};
+use crate::meshes::{MESH, Mesh, Outbound, Sidecar, meshes, requests};
 use oracle::{Expected, Oracle};
 
 /// A proxy with its simulated Envoy.

@@ -9,14 +9,14 @@ use kodiak_rules::{Policy, PolicyIndex, Resources, Shadow, inbound};
 use kodiak_testkit::simulate::Request;
 use serde_json::Value;
 
-use super::meshes::{Mesh, Sidecar, Speaks, Tags};
 use super::routes;
+use crate::meshes::{Mesh, Sidecar, Speaks, Tags};
 
 const SERVICE: &str = "kuma.io/service";
 /// The default request timeout.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-pub(super) struct Oracle {
+pub(crate) struct Oracle {
     policy_index: PolicyIndex,
     resources: Resources,
 }
@@ -41,7 +41,7 @@ pub(super) struct Http {
 }
 
 impl Oracle {
-    pub(super) fn of(changes: &[EngineChange]) -> Self {
+    pub(crate) fn of(changes: &[EngineChange]) -> Self {
         let (mut policy_index, mut resources) = (PolicyIndex::default(), Resources::default());
         for change in changes {
             match change {
@@ -52,7 +52,7 @@ impl Oracle {
                     policy_index.set_policy(key, Some(Arc::clone(policy)));
                 }
                 EngineChange::Dataplane { key, dataplane: Some(proxy) } => {
-                    policy_index.set_proxy(&key.name, Some(Arc::clone(proxy)))
+                    policy_index.set_proxy(&key.name, Some(Arc::clone(proxy)));
                 }
                 _ => (),
             }
@@ -67,7 +67,13 @@ impl Oracle {
         let to = &[(SERVICE, service)];
         let http_route = self.conf("MeshHTTPRoute", from, to);
         let tcp_route = self.conf("MeshTCPRoute", from, to);
-        if http_route.is_none() && (tcp_route.is_some() || !speaks.http()) {
+        // A service without a proxy has no protocol: its routes decide.
+        let is_tcp = match speaks {
+            Some(speaks) if speaks.http() => http_route.is_none() && tcp_route.is_some(),
+            Some(_) => true,
+            None => http_route.is_none() || tcp_route.is_some(),
+        };
+        if is_tcp {
             let refs = tcp_route.as_ref().map_or(&Value::Null, |conf| &conf["default"]["backendRefs"]);
             // Neither the protocol of a backend nor its endpoints matter.
             return match routes::split(refs, |_| true, request.dice) {
@@ -77,7 +83,7 @@ impl Oracle {
             };
         }
         let rules = http_route.as_ref().map_or(&Value::Null, |conf| &conf["rules"]);
-        let Some(taken) = routes::take(rules, |service| mesh.speaks(service).http(), request) else {
+        let Some(taken) = routes::take(rules, |service| mesh.speaks(service).is_some_and(Speaks::http), request) else {
             return Expected::NoRoute;
         };
         let http = self.http(from, service, &taken.name, speaks);
@@ -86,8 +92,12 @@ impl Oracle {
 
     /// Whether the server allows the caller, with mTLS.
     pub(super) fn may_call(&self, from: &Sidecar, to: &Sidecar) -> bool {
+        self.may_call_inbound(from, to, 0)
+    }
+
+    pub(crate) fn may_call_inbound(&self, from: &Sidecar, to: &Sidecar, inbound: usize) -> bool {
         let matched = self.policy_index.matched("MeshTrafficPermission", &to.name, Shadow::Ignored);
-        let policies = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
+        let policies = matched.inbounds.get(&inbound).map_or(&[][..], Vec::as_slice);
         if policies.iter().any(|policy| !policy.body.rules.is_empty()) {
             let uris = from.uris();
             let listed = |list: &str| policies.iter().any(|policy| is_listed(policy, list, &uris));
@@ -106,17 +116,18 @@ impl Oracle {
         timeout(conf.as_ref().map(kodiak_model::policy::Conf::json))
     }
 
-    fn http(&self, caller: &Sidecar, service: &str, route: &str, speaks: Speaks) -> Http {
+    fn http(&self, caller: &Sidecar, service: &str, route: &str, speaks: Option<Speaks>) -> Http {
         let of_route = &[(SERVICE, service), (ROUTE_HASH, route)];
         let retry = self.conf("MeshRetry", caller, of_route);
         let retry = match speaks {
-            Speaks::Http => retry.map(|conf| conf["http"].clone()),
-            Speaks::Grpc => retry.map(|conf| conf["grpc"].clone()),
-            Speaks::Http2 | Speaks::Tcp => None,
+            Some(Speaks::Http) => retry.map(|conf| conf["http"].clone()),
+            Some(Speaks::Grpc) => retry.map(|conf| conf["grpc"].clone()),
+            Some(Speaks::Http2 | Speaks::Tcp) | None => None,
         };
         let count = retry.and_then(|conf| conf["numRetries"].as_u64());
         Http {
-            timeout: timeout(self.conf("MeshTimeout", caller, of_route).as_ref()),
+            // Without a policy there is no timeout.
+            timeout: self.conf("MeshTimeout", caller, of_route).map_or(Duration::ZERO, |conf| timeout(Some(&conf))),
             retries: count.filter(|count| *count > 0).map(|count| u32::try_from(count).unwrap()),
         }
     }

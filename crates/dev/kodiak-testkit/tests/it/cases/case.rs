@@ -1,11 +1,13 @@
 //! One case: a mesh, and the proxy whose configuration is shown.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use kodiak_engine::{EngineChange, EngineSettings, offline, redacted};
 use kodiak_model::{ProxyKey, yaml};
+use kodiak_xds::node::NodeMetadata;
 use kodiak_xds_stream::{Snapshot, TypeUrl};
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,8 +30,14 @@ struct Head {
     /// Whether its connections are redirected.
     #[serde(default)]
     redirected: bool,
+    /// Features of the sidecar process.
+    #[serde(default)]
+    features: BTreeSet<String>,
     /// Resources to show: all of a type (`clusters`), or one by its name.
     show: Vec<String>,
+    /// Shows them as a whole, not the difference that policies and destinations make.
+    #[serde(default)]
+    whole: bool,
 }
 
 #[derive(Deserialize)]
@@ -68,7 +76,7 @@ impl Case {
             |change: &EngineChange| matches!(change, EngineChange::Policy { .. } | EngineChange::Destination { .. });
         let (before, after) = (self.render(|change| !is_tried(change))?, self.config()?);
         let read = |snapshot| redacted::config(snapshot).map_err(|error| error.to_string());
-        let (before, after) = (read(&before)?, read(&after)?);
+        let (before, after) = (if self.head.whole { Value::Null } else { read(&before)? }, read(&after)?);
         let mut types = serde_json::Map::new();
         for type_url in TypeUrl::ALL {
             let shown = |name: &str| self.head.show.iter().any(|show| show == name || show == word(type_url));
@@ -83,7 +91,8 @@ impl Case {
     fn render(&self, wanted: impl Fn(&EngineChange) -> bool) -> Result<Arc<Snapshot>, String> {
         let settings = EngineSettings { zone: documents::ZONE.into(), ..EngineSettings::default() };
         let changes = self.changes.iter().filter(|change| wanted(change)).cloned();
-        let metadata = documents::metadata(self.head.redirected);
+        let features = self.head.features.clone();
+        let metadata = NodeMetadata { features, ..documents::metadata(self.head.redirected) };
         let config = offline::config(settings, changes, &ProxyKey::new(MESH, &self.head.proxy), Arc::new(metadata));
         config.map_err(|faults| faults.join("; "))
     }

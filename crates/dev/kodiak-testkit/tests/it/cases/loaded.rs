@@ -26,7 +26,7 @@ fn envoy_rejects_invalid_configuration() {
     let Some(program) = envoy() else { return };
     let (_, case) = super::all().remove(0);
     let mut bootstrap = bootstrap(&case.config().unwrap());
-    bootstrap["staticResources"]["clusters"][0]["connectTimeout"] = json!("0s");
+    bootstrap["staticResources"]["clusters"][1]["connectTimeout"] = json!("0s");
     let error = load(program, &bootstrap).unwrap_err();
     assert!(error.contains("ClusterValidationError.ConnectTimeout"), "{error}");
 }
@@ -47,7 +47,8 @@ fn bootstrap(config: &Snapshot) -> Value {
         fields.insert("type".to_owned(), json!("STATIC"));
         fields.insert("loadAssignment".to_owned(), assignment.unwrap().clone());
     }
-    clusters.push(json!({ "name": "control_plane", "connectTimeout": "1s", "http2ProtocolOptions": {} }));
+    clusters.iter_mut().for_each(secrets_without_ads);
+    clusters.insert(0, json!({ "name": "control_plane", "connectTimeout": "1s", "http2ProtocolOptions": {} }));
     let service = json!({ "envoyGrpc": { "clusterName": "control_plane" } });
     json!({
         "node": { "id": "default.proxy", "cluster": "proxy" },
@@ -56,6 +57,25 @@ fn bootstrap(config: &Snapshot) -> Value {
         },
         "staticResources": { "listeners": of(TypeUrl::Listener), "clusters": clusters },
     })
+}
+
+/// A static cluster cannot have its secrets from ADS, which Envoy connects after the static clusters: it would crash.
+fn secrets_without_ads(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if name == "sdsConfig" {
+                    let service = json!({ "envoyGrpc": { "clusterName": "control_plane" } });
+                    let source = json!({ "apiType": "GRPC", "transportApiVersion": "V3", "grpcServices": [service] });
+                    *value = json!({ "apiConfigSource": source, "resourceApiVersion": "V3" });
+                } else {
+                    secrets_without_ads(value);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(secrets_without_ads),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
+    }
 }
 
 /// The error is Envoy's.

@@ -9,7 +9,7 @@ use kodiak_model::{
 use kodiak_rules::Meta;
 
 use super::{ApiCall, answer, find_resource};
-use crate::{Api, ApiError};
+use crate::{Api, ApiError, shapes};
 
 /// `<service>/{name}/_hostnames`
 pub(crate) async fn hostnames(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
@@ -20,7 +20,8 @@ pub(crate) async fn hostnames(api: Api, kind: &'static Kind, call: ApiCall) -> R
     let generators = snapshot.world().list("HostnameGenerator").filter_map(|generator| {
         Some(Generator { labels: &generator.labels, spec: generator.spec::<HostnameGenerator>()? })
     });
-    Ok(answer(&of_service(&Service { kind, meta }, generators, api.catalog().place())))
+    let found = of_service(&Service { kind, meta }, generators, api.catalog().place());
+    Ok(answer(&shapes::hostnames::Hostnames::from(found)))
 }
 
 /// Hostnames of any other kind: refused.

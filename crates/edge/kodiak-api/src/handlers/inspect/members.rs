@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use kodiak_inspection::inspect::{ResourceMeta, members};
+use kodiak_inspection::inspect::members;
 use kodiak_model::{Kind, kinds::mesh_service::MeshService};
 use kodiak_rules::{Proxy, Shadow};
 
@@ -11,6 +11,7 @@ use super::{ApiCall, NOT_FOUND, find_resource, listed};
 use crate::{
     Api, ApiError,
     list::{ListQuery, Page},
+    shapes::ResourceMeta,
 };
 
 /// `<policy>/{name}/_resources/dataplanes`. Includes the proxies that a shadow policy would select.

@@ -5,17 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use kodiak_inspection::inspect::{MeshView, spiffe_id::Identity};
+use kodiak_inspection::inspect::MeshView;
 use kodiak_kinds::kinds;
-use kodiak_model::{
-    Condition, Kind, ResourceKey,
-    kinds::{
-        mesh,
-        mesh_identity::{MeshIdentity, MeshIdentityStatus},
-    },
-};
+use kodiak_model::{Kind, ResourceKey, kinds::mesh};
 use kodiak_store::Snapshot;
-use kodiak_world::{Resource, World};
 
 /// Views of the meshes that were inspected.
 #[derive(Default)]
@@ -52,7 +45,7 @@ impl Meshes {
             fingerprint
         };
         // The lock is not held, so that requests about other meshes do not wait.
-        let view = Arc::new(load(snapshot.world(), mesh));
+        let view = Arc::new(MeshView::of(snapshot.world(), mesh, policies()));
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         cached.retain(|name, _| snapshot.get(&ResourceKey::global(mesh::KIND.name, name)).is_some());
         cached.insert(mesh.to_owned(), CachedView { revision: snapshot.revision(), fingerprint, view: view.clone() });
@@ -85,26 +78,4 @@ fn policies() -> Vec<&'static Kind> {
     let mut policies: Vec<_> = kinds().iter().filter(|kind| kind.is_policy()).collect();
     policies.sort_by_key(|kind| kind.policy.map(|facts| facts.order));
     policies
-}
-
-fn load(world: &World, mesh: &str) -> MeshView {
-    let kinds = policies();
-    MeshView {
-        mode: world.mesh_services_mode(mesh),
-        policy_index: world.policy_index(kinds.iter().copied(), mesh),
-        resources: world.policy_targets(kinds.iter().copied(), mesh),
-        kinds,
-        proxies: world.proxies(mesh).map(|proxy| (proxy.name.clone(), proxy.clone())).collect(),
-        destinations: world.destinations(mesh).cloned().collect(),
-        identities: world.list_in("MeshIdentity", mesh).filter_map(|identity| of_identity(identity)).collect(),
-    }
-}
-
-fn of_identity(resource: &Resource) -> Option<Identity> {
-    let spec = resource.spec::<MeshIdentity>()?;
-    let status = resource.status::<MeshIdentityStatus>();
-    let is_ready = |condition: &Condition| condition.condition_type == "Ready" && condition.status == "True";
-    let ResourceKey { mesh, name, .. } = resource.key.clone();
-    let ready = status.conditions.iter().any(is_ready);
-    Some(Identity { mesh, name, labels: resource.labels.clone(), spec, ready })
 }

@@ -6,17 +6,18 @@ use axum::response::Response;
 use kodiak_catalog::{Planned, Refusal, Rights, Target};
 use kodiak_inspection::inspect::MeshView;
 use kodiak_kinds::kinds;
-use kodiak_migration::{Consumer, Conversion, Finding, Known, Landscape, OldItems, Standing, convert};
+use kodiak_migration::{Consumer, Conversion, Known, Landscape, OldItems, Standing, convert};
 use kodiak_model::{Labels, Problem, Problems, ResourceKey, subscription::Subscription};
 use kodiak_rules::{Policy, Proxy};
 use kodiak_store::Snapshot;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{ApiCall, answer, listed};
 use crate::{
     Api, ApiError, body,
     list::{ListQuery, Page},
+    shapes::{self, migration::Converted},
 };
 
 const TITLE: &str = "Migration request failed";
@@ -31,18 +32,11 @@ struct ConvertAsked {
     replace: bool,
 }
 
-/// Converted document, with the changes and the references that could not be converted.
-#[derive(Serialize)]
-struct Converted {
-    document: Value,
-    changed: bool,
-    findings: Vec<Finding>,
-}
-
 /// `GET /meshes/{mesh}/_migration`
 pub(crate) async fn standing(api: Api, call: ApiCall) -> Result<Response, ApiError> {
     let (snapshot, view) = find_mesh(&api, &call)?;
-    Ok(answer(&stands(&snapshot, &Landscape::of(&view), &view, call.param(0))))
+    let standing = stands(&snapshot, &Landscape::of(&view), &view, call.param(0));
+    Ok(answer(&shapes::migration::Standing::from(standing)))
 }
 
 /// `GET /meshes/{mesh}/_migration/consumers`
@@ -54,8 +48,8 @@ pub(crate) async fn consumers(api: Api, call: ApiCall) -> Result<Response, ApiEr
     let policies = stands(&snapshot, &landscape, &view, call.param(0)).policies;
     let named = view.proxies.values().filter(|proxy| proxy.name.contains(query.name.as_str()));
     let Page { items, total, next } = Page::of(&query, named);
-    let of = |proxy: &Arc<Proxy>| Consumer::of(proxy, known(&snapshot, proxy), &landscape, &policies);
-    Ok(listed(&call, Page { items: items.into_iter().map(of).collect(), total, next }))
+    let of = |proxy: &Arc<Proxy>| Consumer::of(proxy, known(&snapshot, proxy), &landscape, &policies).into();
+    Ok(listed(&call, Page::<shapes::migration::Consumer> { items: items.into_iter().map(of).collect(), total, next }))
 }
 
 /// `POST /meshes/{mesh}/_migration/convert`. Nothing is stored.
@@ -71,13 +65,13 @@ pub(crate) async fn converted(api: Api, mut call: ApiCall) -> Result<Response, A
         let read = written(&api, &snapshot, call.param(0), documents)?;
         let done = read.into_iter().map(|(document, policy)| match policy {
             Some(policy) => renew(document, &policy, &landscape, old_items),
-            None => Converted { document, changed: false, findings: Vec::new() },
+            None => Converted::new(document, false, Vec::new()),
         });
         done.collect()
     } else {
         let stored = stored(&snapshot, &view, call.param(0));
         let done = stored.map(|(policy, spec)| renew(document(policy, &spec), policy, &landscape, old_items));
-        done.filter(|converted| !converted.findings.is_empty()).collect()
+        done.filter(Converted::has_findings).collect()
     };
     Ok(answer(&json!({ "items": done })))
 }
@@ -130,7 +124,7 @@ fn renew(mut document: Value, policy: &Policy, landscape: &Landscape<'_>, old_it
     if changed {
         document["spec"] = spec;
     }
-    Converted { document, changed, findings }
+    Converted::new(document, changed, findings)
 }
 
 /// Document, with the policy that it becomes once it is stored.

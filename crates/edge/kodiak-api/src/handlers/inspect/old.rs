@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use axum::response::Response;
-use kodiak_inspection::inspect::old::{self, Affected, Attachment, List};
 use kodiak_model::{Kind, ResourceKey};
 use kodiak_rules::Shadow;
 use serde_json::{Value, json};
 
 use super::{ApiCall, NOT_FOUND, answer, find, find_proxy, find_resource};
-use crate::{Api, ApiError, render};
+use crate::{
+    Api, ApiError, render,
+    shapes::legacy::{self, Affected, Attachment, List},
+};
 
 /// `<policy>/{name}/dataplanes`
 pub(crate) async fn affected(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
@@ -20,7 +22,7 @@ pub(crate) async fn affected(api: Api, kind: &'static Kind, call: ApiCall) -> Re
     let view = api.meshes().view(&snapshot, &record.key.mesh);
     let selected = view.policy_index.selected(policy, Shadow::Included);
     let proxies = selected.iter().filter_map(|name| view.proxies.get(name));
-    let items: Vec<Affected> = proxies.map(|proxy| old::affected(&view, proxy)).collect();
+    let items: Vec<Affected> = proxies.map(|proxy| legacy::affected(&view, proxy)).collect();
     Ok(answer(&List::from(items)))
 }
 
@@ -38,7 +40,7 @@ pub(crate) async fn policies(api: Api, call: ApiCall) -> Result<Response, ApiErr
             matched.entry(kind.name).or_default().push(shown);
         }
     }
-    Ok(answer(&match old::affected(&view, proxy) {
+    Ok(answer(&match legacy::affected(&view, proxy) {
         Affected::SidecarDataplane { attachments, .. } => {
             let entry = |attachment: Attachment| {
                 let mut entry = json!(attachment);
@@ -58,5 +60,5 @@ pub(crate) async fn policies(api: Api, call: ApiCall) -> Result<Response, ApiErr
 /// `dataplanes/{name}/rules`
 pub(crate) async fn old_rules(api: Api, call: ApiCall) -> Result<Response, ApiError> {
     let (view, proxy) = find_proxy(&api, &call)?;
-    Ok(answer(&old::rules(&view, &proxy)))
+    Ok(answer(&legacy::rules(&view, &proxy)))
 }

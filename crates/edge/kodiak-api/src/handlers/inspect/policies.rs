@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use axum::{http::StatusCode, response::Response};
-use kodiak_inspection::inspect::{MeshView, layout, policies, routes, rules};
+use kodiak_inspection::inspect::MeshView;
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, Kri, Place};
 use kodiak_rules::Proxy;
 
 use super::{ApiCall, NOT_FOUND, answer, find_proxy, find_resource};
-use crate::{Api, ApiError};
+use crate::{
+    Api, ApiError,
+    shapes::{layout, policies, routes, rules},
+};
 
 /// `_rules`: all rules, grouped by kind.
 pub(crate) async fn rules(api: Api, call: ApiCall) -> Result<Response, ApiError> {
@@ -78,7 +81,7 @@ pub(crate) async fn layout(api: Api, call: ApiCall) -> Result<Response, ApiError
 /// Refuses unless `meshServices.mode` is Exclusive: only then does every destination have a KRI.
 fn find_exclusive(api: &Api, call: &ApiCall, endpoint: &str) -> Result<(Arc<MeshView>, Arc<Proxy>), ApiError> {
     let (view, proxy) = find_proxy(api, call)?;
-    if !view.is_exclusive() {
+    if view.has_legacy_destinations() {
         let text = format!("can't use {endpoint} endpoint without meshService enabled");
         return Err(ApiError::bad_request(text));
     }

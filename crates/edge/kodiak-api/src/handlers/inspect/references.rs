@@ -15,22 +15,16 @@ use kodiak_model::{
 use kodiak_rules::Proxy;
 use kodiak_store::Snapshot;
 use kodiak_world::{Destination, World};
-use serde::Serialize;
 
 use super::{ApiCall, answer, find};
-use crate::{Api, ApiError};
-
-#[derive(Serialize)]
-pub(crate) struct Status {
-    references: Vec<Reference>,
-}
+use crate::{Api, ApiError, shapes};
 
 /// `_references`
 pub(crate) async fn of_proxy(api: Api, call: ApiCall) -> Result<Response, ApiError> {
     let (snapshot, key) = find(&api, &call)?;
     let proxy = snapshot.world().proxy(&key);
     let references = proxy.map(|proxy| References::new(&snapshot).of(proxy)).unwrap_or_default();
-    Ok(answer(&Status { references }))
+    Ok(answer(&shapes::references::References::from(references)))
 }
 
 /// Warnings about the references of a Dataplane that is written. They do not fail the write: targets may be created later.
@@ -55,10 +49,10 @@ impl<'a> References<'a> {
     }
 
     /// References with problems. `None` when there are none, and for kinds other than Dataplane.
-    pub(crate) fn status(&self, key: &ResourceKey) -> Option<Status> {
+    pub(crate) fn status(&self, key: &ResourceKey) -> Option<shapes::references::References> {
         let mut references = self.of(self.world.get(key)?.proxy()?);
         references.retain(|reference| reference.trouble.is_some());
-        (!references.is_empty()).then_some(Status { references })
+        (!references.is_empty()).then(|| references.into())
     }
 
     fn of(&self, proxy: &Proxy) -> Vec<Reference> {
@@ -72,12 +66,13 @@ impl<'a> References<'a> {
 }
 
 fn of(world: &World, proxy: &Proxy, is_served: &dyn Fn(&str) -> bool) -> Vec<Reference> {
-    if !reference_status::has_references(&proxy.dataplane) {
+    let mode = world.mesh_services_mode(&proxy.mesh);
+    if !reference_status::has_references(&proxy.dataplane, mode) {
         return Vec::new();
     }
     let (destinations, objects) = destinations(world, &proxy.mesh, &proxy.dataplane);
     let context = ReferenceContext {
-        mode: world.mesh_services_mode(&proxy.mesh),
+        mode,
         destinations: &destinations,
         objects,
         is_served,

@@ -1,12 +1,12 @@
 //! Status of policies: number of proxies on which they are in force, and reasons where they are not.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use axum::response::Response;
 use kodiak_catalog::Target;
 use kodiak_inspection::{
     inspect::MeshView,
-    policy_status::{self, PolicyStatus, PolicyStatusContext, State},
+    policy_status::{self, PolicyStatus, PolicyStatusContext},
 };
 use kodiak_kinds::in_force;
 use kodiak_model::{Kind, ResourceKey};
@@ -17,6 +17,7 @@ use super::{ApiCall, answer, find_resource, listed};
 use crate::{
     Api, ApiError,
     list::{ListQuery, Page},
+    shapes::{self, policy_status::parse_state},
 };
 
 /// `<policy>/{name}/_status`
@@ -30,7 +31,8 @@ pub(crate) async fn of_policy(api: Api, kind: &'static Kind, call: ApiCall) -> R
         Some(policy) => of(world, &view, [policy]).pop(),
         None => PolicyStatus::left_out(resource, view.proxies.len()),
     };
-    Ok(answer(&found.ok_or_else(|| ApiError::not_found(title))?))
+    let found = found.ok_or_else(|| ApiError::not_found(title))?;
+    Ok(answer(&shapes::policy_status::PolicyStatus::from(found)))
 }
 
 /// `/meshes/{mesh}/_policies`; `state` filters by state.
@@ -44,7 +46,7 @@ pub(crate) async fn of_policies(api: Api, call: ApiCall) -> Result<Response, Api
     }
     let query = ListQuery::parse(&call.query)?;
     query.check(&call.route)?;
-    let state = call.query_value("state").map(|text| State::parse(&text).ok_or_else(unknown_state)).transpose()?;
+    let state = call.query_value("state").map(|text| parse_state(&text).ok_or_else(unknown_state)).transpose()?;
     let view = api.meshes().view(&snapshot, mesh);
     let world = snapshot.world();
     let policies = view.policy_index.policies().map(Listed::Policy);
@@ -61,7 +63,9 @@ pub(crate) async fn of_policies(api: Api, call: ApiCall) -> Result<Response, Api
             Page::of(&query, statuses.filter(|status| status.state == state))
         }
     };
-    Ok(listed(&call, page))
+    let Page { items, total, next } = page;
+    let items = items.into_iter().map(shapes::policy_status::PolicyStatus::from).collect();
+    Ok(listed(&call, Page { items, total, next }))
 }
 
 /// Policy of the mesh, or a stored one without a readable version.
@@ -102,8 +106,7 @@ fn unknown_state() -> ApiError {
 }
 
 fn of<'a>(world: &World, view: &MeshView, policies: impl IntoIterator<Item = &'a Arc<Policy>>) -> Vec<PolicyStatus> {
-    let services = view.proxies.values().flat_map(|proxy| proxy.dataplane.inbounds());
-    let services: BTreeSet<String> = services.filter_map(|inbound| inbound.service().map(str::to_owned)).collect();
+    let services = view.legacy_services();
     let context = PolicyStatusContext {
         policy_index: &view.policy_index,
         resources: &view.resources,

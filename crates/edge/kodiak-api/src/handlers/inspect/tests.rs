@@ -41,11 +41,15 @@ impl World {
         let catalog = Catalog::new(store, CatalogSettings { place, unsafe_delete: false });
         let api = Api::new(catalog, ApiConfig::default(), Info::default(), Metrics::new(), Arc::new(NoProxies));
         let world = Self { router: crate::router(&api), api };
+        world.mode(mode).await;
+        world
+    }
+
+    async fn mode(&self, mode: &str) {
         let mesh = json!({
             "type": "Mesh", "name": "default", "meshServices": { "mode": mode }, "skipCreatingInitialPolicies": ["*"],
         });
-        world.write("/meshes/default", &mesh).await;
-        world
+        self.write("/meshes/default", &mesh).await;
     }
 
     async fn ask(&self, method: Method, path: &str, body: String) -> (u16, Value) {

@@ -27,9 +27,11 @@ fn check_backend_ref(backend_ref: &OutboundBackendRef, at: &FieldPath<'_>, probl
     check_kind(kind.as_ref(), at, problems);
     let chosen = !name.is_empty() || !labels.is_empty();
     problems.require(chosen, at, "either 'name' or 'labels' should be specified");
+    let is_one = name.is_empty() || labels.is_empty();
+    problems.require(is_one, &at.field("labels"), "labels cannot be defined when name is specified");
     let placed = namespace.is_empty() || !name.is_empty();
     problems.require(placed, &at.field("name"), "name is required, when namespace is defined");
-    // An external service has its port in its endpoints.
+    // A MeshExternalService has one port, so that a reference without it is clear. Kuma does not require it either.
     if !kind.as_ref().is_some_and(|kind| kind.is(BackendKind::MeshExternalService)) {
         check_port(*port, &at.field("port"), problems);
     }

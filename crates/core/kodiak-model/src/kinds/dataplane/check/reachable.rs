@@ -29,7 +29,7 @@ fn check_ref(backend: &ReachableBackendRef, at: &FieldPath<'_>, problems: &mut P
     check_kind(kind.as_ref(), at, problems);
     let at_name = at.field("name");
     match (name.as_str(), namespace.as_str()) {
-        ("", "") => problems.require(!labels.is_empty(), &at_name, "name or labels are required"),
+        ("", "") => problems.require(labels.is_some(), &at_name, "name or labels are required"),
         ("", _) => problems.add(&at_name, "name is required, when namespace is defined"),
         (name, _) => {
             if let Some(fault) = names::fault(name) {
@@ -40,10 +40,11 @@ fn check_ref(backend: &ReachableBackendRef, at: &FieldPath<'_>, problems: &mut P
     if let Some(port) = port {
         check_port(*port, &at.field("port"), problems);
     }
-    if labels.is_empty() {
+    let named = !name.is_empty() || !namespace.is_empty();
+    // Beside a name, an empty map means nothing.
+    if labels.as_ref().is_none_or(|labels| labels.is_empty() && named) {
         return;
     }
-    let named = !name.is_empty() || !namespace.is_empty();
     problems.require(!named, &at.field("labels"), "labels cannot be defined when name is specified");
     problems.require(
         port.is_none(),

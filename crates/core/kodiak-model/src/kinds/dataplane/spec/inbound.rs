@@ -11,6 +11,9 @@ use crate::{
     tags, words,
 };
 
+/// Port of an inbound of a workload that serves nothing.
+const SERVICELESS_PORT: u32 = 49151;
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Inbound {
@@ -88,6 +91,11 @@ pub struct TcpProbe {}
 impl Inbound {
     pub fn state(&self) -> InboundState {
         word_or_first(self.state.as_ref())
+    }
+
+    /// Whether the inbound has a listener.
+    pub fn is_served(&self) -> bool {
+        self.state() != InboundState::Ignored && self.port != SERVICELESS_PORT
     }
 
     /// Whether the inbound is an endpoint.

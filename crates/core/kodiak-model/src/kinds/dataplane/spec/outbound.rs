@@ -44,10 +44,10 @@ pub struct OutboundBackendRef {
     /// The namespace of this Dataplane by default.
     #[serde(skip_serializing_if = "is_default")]
     pub namespace: String,
-    /// Not needed for MeshExternalService.
+    /// Not required for MeshExternalService, which has one port.
     #[serde(skip_serializing_if = "is_default")]
     pub port: u32,
-    /// Selects the destination by labels instead of `name`. Must match only one.
+    /// Selects the destination by labels, instead of by `name`. Must match only one.
     #[serde(skip_serializing_if = "is_default")]
     pub labels: BTreeMap<String, String>,
 }

@@ -70,4 +70,8 @@ async fn legacy_rules_have_addresses() {
     assert_eq!((&destination["name"], &destination["service"]), (&json!("127.0.0.1:1000"), &json!("api")));
     assert_eq!(destination["origins"], json!([{ "mesh": "default", "name": "api" }]));
     assert_eq!((&client["addresses"], &client["subset"]), (&json!(["127.0.0.1:8080"]), &json!({ "a": "x" })));
+
+    world.mode("Exclusive").await;
+    let found = world.get(&format!("{WEB}/rules")).await;
+    assert_eq!(texts(&found["items"], "/type"), ["SingleItem", "ClientSubset"], "outbounds with tags have no cluster");
 }

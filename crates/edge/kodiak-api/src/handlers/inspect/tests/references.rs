@@ -74,7 +74,7 @@ async fn dataplane_with_a_status_can_be_written_back() {
 
 #[tokio::test]
 async fn dry_run_returns_the_same_warnings_and_stores_nothing() {
-    let world = World::new("Everywhere").await;
+    let world = World::new("Disabled").await;
     world.service("web").await;
     let services = json!({ "transparentProxying": { "reachableServices": ["client", "gone"] } });
     let document = client(&services);

@@ -1,0 +1,82 @@
+//! Conditions about conflicts of generated MeshServices, and about services that cannot be called.
+
+use kodiak_model::{Condition, kinds::mesh_external_service::MeshExternalServiceStatus};
+
+use super::*;
+
+fn shown(conditions: &[Condition]) -> Vec<String> {
+    let text = |Condition { condition_type, status, reason, message }: &Condition| {
+        format!("{condition_type} {status} {reason}: {message}")
+    };
+    conditions.iter().map(text).collect()
+}
+
+#[test]
+fn dataplanes_with_other_ports_are_named_until_they_agree() {
+    let mut kept = Kept::new();
+    kept.dataplane("a", &serves(&[("web", 80)]));
+    kept.dataplane("b", &serves(&[("web", 81)]));
+    kept.settle();
+    let expected = "PortsMatch False DataplanePortsDiffer: Dataplanes \"b\" and this MeshService have different ports; \
+                    clients reach only the ports of the MeshService. Give all Dataplanes of a service the same ports.";
+    assert_eq!(shown(&kept.world.status("web").conditions), [expected]);
+    assert_eq!(kept.restart(true), [], "a new leader agrees");
+    kept.dataplane("b", &serves(&[("web", 80)]));
+    kept.settle();
+    assert_eq!(kept.world.status("web").conditions, []);
+}
+
+#[test]
+fn many_dataplanes_are_counted() {
+    let mut kept = Kept::new();
+    kept.dataplane("a", &serves(&[("web", 80)]));
+    for n in 10..22 {
+        kept.dataplane(&format!("b{n}"), &serves(&[("web", 81)]));
+    }
+    kept.settle();
+    let message = &kept.world.status("web").conditions[0].message;
+    assert!(message.contains("\"b19\" and 2 more and this MeshService"), "{message}");
+}
+
+#[test]
+fn mesh_service_of_a_user_names_the_dataplanes_that_it_keeps_from_a_generated_one() {
+    let mut kept = Kept::new();
+    kept.dataplane("a", &serves(&[("web", 80)]));
+    let selecting = |tag: &str| json!({ "selector": { "dataplaneTags": { "kuma.io/service": tag } } });
+    kept.put_service("web", &json!({}), &selecting("other"));
+    kept.settle();
+    let expected = "DataplanesSelected False NameConflict: Dataplanes \"a\" serve \"web\", and this MeshService of the \
+                    same name does not select them; none is generated for them. Select them, or rename the MeshService.";
+    assert_eq!(shown(&kept.world.status("web").conditions), [expected]);
+    kept.put_service("web", &json!({}), &selecting("web"));
+    kept.settle();
+    assert_eq!(kept.world.status("web").conditions, []);
+    kept.put_service("web", &json!({}), &selecting("other"));
+    kept.mesh(MeshServicesMode::Disabled, false);
+    kept.settle();
+    assert_eq!(kept.world.status("web").conditions, [], "without a mode that generates");
+}
+
+#[test]
+fn external_service_with_faulty_tls_says_so() {
+    let mut kept = Kept::new();
+    let key = ServiceKey { kind: BackendKind::MeshExternalService, ..service("bank") };
+    let fault = "spec.tls.verification.caCert cannot be used: Secret \"ca\" does not exist in mesh \"demo\"";
+    let with = |fault: Option<&str>| Content::External {
+        fault: fault.map(str::to_owned),
+        status: MeshExternalServiceStatus::default(),
+    };
+    kept.put(&key, &json!({}), with(Some(fault)));
+    kept.settle();
+    let conditions = |kept: &Kept| match &kept.world.services[&key].content {
+        Content::External { status, .. } => shown(&status.conditions),
+        _ => panic!("no MeshExternalService"),
+    };
+    let expected = format!(
+        "TlsReady False TlsSettingsInvalid: {fault}. Proxies have no endpoints of this service until this is corrected."
+    );
+    assert_eq!(conditions(&kept), [expected]);
+    kept.put(&key, &json!({}), with(None));
+    kept.settle();
+    assert_eq!(conditions(&kept), [""; 0]);
+}

@@ -1,0 +1,36 @@
+//! Instances that are called by their own addresses.
+
+use kodiak_envoy::envoy::config::cluster::v3::Cluster;
+
+use crate::input::DirectAccessCluster;
+use crate::{names, passthrough, tls};
+
+/// Connects to the address that the application called, with mTLS.
+pub fn cluster(direct: &DirectAccessCluster) -> Cluster {
+    let socket = direct.peer.as_ref().map(|peer| tls::socket(&tls::upstream(&direct.mesh, peer)));
+    Cluster { transport_socket: socket, ..passthrough::original_destination(names::DIRECT_ACCESS) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::input::Peer;
+    use crate::testing::at;
+
+    #[test]
+    fn original_address_is_called_with_any_identity_of_the_mesh() {
+        let peer = || Arc::new(Peer { sni: String::new(), identities: Vec::new() });
+        let of = |mtls: bool| cluster(&DirectAccessCluster { mesh: "default".into(), peer: mtls.then(peer) });
+        let with_mtls = of(true);
+        assert_eq!(at(&with_mtls, "/type"), "ORIGINAL_DST");
+        assert_eq!(at(&with_mtls, "/lbPolicy"), "CLUSTER_PROVIDED");
+        let context = at(&with_mtls, "/transportSocket/typedConfig/commonTlsContext/combinedValidationContext");
+        let san = &context["defaultValidationContext"]["matchTypedSubjectAltNames"][0];
+        assert_eq!(*san, json!({ "sanType": "URI", "matcher": { "prefix": "spiffe://default/" } }));
+        assert_eq!(at(&of(false), "/transportSocket"), Value::Null);
+    }
+}
