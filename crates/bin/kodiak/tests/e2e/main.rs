@@ -7,6 +7,7 @@
 mod clock;
 mod cluster;
 mod damage;
+mod direct_access;
 mod disk;
 mod endpoints;
 mod expiry;

@@ -19,6 +19,7 @@ pub(crate) struct Dataplane {
     /// Other services that are called.
     others: Vec<Value>,
     reachable_backends: Option<Value>,
+    direct_access: Vec<String>,
     /// Written down at the control plane, and not brought by its proxy: it stays when the proxy is gone.
     pub(super) is_stored: bool,
 }
@@ -69,6 +70,7 @@ impl Dataplane {
             outbound_tcp: None,
             others: Vec::new(),
             reachable_backends: None,
+            direct_access: Vec::new(),
             is_stored: false,
         }
     }
@@ -99,6 +101,12 @@ impl Dataplane {
     /// With traffic redirected, and only these called at virtual addresses.
     pub(crate) fn reaching(mut self, refs: &Value) -> Self {
         self.reachable_backends = Some(json!({ "refs": refs }));
+        self
+    }
+
+    /// With traffic redirected, and instances of these services called at their own addresses.
+    pub(crate) fn calling_directly(mut self, services: &[&str]) -> Self {
+        self.direct_access = services.iter().map(|service| (*service).to_owned()).collect();
         self
     }
 
@@ -166,6 +174,9 @@ impl Dataplane {
         });
         if let Some(backends) = &self.reachable_backends {
             document["networking"]["transparentProxying"] = json!({ "reachableBackends": backends });
+        }
+        if !self.direct_access.is_empty() {
+            document["networking"]["transparentProxying"]["directAccessServices"] = json!(self.direct_access);
         }
         document
     }
