@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::policy::Body;
 use kodiak_policies::{
-    Entry, Source,
+    Entry,
     mesh_traffic_permission::{Action, KIND, Permissions, uris},
 };
 use proptest::{collection::vec, prelude::*, sample::select};
@@ -18,10 +18,7 @@ fn permissions(specs: &[Value]) -> Arc<Permissions> {
     let mut entries = Vec::new();
     for (n, spec) in specs.iter().enumerate() {
         let body = Body::read(&KIND.policy.unwrap(), spec).unwrap();
-        let from = body.from.into_iter().map(|item| (Source::From(item.target), item.conf));
-        let rules = body.rules.into_iter().map(|item| (Source::Matches(item.matches), item.conf));
-        let policy: Arc<str> = n.to_string().into();
-        entries.extend(from.chain(rules).map(|(source, conf)| Entry { policy: policy.clone(), source, conf }));
+        entries.extend(Entry::of(&n.to_string().into(), &body));
     }
     Arc::new(Permissions::of(&entries))
 }
