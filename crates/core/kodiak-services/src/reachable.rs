@@ -62,7 +62,7 @@ impl Reach {
         match mode {
             MeshServicesMode::ReachableBackends => Self::Nothing,
             _ if services.is_empty() => Self::Everything,
-            // The migration has not begun: whoever lists services by their tags has not asked for any other.
+            // The migration has not begun: a proxy that lists services by their tags reaches no others.
             MeshServicesMode::Disabled => Self::Nothing,
             // A consumer moves to new hostnames, and to the last mode, without a second list.
             MeshServicesMode::Everywhere | MeshServicesMode::Exclusive => {

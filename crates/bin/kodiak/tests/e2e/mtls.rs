@@ -76,16 +76,16 @@ async fn switches_the_ca_under_load() {
     let Some(bed) = Bed::start(Mtls::Strict(vec![Mtls::builtin("ca-1")])).await else { return };
     bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-1 trust=ca-1").await;
     let load = Load::on(&bed.client);
-    let old = mesh_cas(&bed.client).await;
+    let old = trusted_cas(&bed.client).await;
     bed.change(Mtls::Strict(vec![Mtls::builtin("ca-2"), Mtls::builtin("ca-1")])).await;
     bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-2 trust=ca-2,ca-1").await;
     load.go_on(100).await;
-    assert_eq!(mesh_cas(&bed.client).await.len(), old.len() + 1, "both are believed");
+    assert_eq!(trusted_cas(&bed.client).await.len(), old.len() + 1, "both CAs are trusted");
     bed.change(Mtls::Strict(vec![Mtls::builtin("ca-2")])).await;
     bed.mesh.until_acknowledged(&PROXIES, "accept=mtls call=mtls signer=ca-2 trust=ca-2").await;
     load.go_on(150).await;
     load.end().await;
-    let new = mesh_cas(&bed.client).await;
+    let new = trusted_cas(&bed.client).await;
     assert!(new.len() == old.len() && new != old, "{old:?} {new:?}");
 }
 
@@ -159,7 +159,7 @@ async fn leaves(sidecar: &Sidecar) -> Result<BTreeSet<String>, String> {
 }
 
 /// Serial numbers of the CAs that the proxy trusts.
-async fn mesh_cas(sidecar: &Sidecar) -> Vec<String> {
+async fn trusted_cas(sidecar: &Sidecar) -> Vec<String> {
     let certificates = sidecar.admin("/certs").await.unwrap().json();
     let mut found: Vec<String> = certificates["certificates"]
         .as_array()

@@ -16,7 +16,7 @@ const SERVICES: [&str; 3] = ["web", "api", "a.b"];
 /// More steps than any mesh here needs.
 const MOST_STEPS: usize = 60;
 
-/// What a consumer calls.
+/// Destination that a consumer calls.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Use {
     Service(String),
@@ -269,7 +269,7 @@ proptest! {
             }
             watched |= step == Step::Watch;
             migration.follow(&step)?;
-            // Rewriting an outbound is done by whoever wrote it.
+            // The author of a Dataplane rewrites its outbounds.
             migration.check(&step)?;
         }
         prop_assert!(false, "the plan does not end: {:?}", plan(&migration.facts(watched)).next);

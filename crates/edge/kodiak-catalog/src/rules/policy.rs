@@ -27,9 +27,9 @@ pub(super) fn before_put(snapshot: &Snapshot, checked: &Checked, old: Option<&Re
     let Some(new) = new.filter(|new| names_tags(new)) else { return Ok(()) };
     let others = snapshot.world().policies(kind, &checked.mesh).filter(|other| other.name != new.name);
     let others: Vec<Arc<Policy>> = others.filter_map(|other| callers(other)).collect();
-    let Some(trouble) = trouble(&others, &new, || meetings(snapshot, &others, &new)) else { return Ok(()) };
+    let Some(error) = combinations_error(&others, &new, || meetings(snapshot, &others, &new)) else { return Ok(()) };
     let mut problems = Problems::default();
-    let message = format!("{trouble}; or match callers with `rules`");
+    let message = format!("{error}; or match callers with `rules`");
     problems.add(&FieldPath::ROOT.field("spec").field("from"), message);
     Err(Refusal::invalid(if old.is_none() { Stage::Create } else { Stage::Update }, problems))
 }
@@ -50,7 +50,7 @@ fn names_tags(policy: &Policy) -> bool {
 
 /// Whether the new policy causes too many combinations where it matches together with others. Matching is evaluated
 /// only if all of them together would be too many.
-fn trouble(
+fn combinations_error(
     others: &[Arc<Policy>],
     new: &Arc<Policy>,
     meetings: impl FnOnce() -> Vec<Vec<Arc<Policy>>>,
@@ -58,9 +58,9 @@ fn trouble(
     // The first ones that are enough are reported. With the new one last, it is not reported if there were too many
     // without it.
     let blamed = |others: &[Arc<Policy>]| {
-        let trouble = subset::explodes(&[others, std::slice::from_ref(new)].concat())?;
-        let subset::RuleError::TooMany { policies, .. } = &trouble else { return None };
-        policies.iter().any(|policy| policy.name == new.name).then_some(trouble)
+        let error = subset::explodes(&[others, std::slice::from_ref(new)].concat())?;
+        let subset::RuleError::TooMany { policies, .. } = &error else { return None };
+        policies.iter().any(|policy| policy.name == new.name).then_some(error)
     };
     subset::explodes(&[others, std::slice::from_ref(new)].concat())?;
     meetings().iter().find_map(|others| blamed(others))
@@ -122,10 +122,10 @@ mod tests {
             .map(|n| permission(&format!("p-{n}"), &[json!({ "kuma.io/service": format!("s-{n}") })]))
             .collect();
         let new = permission("new", &[json!({ "kuma.io/service": "new" })]);
-        assert!(trouble(&many, &new, ask).is_none());
+        assert!(combinations_error(&many, &new, ask).is_none());
         assert_eq!(asked.get(), 0);
         let wide: Vec<Value> = (0..20).map(|n| json!({ format!("key-{n}"): "x" })).collect();
-        assert!(trouble(&many, &permission("new", &wide), ask).is_none(), "they never meet");
+        assert!(combinations_error(&many, &permission("new", &wide), ask).is_none(), "they never meet");
         assert_eq!(asked.get(), 1);
     }
 
@@ -136,8 +136,8 @@ mod tests {
         let narrow = permission("narrow", &[json!({ "a": "b" })]);
         let meeting = |other: &Arc<Policy>| vec![vec![other.clone()]];
         let others = [wide.clone()];
-        assert!(trouble(&others, &narrow, || meeting(&wide)).is_none());
-        let found = trouble(std::slice::from_ref(&narrow), &wide, || meeting(&narrow)).unwrap().to_string();
+        assert!(combinations_error(&others, &narrow, || meeting(&wide)).is_none());
+        let found = combinations_error(std::slice::from_ref(&narrow), &wide, || meeting(&narrow)).unwrap().to_string();
         assert!(found.starts_with("MeshTrafficPermission \"wide\":"), "{found}");
     }
 }
