@@ -1,16 +1,17 @@
 //! Clients, destinations, and the sets of identities between them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use kodiak_policies::mesh_traffic_permission::{Action, Permissions, UriMatch};
+use kodiak_policies::mesh_traffic_permission::{Action, Permissions};
 
 use crate::{
     Answer, Certificate, IdentityId, IdentitySet, No, Yes,
-    identities::{Identities, Joined, matches_of},
-    sets::{SetId, Sets},
+    identities::{Identities, Joined},
+    permissions::{Evaluations, PermissionsId},
+    sets::{Origin, SetId, Sets},
 };
 
 /// Inbounds behind a destination, as far as admission is concerned.
@@ -18,13 +19,18 @@ use crate::{
 pub enum Admission {
     /// Everybody is admitted: permissions are not enforced there, or it is not known who is.
     Open,
-    /// Distinct permissions of all inbounds behind it. With none, nobody is admitted.
+    /// Permissions of all inbounds behind it. With none, nobody is admitted.
     By(Vec<Arc<Permissions>>),
 }
 
-/// Identities that a change admits to a destination, or excludes from it.
+/// Effect of a changed destination on clients.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Affected(pub IdentitySet);
+pub struct Effect {
+    /// Identities that may call it now and could not before, or the other way round.
+    pub affected: IdentitySet,
+    /// Identities that are in other sets now ([`Graph::sets_of_client`]).
+    pub regrouped: IdentitySet,
+}
 
 /// Graph of one mesh. `C` identifies clients, and `D` destinations.
 pub struct Graph<C, D> {
@@ -34,17 +40,16 @@ pub struct Graph<C, D> {
     users: BTreeMap<IdentityId, BTreeSet<C>>,
     /// Clients without a certificate.
     anonymous: BTreeSet<C>,
-    permissions: HashMap<Arc<Permissions>, Evaluated<D>>,
-    /// Permissions by the conditions that they have.
-    by_match: HashMap<UriMatch, Vec<Arc<Permissions>>>,
-    destinations: BTreeMap<D, (Admission, SetId)>,
+    evaluations: Evaluations,
+    destinations: BTreeMap<D, (Inbounds, SetId)>,
     sets: Sets<D>,
 }
 
-/// Permissions of inbounds of one or more destinations.
-struct Evaluated<D> {
-    admitted: IdentitySet,
-    users: BTreeSet<D>,
+/// An [`Admission`] whose permissions are evaluated.
+#[derive(Debug, Clone, PartialEq)]
+enum Inbounds {
+    Open,
+    By(BTreeSet<PermissionsId>),
 }
 
 impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
@@ -56,15 +61,14 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
             clients: BTreeMap::new(),
             users: BTreeMap::new(),
             anonymous: BTreeSet::new(),
-            permissions: HashMap::new(),
-            by_match: HashMap::new(),
+            evaluations: Evaluations::default(),
             destinations: BTreeMap::new(),
             sets: Sets::default(),
         }
     }
 
     /// Certificates that a client presents or will present. Without one it may call the destinations that are for all
-    /// callers.
+    /// callers. No other client is affected.
     pub fn set_client(&mut self, client: &C, certificates: Option<&[Certificate]>) {
         let new: Option<Vec<IdentityId>> = certificates.map(|all| all.iter().map(|one| self.join(one)).collect());
         if new.as_ref().is_some_and(Vec::is_empty) {
@@ -91,56 +95,82 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
         }
     }
 
-    /// Returns the identities for which something changed.
-    pub fn set_destination(&mut self, destination: &D, admission: Option<Admission>) -> Affected {
-        if self.destinations.get(destination).map(|(known, _)| known) == admission.as_ref() {
-            return Affected(IdentitySet::nobody());
-        }
-        if let Some(Admission::By(all)) = &admission {
-            for permissions in all {
-                self.acquire(permissions, destination);
-            }
-        }
+    pub fn set_destination(&mut self, destination: &D, admission: Option<&Admission>) -> Effect {
+        let inbounds = admission.map(|admission| self.acquire(admission));
         let before = self.destinations.remove(destination);
-        let old = before.as_ref().map_or_else(IdentitySet::nobody, |(_, set)| self.sets.get(*set).clone());
-        if let Some((_, set)) = &before {
-            self.sets.remove(*set, destination);
-        }
-        let new = admission.as_ref().map_or_else(IdentitySet::nobody, |admission| self.admitted(admission));
-        if let Some(admission) = &admission {
-            let set = self.sets.insert(new.clone(), destination);
-            self.destinations.insert(destination.clone(), (admission.clone(), set));
-        }
-        if let Some((Admission::By(all), _)) = before {
-            for permissions in &all {
-                let kept = matches!(&admission, Some(Admission::By(new)) if new.contains(permissions));
-                if !kept {
-                    self.release(permissions, destination);
-                }
+        let effect = self.move_destination(destination, before.as_ref().map(|(_, set)| *set), inbounds.as_ref());
+        if let Some((Inbounds::By(all), _)) = before {
+            for id in all {
+                self.evaluations.release(id, &self.mesh);
             }
         }
-        Affected(old.symmetric_difference(&new))
+        effect
+    }
+
+    /// Moves it from its set to that of the inbounds. A set with no other destination is changed in place, so that its
+    /// members stay in it.
+    fn move_destination(&mut self, destination: &D, old: Option<SetId>, inbounds: Option<&Inbounds>) -> Effect {
+        let was = old.map_or_else(IdentitySet::nobody, |set| self.sets.members(set).clone());
+        let nobody = || Effect { affected: IdentitySet::nobody(), regrouped: IdentitySet::nobody() };
+        let Some(inbounds) = inbounds else {
+            let gone = old.and_then(|set| self.sets.remove(set, destination));
+            return Effect { affected: was, regrouped: gone.unwrap_or_else(IdentitySet::nobody) };
+        };
+        let (origin, members) = self.origin(inbounds);
+        let affected = was.symmetric_difference(&members);
+        let known = self.sets.find(&origin);
+        let mut keep = |set: SetId| drop(self.destinations.insert(destination.clone(), (inbounds.clone(), set)));
+        match (old, known) {
+            (Some(old), Some(known)) if old == known => {
+                keep(old);
+                nobody()
+            }
+            (Some(old), None) if self.sets.is_only(old, destination) => {
+                keep(old);
+                self.sets.replace(old, origin, members);
+                Effect { regrouped: affected.clone(), affected }
+            }
+            (old, known) => {
+                let gone = old.and_then(|set| self.sets.remove(set, destination));
+                let mut regrouped = gone.unwrap_or_else(IdentitySet::nobody);
+                if known.is_none() {
+                    regrouped = regrouped.union(&members);
+                }
+                let new = known.unwrap_or_else(|| self.sets.create(origin, members));
+                self.sets.add(new, destination);
+                keep(new);
+                Effect { affected, regrouped }
+            }
+        }
     }
 
     /// Destinations that a client may call, in order. An unknown client may call all of them.
     pub fn destinations(&self, client: &C) -> BTreeSet<&D> {
         match self.clients.get(client) {
             None => self.destinations.keys().collect(),
-            Some(ids) => self.sets_of(ids).into_iter().flat_map(|set| self.sets.destinations(set)).collect(),
+            Some(ids) => self.sets_of(ids).into_iter().flat_map(|set| self.destinations_of(set)).collect(),
         }
     }
 
-    /// Clients with equal results may call the same destinations.
+    /// Clients with equal results may call the same destinations: those of these sets. `None` for an unknown client.
     pub fn sets_of_client(&self, client: &C) -> Option<Vec<SetId>> {
         self.clients.get(client).map(|ids| self.sets_of(ids))
     }
 
+    pub fn destinations_of(&self, set: SetId) -> impl Iterator<Item = &D> {
+        self.sets.destinations(set).into_iter().flatten()
+    }
+
+    pub fn set_of(&self, destination: &D) -> Option<SetId> {
+        self.destinations.get(destination).map(|(_, set)| *set)
+    }
+
     /// Clients with one of the identities. What holds for all callers holds for clients without a certificate.
-    pub fn clients(&self, Affected(affected): &Affected) -> BTreeSet<&C> {
-        match affected {
+    pub fn clients(&self, identities: &IdentitySet) -> BTreeSet<&C> {
+        match identities {
             IdentitySet::Only(some) => some.iter().filter_map(|id| self.users.get(&IdentityId(id))).flatten().collect(),
             IdentitySet::AllBut(_) => {
-                let affected = self.users.iter().filter(|(id, _)| affected.contains(**id));
+                let affected = self.users.iter().filter(|(id, _)| identities.contains(**id));
                 affected.flat_map(|(_, clients)| clients).chain(&self.anonymous).collect()
             }
         }
@@ -148,13 +178,18 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
 
     /// Whether the client may call the destination, and why.
     pub fn may(&self, client: &C, destination: &D) -> Answer {
-        let (Some(ids), Some((admission, _))) = (self.clients.get(client), self.destinations.get(destination)) else {
+        let (Some(ids), Some((inbounds, _))) = (self.clients.get(client), self.destinations.get(destination)) else {
             return Answer::Yes(Yes::Unknown);
         };
-        let Admission::By(all) = admission else { return Answer::Yes(Yes::Open) };
+        let Inbounds::By(all) = inbounds else { return Answer::Yes(Yes::Open) };
         let mut denied = No::NotAllowed;
-        for (permissions, id) in all.iter().flat_map(|permissions| ids.iter().map(move |id| (permissions, id))) {
-            let verdict = permissions.possible(&self.mesh, self.identities.certificate(*id));
+        // Nobody knows the URIs of a client without a certificate, and it has none to show.
+        let anonymous = [Certificate::default()];
+        let certificates = ids.iter().map(|id| self.identities.certificate(*id));
+        let certificates: Vec<&Certificate> =
+            if ids.is_empty() { anonymous.iter().collect() } else { certificates.collect() };
+        for (id, certificate) in all.iter().flat_map(|id| certificates.iter().map(move |one| (id, one))) {
+            let verdict = self.evaluations.get(*id).permissions.possible(&self.mesh, certificate);
             let policy = verdict.policy.map(str::to_owned);
             match (verdict.action, policy) {
                 (Action::Deny, Some(policy)) => denied = No::Denied { policy },
@@ -167,7 +202,7 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
 
     /// Size of the graph: identities, distinct permissions, distinct sets, and bytes of the sets.
     pub fn size(&self) -> (usize, usize, usize, usize) {
-        (self.identities.len(), self.permissions.len(), self.sets.len(), self.sets.bytes())
+        (self.identities.len(), self.evaluations.len(), self.sets.len(), self.sets.bytes())
     }
 
     fn sets_of(&self, ids: &[IdentityId]) -> Vec<SetId> {
@@ -178,38 +213,26 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
         sets.into_iter().collect()
     }
 
-    fn admitted(&self, admission: &Admission) -> IdentitySet {
-        let Admission::By(all) = admission else { return IdentitySet::everybody() };
-        let sets = all.iter().map(|permissions| &self.permissions[permissions].admitted);
-        sets.fold(IdentitySet::nobody(), |all, one| all.union(one))
-    }
-
-    fn acquire(&mut self, permissions: &Arc<Permissions>, destination: &D) {
-        if let Some(known) = self.permissions.get_mut(permissions) {
-            known.users.insert(destination.clone());
-            return;
-        }
-        let admitted = permissions.admitted(&self.mesh, &self.identities);
-        for condition in conditions(permissions, &self.mesh) {
-            self.by_match.entry(condition).or_default().push(permissions.clone());
-        }
-        let evaluated = Evaluated { admitted, users: [destination.clone()].into() };
-        self.permissions.insert(permissions.clone(), evaluated);
-    }
-
-    fn release(&mut self, permissions: &Arc<Permissions>, destination: &D) {
-        let Some(known) = self.permissions.get_mut(permissions) else { return };
-        known.users.remove(destination);
-        if !known.users.is_empty() {
-            return;
-        }
-        self.permissions.remove(permissions);
-        for condition in conditions(permissions, &self.mesh) {
-            let Some(having) = self.by_match.get_mut(&condition) else { continue };
-            having.retain(|other| other != permissions);
-            if having.is_empty() {
-                self.by_match.remove(&condition);
+    fn acquire(&mut self, admission: &Admission) -> Inbounds {
+        let Admission::By(all) = admission else { return Inbounds::Open };
+        let mut ids = BTreeSet::new();
+        for permissions in all {
+            let id = self.evaluations.acquire(permissions, &self.mesh, &self.identities);
+            if !ids.insert(id) {
+                self.evaluations.release(id, &self.mesh);
             }
+        }
+        Inbounds::By(ids)
+    }
+
+    /// The set of callers that one of the inbounds may admit.
+    fn origin(&self, inbounds: &Inbounds) -> (Origin, IdentitySet) {
+        match inbounds {
+            Inbounds::By(all) if !all.iter().any(|id| self.evaluations.get(*id).admits_everybody) => {
+                let members = all.iter().map(|id| &self.evaluations.get(*id).admitted);
+                (Origin::By(all.clone()), members.fold(IdentitySet::nobody(), |all, one| all.union(one)))
+            }
+            Inbounds::Open | Inbounds::By(_) => (Origin::Everybody, IdentitySet::everybody()),
         }
     }
 
@@ -217,9 +240,7 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
         match self.identities.join(certificate) {
             Joined::Known(id) => id,
             Joined::New(id) => {
-                self.evaluate(id, certificate, |permissions, mesh| {
-                    permissions.possible(mesh, certificate).action != Action::Deny
-                });
+                self.evaluate(id, certificate, certificate);
                 id
             }
         }
@@ -229,36 +250,21 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
         let certificate = self.identities.certificate(id).clone();
         if self.identities.leave(id) {
             // Its number is free, so sets contain it as they contain all identities that they do not name.
-            self.evaluate(id, &certificate, |permissions, mesh| permissions.possible(mesh, &[]).action != Action::Deny);
+            self.evaluate(id, &certificate, &[]);
         }
     }
 
-    /// Brings the sets of all permissions that name the identity up to date, and those of their destinations.
-    fn evaluate(&mut self, id: IdentityId, certificate: &[String], admits: impl Fn(&Permissions, &str) -> bool) {
-        let conditions = certificate.iter().flat_map(|uri| matches_of(uri));
-        let naming: Vec<_> =
-            conditions.filter_map(|condition| self.by_match.get(&condition)).flatten().cloned().collect();
-        let mut concerned = BTreeSet::new();
-        for permissions in naming {
-            let admitted = admits(&permissions, &self.mesh);
-            let Some(evaluated) = self.permissions.get_mut(&permissions) else { continue };
-            if evaluated.admitted.contains(id) != admitted {
-                evaluated.admitted.set(id, admitted);
-                concerned.extend(evaluated.users.iter().cloned());
-            }
-        }
-        for destination in concerned {
-            let Some((admission, set)) = self.destinations.get(&destination) else { continue };
-            let (new, old) = (self.admitted(admission), *set);
-            self.sets.remove(old, &destination);
-            let new = self.sets.insert(new, &destination);
-            if let Some((_, set)) = self.destinations.get_mut(&destination) {
-                *set = new;
-            }
+    /// Updates all permissions that name one of the URIs, and the sets that follow from them, with the verdict on
+    /// `presented`.
+    fn evaluate(&mut self, identity: IdentityId, uris: &[String], presented: &[String]) {
+        let mesh = &self.mesh;
+        let admits = |permissions: &Permissions| permissions.possible(mesh, presented).action != Action::Deny;
+        let changed = self.evaluations.evaluate(identity, uris, admits);
+        let sets: BTreeSet<SetId> = changed.into_iter().flat_map(|id| self.sets.following(id)).collect();
+        for set in sets {
+            let Origin::By(all) = self.sets.origin(set) else { continue };
+            let is_member = all.iter().any(|id| self.evaluations.get(*id).admitted.contains(identity));
+            self.sets.set_member(set, identity, is_member);
         }
     }
-}
-
-fn conditions(permissions: &Permissions, mesh: &str) -> BTreeSet<UriMatch> {
-    permissions.uri_matches(mesh).into_iter().collect()
 }

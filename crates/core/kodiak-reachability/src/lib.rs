@@ -14,12 +14,13 @@ mod answer;
 mod graph;
 mod identities;
 mod identity_set;
+mod permissions;
 mod sets;
 #[cfg(test)]
 mod tests;
 
 pub use answer::{Answer, No, Yes};
-pub use graph::{Admission, Affected, Graph};
+pub use graph::{Admission, Effect, Graph};
 pub use identities::{Certificate, IdentityId};
 pub use identity_set::IdentitySet;
 pub use sets::SetId;

@@ -47,8 +47,8 @@ fn allows_the_callers_that_a_permission_names() {
         graph.set_client(&client, Some(&[tagged(&[("kuma.io/service", client)])]));
     }
     let only = permissions(&[from(&[(service("a"), "Allow"), (service("b"), "Deny")])]);
-    let affected = graph.set_destination(&1, Some(Admission::By(vec![only])));
-    assert_eq!(graph.clients(&affected), ["a"].iter().collect());
+    let effect = graph.set_destination(&1, Some(&Admission::By(vec![only])));
+    assert_eq!(graph.clients(&effect.affected), ["a"].iter().collect());
     assert_eq!(graph.may(&"a", &1), Answer::Yes(Yes::Allowed { policy: "0".to_owned() }));
     assert_eq!(graph.may(&"b", &1), Answer::No(No::Denied { policy: "0".to_owned() }));
     assert_eq!(graph.may(&"c", &1), Answer::No(No::NotAllowed));
@@ -63,24 +63,24 @@ fn denial_at_one_inbound_does_not_remove_the_destination() {
     let everybody = from(&[(json!({ "kind": "Mesh" }), "Allow")]);
     let (open, closed) =
         (permissions(std::slice::from_ref(&everybody)), permissions(&[everybody, from(&[(service("a"), "Deny")])]));
-    graph.set_destination(&1, Some(Admission::By(vec![open, closed.clone()])));
-    graph.set_destination(&2, Some(Admission::By(vec![closed])));
+    graph.set_destination(&1, Some(&Admission::By(vec![open, closed.clone()])));
+    graph.set_destination(&2, Some(&Admission::By(vec![closed])));
     assert!(graph.may(&"a", &1).is_yes() && !graph.may(&"a", &2).is_yes());
     assert_eq!(graph.destinations(&"a"), [1].iter().collect());
 }
 
 #[test]
-fn rule_for_all_callers_is_one_set() {
+fn equal_permissions_are_one_set() {
     let mut graph = Graph::<u32, u32>::new(MESH.into());
     for n in 0..1000 {
         graph.set_client(&n, Some(&[tagged(&[("kuma.io/service", &n.to_string())])]));
     }
     for n in 0..1000 {
         let own = from(&[(json!({ "kind": "Mesh" }), "Allow"), (service("none"), ["Deny", "Allow"][n as usize % 2])]);
-        graph.set_destination(&n, Some(Admission::By(vec![permissions(&[own])])));
+        graph.set_destination(&n, Some(&Admission::By(vec![permissions(&[own])])));
     }
     let (identities, distinct, sets, bytes) = graph.size();
-    assert_eq!((identities, distinct, sets), (1000, 2, 1));
+    assert_eq!((identities, distinct, sets), (1000, 2, 2));
     assert!(bytes < 100, "{bytes}");
     assert_eq!(graph.destinations(&7).len(), 1000);
 }
@@ -92,7 +92,7 @@ fn client_with_several_certificates_is_admitted_by_any_of_them() {
     graph.set_client(&"web", Some(&[tagged(&[("kuma.io/service", "web")]), spiffe]));
     let prefix = json!({ "spiffeID": { "type": "Prefix", "value": "spiffe://trust.example/ns/shop" } });
     let rules = json!({ "rules": [{ "default": { "allow": [prefix] } }] });
-    graph.set_destination(&1, Some(Admission::By(vec![permissions(&[rules])])));
+    graph.set_destination(&1, Some(&Admission::By(vec![permissions(&[rules])])));
     assert!(graph.may(&"web", &1).is_yes());
     graph.set_client(&"web", Some(&[tagged(&[("kuma.io/service", "web")])]));
     assert_eq!(graph.destinations(&"web").len(), 0);
@@ -104,7 +104,7 @@ fn unknown_sni_counts_in_the_favour_of_the_caller() {
     graph.set_client(&"web", Some(&[tagged(&[("kuma.io/service", "web")])]));
     let sni = json!({ "sni": { "type": "Exact", "value": "a.example" } });
     let rules = json!({ "rules": [{ "default": { "deny": [sni], "allow": [sni] } }] });
-    graph.set_destination(&1, Some(Admission::By(vec![permissions(&[rules])])));
+    graph.set_destination(&1, Some(&Admission::By(vec![permissions(&[rules])])));
     assert!(graph.may(&"web", &1).is_yes());
     assert_eq!(graph.destinations(&"web").len(), 1);
 }
@@ -178,37 +178,47 @@ proptest! {
         let mut graph = TestGraph::new(MESH.into());
         let (mut clients, mut destinations) = (BTreeMap::new(), BTreeMap::new());
         for edit in edits {
+            let groups = |graph: &TestGraph| -> BTreeMap<&'static str, Option<Vec<SetId>>> {
+                ["1", "2", "3", "4"].into_iter().map(|name| (name, graph.sets_of_client(&name))).collect()
+            };
+            let before = groups(&graph);
+            let moved = |graph: &TestGraph| -> Vec<&'static str> {
+                groups(graph).into_iter().filter(|(name, sets)| before[name] != *sets).map(|(name, _)| name).collect()
+            };
             match edit {
                 Edit::Client(name, certificates) => {
                     graph.set_client(&name, certificates.as_deref());
+                    prop_assert!(moved(&graph).iter().all(|other| *other == name), "other clients stay in their sets");
                     match certificates {
                         Some(certificates) => drop(clients.insert(name, certificates)),
                         None => drop(clients.remove(name)),
                     }
                 }
                 Edit::Destination(key, None) => {
-                    graph.set_destination(&key, None);
+                    let effect = graph.set_destination(&key, None);
+                    prop_assert!(moved(&graph).iter().all(|name| graph.clients(&effect.regrouped).contains(name)));
                     destinations.remove(&key);
                 }
                 Edit::Destination(key, Some(all)) => {
                     let admission = admission(&all);
                     let before: BTreeMap<_, _> = clients.keys().map(|name| (*name, graph.destinations(name).contains(&key))).collect();
-                    let affected = graph.set_destination(&key, Some(admission.clone()));
+                    let effect = graph.set_destination(&key, Some(&admission));
                     let changed = before.into_iter().filter(|(name, was)| graph.destinations(name).contains(&key) != *was);
                     let changed: Vec<_> = changed.map(|(name, _)| name).collect();
-                    let affected = graph.clients(&affected);
+                    let affected = graph.clients(&effect.affected);
                     prop_assert!(changed.iter().all(|name| affected.contains(name)), "{changed:?} in {affected:?}");
+                    prop_assert!(moved(&graph).iter().all(|name| graph.clients(&effect.regrouped).contains(name)));
                     destinations.insert(key, admission);
                 }
                 Edit::Open(key) => {
-                    graph.set_destination(&key, Some(Admission::Open));
+                    graph.set_destination(&key, Some(&Admission::Open));
                     destinations.insert(key, Admission::Open);
                 }
             }
         }
         let mut scratch = TestGraph::new(MESH.into());
         for (key, admission) in &destinations {
-            scratch.set_destination(key, Some(admission.clone()));
+            scratch.set_destination(key, Some(admission));
         }
         for (name, certificates) in &clients {
             scratch.set_client(name, Some(certificates));

@@ -117,8 +117,8 @@ impl World {
             let entries = policies.iter().flat_map(|policy| Entry::of(&policy.kri().to_string().into(), &policy.body));
             Arc::new(Permissions::of(&entries.collect::<Vec<_>>()))
         });
-        let affected = self.graph.set_destination(destination, Some(Admission::By(inbounds.collect())));
-        self.graph.clients(&affected).len()
+        let effect = self.graph.set_destination(destination, Some(&Admission::By(inbounds.collect())));
+        self.graph.clients(&effect.affected).len()
     }
 }
 

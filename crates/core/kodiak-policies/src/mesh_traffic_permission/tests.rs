@@ -3,7 +3,6 @@
 mod interpreter;
 mod samples;
 
-
 use kodiak_envoy::envoy::config::rbac::v3::{Principal, principal::Identifier};
 use kodiak_model::policy::Body;
 use proptest::prelude::*;
