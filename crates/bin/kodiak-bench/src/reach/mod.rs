@@ -13,9 +13,9 @@ use std::{
 
 use kodiak_policies::{
     Entry,
-    mesh_traffic_permission::{Permissions, uris},
+    mesh_traffic_permission::{Action, Caller, Permissions},
 };
-use kodiak_reachability::{Admission, Certificate, Graph};
+use kodiak_reachability::{Graph, admission::Source, certificate};
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Shadow};
 use kodiak_terminal::{Exit, Table, Terminal};
 use serde_json::{Value, json};
@@ -56,6 +56,8 @@ struct Measured {
     sets: (usize, usize),
     /// Destinations of all clients together.
     reachable: usize,
+    /// Of those, pairs of a client and a destination that no inbound admits.
+    never_callable: usize,
     /// Most clients that one changed permission affected.
     affected: usize,
     median: Duration,
@@ -92,9 +94,8 @@ impl World {
         let mut world = Self { policies: PolicyIndex::default(), graph: Graph::new(MESH.into()) };
         for proxy in proxies {
             world.policies.set_proxy(&proxy.name, Some(proxy.clone()));
-            let tags = proxy.dataplane.inbounds().iter().map(|inbound| &inbound.tags);
-            let certificate: Certificate = uris(MESH, tags).into();
-            world.graph.set_client(&proxy.name, Some(&[certificate]));
+            let certificates: Vec<_> = certificate(MESH, proxy).into_iter().collect();
+            world.graph.set_client(&proxy.name, Some(&certificates));
         }
         for policy in permissions {
             world.policies.set_policy(&(KIND, policy.name.clone()), Some(policy.clone()));
@@ -111,13 +112,27 @@ impl World {
         selected.iter().map(|name| self.update(name)).sum()
     }
 
+    /// Pairs that the graph has and the evaluator of permissions denies.
+    fn never_callable(&self, proxies: &[Arc<Proxy>]) -> usize {
+        let is_admitted = |client: &Proxy, destination: &str| {
+            let matched = self.policies.matched(KIND, destination, Shadow::Ignored);
+            let uris = certificate(MESH, client).unwrap_or_default();
+            let caller = Caller { uris: &uris, sni: None };
+            matched.inbounds.values().any(|policies| {
+                let entries =
+                    policies.iter().flat_map(|policy| Entry::of(&policy.kri().to_string().into(), &policy.body));
+                Permissions::of(&entries.collect::<Vec<_>>()).verdict(MESH, &caller).action != Action::Deny
+            })
+        };
+        let pairs = proxies
+            .iter()
+            .flat_map(|proxy| self.graph.destinations(&proxy.name).into_iter().map(move |to| (proxy, to)));
+        pairs.filter(|(proxy, to)| !is_admitted(proxy, to)).count()
+    }
+
     fn update(&mut self, destination: &Arc<str>) -> usize {
-        let matched = self.policies.matched(KIND, destination, Shadow::Ignored);
-        let inbounds = matched.inbounds.values().map(|policies| {
-            let entries = policies.iter().flat_map(|policy| Entry::of(&policy.kri().to_string().into(), &policy.body));
-            Arc::new(Permissions::of(&entries.collect::<Vec<_>>()))
-        });
-        let effect = self.graph.set_destination(destination, Some(&Admission::By(inbounds.collect())));
+        let source = Source { index: &self.policies, shadow: Shadow::Ignored };
+        let effect = self.graph.set_destination(destination, Some(&source.inbounds([(&**destination, 0)])));
         self.graph.clients(&effect.affected).len()
     }
 }
@@ -132,6 +147,7 @@ fn measure(size: Size, samples: usize) -> anyhow::Result<(World, Measured)> {
     let built = start.elapsed();
     let memory = memory()? - before;
     let reachable = proxies.iter().map(|proxy| world.graph.destinations(&proxy.name).len()).sum();
+    let never_callable = world.never_callable(&proxies);
     let (_, _, sets, bytes) = world.graph.size();
     let mut affected = 0;
     let mut times = Vec::new();
@@ -143,7 +159,10 @@ fn measure(size: Size, samples: usize) -> anyhow::Result<(World, Measured)> {
     }
     times.sort_unstable();
     let (median, longest) = (times[times.len() / 2], times[times.len() - 1]);
-    Ok((world, Measured { size, built, memory, sets: (sets, bytes), reachable, affected, median, longest }))
+    Ok((
+        world,
+        Measured { size, built, memory, sets: (sets, bytes), reachable, never_callable, affected, median, longest },
+    ))
 }
 
 fn table(all: &[Measured]) -> Table {
@@ -151,6 +170,7 @@ fn table(all: &[Measured]) -> Table {
         "SERVICES",
         "EDGES",
         "REACHABLE",
+        "NEVER CALLABLE",
         "SETS",
         "BUILT MS",
         "MEMORY MIB",
@@ -158,11 +178,12 @@ fn table(all: &[Measured]) -> Table {
         "CHANGE MEDIAN MS",
         "CHANGE MAX MS",
     ]);
-    for Measured { size, built, memory, sets, reachable, affected, median, longest } in all {
+    for Measured { size, built, memory, sets, reachable, never_callable, affected, median, longest } in all {
         table.row([
             size.services.to_string(),
             size.edges.to_string(),
             reachable.to_string(),
+            never_callable.to_string(),
             sets.0.to_string(),
             format!("{:.0}", millis(*built)),
             format!("{memory:.0}"),
@@ -176,11 +197,12 @@ fn table(all: &[Measured]) -> Table {
 
 impl Measured {
     fn json(&self) -> Value {
-        let Self { size, built, memory, sets, reachable, affected, median, longest } = self;
+        let Self { size, built, memory, sets, reachable, never_callable, affected, median, longest } = self;
         json!({
             "services": size.services,
             "edges": size.edges,
             "reachable": reachable,
+            "never_callable": never_callable,
             "sets": sets.0,
             "set_bytes": sets.1,
             "build_ms": millis(*built),
