@@ -5,7 +5,6 @@
 //! reused as late as possible.
 
 mod allocator;
-mod cidr;
 mod pool;
 mod pools;
 mod tag_pool;
@@ -14,10 +13,9 @@ mod tests;
 
 use std::{fmt, net::Ipv4Addr};
 
-use kodiak_model::{Word, kinds::dataplane::BackendKind};
+use kodiak_model::{Cidr, Word, kinds::dataplane::BackendKind};
 
 pub use allocator::{AddressAllocator, FreedAddresses};
-pub use cidr::{Cidr, CidrError};
 pub use pools::Positions;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

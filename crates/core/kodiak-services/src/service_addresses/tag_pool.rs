@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc};
 
-use super::{Cidr, Ranges, pool::Pool};
+use kodiak_model::Cidr;
+
+use super::{Ranges, pool::Pool};
 
 /// 240.0.0.0/4, which is not routed. Every mesh has all of it.
 const FIRST: Ipv4Addr = Ipv4Addr::new(240, 0, 0, 0);
