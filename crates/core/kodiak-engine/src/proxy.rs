@@ -201,6 +201,7 @@ impl EngineProxy {
             reuse_port: self.metadata.has(features::REUSE_PORT),
             outbound_allowed: subject.view.passthrough,
             inbound_ports: strict.then(declared),
+            trimmed: None,
         };
         Some(context.cache.passthrough.get(&input, |input| {
             let listeners = passthrough::listeners(input);

@@ -39,6 +39,13 @@ impl Ranges {
         [services, external_services, multi_zone_services]
     }
 
+    /// Ranges of all virtual addresses: that of `kuma.io/service` names, and those of each kind that are not inside it.
+    pub fn virtual_addresses(&self) -> Vec<Cidr> {
+        let tags = tag_pool::range();
+        let apart = self.all().into_iter().filter(|range| !tags.contains(range.first()));
+        [tags].into_iter().chain(apart).collect()
+    }
+
     /// Fails when ranges of two kinds overlap.
     pub fn check(&self) -> Result<(), OverlapError> {
         let Self { services, external_services, multi_zone_services } = *self;
