@@ -136,6 +136,7 @@ impl ControlPlane {
                 ResourceNames::Kuma => Naming::Kuma,
                 ResourceNames::Kri => Naming::Kri,
             },
+            reachability: config.reachability.mode.into(),
         };
         let keeping = config::services(&config, &config.multizone.zone.name)?;
         let offline = Offline::new(store.clone(), engine.clone(), keeping.clone());
