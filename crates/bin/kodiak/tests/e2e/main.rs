@@ -26,3 +26,4 @@ mod services;
 mod soak;
 mod tokens;
 mod transparent;
+mod trimmed;
