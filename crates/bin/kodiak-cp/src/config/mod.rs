@@ -7,6 +7,7 @@ mod secret;
 mod services;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod types;
 
 pub use certificates::Certificates;
@@ -14,4 +15,5 @@ pub use listeners::{ApiSocket, ListenerLimits};
 pub use load::{LoadError, Sources, load};
 pub use secret::Masked;
 pub use services::{GenerateFrom, Ipam, LabelPropagation, MeshService, Range, services};
+pub use traffic::Traffic;
 pub use types::*;

@@ -66,8 +66,8 @@ fn text(traffic: &ObservedTraffic, draft: &Draft<'_>) -> String {
         Some(window) => comment(&format!("Observed from {window}. Callers outside of this window are not allowed.")),
         None => comment("No proxy has reported traffic."),
     }
-    if traffic.dropped_edges > 0 {
-        comment(&format!("INCOMPLETE: {} edges were not recorded because there were too many.", traffic.dropped_edges));
+    if traffic.dropped > 0 {
+        comment(&format!("INCOMPLETE: {}; see KODIAK_TRAFFIC_MAX_EDGES.", dropped(traffic.dropped)));
     }
     for (edge, reason) in &draft.uncovered {
         comment(&format!("Not allowed below: {} to {}: {}", edge.client, edge.destination, because(*reason, edge)));
@@ -143,9 +143,8 @@ fn summary(traffic: &ObservedTraffic, draft: &Draft<'_>) -> Vec<String> {
     if once > 0 {
         lines.push(format!("Warning: {} seen once, marked with WARNING: review", counted(once, "edge")));
     }
-    if traffic.dropped_edges > 0 {
-        lines
-            .push(format!("Warning: {} not recorded, the draft is incomplete", counted(traffic.dropped_edges, "edge")));
+    if traffic.dropped > 0 {
+        lines.push(format!("Warning: the draft is incomplete: {}", dropped(traffic.dropped)));
     }
     let uncovered = draft.uncovered.len() as u64;
     if uncovered > 0 {
@@ -155,6 +154,10 @@ fn summary(traffic: &ObservedTraffic, draft: &Draft<'_>) -> Vec<String> {
         ));
     }
     lines
+}
+
+fn dropped(count: u64) -> String {
+    format!("{} not recorded because there were too many edges", counted(count, "observation"))
 }
 
 fn counted(count: u64, what: &str) -> String {

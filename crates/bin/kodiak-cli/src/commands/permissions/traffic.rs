@@ -28,9 +28,9 @@ pub(super) struct TrafficArgs {
 pub(super) struct ObservedTraffic {
     pub(super) mesh: String,
     pub(super) window: Window,
-    /// Edges that were not recorded because there were too many.
+    /// Observations that were not recorded because there were too many edges.
     #[serde(default)]
-    pub(super) dropped_edges: u64,
+    pub(super) dropped: u64,
     #[serde(default)]
     pub(super) clients: Vec<ObservedClient>,
     #[serde(default)]
