@@ -33,6 +33,10 @@ const ALLOWED: &[(&str, Uses)] = &[
         Only(&["kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-services", "kodiak-reachability"]),
     ),
     (
+        "kodiak-traffic",
+        Only(&["kodiak-envoy", "kodiak-kinds", "kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-xds"]),
+    ),
+    (
         "kodiak-migration",
         Only(&["kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-services", "kodiak-inspection"]),
     ),
@@ -94,6 +98,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-envoy",
             "kodiak-xds",
             "kodiak-xds-stream",
+            "kodiak-traffic",
             "kodiak-world",
             "kodiak-store",
             "kodiak-catalog",
@@ -123,6 +128,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-world",
             "kodiak-inspection",
             "kodiak-migration",
+            "kodiak-traffic",
             "kodiak-store",
             "kodiak-catalog",
             "kodiak-tokens",

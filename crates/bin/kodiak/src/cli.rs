@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 use kodiak_cli::GlobalArgs;
 use kodiak_cli::commands::{
-    apply, completion, config, delete, diff, dp, export, generate, get, inspect, install, migrate, validate,
+    apply, completion, config, delete, diff, dp, export, generate, get, inspect, install, migrate, permissions,
+    validate,
 };
 
 use crate::{render, run, store};
@@ -68,6 +69,8 @@ pub(crate) enum Command {
     Demo(Box<kodiak_demo::Args>),
     /// Guided, reversible migrations
     Migrate(migrate::Args),
+    /// Show observed traffic, and draft MeshTrafficPermissions from it
+    Permissions(permissions::Args),
     /// Run benchmarks on this machine
     Bench(kodiak_bench::Args),
     /// Print the OpenAPI document of the REST API

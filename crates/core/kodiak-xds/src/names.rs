@@ -18,6 +18,8 @@ pub const INBOUND_PASSTHROUGH_IPV6: &str = "inbound:passthrough:ipv6";
 /// Listener and cluster for outbound connections to destinations outside the mesh.
 pub const OUTBOUND_PASSTHROUGH_IPV4: &str = "outbound:passthrough:ipv4";
 pub const OUTBOUND_PASSTHROUGH_IPV6: &str = "outbound:passthrough:ipv6";
+/// Routes and statistics of connections to virtual addresses without a listener.
+pub const TRIMMED: &str = "outbound:trimmed";
 /// A cluster without endpoints, for connections that are not allowed.
 pub const NO_DESTINATION: &str = "self_transparentproxy_no_destination_inbound";
 /// Listener, virtual host and cluster of Envoy's admin interface.
@@ -220,12 +222,14 @@ fn port_of(cluster: &str) -> Option<ClusterDestination> {
     is_port.then_some(ClusterDestination::Port { short, mesh, zone, namespace, name, port })
 }
 
-/// Subsets of a service end with a hash of their tags.
 fn without_subset(cluster: &str) -> &str {
-    match cluster.rsplit_once('-') {
-        Some((service, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => service,
-        _ => cluster,
-    }
+    service_of_subset(cluster).unwrap_or(cluster)
+}
+
+/// Service of a subset's cluster, whose name ends with a hash of the tags. The name of a service may end like this, too.
+pub fn service_of_subset(cluster: &str) -> Option<&str> {
+    let (service, hash) = cluster.rsplit_once('-')?;
+    (hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(service)
 }
 
 /// Route configuration of an inbound.

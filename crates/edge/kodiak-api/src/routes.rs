@@ -2,6 +2,7 @@
 
 mod migration;
 mod proxies;
+mod traffic;
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -48,6 +49,7 @@ pub(crate) fn all() -> Vec<Route> {
     routes.extend(proxies::about_proxies());
     routes.extend(proxies::about_policies());
     routes.extend(migration::about_services());
+    routes.extend(traffic::about_traffic());
     for kind in kinds().iter() {
         for path in [Some(kind.path), kind.other_path].into_iter().flatten() {
             of_kind(kind, path, &mut routes);

@@ -41,6 +41,7 @@ mod paging;
 mod resources;
 mod setup;
 mod tls;
+mod traffic;
 
 use std::time::Duration;
 

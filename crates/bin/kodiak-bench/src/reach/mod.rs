@@ -1,16 +1,19 @@
 //! `kodiak bench reach`
 
+mod envoy;
 mod mesh;
 #[cfg(test)]
 mod tests;
 
 use std::{
     num::NonZero,
+    path::PathBuf,
     process,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use kodiak_dp::envoy::{Environment, find};
 use kodiak_policies::{
     Entry,
     mesh_traffic_permission::{Action, Caller, Permissions},
@@ -21,6 +24,7 @@ use kodiak_terminal::{Exit, Table, Terminal};
 use serde_json::{Value, json};
 
 use super::{results::millis, server::memory_of};
+use envoy::MeasuredEnvoy;
 use mesh::{KIND, MESH, Size};
 
 #[derive(clap::Args)]
@@ -29,9 +33,12 @@ Examples:
   kodiak bench reach
   kodiak bench reach --sizes 1000 --edges 20 --json
 
-No process is started: meshes are created in memory, with one Dataplane and one MeshTrafficPermission per service, which
-allows a few callers. Measured are the graph of who may call whom, from scratch, and then permissions that change: the
-clients that are affected, and the time to find them. Counts that are equal for all sizes do not grow with the mesh.")]
+Meshes are created in memory, with one Dataplane and one MeshTrafficPermission per service, which allows a few callers.
+Measured are the graph of who may call whom, from scratch, and then permissions that change: the clients that are
+affected, and the time to find them. Counts that are equal for all sizes do not grow with the mesh.
+
+If there is an Envoy on this machine, a control plane then configures it as the proxy of one service, first with all
+destinations, then with those that permissions let it call: memory and start of that Envoy.")]
 pub(super) struct Args {
     /// Number of services of each mesh
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 5_000, 10_000])]
@@ -42,6 +49,12 @@ pub(super) struct Args {
     /// Permissions to change in each mesh
     #[arg(long, default_value = "100")]
     samples: NonZero<usize>,
+    /// Services of the mesh whose Envoy is measured; 0 starts none
+    #[arg(long, value_name = "SERVICES", default_value_t = 1_000)]
+    envoy_services: usize,
+    /// Envoy binary [default: that of `kodiak dp install-envoy`, or from PATH]
+    #[arg(long, value_name = "FILE")]
+    envoy: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -64,7 +77,7 @@ struct Measured {
     longest: Duration,
 }
 
-pub(super) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     // They are kept until the end: freed memory would hide the memory of the next one.
     let mut worlds = Vec::new();
     let mut all = Vec::new();
@@ -75,12 +88,38 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
         worlds.push(world);
         all.push(measured);
     }
+    let envoys = match program(args, terminal)? {
+        Some(program) => {
+            envoy::measure(Size { services: args.envoy_services, edges: args.edges }, &program, terminal).await?
+        }
+        None => Vec::new(),
+    };
     if args.json {
-        terminal.data(&json!({ "sizes": all.iter().map(Measured::json).collect::<Vec<_>>() }).to_string())?;
+        let sizes: Vec<_> = all.iter().map(Measured::json).collect();
+        let envoys: Vec<_> = envoys.iter().map(MeasuredEnvoy::json).collect();
+        terminal.data(&json!({ "sizes": sizes, "envoy": envoys }).to_string())?;
     } else {
         terminal.result(&table(&all).show())?;
+        if !envoys.is_empty() {
+            terminal.result(&envoy::table(&envoys).show())?;
+        }
     }
     Ok(Exit::Fine)
+}
+
+/// Envoy to measure. Without one on this machine nothing of it is measured, unless it was asked for.
+fn program(args: &Args, terminal: Terminal) -> anyhow::Result<Option<PathBuf>> {
+    if args.envoy_services == 0 {
+        return Ok(None);
+    }
+    match find(args.envoy.as_deref(), &Environment::of_this_process()) {
+        Ok(program) => Ok(Some(program)),
+        Err(missing) if args.envoy.is_none() => {
+            terminal.remark(&format!("Envoy is not measured: {missing}"));
+            Ok(None)
+        }
+        Err(missing) => Err(missing.into()),
+    }
 }
 
 /// Index of policies, and the graph that follows it.

@@ -12,6 +12,7 @@ pub mod get;
 pub mod inspect;
 pub mod install;
 pub mod migrate;
+pub mod permissions;
 pub mod validate;
 pub mod version;
 pub mod who_am_i;

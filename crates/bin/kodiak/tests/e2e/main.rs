@@ -25,4 +25,6 @@ mod restart;
 mod services;
 mod soak;
 mod tokens;
+mod traffic;
 mod transparent;
+mod trimmed;

@@ -31,9 +31,13 @@ pub(crate) struct Setup {
     pub(crate) environment: &'static [(&'static str, &'static str)],
 }
 
+impl Setup {
+    pub(crate) const DEFAULT: Self = Self { host: HOST, settings: &[], environment: &[] };
+}
+
 impl Default for Setup {
     fn default() -> Self {
-        Self { host: HOST, settings: &[], environment: &[] }
+        Self::DEFAULT
     }
 }
 
@@ -154,6 +158,12 @@ impl Killed {
     /// In another zone, with the same files.
     pub(crate) fn moved_to(mut self, zone: &'static str) -> Self {
         self.place.zone = zone;
+        self
+    }
+
+    /// With other variables in its environment.
+    pub(crate) fn with_environment(mut self, environment: &'static [(&'static str, &'static str)]) -> Self {
+        self.place.setup.environment = environment;
         self
     }
 
