@@ -24,6 +24,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-world", Only(&["kodiak-model", "kodiak-rules", "kodiak-kinds"])),
     ("kodiak-services", Only(&["kodiak-model", "kodiak-rules", "kodiak-world"])),
     ("kodiak-rollout", Only(&["kodiak-model"])),
+    ("kodiak-reachability", Only(&["kodiak-model", "kodiak-policies"])),
     ("kodiak-inspection", Only(&["kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-services"])),
     (
         "kodiak-migration",

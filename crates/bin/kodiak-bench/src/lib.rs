@@ -5,6 +5,7 @@
 mod documents;
 mod folder;
 mod policies;
+mod reach;
 mod results;
 mod server;
 mod services;
@@ -25,6 +26,8 @@ enum Bench {
     Store(store::Args),
     /// Match and merge policies of all proxies, from scratch and after a change
     Policies(policies::Args),
+    /// Derive from permissions who may call whom, from scratch and after a change
+    Reach(reach::Args),
     /// Add an instance, change its health and remove it, in meshes of several sizes
     Services(services::Args),
     /// Connect many simulated proxies to a control plane, and push changes to them
@@ -35,6 +38,7 @@ pub async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> {
     match args.bench {
         Bench::Store(args) => store::run(args).await,
         Bench::Policies(args) => policies::run(&args, terminal),
+        Bench::Reach(args) => reach::run(&args, terminal),
         Bench::Services(args) => services::run(&args, terminal),
         Bench::Xds(args) => xds::run(args, terminal).await,
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kodiak_model::InboundTls;
-use kodiak_policies::{Entry, Source};
-use kodiak_rules::{Policy, PolicyIndex, Shadow};
+use kodiak_policies::Entry;
+use kodiak_rules::{PolicyIndex, Shadow};
 use kodiak_xds::input::ByKind;
 
 /// For each inbound of the proxy, entries by kind, in ascending precedence.
@@ -23,22 +23,12 @@ pub(crate) fn of(
         }
         let matched = policy_index.matched(hook.kind().name, proxy, shadow);
         for (inbound, policies) in &matched.inbounds {
-            let entries: Vec<Entry> = policies.iter().flat_map(|policy| entries(policy)).collect();
+            let entries: Vec<Entry> =
+                policies.iter().flat_map(|policy| Entry::of(&policy.kri().to_string().into(), &policy.body)).collect();
             if let Some(at) = all.get_mut(*inbound).filter(|_| !entries.is_empty()) {
                 at.insert(hook.kind().name, entries);
             }
         }
     }
     all.into_iter().map(Arc::new).collect()
-}
-
-/// `rules`, or `from` in policies without them.
-fn entries(policy: &Policy) -> Vec<Entry> {
-    let kri: Arc<str> = policy.kri().to_string().into();
-    let entry = |source, conf| Entry { policy: kri.clone(), source, conf };
-    let body = &policy.body;
-    if body.rules.is_empty() {
-        return body.from.iter().map(|item| entry(Source::From(item.target.clone()), item.conf.clone())).collect();
-    }
-    body.rules.iter().map(|rule| entry(Source::Matches(rule.matches.clone()), rule.conf.clone())).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use kodiak_model::policy::{self, Conf};
+use kodiak_model::policy::{self, Body, Conf};
 use kodiak_model::source_match::Match;
 use kodiak_model::{BackendRef, Kind, TargetRef};
 
@@ -63,6 +63,17 @@ pub struct Entry {
     pub policy: Arc<str>,
     pub source: Source,
     pub conf: Conf,
+}
+
+impl Entry {
+    /// Items of a policy with this KRI: `rules`, or `from` in policies without them.
+    pub fn of(policy: &Arc<str>, body: &Body) -> Vec<Self> {
+        let entry = |source, conf| Self { policy: policy.clone(), source, conf };
+        if body.rules.is_empty() {
+            return body.from.iter().map(|item| entry(Source::From(item.target.clone()), item.conf.clone())).collect();
+        }
+        body.rules.iter().map(|rule| entry(Source::Matches(rule.matches.clone()), rule.conf.clone())).collect()
+    }
 }
 
 impl Eq for Entry {}

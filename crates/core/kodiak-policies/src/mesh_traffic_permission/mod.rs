@@ -1,5 +1,6 @@
 //! MeshTrafficPermission: which callers may access which proxies.
 
+mod admitted;
 mod caller;
 mod check;
 mod envoy;
@@ -16,6 +17,7 @@ use kodiak_model::{
 use crate::target::Inbound;
 use crate::{Entry, Policy};
 
+pub use admitted::{Callers, UriMatch};
 pub use caller::{Caller, uris};
 pub use permissions::Permissions;
 pub use spec::{Action, Conf, MeshTrafficPermission, Rule, RuleConf};

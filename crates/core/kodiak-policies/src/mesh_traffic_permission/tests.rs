@@ -3,17 +3,15 @@
 mod interpreter;
 mod samples;
 
-use std::sync::Arc;
-
 use kodiak_envoy::envoy::config::rbac::v3::{Principal, principal::Identifier};
 use kodiak_model::policy::Body;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{Action, Caller, KIND, MeshTrafficPermission, Permissions, TrafficPermissions, Verdict, uris};
+use crate::Entry;
 use crate::order::{HttpStep, NetworkStep};
 use crate::samples::{as_http, as_tcp, http, inbound, tcp};
-use crate::{Entry, Source};
 use interpreter::{effect_of_http, effect_of_network, principals};
 use samples::{MESH, TestCaller, by_definition, policies, test_caller};
 
@@ -26,10 +24,7 @@ fn entries(policies: &[MeshTrafficPermission]) -> Vec<Entry> {
     let mut entries = Vec::new();
     for (n, policy) in policies.iter().enumerate() {
         let body = Body::read(&KIND.policy.unwrap(), &serde_json::to_value(policy).unwrap()).unwrap();
-        let from = body.from.into_iter().map(|item| (Source::From(item.target), item.conf));
-        let rules = body.rules.into_iter().map(|item| (Source::Matches(item.matches), item.conf));
-        let policy: Arc<str> = n.to_string().into();
-        entries.extend(from.chain(rules).map(|(source, conf)| Entry { policy: Arc::clone(&policy), source, conf }));
+        entries.extend(Entry::of(&n.to_string().into(), &body));
     }
     entries
 }

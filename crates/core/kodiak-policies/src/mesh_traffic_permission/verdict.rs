@@ -47,12 +47,16 @@ impl Rules {
 
 impl Identified {
     fn takes(&self, caller: &Caller<'_>) -> bool {
-        let Self { identity, sni, policy: _ } = self;
-        let is = |identity: &Identity| match identity {
-            Identity::Exact(value) => caller.uris.contains(value),
-            Identity::Prefix(value) => caller.uris.iter().any(|uri| uri.starts_with(value)),
-        };
         let asks = |sni: &String| caller.sni.is_some_and(|asked| asked.eq_ignore_ascii_case(sni));
-        identity.as_ref().is_none_or(is) && sni.as_ref().is_none_or(asks)
+        self.is_of(caller.uris) && self.sni.as_ref().is_none_or(asks)
+    }
+
+    /// Whether the identity matches, at any SNI.
+    pub(super) fn is_of(&self, uris: &[String]) -> bool {
+        match &self.identity {
+            None => true,
+            Some(Identity::Exact(value)) => uris.contains(value),
+            Some(Identity::Prefix(value)) => uris.iter().any(|uri| uri.starts_with(value)),
+        }
     }
 }

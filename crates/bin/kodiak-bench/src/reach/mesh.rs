@@ -1,0 +1,60 @@
+//! A mesh with one permission per service, which allows a few other services.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use kodiak_kinds::kinds;
+use kodiak_model::{Labels, policy::Body};
+use kodiak_rules::{Policy, Proxy};
+use serde_json::json;
+
+pub(super) const MESH: &str = "default";
+pub(super) const KIND: &str = "MeshTrafficPermission";
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Size {
+    pub(super) services: usize,
+    /// Callers of each service.
+    pub(super) edges: usize,
+}
+
+impl Size {
+    /// Dataplane of a service; both have this number.
+    pub(super) fn proxy(n: usize) -> anyhow::Result<Arc<Proxy>> {
+        let tags =
+            json!({ "kuma.io/service": name(n), "kuma.io/protocol": "http", "team": format!("team-{}", n / 10) });
+        let address = format!("10.{}.{}.{}", n / 62_500 % 250, n / 250 % 250, n % 250 + 1);
+        let dataplane = json!({ "networking": { "address": address, "inbound": [{ "port": 8080, "tags": tags }] } });
+        Ok(Arc::new(Proxy {
+            mesh: MESH.into(),
+            name: name(n).into(),
+            labels: Arc::new(Labels::from([("app".to_owned(), name(n))])),
+            dataplane: Arc::new(serde_json::from_value(dataplane)?),
+            admission: None,
+        }))
+    }
+
+    /// Permission of a service. Each version allows other callers.
+    pub(super) fn permission(self, n: usize, version: usize) -> anyhow::Result<Arc<Policy>> {
+        let callers = (0..self.edges).map(|edge| self.caller(n, version * self.edges + edge));
+        let from = callers.map(|caller| {
+            json!({ "targetRef": { "kind": "MeshService", "name": name(caller) }, "default": { "action": "Allow" } })
+        });
+        let spec = json!({
+            "targetRef": { "kind": "MeshService", "name": name(n) }, "from": from.collect::<Vec<_>>(),
+        });
+        let kind = kinds().by_name(KIND).context("MeshTrafficPermission is a kind")?;
+        let facts = kind.policy.as_ref().context("MeshTrafficPermission is a policy")?;
+        let body = Body::read(facts, &spec).map_err(|error| anyhow::anyhow!("{error}"))?;
+        Ok(Arc::new(Policy { kind, mesh: MESH.into(), name: name(n).into(), labels: Arc::default(), body }))
+    }
+
+    /// Spread over the mesh; the first ones are distinct.
+    fn caller(self, n: usize, edge: usize) -> usize {
+        (n + 1 + edge * 37) % self.services
+    }
+}
+
+fn name(n: usize) -> String {
+    format!("service-{n}")
+}

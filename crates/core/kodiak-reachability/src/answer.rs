@@ -1,0 +1,32 @@
+//! Whether a client may call a destination, and why.
+
+/// Verdict with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    Yes(Yes),
+    No(No),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Yes {
+    /// KRI of the policy that allows it, at one inbound at least.
+    Allowed { policy: String },
+    /// No permission is enforced there: without mTLS, or outside of the mesh.
+    Open,
+    /// The destination or the client is unknown, so nothing speaks against it.
+    Unknown,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum No {
+    /// KRI of the policy that denies it, at the last inbound that was asked.
+    Denied { policy: String },
+    /// No policy of the destination matches the client.
+    NotAllowed,
+}
+
+impl Answer {
+    pub fn is_yes(&self) -> bool {
+        matches!(self, Self::Yes(_))
+    }
+}
