@@ -24,8 +24,14 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-world", Only(&["kodiak-model", "kodiak-rules", "kodiak-kinds"])),
     ("kodiak-services", Only(&["kodiak-model", "kodiak-rules", "kodiak-world"])),
     ("kodiak-rollout", Only(&["kodiak-model"])),
-    ("kodiak-reachability", Only(&["kodiak-model", "kodiak-policies"])),
-    ("kodiak-inspection", Only(&["kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-services"])),
+    (
+        "kodiak-reachability",
+        Only(&["kodiak-model", "kodiak-policies", "kodiak-rules", "kodiak-rollout", "kodiak-services", "kodiak-world"]),
+    ),
+    (
+        "kodiak-inspection",
+        Only(&["kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-services", "kodiak-reachability"]),
+    ),
     (
         "kodiak-migration",
         Only(&["kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-services", "kodiak-inspection"]),
@@ -43,6 +49,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-world",
             "kodiak-services",
             "kodiak-rollout",
+            "kodiak-reachability",
             "kodiak-xds",
             "kodiak-xds-stream",
         ]),

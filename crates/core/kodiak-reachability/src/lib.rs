@@ -10,17 +10,26 @@
 //!
 //! **Invariant:** if a server would admit a call, the graph contains it. What is unknown counts as admitted.
 
+pub mod admission;
 mod answer;
+mod client;
 mod graph;
 mod identities;
 mod identity_set;
+mod mesh_graph;
+mod mode;
 mod permissions;
 mod sets;
+mod target;
 #[cfg(test)]
 mod tests;
 
 pub use answer::{Answer, No, Yes};
+pub use client::certificate;
 pub use graph::{Admission, Effect, Graph};
 pub use identities::{Certificate, IdentityId};
 pub use identity_set::IdentitySet;
+pub use mesh_graph::{MeshGraph, is_enforced};
+pub use mode::{LABEL, Mode, ModeSource};
 pub use sets::SetId;
+pub use target::Target;

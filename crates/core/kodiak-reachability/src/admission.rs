@@ -1,0 +1,159 @@
+//! Permissions of the inbounds behind a destination.
+//!
+//! Dataplanes in this zone are known, so their permissions are exact. Those of other zones are not: there, a MeshService
+//! stands for a proxy with one inbound that has the tags of its selector, its zone and nothing else that is known.
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use kodiak_model::{
+    ProxyType, TargetKind, TargetRef,
+    kinds::{
+        dataplane::{Dataplane, Inbound, Networking},
+        mesh_service::Selector,
+    },
+    labels, tags,
+};
+use kodiak_policies::{
+    Entry,
+    mesh_traffic_permission::{KIND, Permissions},
+};
+use kodiak_rules::{Policy, PolicyIndex, Proxy, Shadow};
+use kodiak_world::{Destination, destination::Service};
+
+use crate::Admission;
+
+/// Permissions of a mesh.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    pub index: &'a PolicyIndex,
+    pub shadow: Shadow,
+}
+
+impl Admission {
+    /// Of a destination that any of these serve.
+    pub fn any(all: impl IntoIterator<Item = Self>) -> Self {
+        let mut permissions = Vec::new();
+        for one in all {
+            match one {
+                Self::Open => return Self::Open,
+                Self::By(more) => permissions.extend(more),
+            }
+        }
+        permissions.sort_by_key(Arc::as_ptr);
+        permissions.dedup();
+        Self::By(permissions)
+    }
+}
+
+impl Source<'_> {
+    /// Inbounds by the name of their Dataplane and their position.
+    pub fn inbounds<'b>(&self, inbounds: impl IntoIterator<Item = (&'b str, usize)>) -> Admission {
+        // Instances of one service mostly have the same policies.
+        let mut known: Vec<(Vec<Arc<Policy>>, Arc<Permissions>)> = Vec::new();
+        for (proxy, position) in inbounds {
+            let matched = self.index.matched(KIND.name, proxy, self.shadow);
+            let policies = matched.inbounds.get(&position).map_or(&[][..], Vec::as_slice);
+            if !known.iter().any(|(other, _)| same(other, policies)) {
+                known.push((policies.to_vec(), permissions(policies)));
+            }
+        }
+        Admission::any([Admission::By(known.into_iter().map(|(_, permissions)| permissions).collect())])
+    }
+
+    /// A MeshService, with the Dataplanes of this zone that it selects.
+    pub fn service<'b>(
+        &self,
+        destination: &Destination,
+        service: &Service,
+        members: impl IntoIterator<Item = &'b Arc<Proxy>>,
+    ) -> Admission {
+        let mut inbounds = Vec::new();
+        for proxy in members {
+            for (position, inbound) in proxy.dataplane.inbounds().iter().enumerate() {
+                if inbound.is_served() && service.ports.iter().any(|port| port.is_served_by(inbound)) {
+                    inbounds.push((&*proxy.name, position));
+                }
+            }
+        }
+        if inbounds.is_empty() { self.unseen(destination, &service.selector) } else { self.inbounds(inbounds) }
+    }
+
+    /// Policies that certainly select the inbound count together. One that perhaps does counts alone as well: if it
+    /// decides about a caller, it does so with one of its own items.
+    fn unseen(&self, destination: &Destination, selector: &Selector) -> Admission {
+        let proxy = stand_in(destination, selector);
+        let matched = self.index.matched_by(KIND.name, &proxy, self.shadow);
+        let certain = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
+        let mut all = vec![permissions(certain)];
+        for policy in self.index.policies().filter(|policy| policy.kind.name == KIND.name) {
+            let is_shadow = policy.meta().is_shadow() && self.shadow == Shadow::Ignored;
+            let is_certain = certain.iter().any(|other| Arc::ptr_eq(other, policy));
+            if !is_shadow && !is_certain && may_select(policy.body.target.as_ref(), &proxy) {
+                all.push(permissions(std::slice::from_ref(policy)));
+            }
+        }
+        Admission::any([Admission::By(all)])
+    }
+}
+
+fn permissions(policies: &[Arc<Policy>]) -> Arc<Permissions> {
+    let entries = policies.iter().flat_map(|policy| Entry::of(&policy.kri().to_string().into(), &policy.body));
+    Arc::new(Permissions::of(&entries.collect::<Vec<_>>()))
+}
+
+fn same(a: &[Arc<Policy>], b: &[Arc<Policy>]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+/// A proxy with the properties that all Dataplanes of a MeshService have.
+fn stand_in(destination: &Destination, selector: &Selector) -> Proxy {
+    let mut own: BTreeMap<String, String> = selector.dataplane_tags.clone().unwrap_or_default();
+    let wanted = selector.dataplane_labels.as_ref().and_then(|labels| labels.match_labels.clone());
+    let mut proxy_labels = wanted.unwrap_or_default();
+    for known in [labels::ZONE, labels::ORIGIN] {
+        if let Some(value) = destination.labels.get(known) {
+            proxy_labels.insert(known.to_owned(), value.clone());
+        }
+    }
+    if let Some(zone) = destination.labels.get(labels::ZONE) {
+        own.entry(tags::ZONE.to_owned()).or_insert_with(|| zone.clone());
+    }
+    let name = selector.dataplane_ref.as_ref().map_or("", |reference| &*reference.name);
+    let inbound = Inbound { tags: own, ..Inbound::default() };
+    let networking = Networking { inbound: vec![inbound], ..Networking::default() };
+    Proxy {
+        mesh: destination.kri.mesh.as_str().into(),
+        name: name.into(),
+        labels: Arc::new(proxy_labels),
+        dataplane: Arc::new(Dataplane { networking: Some(networking), ..Dataplane::default() }),
+        admission: None,
+    }
+}
+
+/// Whether a policy may select a Dataplane of which no more is known than this.
+fn may_select(target: Option<&TargetRef>, known: &Proxy) -> bool {
+    let Some(target) = target else { return true };
+    let agrees = |wanted: Option<&BTreeMap<String, String>>, own: &BTreeMap<String, String>| {
+        let mut wanted = wanted.into_iter().flatten();
+        wanted.all(|(key, value)| value == "*" || own.get(key).is_none_or(|known| known == value))
+    };
+    let own = &known.dataplane.inbounds()[0].tags;
+    let is_service = target.name.as_ref().is_none_or(|name| own.get(tags::SERVICE).is_none_or(|known| known == name));
+    let takes_sidecars = target
+        .proxy_types
+        .as_ref()
+        .is_none_or(|types| types.is_empty() || types.iter().any(|each| each.is(ProxyType::Sidecar)));
+    match target.known_kind() {
+        Some(TargetKind::Mesh) => takes_sidecars,
+        Some(TargetKind::MeshSubset) => takes_sidecars && agrees(target.tags.as_ref(), own),
+        Some(TargetKind::MeshService | TargetKind::MeshServiceSubset) => {
+            is_service && agrees(target.tags.as_ref(), own)
+        }
+        // The name may be the one that is displayed.
+        Some(TargetKind::Dataplane) => agrees(target.labels.as_ref(), &known.labels),
+        _ => false,
+    }
+}

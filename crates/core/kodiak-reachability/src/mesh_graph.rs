@@ -1,0 +1,120 @@
+//! The graph of a whole mesh, from its resources.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use kodiak_model::{InboundTls, kinds::dataplane::BackendKind};
+use kodiak_policies::mesh_traffic_permission::KIND;
+use kodiak_rollout::Rollout;
+use kodiak_rules::Shadow;
+use kodiak_services::membership::Membership;
+use kodiak_world::{Destination, World, destination::Behind, document};
+
+use crate::{Admission, Graph, Target, admission::Source, certificate};
+
+/// Clients are Dataplanes, by name.
+pub type MeshGraph = Graph<Arc<str>, Target>;
+
+/// Whether permissions are enforced by all proxies: a caller without a certificate is refused everywhere, and every caller
+/// has one.
+pub fn is_enforced(rollout: &Rollout) -> bool {
+    rollout.accept == InboundTls::Strict && rollout.call
+}
+
+impl MeshGraph {
+    /// All Dataplanes and destinations of a mesh.
+    pub fn of(world: &World, mesh: &str, shadow: Shadow) -> Self {
+        let mut graph = Self::new(mesh.into());
+        for proxy in world.proxies(mesh) {
+            let certificates: Vec<_> = certificate(mesh, proxy).into_iter().collect();
+            graph.set_client(&proxy.name, Some(&certificates));
+        }
+        for (target, admission) in admissions(world, mesh, shadow) {
+            graph.set_destination(&target, Some(&admission));
+        }
+        graph
+    }
+}
+
+/// The admission of each destination of a mesh.
+fn admissions(world: &World, mesh: &str, shadow: Shadow) -> BTreeMap<Target, Admission> {
+    let targets = targets(world, mesh);
+    let rollout = world.get(&document::key(mesh, document::ROLLOUT)).and_then(|step| step.document::<Rollout>());
+    let rollout = rollout.or_else(|| world.mesh(mesh).map(|spec| Rollout::target(&spec)));
+    if !rollout.is_some_and(|rollout| is_enforced(&rollout)) {
+        return targets.into_iter().map(|target| (target, Admission::Open)).collect();
+    }
+    let index = world.policy_index([&KIND], mesh);
+    let source = Source { index: &index, shadow };
+    let mut all = BTreeMap::new();
+    let mut inbounds: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
+    for proxy in world.proxies(mesh) {
+        for (position, inbound) in
+            proxy.dataplane.inbounds().iter().enumerate().filter(|(_, inbound)| inbound.is_served())
+        {
+            if let Some(service) = inbound.service() {
+                inbounds.entry(service).or_default().push((&proxy.name, position));
+            }
+        }
+    }
+    for (service, inbounds) in inbounds {
+        all.insert(Target::Service(service.into()), source.inbounds(inbounds));
+    }
+    let membership = membership(world, mesh);
+    let services: Vec<(&Destination, Admission)> = world
+        .destinations(mesh)
+        .filter_map(|destination| match &destination.behind {
+            Behind::Service(service) => {
+                let members = membership.members(&destination.name).filter(|_| destination.is_local());
+                Some((&**destination, source.service(destination, service, members)))
+            }
+            Behind::External(_) | Behind::MultiZone(_) => None,
+        })
+        .collect();
+    for (service, admission) in &services {
+        // Two resources may have the same KRI.
+        let at = all.entry(Target::Object(Arc::new(service.kri.clone()))).or_insert(Admission::By(Vec::new()));
+        *at = Admission::any([at.clone(), admission.clone()]);
+    }
+    for destination in world.destinations(mesh) {
+        let admission = match &destination.behind {
+            Behind::Service(_) => continue,
+            Behind::External(_) => Admission::Open,
+            Behind::MultiZone(spec) => {
+                let wanted = spec.selector.mesh_service.match_labels.as_ref();
+                let selects = |service: &Destination| {
+                    wanted
+                        .is_some_and(|wanted| wanted.iter().all(|(key, value)| service.labels.get(key) == Some(value)))
+                };
+                Admission::any(services.iter().filter(|(service, _)| selects(service)).map(|(_, one)| one.clone()))
+            }
+        };
+        all.insert(Target::Object(Arc::new(destination.kri.clone())), admission);
+    }
+    all
+}
+
+fn targets(world: &World, mesh: &str) -> BTreeSet<Target> {
+    let inbounds =
+        world.proxies(mesh).flat_map(|proxy| proxy.dataplane.inbounds()).filter(|inbound| inbound.is_served());
+    let services = inbounds.filter_map(|inbound| inbound.service()).map(|service| Target::Service(service.into()));
+    let objects = world.destinations(mesh).map(|destination| Target::Object(Arc::new(destination.kri.clone())));
+    services.chain(objects).collect()
+}
+
+fn membership(world: &World, mesh: &str) -> Membership {
+    let mut membership = Membership::default();
+    for destination in world.destinations(mesh).filter(|destination| destination.kind() == BackendKind::MeshService) {
+        if let Behind::Service(service) = &destination.behind
+            && destination.is_local()
+        {
+            membership.set_service(&destination.name, Some(&service.selector));
+        }
+    }
+    for proxy in world.proxies(mesh) {
+        membership.set_proxy(&proxy.name, Some(proxy));
+    }
+    membership
+}
