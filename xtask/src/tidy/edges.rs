@@ -30,7 +30,15 @@ const ALLOWED: &[(&str, Uses)] = &[
     ),
     (
         "kodiak-inspection",
-        Only(&["kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-services", "kodiak-reachability"]),
+        Only(&[
+            "kodiak-model",
+            "kodiak-rules",
+            "kodiak-world",
+            "kodiak-services",
+            "kodiak-rollout",
+            "kodiak-reachability",
+            "kodiak-xds",
+        ]),
     ),
     (
         "kodiak-migration",
@@ -121,6 +129,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-kinds",
             "kodiak-rules",
             "kodiak-world",
+            "kodiak-reachability",
             "kodiak-inspection",
             "kodiak-migration",
             "kodiak-store",
@@ -141,6 +150,10 @@ const ALLOWED: &[(&str, Uses)] = &[
         Only(&[
             "kodiak-model",
             "kodiak-kinds",
+            "kodiak-rules",
+            "kodiak-world",
+            "kodiak-reachability",
+            "kodiak-inspection",
             "kodiak-migration",
             "kodiak-xds",
             "kodiak-crypto",
