@@ -1,5 +1,6 @@
 //! Table of routes, from which the router, the OpenAPI document and the authorisation test are generated.
 
+mod calls;
 mod migration;
 mod proxies;
 
@@ -48,6 +49,7 @@ pub(crate) fn all() -> Vec<Route> {
     routes.extend(proxies::about_proxies());
     routes.extend(proxies::about_policies());
     routes.extend(migration::about_services());
+    routes.extend(calls::about_calls());
     for kind in kinds().iter() {
         for path in [Some(kind.path), kind.other_path].into_iter().flatten() {
             of_kind(kind, path, &mut routes);

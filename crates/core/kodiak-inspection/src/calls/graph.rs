@@ -1,13 +1,16 @@
 //! The call graph of a mesh: who may call whom, and why.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use kodiak_reachability::{Answer, SetId, Target, Yes};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
 use super::{Calls, Names, target_name};
-use crate::near;
+use crate::{near, why::WhyError};
 
 /// All calls that permissions allow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +49,14 @@ pub struct UnknownName {
     pub suggestions: Vec<String>,
 }
 
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, suggestions } = self;
+        write!(f, "{name:?}")?;
+        if suggestions.is_empty() { Ok(()) } else { write!(f, "; did you mean {}?", suggestions.join(" or ")) }
+    }
+}
+
 impl EdgeReason {
     /// `None` when it is denied.
     pub fn of(answer: Answer) -> Option<Self> {
@@ -60,11 +71,14 @@ impl EdgeReason {
 
 impl CallGraph {
     /// With a `client` (a service or a Dataplane) or a `destination`, only their edges.
-    pub fn of(calls: &Calls, client: Option<&str>, destination: Option<&str>) -> Result<Self, UnknownName> {
+    pub fn of(calls: &Calls, client: Option<&str>, destination: Option<&str>) -> Result<Self, WhyError> {
         let Calls { mesh, graph, clients, destinations } = calls;
         let names: BTreeMap<&Target, String> = destinations.iter().map(|one| (one, target_name(one))).collect();
-        let wanted = destination.map(|wanted| calls.destinations_named(wanted)).transpose()?;
-        let only = client.map(|client| calls.clients_named(client)).transpose()?;
+        let wanted = destination
+            .map(|wanted| calls.destinations_named(wanted))
+            .transpose()
+            .map_err(WhyError::UnknownDestination)?;
+        let only = client.map(|client| calls.clients_named(client)).transpose().map_err(WhyError::UnknownClient)?;
         let mut edges: BTreeMap<(Names, EdgeReason), BTreeSet<&str>> = BTreeMap::new();
         for (set, members) in calls.callers(only.as_ref()) {
             let Some(first) = members.min() else { continue };

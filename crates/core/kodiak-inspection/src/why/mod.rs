@@ -15,20 +15,22 @@ mod serving;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use kodiak_model::{Kri, kinds::mesh::MeshServicesMode};
 use kodiak_reachability::{Answer, MeshGraph, Mode, No, Target, Yes};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Proxy, Shadow};
 use kodiak_world::{Destination, World, destination::DestinationPort, document};
-use kodiak_xds::names::{self, Naming};
+use kodiak_xds::names;
 use serde::{Deserialize, Serialize};
 
 use crate::calls::UnknownName;
 
+pub use kodiak_xds::names::Naming;
+
 /// Facts that are not in the resources of a mesh.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct WhyContext {
     /// Setting of the control plane.
     pub reachability: Mode,
@@ -123,6 +125,19 @@ pub enum WhyError {
         port: u32,
         ports: Vec<u32>,
     },
+}
+
+impl fmt::Display for WhyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownClient(unknown) => write!(f, "there is no Dataplane and no service {unknown}"),
+            Self::UnknownDestination(unknown) => write!(f, "there is no destination {unknown}"),
+            Self::UnknownPort { destination, port, ports } => {
+                let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+                write!(f, "{destination} has no port {port}; it has {}", ports.join(", "))
+            }
+        }
+    }
 }
 
 impl Step {
