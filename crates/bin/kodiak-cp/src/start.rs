@@ -132,6 +132,7 @@ impl ControlPlane {
             zone: config.multizone.zone.name.as_str().into(),
             shadow: Shadow::Ignored,
             naming: naming(&config),
+            reachability: config.reachability.mode.into(),
         };
         let keeping = config::services(&config, &config.multizone.zone.name)?;
         let offline = Offline::new(store.clone(), engine.clone(), keeping.clone());
@@ -396,6 +397,6 @@ fn api_config(config: &Config) -> ApiConfig {
             dataplane: config.dp_server.authn.enable_dataplane_token_issuer,
             zone: config.dp_server.authn.enable_zone_token_issuer,
         },
-        calls: WhyContext { naming: naming(config), ..WhyContext::default() },
+        calls: WhyContext { reachability: config.reachability.mode.into(), naming: naming(config), offline: false },
     }
 }

@@ -69,7 +69,11 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     let exclusive = mesh.mesh_services_mode() == MeshServicesMode::Exclusive;
     let within = resources.iter_mut().filter(|one| one.mesh == args.mesh);
     let mut changes: Vec<EngineChange> = within.filter_map(|one| change(one, &args.zone, exclusive)).collect();
-    changes.push(EngineChange::Mesh { name: args.mesh.as_str().into(), mesh: Some(Arc::new(mesh)) });
+    changes.push(EngineChange::Mesh {
+        name: args.mesh.as_str().into(),
+        mesh: Some(Arc::new(mesh)),
+        reachability: None,
+    });
     let proxy = ProxyKey::new(&args.mesh, &args.proxy);
     let settings = EngineSettings { zone: args.zone.as_str().into(), ..EngineSettings::default() };
     let config = offline::config(settings, changes, &proxy, Arc::new(metadata(args)));

@@ -32,6 +32,7 @@ mod mesh;
 mod objects;
 pub mod offline;
 pub mod patch;
+mod permitted;
 mod plan;
 mod proxy;
 pub mod redacted;

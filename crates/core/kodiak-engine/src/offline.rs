@@ -202,7 +202,7 @@ mod tests {
 
     fn mesh(spec: &Value) -> EngineChange {
         let mesh = serde_json::from_value(spec.clone()).unwrap();
-        EngineChange::Mesh { name: "default".into(), mesh: Some(Arc::new(mesh)) }
+        EngineChange::Mesh { name: "default".into(), mesh: Some(Arc::new(mesh)), reachability: None }
     }
 
     fn web() -> EngineChange {

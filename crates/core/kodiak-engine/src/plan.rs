@@ -1,6 +1,7 @@
 //! Desired outbounds and clusters of a class, before resources are built.
 
 mod direct_access;
+mod permission;
 mod port;
 
 use std::{
@@ -11,6 +12,7 @@ use std::{
 
 use kodiak_model::{Protocol, tags};
 use kodiak_policies::target::{Backend, BackendKey, Backends, EndpointLabels, Endpoints, PortRef};
+use kodiak_reachability::MeshGraph;
 use kodiak_services::vips::{self, Vips};
 use kodiak_xds::{
     input::{
@@ -38,6 +40,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) vips: &'a Vips,
     pub(crate) objects: &'a Objects,
     pub(crate) identities: &'a dyn Identities,
+    /// `None` while no proxy loses destinations that it may not call.
+    pub(crate) graph: Option<&'a MeshGraph>,
 }
 
 /// Listeners and DNS records of a destination, and the clusters that its listeners reference.
@@ -81,7 +85,7 @@ pub(crate) fn outbounds(
     let mut plans = BTreeMap::new();
     match &key.reach {
         Reach::Redirected { services, direct_access, .. } => {
-            let listed = key.reach.named_targets();
+            let listed = permission::named_targets(key, rules, from);
             // With a list, no other targets can be reachable.
             let touched = match (touched, &listed) {
                 (Touched::All, Some(listed)) => Touched::Some(listed),
@@ -101,8 +105,9 @@ pub(crate) fn outbounds(
             }
             let is_visible = |name: &&Arc<str>| services.as_ref().is_none_or(|list| list.contains(&***name));
             let names = names.into_iter().filter(|_| from.view.has_legacy_destinations()).filter(is_visible);
+            let names = names.filter(|name| permission::may_call_service(key, rules, from, name));
             plans.extend(names.filter_map(|name| Some((name.clone(), redirected(key, rules, from, name)?))));
-            for kri in objects {
+            for kri in objects.into_iter().filter(|kri| permission::may_call_object(key, rules, from, kri)) {
                 plans.extend(port::redirected(key, rules, from, kri));
             }
         }

@@ -8,6 +8,7 @@ use std::{
 use jiff::Timestamp;
 use kodiak_model::{InboundTls, ProxyKey, kinds::dataplane::Dataplane};
 use kodiak_policies::Entry;
+use kodiak_reachability::certificate;
 use kodiak_rules::{PolicyIndex, Proxy};
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
@@ -27,7 +28,7 @@ use crate::{
     classes::ClassId,
     engine::UpdateContext,
     entries,
-    identity::{Leaf, LeafRequest, uris},
+    identity::{Leaf, LeafRequest},
     view::View,
 };
 
@@ -267,7 +268,7 @@ impl EngineProxy {
         let request = LeafRequest {
             proxy: subject.key.clone(),
             backend: signer.clone(),
-            uris: uris(&mesh, subject.dataplane).ok_or_else(|| {
+            uris: certificate(&mesh, subject.dataplane).ok_or_else(|| {
                 fault("cannot issue a certificate: add a kuma.io/service tag or a kuma.io/workload label to the Dataplane")
             })?,
         };

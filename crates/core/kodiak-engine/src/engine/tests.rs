@@ -3,6 +3,7 @@
 mod addresses;
 mod objects;
 mod policies;
+mod reachability;
 mod scratch;
 mod world;
 
