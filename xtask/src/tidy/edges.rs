@@ -41,6 +41,10 @@ const ALLOWED: &[(&str, Uses)] = &[
         ]),
     ),
     (
+        "kodiak-traffic",
+        Only(&["kodiak-envoy", "kodiak-kinds", "kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-xds"]),
+    ),
+    (
         "kodiak-migration",
         Only(&["kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-services", "kodiak-inspection"]),
     ),
@@ -102,6 +106,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-envoy",
             "kodiak-xds",
             "kodiak-xds-stream",
+            "kodiak-traffic",
             "kodiak-world",
             "kodiak-store",
             "kodiak-catalog",
@@ -132,6 +137,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-reachability",
             "kodiak-inspection",
             "kodiak-migration",
+            "kodiak-traffic",
             "kodiak-store",
             "kodiak-catalog",
             "kodiak-tokens",

@@ -15,6 +15,7 @@ use kodiak_proxies::{ProxyStatus, Registry};
 use kodiak_reconcilers::quarantine::{Entry, Quarantine};
 use kodiak_rollout::Rollout;
 use kodiak_store::{Snapshot, Store};
+use kodiak_traffic::Recorded;
 use kodiak_world::document::{self, ROLLOUT};
 use kodiak_xds_stream::TypeUrl;
 use serde_json::Value;
@@ -122,6 +123,10 @@ impl Proxies for Inspector {
     fn ask(&self, proxy: ProxyKey, question: AdminQuery) -> InspectFuture<Bytes> {
         let inspector = self.clone();
         Box::pin(async move { inspector.ask_envoy(&proxy, question).await })
+    }
+
+    fn traffic(&self, mesh: &str) -> (Recorded, bool) {
+        (self.registry.observed_traffic(mesh), self.registry.observes_traffic())
     }
 
     fn quarantined(&self) -> Vec<Quarantined> {

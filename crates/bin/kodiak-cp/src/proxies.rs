@@ -41,6 +41,7 @@ pub(crate) fn settings(
             Err(error) => Err(error.to_string()),
         }),
         health: config.dp_server.hds.enabled.then(|| timing(&config.dp_server.hds)),
+        traffic: config.traffic.settings(),
         observer: Some(Arc::new(metrics.xds.clone())),
         ..ProxySettings::new(instance_id)
     }

@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 use kodiak_cli::GlobalArgs;
 use kodiak_cli::commands::{
-    apply, completion, config, delete, diff, dp, export, generate, get, graph, inspect, install, migrate, validate, why,
+    apply, completion, config, delete, diff, dp, export, generate, get, graph, inspect, install, migrate, permissions,
+    validate, why,
 };
 
 use crate::{render, run, store};
@@ -73,6 +74,8 @@ pub(crate) enum Command {
     Demo(Box<kodiak_demo::Args>),
     /// Guided, reversible migrations
     Migrate(migrate::Args),
+    /// Draft MeshTrafficPermissions from observed traffic
+    Permissions(permissions::Args),
     /// Run benchmarks on this machine
     Bench(kodiak_bench::Args),
     /// Print the OpenAPI document of the REST API

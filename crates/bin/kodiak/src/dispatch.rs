@@ -3,8 +3,8 @@
 use clap::CommandFactory as _;
 use kodiak_cli::Session;
 use kodiak_cli::commands::{
-    apply, completion, config, delete, diff, dp, export, generate, get, graph, inspect, install, migrate, validate,
-    version, who_am_i, why,
+    apply, completion, config, delete, diff, dp, export, generate, get, graph, inspect, install, migrate, permissions,
+    validate, version, who_am_i, why,
 };
 use kodiak_terminal::Exit;
 
@@ -32,6 +32,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> anyhow::Res
         Command::Install(args) => install::run(args, session),
         Command::Uninstall(args) => install::undo(args, session),
         Command::Migrate(args) => migrate::run(args, session).await,
+        Command::Permissions(args) => permissions::run(args, session).await,
         Command::Bench(args) => kodiak_bench::run(args, session.terminal).await,
         Command::Openapi => openapi::run(session.terminal),
         Command::Completion(args) => completion::run(&args, Cli::command()),

@@ -8,6 +8,9 @@ pub const VIPS: &str = "vips";
 /// Name of the record with the current step of the mTLS rollout.
 pub const ROLLOUT: &str = "mtls-rollout";
 
+/// Prefix of the names of records with observed traffic.
+pub const TRAFFIC: &str = "traffic";
+
 pub fn key(mesh: &str, name: &str) -> ResourceKey {
     ResourceKey::in_mesh(KIND, mesh, name)
 }

@@ -49,6 +49,8 @@ pub struct Bootstrap {
     pub protocol: XdsProtocol,
     /// Whether Envoy opens a health discovery (HDS) stream for the probes of its services.
     pub health: bool,
+    /// Whether Envoy reports its traffic (LRS).
+    pub load_reports: bool,
     pub admin: AdminEndpoint,
 }
 
@@ -98,6 +100,10 @@ impl Bootstrap {
                 ..DynamicResources::default()
             }),
             hds_config: self.health.then(|| self.stream(ApiType::Grpc)),
+            cluster_manager: self.load_reports.then(|| envoy::ClusterManager {
+                load_stats_config: Some(self.stream(ApiType::Grpc)),
+                ..envoy::ClusterManager::default()
+            }),
             static_resources: Some(StaticResources {
                 clusters: [self.control_plane_cluster()].into_iter().chain(self.access_log_cluster()).collect(),
                 secrets: vec![self.control_plane_authority()],
@@ -303,6 +309,7 @@ mod tests {
             token: Some("secret-token".to_owned()),
             protocol: XdsProtocol::Delta,
             health: false,
+            load_reports: false,
             admin: AdminEndpoint::Socket("/tmp/dp/kuma-envoy-admin.sock".to_owned()),
         }
     }
@@ -332,6 +339,7 @@ mod tests {
         );
         assert_eq!(at(&message, "/deferredStatOptions/enableDeferredCreationStats"), true);
         assert_eq!(at(&message, "/hdsConfig"), Json::Null);
+        assert_eq!(at(&message, "/clusterManager"), Json::Null);
     }
 
     #[test]
@@ -339,6 +347,21 @@ mod tests {
         let message = Bootstrap { health: true, ..bootstrap("cp.local") }.message();
         check(
             message.hds_config.as_ref().unwrap(),
+            r"
+            api_type: GRPC
+            transport_api_version: V3
+            grpc_services:
+            - envoy_grpc: {cluster_name: ads_cluster}
+              initial_metadata: [{key: authorization, value: secret-token}]
+            ",
+        );
+    }
+
+    #[test]
+    fn load_reports_use_the_same_control_plane_and_token() {
+        let message = Bootstrap { load_reports: true, ..bootstrap("cp.local") }.message();
+        check(
+            message.cluster_manager.unwrap().load_stats_config.as_ref().unwrap(),
             r"
             api_type: GRPC
             transport_api_version: V3

@@ -220,12 +220,14 @@ fn port_of(cluster: &str) -> Option<ClusterDestination> {
     is_port.then_some(ClusterDestination::Port { short, mesh, zone, namespace, name, port })
 }
 
-/// Subsets of a service end with a hash of their tags.
 fn without_subset(cluster: &str) -> &str {
-    match cluster.rsplit_once('-') {
-        Some((service, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => service,
-        _ => cluster,
-    }
+    service_of_subset(cluster).unwrap_or(cluster)
+}
+
+/// Service of a subset's cluster, whose name ends with a hash of the tags. The name of a service may end like this, too.
+pub fn service_of_subset(cluster: &str) -> Option<&str> {
+    let (service, hash) = cluster.rsplit_once('-')?;
+    (hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(service)
 }
 
 /// Route configuration of an inbound.

@@ -5,6 +5,7 @@ pub(crate) const PROTOS: &[&str] = &[
     "envoy/service/discovery/v3/discovery.proto",
     "envoy/service/discovery/v3/ads.proto",
     "envoy/service/health/v3/hds.proto",
+    "envoy/service/load_stats/v3/lrs.proto",
     "envoy/service/runtime/v3/rtds.proto",
     // Discovered resources
     "envoy/config/cluster/v3/cluster.proto",

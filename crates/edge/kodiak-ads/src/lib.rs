@@ -1,8 +1,8 @@
-//! The proxy port: ADS and HDS streams, and `POST /bootstrap`.
+//! The proxy port: ADS, HDS and LRS streams, and `POST /bootstrap`.
 //!
 //! In: TLS connections with `POST /bootstrap` and gRPC streams. Out: shared encoded resources. [`Proxies`] decides who may
 //! connect and publishes snapshots; `kodiak-xds-stream` decides what is sent when. This crate only transports. Streams of
-//! health checks (`health.rs`) send checks and receive results.
+//! health checks (`health.rs`) send checks and receive results; streams of load reports (`load.rs`) receive counters.
 //!
 //! Start with [`server`]; a stream is a task (`stream.rs`) that reads requests (`frames.rs`) and fills an outbox
 //! (`outbox.rs`), and a body (`body.rs`) that empties it as fast as the client reads.
@@ -21,6 +21,7 @@ mod frames;
 mod grpc;
 mod health;
 pub mod limits;
+mod load;
 mod outbox;
 pub mod proxies;
 mod requests;
@@ -30,7 +31,7 @@ mod wire;
 
 pub use limits::Limits;
 pub use proxies::{
-    Closing, Credential, HealthHello, HealthReport, HealthSession, Hello, Protocol, Proxies, Reply, Report, Session,
-    StreamReport,
+    Closing, Credential, HealthHello, HealthReport, HealthSession, Hello, LoadHello, LoadReport, LoadSession, Protocol,
+    Proxies, Reply, Report, Session, StreamReport,
 };
 pub use server::serve;

@@ -1,9 +1,10 @@
 //! Interface between the port and the proxy registry.
 
-use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc};
+use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use kodiak_envoy::envoy::config::core::v3::Node;
+use kodiak_envoy::envoy::config::endpoint::v3::ClusterStats;
 use kodiak_envoy::envoy::service::health::v3::{EndpointHealthResponse, HealthCheckSpecifier};
 use kodiak_xds_stream::{Counters, Snapshot, TypeUrl};
 use tokio::sync::watch;
@@ -22,6 +23,9 @@ pub trait Proxies: Send + Sync + 'static {
     /// The same for the stream of health checks of a proxy.
     fn connect_health(&self, hello: HealthHello) -> Answer<'_, Result<HealthSession, Closing>>;
 
+    /// The same for the stream of load reports of a proxy.
+    fn connect_load(&self, hello: LoadHello) -> Answer<'_, Result<LoadSession, Closing>>;
+
     /// Answers a plain HTTP request: `POST /bootstrap`, `POST /drain`.
     fn answer(&self, request: http::Request<Bytes>, peer: SocketAddr) -> Answer<'_, Reply>;
 }
@@ -38,6 +42,14 @@ pub struct Hello {
 /// The first message of a stream of health checks.
 #[derive(Debug, Clone)]
 pub struct HealthHello {
+    pub node: Node,
+    pub credential: Credential,
+    pub peer: SocketAddr,
+}
+
+/// Identity of a proxy that opens a stream of load reports.
+#[derive(Debug, Clone)]
+pub struct LoadHello {
     pub node: Node,
     pub credential: Credential,
     pub peer: SocketAddr,
@@ -75,6 +87,22 @@ pub struct HealthSession {
     /// Becomes `Some` when the stream must end.
     pub closing: watch::Receiver<Option<Closing>>,
     pub report: Box<dyn HealthReport>,
+}
+
+/// A stream of load reports that was admitted. Dropping `report` means that it has ended.
+pub struct LoadSession {
+    /// Interval of the reports.
+    pub interval: Duration,
+    /// Changes when the proxy has acknowledged new configuration.
+    pub configured: watch::Receiver<()>,
+    /// Becomes `Some` when the stream must end.
+    pub closing: watch::Receiver<Option<Closing>>,
+    pub report: Box<dyn LoadReport>,
+}
+
+/// Receives load reports: traffic to each cluster since the report before.
+pub trait LoadReport: Send + 'static {
+    fn report(&mut self, clusters: Vec<ClusterStats>);
 }
 
 /// Receives results of health checks.

@@ -17,6 +17,7 @@ use crate::budget::Budget;
 use crate::grpc;
 use crate::health;
 use crate::limits::Limits;
+use crate::load;
 use crate::outbox::Outbox;
 use crate::proxies::{Closing, Proxies};
 use crate::requests::Requests;
@@ -25,6 +26,7 @@ use crate::stream::{self, StreamContext};
 const DELTA: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 const STATE_OF_THE_WORLD: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 const HEALTH: &str = "/envoy.service.health.v3.HealthDiscoveryService/StreamHealthCheck";
+const LOAD: &str = "/envoy.service.load_stats.v3.LoadReportingService/StreamLoadStats";
 
 type ResponseBody = Either<StreamBody, Full<Bytes>>;
 
@@ -64,7 +66,10 @@ impl Port {
             DELTA => self.open(request, peer, client.cut, stream::run::<delta::Subscription>),
             STATE_OF_THE_WORLD => self.open(request, peer, client.cut, stream::run::<sotw::Subscription>),
             HEALTH => self.open(request, peer, client.cut, health::run),
-            _ => unimplemented("this port serves AggregatedDiscoveryService v3 and HealthDiscoveryService v3"),
+            LOAD => self.open(request, peer, client.cut, load::run),
+            _ => unimplemented(
+                "this port serves AggregatedDiscoveryService, HealthDiscoveryService and LoadReportingService, all v3",
+            ),
         }
     }
 

@@ -5,6 +5,7 @@ use std::{future::Future, pin::Pin};
 use bytes::Bytes;
 use kodiak_model::{ProxyKey, ResourceKey, subscription::Version};
 use kodiak_store::Snapshot;
+use kodiak_traffic::Recorded;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -23,6 +24,11 @@ pub trait Proxies: Send + Sync {
 
     /// `None` when it is not connected to this control plane.
     fn status(&self, proxy: &ProxyKey) -> Option<Status>;
+
+    /// Observed traffic of a mesh, and whether this control plane observes traffic now.
+    fn traffic(&self, _mesh: &str) -> (Recorded, bool) {
+        (Recorded::default(), false)
+    }
 
     /// Stored resources that this control plane ignores because they caused a panic.
     fn quarantined(&self) -> Vec<Quarantined> {

@@ -3,6 +3,7 @@
 mod calls;
 mod migration;
 mod proxies;
+mod traffic;
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -50,6 +51,7 @@ pub(crate) fn all() -> Vec<Route> {
     routes.extend(proxies::about_policies());
     routes.extend(migration::about_services());
     routes.extend(calls::about_calls());
+    routes.extend(traffic::about_traffic());
     for kind in kinds().iter() {
         for path in [Some(kind.path), kind.other_path].into_iter().flatten() {
             of_kind(kind, path, &mut routes);

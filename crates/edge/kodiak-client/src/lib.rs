@@ -42,6 +42,7 @@ mod paging;
 mod resources;
 mod setup;
 mod tls;
+mod traffic;
 
 use std::time::Duration;
 

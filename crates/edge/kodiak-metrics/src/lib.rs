@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     /// Dashboards and alerts of users depend on every one of them.
-    const NAMES: [&str; 22] = [
+    const NAMES: [&str; 25] = [
         "kodiak_api_request_seconds histogram",
         "kodiak_api_requests counter",
         "kodiak_certificate_expiry_seconds gauge",
@@ -93,6 +93,9 @@ mod tests {
         "kodiak_store_commit_seconds histogram",
         "kodiak_store_commits counter",
         "kodiak_store_revision gauge",
+        "kodiak_traffic_dropped_observations gauge",
+        "kodiak_traffic_edges gauge",
+        "kodiak_traffic_reports counter",
         "kodiak_unreadable_resources gauge",
         "kodiak_xds_engine_rounds counter",
         "kodiak_xds_proxies gauge",

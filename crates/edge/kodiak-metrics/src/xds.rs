@@ -17,6 +17,9 @@ pub struct XdsMetrics {
     refused: Counter,
     rejected: Counter,
     bytes: Counter,
+    load_reports: Counter,
+    traffic_edges: Gauge,
+    traffic_dropped: Gauge,
 }
 
 impl XdsMetrics {
@@ -33,6 +36,17 @@ impl XdsMetrics {
         registry.register("xds_streams_refused", "Streams that were not admitted", self.refused.clone());
         registry.register("xds_responses_rejected", "Responses that a proxy rejected", self.rejected.clone());
         registry.register("xds_sent_bytes", "Bytes put on the wire to proxies", self.bytes.clone());
+        registry.register("traffic_reports", "Load reports received from proxies", self.load_reports.clone());
+        registry.register(
+            "traffic_edges",
+            "Pairs of client and destination with traffic that this control plane has observed",
+            self.traffic_edges.clone(),
+        );
+        registry.register(
+            "traffic_dropped_observations",
+            "Observations that were not recorded because there were too many pairs of client and destination",
+            self.traffic_dropped.clone(),
+        );
     }
 
     /// The engine encoded resources for a batch of changes, and published new snapshots to `woken` proxies.
@@ -56,6 +70,15 @@ impl XdsMetrics {
 
     pub fn responses_rejected(&self, count: u64) {
         self.rejected.inc_by(count);
+    }
+
+    pub fn load_report(&self) {
+        self.load_reports.inc();
+    }
+
+    pub fn traffic(&self, edges: usize, dropped: u64) {
+        self.traffic_edges.set(i64::try_from(edges).unwrap_or(i64::MAX));
+        self.traffic_dropped.set(i64::try_from(dropped).unwrap_or(i64::MAX));
     }
 
     pub fn bytes_sent(&self, bytes: u64) {

@@ -3,15 +3,16 @@
 //! In: streams of proxies ([`kodiak_ads::Proxies`]) and their reports. Out: [`ProxyEvent`]s for the configuration writer,
 //! Dataplanes that proxies register, DataplaneInsights, and `state` of inbounds.
 //!
-//! [`Registry`] connects four parts, each with a lock and a loop of its own:
+//! [`Registry`] connects five parts, each with a lock and a loop of its own:
 //!
 //! - `sessions`: who is connected. Streams, their snapshots and acknowledgements; the newest stream wins.
 //! - `insights`: the writer of DataplaneInsights.
 //! - `readiness`: the one owner of inbound readiness, which decides from registration, drain and health checks.
 //! - `registrations`: proxies that provided their Dataplane, and when it is deleted after they left (`deregister`).
+//! - `traffic`: which clients call which destinations, from load reports.
 //!
 //! Around them: `admission` decides who may connect, `credential` verifies tokens, `recheck` closes streams that would
-//! not be admitted any more, `health` has the streams of health checks, `bootstrap` and `drain` are HTTP requests.
+//! not be admitted any more, `health` has the streams of health checks and `load` those of load reports, `bootstrap` and `drain` are HTTP requests.
 //! `stored` is the only place that decodes stored specs; `run` is the one task.
 //!
 //! **Invariant:** a stream has a token that is valid for the stored Dataplane, or it is closed.
@@ -32,6 +33,7 @@ mod headers;
 mod health;
 mod insights;
 mod leader;
+mod load;
 mod port;
 mod readiness;
 mod recheck;
@@ -41,8 +43,9 @@ mod run;
 mod sessions;
 mod settings;
 mod stored;
+mod traffic;
 
 pub use recheck::Recheck;
 pub use registry::Registry;
 pub use sessions::{ProxyEvent, ProxyStatus, TypeStatus};
-pub use settings::{Authn, CheckCa, Clock, Observer, ProxySettings};
+pub use settings::{Authn, CheckCa, Clock, Observer, ProxySettings, TrafficSettings};

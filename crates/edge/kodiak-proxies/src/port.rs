@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
-use kodiak_ads::{Closing, Credential, HealthHello, HealthSession, Hello, Proxies, Reply, Session, proxies::Answer};
+use kodiak_ads::{
+    Closing, Credential, HealthHello, HealthSession, Hello, LoadHello, LoadSession, Proxies, Reply, Session,
+    proxies::Answer,
+};
 use serde_json::Value;
 
 use crate::Registry;
@@ -23,6 +26,10 @@ impl Proxies for Registry {
 
     fn connect_health(&self, hello: HealthHello) -> Answer<'_, Result<HealthSession, Closing>> {
         Box::pin(async move { self.admit_health(&hello) })
+    }
+
+    fn connect_load(&self, hello: LoadHello) -> Answer<'_, Result<LoadSession, Closing>> {
+        Box::pin(async move { self.admit_load(&hello) })
     }
 
     fn answer(&self, request: Request<Bytes>, _: SocketAddr) -> Answer<'_, Reply> {

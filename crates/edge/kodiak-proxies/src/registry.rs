@@ -23,11 +23,12 @@ use crate::{
     registrations::Registrations,
     sessions::{ProxyEvent, ProxyStatus, Reported, Sessions, Stream},
     settings::{Authn, ProxySettings},
+    traffic::TrafficRecorder,
 };
 
 /// The proxies of this control plane. Cheap to clone; all clones share one state.
 ///
-/// It connects four parts, each with a lock of its own, and calls one after the other: no lock is held across another.
+/// It connects five parts, each with a lock of its own, and calls one after the other: no lock is held across another.
 #[derive(Clone)]
 pub struct Registry(pub(crate) Arc<Inner>);
 
@@ -38,6 +39,7 @@ pub(crate) struct Inner {
     pub(crate) insights: InsightWriter,
     pub(crate) readiness: InboundReadiness,
     pub(crate) registrations: Registrations,
+    pub(crate) traffic: TrafficRecorder,
     stopping: AtomicBool,
     /// Also cancelled when this control plane ends, maybe before [`Registry::stop`].
     pub(crate) drain: OnceLock<CancellationToken>,
@@ -54,6 +56,7 @@ impl Registry {
             insights: InsightWriter::new(store.clone(), settings.clone()),
             readiness: InboundReadiness::new(store.clone(), settings.health.is_some()),
             registrations: Registrations::new(settings.deregistration_delay),
+            traffic: TrafficRecorder::new(store.clone(), settings.clone()),
             stopping: AtomicBool::new(false),
             drain: OnceLock::new(),
             catalog,
@@ -169,6 +172,9 @@ impl Registry {
             self.0.readiness.acknowledged(key, id);
         }
         self.0.insights.reported(id, &reported, self.now());
+        if report.settled.is_some() {
+            self.0.sessions.configured(key);
+        }
         for (type_url, counters) in &report.counters {
             if reported.rejected.iter().any(|(rejected, count)| rejected == type_url && *count > 0) {
                 let error = counters.last_error.as_deref().unwrap_or_default();

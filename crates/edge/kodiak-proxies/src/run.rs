@@ -13,19 +13,21 @@ pub(crate) const TICK: Duration = Duration::from_secs(1);
 pub(crate) const GATHER: Duration = Duration::from_millis(100);
 
 impl Registry {
-    /// Writes insights and inbound readiness, deletes Dataplanes of proxies that left, and closes streams whose tokens have
+    /// Writes insights, inbound readiness and observed traffic, deletes Dataplanes of proxies that left, and closes streams whose tokens have
     /// expired or were revoked, until the drain.
     pub async fn run(&self, drain: CancellationToken) {
         let drain = self.0.drain.get_or_init(|| drain);
         tokio::join!(
             self.0.insights.run(drain),
             self.0.readiness.run(drain),
+            self.0.traffic.run(drain),
             self.deregister(drain),
             self.verify_tokens(drain),
         );
         self.stop();
         // Steps that proxies have acknowledged until now.
         self.0.insights.flush().await;
+        self.0.traffic.flush().await;
     }
 
     async fn verify_tokens(&self, drain: &CancellationToken) {

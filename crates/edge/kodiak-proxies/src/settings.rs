@@ -41,8 +41,27 @@ pub struct ProxySettings {
     pub admin_socket: bool,
     /// Timing of the health checks that proxies run for inbounds with a `serviceProbe`. `None` turns them off.
     pub health: Option<Timing>,
+    /// Observation of the traffic between services. `None` turns it off.
+    pub traffic: Option<TrafficSettings>,
     pub now: Clock,
     pub observer: Option<Arc<dyn Observer>>,
+}
+
+/// Observation of traffic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrafficSettings {
+    /// Interval at which proxies report.
+    pub interval: Duration,
+    /// Shortest time between two writes.
+    pub flush_interval: Duration,
+    /// Most pairs of client and destination of a mesh.
+    pub max_edges: usize,
+}
+
+impl Default for TrafficSettings {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(10), flush_interval: Duration::from_secs(30), max_edges: 100_000 }
+    }
 }
 
 /// How proxies authenticate.
@@ -72,6 +91,7 @@ impl ProxySettings {
             default_delta: false,
             admin_socket: true,
             health: Some(Timing::default()),
+            traffic: None,
             now: Arc::new(Timestamp::now),
             observer: None,
         }
@@ -88,6 +108,10 @@ pub trait Observer: Send + Sync {
     fn rejected(&self, type_url: TypeUrl, count: u64);
     /// `bytes` more were sent.
     fn sent(&self, bytes: u64);
+    /// A proxy has reported its traffic.
+    fn load_reported(&self) {}
+    /// Edges that this control plane has recorded since it started, and observations that it dropped.
+    fn traffic_recorded(&self, _edges: usize, _dropped: u64) {}
 }
 
 impl Observer for XdsMetrics {
@@ -105,5 +129,13 @@ impl Observer for XdsMetrics {
 
     fn sent(&self, bytes: u64) {
         self.bytes_sent(bytes);
+    }
+
+    fn load_reported(&self) {
+        self.load_report();
+    }
+
+    fn traffic_recorded(&self, edges: usize, dropped: u64) {
+        self.traffic(edges, dropped);
     }
 }

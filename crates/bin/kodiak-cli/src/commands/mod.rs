@@ -13,6 +13,7 @@ pub mod graph;
 pub mod inspect;
 pub mod install;
 pub mod migrate;
+pub mod permissions;
 pub mod validate;
 pub mod version;
 pub mod who_am_i;

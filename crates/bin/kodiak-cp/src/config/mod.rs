@@ -8,6 +8,7 @@ mod secret;
 mod services;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod types;
 
 pub use certificates::Certificates;
@@ -16,4 +17,5 @@ pub use load::{LoadError, Sources, load};
 pub use reachability::{Reachability, ReachabilityMode};
 pub use secret::Masked;
 pub use services::{GenerateFrom, Ipam, LabelPropagation, MeshService, Range, services};
+pub use traffic::Traffic;
 pub use types::*;

@@ -31,7 +31,7 @@ fn expected(method: &str, path: &str) -> Option<Least> {
         // A conversion returns its result and stores nothing.
         ["meshes", "{mesh}", "_migration", "convert"] => return (method == "post").then_some(Least::Anyone),
         // The last one is always rejected.
-        ["meshes", "{mesh}", "_policies" | "_migration" | "_graph" | "_why"]
+        ["meshes", "{mesh}", "_policies" | "_migration" | "_traffic" | "_graph" | "_why"]
         | ["meshes", "{mesh}", "_migration", "consumers"]
         | ["meshes", "{mesh}", _, "{name}", "_status"]
         | ["meshes", "{mesh}", "{service}", "{name}", "_hostnames"] => {

@@ -25,4 +25,5 @@ mod restart;
 mod services;
 mod soak;
 mod tokens;
+mod traffic;
 mod transparent;

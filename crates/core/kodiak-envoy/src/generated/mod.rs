@@ -378,6 +378,11 @@ pub mod envoy {
                 include!("envoy.service.health.v3.rs");
             }
         }
+        pub mod load_stats {
+            pub mod v3 {
+                include!("envoy.service.load_stats.v3.rs");
+            }
+        }
         pub mod runtime {
             pub mod v3 {
                 include!("envoy.service.runtime.v3.rs");

@@ -9,9 +9,10 @@ use bytes::Bytes;
 use http::{Request, Response};
 use kodiak_ads::proxies::Answer;
 use kodiak_ads::{
-    Closing, Credential, HealthHello, HealthReport, HealthSession, Hello, Limits, Proxies, Reply, Report, Session,
-    StreamReport, serve,
+    Closing, Credential, HealthHello, HealthReport, HealthSession, Hello, Limits, LoadHello, LoadReport, LoadSession,
+    Proxies, Reply, Report, Session, StreamReport, serve,
 };
+use kodiak_envoy::envoy::config::endpoint::v3::ClusterStats;
 use kodiak_envoy::envoy::service::health::v3::{EndpointHealthResponse, HealthCheckSpecifier};
 use kodiak_listen::{ConnectionLimits, Listener, Server};
 use kodiak_xds_stream::{Counters, Encoded, Snapshot, TypeUrl};
@@ -23,6 +24,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Far longer than any operation takes, for machines under load.
+/// Interval of load reports.
+pub(crate) const REPORT_INTERVAL: Duration = Duration::from_mins(1);
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// A credential that is rejected.
 pub(crate) const WRONG: &str = "wrong";
@@ -43,6 +46,7 @@ pub(crate) struct Bed {
 pub(crate) struct ControlPlane {
     pub(crate) snapshots: watch::Sender<Option<Arc<Snapshot>>>,
     pub(crate) checks: watch::Sender<Option<Arc<HealthCheckSpecifier>>>,
+    pub(crate) configured: watch::Sender<()>,
     pub(crate) closing: watch::Sender<Option<Closing>>,
     seen: watch::Sender<Seen>,
 }
@@ -53,6 +57,9 @@ pub(crate) struct Seen {
     pub(crate) hellos: Vec<Hello>,
     pub(crate) health_hellos: Vec<HealthHello>,
     pub(crate) found: Vec<EndpointHealthResponse>,
+    pub(crate) load_hellos: Vec<LoadHello>,
+    /// Load reports.
+    pub(crate) loads: Vec<Vec<ClusterStats>>,
     pub(crate) counters: BTreeMap<TypeUrl, Counters>,
     pub(crate) settled: Option<u64>,
     pub(crate) bytes: u64,
@@ -162,6 +169,18 @@ impl Proxies for ControlPlane {
         Box::pin(async move { refused.map_or(Ok(session), Err) })
     }
 
+    fn connect_load(&self, hello: LoadHello) -> Answer<'_, Result<LoadSession, Closing>> {
+        let refused = refused(&hello.credential);
+        self.seen.send_modify(|seen| seen.load_hellos.push(hello));
+        let session = LoadSession {
+            interval: REPORT_INTERVAL,
+            configured: self.configured.subscribe(),
+            closing: self.closing.subscribe(),
+            report: Box::new(Recorder(self.seen.clone())),
+        };
+        Box::pin(async move { refused.map_or(Ok(session), Err) })
+    }
+
     /// Echoes the request.
     fn answer(&self, request: Request<Bytes>, peer: SocketAddr) -> Answer<'_, Reply> {
         assert!(peer.ip().is_loopback());
@@ -182,6 +201,12 @@ struct Recorder(watch::Sender<Seen>);
 impl HealthReport for Recorder {
     fn report(&mut self, found: EndpointHealthResponse) {
         self.0.send_modify(|seen| seen.found.push(found));
+    }
+}
+
+impl LoadReport for Recorder {
+    fn report(&mut self, clusters: Vec<ClusterStats>) {
+        self.0.send_modify(|seen| seen.loads.push(clusters));
     }
 }
 

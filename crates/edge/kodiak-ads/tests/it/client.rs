@@ -31,6 +31,7 @@ use crate::bed::{Bed, PATIENCE};
 pub(crate) const DELTA: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources";
 pub(crate) const SOTW: &str = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
 pub(crate) const HEALTH: &str = "/envoy.service.health.v3.HealthDiscoveryService/StreamHealthCheck";
+pub(crate) const LOAD: &str = "/envoy.service.load_stats.v3.LoadReportingService/StreamLoadStats";
 /// Window of a client that does not read.
 const WINDOW: u32 = 64 * 1024;
 

@@ -10,6 +10,7 @@ mod envoy;
 mod grpcio;
 mod health;
 mod http;
+mod load;
 mod resources;
 mod slow;
 mod sotw;

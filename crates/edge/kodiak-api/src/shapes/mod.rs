@@ -10,5 +10,6 @@ pub(crate) mod policy_status;
 pub(crate) mod references;
 pub(crate) mod routes;
 pub(crate) mod rules;
+pub(crate) mod traffic;
 
 pub(crate) use origin::ResourceMeta;

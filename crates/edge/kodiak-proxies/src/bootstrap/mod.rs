@@ -150,6 +150,7 @@ impl Registry {
             token: parsed.dataplane_token.0.clone(),
             protocol: if delta { XdsProtocol::Delta } else { XdsProtocol::StateOfTheWorld },
             health: settings.health.is_some(),
+            load_reports: settings.traffic.is_some(),
             admin: metadata.admin_endpoint().expect("the metadata has a port of the admin interface"),
             metadata,
         };

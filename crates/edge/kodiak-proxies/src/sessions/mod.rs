@@ -1,7 +1,7 @@
 //! Sessions: the open streams of connected proxies, and their snapshots, acknowledgements and tokens.
 //!
-//! A proxy has at most two: its ADS stream (`stream`) and its stream of health checks (`health_stream`). Of each the
-//! newest wins, and an older one is asked to end.
+//! A proxy has at most three: its ADS stream (`stream`), its stream of health checks (`health_stream`) and its stream of
+//! load reports (`load_stream`). Of each the newest wins, and an older one is asked to end.
 //!
 //! - `rollout` and `rejection` find out which step of an mTLS rollout a proxy has acknowledged.
 //! - `pushes` counts the streams that still send what was published.
@@ -12,6 +12,7 @@
 //! **Invariant:** the lock is never held while a token is verified, the store is written, or another part is called.
 
 mod health_stream;
+mod load_stream;
 mod pushes;
 mod rejection;
 mod rollout;
@@ -35,6 +36,7 @@ use kodiak_xds_stream::Snapshot;
 use tokio::sync::{Notify, mpsc};
 
 pub(crate) use health_stream::HealthStream;
+pub(crate) use load_stream::LoadStream;
 pub(crate) use pushes::Push;
 use pushes::Pushes;
 pub(crate) use rollout::Rollout;
@@ -71,6 +73,7 @@ struct State {
     streams: BTreeMap<ProxyKey, Stream>,
     pushes: Pushes,
     health: BTreeMap<ProxyKey, HealthStream>,
+    load: BTreeMap<ProxyKey, LoadStream>,
     /// The last proxy whose token the timer has verified again.
     rechecked: Option<ProxyKey>,
 }
@@ -196,6 +199,29 @@ impl Sessions {
         let mut state = self.state();
         if state.health.get(key).is_some_and(|stream| stream.id == id) {
             state.health.remove(key);
+        }
+    }
+
+    pub(crate) fn open_load(&self, key: &ProxyKey, stream: LoadStream) {
+        let mut state = self.state();
+        if state.load.get(key).is_some_and(|known| known.id > stream.id) {
+            stream.close(Closing::ALREADY_EXISTS, REPLACED);
+        } else if let Some(older) = state.load.insert(key.clone(), stream) {
+            older.close(Closing::ALREADY_EXISTS, REPLACED);
+        }
+    }
+
+    pub(crate) fn close_load(&self, key: &ProxyKey, id: u64) {
+        let mut state = self.state();
+        if state.load.get(key).is_some_and(|stream| stream.id == id) {
+            state.load.remove(key);
+        }
+    }
+
+    /// The proxy has acknowledged new configuration: it may have new clusters to report.
+    pub(crate) fn configured(&self, key: &ProxyKey) {
+        if let Some(stream) = self.state().load.get(key) {
+            stream.configured.send_replace(());
         }
     }
 

@@ -7,7 +7,7 @@ use kodiak_ads::{Closing, Credential};
 use kodiak_model::ProxyKey;
 use tokio::sync::watch;
 
-use super::{HealthStream, Sessions, State, Stream, stream};
+use super::{HealthStream, LoadStream, Sessions, State, Stream, stream};
 
 /// Every stream is checked once in so many calls of [`Sessions::next_to_recheck`], which are a second apart.
 const ROUND: usize = 60;
@@ -20,22 +20,22 @@ pub(crate) struct Presented {
 }
 
 impl Sessions {
-    /// Mostly one token for both streams of a proxy.
+    /// Mostly one token for all streams of a proxy.
     pub(crate) fn presented_by(&self, key: &ProxyKey) -> Vec<Presented> {
         self.state().presented_by(key)
     }
 
     pub(crate) fn presented_where(&self, concerns: impl Fn(&ProxyKey) -> bool) -> Vec<Presented> {
         let state = self.state();
-        let only_health = state.health.keys().filter(|key| !state.streams.contains_key(key));
-        let concerned = state.streams.keys().chain(only_health).filter(|key| concerns(key));
-        concerned.flat_map(|key| state.presented_by(key)).collect()
+        let keys = state.streams.keys().chain(state.health.keys()).chain(state.load.keys());
+        let concerned: BTreeSet<&ProxyKey> = keys.filter(|key| concerns(key)).collect();
+        concerned.into_iter().flat_map(|key| state.presented_by(key)).collect()
     }
 
     /// The next few proxies, so that each has its turn once in [`ROUND`] calls.
     pub(crate) fn next_to_recheck(&self) -> Vec<ProxyKey> {
         let mut state = self.state();
-        let count = state.streams.len().max(state.health.len()).div_ceil(ROUND);
+        let count = state.streams.len().max(state.health.len()).max(state.load.len()).div_ceil(ROUND);
         let mut keys = state.keys_after(state.rechecked.as_ref(), count);
         if keys.len() < count {
             keys.extend(state.keys_after(None, count - keys.len()));
@@ -64,7 +64,7 @@ impl Sessions {
     }
 }
 
-/// Parts of a stream of either type that closing it needs.
+/// Parts of a stream of any type that closing it needs.
 struct Open<'a> {
     id: u64,
     credential: &'a Credential,
@@ -82,6 +82,11 @@ impl<'a> Open<'a> {
         let HealthStream { id, credential, expires, closing, .. } = stream;
         Self { id: *id, credential, expires: *expires, closing }
     }
+
+    fn load(stream: &'a LoadStream) -> Self {
+        let LoadStream { id, credential, expires, closing, .. } = stream;
+        Self { id: *id, credential, expires: *expires, closing }
+    }
 }
 
 impl State {
@@ -90,17 +95,20 @@ impl State {
         let from = (last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let streams = self.streams.range::<ProxyKey, _>(from).map(|(key, _)| key).take(count);
         let health = self.health.range::<ProxyKey, _>(from).map(|(key, _)| key).take(count);
-        let both: BTreeSet<&ProxyKey> = streams.chain(health).collect();
-        both.into_iter().take(count).cloned().collect()
+        let load = self.load.range::<ProxyKey, _>(from).map(|(key, _)| key).take(count);
+        let all: BTreeSet<&ProxyKey> = streams.chain(health).chain(load).collect();
+        all.into_iter().take(count).cloned().collect()
     }
 
     fn open_streams(&self) -> impl Iterator<Item = (&ProxyKey, Open<'_>)> {
         let streams = self.streams.iter().map(|(key, stream)| (key, Open::stream(stream)));
-        streams.chain(self.health.iter().map(|(key, stream)| (key, Open::health(stream))))
+        let health = self.health.iter().map(|(key, stream)| (key, Open::health(stream)));
+        streams.chain(health).chain(self.load.iter().map(|(key, stream)| (key, Open::load(stream))))
     }
 
     fn open_streams_of(&self, key: &ProxyKey) -> impl Iterator<Item = Open<'_>> {
-        self.streams.get(key).map(Open::stream).into_iter().chain(self.health.get(key).map(Open::health))
+        let streams = self.streams.get(key).map(Open::stream).into_iter();
+        streams.chain(self.health.get(key).map(Open::health)).chain(self.load.get(key).map(Open::load))
     }
 
     fn presented_by(&self, key: &ProxyKey) -> Vec<Presented> {

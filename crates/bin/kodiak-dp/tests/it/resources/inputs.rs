@@ -73,6 +73,7 @@ pub(super) fn bootstrap(host: &str, folder: &Path, made: &Certificates) -> Boots
         token: Some("token".to_owned()),
         protocol: XdsProtocol::Delta,
         health: true,
+        load_reports: true,
         admin: AdminEndpoint::Socket(admin_socket),
     }
 }

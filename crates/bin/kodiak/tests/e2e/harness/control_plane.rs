@@ -31,9 +31,13 @@ pub(crate) struct Setup {
     pub(crate) environment: &'static [(&'static str, &'static str)],
 }
 
+impl Setup {
+    pub(crate) const DEFAULT: Self = Self { host: HOST, settings: &[], environment: &[] };
+}
+
 impl Default for Setup {
     fn default() -> Self {
-        Self { host: HOST, settings: &[], environment: &[] }
+        Self::DEFAULT
     }
 }
 

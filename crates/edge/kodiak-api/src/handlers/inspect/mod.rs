@@ -13,6 +13,7 @@ mod references;
 mod status;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 use std::sync::Arc;
 
@@ -45,6 +46,7 @@ pub(crate) use policies::{gateway_rules, layout, of_inbound, of_outbound, of_pro
 pub(crate) use query::flag;
 pub(crate) use references::{References, of_proxy as references, warnings as reference_warnings};
 pub(crate) use status::{of_policies as policy_statuses, of_policy as policy_status};
+pub(crate) use traffic::traffic;
 
 const NOT_FOUND: &str = "Could not retrieve a resource";
 

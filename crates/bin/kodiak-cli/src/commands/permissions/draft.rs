@@ -1,0 +1,165 @@
+//! `kodiak permissions draft`: MeshTrafficPermissions as commented YAML, for review.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use kodiak_model::tags::SERVICE;
+use kodiak_model::yaml;
+use kodiak_terminal::{Exit, printable};
+use serde_json::{Value, json};
+
+use super::permission::{Draft, DraftOptions, DraftedPermission, Uncovered};
+use super::traffic::{Edge, ObservedTraffic, TrafficArgs, time};
+use crate::session::Session;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kodiak permissions draft -o permissions.yaml          draft permissions for everything that was observed
+  kodiak permissions draft -m demo --destination backend
+  kodiak permissions draft --min-requests 10            leave out callers with fewer than 10 requests
+  kodiak permissions observed -o json > traffic.json    save observed traffic ...
+  kodiak permissions draft -f traffic.json              ... and draft without a control plane
+
+A permission is drafted for each destination, and has the observed callers with the number of their requests and when
+they were first and last seen. Traffic outside of the observation window, which is shown at the top, is not allowed by
+the draft: observe at least as long as the rarest call takes to happen. Nothing is applied; check the result with
+`kodiak diff -f`, then apply it with `kodiak apply -f`.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    traffic: TrafficArgs,
+
+    /// File for the permissions [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Leave out callers with fewer requests
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    min_requests: u64,
+
+    /// Only this destination: its name, kuma.io/service or KRI
+    #[arg(long, value_name = "NAME")]
+    destination: Option<String>,
+}
+
+pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    let traffic = ObservedTraffic::read(&args.traffic, session).await?;
+    let options = DraftOptions { min_requests: args.min_requests, destination: args.destination.as_deref() };
+    let draft = Draft::of(&traffic, options);
+    let text = text(&traffic, &draft);
+    match &args.output {
+        None => session.terminal.data(text.trim_end())?,
+        Some(file) => std::fs::write(file, &text).with_context(|| format!("cannot write {}", file.display()))?,
+    }
+    for line in summary(&traffic, &draft) {
+        session.terminal.remark(&line);
+    }
+    Ok(Exit::Fine)
+}
+
+fn text(traffic: &ObservedTraffic, draft: &Draft<'_>) -> String {
+    let mut text = String::new();
+    let mut comment = |line: &str| writeln!(text, "# {}", printable(line)).expect("writing to a string does not fail");
+    comment(&format!("MeshTrafficPermissions for mesh {}, drafted from observed traffic.", traffic.mesh));
+    match traffic.window.show() {
+        Some(window) => comment(&format!("Observed from {window}. Callers outside of this window are not allowed.")),
+        None => comment("No proxy has reported traffic."),
+    }
+    if traffic.dropped > 0 {
+        comment(&format!("INCOMPLETE: {}; see KODIAK_TRAFFIC_MAX_EDGES.", dropped(traffic.dropped)));
+    }
+    for (edge, reason) in &draft.uncovered {
+        comment(&format!("Not allowed below: {} to {}: {}", edge.client, edge.destination, because(*reason, edge)));
+    }
+    draft.permissions.iter().for_each(|permission| document(&traffic.mesh, permission, &mut text));
+    text
+}
+
+fn because(reason: Uncovered, edge: &Edge) -> String {
+    match reason {
+        Uncovered::External => "permissions do not apply to a MeshExternalService".to_owned(),
+        Uncovered::NoProxies => "the destination does not exist any more, or has no proxies".to_owned(),
+        Uncovered::NoService => format!("the client has no {SERVICE}; allow it by SPIFFE ID, in a policy with `rules`"),
+        Uncovered::FewRequests => seen(edge),
+    }
+}
+
+/// `120 requests (1 failed), first seen 2026-11-16T22:00:00Z, last seen 2026-11-16T23:00:00Z`.
+fn seen(edge: &Edge) -> String {
+    let failed = if edge.failed > 0 { format!(" ({} failed)", edge.failed) } else { String::new() };
+    let requests = counted(edge.requests, "request");
+    let (first, last) = (time(edge.first_seen), time(edge.last_seen));
+    if edge.seen_once() {
+        return format!("{requests}{failed}, seen once, {first}");
+    }
+    format!("{requests}{failed}, first seen {first}, last seen {last}")
+}
+
+fn document(mesh: &str, permission: &DraftedPermission<'_>, text: &mut String) {
+    let destinations: Vec<_> = permission.destinations.iter().copied().collect();
+    let head = json!({ "type": "MeshTrafficPermission", "name": permission.name(), "mesh": mesh });
+    let target = json!({ "targetRef": permission.target_ref() });
+    let _ = writeln!(text, "---\n# Callers of {}", printable(&destinations.join(", ")));
+    text.push_str(&yaml::to_string(&head));
+    text.push_str("spec:\n");
+    indented(&yaml::to_string(&target), text);
+    text.push_str("  from:\n");
+    for (service, edges) in &permission.callers {
+        for edge in edges {
+            let through = if destinations.len() > 1 { format!(" to {}", edge.destination) } else { String::new() };
+            let warning = if edge.seen_once() { "WARNING: " } else { "" };
+            let line = format!("{warning}{}{through}: {}", edge.client, seen(edge));
+            let _ = writeln!(text, "  # {}", printable(&line));
+        }
+        indented(&yaml::to_string(&Value::Array(vec![item(service)])), text);
+    }
+}
+
+fn item(service: &str) -> Value {
+    json!({ "targetRef": { "kind": "MeshSubset", "tags": { SERVICE: service } }, "default": { "action": "Allow" } })
+}
+
+fn indented(yaml: &str, text: &mut String) {
+    yaml.lines().for_each(|line| writeln!(text, "  {line}").expect("writing to a string does not fail"));
+}
+
+/// Lines for stderr.
+fn summary(traffic: &ObservedTraffic, draft: &Draft<'_>) -> Vec<String> {
+    let edges = || draft.permissions.iter().flat_map(|permission| permission.callers.values().flatten());
+    let permissions = draft.permissions.len();
+    let mut lines = vec![format!(
+        "{permissions} MeshTrafficPermission{}, {}",
+        if permissions == 1 { "" } else { "s" },
+        match traffic.window.show() {
+            Some(window) => format!("from traffic observed from {window}"),
+            None => "because no proxy has reported traffic".to_owned(),
+        }
+    )];
+    if !traffic.window.observing {
+        lines.push("Warning: the control plane does not observe traffic now; see KODIAK_TRAFFIC_OBSERVE".to_owned());
+    }
+    let once = edges().filter(|edge| edge.seen_once()).count() as u64;
+    if once > 0 {
+        lines.push(format!("Warning: {} seen once, marked with WARNING: review", counted(once, "edge")));
+    }
+    if traffic.dropped > 0 {
+        lines.push(format!("Warning: the draft is incomplete: {}", dropped(traffic.dropped)));
+    }
+    let uncovered = draft.uncovered.len() as u64;
+    if uncovered > 0 {
+        lines.push(format!(
+            "Warning: {} not covered by the draft; its first lines have the reasons",
+            counted(uncovered, "edge")
+        ));
+    }
+    lines
+}
+
+fn dropped(count: u64) -> String {
+    format!("{} not recorded because there were too many edges", counted(count, "observation"))
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,195 @@
+//! Observed traffic of a mesh: the answer of `GET /meshes/{mesh}/_traffic`, from the control plane or from a file.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use jiff::{SignedDuration, Timestamp, Unit};
+use kodiak_client::Refusal;
+use serde::{Deserialize, Serialize};
+
+use crate::session::Session;
+
+/// Where observed traffic is read from.
+#[derive(clap::Args)]
+pub(super) struct TrafficArgs {
+    /// Mesh [default: that of the context, or default]
+    #[arg(short, long)]
+    pub(super) mesh: Option<String>,
+
+    /// Read a saved answer of GET /meshes/MESH/_traffic instead of asking the control plane; - for standard input
+    #[arg(short, long, value_name = "FILE|-")]
+    pub(super) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ObservedTraffic {
+    pub(super) mesh: String,
+    pub(super) window: Window,
+    /// Observations that were not recorded because there were too many edges.
+    #[serde(default)]
+    pub(super) dropped: u64,
+    #[serde(default)]
+    pub(super) clients: Vec<ObservedClient>,
+    #[serde(default)]
+    pub(super) destinations: Vec<ObservedDestination>,
+    #[serde(default)]
+    pub(super) edges: Vec<Edge>,
+}
+
+/// Time in which proxies reported their traffic. `None` before the first report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Window {
+    pub(super) since: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
+    /// Whether the control plane observes traffic now.
+    #[serde(default)]
+    pub(super) observing: bool,
+}
+
+/// All proxies with the same identity.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ObservedClient {
+    /// Referenced by edges.
+    pub(super) client: String,
+    /// Values of `kuma.io/service`. Empty for a client that has none, and is identified by its workload.
+    #[serde(default)]
+    pub(super) services: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) workload: Option<String>,
+    pub(super) since: Timestamp,
+    pub(super) until: Timestamp,
+    /// Time in which at least one of its proxies reported.
+    pub(super) observed_seconds: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ObservedDestination {
+    /// A `kuma.io/service` or a KRI; referenced by edges.
+    pub(super) destination: String,
+    /// `kuma.io/service`, or the kind of the resource.
+    pub(super) kind: String,
+    pub(super) name: String,
+    /// Proxies behind it. Empty for a resource that was deleted, and for one without proxies.
+    #[serde(default)]
+    pub(super) proxies: Vec<Selection>,
+    /// MeshServices of a MeshMultiZoneService, as KRIs.
+    #[serde(default)]
+    pub(super) services: Vec<String>,
+    /// Whether the resource exists.
+    #[serde(default)]
+    pub(super) exists: bool,
+}
+
+/// Selection of proxies.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Selection {
+    /// Proxies with an inbound that has these tags.
+    Tags(BTreeMap<String, String>),
+    /// Proxies with these labels.
+    Labels(BTreeMap<String, String>),
+    /// One proxy.
+    Name(String),
+}
+
+/// Traffic from a client to a destination.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Edge {
+    pub(super) client: String,
+    pub(super) destination: String,
+    /// HTTP requests, or TCP connections.
+    pub(super) requests: u64,
+    pub(super) failed: u64,
+    pub(super) first_seen: Timestamp,
+    pub(super) last_seen: Timestamp,
+}
+
+impl Edge {
+    /// Whether all of its traffic was in one report of one proxy.
+    pub(super) fn seen_once(&self) -> bool {
+        self.first_seen == self.last_seen
+    }
+}
+
+impl Window {
+    /// `2026-11-16T22:00:00Z to 2026-11-16T23:00:00Z (1h)`.
+    pub(super) fn show(&self) -> Option<String> {
+        let (since, until) = (self.since?, self.until?);
+        Some(format!("{} to {} ({})", time(since), time(until), length(until.duration_since(since))))
+    }
+}
+
+impl ObservedTraffic {
+    pub(super) async fn read(args: &TrafficArgs, session: &Session) -> anyhow::Result<Self> {
+        if let Some(file) = &args.file {
+            return Self::saved(file);
+        }
+        let mesh = session.mesh(args.mesh.as_deref())?;
+        session.client()?.traffic(&mesh).await.map_err(|error| {
+            if error.refusal().is_some_and(Refusal::is_not_found) {
+                return anyhow::anyhow!("no Mesh with name {mesh:?}; `kodiak get meshes` lists them");
+            }
+            error.into()
+        })
+    }
+
+    fn saved(file: &Path) -> anyhow::Result<Self> {
+        let text = if file == Path::new("-") {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map(|_| text)
+        } else {
+            std::fs::read_to_string(file)
+        };
+        let text = text.with_context(|| format!("cannot read {}", file.display()))?;
+        serde_json::from_str(&text).with_context(|| {
+            format!(
+                "{} is not an answer of GET /meshes/MESH/_traffic; save one with `kodiak permissions observed -o json`",
+                file.display()
+            )
+        })
+    }
+
+    pub(super) fn client(&self, id: &str) -> Option<&ObservedClient> {
+        self.clients.iter().find(|client| client.client == id)
+    }
+
+    pub(super) fn destination(&self, id: &str) -> Option<&ObservedDestination> {
+        self.destinations.iter().find(|destination| destination.destination == id)
+    }
+}
+
+/// In whole seconds.
+pub(super) fn time(time: Timestamp) -> String {
+    time.round(Unit::Second).unwrap_or(time).to_string()
+}
+
+/// `3d 4h`, `2h 5m`, `40s`: the two largest units.
+pub(super) fn length(length: SignedDuration) -> String {
+    let seconds = length.as_secs().max(0);
+    let units = [(seconds / 86400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+    let shown: Vec<_> = units.iter().skip_while(|(count, _)| *count == 0).take(2).collect();
+    let shown: Vec<_> =
+        shown.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
+    if shown.is_empty() { "0s".to_owned() } else { shown.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_has_its_two_largest_units() {
+        for (seconds, shown) in
+            [(0, "0s"), (40, "40s"), (60, "1m"), (3725, "1h 2m"), (86_400 + 59, "1d"), (90_000, "1d 1h")]
+        {
+            assert_eq!(length(SignedDuration::from_secs(seconds)), shown);
+        }
+    }
+}
