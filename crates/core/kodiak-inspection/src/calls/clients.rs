@@ -1,12 +1,9 @@
 //! Clients of a mesh, grouped by service.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
-use kodiak_model::{labels, tags};
 use kodiak_rules::Proxy;
+use kodiak_traffic::ClientId;
 use roaring::RoaringBitmap;
 
 use super::Names;
@@ -18,15 +15,9 @@ pub struct Clients {
     groups: BTreeMap<String, RoaringBitmap>,
 }
 
-/// Group of a Dataplane: its values of `kuma.io/service`, else its workload, else its own name.
+/// Group of a Dataplane, as observed traffic names it; its own name without one.
 pub fn group(proxy: &Proxy) -> String {
-    let services: BTreeSet<&str> =
-        proxy.dataplane.tag_sets().filter_map(|tags| tags.get(tags::SERVICE)).map(String::as_str).collect();
-    if services.is_empty() {
-        let workload = proxy.labels.get(labels::WORKLOAD).filter(|workload| !workload.is_empty());
-        return workload.cloned().unwrap_or_else(|| proxy.name.to_string());
-    }
-    services.into_iter().collect::<Vec<_>>().join(",")
+    ClientId::of(proxy).map_or_else(|| proxy.name.to_string(), |id| id.to_string())
 }
 
 impl Clients {
@@ -60,10 +51,18 @@ impl Clients {
         &self.names[index as usize]
     }
 
-    /// Clients of a service, or the Dataplane of this name.
+    pub(super) fn of_group(&self, group: &str) -> Option<&RoaringBitmap> {
+        self.groups.get(group)
+    }
+
+    /// Clients of a service or workload, or the Dataplane of this name.
     pub fn named(&self, name: &str) -> RoaringBitmap {
         let mut found = self.groups.get(name).cloned().unwrap_or_default();
-        let of_several = self.groups.iter().filter(|(group, _)| group.split(',').any(|service| service == name));
+        let is_of = |group: &str| {
+            let id = ClientId::from(group);
+            id.workload() == Some(name) || id.services().any(|service| service == name)
+        };
+        let of_several = self.groups.iter().filter(|(group, _)| is_of(group));
         of_several.for_each(|(_, some)| found |= some);
         found.extend(self.all().filter(|(_, known)| ***known == *name).map(|(index, _)| index));
         found

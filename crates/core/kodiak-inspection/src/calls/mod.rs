@@ -1,19 +1,25 @@
-//! Calls that permissions allow, for a whole mesh: the call graph, and calls that a change would break.
+//! Calls that permissions allow, for a whole mesh: the call graph, calls that a change would break, and destinations that
+//! are trimmed.
 //!
 //! ```text
 //!  kodiak-reachability --> sets: destinations with the same callers
 //!                          CallGraph: one edge for each set and reason, never one for each pair
 //!                          LostCalls: sets of one graph against sets of another one
+//!  with observed traffic -> PermissionCheck: who loses access and how often they called
+//!                          Consumers: what reachability trims or would trim from each proxy
 //! ```
 //!
 //! Answers have a `Serialize`: `kodiak-cli` computes them from files too, and both give the same JSON.
 
+mod check;
 mod clients;
+mod consumers;
 mod graph;
 mod lost;
 mod names;
 #[cfg(test)]
 pub(crate) mod tests;
+mod trimming;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -22,10 +28,14 @@ use kodiak_rules::Shadow;
 use kodiak_services::reachable::has_legacy_destinations;
 use kodiak_world::World;
 
+pub use check::{DeniedTraffic, PermissionCheck, with_strict_mtls};
 pub use clients::{Clients, group};
+pub use consumers::{Consumer, Consumers, ModeOrigin, UsedDestination};
 pub use graph::{CallGraph, Edge, EdgeReason, UnknownName};
 pub use lost::{LostCall, LostCalls, LostReason};
 pub use names::Names;
+pub(crate) use trimming::rollout;
+pub use trimming::{ClientTrimming, Exempt, Trimming};
 
 /// Permissions of one mesh, with its clients and destinations.
 pub struct Calls {

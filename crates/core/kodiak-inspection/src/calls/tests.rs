@@ -1,5 +1,7 @@
 //! Edges and losses of hand-made meshes.
 
+mod traffic;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;

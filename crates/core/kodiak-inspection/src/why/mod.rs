@@ -21,11 +21,11 @@ use kodiak_model::{Kri, kinds::mesh::MeshServicesMode};
 use kodiak_reachability::{Answer, MeshGraph, Mode, No, Target, Yes};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Proxy, Shadow};
-use kodiak_world::{Destination, World, destination::DestinationPort, document};
+use kodiak_world::{Destination, World, destination::DestinationPort};
 use kodiak_xds::names;
 use serde::{Deserialize, Serialize};
 
-use crate::calls::UnknownName;
+use crate::calls::{Trimming, UnknownName, rollout};
 
 pub use kodiak_xds::names::Naming;
 
@@ -207,6 +207,7 @@ struct Question<'a> {
     client: Arc<Proxy>,
     called: Called,
     may: Answer,
+    trimming: Trimming<'a>,
 }
 
 /// `client` is a Dataplane or a service; `destination` a hostname, a virtual address, a value of `kuma.io/service`, or the
@@ -221,17 +222,16 @@ pub fn why(
     let clients = resolve::clients(world, mesh, client).map_err(WhyError::UnknownClient)?;
     let (client, others) = clients.split_first().expect("an unknown client is an error");
     let resolved = resolve::destination(world, mesh, client, destination)?;
-    let stored = world.get(&document::key(mesh, document::ROLLOUT)).and_then(|step| step.document::<Rollout>());
-    let target = || world.mesh(mesh).map(|spec| Rollout::target(&spec)).unwrap_or_default();
     let graph = MeshGraph::of(world, mesh, Shadow::Ignored);
     let question = Question {
         world,
         mesh,
         mode: world.mesh_services_mode(mesh),
-        rollout: stored.unwrap_or_else(target),
+        rollout: rollout(world, mesh),
         context,
         client: client.clone(),
         may: graph.may(&client.name, &resolved.called.target()),
+        trimming: Trimming::of(world, mesh, &graph, context.reachability),
         called: resolved.called.clone(),
     };
     let instances = serving::instances(&question);

@@ -3,11 +3,7 @@
 use std::sync::Arc;
 
 use kodiak_model::{
-    ResourceKey,
-    kinds::{
-        dataplane::{BackendKind, TransparentProxying},
-        mesh::MeshServicesMode,
-    },
+    kinds::{dataplane::TransparentProxying, mesh::MeshServicesMode},
     tags,
 };
 use kodiak_reachability::{LABEL, Mode, ModeSource};
@@ -51,7 +47,7 @@ pub(super) fn address(question: &Question<'_>) -> Step {
 /// Whether the client has an outbound, and what selects or hides it.
 pub(super) fn outbound(question: &Question<'_>) -> Step {
     let step = StepName::Outbound;
-    let (found, is_list) = match question.is_redirected() {
+    let found = match question.is_redirected() {
         Some(false) => return listed_outbound(question),
         Some(true) | None => question.selected(),
     };
@@ -63,10 +59,11 @@ pub(super) fn outbound(question: &Question<'_>) -> Step {
         None => Step::unknown(step, format!("present if the proxy redirects traffic: {by}")),
         Some(_) => Step::ok(step, format!("present: {by}")),
     };
-    if is_list || question.may.is_yes() || question.is_external() || !question.is_enforced() {
+    let (client, target) = (&question.client, question.called.target());
+    if question.trimming.exempt(client).is_some() || !question.trimming.client(client).trims(&target) {
         return present;
     }
-    let (mode, source) = question.reachability();
+    let (mode, source) = question.trimming.mode(client);
     let (origin, client) = (origin(source, question), &question.client.name);
     match mode {
         Mode::Off => present,
@@ -142,61 +139,48 @@ impl Question<'_> {
         self.client.dataplane.networking.as_ref()?.transparent_proxying.as_ref()
     }
 
-    fn is_external(&self) -> bool {
-        matches!(&self.called, Called::Port(destination, _) if destination.kind() == BackendKind::MeshExternalService)
-    }
-
-    fn is_enforced(&self) -> bool {
-        kodiak_reachability::is_enforced(&self.rollout)
-    }
-
-    fn reachability(&self) -> (Mode, ModeSource) {
-        let mesh = self.world.get(&ResourceKey::global("Mesh", self.mesh));
-        Mode::of(self.context.reachability, mesh.and_then(|mesh| Mode::in_labels(&mesh.labels)), &self.client.labels)
-    }
-
-    /// What selects the destination for a transparent proxy, or hides it; and whether a list of the Dataplane decides.
-    fn selected(&self) -> (Result<String, String>, bool) {
+    /// What selects the destination for a transparent proxy; what hides it as an error.
+    fn selected(&self) -> Result<String, String> {
         match &self.called {
             Called::Service(service) => self.selected_service(service),
             Called::Port(destination, port) => self.selected_port(destination, port),
         }
     }
 
-    fn selected_service(&self, service: &str) -> (Result<String, String>, bool) {
+    fn selected_service(&self, service: &str) -> Result<String, String> {
         if !has_legacy_destinations(self.mode) {
             let reason = format!(
                 "values of kuma.io/service are no destinations in meshServices.mode Exclusive: call the MeshService of {service}"
             );
-            return (Err(reason), false);
+            return Err(reason);
         }
         let listed = self.transparent().map_or(&[][..], |lists| &lists.reachable_services);
         match listed.iter().position(|one| one == service) {
-            Some(n) => (Ok(format!("reachableServices[{n}] of the Dataplane")), true),
-            None if listed.is_empty() => (Ok("the Dataplane has no reachable list".to_owned()), false),
-            None => (Err(format!("reachableServices of Dataplane {} does not list it", self.client.name)), true),
+            Some(n) => Ok(format!("reachableServices[{n}] of the Dataplane")),
+            None if listed.is_empty() => Ok("the Dataplane has no reachable list".to_owned()),
+            None => Err(format!("reachableServices of Dataplane {} does not list it", self.client.name)),
         }
     }
 
-    fn selected_port(&self, destination: &Destination, port: &DestinationPort) -> (Result<String, String>, bool) {
+    fn selected_port(&self, destination: &Destination, port: &DestinationPort) -> Result<String, String> {
         let zone = self.client.meta().zone();
         if !reachable::is_served_in(destination, zone) {
             let own = &destination.kri.zone;
-            return (Err(format!("it is served in zone {own} only, and the client is in another zone")), false);
+            return Err(format!("it is served in zone {own} only, and the client is in another zone"));
         }
         let name = &self.client.name;
         let backends = self.transparent().and_then(|lists| lists.reachable_backends.as_ref());
         let services = self.transparent().map_or(&[][..], |lists| &lists.reachable_services);
         match Reach::of(self.mode, &self.client) {
-            Reach::Everything => (Ok("the Dataplane has no reachable list".to_owned()), false),
+            Reach::Everything => Ok("the Dataplane has no reachable list".to_owned()),
             Reach::Nothing if self.mode == MeshServicesMode::ReachableBackends => {
                 let mode = "meshServices.mode is ReachableBackends";
-                (Err(format!("{mode}, and Dataplane {name} has no reachableBackends")), false)
+                Err(format!("{mode}, and Dataplane {name} has no reachableBackends"))
             }
             Reach::Nothing => {
                 let reason =
                     format!("reachableServices of Dataplane {name} hides resources in meshServices.mode Disabled");
-                (Err(reason), true)
+                Err(reason)
             }
             Reach::Listed(_) => {
                 let by_backend = backends
@@ -204,16 +188,16 @@ impl Question<'_> {
                     .flat_map(|list| &list.refs)
                     .position(|reference| Wanted::by_backend(reference, &self.client).takes(destination, port));
                 if let Some(n) = by_backend {
-                    return (Ok(format!("reachableBackends.refs[{n}] of the Dataplane")), true);
+                    return Ok(format!("reachableBackends.refs[{n}] of the Dataplane"));
                 }
                 let by_service = services.iter().filter(|_| backends.is_none()).position(|service| {
                     Wanted::stand_ins(service, &self.client).iter().any(|wanted| wanted.takes(destination, port))
                 });
                 if let Some(n) = by_service {
-                    return (Ok(format!("reachableServices[{n}] of the Dataplane")), true);
+                    return Ok(format!("reachableServices[{n}] of the Dataplane"));
                 }
                 let list = if backends.is_some() { "reachableBackends" } else { "reachableServices" };
-                (Err(format!("{list} of Dataplane {name} does not list it")), true)
+                Err(format!("{list} of Dataplane {name} does not list it"))
             }
         }
     }
