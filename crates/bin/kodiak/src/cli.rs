@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use kodiak_cli::GlobalArgs;
 use kodiak_cli::commands::{
     apply, completion, config, delete, diff, dp, export, generate, get, graph, inspect, install, migrate, permissions,
-    validate, why,
+    reachability, validate, why,
 };
 
 use crate::{render, run, store};
@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Why(why::Args),
     /// Show who may call whom, and by which policy
     Graph(graph::Args),
+    /// Show the destinations that are trimmed from proxies, or would be
+    Reachability(reachability::Args),
     /// Render the Envoy configuration of a dataplane from files, without a control plane
     Render(render::Args),
     /// Delete resources

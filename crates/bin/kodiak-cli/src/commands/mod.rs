@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod install;
 pub mod migrate;
 pub mod permissions;
+pub mod reachability;
 pub mod validate;
 pub mod version;
 pub mod who_am_i;

@@ -1,4 +1,5 @@
-//! `kodiak graph` and `kodiak why`, from files and from a control plane.
+//! `kodiak graph` and `kodiak why`, from files and from a control plane; `kodiak permissions check` and
+//! `kodiak reachability`.
 
 use expect_test::expect;
 use kodiak_model::{Labels, ResourceKey};
@@ -38,6 +39,18 @@ spec:
     default: {{action: Allow}}
 "
     )
+}
+
+/// Traffic that a control plane observed before it ended.
+fn observe(bed: &Bed, clients: &Value) {
+    let write = Write::Put {
+        key: ResourceKey::in_mesh("Config", "default", "traffic.0"),
+        spec: json!({ "clients": clients }).to_string().into(),
+        labels: Labels::new(),
+        owner: Some(ResourceKey::global("Mesh", "default")),
+        expect: Expect::Any,
+    };
+    bed.runtime.block_on(bed.control_plane.catalog.store().commit(write.into())).unwrap();
 }
 
 /// `web` may call `backend`, which may call `db`.
@@ -180,4 +193,83 @@ fn control_plane_and_files_give_the_same_answers() {
     assert!(works["steps"].as_array().unwrap().iter().all(|step| step["state"] == "ok"), "{works:#}");
     bed.run(&["why", "web", "db"]).is(4);
     bed.run(&["graph", "-m", "nothing"]).is(1);
+}
+
+#[test]
+fn permissions_are_checked_before_they_are_applied() {
+    let bed = Bed::start();
+    bed.kodiak.file("mesh.yaml", &files());
+    bed.run(&["apply", "-f", "mesh.yaml"]).is(0);
+    bed.run(&["delete", "meshtrafficpermission", "mesh-traffic-permission-all-default"]);
+    let check = |args: &[&str]| bed.run(&[&["permissions", "check"], args].concat());
+    bed.wait_for("mutual TLS", || check(&["-o", "json"]).is(0).out.contains("\"enforced\": true"));
+    let fine = check(&[]).is(0);
+    assert!(fine.out.contains("No observed call in mesh default is denied"), "{}", fine.out);
+
+    // A caller that is replaced loses access; the new one does not.
+    bed.kodiak.file("new.yaml", permission("to-db", "db", "web").trim_start_matches("\n---\n"));
+    let found = check(&["-f", "new.yaml"]).is(0);
+    expect![[r#"
+        CLIENTS   LOSE ACCESS TO   RULE
+        backend   db               not allowed by any
+
+        Callers in mesh default lose access, but none of them was observed to call
+        No traffic was observed, so nothing is known about actual callers
+    "#]]
+    .assert_eq(&found.out);
+    let found = check(&["-f", "new.yaml", "--strict", "-o", "json"]).is(4);
+    let found: Value = serde_json::from_str(&found.out).unwrap();
+    assert_eq!(found["lost"][0]["clients"], json!({ "kind": "only", "names": ["backend"] }));
+    assert_eq!(found["lost"][0]["reason"], json!({ "kind": "notAllowed" }));
+    // Nothing was stored.
+    check(&["--strict"]).is(0);
+
+    // Requests, failed and open ones, and the seconds in which they were first and last seen.
+    let calls = json!({ "observed": [[0, 3600]], "destinations": { "db": [7, 0, 0, 60, 120] } });
+    observe(&bed, &json!({ "backend": calls, "web": calls }));
+    let found = check(&["-f", "new.yaml"]).is(4);
+    expect![[r#"
+    "#]]
+    .assert_eq(&found.out);
+    // The current permissions deny calls that web makes.
+    let found = check(&["-o", "json"]).is(4);
+    let found: Value = serde_json::from_str(&found.out).unwrap();
+    assert_eq!(found["observed"].as_array().unwrap().len(), 1, "{found:#}");
+    assert_eq!((&found["observed"][0]["client"], &found["observed"][0]["requests"]), (&json!("web"), &json!(7)));
+    bed.kodiak.file("bad.yaml", "type: MeshTrafficPermission\nmesh: default\nname: x\nspec: {from: 7}\n");
+    check(&["-f", "bad.yaml"]).is(1);
+    bed.kodiak.file("other.yaml", "type: MeshTrafficPermission\nmesh: other\nname: x\nspec: {}\n");
+    assert_ne!(check(&["-f", "other.yaml"]).code, 0);
+}
+
+#[test]
+fn reachability_reports_what_would_be_trimmed() {
+    let bed = Bed::start();
+    bed.kodiak.file(
+        "mesh.yaml",
+        &files().replacen("name: default\n", "name: default\nlabels: {kodiak.io/reachability: shadow}\n", 1),
+    );
+    bed.run(&["apply", "-f", "mesh.yaml"]).is(0);
+    bed.run(&["delete", "meshtrafficpermission", "mesh-traffic-permission-all-default"]);
+    let table = || bed.run(&["reachability"]).is(0).out;
+    bed.wait_for("mutual TLS", || !table().contains("(open)"));
+    expect![[r#"
+        DATAPLANE   SERVICE   MODE            CONFIGURED   CALLABLE   TRIMMED   DESTINATIONS         USED
+        backend-1   backend   shadow (mesh)   3            1          2         all except db        -
+        db-1        db        shadow (mesh)   3            0          3         all                  -
+        web-1       web       shadow (mesh)   3            1          2         all except backend   -
+
+        3 proxies in mesh default; none has called a destination that is trimmed, or would be
+    "#]]
+    .assert_eq(&table());
+    let one: Value = serde_json::from_str(&bed.run(&["reachability", "web", "-o", "json"]).is(0).out).unwrap();
+    assert_eq!(one["items"].as_array().unwrap().len(), 1);
+    assert_eq!(one["items"][0]["trimmedDestinations"], json!({ "kind": "allExcept", "names": ["backend"] }));
+    assert_eq!(bed.run(&["reachability", "--used"]).is(0).out, "No proxies in mesh default\n");
+    let calls =
+        json!({ "observed": [[0, 3600]], "destinations": { "db": [7, 0, 0, 60, 120], "backend": [1, 0, 0, 60, 60] } });
+    observe(&bed, &json!({ "web": calls }));
+    expect![[r#"
+    "#]]
+    .assert_eq(&bed.run(&["reachability", "--used"]).is(0).out);
 }

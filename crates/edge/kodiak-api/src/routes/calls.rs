@@ -23,5 +23,21 @@ pub(super) fn about_calls() -> Vec<Route> {
             Content::Object,
             inspect::why,
         ),
+        route(
+            Method::POST,
+            "/meshes/{mesh}/_permissions/check",
+            Need::ReadAny,
+            "Callers that lose access by a set of writes and deletes, and observed calls that are denied. Nothing is stored.",
+            Content::Object,
+            inspect::check_permissions,
+        ),
+        route(
+            Method::GET,
+            "/meshes/{mesh}/_reachability",
+            Need::ReadAny,
+            "Mode of each proxy, the destinations that are trimmed or would be, and which of them carried traffic.",
+            Content::Object,
+            inspect::reachability,
+        ),
     ]
 }
