@@ -30,7 +30,17 @@ const ALLOWED: &[(&str, Uses)] = &[
     ),
     (
         "kodiak-inspection",
-        Only(&["kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-services", "kodiak-reachability"]),
+        Only(&[
+            "kodiak-model",
+            "kodiak-rules",
+            "kodiak-world",
+            "kodiak-services",
+            "kodiak-rollout",
+            "kodiak-policies",
+            "kodiak-reachability",
+            "kodiak-traffic",
+            "kodiak-xds",
+        ]),
     ),
     (
         "kodiak-traffic",
@@ -126,6 +136,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-kinds",
             "kodiak-rules",
             "kodiak-world",
+            "kodiak-reachability",
             "kodiak-inspection",
             "kodiak-migration",
             "kodiak-traffic",
@@ -147,6 +158,10 @@ const ALLOWED: &[(&str, Uses)] = &[
         Only(&[
             "kodiak-model",
             "kodiak-kinds",
+            "kodiak-rules",
+            "kodiak-world",
+            "kodiak-reachability",
+            "kodiak-inspection",
             "kodiak-migration",
             "kodiak-xds",
             "kodiak-crypto",

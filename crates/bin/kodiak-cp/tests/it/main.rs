@@ -5,6 +5,7 @@
 mod access;
 mod ads;
 mod bounds;
+mod calls;
 mod connections;
 mod defaults;
 mod diagnostics;
