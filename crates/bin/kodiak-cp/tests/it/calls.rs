@@ -70,7 +70,9 @@ async fn consumers_are_listed_in_pages() {
 
 #[tokio::test]
 async fn setting_of_the_control_plane_is_the_mode() {
-    let cp = TestControlPlane::start_with(|config| config.reachability.mode = "shadow".parse().unwrap()).await;
+    let cp =
+        TestControlPlane::start_with(|config| config.reachability.mode = kodiak_cp::config::ReachabilityMode::Shadow)
+            .await;
     let networking = json!({ "address": "10.0.0.1", "inbound": [{ "port": 80, "tags": { "kuma.io/service": "a" } }] });
     let dataplane = json!({ "type": "Dataplane", "mesh": "default", "name": "a-1", "networking": networking });
     cp.put("/meshes/default/dataplanes/a-1", &dataplane).await;
