@@ -83,7 +83,7 @@ impl Proxy {
                 self.receive().await;
             }
         };
-        timeout(Duration::from_secs(60), waiting).await.expect("the proxy is sent the change");
+        timeout(Duration::from_mins(1), waiting).await.expect("the proxy is sent the change");
     }
 }
 
