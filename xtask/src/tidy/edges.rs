@@ -147,6 +147,7 @@ const ALLOWED: &[(&str, Uses)] = &[
         Only(&[
             "kodiak-model",
             "kodiak-kinds",
+            "kodiak-policies",
             "kodiak-migration",
             "kodiak-xds",
             "kodiak-crypto",
