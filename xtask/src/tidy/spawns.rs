@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/edge/kodiak-store/src/engine/file.rs", "awaited: the write fails"),
     ("crates/edge/kodiak-store/src/engine/postgres/lease.rs", "joined, and the lease is released"),
     ("crates/edge/kodiak-catalog/src/initial/secrets.rs", "awaited: the write fails"),
+    ("crates/edge/kodiak-api/src/handlers/inspect/calls.rs", "awaited: the request fails"),
     ("crates/edge/kodiak-listen/src/server.rs", "a connection: it ends"),
     ("crates/edge/kodiak-ads/src/server.rs", "a connection or stream: it ends, and the proxy reconnects"),
     ("crates/bin/kodiak-dp/src/run/mod.rs", "supervised: `kodiak dp` ends"),

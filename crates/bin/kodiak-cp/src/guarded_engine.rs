@@ -72,6 +72,11 @@ impl GuardedEngine {
         applied.unwrap_or_else(|panicked| self.rebuild(&newest, &panicked, &identities, now))
     }
 
+    /// Proxies whose acknowledgement of this revision clients wait for.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = (ProxyKey, u64)> {
+        self.engine.awaited()
+    }
+
     /// Rebuilds the engine. Resources that were applied before come first, so that a new one is found to be faulty.
     fn rebuild(
         &mut self,

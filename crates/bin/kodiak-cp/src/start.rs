@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context as _;
 use kodiak_api::{
     Api, ApiConfig, Info,
-    config::{AccessConfig, Allowed, AuthnConfig, IssueConfig},
+    config::{AccessConfig, Allowed, AuthnConfig, IssueConfig, WhyContext},
     server::Routed,
 };
 use kodiak_ca::{Expiries, MeshCas, watch_expiries};
@@ -128,16 +128,14 @@ impl ControlPlane {
         let registry = Registry::new(catalog.clone(), settings, events);
         let mesh_cas = MeshCas::new(store.clone()).with_files(files).with_renewal(config.certificates.renewal()?);
         let expiries = Expiries::default();
+        let keeping = config::services(&config, &config.multizone.zone.name)?;
         let engine = kodiak_engine::EngineSettings {
             zone: config.multizone.zone.name.as_str().into(),
             shadow: Shadow::Ignored,
-            naming: match config.xds_server.resource_names {
-                ResourceNames::Kodiak => Naming::Kodiak,
-                ResourceNames::Kuma => Naming::Kuma,
-                ResourceNames::Kri => Naming::Kri,
-            },
+            naming: naming(&config),
+            reachability: config.reachability.mode.into(),
+            explained: config.reachability.explain.then(|| keeping.ranges.virtual_addresses().into()),
         };
-        let keeping = config::services(&config, &config.multizone.zone.name)?;
         let offline = Offline::new(store.clone(), engine.clone(), keeping.clone());
         let quarantine = Quarantine::new({
             let metrics = metrics.xds.clone();
@@ -363,6 +361,14 @@ fn log_write_access(config: &ApiConfig) {
     }
 }
 
+fn naming(config: &Config) -> Naming {
+    match config.xds_server.resource_names {
+        ResourceNames::Kodiak => Naming::Kodiak,
+        ResourceNames::Kuma => Naming::Kuma,
+        ResourceNames::Kri => Naming::Kri,
+    }
+}
+
 fn api_config(config: &Config) -> ApiConfig {
     let allowed = |list: &config::Allowed| Allowed { users: list.users.clone(), groups: list.groups.clone() };
     let lists = &config.access.lists;
@@ -392,5 +398,6 @@ fn api_config(config: &Config) -> ApiConfig {
             dataplane: config.dp_server.authn.enable_dataplane_token_issuer,
             zone: config.dp_server.authn.enable_zone_token_issuer,
         },
+        calls: WhyContext { reachability: config.reachability.mode.into(), naming: naming(config), offline: false },
     }
 }

@@ -19,7 +19,7 @@ use kodiak_store::{self as store, Store, StoreError, Watch};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +35,8 @@ const QUIET: Duration = Duration::from_millis(2);
 const MAX: Duration = Duration::from_millis(50);
 /// Changes are batched, too, while proxies are sent the previous ones, but at most for this time.
 const MAX_PUSH: Duration = Duration::from_secs(1);
+/// Interval at which acknowledgements are polled while clients wait for them.
+const ACKNOWLEDGED: Duration = Duration::from_millis(50);
 /// Interval at which certificates are checked for renewal. The shortest lifetime is two seconds.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -75,6 +77,7 @@ impl Writer {
         let mut published = Instant::now();
         loop {
             let mut batch = Batch::default();
+            let is_awaited = engine.awaited().next().is_some();
             tokio::select! {
                 biased;
                 () = self.drain.cancelled() => return Ok(()),
@@ -86,10 +89,15 @@ impl Writer {
                 Some(event) = self.events.recv() => batch.event(event),
                 Some(found) = self.found.recv() => self.moved(found, &mut batch),
                 _ = tick.tick() => batch.others.push(EngineChange::Tick),
+                () = sleep(ACKNOWLEDGED), if is_awaited => (),
                 // Fatal, because a revoked token may still be in use.
                 Some(rechecked) = rechecks.join_next() => rechecked.context("the recheck of tokens panicked")?,
             }
             self.gather(&mut watch, &mut batch, published + MAX_PUSH).await?;
+            batch.others.extend(engine.awaited().filter_map(|(key, awaited)| {
+                let revision = self.registry.acknowledged(&key).filter(|revision| *revision >= awaited)?;
+                Some(EngineChange::Acknowledged { key, revision })
+            }));
             let Batch { inputs, others, recheck } = batch;
             for input in &inputs {
                 if let EngineChange::Disconnected { key } = &input.change {

@@ -12,6 +12,8 @@ pub enum Exit {
     Usage,
     /// No control plane answers at the address.
     Unreachable,
+    /// The answer is no: a call cannot work, or a caller would lose access.
+    Negative,
     /// Envoy exited by itself with this code; 128 plus the signal number if a signal ended it.
     Envoy(u8),
 }
@@ -23,6 +25,7 @@ impl From<Exit> for ExitCode {
             Exit::Refused => 1,
             Exit::Usage => 2,
             Exit::Unreachable => 3,
+            Exit::Negative => 4,
             Exit::Envoy(code) => code,
         })
     }

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 use kodiak_cli::GlobalArgs;
 use kodiak_cli::commands::{
-    apply, completion, config, delete, diff, dp, export, generate, get, inspect, install, migrate, permissions,
-    validate,
+    apply, completion, config, delete, diff, dp, export, generate, get, graph, inspect, install, migrate, permissions,
+    reachability, validate, why,
 };
 
 use crate::{render, run, store};
@@ -21,10 +21,11 @@ Examples:
   kodiak apply -f mesh/                        create or update all resources in a folder
   kodiak get dataplanes                        list data plane proxies and their status
   kodiak inspect dataplane web-1               show the status of a proxy, and why it is not ready
+  kodiak why web backend                       explain whether web can call backend, and if not, why
   kodiak validate -f policy.yaml               validate files without a control plane
   kodiak config control-planes add --name prod --address https://cp.example.com:5682 --ca-cert-file ca.pem
 
-Exit codes: 0 success, 1 rejected by the control plane or failed validation, 2 invalid usage, 3 control plane unreachable."
+Exit codes: 0 success, 1 rejected by the control plane or failed validation, 2 invalid usage, 3 control plane unreachable, 4 the answer is no."
 )]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -49,6 +50,12 @@ pub(crate) enum Command {
     Get(get::Args),
     /// Show the configuration and status of a proxy or a policy
     Inspect(inspect::Args),
+    /// Explain whether a client can call a destination, step by step
+    Why(why::Args),
+    /// Show who may call whom, and by which policy
+    Graph(graph::Args),
+    /// Show the destinations that are trimmed from proxies, or would be
+    Reachability(reachability::Args),
     /// Render the Envoy configuration of a dataplane from files, without a control plane
     Render(render::Args),
     /// Delete resources

@@ -3,8 +3,8 @@
 use clap::CommandFactory as _;
 use kodiak_cli::Session;
 use kodiak_cli::commands::{
-    apply, completion, config, delete, diff, dp, export, generate, get, inspect, install, migrate, permissions,
-    validate, version, who_am_i,
+    apply, completion, config, delete, diff, dp, export, generate, get, graph, inspect, install, migrate, permissions,
+    reachability, validate, version, who_am_i, why,
 };
 use kodiak_terminal::Exit;
 
@@ -20,6 +20,9 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> anyhow::Res
         Command::Validate(args) => validate::run(&args, session),
         Command::Get(args) => get::run(&args, session).await,
         Command::Inspect(args) => inspect::run(args, session).await,
+        Command::Why(args) => why::run(&args, session).await,
+        Command::Graph(args) => graph::run(&args, session).await,
+        Command::Reachability(args) => reachability::run(&args, session).await,
         Command::Render(args) => render::run(&args, session.terminal),
         Command::Delete(args) => delete::run(&args, session).await,
         Command::Export(args) => export::run(&args, session).await,

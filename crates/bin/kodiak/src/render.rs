@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
-use kodiak_cli::documents::FileArgs;
+use kodiak_cli::documents::{FileArgs, as_stored};
 use kodiak_engine::{EngineChange, EngineSettings, offline, redacted};
-use kodiak_model::kinds::dataplane::Dataplane;
 use kodiak_model::kinds::mesh::{Mesh, MeshServicesMode};
 use kodiak_model::{Checked, Place, ProxyKey, yaml};
 use kodiak_terminal::{Exit, Terminal, usage};
@@ -70,7 +69,11 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     let exclusive = mesh.mesh_services_mode() == MeshServicesMode::Exclusive;
     let within = resources.iter_mut().filter(|one| one.mesh == args.mesh);
     let mut changes: Vec<EngineChange> = within.filter_map(|one| change(one, &args.zone, exclusive)).collect();
-    changes.push(EngineChange::Mesh { name: args.mesh.as_str().into(), mesh: Some(Arc::new(mesh)) });
+    changes.push(EngineChange::Mesh {
+        name: args.mesh.as_str().into(),
+        mesh: Some(Arc::new(mesh)),
+        reachability: None,
+    });
     let proxy = ProxyKey::new(&args.mesh, &args.proxy);
     let settings = EngineSettings { zone: args.zone.as_str().into(), ..EngineSettings::default() };
     let config = offline::config(settings, changes, &proxy, Arc::new(metadata(args)));
@@ -88,12 +91,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
 
 /// As the control plane would store it. `None` for kinds that proxies do not depend on.
 fn change(resource: &mut Checked, zone: &str, exclusive: bool) -> Option<EngineChange> {
-    if let Some(dataplane) = resource.typed::<Dataplane>() {
-        let mut dataplane = Arc::unwrap_or_clone(dataplane);
-        dataplane.set_zone_tag(zone, exclusive);
-        dataplane.on_create();
-        resource.replace(dataplane);
-    }
+    as_stored(resource, zone, exclusive);
     EngineChange::of(&kodiak_world::Change::put(Arc::new(Resource::checked(resource))))
 }
 

@@ -6,6 +6,7 @@ use kodiak_model::{
     ProxyKey,
     kinds::{dataplane::BackendKind, mesh::Mesh, zone_egress::ZoneEgress},
 };
+use kodiak_reachability::Mode;
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, Proxy, policy_index::PolicyKey};
 use kodiak_services::vips::Vips;
@@ -18,6 +19,8 @@ pub enum EngineChange {
     Mesh {
         name: Arc<str>,
         mesh: Option<Arc<Mesh>>,
+        /// Its label, if it has one.
+        reachability: Option<Mode>,
     },
     Rollout {
         mesh: Arc<str>,
@@ -59,6 +62,11 @@ pub enum EngineChange {
     Disconnected {
         key: ProxyKey,
     },
+    /// A proxy has acknowledged its configuration of this revision in full.
+    Acknowledged {
+        key: ProxyKey,
+        revision: u64,
+    },
     /// Time passed: certificates may be due for renewal.
     Tick,
 }
@@ -75,7 +83,7 @@ impl EngineChange {
             Self::ZoneEgress { egress, .. } => egress.is_none(),
             Self::Policy { policy, .. } => policy.is_none(),
             Self::Disconnected { .. } => true,
-            Self::Secret { .. } | Self::Connected { .. } | Self::Tick => false,
+            Self::Secret { .. } | Self::Connected { .. } | Self::Acknowledged { .. } | Self::Tick => false,
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     cache::{Cache, Group},
     class_key::ClassKey,
     collections::{Collection, CountedSet, PrunedMap},
+    hostnames,
     plan::{self, Sources},
     rules::Rules,
     target::{ClusterTarget, Target, Targets, Touched},
@@ -97,8 +98,9 @@ impl Class {
 
     /// Targets that it calls, or would call if they existed. `None`: any target may be one of them.
     pub(crate) fn targets_of_interest(&self, key: &ClassKey) -> Option<BTreeSet<Target>> {
-        // The backend of a route may be created later.
-        let mut targets = key.reach.named_targets().filter(|_| self.by_backend_ref.is_empty())?;
+        // The backend of a route may be created later, and so may a destination that a route sends elsewhere.
+        let may_be_routed = !self.by_backend_ref.is_empty() || (key.permitted.is_some() && self.rules.have_routes());
+        let mut targets = key.named_targets().filter(|_| !may_be_routed)?;
         targets.extend(self.by_target.keys().cloned());
         Some(targets)
     }
@@ -342,11 +344,8 @@ impl Class {
     }
 
     fn collect_records(&mut self) {
-        let mut records: Vec<_> = self.outbounds.values().flat_map(|each| each.records.iter().cloned()).collect();
-        records.sort();
-        // A hostname of two services resolves to one of them, always the same.
-        records.dedup_by(|a, b| a.name == b.name);
-        self.records = records.into();
+        self.records =
+            hostnames::table(self.outbounds.values().flat_map(|each| each.records.iter().cloned()).collect());
     }
 }
 

@@ -9,6 +9,7 @@ use kodiak_model::{
     },
     tags,
 };
+use kodiak_reachability::SetId;
 use kodiak_rules::Proxy;
 use kodiak_services::reachable::{self, Wanted};
 use kodiak_xds::{
@@ -25,6 +26,8 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassKey {
     pub(crate) reach: Reach,
+    /// Sets of destinations that they may call, sorted. `None`: all that are reachable.
+    pub(crate) permitted: Option<Arc<[SetId]>>,
     /// Outbound policies that select them.
     pub(crate) policies: Lists,
     /// Their values of the tags that these policies match on.
@@ -84,7 +87,24 @@ pub(crate) enum OutboundRef {
     Object(Wanted),
 }
 
+impl ClassKey {
+    /// All targets that may be reachable, but for those of `permitted`. `None` if they are not listed by name.
+    pub(crate) fn named_targets(&self) -> Option<BTreeSet<Target>> {
+        self.reach.named_targets(self.permitted.is_some())
+    }
+}
+
 impl Reach {
+    /// Whether the Dataplane lists its destinations.
+    pub(crate) fn is_listed(&self) -> bool {
+        match self {
+            Self::Redirected { services, objects, .. } => {
+                services.is_some() || matches!(objects, reachable::Reach::Listed(_))
+            }
+            Self::Listed { .. } => true,
+        }
+    }
+
     pub(crate) fn of(metadata: &NodeMetadata, proxy: &Proxy, mode: MeshServicesMode) -> Self {
         let dataplane = &proxy.dataplane;
         let transparent = transparent(dataplane);
@@ -116,19 +136,21 @@ impl Reach {
         Self::Listed { shape, outbounds: outbounds.collect() }
     }
 
-    /// All targets that may be reachable. `None` if they are not listed by name.
-    pub(crate) fn named_targets(&self) -> Option<BTreeSet<Target>> {
+    fn named_targets(&self, has_permitted: bool) -> Option<BTreeSet<Target>> {
         match self {
             Self::Redirected { services, objects, direct_access, .. } => {
                 let direct = match direct_access {
                     Some(direct) => Some(direct.services.as_ref()?),
                     None => None,
                 };
-                let services = services.as_ref()?.iter().chain(direct.into_iter().flatten());
+                if services.is_none() && !has_permitted {
+                    return None;
+                }
+                let services = services.iter().flat_map(|list| list.iter()).chain(direct.into_iter().flatten());
                 let services = services.map(|name| Target::Service(name.as_str().into()));
                 let objects = match objects {
-                    reachable::Reach::Everything => return None,
-                    reachable::Reach::Nothing => Vec::new(),
+                    reachable::Reach::Everything if !has_permitted => return None,
+                    reachable::Reach::Everything | reachable::Reach::Nothing => Vec::new(),
                     reachable::Reach::Listed(refs) => refs.iter().map(objects_by_name).collect::<Option<Vec<_>>>()?,
                 };
                 Some(services.chain(objects.into_iter().flatten()).collect())

@@ -8,6 +8,8 @@ use std::{
     sync::Arc,
 };
 
+use kodiak_reachability::SetId;
+
 use crate::{class::Class, class_key::ClassKey, collections::Multimap, target::Target};
 
 /// Cheaper to compare than a [`ClassKey`].
@@ -24,6 +26,8 @@ pub(crate) struct Classes {
     /// All others, by the targets that affect them.
     by_target: Multimap<Target, ClassId>,
     interests: BTreeMap<ClassId, BTreeSet<Target>>,
+    /// Classes that may call the destinations of a set.
+    by_set: Multimap<SetId, ClassId>,
 }
 
 impl Classes {
@@ -39,15 +43,21 @@ impl Classes {
         self.all.keys().copied()
     }
 
-    /// Classes that call one of the targets, or may from now on, each with the targets that affect it.
-    pub(crate) fn affected_by(&self, targets: &BTreeSet<Target>) -> BTreeMap<ClassId, BTreeSet<Target>> {
+    /// Classes that call one of the targets, or may from now on, each with the targets that affect it. `set_of` is the set
+    /// of a destination.
+    pub(crate) fn affected_by(
+        &self,
+        targets: &BTreeSet<Target>,
+        set_of: impl Fn(&Target) -> Option<SetId>,
+    ) -> BTreeMap<ClassId, BTreeSet<Target>> {
         if targets.is_empty() {
             return BTreeMap::new();
         }
         let mut affected: BTreeMap<ClassId, BTreeSet<Target>> =
             self.any_target.iter().map(|id| (*id, targets.clone())).collect();
         for target in targets {
-            for id in self.by_target.get(target).into_iter().flatten() {
+            let permitted = set_of(target).and_then(|set| self.by_set.get(&set));
+            for id in self.by_target.get(target).into_iter().chain(permitted).flatten() {
                 affected.entry(*id).or_default().insert(target.clone());
             }
         }
@@ -59,6 +69,9 @@ impl Classes {
         let id = ClassId(self.next);
         self.next += 1;
         self.ids.insert(key.clone(), id);
+        for set in key.permitted.iter().flat_map(|sets| sets.iter()) {
+            self.by_set.insert(*set, id);
+        }
         self.all.insert(id, (key, class));
         self.reindex(id);
         id
@@ -82,7 +95,11 @@ impl Classes {
         let Some((key, class)) = self.all.get_mut(&id) else { return };
         class.members.remove(member);
         if class.members.is_empty() {
-            self.ids.remove(key);
+            let key = key.clone();
+            self.ids.remove(&key);
+            for set in key.permitted.iter().flat_map(|sets| sets.iter()) {
+                self.by_set.remove(set, &id);
+            }
             self.unindex(id);
             self.any_target.remove(&id);
             self.all.remove(&id);

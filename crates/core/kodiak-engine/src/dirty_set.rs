@@ -21,6 +21,10 @@ pub(crate) struct DirtySet {
     pub(crate) proxies: BTreeSet<Arc<str>>,
     /// Proxies that may belong to another class now.
     pub(crate) reclassified: BTreeSet<Arc<str>>,
+    /// Destinations whose callers may be others now.
+    pub(crate) admissions: BTreeSet<Target>,
+    /// Destinations whose permissions changed: their servers get them first.
+    pub(crate) permissions: BTreeSet<Target>,
     /// A MeshHTTPRoute, which other policies may target.
     pub(crate) routes: bool,
     /// Certificates may be due for renewal.

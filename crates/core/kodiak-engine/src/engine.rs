@@ -9,7 +9,8 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_model::{ProxyKey, kinds::zone_egress::ZoneEgress};
+use kodiak_model::{Cidr, ProxyKey, kinds::zone_egress::ZoneEgress};
+use kodiak_reachability::Mode;
 use kodiak_rules::Shadow;
 use kodiak_xds::names::Naming;
 use kodiak_xds_stream::Snapshot;
@@ -24,6 +25,10 @@ pub struct EngineSettings {
     pub shadow: Shadow,
     /// Naming of clusters of MeshServices and the like.
     pub naming: Naming,
+    /// Of meshes and Dataplanes without the label.
+    pub reachability: Mode,
+    /// Ranges of virtual addresses, if proxies that lose destinations answer calls to them, and say why.
+    pub explained: Option<Arc<[Cidr]>>,
 }
 
 #[derive(Default)]
@@ -135,6 +140,14 @@ impl Engine {
         self.meshes.get(&key.mesh)?.proxies.get(&key.name)?.snapshot.clone()
     }
 
+    /// Proxies whose acknowledgement of this revision, or of a later one, is to be reported as a change: clients wait for it.
+    pub fn awaited(&self) -> impl Iterator<Item = (ProxyKey, u64)> {
+        let key = |mesh: &Arc<str>, name: &Arc<str>| ProxyKey { mesh: mesh.clone(), name: name.clone() };
+        self.meshes.iter().flat_map(move |(mesh, state)| {
+            state.awaited().into_iter().map(move |(name, revision)| (key(mesh, name), revision))
+        })
+    }
+
     /// Number of resources encoded so far.
     pub fn encoded(&self) -> u64 {
         self.cache.encoded()
@@ -142,7 +155,7 @@ impl Engine {
 
     fn apply_change(&mut self, change: EngineChange, touched: &mut BTreeSet<Arc<str>>) {
         match change {
-            EngineChange::Mesh { name, mesh } => self.mesh(&name, touched).set_spec(mesh),
+            EngineChange::Mesh { name, mesh, reachability } => self.mesh(&name, touched).set_spec(mesh, reachability),
             EngineChange::Rollout { mesh, rollout } => self.mesh(&mesh, touched).set_rollout(rollout),
             EngineChange::Vips { mesh, vips } => self.mesh(&mesh, touched).set_vips(vips.unwrap_or_default()),
             EngineChange::Secret { mesh } => self.mesh(&mesh, touched).secret_changed(),
@@ -165,6 +178,9 @@ impl Engine {
             EngineChange::Policy { mesh, key, policy } => self.mesh(&mesh, touched).set_policy(&key, policy.as_ref()),
             EngineChange::Connected { key, metadata } => self.mesh(&key.mesh, touched).connect(&key.name, metadata),
             EngineChange::Disconnected { key } => self.mesh(&key.mesh, touched).disconnect(&key.name),
+            EngineChange::Acknowledged { key, revision } => {
+                self.mesh(&key.mesh, touched).acknowledge(&key.name, revision);
+            }
             EngineChange::Tick => {
                 for (name, mesh) in &mut self.meshes {
                     mesh.tick();

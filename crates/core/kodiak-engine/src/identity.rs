@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source, labels, tags};
-use kodiak_policies::mesh_traffic_permission;
-use kodiak_rules::Proxy;
+use kodiak_model::{ProxyKey, kinds::mesh_external_service::Source};
 use kodiak_xds::input::{AdminCertificate, Identity};
 use kodiak_xds_stream::Version;
 
@@ -45,59 +43,4 @@ pub struct Leaf {
     pub not_after: Timestamp,
     /// When the engine requests the next one.
     pub renew_at: Timestamp,
-}
-
-/// URI SANs of a proxy: its services, then its tags. `None` if it has neither a service nor a workload.
-pub(crate) fn uris(mesh: &str, proxy: &Proxy) -> Option<Arc<[String]>> {
-    let mut uris = mesh_traffic_permission::uris(mesh, proxy.dataplane.tag_sets());
-    if !proxy.dataplane.tag_sets().any(|tags| tags.contains_key(tags::SERVICE)) {
-        let workload = proxy.labels.get(labels::WORKLOAD)?;
-        uris.insert(0, format!("spiffe://{mesh}/{workload}"));
-    }
-    Some(uris.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn uris_of(labels: &Value, networking: &Value) -> Option<Vec<String>> {
-        let proxy = Proxy {
-            mesh: "default".into(),
-            name: "proxy".into(),
-            labels: Arc::new(serde_json::from_value(labels.clone()).unwrap()),
-            dataplane: Arc::new(serde_json::from_value(json!({ "networking": networking })).unwrap()),
-            admission: None,
-        };
-        uris("default", &proxy).map(|uris| uris.to_vec())
-    }
-
-    #[test]
-    fn uris_are_the_services_then_the_tags() {
-        let inbound =
-            |service: &str, version: &str| json!({ "tags": { "version": version, "kuma.io/service": service } });
-        assert_eq!(
-            uris_of(&json!({}), &json!({ "inbound": [inbound("b", "1"), inbound("a", "1")] })).unwrap(),
-            [
-                "spiffe://default/a",
-                "spiffe://default/b",
-                "kuma://kuma.io/service/a",
-                "kuma://kuma.io/service/b",
-                "kuma://version/1",
-            ]
-        );
-        assert_eq!(
-            uris_of(&json!({}), &json!({ "gateway": { "tags": { "kuma.io/service": "edge" } } })).unwrap(),
-            ["spiffe://default/edge", "kuma://kuma.io/service/edge"]
-        );
-    }
-
-    #[test]
-    fn uri_of_a_proxy_without_a_service_is_its_workload() {
-        let inbound = json!({ "inbound": [{ "port": 1 }] });
-        assert_eq!(uris_of(&json!({ "kuma.io/workload": "w" }), &inbound).unwrap(), ["spiffe://default/w"]);
-        assert_eq!(uris_of(&json!({}), &inbound), None);
-    }
 }

@@ -1,11 +1,15 @@
 //! One mesh: its resources, and the state that is computed from them for all its proxies.
 
+mod hostnames;
+mod permissions;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
+use kodiak_reachability::Mode;
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, Shadow, policy_index::PolicyKey};
 use kodiak_services::vips::Vips;
@@ -13,27 +17,32 @@ use kodiak_world::Destination;
 use kodiak_xds::node::NodeMetadata;
 
 use crate::{
-    Identities,
     class::Class,
     class_key::{ClassKey, Reach},
     classes::{ClassId, Classes},
     dirty_set::DirtySet,
     engine::{Issued, UpdateContext, Updated},
+    hostnames::Hostnames,
     objects::{ObjectKey, Objects},
+    permitted::Permitted,
     plan::Sources,
-    proxy::{EngineProxy, Stale, Subject},
+    proxy::{EngineProxy, Stale, Subject, Trimmed},
     rules::{self, Lists, Rules},
     services::Services,
     target::{Target, Targets},
     view::View,
 };
 
+/// The kind of policy that decides who may call whom.
+const MESH_TRAFFIC_PERMISSION: &str = "MeshTrafficPermission";
 /// The kind of policy that other policies can target.
 const MESH_HTTP_ROUTE: &str = "MeshHTTPRoute";
 
 pub(crate) struct Mesh {
     name: Arc<str>,
     spec: Option<Arc<MeshSpec>>,
+    /// Its label.
+    reachability: Option<Mode>,
     rollout: Option<Rollout>,
     vips: Arc<Vips>,
     view: View,
@@ -45,6 +54,12 @@ pub(crate) struct Mesh {
     services: Services,
     objects: Objects,
     classes: Classes,
+    /// `None` while all proxies may call everything, or get it anyway.
+    permitted: Option<Permitted>,
+    /// Dataplanes with a label that lets them lose destinations.
+    trimmed_by_label: BTreeSet<Arc<str>>,
+    /// For proxies that lose destinations, if they explain it.
+    hostnames: Option<Hostnames>,
     pub(crate) proxies: BTreeMap<Arc<str>, EngineProxy>,
     dirty: DirtySet,
 }
@@ -65,6 +80,7 @@ impl Mesh {
         Self {
             name,
             spec: None,
+            reachability: None,
             rollout: None,
             vips: Arc::default(),
             view: View::default(),
@@ -75,6 +91,9 @@ impl Mesh {
             services: Services::default(),
             objects: Objects::default(),
             classes: Classes::default(),
+            permitted: None,
+            trimmed_by_label: BTreeSet::new(),
+            hostnames: None,
             proxies: BTreeMap::new(),
             dirty: DirtySet { settings: true, ..DirtySet::default() },
         }
@@ -86,6 +105,7 @@ impl Mesh {
         let Self {
             name: _,
             spec,
+            reachability: _,
             rollout,
             vips,
             view: _,
@@ -96,6 +116,9 @@ impl Mesh {
             services: _,
             objects,
             classes: _,
+            permitted: _,
+            trimmed_by_label: _,
+            hostnames: _,
             proxies,
             dirty: _,
         } = self;
@@ -103,8 +126,9 @@ impl Mesh {
         !has_documents && dataplanes.is_empty() && policies.is_empty() && objects.is_empty() && proxies.is_empty()
     }
 
-    pub(crate) fn set_spec(&mut self, spec: Option<Arc<MeshSpec>>) {
+    pub(crate) fn set_spec(&mut self, spec: Option<Arc<MeshSpec>>, reachability: Option<Mode>) {
         self.spec = spec;
+        self.reachability = reachability;
         self.dirty.settings = true;
     }
 
@@ -141,14 +165,23 @@ impl Mesh {
         let touched = self.services.replace(name, old.as_deref(), dataplane.map(Arc::as_ref));
         self.dirty.targets.extend(touched.into_iter().map(Target::Service));
         if old.as_ref() != dataplane {
+            if dataplane.is_some_and(|proxy| Mode::in_labels(&proxy.labels) == Some(Mode::On)) {
+                self.trimmed_by_label.insert(name.clone());
+            } else {
+                self.trimmed_by_label.remove(name);
+            }
+            self.admission_changed(name, old.as_ref());
             self.dirty.targets.extend(self.objects.set_proxy(name, dataplane).into_iter().map(Target::Object));
             self.policy_index.set_proxy(name, dataplane.cloned());
+            self.admission_changed(name, dataplane);
             self.dirty.proxies.insert(name.clone());
         }
     }
 
     pub(crate) fn set_object(&mut self, key: &ObjectKey, destination: Option<&Arc<Destination>>) {
-        self.dirty.targets.extend(self.objects.set(key, destination).into_iter().map(Target::Object));
+        let touched: BTreeSet<Target> = self.objects.set(key, destination).into_iter().map(Target::Object).collect();
+        self.dirty.admissions.extend(touched.iter().cloned());
+        self.dirty.targets.extend(touched);
     }
 
     pub(crate) fn set_policy(&mut self, key: &PolicyKey, policy: Option<&Arc<Policy>>) {
@@ -163,6 +196,9 @@ impl Mesh {
         let inbound = either(|policy| !policy.body.from.is_empty() || !policy.body.rules.is_empty());
         let outbound = either(|policy| !policy.body.to.is_empty());
         let selected = self.policy_index.set_policy(key, policy.cloned());
+        if key.0 == MESH_TRAFFIC_PERMISSION && self.permitted.is_some() {
+            self.permission_changed(&selected);
+        }
         let selected = selected.into_iter().filter(|name| self.proxies.contains_key(name));
         if inbound {
             self.dirty.proxies.extend(selected);
@@ -188,20 +224,39 @@ impl Mesh {
         if let Some(mut proxy) = self.proxies.remove(name) {
             self.leave_class(name, &mut proxy);
         }
+        if let Some(permitted) = &mut self.permitted {
+            permitted.set_client(name, None);
+            self.dirty.admissions.extend(permitted.settle(|server, _| server == name));
+        }
     }
 
     /// Brings everything up to date. Returns the names of the proxies that changed.
-    pub(crate) fn update(&mut self, context: &mut UpdateContext<'_>) -> Vec<Arc<str>> {
+    pub(crate) fn update(&mut self, context: &mut UpdateContext<'_>) -> BTreeSet<Arc<str>> {
+        let mut changed = self.update_once(context);
+        // Clients do not wait for servers that a permission did not change.
+        if let Some(permitted) = &mut self.permitted {
+            let revision_of = |name: &Arc<str>| self.proxies.get(name)?.snapshot.as_ref().map(|last| last.revision);
+            let ready = permitted.settle(|server, revision| revision_of(server).is_none_or(|last| last < revision));
+            if !ready.is_empty() {
+                self.dirty.admissions.extend(ready);
+                changed.extend(self.update_once(context));
+            }
+        }
+        changed
+    }
+
+    fn update_once(&mut self, context: &mut UpdateContext<'_>) -> BTreeSet<Arc<str>> {
         let mut dirty = std::mem::take(&mut self.dirty);
         let mut view_changed = false;
         if dirty.settings {
-            let view = View::of(&self.name, self.spec.as_deref(), self.rollout.as_ref(), context);
+            let view = View::of(&self.name, self.spec.as_deref(), self.rollout.as_ref(), self.reachability, context);
             view_changed = view != self.view;
             self.view = view;
         }
         if dirty.routes {
             self.update_routes(&mut dirty.policies);
         }
+        self.update_permitted(&mut dirty, view_changed, context);
         let mut own = dirty.proxies;
         if dirty.tick {
             own.extend(
@@ -217,6 +272,7 @@ impl Mesh {
         let changes =
             ClassChanges { view_changed, targets: &dirty.targets, policies: &dirty.policies, selected: &selected };
         stale.extend(self.update_classes(changes, context));
+        stale.extend(self.update_hostnames(&dirty.targets, view_changed, context));
         stale.extend(dirty.reclassified.iter().cloned());
         let staleness = |name: &Arc<str>| {
             if view_changed || own.contains(name) {
@@ -251,14 +307,21 @@ impl Mesh {
         let mut visited: BTreeMap<ClassId, BTreeSet<Target>> = if view_changed {
             self.classes.ids().map(|id| (id, BTreeSet::new())).collect()
         } else {
-            self.classes.affected_by(targets)
+            self.classes.affected_by(targets, |target| self.permitted.as_ref()?.graph().set_of(target))
         };
         if !policies.is_empty() {
             for id in selected {
                 visited.entry(*id).or_default();
             }
         }
-        let from = sources(&self.view, &self.services, &self.vips, &self.objects, context.identities);
+        let from = Sources {
+            view: &self.view,
+            services: &self.services,
+            vips: &self.vips,
+            objects: &self.objects,
+            identities: context.identities,
+            graph: self.permitted.as_ref().map(Permitted::graph),
+        };
         for (id, targets) in visited {
             self.classes.change(id, |key, class| {
                 let applies = |policy: &PolicyKey| selected.contains(&id) && contains(&key.policies, policy);
@@ -309,13 +372,17 @@ impl Mesh {
             self.leave_class(name, &mut proxy);
             proxy.class = Some(id);
         }
-        let (_, class) = self.classes.get(id).expect("a proxy is a member of its class");
+        let (key, class) = self.classes.get(id).expect("a proxy is a member of its class");
+        let hostnames = self.hostnames.as_ref().filter(|_| key.permitted.is_some());
+        let explained = context.settings.explained.as_ref();
+        let trimmed = hostnames.zip(explained).map(|(all, ranges)| Trimmed { records: all.table(), ranges });
         let subject = Subject {
             key: ProxyKey { mesh: self.name.clone(), name: name.clone() },
             view: &self.view,
             dataplane: &dataplane,
             policy_index: &self.policy_index,
             class,
+            trimmed,
         };
         let changed = proxy.update(&subject, stale, context);
         self.proxies.insert(name.clone(), proxy);
@@ -334,15 +401,20 @@ impl Mesh {
             let names: Arc<[Arc<str>]> = outbound.map(|policy| policy.name.clone()).collect();
             (!names.is_empty()).then_some((*kind, names))
         });
+        let reach = Reach::of(&proxy.metadata, member, self.view.mode);
+        let permitted = self.permitted.as_ref().filter(|_| !reach.is_listed());
+        let permitted = permitted.and_then(|permitted| permitted.graph().sets_of_client(name));
         ClassKey {
-            reach: Reach::of(&proxy.metadata, member, self.view.mode),
+            reach,
+            permitted: permitted.map(Arc::from),
             policies: lists.collect(),
             caller_tags: rules::caller_tags(&all, member),
             system_ca: proxy.metadata.system_ca_path.as_deref().map(Arc::from),
         }
     }
 
-    /// Builds a new class. If it differs in policies alone from the proxy's class `before`, it starts as a copy.
+    /// Builds a new class. If it differs in policies and permissions alone from the proxy's class `before`, it starts as
+    /// a copy.
     fn build_class(
         &self,
         key: &ClassKey,
@@ -350,14 +422,17 @@ impl Mesh {
         changed: &BTreeMap<PolicyKey, Targets>,
         context: &mut UpdateContext<'_>,
     ) -> Class {
-        let from = sources(&self.view, &self.services, &self.vips, &self.objects, context.identities);
+        let from = self.sources(context.identities);
         let similar = before.and_then(|before| self.classes.get(before)).filter(|(old, _)| {
             old.reach == key.reach && old.caller_tags == key.caller_tags && old.system_ca == key.system_ca
         });
         let mut class = similar.map_or_else(Class::default, |(_, class)| class.without_members());
         class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.resolution(), &self.policies));
-        let touched =
-            similar.map_or(Targets::All, |(old, _)| self.changed_targets(&old.policies, &key.policies, changed));
+        let touched = similar.map_or(Targets::All, |(old, _)| {
+            let mut touched = self.changed_targets(&old.policies, &key.policies, changed);
+            touched.extend(self.differently_permitted(old.permitted.as_deref(), key.permitted.as_deref()));
+            touched
+        });
         class.update(key, from, touched.touched(), context.cache);
         class
     }
@@ -413,14 +488,4 @@ fn rules_of(
     policies: &BTreeMap<PolicyKey, Arc<Policy>>,
 ) -> Rules {
     Rules::of(lists, resources, resolution, |kind, name| policies.get(&(kind, name.clone())))
-}
-
-fn sources<'a>(
-    view: &'a View,
-    services: &'a Services,
-    vips: &'a Vips,
-    objects: &'a Objects,
-    identities: &'a dyn Identities,
-) -> Sources<'a> {
-    Sources { view, services, vips, objects, identities }
 }

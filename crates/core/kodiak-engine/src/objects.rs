@@ -153,6 +153,39 @@ impl Objects {
         touched
     }
 
+    /// Dataplanes of this zone that a MeshService selects.
+    pub(crate) fn members<'a>(&'a self, service: &'a Destination) -> impl Iterator<Item = &'a Arc<Proxy>> {
+        self.membership.members(&service.name).filter(|_| service.is_local())
+    }
+
+    /// KRIs of the MeshServices that a MeshMultiZoneService selects, available or not.
+    pub(crate) fn selected_services<'a>(&'a self, multi_zone: &'a Destination) -> impl Iterator<Item = &'a Arc<Kri>> {
+        let wanted = match &multi_zone.behind {
+            Behind::MultiZone(spec) => spec.selector.mesh_service.match_labels.as_ref(),
+            Behind::Service(_) | Behind::External(_) => None,
+        };
+        wanted.into_iter().flat_map(|wanted| self.labelled(BackendKind::MeshService, wanted))
+    }
+
+    /// KRIs of the MeshServices that select a Dataplane, and of the MeshMultiZoneServices that may select those.
+    pub(crate) fn served_by(&self, dataplane: &str) -> BTreeSet<Arc<Kri>> {
+        let keys = self.membership.services_of(dataplane).map(|name| (BackendKind::MeshService, name.clone()));
+        let services = keys.filter_map(|key| self.stored.get(&key));
+        services.flat_map(|service| self.with_multi_zone_services(service)).collect()
+    }
+
+    /// KRIs of the MeshServices without Dataplanes in this zone, and of the MeshMultiZoneServices that may select those.
+    pub(crate) fn unseen(&self) -> BTreeSet<Arc<Kri>> {
+        let services = self.known.values().map(|object| &object.destination);
+        let services = services.filter(|service| service.kind() == BackendKind::MeshService);
+        let unseen = services.filter(|service| self.members(service).next().is_none());
+        unseen.flat_map(|service| self.with_multi_zone_services(service)).collect()
+    }
+
+    fn with_multi_zone_services<'a>(&'a self, service: &'a Destination) -> impl Iterator<Item = Arc<Kri>> + 'a {
+        [Arc::new(service.kri.clone())].into_iter().chain(self.multi_zone_services_of(service))
+    }
+
     /// MeshMultiZoneServices that may select a MeshService by its labels.
     fn multi_zone_services_of<'a>(&'a self, service: &'a Destination) -> impl Iterator<Item = Arc<Kri>> + 'a {
         let is_service = service.kind() == BackendKind::MeshService;
@@ -267,11 +300,7 @@ impl Objects {
 
     /// MeshServices that a MeshMultiZoneService selects, without those of other zones that are unavailable.
     fn available_services<'a>(&'a self, destination: &'a Destination) -> impl Iterator<Item = &'a Object> {
-        let wanted = match &destination.behind {
-            Behind::MultiZone(spec) => spec.selector.mesh_service.match_labels.as_ref(),
-            Behind::Service(_) | Behind::External(_) => None,
-        };
-        let found = wanted.into_iter().flat_map(|wanted| self.labelled(BackendKind::MeshService, wanted));
+        let found = self.selected_services(destination);
         found.filter_map(|kri| self.known.get(kri)).filter(|object| {
             let available = service_of(&object.destination).is_some_and(|service| service.available);
             object.destination.is_local() || available

@@ -1,6 +1,7 @@
 //! Desired outbounds and clusters of a class, before resources are built.
 
 mod direct_access;
+mod permission;
 mod port;
 
 use std::{
@@ -11,6 +12,7 @@ use std::{
 
 use kodiak_model::{Protocol, tags};
 use kodiak_policies::target::{Backend, BackendKey, Backends, EndpointLabels, Endpoints, PortRef};
+use kodiak_reachability::MeshGraph;
 use kodiak_services::vips::{self, Vips};
 use kodiak_xds::{
     input::{
@@ -38,6 +40,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) vips: &'a Vips,
     pub(crate) objects: &'a Objects,
     pub(crate) identities: &'a dyn Identities,
+    /// `None` while no proxy loses destinations that it may not call.
+    pub(crate) graph: Option<&'a MeshGraph>,
 }
 
 /// Listeners and DNS records of a destination, and the clusters that its listeners reference.
@@ -81,7 +85,7 @@ pub(crate) fn outbounds(
     let mut plans = BTreeMap::new();
     match &key.reach {
         Reach::Redirected { services, direct_access, .. } => {
-            let listed = key.reach.named_targets();
+            let listed = permission::named_targets(key, rules, from);
             // With a list, no other targets can be reachable.
             let touched = match (touched, &listed) {
                 (Touched::All, Some(listed)) => Touched::Some(listed),
@@ -101,8 +105,9 @@ pub(crate) fn outbounds(
             }
             let is_visible = |name: &&Arc<str>| services.as_ref().is_none_or(|list| list.contains(&***name));
             let names = names.into_iter().filter(|_| from.view.has_legacy_destinations()).filter(is_visible);
+            let names = names.filter(|name| permission::may_call_service(key, rules, from, name));
             plans.extend(names.filter_map(|name| Some((name.clone(), redirected(key, rules, from, name)?))));
-            for kri in objects {
+            for kri in objects.into_iter().filter(|kri| permission::may_call_object(key, rules, from, kri)) {
                 plans.extend(port::redirected(key, rules, from, kri));
             }
         }
@@ -132,15 +137,34 @@ pub(crate) fn outbounds(
     plans
 }
 
-fn redirected(key: &ClassKey, rules: &Rules, from: Sources<'_>, name: &Arc<str>) -> Option<Outbound> {
+/// DNS records of a destination, for transparent proxies that list none.
+pub(crate) fn records(from: Sources<'_>, target: &Target) -> Vec<DnsRecord> {
+    match target {
+        Target::Service(name) => {
+            let vip = service_address(from, name).filter(|_| from.view.has_legacy_destinations());
+            vip.map_or_else(Vec::new, |vip| service_records(name, vip))
+        }
+        Target::Object(kri) => port::records(from, kri),
+    }
+}
+
+fn service_address(from: Sources<'_>, name: &Arc<str>) -> Option<Ipv4Addr> {
     from.services.get(name)?;
-    let vip = from.vips.get(name)?;
+    from.vips.get(name)
+}
+
+fn service_records(name: &str, vip: Ipv4Addr) -> Vec<DnsRecord> {
+    let record = |hostname: String| DnsRecord { name: hostname.to_ascii_lowercase().into(), address: vip };
+    vips::hostnames(name).map(record).collect()
+}
+
+fn redirected(key: &ClassKey, rules: &Rules, from: Sources<'_>, name: &Arc<str>) -> Option<Outbound> {
+    let vip = service_address(from, name)?;
     let tags = Tags::from([(tags::SERVICE.to_owned(), name.to_string())]);
     let planned = ServiceOutbound::new(rules, from, &tags);
-    let record = |hostname: String| DnsRecord { name: hostname.to_ascii_lowercase().into(), address: vip };
     Some(Outbound {
         listeners: vec![planned.listener(key, from, vip.to_string(), vips::PORT, Socket::at(key, vip))],
-        records: vips::hostnames(name).map(record).collect(),
+        records: service_records(name, vip),
         ..planned.outbound()
     })
 }

@@ -73,6 +73,11 @@ impl MergedConf {
         if is_http { Carried::Http } else { Carried::Tcp }
     }
 
+    /// Whether a route selects the destination.
+    pub(crate) fn is_routed(&self) -> bool {
+        self.http_route.is_some() || self.tcp_route.is_some()
+    }
+
     /// Backends of the routes that apply.
     pub(crate) fn backends(&self, carried: Carried) -> impl Iterator<Item = &BackendKey> {
         let route = match carried {
@@ -106,6 +111,10 @@ impl Rules {
             Some(KindRules::new(*policy, policies, resources, resolution))
         };
         Self(lists.iter().filter_map(kind_rules).collect())
+    }
+
+    pub(crate) fn have_routes(&self) -> bool {
+        self.0.iter().any(|kind_rules| kind_rules.shape != ConfShape::Default)
     }
 
     pub(crate) fn for_service(&self, service: &str) -> MergedConf {

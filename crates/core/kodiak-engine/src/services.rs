@@ -126,6 +126,15 @@ impl Service {
         self.matching(|endpoint| wanted().all(|(key, value)| endpoint.tags.get(key) == Some(value)))
     }
 
+    /// Inbounds by the name of their Dataplane and their position, ready or not.
+    pub(crate) fn inbounds(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.instances.keys().map(|(dataplane, position)| (&**dataplane, *position))
+    }
+
+    pub(crate) fn dataplanes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.instances.keys().map(|(dataplane, _)| dataplane)
+    }
+
     /// Labels of the Dataplanes of ready endpoints.
     pub(crate) fn labels(&self) -> &Arc<EndpointLabels> {
         &self.labels

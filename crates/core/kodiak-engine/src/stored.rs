@@ -2,6 +2,7 @@
 
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, ProxyKey, ResourceKey};
+use kodiak_reachability::Mode;
 use kodiak_world::{World, destination, document};
 
 use crate::EngineChange;
@@ -13,7 +14,10 @@ impl EngineChange {
         let resource = resource.as_deref();
         let ResourceKey { kind, mesh, name } = key.clone();
         Some(match &*kind {
-            "Mesh" => Self::Mesh { name, mesh: resource.and_then(kodiak_world::Resource::spec) },
+            "Mesh" => {
+                let reachability = resource.and_then(|mesh| Mode::in_labels(&mesh.labels));
+                Self::Mesh { name, mesh: resource.and_then(kodiak_world::Resource::spec), reachability }
+            }
             "Dataplane" => {
                 let dataplane = resource.and_then(|dataplane| dataplane.proxy().cloned());
                 Self::Dataplane { key: ProxyKey { mesh, name }, dataplane }

@@ -1,4 +1,4 @@
-//! Destinations: a `kuma.io/service`, or a resource such as a MeshService.
+//! Parts of destinations, and sets of destinations.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -12,32 +12,9 @@ use kodiak_xds::{
     names::{self, Naming},
 };
 
+pub(crate) use kodiak_reachability::Target;
+
 use crate::objects::Objects;
-
-/// A destination as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Target {
-    /// All subsets of this `kuma.io/service`.
-    Service(Arc<str>),
-    /// A MeshService, MeshExternalService or MeshMultiZoneService.
-    Object(Arc<Kri>),
-}
-
-impl Target {
-    pub(crate) fn service(&self) -> Option<&Arc<str>> {
-        match self {
-            Self::Service(name) => Some(name),
-            Self::Object(_) => None,
-        }
-    }
-
-    pub(crate) fn object(&self) -> Option<&Arc<Kri>> {
-        match self {
-            Self::Service(_) => None,
-            Self::Object(kri) => Some(kri),
-        }
-    }
-}
 
 /// The part of a destination that one cluster serves.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

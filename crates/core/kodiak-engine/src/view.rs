@@ -3,6 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use kodiak_model::kinds::mesh::{Mesh as MeshSpec, MeshServicesMode};
+use kodiak_reachability::Mode;
 use kodiak_rollout::Rollout;
 use kodiak_rules::outbound::NameResolution;
 use kodiak_services::reachable;
@@ -28,6 +29,8 @@ pub(crate) struct View {
     pub(crate) zone_priority: ZonePriority,
     pub(crate) mode: MeshServicesMode,
     pub(crate) naming: Naming,
+    /// Of Dataplanes without the label.
+    pub(crate) reachability: Mode,
     pub(crate) external: ExternalAccess,
     /// Zone egresses of this zone.
     pub(crate) egresses: Arc<[Endpoint]>,
@@ -48,6 +51,7 @@ impl View {
         name: &Arc<str>,
         spec: Option<&MeshSpec>,
         rollout: Option<&Rollout>,
+        reachability: Option<Mode>,
         context: &UpdateContext<'_>,
     ) -> Self {
         let Some(spec) = spec else { return Self { name: name.clone(), ..Self::default() } };
@@ -78,6 +82,7 @@ impl View {
             zone_priority,
             mode: spec.mesh_services_mode(),
             naming: context.settings.naming,
+            reachability: reachability.unwrap_or(context.settings.reachability),
             external,
             egresses,
         }

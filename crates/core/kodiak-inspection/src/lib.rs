@@ -1,12 +1,15 @@
 //! Answers to questions of people about one mesh: which policies apply to a proxy and what they merge to, the status of a
-//! policy and of references, and insights.
+//! policy and of references, who may call whom and why, and insights.
 //!
 //! **Invariant:** pure functions of what they are given; equal inputs give equal answers.
 //! **Invariant:** nothing here depends on Envoy, a store or HTTP.
 
 #![deny(clippy::disallowed_methods)]
 
+pub mod calls;
 pub mod insights;
 pub mod inspect;
+mod near;
 pub mod policy_status;
 pub mod reference_status;
+pub mod why;

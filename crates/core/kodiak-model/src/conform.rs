@@ -27,6 +27,13 @@ pub struct UnknownField {
     near: Option<String>,
 }
 
+impl UnknownField {
+    /// Known field with the most similar name.
+    pub fn near(&self) -> Option<&str> {
+        self.near.as_deref()
+    }
+}
+
 impl fmt::Display for UnknownField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "unknown field {} is ignored", self.path)?;

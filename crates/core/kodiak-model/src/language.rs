@@ -175,7 +175,7 @@ pub(crate) fn to_value<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).expect("specs are made of maps with string keys, lists and scalars")
 }
 
-fn schema_of<S: Spec>() -> Schema {
+pub(crate) fn schema_of<S: JsonSchema>() -> Schema {
     SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<S>()
 }
 
@@ -205,7 +205,7 @@ fn check_as<S: Spec>(
 }
 
 /// The schema was validated before, so this reports only violations that a schema cannot express.
-fn unreadable(root: &FieldPath<'_>, error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+pub(crate) fn unreadable(root: &FieldPath<'_>, error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let mut path = root.to_string();
     for segment in error.path() {
         use serde_path_to_error::Segment;

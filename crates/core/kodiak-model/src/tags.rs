@@ -43,6 +43,11 @@ fn check(
     }
 }
 
+/// Whether a proxy can have this value of a tag.
+pub(crate) fn is_value(value: &str) -> bool {
+    !value.is_empty() && value.bytes().all(is_value_byte)
+}
+
 fn is_value_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b".-_:".contains(&b)
 }

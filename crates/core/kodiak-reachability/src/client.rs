@@ -15,3 +15,50 @@ pub fn certificate(mesh: &str, proxy: &Proxy) -> Option<Certificate> {
     }
     Some(uris.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn uris_of(labels: &Value, networking: &Value) -> Option<Vec<String>> {
+        let proxy = Proxy {
+            mesh: "default".into(),
+            name: "proxy".into(),
+            labels: Arc::new(serde_json::from_value(labels.clone()).unwrap()),
+            dataplane: Arc::new(serde_json::from_value(json!({ "networking": networking })).unwrap()),
+            admission: None,
+        };
+        certificate("default", &proxy).map(|uris| uris.to_vec())
+    }
+
+    #[test]
+    fn uris_are_the_services_then_the_tags() {
+        let inbound =
+            |service: &str, version: &str| json!({ "tags": { "version": version, "kuma.io/service": service } });
+        assert_eq!(
+            uris_of(&json!({}), &json!({ "inbound": [inbound("b", "1"), inbound("a", "1")] })).unwrap(),
+            [
+                "spiffe://default/a",
+                "spiffe://default/b",
+                "kuma://kuma.io/service/a",
+                "kuma://kuma.io/service/b",
+                "kuma://version/1",
+            ]
+        );
+        assert_eq!(
+            uris_of(&json!({}), &json!({ "gateway": { "tags": { "kuma.io/service": "edge" } } })).unwrap(),
+            ["spiffe://default/edge", "kuma://kuma.io/service/edge"]
+        );
+    }
+
+    #[test]
+    fn uri_of_a_proxy_without_a_service_is_its_workload() {
+        let inbound = json!({ "inbound": [{ "port": 1 }] });
+        assert_eq!(uris_of(&json!({ "kuma.io/workload": "w" }), &inbound).unwrap(), ["spiffe://default/w"]);
+        assert_eq!(uris_of(&json!({}), &inbound), None);
+    }
+}

@@ -165,6 +165,17 @@ impl<C: Ord + Clone, D: Ord + Clone> Graph<C, D> {
         self.destinations.get(destination).map(|(_, set)| *set)
     }
 
+    /// As it was set.
+    pub fn admission(&self, destination: &D) -> Option<Admission> {
+        let (inbounds, _) = self.destinations.get(destination)?;
+        Some(match inbounds {
+            Inbounds::Open => Admission::Open,
+            Inbounds::By(all) => {
+                Admission::By(all.iter().map(|id| self.evaluations.get(*id).permissions.clone()).collect())
+            }
+        })
+    }
+
     /// Clients with one of the identities. What holds for all callers holds for clients without a certificate.
     pub fn clients(&self, identities: &IdentitySet) -> BTreeSet<&C> {
         match identities {

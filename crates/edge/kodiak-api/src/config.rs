@@ -1,5 +1,7 @@
 //! Configuration of the API. The control plane fills it from its settings.
 
+pub use kodiak_inspection::why::WhyContext;
+
 use crate::user::{AUTHENTICATED, UNAUTHENTICATED, User};
 
 #[derive(Debug, Clone)]
@@ -14,6 +16,8 @@ pub struct ApiConfig {
     pub base_path: String,
     /// Whether the control plane issues tokens itself.
     pub issue: IssueConfig,
+    /// Settings of the engine that answers about calls depend on.
+    pub calls: WhyContext,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -112,6 +116,7 @@ impl Default for ApiConfig {
             cors_allowed_domains: Vec::new(),
             base_path: "/".to_owned(),
             issue: IssueConfig { user: true, dataplane: true, zone: true },
+            calls: WhyContext::default(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Table of routes, from which the router, the OpenAPI document and the authorisation test are generated.
 
+mod calls;
 mod migration;
 mod proxies;
 mod traffic;
@@ -49,6 +50,7 @@ pub(crate) fn all() -> Vec<Route> {
     routes.extend(proxies::about_proxies());
     routes.extend(proxies::about_policies());
     routes.extend(migration::about_services());
+    routes.extend(calls::about_calls());
     routes.extend(traffic::about_traffic());
     for kind in kinds().iter() {
         for path in [Some(kind.path), kind.other_path].into_iter().flatten() {

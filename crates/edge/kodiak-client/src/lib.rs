@@ -31,6 +31,7 @@
 
 mod address;
 mod backup;
+mod calls;
 mod connections;
 mod diff;
 mod endpoint;

@@ -111,6 +111,11 @@ impl Registry {
         self.0.sessions.status(key)
     }
 
+    /// Revision of the newest snapshot whose listeners the proxy has applied.
+    pub fn acknowledged(&self, key: &ProxyKey) -> Option<u64> {
+        self.0.sessions.acknowledged(key)
+    }
+
     pub fn snapshot(&self, key: &ProxyKey) -> Option<Arc<Snapshot>> {
         self.0.sessions.snapshot(key)
     }

@@ -65,7 +65,7 @@ pub(super) fn measure(
 fn mesh(size: Size) -> anyhow::Result<Vec<EngineChange>> {
     let backends = json!([{ "name": "ca", "type": "builtin" }]);
     let spec = serde_json::from_value(json!({ "mtls": { "enabledBackend": "ca", "backends": backends } }))?;
-    let mut changes = vec![EngineChange::Mesh { name: MESH.into(), mesh: Some(Arc::new(spec)) }];
+    let mut changes = vec![EngineChange::Mesh { name: MESH.into(), mesh: Some(Arc::new(spec)), reachability: None }];
     for n in 0..size.policies {
         let (key, policy) = size.policy(n, 0)?;
         changes.push(EngineChange::Policy { mesh: MESH.into(), key, policy: Some(policy) });

@@ -57,7 +57,7 @@ impl World {
         let facts = MeshFacts { mode: mesh.mesh_services_mode(), mtls: mesh.enabled_backend().is_some() };
         self.reconciler.set_mesh(&MESH.into(), Some(facts));
         self.reconciler.set_generator(&"local-universal-mesh-service".into(), Some(generator()?));
-        self.configure([EngineChange::Mesh { name: MESH.into(), mesh: Some(mesh) }])?;
+        self.configure([EngineChange::Mesh { name: MESH.into(), mesh: Some(mesh), reachability: None }])?;
         self.write(proxies)?;
         self.connect(proxies)
     }

@@ -5,12 +5,14 @@
 mod check;
 mod load;
 mod near;
+mod offline;
 mod order;
 mod read;
 mod template;
 
 pub(crate) use check::{Checkup, FileResource, Names, check, identify, unknown_kind};
 pub(crate) use near::nearest;
+pub use offline::as_stored;
 pub(crate) use order::{Phase, phases};
 pub use read::FileArgs;
 pub(crate) use read::{SourceFile, read_template};

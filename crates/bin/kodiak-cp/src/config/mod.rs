@@ -3,6 +3,7 @@
 mod certificates;
 mod listeners;
 mod load;
+mod reachability;
 mod secret;
 mod services;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod types;
 pub use certificates::Certificates;
 pub use listeners::{ApiSocket, ListenerLimits};
 pub use load::{LoadError, Sources, load};
+pub use reachability::{Reachability, ReachabilityMode};
 pub use secret::Masked;
 pub use services::{GenerateFrom, Ipam, LabelPropagation, MeshService, Range, services};
 pub use traffic::Traffic;

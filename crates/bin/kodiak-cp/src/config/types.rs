@@ -6,7 +6,7 @@ use kodiak_listen::ConnectionLimits;
 use kodiak_model::GoDuration;
 use serde::{Deserialize, Serialize};
 
-use super::{ApiSocket, Certificates, Ipam, ListenerLimits, Masked, MeshService, Traffic};
+use super::{ApiSocket, Certificates, Ipam, ListenerLimits, Masked, MeshService, Reachability, Traffic};
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
@@ -20,6 +20,7 @@ pub struct Config {
     pub bootstrap_server: BootstrapServer,
     pub mesh_service: MeshService,
     pub ipam: Ipam,
+    pub reachability: Reachability,
     pub traffic: Traffic,
     pub access: Access,
     pub certificates: Certificates,

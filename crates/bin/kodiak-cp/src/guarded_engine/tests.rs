@@ -14,7 +14,11 @@ const TIME: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn mesh() -> Input {
     let key = ResourceKey::global("Mesh", MESH);
-    Input { key, revision: 1, change: EngineChange::Mesh { name: MESH.into(), mesh: Some(Arc::default()) } }
+    Input {
+        key,
+        revision: 1,
+        change: EngineChange::Mesh { name: MESH.into(), mesh: Some(Arc::default()), reachability: None },
+    }
 }
 
 fn dataplane(name: &str, revision: u64) -> Input {
@@ -113,7 +117,7 @@ fn the_result_is_that_of_an_engine_that_never_saw_the_poisoned_resource() {
 fn with_permissions() -> Vec<Input> {
     let mtls = json!({ "mtls": { "enabledBackend": "ca", "backends": [{ "name": "ca", "type": "builtin" }] } });
     let mesh = Arc::new(serde_json::from_value(mtls).unwrap());
-    let change = EngineChange::Mesh { name: MESH.into(), mesh: Some(mesh) };
+    let change = EngineChange::Mesh { name: MESH.into(), mesh: Some(mesh), reachability: None };
     let mesh = Input { key: ResourceKey::global("Mesh", MESH), revision: 1, change };
     let others = everything().into_iter().skip(1);
     [mesh, permission("allow", "Allow")].into_iter().chain(others).collect()

@@ -28,10 +28,12 @@ fn expected(method: &str, path: &str) -> Option<Least> {
         }
         ["store", "backup"] => return (method == "get").then_some(Least::Admin),
         ["meshes", "{mesh}", "_diff"] => return (method == "post").then_some(Least::Admin),
-        // A conversion returns its result and stores nothing.
-        ["meshes", "{mesh}", "_migration", "convert"] => return (method == "post").then_some(Least::Anyone),
+        // Computed from resources that anyone may read; nothing is stored.
+        ["meshes", "{mesh}", "_migration", "convert"] | ["meshes", "{mesh}", "_permissions", "check"] => {
+            return (method == "post").then_some(Least::Anyone);
+        }
         // The last one is always rejected.
-        ["meshes", "{mesh}", "_policies" | "_migration" | "_traffic"]
+        ["meshes", "{mesh}", "_policies" | "_migration" | "_traffic" | "_graph" | "_why" | "_reachability"]
         | ["meshes", "{mesh}", "_migration", "consumers"]
         | ["meshes", "{mesh}", _, "{name}", "_status"]
         | ["meshes", "{mesh}", "{service}", "{name}", "_hostnames"] => {

@@ -1,4 +1,4 @@
-//! Minimal xDS client: an ADS stream that subscribes to all clusters.
+//! Minimal xDS client: an ADS stream that subscribes to all clusters, and to more types if it is told so.
 
 use kodiak_envoy::envoy::{
     config::core::v3::Node,
@@ -28,15 +28,28 @@ impl Stream {
         Self(GrpcStream::open(cp, ADS, &token(cp, mesh, name).await, &first).await)
     }
 
-    /// Waits for the next clusters, and acknowledges them.
-    pub(crate) async fn clusters(&mut self) -> DiscoveryResponse {
-        let response = self.0.next().await;
+    /// Subscribes to all resources of one more type.
+    pub(crate) fn request(&self, type_url: TypeUrl) {
+        self.0.send(&DiscoveryRequest { type_url: type_url.as_str().to_owned(), ..DiscoveryRequest::default() });
+    }
+
+    /// Waits for the next resources, and acknowledges them.
+    pub(crate) async fn receive(&mut self) -> DiscoveryResponse {
+        let response = self.next().await;
+        self.acknowledge(&response);
+        response
+    }
+
+    pub(crate) fn acknowledge(&self, response: &DiscoveryResponse) {
         self.0.send(&DiscoveryRequest {
             type_url: response.type_url.clone(),
             version_info: response.version_info.clone(),
             response_nonce: response.nonce.clone(),
             ..DiscoveryRequest::default()
         });
-        response
+    }
+
+    pub(crate) async fn next(&mut self) -> DiscoveryResponse {
+        self.0.next().await
     }
 }

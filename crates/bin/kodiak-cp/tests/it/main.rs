@@ -5,6 +5,7 @@
 mod access;
 mod ads;
 mod bounds;
+mod calls;
 mod connections;
 mod defaults;
 mod diagnostics;
@@ -17,6 +18,7 @@ mod insights;
 mod inspect;
 mod proxies;
 mod quarantine;
+mod reachability;
 mod resources;
 mod restart;
 mod secrets;

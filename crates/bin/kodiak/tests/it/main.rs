@@ -5,6 +5,7 @@
 
 mod apply;
 mod bench;
+mod calls;
 mod config;
 mod demo;
 mod diff;

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use axum::{http::StatusCode, response::Response};
+use axum::{
+    body::Body,
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
 use kodiak_catalog::{Planned, Refusal, Target};
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, Problem, Problems, ResourceKey, Scope, labels};
@@ -26,7 +30,7 @@ const SHADOW: &str = "the label kuma.io/effect: shadow makes it a dry run, so no
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct ProposedChange {
+pub(super) struct ProposedChange {
     /// Documents to write.
     #[serde(default)]
     resources: Vec<Value>,
@@ -43,8 +47,8 @@ struct DeletedResource {
 }
 
 /// Store after the write, and the change that each document makes.
-struct Plan {
-    after: Snapshot,
+pub(super) struct Plan {
+    pub(super) after: Snapshot,
     changes: Vec<Value>,
     named: BTreeSet<ResourceKey>,
 }
@@ -55,49 +59,71 @@ pub(crate) async fn diff(api: Api, call: ApiCall) -> Result<Response, ApiError> 
     let mesh = call.param(0).to_owned();
     let dataplane = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
     api.catalog().require_mesh(dataplane, &mesh).map_err(refused)?;
-    let bytes = body::read(&call.headers, call.body).await?;
-    let change: ProposedChange = serde_json::from_slice(&bytes).map_err(|error| {
-        ApiError::bad_request(format_args!("the body must be {{\"resources\": [...], \"deleted\": [...]}}: {error}"))
-    })?;
-    let rights = access::rights(&api.config().access, &call.user);
+    let change = ProposedChange::read(&call.headers, call.body).await?;
     let before = api.catalog().store().snapshot();
-    let mut plan = Plan { after: before.clone(), changes: Vec::new(), named: BTreeSet::new() };
-    let mut problems = Problems::default();
-    for (n, document) in change.resources.into_iter().enumerate() {
-        let (kind, name) = (text(&document, "type"), text(&document, "name"));
-        let kind = changeable(&api, &call.user, &kind)?;
-        let target = Target { kind, mesh: place(kind, &mesh, &name)?, name: &name };
-        plan.name(target)?;
-        match api.catalog().plan(&plan.after, target, document, rights) {
-            Ok(planned) => plan.write(target, planned)?,
-            // Problems of all documents are reported at once, each with the index of its document.
-            Err(Refusal::Invalid { problems: found, .. }) => problems.extend(within(n, found)),
-            Err(Refusal::Denied { problems: found }) => {
-                return Err(refused(Refusal::Denied { problems: within(n, found) }));
-            }
-            Err(refusal) => return Err(refused(refusal)),
-        }
-    }
-    if !problems.is_empty() {
-        return Err(ApiError::invalid(TITLE, "Resource is not valid", problems));
-    }
-    for DeletedResource { kind, name } in change.deleted {
-        let kind = changeable(&api, &call.user, &kind)?;
-        let target = Target { kind, mesh: place(kind, &mesh, &name)?, name: &name };
-        plan.name(target)?;
-        api.catalog().plan_delete(&plan.after, target).map_err(|refusal| match refusal {
-            Refusal::NotFound => ApiError::new(StatusCode::NOT_FOUND, TITLE, absent(target)),
-            other => refused(other),
-        })?;
-        plan.delete(target)?;
-    }
-    let Plan { after, changes, .. } = plan;
+    let Plan { after, changes, .. } = Plan::of(&api, &call.user, &before, &mesh, change)?;
     let mut answer = api.proxies().diff(mesh, before, after, full).await.map_err(|error| failed(&error))?;
     answer["changes"] = Value::Array(changes);
     Ok(json(StatusCode::OK, answer.to_string()))
 }
 
+impl ProposedChange {
+    pub(super) async fn read(headers: &HeaderMap, body: Body) -> Result<Self, ApiError> {
+        let bytes = body::read(headers, body).await?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            let form = "{\"resources\": [...], \"deleted\": [...]}";
+            ApiError::bad_request(format_args!("the body must be {form}: {error}"))
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.resources.is_empty() && self.deleted.is_empty()
+    }
+}
+
 impl Plan {
+    /// Nothing is stored.
+    pub(super) fn of(
+        api: &Api,
+        user: &crate::User,
+        before: &Snapshot,
+        mesh: &str,
+        change: ProposedChange,
+    ) -> Result<Self, ApiError> {
+        let rights = access::rights(&api.config().access, user);
+        let mut plan = Self { after: before.clone(), changes: Vec::new(), named: BTreeSet::new() };
+        let mut problems = Problems::default();
+        for (n, document) in change.resources.into_iter().enumerate() {
+            let (kind, name) = (text(&document, "type"), text(&document, "name"));
+            let kind = changeable(api, user, &kind)?;
+            let target = Target { kind, mesh: place(kind, mesh, &name)?, name: &name };
+            plan.name(target)?;
+            match api.catalog().plan(&plan.after, target, document, rights) {
+                Ok(planned) => plan.write(target, planned)?,
+                // Problems of all documents are reported at once, each with the index of its document.
+                Err(Refusal::Invalid { problems: found, .. }) => problems.extend(within(n, found)),
+                Err(Refusal::Denied { problems: found }) => {
+                    return Err(refused(Refusal::Denied { problems: within(n, found) }));
+                }
+                Err(refusal) => return Err(refused(refusal)),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(ApiError::invalid(TITLE, "Resource is not valid", problems));
+        }
+        for DeletedResource { kind, name } in change.deleted {
+            let kind = changeable(api, user, &kind)?;
+            let target = Target { kind, mesh: place(kind, mesh, &name)?, name: &name };
+            plan.name(target)?;
+            api.catalog().plan_delete(&plan.after, target).map_err(|refusal| match refusal {
+                Refusal::NotFound => ApiError::new(StatusCode::NOT_FOUND, TITLE, absent(target)),
+                other => refused(other),
+            })?;
+            plan.delete(target)?;
+        }
+        Ok(plan)
+    }
+
     /// Refuses a second change of the same resource, because the result would depend on their order.
     fn name(&mut self, target: Target<'_>) -> Result<(), ApiError> {
         if self.named.insert(target.key()) {

@@ -178,6 +178,10 @@ impl Sessions {
         self.state().streams.get(key).map(|stream| stream.status(key))
     }
 
+    pub(crate) fn acknowledged(&self, key: &ProxyKey) -> Option<u64> {
+        self.state().streams.get(key)?.acknowledged()
+    }
+
     pub(crate) fn snapshot(&self, key: &ProxyKey) -> Option<Arc<Snapshot>> {
         self.state().streams.get(key)?.snapshots.borrow().clone()
     }

@@ -92,6 +92,12 @@ impl Stream {
         reported
     }
 
+    /// `None` while it runs on listeners that are older than those it was sent.
+    pub(crate) fn acknowledged(&self) -> Option<u64> {
+        let is_rejecting = self.types.iter().any(|each| each.type_url == TypeUrl::Listener && each.rejecting);
+        self.settled.filter(|_| !is_rejecting)
+    }
+
     pub(crate) fn status(&self, key: &ProxyKey) -> ProxyStatus {
         ProxyStatus {
             key: key.clone(),

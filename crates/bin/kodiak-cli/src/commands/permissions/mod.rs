@@ -1,5 +1,6 @@
 //! `kodiak permissions`: MeshTrafficPermissions and the traffic that they must allow.
 
+mod check;
 mod draft;
 mod observed;
 mod permission;
@@ -21,11 +22,14 @@ enum PermissionsCommand {
     Observed(observed::Args),
     /// Draft MeshTrafficPermissions that allow the observed traffic
     Draft(draft::Args),
+    /// Check which callers lose access by a change of permissions, and how often they called
+    Check(check::Args),
 }
 
 pub async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
     match args.command {
         PermissionsCommand::Observed(args) => observed::run(&args, session).await,
         PermissionsCommand::Draft(args) => draft::run(&args, session).await,
+        PermissionsCommand::Check(args) => check::run(&args, session).await,
     }
 }

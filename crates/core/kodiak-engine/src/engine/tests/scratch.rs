@@ -1,6 +1,7 @@
 //! Property: after any changes, snapshots are the same as those of an engine that starts from scratch.
 
 use kodiak_model::kinds::dataplane::BackendKind;
+use kodiak_reachability::Mode;
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy, features};
 use kodiak_xds_stream::Snapshot;
 use proptest::prelude::*;
@@ -20,10 +21,12 @@ enum Edit {
     Policy { kind: &'static str, name: &'static str, spec: Option<Value> },
     Connect { name: &'static str, reuse_port: bool, redirected: bool, dns: bool },
     Disconnect(&'static str),
+    Reachability(Option<Mode>),
     Hours(i64),
     Tick,
 }
 
+const MTLS: &str = r#"{ "mtls": { "enabledBackend": "ca-1", "backends": [{ "name": "ca-1", "type": "builtin" }] } }"#;
 const PROXIES: [&str; 5] = ["p-1", "p-2", "p-3", "p-4", "p-5"];
 const MODES: [&str; 4] = ["Disabled", "Everywhere", "ReachableBackends", "Exclusive"];
 const SERVICES: [&str; 4] = ["a", "b", "c_ns_svc_80", "d"];
@@ -287,6 +290,7 @@ fn an_edit() -> impl Strategy<Value = Edit> {
         3 => (proxy(), any::<bool>(), any::<bool>(), any::<bool>())
             .prop_map(|(name, reuse_port, redirected, dns)| Edit::Connect { name, reuse_port, redirected, dns }),
         1 => proxy().prop_map(Edit::Disconnect),
+        1 => prop::option::of(prop::sample::select(&[Mode::Off, Mode::Shadow, Mode::On, Mode::On][..])).prop_map(Edit::Reachability),
         1 => (1..30i64).prop_map(Edit::Hours),
         1 => Just(Edit::Tick),
     ]
@@ -345,6 +349,7 @@ fn make(world: &mut World, edit: Edit) {
             );
         }
         Edit::Disconnect(name) => drop(world.disconnect(name)),
+        Edit::Reachability(mode) => world.reachability(mode),
         Edit::Hours(hours) => {
             world.pass_hours(hours);
             world.apply(EngineChange::Tick);
@@ -357,11 +362,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn incremental_is_the_same_as_from_scratch(edits in prop::collection::vec(an_edit(), 1..40)) {
-        let mut world = World::default();
-        world.mesh("{}");
+    fn incremental_is_the_same_as_from_scratch(
+        trims in any::<bool>(),
+        edits in prop::collection::vec(an_edit(), 1..40),
+    ) {
+        let mut world = World::new(if trims { Mode::On } else { Mode::Off });
+        world.mesh(if trims { MTLS } else { "{}" });
         for edit in edits {
             make(&mut world, edit);
+            world.acknowledge();
             let (scratch, outcome) = world.rebuilt();
             for proxy in world.connected() {
                 let fresh = scratch.snapshot(&key(proxy));

@@ -12,6 +12,7 @@ use kodiak_model::{
     kinds::{dataplane::BackendKind, mesh_external_service::Source},
     policy::Body,
 };
+use kodiak_reachability::Mode;
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, Proxy};
 use kodiak_services::{
@@ -37,7 +38,9 @@ const EPOCH_HOURS: i64 = 12;
 pub(super) struct World {
     pub(super) engine: Engine,
     pub(super) now: Timestamp,
+    settings: EngineSettings,
     mesh: Option<String>,
+    reachability: Option<Mode>,
     rollout: Option<Rollout>,
     vips: Arc<Vips>,
     dataplanes: BTreeMap<String, String>,
@@ -49,10 +52,28 @@ pub(super) struct World {
 
 impl Default for World {
     fn default() -> Self {
+        Self::new(Mode::Off)
+    }
+}
+
+impl World {
+    /// `reachability` is the setting of the control plane.
+    pub(super) fn new(reachability: Mode) -> Self {
+        Self::with(Self::settings(reachability))
+    }
+
+    pub(super) fn settings(reachability: Mode) -> EngineSettings {
+        let explained = Some(Ranges::default().virtual_addresses().into());
+        EngineSettings { zone: "default".into(), reachability, explained, ..EngineSettings::default() }
+    }
+
+    pub(super) fn with(settings: EngineSettings) -> Self {
         Self {
-            engine: Engine::new(EngineSettings { zone: "default".into(), ..EngineSettings::default() }),
+            engine: Engine::new(settings.clone()),
             now: Timestamp::from_second(1_000_000).unwrap(),
+            settings,
             mesh: None,
+            reachability: None,
             rollout: None,
             vips: Arc::default(),
             dataplanes: BTreeMap::new(),
@@ -62,9 +83,7 @@ impl Default for World {
             tags: TagServices::default(),
         }
     }
-}
 
-impl World {
     pub(super) fn apply(&mut self, change: EngineChange) -> Outcome {
         if let EngineChange::Dataplane { key, dataplane } = &change {
             self.tags.set(&key.name, dataplane.as_ref().map(|proxy| &*proxy.dataplane));
@@ -78,7 +97,28 @@ impl World {
 
     pub(super) fn mesh(&mut self, spec: &str) -> Outcome {
         self.mesh = Some(spec.to_owned());
-        self.apply(mesh_change(spec))
+        self.apply(mesh_change(spec, self.reachability))
+    }
+
+    /// Sets the label of the mesh.
+    pub(super) fn reachability(&mut self, mode: Option<Mode>) {
+        self.reachability = mode;
+        if let Some(spec) = self.mesh.clone() {
+            self.mesh(&spec);
+        }
+    }
+
+    /// All proxies acknowledge what they have.
+    pub(super) fn acknowledge(&mut self) {
+        loop {
+            let awaited: Vec<_> = self.engine.awaited().collect();
+            if awaited.is_empty() {
+                return;
+            }
+            for (key, revision) in awaited {
+                self.apply(EngineChange::Acknowledged { key, revision });
+            }
+        }
     }
 
     pub(super) fn rollout(&mut self, rollout: Option<Rollout>) -> Outcome {
@@ -178,7 +218,7 @@ impl World {
 
     /// A new engine to which the current state is applied at once.
     pub(super) fn rebuilt(&self) -> (Engine, Outcome) {
-        let mut engine = Engine::new(EngineSettings { zone: "default".into(), ..EngineSettings::default() });
+        let mut engine = Engine::new(self.settings.clone());
         let outcome = engine.apply(self.changes(), &Fake, self.now);
         (engine, outcome)
     }
@@ -186,7 +226,7 @@ impl World {
     /// A new engine to which the current state is applied in batches of one change. The rollout and the virtual addresses
     /// come before the mesh.
     pub(super) fn rebuilt_one_by_one(&self) -> Engine {
-        let mut engine = Engine::new(EngineSettings { zone: "default".into(), ..EngineSettings::default() });
+        let mut engine = Engine::new(self.settings.clone());
         for change in self.changes() {
             engine.apply([change], &Fake, self.now);
         }
@@ -199,7 +239,7 @@ impl World {
             EngineChange::Rollout { mesh: MESH.into(), rollout: self.rollout.clone() },
             EngineChange::Vips { mesh: MESH.into(), vips: Some(self.vips.clone()) },
         ];
-        changes.extend(self.mesh.iter().map(|spec| mesh_change(spec)));
+        changes.extend(self.mesh.iter().map(|spec| mesh_change(spec, self.reachability)));
         changes.extend(self.dataplanes.iter().map(|(name, spec)| dataplane_change(name, Some(spec))));
         changes.extend(self.policies.iter().map(|((kind, name), spec)| policy_change(kind, name, Some(spec))));
         changes.extend(self.objects.iter().map(|(key, stored)| object_change(key, Some(stored))));
@@ -215,8 +255,8 @@ pub(super) fn key(name: &str) -> ProxyKey {
     ProxyKey::new(MESH, name)
 }
 
-fn mesh_change(spec: &str) -> EngineChange {
-    EngineChange::Mesh { name: MESH.into(), mesh: Some(Arc::new(serde_json::from_str(spec).unwrap())) }
+fn mesh_change(spec: &str, reachability: Option<Mode>) -> EngineChange {
+    EngineChange::Mesh { name: MESH.into(), mesh: Some(Arc::new(serde_json::from_str(spec).unwrap())), reachability }
 }
 
 fn dataplane_change(name: &str, spec: Option<&str>) -> EngineChange {

@@ -1,6 +1,7 @@
 //! Dataplane: one proxy, its inbounds and its outbounds.
 
 mod admission;
+pub mod annotations;
 mod change;
 mod check;
 mod spec;

@@ -1,5 +1,6 @@
 //! Inspection of one proxy: configuration, connection status, Envoy's admin interface, and policies.
 
+mod calls;
 mod hostnames;
 mod matches;
 mod members;
@@ -34,6 +35,7 @@ use crate::{
     list::{Page, next_query},
 };
 
+pub(crate) use calls::{check_permissions, graph, reachability, why};
 pub(crate) use hostnames::{hostnames, no_hostnames};
 pub(crate) use matches::matches;
 pub(crate) use members::{of_policy as policy_members, of_service as service_members};

@@ -3,7 +3,7 @@
 mod inbound;
 mod listener;
 mod outbound;
-mod reachable;
+pub(super) mod reachable;
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use super::outbound::check_kind;
 use crate::{
     FieldPath, Problems,
     address::check_port,
-    kinds::dataplane::{ReachableBackendRef, TransparentProxying},
+    kinds::dataplane::{ReachableBackendRef, ReachableBackends, TransparentProxying},
     names,
 };
 
@@ -17,7 +17,15 @@ pub(super) fn check(transparent_proxying: &TransparentProxying, at: &FieldPath<'
     }
     let Some(backends) = &transparent_proxying.reachable_backends else { return };
     let at = at.field(FIELD);
-    let at = at.field("reachableBackends");
+    check_backends(backends, &at.field("reachableBackends"), problems);
+}
+
+/// Rules of the field of a Dataplane, and of the annotation of a Pod.
+pub(in crate::kinds::dataplane) fn check_backends(
+    backends: &ReachableBackends,
+    at: &FieldPath<'_>,
+    problems: &mut Problems,
+) {
     let at = at.field("refs");
     for (n, backend) in backends.refs.iter().enumerate() {
         check_ref(backend, &at.index(n), problems);

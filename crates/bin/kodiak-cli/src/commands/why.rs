@@ -1,0 +1,156 @@
+//! `kodiak why`: whether a client can call a destination, step by step.
+
+use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser;
+use kodiak_inspection::why::{self, CallVerdict, Step, StepState, WhyAnswer, WhyContext};
+use kodiak_model::yaml;
+use kodiak_reachability::Mode;
+use kodiak_terminal::Exit;
+
+use crate::documents::FileArgs;
+use crate::session::Session;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kodiak why web backend
+  kodiak why web-1 backend.svc.mesh.local:8080
+  kodiak why web kri_msvc_default_east__backend_http -o json
+  kodiak why web backend -f mesh/ --reachability on      from files, without a control plane
+
+The first line is the verdict. Each step below is ok, problem or unknown:
+
+  name        how the destination was understood
+  address     virtual address and hostnames
+  outbound    whether the client has an outbound, and which list or rule decides
+  cluster     name of the cluster in Envoy
+  endpoints   instances, ready or not
+  tls         SANs that the client expects and the servers present, and trusted CAs
+  permission  verdict of MeshTrafficPermissions, with the policy
+  proxies     connections of both proxies, with acknowledged (ACK) and rejected (NACK) responses
+
+Exit codes: 0 the call can work, 4 it cannot; others as for all commands.")]
+pub struct Args {
+    /// Dataplane, or service (kuma.io/service)
+    #[arg(value_name = "CLIENT", value_parser = NonEmptyStringValueParser::new())]
+    client: String,
+
+    /// Hostname, virtual address, kuma.io/service, or name or KRI of a MeshService, MeshExternalService or
+    /// MeshMultiZoneService; with :PORT if it has several
+    #[arg(value_name = "DESTINATION[:PORT]", value_parser = NonEmptyStringValueParser::new())]
+    destination: String,
+
+    #[command(flatten)]
+    files: FileArgs,
+
+    /// Mesh [default: that of the context, or default]
+    #[arg(short, long)]
+    mesh: Option<String>,
+
+    /// Zone of the control plane, with -f
+    #[arg(long, default_value = "default")]
+    zone: String,
+
+    /// Reachability mode of the control plane, with -f: off, shadow or on
+    #[arg(long, value_name = "MODE", default_value = "off")]
+    reachability: Mode,
+
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// Human-readable
+    Text,
+    Yaml,
+    Json,
+}
+
+pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    let answer: WhyAnswer = if args.files.is_empty() {
+        let mesh = session.mesh(args.mesh.as_deref())?;
+        let query = [("client", args.client.as_str()), ("destination", args.destination.as_str())];
+        session.client()?.calls(&mesh, "_why", &query).await?
+    } else {
+        let mesh = args.mesh.as_deref().unwrap_or("default");
+        let Some(world) = args.files.world(mesh, &args.zone, session.terminal)? else { return Ok(Exit::Refused) };
+        let context = WhyContext { reachability: args.reachability, offline: true, ..WhyContext::default() };
+        let answer = why::why(&world, mesh, context, &args.client, &args.destination);
+        answer.map_err(|error| anyhow::anyhow!("{error}"))?
+    };
+    match args.output {
+        Output::Text => session.terminal.result(text(&answer).trim_end())?,
+        Output::Yaml => session.terminal.data(yaml::to_string(&serde_json::to_value(&answer)?).trim_end())?,
+        Output::Json => session.terminal.data(&serde_json::to_string_pretty(&answer)?)?,
+    }
+    Ok(match answer.verdict {
+        CallVerdict::Works => Exit::Fine,
+        CallVerdict::Fails => Exit::Negative,
+    })
+}
+
+fn text(answer: &WhyAnswer) -> String {
+    let mut lines = vec![answer.summary.clone(), String::new()];
+    for Step { step, state, reason, details } in &answer.steps {
+        let state = match state {
+            StepState::Ok => "ok",
+            StepState::Problem => "problem",
+            StepState::Unknown => "unknown",
+        };
+        lines.push(format!("  {state:<8} {:<11} {}", step.word(), one_line(reason)));
+        lines.extend(details.iter().map(|detail| format!("{:23}{}", "", one_line(detail))));
+    }
+    if !answer.other_clients.is_empty() {
+        let others = answer.other_clients.len();
+        lines.push(format!("\nExamined {}; {others} more Dataplanes of this service", answer.client));
+    }
+    lines.join("\n")
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\t'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use kodiak_inspection::why::StepName;
+
+    use super::*;
+
+    #[test]
+    fn first_line_is_the_verdict() {
+        let step = |step, state, reason: &str, details: &[&str]| Step {
+            step,
+            state,
+            reason: reason.to_owned(),
+            details: details.iter().map(|detail| (*detail).to_owned()).collect(),
+        };
+        let answer = WhyAnswer {
+            mesh: "default".to_owned(),
+            client: "web-1".to_owned(),
+            other_clients: vec!["web-2".to_owned()],
+            destination: "backend".to_owned(),
+            verdict: CallVerdict::Fails,
+            summary: "web-1 cannot call backend: denied by p".to_owned(),
+            steps: vec![
+                step(StepName::Address, StepState::Ok, "virtual address 240.0.0.0:80", &["hostname backend.mesh"]),
+                step(StepName::Permission, StepState::Problem, "denied\nby p", &[]),
+                step(StepName::Proxies, StepState::Unknown, "no", &[]),
+            ],
+            endpoints: Vec::new(),
+        };
+        expect![[r#"
+            web-1 cannot call backend: denied by p
+
+              ok       address     virtual address 240.0.0.0:80
+                                   hostname backend.mesh
+              problem  permission  denied by p
+              unknown  proxies     no
+
+            Examined web-1; 1 more Dataplanes of this service"#]]
+        .assert_eq(&text(&answer));
+    }
+}

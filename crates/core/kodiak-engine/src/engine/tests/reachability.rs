@@ -1,0 +1,194 @@
+//! Proxies that get only the destinations that they may call.
+
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use kodiak_reachability::{LABEL, Mode};
+use kodiak_rules::Proxy;
+use kodiak_xds_stream::TypeUrl;
+use serde_json::{Value, json};
+
+use super::{
+    names,
+    world::{World, dataplane, inbound, key},
+};
+use crate::{EngineChange, Stats};
+
+const MTLS: &str = r#"{ "mtls": { "enabledBackend": "ca", "backends": [{ "name": "ca", "type": "builtin" }] } }"#;
+const PERMISSIVE: &str = r#"{ "mtls": { "enabledBackend": "ca", "backends": [{ "name": "ca", "type": "builtin", "mode": "PERMISSIVE" }] } }"#;
+
+/// Redirected proxies of the services `a` and `b`, and connected servers `x`, `y` and `z`, which allow nobody.
+fn mesh(mode: Mode) -> World {
+    let mut world = World::new(mode);
+    world.mesh(MTLS);
+    for name in ["x", "y", "z"] {
+        world.dataplane(name, dataplane(name, &[inbound(80, name, "http")], &[]));
+        world.connect(name);
+    }
+    for name in ["a", "b"] {
+        world.redirected(name, &[]);
+    }
+    world.assign_vips();
+    world.acknowledge();
+    world
+}
+
+fn allow(server: &str, callers: &[&str]) -> String {
+    let from = |caller: &&str| json!({ "targetRef": service(caller), "default": { "action": "Allow" } });
+    json!({ "targetRef": service(server), "from": callers.iter().map(from).collect::<Vec<_>>() }).to_string()
+}
+
+fn service(name: &str) -> Value {
+    json!({ "kind": "MeshService", "name": name })
+}
+
+/// Servers for which a proxy has a cluster.
+fn called(world: &World, proxy: &str) -> Vec<String> {
+    let clusters = names(world, proxy, TypeUrl::Cluster);
+    clusters.into_iter().filter(|name| ["a", "b", "x", "y", "z"].contains(&name.as_str())).collect()
+}
+
+#[test]
+fn proxy_gets_the_destinations_that_allow_it() {
+    let mut world = mesh(Mode::On);
+    assert_eq!(called(&world, "a"), [""; 0]);
+    world.permission("x", Some(&allow("x", &["a"])));
+    world.permission("y", Some(&allow("y", &["a", "b"])));
+    world.acknowledge();
+    assert_eq!(called(&world, "a"), ["x", "y"]);
+    assert_eq!(called(&world, "b"), ["y"]);
+    let outbounds = |proxy: &str| {
+        let listeners = names(&world, proxy, TypeUrl::Listener);
+        listeners.iter().filter(|name| name.starts_with("outbound:240.")).count()
+    };
+    assert_eq!((outbounds("a"), outbounds("b")), (2, 1));
+    world.permission("y", None);
+    world.acknowledge();
+    assert_eq!((called(&world, "a"), called(&world, "b")), (vec!["x".to_owned()], vec![]));
+}
+
+#[test]
+fn all_destinations_stay_unless_every_server_enforces_permissions() {
+    for (mode, spec, everything) in [
+        (Mode::Off, MTLS, true),
+        (Mode::Shadow, MTLS, true),
+        (Mode::On, "{}", true),
+        (Mode::On, PERMISSIVE, true),
+        (Mode::On, MTLS, false),
+    ] {
+        let mut world = mesh(mode);
+        world.mesh(spec);
+        let expected = if everything { vec!["a", "b", "x", "y", "z"] } else { vec![] };
+        assert_eq!(called(&world, "a"), expected, "{mode} {spec}");
+    }
+}
+
+#[test]
+fn labels_override_the_setting() {
+    let mut world = mesh(Mode::Off);
+    world.reachability(Some(Mode::On));
+    assert_eq!(called(&world, "a"), [""; 0]);
+    world.reachability(Some(Mode::Shadow));
+    assert_eq!(called(&world, "a").len(), 5);
+    let spec = json!({ "networking": { "address": "10.0.0.7", "inbound": [inbound(80, "a", "http")],
+        "transparentProxying": { "redirectPortInbound": 15006, "redirectPortOutbound": 15001 } } });
+    let labelled = |mode: &str| EngineChange::Dataplane {
+        key: key("a"),
+        dataplane: Some(Arc::new(Proxy {
+            mesh: "default".into(),
+            name: "a".into(),
+            labels: Arc::new([(LABEL.to_owned(), mode.to_owned())].into()),
+            dataplane: Arc::new(serde_json::from_value(spec.clone()).unwrap()),
+            admission: None,
+        })),
+    };
+    world.apply(labelled("on"));
+    assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (0, 5));
+    world.reachability(Some(Mode::On));
+    world.apply(labelled("off"));
+    assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (5, 0));
+}
+
+#[test]
+fn list_of_the_dataplane_wins() {
+    let mut world = mesh(Mode::On);
+    world.redirected("listed", &["x", "y"]);
+    world.assign_vips();
+    assert_eq!(called(&world, "listed"), ["x", "y"]);
+}
+
+#[test]
+fn destination_whose_requests_are_routed_elsewhere_stays() {
+    let mut world = mesh(Mode::On);
+    world.permission("y", Some(&allow("y", &["a"])));
+    let rule = json!({ "default": { "backendRefs": [{ "kind": "MeshService", "name": "y", "weight": 1 }] } });
+    let to = json!([{ "targetRef": service("x"), "rules": [rule] }]);
+    world.policy("MeshTCPRoute", "route", Some(&json!({ "targetRef": service("a"), "to": to }).to_string()));
+    world.acknowledge();
+    assert_eq!(called(&world, "a"), ["x", "y"]);
+    assert_eq!(called(&world, "b"), [""; 0]);
+}
+
+#[test]
+fn permission_updates_the_server_and_then_its_callers() {
+    let mut world = mesh(Mode::On);
+    let server = world.permission("x", Some(&allow("x", &["a"])));
+    assert_eq!(server.proxies.iter().map(|each| &*each.key.name).collect::<Vec<_>>(), ["x"]);
+    assert_eq!(called(&world, "a"), [""; 0], "the server has not acknowledged");
+    let awaited: Vec<_> = world.engine.awaited().collect();
+    let [(server, revision)] = awaited.as_slice() else { panic!("{awaited:?}") };
+    let early = world.apply(EngineChange::Acknowledged { key: server.clone(), revision: revision - 1 });
+    assert_eq!(early.stats, Stats::default());
+    let client = world.apply(EngineChange::Acknowledged { key: server.clone(), revision: *revision });
+    assert_eq!(client.proxies.iter().map(|each| &*each.key.name).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(called(&world, "a"), ["x"]);
+    // The other way round, it is removed after the server denies it.
+    let denied = world.permission("x", None);
+    assert_eq!(denied.proxies.iter().map(|each| &*each.key.name).collect::<Vec<_>>(), ["x"]);
+    assert_eq!(called(&world, "a"), ["x"]);
+    world.acknowledge();
+    assert_eq!(called(&world, "a"), [""; 0]);
+}
+
+#[test]
+fn server_that_never_acknowledges_holds_up_removals_alone() {
+    let mut world = mesh(Mode::On);
+    world.permission("x", Some(&allow("x", &["a"])));
+    world.acknowledge();
+    world.permission("x", Some(&allow("x", &["b"])));
+    world.apply(EngineChange::Tick);
+    assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (1, 0));
+    world.now += SignedDuration::from_secs(30);
+    world.apply(EngineChange::Tick);
+    assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (1, 1));
+    world.disconnect("x");
+    assert_eq!((called(&world, "a").len(), called(&world, "b").len()), (0, 1));
+}
+
+#[test]
+fn change_costs_the_clients_that_it_affects() {
+    let mut world = mesh(Mode::On);
+    for n in 0..20 {
+        world.redirected(&format!("front-{n}"), &[]);
+    }
+    world.assign_vips();
+    world.permission("x", Some(&allow("x", &["front-7"])));
+    let awaited: Vec<_> = world.engine.awaited().collect();
+    let (key, revision) = awaited[0].clone();
+    let granted = world.apply(EngineChange::Acknowledged { key, revision });
+    // Its listener, its cluster and its endpoints.
+    assert_eq!(granted.stats, Stats { encoded: 3, woken: 1 });
+    let endpoint = world.dataplane("x-2", dataplane("x-2", &[inbound(80, "x", "http")], &[]));
+    assert_eq!(endpoint.stats, Stats { encoded: 1, woken: 1 });
+    let unrelated = world.dataplane("y-2", dataplane("y-2", &[inbound(80, "y", "http")], &[]));
+    assert_eq!(unrelated.stats, Stats::default());
+}
+
+#[test]
+fn connected_proxy_gets_its_destinations_with_its_first_configuration() {
+    let mut world = mesh(Mode::On);
+    world.permission("x", Some(&allow("x", &["c"])));
+    world.acknowledge();
+    world.redirected("c", &[]);
+    assert_eq!(called(&world, "c"), ["x"]);
+}

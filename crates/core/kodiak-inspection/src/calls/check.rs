@@ -1,0 +1,130 @@
+//! Check of permissions: who loses access, by which rule, and how often they called.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use jiff::Timestamp;
+use kodiak_model::{
+    ResourceKey,
+    kinds::mesh::{Mesh, Mtls, MtlsBackend, MtlsMode},
+};
+use kodiak_reachability::{Target, is_enforced};
+use kodiak_traffic::{ObservedEdge, ObservedTraffic};
+use kodiak_world::{Stored, World, document};
+use serde::{Deserialize, Serialize};
+
+use super::{Calls, LostCall, LostCalls, LostReason, target_name, trimming::rollout};
+
+/// Result of a check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PermissionCheck {
+    pub mesh: String,
+    /// Whether all proxies enforce permissions. Otherwise nothing is lost, whatever they say.
+    pub enforced: bool,
+    /// First and last time in which traffic was observed. Missing when none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// Calls that were allowed before the change and are denied after it. Empty without a change.
+    pub lost: Vec<LostCall>,
+    /// Observed calls that are denied, the most frequent first.
+    pub observed: Vec<DeniedTraffic>,
+}
+
+/// Observed calls of a service to a destination.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeniedTraffic {
+    pub client: String,
+    /// Its Dataplanes that are denied; empty for all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dataplanes: Vec<String>,
+    pub destination: String,
+    pub reason: LostReason,
+    /// Whether the change denies it; otherwise it was denied before.
+    pub lost: bool,
+    pub requests: u64,
+    pub first_seen: Timestamp,
+    pub last_seen: Timestamp,
+}
+
+impl PermissionCheck {
+    /// `before` is the mesh without the change; `None` when there is no change, so that every denied call counts.
+    pub fn of(world: &World, before: Option<&Calls>, after: &Calls, traffic: &ObservedTraffic) -> Self {
+        let lost = before.map(|before| LostCalls::between(before, after).calls).unwrap_or_default();
+        let targets: BTreeMap<String, &Target> = after.destinations.iter().map(|one| (target_name(one), one)).collect();
+        let denied = traffic.edges.iter().filter(|edge| edge.requests > 0);
+        let denied = denied.filter_map(|edge| denied_traffic(before, after, &targets, edge));
+        let mut observed: Vec<DeniedTraffic> = denied.collect();
+        observed.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.client.cmp(&b.client)));
+        let (since, until) = traffic.window.unzip();
+        let enforced = is_enforced(&rollout(world, &after.mesh));
+        Self { mesh: after.mesh.clone(), enforced, since, until, lost, observed }
+    }
+
+    /// Whether a service that was observed loses access to a destination that it called.
+    pub fn loses_traffic(&self) -> bool {
+        self.observed.iter().any(|denied| denied.lost)
+    }
+}
+
+fn denied_traffic(
+    before: Option<&Calls>,
+    after: &Calls,
+    targets: &BTreeMap<String, &Target>,
+    edge: &ObservedEdge,
+) -> Option<DeniedTraffic> {
+    let target = *targets.get(&edge.destination)?;
+    let members = after.clients.of_group(edge.client.as_str())?;
+    let reason = |name: &Arc<str>| LostReason::of(after.graph.may(name, target));
+    let denied: Vec<&Arc<str>> =
+        members.iter().map(|index| after.clients.name(index)).filter(|name| reason(name).is_some()).collect();
+    let first = *denied.first()?;
+    let was_allowed = |name: &Arc<str>| before.is_none_or(|before| before.graph.may(name, target).is_yes());
+    let dataplanes: Vec<String> = denied.iter().map(ToString::to_string).collect();
+    Some(DeniedTraffic {
+        client: edge.client.to_string(),
+        lost: denied.iter().any(|name| was_allowed(name)),
+        dataplanes: if denied.len() as u64 == members.len() { Vec::new() } else { dataplanes },
+        destination: edge.destination.clone(),
+        reason: reason(first)?,
+        requests: edge.requests,
+        first_seen: edge.first_seen,
+        last_seen: edge.last_seen,
+    })
+}
+
+/// The same mesh with permissions enforced: after a complete rollout of strict mutual TLS.
+pub fn with_strict_mtls(world: &World, mesh: &str) -> World {
+    let mut strict = world.clone();
+    let key = ResourceKey::global("Mesh", mesh);
+    let (Some(own), Some(spec)) = (world.get(&key), world.mesh(mesh)) else { return strict };
+    let mut spec: Mesh = (*spec).clone();
+    let mtls = spec.mtls.get_or_insert_with(Mtls::default);
+    if mtls.enabled_backend().is_none() {
+        let name = "strict".to_owned();
+        mtls.backends.push(MtlsBackend {
+            name: name.clone(),
+            backend_type: "builtin".to_owned(),
+            ..MtlsBackend::default()
+        });
+        mtls.enabled_backend = name;
+    }
+    let enabled = mtls.enabled_backend.clone();
+    for backend in mtls.backends.iter_mut().filter(|backend| backend.name == enabled) {
+        backend.mode = Some(MtlsMode::Strict.into());
+    }
+    strict.delete(&document::key(mesh, document::ROLLOUT));
+    strict.put(Stored {
+        key: &key,
+        labels: &own.labels,
+        created: own.created,
+        version: own.version + 1,
+        status_version: 0,
+        revision: own.revision,
+        spec: &serde_json::to_string(&spec).expect("a Mesh has text keys").into(),
+        status: None,
+    });
+    strict
+}

@@ -1,0 +1,66 @@
+//! Calls that permissions allow, for a whole mesh: the call graph, calls that a change would break, and destinations that
+//! are trimmed.
+//!
+//! ```text
+//!  kodiak-reachability --> sets: destinations with the same callers
+//!                          CallGraph: one edge for each set and reason, never one for each pair
+//!                          LostCalls: sets of one graph against sets of another one
+//!  with observed traffic -> PermissionCheck: who loses access and how often they called
+//!                          Consumers: what reachability trims or would trim from each proxy
+//! ```
+//!
+//! Answers have a `Serialize`: `kodiak-cli` computes them from files too, and both give the same JSON.
+
+mod check;
+mod clients;
+mod consumers;
+mod graph;
+mod lost;
+mod names;
+#[cfg(test)]
+pub(crate) mod tests;
+mod trimming;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use kodiak_reachability::{MeshGraph, Target};
+use kodiak_rules::Shadow;
+use kodiak_services::reachable::has_legacy_destinations;
+use kodiak_world::World;
+
+pub use check::{DeniedTraffic, PermissionCheck, with_strict_mtls};
+pub use clients::{Clients, group};
+pub use consumers::{Consumer, Consumers, ModeOrigin, UsedDestination};
+pub use graph::{CallGraph, Edge, EdgeReason, UnknownName};
+pub use lost::{LostCall, LostCalls, LostReason};
+pub use names::Names;
+pub(crate) use trimming::rollout;
+pub use trimming::{ClientTrimming, Exempt, Trimming};
+
+/// Permissions of one mesh, with its clients and destinations.
+pub struct Calls {
+    pub mesh: String,
+    pub graph: MeshGraph,
+    pub clients: Clients,
+    /// Destinations that proxies can have outbounds for.
+    pub destinations: BTreeSet<Target>,
+}
+
+impl Calls {
+    pub fn of(world: &World, mesh: &str, shadow: Shadow) -> Self {
+        let graph = MeshGraph::of(world, mesh, shadow);
+        let legacy = has_legacy_destinations(world.mesh_services_mode(mesh));
+        // No Dataplane has this name, and an unknown client may call everything.
+        let all = graph.destinations(&Arc::from("")).into_iter();
+        let destinations = all.filter(|target| legacy || target.object().is_some()).cloned().collect();
+        Self { mesh: mesh.to_owned(), graph, clients: Clients::of(world.proxies(mesh)), destinations }
+    }
+}
+
+/// Name of a destination in answers: a value of `kuma.io/service`, or a KRI.
+pub fn target_name(target: &Target) -> String {
+    match target {
+        Target::Service(service) => service.to_string(),
+        Target::Object(kri) => kri.to_string(),
+    }
+}

@@ -1,0 +1,321 @@
+//! Whether one client can call one destination, and why: from the name to the answer of the server, one step after the
+//! other.
+//!
+//! ```text
+//!  name --> address --> outbound --> cluster --> endpoints --> TLS --> permission --> proxies
+//! ```
+//!
+//! Every step has a state and a reason. The first step with a problem is the verdict. Permissions come from
+//! `kodiak-reachability` and outbounds from `kodiak-services`, as in the engine.
+
+mod connections;
+mod outbound;
+mod resolve;
+mod serving;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, sync::Arc};
+
+use kodiak_model::{Kri, kinds::mesh::MeshServicesMode};
+use kodiak_reachability::{Answer, MeshGraph, Mode, No, Target, Yes};
+use kodiak_rollout::Rollout;
+use kodiak_rules::{Proxy, Shadow};
+use kodiak_world::{Destination, World, destination::DestinationPort};
+use kodiak_xds::names;
+use serde::{Deserialize, Serialize};
+
+use crate::calls::{Trimming, UnknownName, rollout};
+
+pub use kodiak_xds::names::Naming;
+
+/// Facts that are not in the resources of a mesh.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WhyContext {
+    /// Setting of the control plane.
+    pub reachability: Mode,
+    pub naming: Naming,
+    /// Resources are from files: there are no addresses, connections or acknowledgements.
+    pub offline: bool,
+}
+
+/// The verdict, and the steps that lead to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WhyAnswer {
+    pub mesh: String,
+    /// Dataplane of the client that was examined.
+    pub client: String,
+    /// Other Dataplanes of the same service.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_clients: Vec<String>,
+    /// Value of `kuma.io/service`, or KRI with the port.
+    pub destination: String,
+    pub verdict: CallVerdict,
+    /// The verdict in one sentence.
+    pub summary: String,
+    pub steps: Vec<Step>,
+    pub endpoints: Vec<WhyEndpoint>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CallVerdict {
+    /// No step has a problem.
+    Works,
+    Fails,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    pub step: StepName,
+    pub state: StepState,
+    pub reason: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StepName {
+    Name,
+    Address,
+    Outbound,
+    Cluster,
+    Endpoints,
+    Tls,
+    Permission,
+    Proxies,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StepState {
+    Ok,
+    Problem,
+    Unknown,
+}
+
+/// Instance behind the destination, endpoint or not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WhyEndpoint {
+    /// Empty for endpoints outside of the mesh.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub dataplane: String,
+    pub address: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub zone: String,
+    pub ready: bool,
+    /// `Ready`, or the reason why it is not an endpoint.
+    pub state: String,
+    /// `None` when it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected: Option<bool>,
+}
+
+/// The question cannot be answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhyError {
+    UnknownClient(UnknownName),
+    UnknownDestination(UnknownName),
+    /// The destination has other ports.
+    UnknownPort {
+        destination: String,
+        port: u32,
+        ports: Vec<u32>,
+    },
+}
+
+impl fmt::Display for WhyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownClient(unknown) => write!(f, "there is no Dataplane and no service {unknown}"),
+            Self::UnknownDestination(unknown) => write!(f, "there is no destination {unknown}"),
+            Self::UnknownPort { destination, port, ports } => {
+                let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+                write!(f, "{destination} has no port {port}; it has {}", ports.join(", "))
+            }
+        }
+    }
+}
+
+impl Step {
+    fn new(step: StepName, state: StepState, reason: impl Into<String>) -> Self {
+        Self { step, state, reason: reason.into(), details: Vec::new() }
+    }
+
+    fn ok(step: StepName, reason: impl Into<String>) -> Self {
+        Self::new(step, StepState::Ok, reason)
+    }
+
+    fn problem(step: StepName, reason: impl Into<String>) -> Self {
+        Self::new(step, StepState::Problem, reason)
+    }
+
+    fn unknown(step: StepName, reason: impl Into<String>) -> Self {
+        Self::new(step, StepState::Unknown, reason)
+    }
+
+    fn with(mut self, details: impl IntoIterator<Item = String>) -> Self {
+        self.details.extend(details);
+        self
+    }
+}
+
+/// A destination with the port that is called.
+#[derive(Debug, Clone)]
+enum Called {
+    Service(Arc<str>),
+    Port(Arc<Destination>, DestinationPort),
+}
+
+impl Called {
+    fn target(&self) -> Target {
+        match self {
+            Self::Service(service) => Target::Service(service.clone()),
+            Self::Port(destination, _) => Target::Object(Arc::new(destination.kri.clone())),
+        }
+    }
+
+    /// KRI with the section of the port.
+    fn name(&self) -> String {
+        match self {
+            Self::Service(service) => service.to_string(),
+            Self::Port(destination, port) => {
+                Kri { section: port.section.clone(), ..destination.kri.clone() }.to_string()
+            }
+        }
+    }
+
+    /// As a person calls it.
+    fn short(&self) -> String {
+        match self {
+            Self::Service(service) => service.to_string(),
+            Self::Port(destination, port) => format!("{}:{}", destination.kri.name, port.port),
+        }
+    }
+}
+
+/// One question with all that its steps read.
+struct Question<'a> {
+    world: &'a World,
+    mesh: &'a str,
+    mode: MeshServicesMode,
+    rollout: Rollout,
+    context: WhyContext,
+    client: Arc<Proxy>,
+    called: Called,
+    may: Answer,
+    trimming: Trimming<'a>,
+}
+
+/// `client` is a Dataplane or a service; `destination` a hostname, a virtual address, a value of `kuma.io/service`, or the
+/// name or KRI of a resource, with `:port` if it has several.
+pub fn why(
+    world: &World,
+    mesh: &str,
+    context: WhyContext,
+    client: &str,
+    destination: &str,
+) -> Result<WhyAnswer, WhyError> {
+    let clients = resolve::clients(world, mesh, client).map_err(WhyError::UnknownClient)?;
+    let (client, others) = clients.split_first().expect("an unknown client is an error");
+    let resolved = resolve::destination(world, mesh, client, destination)?;
+    let graph = MeshGraph::of(world, mesh, Shadow::Ignored);
+    let question = Question {
+        world,
+        mesh,
+        mode: world.mesh_services_mode(mesh),
+        rollout: rollout(world, mesh),
+        context,
+        client: client.clone(),
+        may: graph.may(&client.name, &resolved.called.target()),
+        trimming: Trimming::of(world, mesh, &graph, context.reachability),
+        called: resolved.called.clone(),
+    };
+    let instances = serving::instances(&question);
+    let steps = vec![
+        resolved.step(),
+        outbound::address(&question),
+        outbound::outbound(&question),
+        question.cluster(),
+        serving::endpoints(&question, &instances),
+        serving::tls(&question, &instances),
+        question.permission(),
+        connections::proxies(&question, &instances),
+    ];
+    let (verdict, summary) = question.verdict(&steps);
+    Ok(WhyAnswer {
+        mesh: mesh.to_owned(),
+        client: client.name.to_string(),
+        other_clients: others.iter().map(|proxy| proxy.name.to_string()).collect(),
+        destination: question.called.name(),
+        verdict,
+        summary,
+        steps,
+        endpoints: instances.into_iter().map(|instance| instance.endpoint).collect(),
+    })
+}
+
+impl Question<'_> {
+    fn verdict(&self, steps: &[Step]) -> (CallVerdict, String) {
+        let (client, called) = (&self.client.name, self.called.short());
+        if let Some(step) = steps.iter().find(|step| step.state == StepState::Problem) {
+            return (CallVerdict::Fails, format!("{client} cannot call {called}: {}", step.reason));
+        }
+        let permission = steps.iter().find(|step| step.step == StepName::Permission);
+        let reason = permission.map(|step| step.reason.as_str()).unwrap_or_default();
+        let unknown: Vec<&str> =
+            steps.iter().filter(|step| step.state == StepState::Unknown).map(|step| step.step.word()).collect();
+        let limits = if unknown.is_empty() { String::new() } else { format!(" (not known: {})", unknown.join(", ")) };
+        (CallVerdict::Works, format!("{client} can call {called}: {reason}{limits}"))
+    }
+
+    fn cluster(&self) -> Step {
+        let name = match &self.called {
+            Called::Service(service) => names::service_cluster(&resolve::service_tags(service)),
+            Called::Port(destination, port) => {
+                let kri = Kri { section: port.section.clone(), ..destination.kri.clone() };
+                names::port_cluster(self.context.naming, &kri, port.port)
+            }
+        };
+        Step::ok(StepName::Cluster, format!("cluster {name} in Envoy's statistics and logs"))
+    }
+
+    fn permission(&self) -> Step {
+        let (step, called) = (StepName::Permission, self.called.short());
+        match &self.may {
+            Answer::Yes(Yes::Allowed { policy }) if policy.is_empty() => Step::ok(step, "allowed"),
+            Answer::Yes(Yes::Allowed { policy }) => Step::ok(step, format!("allowed by {policy}")),
+            Answer::Yes(Yes::Open) => Step::ok(step, "permissions are not enforced there, so every caller is admitted"),
+            Answer::Yes(Yes::Unknown) => Step::unknown(step, format!("permissions of {called} are not known")),
+            Answer::No(No::Denied { policy }) => Step::problem(step, format!("denied by {policy}")),
+            Answer::No(No::NotAllowed) => {
+                let reason = format!("no MeshTrafficPermission of {called} allows {}", self.client.name);
+                Step::problem(step, reason).with(self.client_uris().map(|uri| format!("the client presents {uri}")))
+            }
+        }
+    }
+
+    fn client_uris(&self) -> impl Iterator<Item = String> {
+        let uris = kodiak_reachability::certificate(self.mesh, &self.client);
+        uris.map(|uris| uris.to_vec()).unwrap_or_default().into_iter()
+    }
+}
+
+impl StepName {
+    /// As in the JSON answer.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Address => "address",
+            Self::Outbound => "outbound",
+            Self::Cluster => "cluster",
+            Self::Endpoints => "endpoints",
+            Self::Tls => "tls",
+            Self::Permission => "permission",
+            Self::Proxies => "proxies",
+        }
+    }
+}
