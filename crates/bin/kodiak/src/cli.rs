@@ -76,7 +76,7 @@ pub(crate) enum Command {
     Demo(Box<kodiak_demo::Args>),
     /// Guided, reversible migrations
     Migrate(migrate::Args),
-    /// Draft MeshTrafficPermissions from observed traffic
+    /// Show observed traffic, and draft MeshTrafficPermissions from it
     Permissions(permissions::Args),
     /// Run benchmarks on this machine
     Bench(kodiak_bench::Args),

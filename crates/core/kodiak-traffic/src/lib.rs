@@ -23,6 +23,8 @@ mod coverage;
 mod load;
 mod observed;
 mod recorded;
+#[cfg(test)]
+mod tests;
 
 pub use client::ClientId;
 pub use clusters::ClusterNames;

@@ -52,6 +52,11 @@ impl Registry {
         self.0.traffic.of_mesh(mesh)
     }
 
+    /// Writes observed traffic now, and not only when it is due.
+    pub async fn flush_traffic(&self) {
+        self.0.traffic.flush().await;
+    }
+
     /// Whether proxies of this control plane report their traffic.
     pub fn observes_traffic(&self) -> bool {
         self.0.settings.traffic.is_some()

@@ -1,6 +1,7 @@
 //! Answers about calls: `_graph`, `_why`, `_reachability` and `_permissions/check`.
 
 use hyper::{Method, StatusCode};
+use kodiak_cp::config::ReachabilityMode;
 use serde_json::{Value, json};
 
 use crate::harness::TestControlPlane;
@@ -70,7 +71,7 @@ async fn consumers_are_listed_in_pages() {
 
 #[tokio::test]
 async fn setting_of_the_control_plane_is_the_mode() {
-    let cp = TestControlPlane::start_with(|config| config.reachability.mode = "shadow".parse().unwrap()).await;
+    let cp = TestControlPlane::start_with(|config| config.reachability.mode = ReachabilityMode::Shadow).await;
     let networking = json!({ "address": "10.0.0.1", "inbound": [{ "port": 80, "tags": { "kuma.io/service": "a" } }] });
     let dataplane = json!({ "type": "Dataplane", "mesh": "default", "name": "a-1", "networking": networking });
     cp.put("/meshes/default/dataplanes/a-1", &dataplane).await;

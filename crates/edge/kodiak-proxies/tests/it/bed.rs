@@ -87,9 +87,14 @@ impl Bed {
 
     /// Another control plane over the same store. Its clock is this one's.
     pub(crate) fn another(&self, instance_id: &str) -> Registry {
+        self.another_with(instance_id, |_| ())
+    }
+
+    pub(crate) fn another_with(&self, instance_id: &str, change: impl FnOnce(&mut ProxySettings)) -> Registry {
         let mut settings = ProxySettings::new(instance_id);
         let clock = self.clock.clone();
         settings.now = Arc::new(move || *clock.lock().unwrap());
+        change(&mut settings);
         Registry::new(self.catalog.clone(), settings, mpsc::unbounded_channel().0)
     }
 
@@ -174,6 +179,17 @@ impl Bed {
                 ProxyEvent::Disconnected { key } => format!("-{}", key.name),
             })
             .collect()
+    }
+
+    /// Names of the records with observed traffic, with `NN` for their shards.
+    pub(crate) fn traffic_records(&self) -> Vec<String> {
+        let snapshot = self.catalog.store().snapshot();
+        let names = snapshot.world().list_in("Config", "default").map(|resource| resource.key.name.clone());
+        let names = names.filter_map(|name| {
+            let rest = name.strip_prefix("traffic.")?;
+            Some(format!("traffic.NN{}", &rest[2..]))
+        });
+        names.collect()
     }
 
     pub(crate) fn record(&self, kind: &str, name: &str) -> Option<Record> {

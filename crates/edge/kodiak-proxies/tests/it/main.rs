@@ -16,4 +16,5 @@ mod insights;
 mod leader;
 mod pushes;
 mod recheck;
+mod traffic;
 mod unauthenticated;

@@ -35,7 +35,7 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
 
     /// Leave out callers with fewer requests
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     min_requests: u64,
 
     /// Only this destination: its name, kuma.io/service or KRI
@@ -66,11 +66,11 @@ fn text(traffic: &ObservedTraffic, draft: &Draft<'_>) -> String {
         Some(window) => comment(&format!("Observed from {window}. Callers outside of this window are not allowed.")),
         None => comment("No proxy has reported traffic."),
     }
-    if traffic.dropped > 0 {
-        comment(&format!("INCOMPLETE: {}; see KODIAK_TRAFFIC_MAX_EDGES.", dropped(traffic.dropped)));
+    for warning in traffic.warnings() {
+        comment(&warning);
     }
     for (edge, reason) in &draft.uncovered {
-        comment(&format!("Not allowed below: {} to {}: {}", edge.client, edge.destination, because(*reason, edge)));
+        comment(&format!("Left out: {} to {}: {}", edge.client, edge.destination, because(*reason, edge)));
     }
     draft.permissions.iter().for_each(|permission| document(&traffic.mesh, permission, &mut text));
     text
@@ -136,15 +136,10 @@ fn summary(traffic: &ObservedTraffic, draft: &Draft<'_>) -> Vec<String> {
             None => "because no proxy has reported traffic".to_owned(),
         }
     )];
-    if !traffic.window.observing {
-        lines.push("Warning: the control plane does not observe traffic now; see KODIAK_TRAFFIC_OBSERVE".to_owned());
-    }
+    lines.extend(traffic.warnings());
     let once = edges().filter(|edge| edge.seen_once()).count() as u64;
     if once > 0 {
         lines.push(format!("Warning: {} seen once, marked with WARNING: review", counted(once, "edge")));
-    }
-    if traffic.dropped > 0 {
-        lines.push(format!("Warning: the draft is incomplete: {}", dropped(traffic.dropped)));
     }
     let uncovered = draft.uncovered.len() as u64;
     if uncovered > 0 {
@@ -156,10 +151,203 @@ fn summary(traffic: &ObservedTraffic, draft: &Draft<'_>) -> Vec<String> {
     lines
 }
 
-fn dropped(count: u64) -> String {
-    format!("{} not recorded because there were too many edges", counted(count, "observation"))
-}
-
 fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use expect_test::expect;
+    use kodiak_kinds::kinds;
+    use kodiak_model::policy::Body;
+    use kodiak_policies::Entry;
+    use kodiak_policies::mesh_traffic_permission::{Action, Caller, Permissions, uris};
+
+    use super::super::traffic::tests::traffic;
+    use super::*;
+
+    fn drafted(options: DraftOptions<'_>) -> (String, Vec<String>) {
+        let traffic = traffic();
+        let draft = Draft::of(&traffic, options);
+        (text(&traffic, &draft), summary(&traffic, &draft))
+    }
+
+    #[test]
+    fn draft_is_commented_for_review() {
+        let (text, summary) = drafted(DraftOptions::default());
+        expect![[r#"
+            # MeshTrafficPermissions for mesh shop, drafted from observed traffic.
+            # Observed from 2026-11-16T20:00:00Z to 2026-11-16T22:00:00Z (2h). Callers outside of this window are not allowed.
+            # Left out: web to kri_extsvc_shop_east__db_: permissions do not apply to a MeshExternalService
+            # Left out: web to kri_msvc_shop_east__old_: the destination does not exist any more, or has no proxies
+            # Left out: workload/batch to backend: the client has no kuma.io/service; allow it by SPIFFE ID, in a policy with `rules`
+            ---
+            # Callers of Odd_svc_80
+            type: MeshTrafficPermission
+            name: allow-to-odd-svc-80-4c55b404
+            mesh: shop
+            spec:
+              targetRef:
+                kind: MeshSubset
+                tags:
+                  kuma.io/service: Odd_svc_80
+              from:
+              # a,b: 3 requests, first seen 2026-11-16T20:00:00Z, last seen 2026-11-16T22:00:00Z
+              - targetRef:
+                  kind: MeshSubset
+                  tags:
+                    kuma.io/service: a
+                default:
+                  action: Allow
+            ---
+            # Callers of backend
+            type: MeshTrafficPermission
+            name: allow-to-backend
+            mesh: shop
+            spec:
+              targetRef:
+                kind: MeshSubset
+                tags:
+                  kuma.io/service: backend
+              from:
+              # WARNING: job: 1 request, seen once, 2026-11-16T20:00:00Z
+              - targetRef:
+                  kind: MeshSubset
+                  tags:
+                    kuma.io/service: job
+                default:
+                  action: Allow
+              # web: 1200 requests (120 failed), first seen 2026-11-16T20:00:00Z, last seen 2026-11-16T22:00:00Z
+              # api,web: 7 requests, first seen 2026-11-16T20:00:00Z, last seen 2026-11-16T22:00:00Z
+              - targetRef:
+                  kind: MeshSubset
+                  tags:
+                    kuma.io/service: web
+                default:
+                  action: Allow
+            ---
+            # Callers of kri_msvc_shop_east__cart_, kri_mzsvc_shop___cart_
+            type: MeshTrafficPermission
+            name: allow-to-cart-bd343f40
+            mesh: shop
+            spec:
+              targetRef:
+                kind: Dataplane
+                labels:
+                  app: cart
+              from:
+              # job to kri_msvc_shop_east__cart_: 2 requests, first seen 2026-11-16T20:00:00Z, last seen 2026-11-16T22:00:00Z
+              - targetRef:
+                  kind: MeshSubset
+                  tags:
+                    kuma.io/service: job
+                default:
+                  action: Allow
+              # web to kri_mzsvc_shop___cart_: 40 requests (4 failed), first seen 2026-11-16T20:00:00Z, last seen 2026-11-16T22:00:00Z
+              - targetRef:
+                  kind: MeshSubset
+                  tags:
+                    kuma.io/service: web
+                default:
+                  action: Allow
+            ---
+            # Callers of kri_mzsvc_shop___cart_
+            type: MeshTrafficPermission
+            name: allow-to-cart-1-2a104ff5
+            mesh: shop
+            spec:
+              targetRef:
+                kind: Dataplane
+                name: cart-1
+              from:
+              # web: 40 requests (4 failed), first seen 2026-11-16T20:00:00Z, last seen 2026-11-16T22:00:00Z
+              - targetRef:
+                  kind: MeshSubset
+                  tags:
+                    kuma.io/service: web
+                default:
+                  action: Allow
+        "#]]
+        .assert_eq(&text);
+        expect![[r#"
+            4 MeshTrafficPermissions, from traffic observed from 2026-11-16T20:00:00Z to 2026-11-16T22:00:00Z (2h)
+            Warning: 1 edge seen once, marked with WARNING: review
+            Warning: 3 edges not covered by the draft; its first lines have the reasons
+        "#]]
+        .assert_eq(&(summary.join("\n") + "\n"));
+    }
+
+    #[test]
+    fn callers_with_few_requests_are_left_out() {
+        let (text, _) = drafted(DraftOptions { min_requests: 100, destination: Some("backend") });
+        expect![[r#"
+            # MeshTrafficPermissions for mesh shop, drafted from observed traffic.
+            # Observed from 2026-11-16T20:00:00Z to 2026-11-16T22:00:00Z (2h). Callers outside of this window are not allowed.
+            # Left out: job to backend: 1 request, seen once, 2026-11-16T20:00:00Z
+            # Left out: api,web to backend: 7 requests, first seen 2026-11-16T20:00:00Z, last seen 2026-11-16T22:00:00Z
+            # Left out: workload/batch to backend: the client has no kuma.io/service; allow it by SPIFFE ID, in a policy with `rules`
+            ---
+            # Callers of backend
+            type: MeshTrafficPermission
+            name: allow-to-backend
+            mesh: shop
+            spec:
+              targetRef:
+                kind: MeshSubset
+                tags:
+                  kuma.io/service: backend
+              from:
+              # web: 1200 requests (120 failed), first seen 2026-11-16T20:00:00Z, last seen 2026-11-16T22:00:00Z
+              - targetRef:
+                  kind: MeshSubset
+                  tags:
+                    kuma.io/service: web
+                default:
+                  action: Allow
+        "#]]
+        .assert_eq(&text);
+    }
+
+    /// Permissions of the proxies of each destination, by the values in its `targetRef`.
+    fn permissions(text: &str) -> BTreeMap<String, Permissions> {
+        let kind = kinds().by_name("MeshTrafficPermission").unwrap();
+        let documents = yaml::parse(text).unwrap().into_iter().map(|document| document.value);
+        documents
+            .filter(|document| !document.is_null())
+            .map(|document| {
+                let problems = kodiak_model::names::fault(document["name"].as_str().unwrap());
+                assert_eq!(problems, None, "{document}");
+                let body = Body::stored(kind, &document["spec"].to_string()).unwrap().unwrap();
+                let target = document["spec"]["targetRef"].to_string();
+                (target, Permissions::of(&Entry::of(&Arc::from("drafted"), &body)))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn drafted_permissions_admit_exactly_the_observed_callers() {
+        let (text, _) = drafted(DraftOptions::default());
+        let permissions = permissions(&text);
+        let admits = |target: &str, services: &[&str]| {
+            let found: Vec<_> = permissions.iter().filter(|(known, _)| known.contains(target)).collect();
+            let [(_, permissions)] = found[..] else { panic!("{target}: {found:?}") };
+            let tags: Vec<BTreeMap<String, String>> =
+                services.iter().map(|service| [(SERVICE.to_owned(), (*service).to_owned())].into()).collect();
+            let uris = uris("shop", &tags);
+            permissions.verdict("shop", &Caller { uris: &uris, sni: None }).action == Action::Allow
+        };
+        let callers: [&[&str]; 6] = [&["web"], &["job"], &["api", "web"], &["a", "b"], &["api"], &["other"]];
+        for (target, allowed) in [
+            ("backend", [true, true, true, false, false, false]),
+            ("Odd_svc_80", [false, false, false, true, false, false]),
+            ("\"app\"", [true, true, true, false, false, false]),
+            ("cart-1", [true, false, true, false, false, false]),
+        ] {
+            assert_eq!(callers.map(|caller| admits(target, caller)), allowed, "{target}");
+        }
+        assert_eq!(permissions.len(), 4);
+    }
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod draft;
+mod observed;
 mod permission;
 mod traffic;
 
@@ -17,6 +18,8 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum PermissionsCommand {
+    /// Show which clients called which destinations
+    Observed(observed::Args),
     /// Draft MeshTrafficPermissions that allow the observed traffic
     Draft(draft::Args),
     /// Check which callers lose access by a change of permissions, and how often they called
@@ -25,6 +28,7 @@ enum PermissionsCommand {
 
 pub async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
     match args.command {
+        PermissionsCommand::Observed(args) => observed::run(&args, session).await,
         PermissionsCommand::Draft(args) => draft::run(&args, session).await,
         PermissionsCommand::Check(args) => check::run(&args, session).await,
     }

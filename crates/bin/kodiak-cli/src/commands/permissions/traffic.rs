@@ -156,6 +156,24 @@ impl ObservedTraffic {
         })
     }
 
+    /// Reasons why traffic may be missing.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if !self.window.observing {
+            let advice = "set KODIAK_TRAFFIC_OBSERVE=true and restart proxies";
+            warnings.push(format!("Warning: the control plane does not observe traffic; {advice}"));
+        }
+        if self.dropped > 0 {
+            warnings.push(format!("Warning: {}", self.dropped_observations()));
+        }
+        warnings
+    }
+
+    pub(super) fn dropped_observations(&self) -> String {
+        let observations = if self.dropped == 1 { "1 observation" } else { &format!("{} observations", self.dropped) };
+        format!("{observations} not recorded because there were too many edges; see KODIAK_TRAFFIC_MAX_EDGES")
+    }
+
     pub(super) fn client(&self, id: &str) -> Option<&ObservedClient> {
         self.clients.iter().find(|client| client.client == id)
     }
@@ -181,8 +199,64 @@ pub(super) fn length(length: SignedDuration) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn edge(client: &str, destination: &str, requests: u64, last_seen: &str) -> serde_json::Value {
+        json!({
+            "client": client, "destination": destination, "requests": requests, "failed": requests / 10,
+            "firstSeen": "2026-11-16T20:00:00Z", "lastSeen": last_seen,
+        })
+    }
+
+    fn client(id: &str, services: &[&str]) -> serde_json::Value {
+        json!({
+            "client": id, "services": services, "observedSeconds": 5400,
+            "since": "2026-11-16T20:00:00Z", "until": "2026-11-16T22:00:00Z",
+        })
+    }
+
+    fn destination(id: &str, kind: &str, name: &str, proxies: &serde_json::Value) -> serde_json::Value {
+        json!({ "destination": id, "kind": kind, "name": name, "exists": true, "proxies": proxies })
+    }
+
+    /// As the control plane answers.
+    pub(in crate::commands::permissions) fn traffic() -> ObservedTraffic {
+        const LATER: &str = "2026-11-16T22:00:00Z";
+        const ONCE: &str = "2026-11-16T20:00:00Z";
+        let (one, two) = ("kri_msvc_shop_east__cart_", "kri_msvc_shop_west__cart_");
+        let (all, db, old) = ("kri_mzsvc_shop___cart_", "kri_extsvc_shop_east__db_", "kri_msvc_shop_east__old_");
+        let mut everywhere = destination(all, "MeshMultiZoneService", "cart", &json!([]));
+        everywhere["services"] = json!([one, two]);
+        let backend = |name: &str| json!([{ "tags": { "kuma.io/service": name } }]);
+        serde_json::from_value(json!({
+            "mesh": "shop",
+            "window": { "since": "2026-11-16T20:00:00Z", "until": LATER, "observing": true },
+            "dropped": 0,
+            "clients": [
+                client("web", &["web"]), client("job", &["job"]), client("api,web", &["api", "web"]),
+                client("a,b", &["a", "b"]), client("workload/batch", &[]),
+            ],
+            "destinations": [
+                destination("backend", "kuma.io/service", "backend", &backend("backend")),
+                destination("Odd_svc_80", "kuma.io/service", "Odd_svc_80", &backend("Odd_svc_80")),
+                destination(one, "MeshService", "cart.east", &json!([{ "labels": { "app": "cart" } }])),
+                destination(two, "MeshService", "cart.west", &json!([{ "name": "cart-1" }])),
+                everywhere,
+                destination(db, "MeshExternalService", "db", &json!([])),
+                destination(old, "MeshService", old, &json!([])),
+            ],
+            "edges": [
+                edge("web", "backend", 1200, LATER), edge("job", "backend", 1, ONCE),
+                edge("api,web", "backend", 7, LATER), edge("a,b", "Odd_svc_80", 3, LATER),
+                edge("web", all, 40, LATER), edge("job", one, 2, LATER), edge("web", db, 9, LATER),
+                edge("web", old, 5, LATER), edge("workload/batch", "backend", 5, LATER),
+            ],
+        }))
+        .unwrap()
+    }
 
     #[test]
     fn a_length_has_its_two_largest_units() {
