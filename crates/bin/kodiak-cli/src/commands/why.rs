@@ -7,6 +7,7 @@ use kodiak_model::yaml;
 use kodiak_reachability::Mode;
 use kodiak_terminal::Exit;
 
+use crate::commands::migrate::count;
 use crate::documents::FileArgs;
 use crate::session::Session;
 
@@ -103,8 +104,8 @@ fn text(answer: &WhyAnswer) -> String {
         lines.extend(details.iter().map(|detail| format!("{:23}{}", "", one_line(detail))));
     }
     if !answer.other_clients.is_empty() {
-        let others = answer.other_clients.len();
-        lines.push(format!("\nExamined {}; {others} more Dataplanes of this service", answer.client));
+        let others = count(answer.other_clients.len(), "more Dataplane", "more Dataplanes");
+        lines.push(format!("\nExamined {}; {others} of this service", answer.client));
     }
     lines.join("\n")
 }
@@ -150,7 +151,7 @@ mod tests {
               problem  permission  denied by p
               unknown  proxies     no
 
-            Examined web-1; 1 more Dataplanes of this service"#]]
+            Examined web-1; 1 more Dataplane of this service"#]]
         .assert_eq(&text(&answer));
     }
 }

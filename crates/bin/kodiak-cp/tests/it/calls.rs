@@ -45,7 +45,7 @@ async fn unknown_names_are_answered_with_similar_ones() {
     assert_eq!(unknown.status, StatusCode::NOT_FOUND);
     assert_eq!(unknown.json()["detail"], "there is no destination \"bakend\"; did you mean backend?");
     let unknown = cp.get("/meshes/default/_graph?client=wbe").await;
-    assert_eq!(unknown.json()["detail"], "there is no Dataplane and no service \"wbe\"; did you mean web or web-1?");
+    assert_eq!(unknown.json()["detail"], "there is no Dataplane and no service \"wbe\"; did you mean web?");
     for path in ["_why?client=web", "_why?destination=web", "_why?client=web&destination="] {
         assert_eq!(cp.get(&format!("/meshes/default/{path}")).await.status, StatusCode::BAD_REQUEST, "{path}");
     }
@@ -87,12 +87,18 @@ async fn check_shows_losses_of_a_change_and_stores_nothing() {
     };
     let nothing = check("", &json!({})).await.json();
     assert_eq!((&nothing["enforced"], &nothing["lost"], &nothing["observed"]), (&json!(false), &json!([]), &json!([])));
-    // As if mutual TLS were strict: the default permission of the mesh allows everything.
-    assert_eq!(check("?enforced=true", &json!({})).await.json()["lost"], json!([]));
+    // As if mutual TLS were strict: without any permission, nobody may call.
+    let lost = check("?enforced=true", &json!({})).await.json()["lost"].clone();
+    assert_eq!(lost, json!([{ "clients": all(), "destinations": all(), "reason": { "kind": "notAllowed" } }]));
+    let from = json!([{ "targetRef": { "kind": "Mesh" }, "default": { "action": "Allow" } }]);
+    let spec = json!({ "targetRef": { "kind": "Mesh" }, "from": from });
+    let allowed = json!({ "type": "MeshTrafficPermission", "mesh": "default", "name": "all", "spec": spec });
+    let found = check("?enforced=true", &json!({ "resources": [allowed] })).await.json();
+    assert_eq!((&found["enforced"], &found["lost"]), (&json!(true), &json!([])));
     let from = json!([{ "targetRef": { "kind": "MeshService", "name": "web" }, "default": { "action": "Deny" } }]);
     let spec = json!({ "targetRef": { "kind": "MeshSubset", "tags": { "kuma.io/service": "backend" } }, "from": from });
     let denied = json!({ "type": "MeshTrafficPermission", "mesh": "default", "name": "a-deny", "spec": spec });
-    let found = check("?enforced=true", &json!({ "resources": [denied] })).await.json();
+    let found = check("?enforced=true", &json!({ "resources": [allowed, denied] })).await.json();
     assert_eq!(found["lost"].as_array().unwrap().len(), 1, "{found:#}");
     assert_eq!(found["lost"][0]["clients"], json!({ "kind": "only", "names": ["web"] }));
     assert_eq!(found["lost"][0]["reason"]["kind"], "denied");
