@@ -158,6 +158,7 @@ const ALLOWED: &[(&str, Uses)] = &[
         Only(&[
             "kodiak-model",
             "kodiak-kinds",
+            "kodiak-policies",
             "kodiak-rules",
             "kodiak-world",
             "kodiak-reachability",

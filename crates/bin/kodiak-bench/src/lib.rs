@@ -38,7 +38,7 @@ pub async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> {
     match args.bench {
         Bench::Store(args) => store::run(args).await,
         Bench::Policies(args) => policies::run(&args, terminal),
-        Bench::Reach(args) => reach::run(&args, terminal),
+        Bench::Reach(args) => reach::run(&args, terminal).await,
         Bench::Services(args) => services::run(&args, terminal),
         Bench::Xds(args) => xds::run(args, terminal).await,
     }

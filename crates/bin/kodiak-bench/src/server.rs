@@ -15,8 +15,10 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
+/// Reconciliation is complete when nothing was written for this long.
+const QUIET: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_mins(1);
 /// USER_HZ: unit of CPU time in /proc, independent of the kernel configuration.
 const TICKS_A_SECOND: f64 = 100.0;
@@ -86,6 +88,27 @@ impl Server {
         let (status, answer) = self.send(request).await?;
         anyhow::ensure!(status < 300, "{path} answered {status}: {}", String::from_utf8_lossy(&answer));
         Ok(answer)
+    }
+
+    /// Token for all proxies of the mesh.
+    pub(super) async fn dataplane_token(&self, mesh: &str) -> anyhow::Result<String> {
+        let request = json!({ "mesh": mesh, "validFor": "24h" });
+        let token = self.write_api(Method::POST, "/tokens/dataplane", &request).await?;
+        Ok(String::from_utf8(token.to_vec())?.trim().to_owned())
+    }
+
+    /// Waits until the control plane stops writing: reconciliation is complete.
+    pub(super) async fn quiet(&self) -> anyhow::Result<()> {
+        let commits = || self.metric("kodiak_store_commits_total", "");
+        let mut seen = commits().await?;
+        loop {
+            tokio::time::sleep(QUIET).await;
+            let now = commits().await?;
+            if now <= seen {
+                return Ok(());
+            }
+            seen = now;
+        }
     }
 
     async fn get(&self, address: SocketAddr, path: &str) -> anyhow::Result<(u16, Bytes)> {
@@ -166,10 +189,14 @@ impl Metrics {
     }
 }
 
-/// Three distinct ports: all are bound until the last one is known.
-fn free_ports() -> anyhow::Result<[SocketAddr; 3]> {
-    let take = || TcpListener::bind(("127.0.0.1", 0));
-    let taken = [take()?, take()?, take()?];
-    let [first, second, third] = taken.each_ref().map(TcpListener::local_addr);
-    Ok([first?, second?, third?])
+/// Distinct ports: all are bound until the last one is known.
+pub(super) fn free_ports<const N: usize>() -> anyhow::Result<[SocketAddr; N]> {
+    let mut taken = Vec::new();
+    let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); N];
+    for address in &mut addresses {
+        let listener = TcpListener::bind(*address)?;
+        *address = listener.local_addr()?;
+        taken.push(listener);
+    }
+    Ok(addresses)
 }

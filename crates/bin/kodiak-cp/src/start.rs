@@ -128,13 +128,14 @@ impl ControlPlane {
         let registry = Registry::new(catalog.clone(), settings, events);
         let mesh_cas = MeshCas::new(store.clone()).with_files(files).with_renewal(config.certificates.renewal()?);
         let expiries = Expiries::default();
+        let keeping = config::services(&config, &config.multizone.zone.name)?;
         let engine = kodiak_engine::EngineSettings {
             zone: config.multizone.zone.name.as_str().into(),
             shadow: Shadow::Ignored,
             naming: naming(&config),
             reachability: config.reachability.mode.into(),
+            explained: config.reachability.explain.then(|| keeping.ranges.virtual_addresses().into()),
         };
-        let keeping = config::services(&config, &config.multizone.zone.name)?;
         let offline = Offline::new(store.clone(), engine.clone(), keeping.clone());
         let quarantine = Quarantine::new({
             let metrics = metrics.xds.clone();

@@ -23,6 +23,7 @@ use crate::{
     cache::{Cache, Group},
     class_key::ClassKey,
     collections::{Collection, CountedSet, PrunedMap},
+    hostnames,
     plan::{self, Sources},
     rules::Rules,
     target::{ClusterTarget, Target, Targets, Touched},
@@ -343,11 +344,8 @@ impl Class {
     }
 
     fn collect_records(&mut self) {
-        let mut records: Vec<_> = self.outbounds.values().flat_map(|each| each.records.iter().cloned()).collect();
-        records.sort();
-        // A hostname of two services resolves to one of them, always the same.
-        records.dedup_by(|a, b| a.name == b.name);
-        self.records = records.into();
+        self.records =
+            hostnames::table(self.outbounds.values().flat_map(|each| each.records.iter().cloned()).collect());
     }
 }
 

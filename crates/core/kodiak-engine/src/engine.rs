@@ -9,7 +9,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_model::{ProxyKey, kinds::zone_egress::ZoneEgress};
+use kodiak_model::{Cidr, ProxyKey, kinds::zone_egress::ZoneEgress};
 use kodiak_reachability::Mode;
 use kodiak_rules::Shadow;
 use kodiak_xds::names::Naming;
@@ -27,6 +27,8 @@ pub struct EngineSettings {
     pub naming: Naming,
     /// Of meshes and Dataplanes without the label.
     pub reachability: Mode,
+    /// Ranges of virtual addresses, if proxies that lose destinations answer calls to them, and say why.
+    pub explained: Option<Arc<[Cidr]>>,
 }
 
 #[derive(Default)]

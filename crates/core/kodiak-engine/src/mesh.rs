@@ -1,5 +1,6 @@
 //! One mesh: its resources, and the state that is computed from them for all its proxies.
 
+mod hostnames;
 mod permissions;
 
 use std::{
@@ -21,10 +22,11 @@ use crate::{
     classes::{ClassId, Classes},
     dirty_set::DirtySet,
     engine::{Issued, UpdateContext, Updated},
+    hostnames::Hostnames,
     objects::{ObjectKey, Objects},
     permitted::Permitted,
     plan::Sources,
-    proxy::{EngineProxy, Stale, Subject},
+    proxy::{EngineProxy, Stale, Subject, Trimmed},
     rules::{self, Lists, Rules},
     services::Services,
     target::{Target, Targets},
@@ -56,6 +58,8 @@ pub(crate) struct Mesh {
     permitted: Option<Permitted>,
     /// Dataplanes with a label that lets them lose destinations.
     trimmed_by_label: BTreeSet<Arc<str>>,
+    /// For proxies that lose destinations, if they explain it.
+    hostnames: Option<Hostnames>,
     pub(crate) proxies: BTreeMap<Arc<str>, EngineProxy>,
     dirty: DirtySet,
 }
@@ -89,6 +93,7 @@ impl Mesh {
             classes: Classes::default(),
             permitted: None,
             trimmed_by_label: BTreeSet::new(),
+            hostnames: None,
             proxies: BTreeMap::new(),
             dirty: DirtySet { settings: true, ..DirtySet::default() },
         }
@@ -113,6 +118,7 @@ impl Mesh {
             classes: _,
             permitted: _,
             trimmed_by_label: _,
+            hostnames: _,
             proxies,
             dirty: _,
         } = self;
@@ -266,6 +272,7 @@ impl Mesh {
         let changes =
             ClassChanges { view_changed, targets: &dirty.targets, policies: &dirty.policies, selected: &selected };
         stale.extend(self.update_classes(changes, context));
+        stale.extend(self.update_hostnames(&dirty.targets, view_changed, context));
         stale.extend(dirty.reclassified.iter().cloned());
         let staleness = |name: &Arc<str>| {
             if view_changed || own.contains(name) {
@@ -365,13 +372,17 @@ impl Mesh {
             self.leave_class(name, &mut proxy);
             proxy.class = Some(id);
         }
-        let (_, class) = self.classes.get(id).expect("a proxy is a member of its class");
+        let (key, class) = self.classes.get(id).expect("a proxy is a member of its class");
+        let hostnames = self.hostnames.as_ref().filter(|_| key.permitted.is_some());
+        let explained = context.settings.explained.as_ref();
+        let trimmed = hostnames.zip(explained).map(|(all, ranges)| Trimmed { records: all.table(), ranges });
         let subject = Subject {
             key: ProxyKey { mesh: self.name.clone(), name: name.clone() },
             view: &self.view,
             dataplane: &dataplane,
             policy_index: &self.policy_index,
             class,
+            trimmed,
         };
         let changed = proxy.update(&subject, stale, context);
         self.proxies.insert(name.clone(), proxy);
@@ -411,14 +422,7 @@ impl Mesh {
         changed: &BTreeMap<PolicyKey, Targets>,
         context: &mut UpdateContext<'_>,
     ) -> Class {
-        let from = Sources {
-            view: &self.view,
-            services: &self.services,
-            vips: &self.vips,
-            objects: &self.objects,
-            identities: context.identities,
-            graph: self.permitted.as_ref().map(Permitted::graph),
-        };
+        let from = self.sources(context.identities);
         let similar = before.and_then(|before| self.classes.get(before)).filter(|(old, _)| {
             old.reach == key.reach && old.caller_tags == key.caller_tags && old.system_ca == key.system_ca
         });

@@ -76,7 +76,17 @@ impl OfflineMesh {
         let mut changes: Vec<EngineChange> = changes.into_iter().collect();
         self.assign_addresses(&mut changes)?;
         changes.extend(self.assign_vips(&changes)?);
-        Ok(affected(self.engine.apply(changes, &Placeholders, TIME)).collect())
+        let mut all: AffectedProxies = affected(self.engine.apply(changes, &Placeholders, TIME)).collect();
+        // Nobody is slow here: clients get what follows from the new configuration of servers.
+        loop {
+            let awaited = self.engine.awaited();
+            let acknowledged: Vec<EngineChange> =
+                awaited.map(|(key, revision)| EngineChange::Acknowledged { key, revision }).collect();
+            if acknowledged.is_empty() {
+                return Ok(all);
+            }
+            all.extend(affected(self.engine.apply(acknowledged, &Placeholders, TIME)));
+        }
     }
 
     /// Assigns addresses to destinations that have none.

@@ -137,15 +137,34 @@ pub(crate) fn outbounds(
     plans
 }
 
-fn redirected(key: &ClassKey, rules: &Rules, from: Sources<'_>, name: &Arc<str>) -> Option<Outbound> {
+/// DNS records of a destination, for transparent proxies that list none.
+pub(crate) fn records(from: Sources<'_>, target: &Target) -> Vec<DnsRecord> {
+    match target {
+        Target::Service(name) => {
+            let vip = service_address(from, name).filter(|_| from.view.has_legacy_destinations());
+            vip.map_or_else(Vec::new, |vip| service_records(name, vip))
+        }
+        Target::Object(kri) => port::records(from, kri),
+    }
+}
+
+fn service_address(from: Sources<'_>, name: &Arc<str>) -> Option<Ipv4Addr> {
     from.services.get(name)?;
-    let vip = from.vips.get(name)?;
+    from.vips.get(name)
+}
+
+fn service_records(name: &str, vip: Ipv4Addr) -> Vec<DnsRecord> {
+    let record = |hostname: String| DnsRecord { name: hostname.to_ascii_lowercase().into(), address: vip };
+    vips::hostnames(name).map(record).collect()
+}
+
+fn redirected(key: &ClassKey, rules: &Rules, from: Sources<'_>, name: &Arc<str>) -> Option<Outbound> {
+    let vip = service_address(from, name)?;
     let tags = Tags::from([(tags::SERVICE.to_owned(), name.to_string())]);
     let planned = ServiceOutbound::new(rules, from, &tags);
-    let record = |hostname: String| DnsRecord { name: hostname.to_ascii_lowercase().into(), address: vip };
     Some(Outbound {
         listeners: vec![planned.listener(key, from, vip.to_string(), vips::PORT, Socket::at(key, vip))],
-        records: vips::hostnames(name).map(record).collect(),
+        records: service_records(name, vip),
         ..planned.outbound()
     })
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kodiak_model::{InboundTls, ProxyKey, kinds::dataplane::Dataplane};
+use kodiak_model::{Cidr, InboundTls, ProxyKey, kinds::dataplane::Dataplane};
 use kodiak_policies::Entry;
 use kodiak_reachability::certificate;
 use kodiak_rules::{PolicyIndex, Proxy};
@@ -49,6 +49,8 @@ pub(crate) struct EngineProxy {
     own: Vec<Group>,
     /// DNS records that `own` was built with.
     records: Arc<[DnsRecord]>,
+    /// Whether `own` was built for a proxy that lost destinations.
+    trimmed: bool,
     /// Inputs of the snapshot.
     parts: Parts,
 }
@@ -67,6 +69,16 @@ pub(crate) struct Subject<'a> {
     pub(crate) dataplane: &'a Proxy,
     pub(crate) policy_index: &'a PolicyIndex,
     pub(crate) class: &'a Class,
+    pub(crate) trimmed: Option<Trimmed<'a>>,
+}
+
+/// Inputs of a proxy that lost destinations, and answers calls to them.
+#[derive(Clone, Copy)]
+pub(crate) struct Trimmed<'a> {
+    /// Of all destinations of the mesh.
+    pub(crate) records: &'a Arc<[DnsRecord]>,
+    /// Ranges of virtual addresses.
+    pub(crate) ranges: &'a Arc<[Cidr]>,
 }
 
 /// How much of a proxy is out of date. Each case includes those before it.
@@ -91,6 +103,7 @@ impl EngineProxy {
             leaf: None,
             own: Vec::new(),
             records: Arc::default(),
+            trimmed: false,
             parts: Parts::default(),
         }
     }
@@ -103,12 +116,16 @@ impl EngineProxy {
     /// Returns whether its resources, its rollout step or its faults changed.
     pub(crate) fn update(&mut self, subject: &Subject<'_>, stale: Stale, context: &mut UpdateContext<'_>) -> bool {
         let mut faults = Vec::new();
+        let trimmed = self.trimmed(subject);
+        let records = trimmed.map_or(&subject.class.records, |trimmed| trimmed.records);
         // Compare pointers: the table is long.
-        let records_changed = !Arc::ptr_eq(&self.records, &subject.class.records) && self.has_dns(subject);
+        let records_changed = !Arc::ptr_eq(&self.records, records) && self.has_dns(subject);
+        let own_changed = records_changed || self.trimmed != trimmed.is_some();
         // A proxy with faults is always rebuilt: otherwise faults of its own resources would be lost.
-        if stale == Stale::OwnResources || records_changed || !self.faults.is_empty() {
+        if stale == Stale::OwnResources || own_changed || !self.faults.is_empty() {
+            self.records = records.clone();
+            self.trimmed = trimmed.is_some();
             self.own = self.own(subject, context, &mut faults);
-            self.records = subject.class.records.clone();
         }
         faults.extend(subject.class.faults.values().flatten().cloned());
         let before = self.snapshot.as_ref().map(|snapshot| (&snapshot.resources, &self.parts));
@@ -128,6 +145,12 @@ impl EngineProxy {
         self.rollout = subject.view.token.clone();
         self.faults.clear();
         true
+    }
+
+    /// `None` if it has all destinations, or if its connections are not redirected: nothing would answer.
+    fn trimmed<'a>(&self, subject: &Subject<'a>) -> Option<Trimmed<'a>> {
+        let redirection = self.metadata.redirection(transparent(&subject.dataplane.dataplane))?;
+        subject.trimmed.filter(|_| redirection.outbound_port != 0)
     }
 
     /// Whether it has a DNS server for the hostnames of the mesh.
@@ -202,6 +225,7 @@ impl EngineProxy {
             reuse_port: self.metadata.has(features::REUSE_PORT),
             outbound_allowed: subject.view.passthrough,
             inbound_ports: strict.then(declared),
+            trimmed: self.trimmed(subject).map(|trimmed| trimmed.ranges.clone()),
         };
         Some(context.cache.passthrough.get(&input, |input| {
             let listeners = passthrough::listeners(input);
@@ -254,7 +278,7 @@ impl EngineProxy {
     fn dns(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Option<Group> {
         let spec = &subject.dataplane.dataplane;
         let server = self.metadata.dns_server(transparent(spec))?;
-        let input = Dns { records: subject.class.records.clone(), server, ipv6: self.metadata.ipv6_enabled };
+        let input = Dns { records: self.records.clone(), server, ipv6: self.metadata.ipv6_enabled };
         Some(context.cache.dns.get(&input, |input| vec![build_listener(&dns::listener(input))]))
     }
 

@@ -5,7 +5,6 @@
 //! reused as late as possible.
 
 mod allocator;
-mod cidr;
 mod pool;
 mod pools;
 mod tag_pool;
@@ -14,10 +13,9 @@ mod tests;
 
 use std::{fmt, net::Ipv4Addr};
 
-use kodiak_model::{Word, kinds::dataplane::BackendKind};
+use kodiak_model::{Cidr, Word, kinds::dataplane::BackendKind};
 
 pub use allocator::{AddressAllocator, FreedAddresses};
-pub use cidr::{Cidr, CidrError};
 pub use pools::Positions;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +37,13 @@ impl Ranges {
     fn all(&self) -> [Cidr; 3] {
         let Self { services, external_services, multi_zone_services } = *self;
         [services, external_services, multi_zone_services]
+    }
+
+    /// Ranges of all virtual addresses: that of `kuma.io/service` names, and those of each kind that are not inside it.
+    pub fn virtual_addresses(&self) -> Vec<Cidr> {
+        let tags = tag_pool::range();
+        let apart = self.all().into_iter().filter(|range| !tags.contains(range.first()));
+        [tags].into_iter().chain(apart).collect()
     }
 
     /// Fails when ranges of two kinds overlap.

@@ -38,6 +38,7 @@ pub mod secrets;
 mod testing;
 mod timeouts;
 pub mod tls;
+pub mod trimmed;
 
 pub use built::{Built, build_assignment, build_cluster, build_listener, build_secret, build_secret_as};
 pub use encode::{encode, encode_as};

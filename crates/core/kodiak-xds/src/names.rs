@@ -18,6 +18,8 @@ pub const INBOUND_PASSTHROUGH_IPV6: &str = "inbound:passthrough:ipv6";
 /// Listener and cluster for outbound connections to destinations outside the mesh.
 pub const OUTBOUND_PASSTHROUGH_IPV4: &str = "outbound:passthrough:ipv4";
 pub const OUTBOUND_PASSTHROUGH_IPV6: &str = "outbound:passthrough:ipv6";
+/// Routes and statistics of connections to virtual addresses without a listener.
+pub const TRIMMED: &str = "outbound:trimmed";
 /// A cluster without endpoints, for connections that are not allowed.
 pub const NO_DESTINATION: &str = "self_transparentproxy_no_destination_inbound";
 /// Listener, virtual host and cluster of Envoy's admin interface.

@@ -7,7 +7,7 @@ use kodiak_envoy::envoy::config::listener::v3::{FilterChain, FilterChainMatch, L
 
 use crate::address::{self, ANY_IPV4, ANY_IPV6};
 use crate::input::Passthrough;
-use crate::{clusters, filters, inbound, names};
+use crate::{clusters, filters, inbound, names, trimmed};
 
 /// Names of the resources of one IP family.
 struct Family {
@@ -81,9 +81,11 @@ fn incoming(passthrough: &Passthrough, family: &Family) -> Listener {
 
 fn outgoing(passthrough: &Passthrough, family: &Family) -> Listener {
     let cluster = if passthrough.outbound_allowed { family.outbound } else { names::NO_DESTINATION };
+    // Virtual addresses are IPv4; clients connect to them over IPv4 even if DNS answers with mapped IPv6 addresses.
+    let trimmed = passthrough.trimmed.as_deref().filter(|ranges| !family.ipv6 && !ranges.is_empty());
     Listener {
         traffic_direction: TrafficDirection::Outbound.into(),
-        filter_chains: vec![chain(family.outbound, cluster)],
+        filter_chains: trimmed.map(trimmed::chain).into_iter().chain([chain(family.outbound, cluster)]).collect(),
         ..redirected(family.outbound, family.any, passthrough.outbound_port)
     }
 }
@@ -119,9 +121,11 @@ pub(crate) fn original_destination(name: &str) -> Cluster {
 
 #[cfg(test)]
 mod tests {
+    use kodiak_model::Cidr;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::check::Links;
     use crate::testing::{at, check};
 
     fn passthrough() -> Passthrough {
@@ -132,6 +136,7 @@ mod tests {
             reuse_port: true,
             outbound_allowed: true,
             inbound_ports: Some(vec![80]),
+            trimmed: None,
         }
     }
 
@@ -184,6 +189,22 @@ mod tests {
         }
         let names: Vec<_> = clusters(&closed).into_iter().map(|cluster| cluster.name).collect();
         assert_eq!(names, [names::NO_DESTINATION, names::INBOUND_PASSTHROUGH_IPV4]);
+    }
+
+    #[test]
+    fn virtual_addresses_without_a_listener_have_a_chain_of_their_own() {
+        let ranges: [Cidr; 1] = ["240.0.0.0/4".parse().unwrap()];
+        let trimmed = Passthrough { trimmed: Some(ranges.into()), ipv6: true, ..passthrough() };
+        let listeners = listeners(&trimmed);
+        let chains = |name: &str| {
+            let listener = listeners.iter().find(|listener| listener.name == name).unwrap();
+            assert_eq!(Links::of_listener(listener).faults, [""; 0]);
+            let count = listener.filter_chains.len();
+            (count, at(listener, "/filterChains/0/filterChainMatch/prefixRanges/0/addressPrefix"))
+        };
+        assert_eq!(chains(names::OUTBOUND_PASSTHROUGH_IPV4), (2, json!("240.0.0.0")));
+        assert_eq!(chains(names::OUTBOUND_PASSTHROUGH_IPV6), (1, Value::Null));
+        assert_eq!(chains(names::INBOUND_PASSTHROUGH_IPV4), (1, Value::Null));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! A mesh with one permission per service, which allows a few other services.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use anyhow::Context as _;
 use kodiak_kinds::kinds;
 use kodiak_model::{Labels, policy::Body};
 use kodiak_rules::{Policy, Proxy};
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(super) const MESH: &str = "default";
 pub(super) const KIND: &str = "MeshTrafficPermission";
@@ -21,10 +21,7 @@ pub(super) struct Size {
 impl Size {
     /// Dataplane of a service; both have this number.
     pub(super) fn proxy(n: usize) -> anyhow::Result<Arc<Proxy>> {
-        let tags =
-            json!({ "kuma.io/service": name(n), "kuma.io/protocol": "http", "team": format!("team-{}", n / 10) });
-        let address = format!("10.{}.{}.{}", n / 62_500 % 250, n / 250 % 250, n % 250 + 1);
-        let dataplane = json!({ "networking": { "address": address, "inbound": [{ "port": 8080, "tags": tags }] } });
+        let dataplane = json!({ "networking": networking(n) });
         Ok(Arc::new(Proxy {
             mesh: MESH.into(),
             name: name(n).into(),
@@ -36,17 +33,30 @@ impl Size {
 
     /// Permission of a service. Each version allows other callers.
     pub(super) fn permission(self, n: usize, version: usize) -> anyhow::Result<Arc<Policy>> {
+        let kind = kinds().by_name(KIND).context("MeshTrafficPermission is a kind")?;
+        let facts = kind.policy.as_ref().context("MeshTrafficPermission is a policy")?;
+        let body = Body::read(facts, &self.permission_spec(n, version)).map_err(|error| anyhow::anyhow!("{error}"))?;
+        Ok(Arc::new(Policy { kind, mesh: MESH.into(), name: name(n).into(), labels: Arc::default(), body }))
+    }
+
+    fn permission_spec(self, n: usize, version: usize) -> Value {
         let callers = (0..self.edges).map(|edge| self.caller(n, version * self.edges + edge));
         let from = callers.map(|caller| {
             json!({ "targetRef": { "kind": "MeshService", "name": name(caller) }, "default": { "action": "Allow" } })
         });
-        let spec = json!({
-            "targetRef": { "kind": "MeshService", "name": name(n) }, "from": from.collect::<Vec<_>>(),
-        });
-        let kind = kinds().by_name(KIND).context("MeshTrafficPermission is a kind")?;
-        let facts = kind.policy.as_ref().context("MeshTrafficPermission is a policy")?;
-        let body = Body::read(facts, &spec).map_err(|error| anyhow::anyhow!("{error}"))?;
-        Ok(Arc::new(Policy { kind, mesh: MESH.into(), name: name(n).into(), labels: Arc::default(), body }))
+        json!({ "targetRef": { "kind": "MeshService", "name": name(n) }, "from": from.collect::<Vec<_>>() })
+    }
+
+    /// Dataplanes and permissions as a YAML stream, for a control plane.
+    pub(super) fn documents(self) -> String {
+        let mut text = String::new();
+        for n in 0..self.services {
+            let dataplane = json!({ "type": "Dataplane", "mesh": MESH, "name": name(n), "networking": networking(n) });
+            let spec = self.permission_spec(n, 0);
+            let permission = json!({ "type": KIND, "mesh": MESH, "name": name(n), "spec": spec });
+            let _ = writeln!(text, "---\n{dataplane}\n---\n{permission}");
+        }
+        text
     }
 
     /// Spread over the mesh; the first ones are distinct.
@@ -55,6 +65,12 @@ impl Size {
     }
 }
 
-fn name(n: usize) -> String {
+fn networking(n: usize) -> Value {
+    let tags = json!({ "kuma.io/service": name(n), "kuma.io/protocol": "http", "team": format!("team-{}", n / 10) });
+    let address = format!("10.{}.{}.{}", n / 62_500 % 250, n / 250 % 250, n % 250 + 1);
+    json!({ "address": address, "inbound": [{ "port": 8080, "tags": tags }] })
+}
+
+pub(super) fn name(n: usize) -> String {
     format!("service-{n}")
 }

@@ -1,26 +1,30 @@
 //! `kodiak bench reach`
 
+mod envoy;
 mod mesh;
 #[cfg(test)]
 mod tests;
 
 use std::{
     num::NonZero,
+    path::PathBuf,
     process,
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use kodiak_dp::envoy::{Environment, find};
 use kodiak_policies::{
     Entry,
-    mesh_traffic_permission::{Permissions, uris},
+    mesh_traffic_permission::{Action, Caller, Permissions},
 };
-use kodiak_reachability::{Admission, Certificate, Graph};
+use kodiak_reachability::{Graph, admission::Source, certificate};
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Shadow};
 use kodiak_terminal::{Exit, Table, Terminal};
 use serde_json::{Value, json};
 
 use super::{results::millis, server::memory_of};
+use envoy::MeasuredEnvoy;
 use mesh::{KIND, MESH, Size};
 
 #[derive(clap::Args)]
@@ -29,9 +33,12 @@ Examples:
   kodiak bench reach
   kodiak bench reach --sizes 1000 --edges 20 --json
 
-No process is started: meshes are created in memory, with one Dataplane and one MeshTrafficPermission per service, which
-allows a few callers. Measured are the graph of who may call whom, from scratch, and then permissions that change: the
-clients that are affected, and the time to find them. Counts that are equal for all sizes do not grow with the mesh.")]
+Meshes are created in memory, with one Dataplane and one MeshTrafficPermission per service, which allows a few callers.
+Measured are the graph of who may call whom, from scratch, and then permissions that change: the clients that are
+affected, and the time to find them. Counts that are equal for all sizes do not grow with the mesh.
+
+If there is an Envoy on this machine, a control plane then configures it as the proxy of one service, first with all
+destinations, then with those that permissions let it call: memory and start of that Envoy.")]
 pub(super) struct Args {
     /// Number of services of each mesh
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 5_000, 10_000])]
@@ -42,6 +49,12 @@ pub(super) struct Args {
     /// Permissions to change in each mesh
     #[arg(long, default_value = "100")]
     samples: NonZero<usize>,
+    /// Services of the mesh whose Envoy is measured; 0 starts none
+    #[arg(long, value_name = "SERVICES", default_value_t = 1_000)]
+    envoy_services: usize,
+    /// Envoy binary [default: that of `kodiak dp install-envoy`, or from PATH]
+    #[arg(long, value_name = "FILE")]
+    envoy: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -56,13 +69,15 @@ struct Measured {
     sets: (usize, usize),
     /// Destinations of all clients together.
     reachable: usize,
+    /// Of those, pairs of a client and a destination that no inbound admits.
+    never_callable: usize,
     /// Most clients that one changed permission affected.
     affected: usize,
     median: Duration,
     longest: Duration,
 }
 
-pub(super) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
     // They are kept until the end: freed memory would hide the memory of the next one.
     let mut worlds = Vec::new();
     let mut all = Vec::new();
@@ -73,12 +88,38 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
         worlds.push(world);
         all.push(measured);
     }
+    let envoys = match program(args, terminal)? {
+        Some(program) => {
+            envoy::measure(Size { services: args.envoy_services, edges: args.edges }, &program, terminal).await?
+        }
+        None => Vec::new(),
+    };
     if args.json {
-        terminal.data(&json!({ "sizes": all.iter().map(Measured::json).collect::<Vec<_>>() }).to_string())?;
+        let sizes: Vec<_> = all.iter().map(Measured::json).collect();
+        let envoys: Vec<_> = envoys.iter().map(MeasuredEnvoy::json).collect();
+        terminal.data(&json!({ "sizes": sizes, "envoy": envoys }).to_string())?;
     } else {
         terminal.result(&table(&all).show())?;
+        if !envoys.is_empty() {
+            terminal.result(&envoy::table(&envoys).show())?;
+        }
     }
     Ok(Exit::Fine)
+}
+
+/// Envoy to measure. Without one on this machine nothing of it is measured, unless it was asked for.
+fn program(args: &Args, terminal: Terminal) -> anyhow::Result<Option<PathBuf>> {
+    if args.envoy_services == 0 {
+        return Ok(None);
+    }
+    match find(args.envoy.as_deref(), &Environment::of_this_process()) {
+        Ok(program) => Ok(Some(program)),
+        Err(missing) if args.envoy.is_none() => {
+            terminal.remark(&format!("Envoy is not measured: {missing}"));
+            Ok(None)
+        }
+        Err(missing) => Err(missing.into()),
+    }
 }
 
 /// Index of policies, and the graph that follows it.
@@ -92,9 +133,8 @@ impl World {
         let mut world = Self { policies: PolicyIndex::default(), graph: Graph::new(MESH.into()) };
         for proxy in proxies {
             world.policies.set_proxy(&proxy.name, Some(proxy.clone()));
-            let tags = proxy.dataplane.inbounds().iter().map(|inbound| &inbound.tags);
-            let certificate: Certificate = uris(MESH, tags).into();
-            world.graph.set_client(&proxy.name, Some(&[certificate]));
+            let certificates: Vec<_> = certificate(MESH, proxy).into_iter().collect();
+            world.graph.set_client(&proxy.name, Some(&certificates));
         }
         for policy in permissions {
             world.policies.set_policy(&(KIND, policy.name.clone()), Some(policy.clone()));
@@ -111,13 +151,27 @@ impl World {
         selected.iter().map(|name| self.update(name)).sum()
     }
 
+    /// Pairs that the graph has and the evaluator of permissions denies.
+    fn never_callable(&self, proxies: &[Arc<Proxy>]) -> usize {
+        let is_admitted = |client: &Proxy, destination: &str| {
+            let matched = self.policies.matched(KIND, destination, Shadow::Ignored);
+            let uris = certificate(MESH, client).unwrap_or_default();
+            let caller = Caller { uris: &uris, sni: None };
+            matched.inbounds.values().any(|policies| {
+                let entries =
+                    policies.iter().flat_map(|policy| Entry::of(&policy.kri().to_string().into(), &policy.body));
+                Permissions::of(&entries.collect::<Vec<_>>()).verdict(MESH, &caller).action != Action::Deny
+            })
+        };
+        let pairs = proxies
+            .iter()
+            .flat_map(|proxy| self.graph.destinations(&proxy.name).into_iter().map(move |to| (proxy, to)));
+        pairs.filter(|(proxy, to)| !is_admitted(proxy, to)).count()
+    }
+
     fn update(&mut self, destination: &Arc<str>) -> usize {
-        let matched = self.policies.matched(KIND, destination, Shadow::Ignored);
-        let inbounds = matched.inbounds.values().map(|policies| {
-            let entries = policies.iter().flat_map(|policy| Entry::of(&policy.kri().to_string().into(), &policy.body));
-            Arc::new(Permissions::of(&entries.collect::<Vec<_>>()))
-        });
-        let effect = self.graph.set_destination(destination, Some(&Admission::By(inbounds.collect())));
+        let source = Source { index: &self.policies, shadow: Shadow::Ignored };
+        let effect = self.graph.set_destination(destination, Some(&source.inbounds([(&**destination, 0)])));
         self.graph.clients(&effect.affected).len()
     }
 }
@@ -132,6 +186,7 @@ fn measure(size: Size, samples: usize) -> anyhow::Result<(World, Measured)> {
     let built = start.elapsed();
     let memory = memory()? - before;
     let reachable = proxies.iter().map(|proxy| world.graph.destinations(&proxy.name).len()).sum();
+    let never_callable = world.never_callable(&proxies);
     let (_, _, sets, bytes) = world.graph.size();
     let mut affected = 0;
     let mut times = Vec::new();
@@ -143,7 +198,10 @@ fn measure(size: Size, samples: usize) -> anyhow::Result<(World, Measured)> {
     }
     times.sort_unstable();
     let (median, longest) = (times[times.len() / 2], times[times.len() - 1]);
-    Ok((world, Measured { size, built, memory, sets: (sets, bytes), reachable, affected, median, longest }))
+    Ok((
+        world,
+        Measured { size, built, memory, sets: (sets, bytes), reachable, never_callable, affected, median, longest },
+    ))
 }
 
 fn table(all: &[Measured]) -> Table {
@@ -151,6 +209,7 @@ fn table(all: &[Measured]) -> Table {
         "SERVICES",
         "EDGES",
         "REACHABLE",
+        "NEVER CALLABLE",
         "SETS",
         "BUILT MS",
         "MEMORY MIB",
@@ -158,11 +217,12 @@ fn table(all: &[Measured]) -> Table {
         "CHANGE MEDIAN MS",
         "CHANGE MAX MS",
     ]);
-    for Measured { size, built, memory, sets, reachable, affected, median, longest } in all {
+    for Measured { size, built, memory, sets, reachable, never_callable, affected, median, longest } in all {
         table.row([
             size.services.to_string(),
             size.edges.to_string(),
             reachable.to_string(),
+            never_callable.to_string(),
             sets.0.to_string(),
             format!("{:.0}", millis(*built)),
             format!("{memory:.0}"),
@@ -176,11 +236,12 @@ fn table(all: &[Measured]) -> Table {
 
 impl Measured {
     fn json(&self) -> Value {
-        let Self { size, built, memory, sets, reachable, affected, median, longest } = self;
+        let Self { size, built, memory, sets, reachable, never_callable, affected, median, longest } = self;
         json!({
             "services": size.services,
             "edges": size.edges,
             "reachable": reachable,
+            "never_callable": never_callable,
             "sets": sets.0,
             "set_bytes": sets.1,
             "build_ms": millis(*built),

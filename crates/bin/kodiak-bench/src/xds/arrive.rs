@@ -17,7 +17,7 @@ use super::{
     Args,
     change::Counted,
     crowd::Crowd,
-    limit, mesh, quiet, shared,
+    limit, mesh, shared,
 };
 
 pub(super) async fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
@@ -33,7 +33,7 @@ pub(super) async fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit>
         fs::write(&file, others)?;
         server.apply(&file)?;
     }
-    quiet(&server).await?;
+    server.quiet().await?;
 
     terminal.remark(&format!("Connecting {proxies} proxies with their Dataplanes."));
     let shared = shared(args, &server, folder.path()).await?;

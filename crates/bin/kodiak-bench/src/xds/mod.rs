@@ -24,7 +24,6 @@ use rustls::{
     client::Resumption,
     pki_types::{CertificateDer, pem::PemObject as _},
 };
-use serde_json::json;
 
 use super::{
     folder::Folder,
@@ -38,8 +37,6 @@ use requests::Protocol;
 
 /// Slightly longer than the interval in which the control plane writes insights.
 const INSIGHTS: Duration = Duration::from_secs(12);
-/// Reconciliation is complete when nothing was written for this long.
-const QUIET: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -98,12 +95,12 @@ pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> 
 
     remark(&format!("Loading {services} services."));
     server.write_api(Method::PUT, "/meshes/default", &mesh::mesh(mtls, true)).await?;
-    quiet(&server).await?;
+    server.quiet().await?;
     let file = folder.path().join("mesh.yaml");
     fs::write(&file, mesh::dataplanes(proxies, services))?;
     server.apply(&file)?;
     // Services have their virtual addresses then.
-    quiet(&server).await?;
+    server.quiet().await?;
 
     remark(&format!("Connecting {proxies} proxies."));
     let shared = shared(&args, &server, folder.path()).await?;
@@ -157,36 +154,15 @@ pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> 
     Ok(Exit::Fine)
 }
 
-/// Waits until the control plane stops writing.
-async fn quiet(server: &Server) -> anyhow::Result<()> {
-    let commits = || server.metric("kodiak_store_commits_total", "");
-    let mut seen = commits().await?;
-    loop {
-        tokio::time::sleep(QUIET).await;
-        let now = commits().await?;
-        if now <= seen {
-            return Ok(());
-        }
-        seen = now;
-    }
-}
-
 async fn shared(args: &Args, server: &Server, folder: &Path) -> anyhow::Result<Shared> {
     Ok(Shared {
         address: server.proxies,
         tls: tls(folder)?,
-        token: token(server).await?,
+        token: server.dataplane_token(mesh::MESH).await?,
         protocol: if args.sotw { Protocol::StateOfTheWorld } else { Protocol::Delta },
         services: args.services,
         mtls: args.mtls,
     })
-}
-
-/// Token for all proxies of the mesh.
-async fn token(server: &Server) -> anyhow::Result<String> {
-    let request = json!({ "mesh": mesh::MESH, "validFor": "24h" });
-    let token = server.write_api(Method::POST, "/tokens/dataplane", &request).await?;
-    Ok(String::from_utf8(token.to_vec())?.trim().to_owned())
 }
 
 /// Trusts only the self-signed certificate of the control plane.

@@ -2,12 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Reachability {
     /// Whether transparent proxies lose the destinations that no MeshTrafficPermission lets them call. The label
     /// `kodiak.io/reachability` of a Mesh or a Dataplane overrides it.
     pub mode: ReachabilityMode,
+    /// Whether hostnames of these destinations still resolve, and the proxy answers calls to them with 403 and the
+    /// reason.
+    pub explain: bool,
+}
+
+impl Default for Reachability {
+    fn default() -> Self {
+        Self { mode: ReachabilityMode::default(), explain: true }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,10 +4,10 @@ use std::fmt::Display;
 
 use anyhow::Context as _;
 use jiff::SignedDuration;
-use kodiak_model::GoDuration;
+use kodiak_model::{Cidr, GoDuration};
 use kodiak_services::{
     generated_services::{Propagation, Rules, Source, is_reserved},
-    service_addresses::{Cidr, Ranges},
+    service_addresses::Ranges,
     service_status::ServiceSettings,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};

@@ -91,6 +91,15 @@ fn loads_settings_of_services() {
 }
 
 #[test]
+fn loads_settings_of_reachability() {
+    let usual = Config::default().reachability;
+    assert_eq!((usual.mode, usual.explain), (ReachabilityMode::Off, true));
+    let variables = [("KODIAK_REACHABILITY_MODE", "shadow"), ("KODIAK_REACHABILITY_EXPLAIN", "false")];
+    let changed = load(&sources("", &variables, &[])).unwrap().reachability;
+    assert_eq!((changed.mode, changed.explain), (ReachabilityMode::Shadow, false));
+}
+
+#[test]
 fn invalid_settings_of_services_are_rejected() {
     refused(
         &sources("ipam: {meshService: {cidr: 10.0.0.0}}\n", &[], &[]),

@@ -1,4 +1,4 @@
-//! Minimal xDS client: an ADS stream that subscribes to all clusters.
+//! Minimal xDS client: an ADS stream that subscribes to all clusters, and to more types if it is told so.
 
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::{
@@ -59,9 +59,20 @@ impl Stream {
         Self { response: response.into_body(), received: Vec::new(), requests }
     }
 
-    /// Waits for the next clusters, and acknowledges them.
-    pub(crate) async fn clusters(&mut self) -> DiscoveryResponse {
+    /// Subscribes to all resources of one more type.
+    pub(crate) fn request(&self, type_url: TypeUrl) {
+        let request = DiscoveryRequest { type_url: type_url.as_str().to_owned(), ..DiscoveryRequest::default() };
+        send(&self.requests, &request);
+    }
+
+    /// Waits for the next resources, and acknowledges them.
+    pub(crate) async fn receive(&mut self) -> DiscoveryResponse {
         let response = self.next().await;
+        self.acknowledge(&response);
+        response
+    }
+
+    pub(crate) fn acknowledge(&self, response: &DiscoveryResponse) {
         let ack = DiscoveryRequest {
             type_url: response.type_url.clone(),
             version_info: response.version_info.clone(),
@@ -69,10 +80,9 @@ impl Stream {
             ..DiscoveryRequest::default()
         };
         send(&self.requests, &ack);
-        response
     }
 
-    async fn next(&mut self) -> DiscoveryResponse {
+    pub(crate) async fn next(&mut self) -> DiscoveryResponse {
         loop {
             if let Some(length) = self.received.get(1..5) {
                 let whole = 5 + usize::try_from(u32::from_be_bytes(length.try_into().unwrap())).unwrap();

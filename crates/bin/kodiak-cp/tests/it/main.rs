@@ -17,6 +17,7 @@ mod insights;
 mod inspect;
 mod proxies;
 mod quarantine;
+mod reachability;
 mod resources;
 mod restart;
 mod secrets;

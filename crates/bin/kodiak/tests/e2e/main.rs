@@ -27,3 +27,4 @@ mod soak;
 mod tokens;
 mod traffic;
 mod transparent;
+mod trimmed;

@@ -86,3 +86,20 @@ fn cost_of_a_policy_change_does_not_depend_on_the_size_of_the_mesh() {
     assert!(measured["engine_mesh"]["woken"].as_f64() > measured["engine_service"]["woken"].as_f64(), "{measured}");
     assert!(measured["engine_service"]["encoded"].as_f64() > Some(0.0), "{measured}");
 }
+
+#[test]
+fn trimmed_envoy_has_the_clusters_of_its_destinations_alone() {
+    let Some(envoy) = kodiak_testkit::envoy::envoy() else { return };
+    let args = ["--sizes", "20", "--edges", "4", "--envoy-services", "40", "--envoy", envoy.to_str().unwrap()];
+    let ran = Kodiak::new().run(&[&["bench", "reach", "--json"][..], &args].concat()).is(0);
+    let measured: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+    assert_eq!(measured["sizes"][0]["reachable"], 80, "{measured}");
+    let [all, trimmed] = &measured["envoy"].as_array().unwrap()[..] else { panic!("{measured}") };
+    assert_eq!((&all["trimming"], &trimmed["trimming"]), (&"off".into(), &"on".into()));
+    let lost = |key: &str| all[key].as_u64().unwrap() - trimmed[key].as_u64().unwrap();
+    assert_eq!((lost("clusters"), lost("listeners")), (36, 36), "{measured}");
+    assert!(lost("received_bytes") > 0, "{measured}");
+    for key in ["rss_mib", "heap_mib", "ready_ms"] {
+        assert!(trimmed[key].as_f64() > Some(0.0), "{key}: {measured}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Changes of a mesh: which proxies get which resources, and how many are encoded.
 
 mod addresses;
+mod explained;
 mod objects;
 mod policies;
 mod reachability;

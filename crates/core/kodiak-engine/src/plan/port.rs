@@ -2,7 +2,10 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use kodiak_model::{Kri, Protocol, kinds::dataplane::BackendKind};
+use kodiak_model::{
+    Kri, Protocol,
+    kinds::{dataplane::BackendKind, mesh::MeshServicesMode},
+};
 use kodiak_policies::target::{Backend, Endpoint, EndpointLabels, PortRef};
 use kodiak_services::reachable::{self, Wanted};
 use kodiak_world::destination::{Behind, Destination, DestinationPort};
@@ -35,9 +38,8 @@ pub(super) fn redirected(
     let Some(object) = from.objects.get(kri).filter(|object| is_called(from, &object.destination)) else {
         return Vec::new();
     };
-    let Destination { vips, hostnames, .. } = &*object.destination;
-    let Some(first) = vips.first() else { return Vec::new() };
-    let record = |name: &Arc<str>| DnsRecord { name: name.to_ascii_lowercase().into(), address: *first };
+    let vips = &object.destination.vips;
+    let records = records_of(&object.destination);
     let ports = object.destination.ports.iter().filter(|port| reach.takes(&object.destination, port));
     let plan = |port: &DestinationPort| {
         let port_target = Arc::new(PortTarget::new(kri, &port.section, port.port));
@@ -48,10 +50,24 @@ pub(super) fn redirected(
             planned.listener(key, from, naming, (&vip.to_string(), port.port), Socket::at(key, *vip))
         };
         let listeners = vips.iter().enumerate().map(listen).collect();
-        let records = hostnames.iter().map(record).collect();
-        (planned.cluster.clone(), Outbound { listeners, records, ..planned.outbound() })
+        (planned.cluster.clone(), Outbound { listeners, records: records.clone(), ..planned.outbound() })
     };
-    ports.map(plan).collect()
+    ports.filter(|_| !vips.is_empty()).map(plan).collect()
+}
+
+/// DNS records of a resource, unless proxies reach it only if they list it.
+pub(super) fn records(from: Sources<'_>, kri: &Arc<Kri>) -> Vec<DnsRecord> {
+    let object = from.objects.get(kri).filter(|object| is_called(from, &object.destination));
+    let object = object.filter(|_| from.view.mode != MeshServicesMode::ReachableBackends);
+    object
+        .filter(|object| !object.destination.ports.is_empty())
+        .map_or_else(Vec::new, |object| records_of(&object.destination))
+}
+
+fn records_of(destination: &Destination) -> Vec<DnsRecord> {
+    let Destination { vips, hostnames, .. } = destination;
+    let Some(first) = vips.first() else { return Vec::new() };
+    hostnames.iter().map(|name| DnsRecord { name: name.to_ascii_lowercase().into(), address: *first }).collect()
 }
 
 /// Outbound that a Dataplane lists. `None` if its reference resolves to no port, or to more than one.

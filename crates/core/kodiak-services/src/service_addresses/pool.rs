@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, net::Ipv4Addr};
 
-use super::Cidr;
+use kodiak_model::Cidr;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pool {

@@ -2,11 +2,17 @@
 
 use std::{collections::BTreeMap, net::Ipv4Addr, sync::Arc};
 
-use super::{Cidr, Ranges, pool::Pool};
+use kodiak_model::Cidr;
+
+use super::{Ranges, pool::Pool};
 
 /// 240.0.0.0/4, which is not routed. Every mesh has all of it.
 const FIRST: Ipv4Addr = Ipv4Addr::new(240, 0, 0, 0);
 const PREFIX_LENGTH: u8 = 4;
+
+pub(super) fn range() -> Cidr {
+    Cidr::new(FIRST, PREFIX_LENGTH).expect("all but the first four bits are zero")
+}
 
 #[derive(Debug, Clone)]
 pub(super) struct TagPool {
@@ -18,7 +24,7 @@ pub(super) struct TagPool {
 impl TagPool {
     /// Without the ranges of destinations. Where these have all of it, both take from one range.
     pub(super) fn new(ranges: &Ranges) -> Self {
-        let range = Cidr::new(FIRST, PREFIX_LENGTH).expect("all but the first four bits are zero");
+        let range = range();
         let broadcast = Cidr::new(Ipv4Addr::BROADCAST, 32).expect("every address is a range of one");
         let apart = Pool::without(range, ranges.all().into_iter().chain([broadcast]).collect());
         let pool = if apart.has_addresses() { apart } else { Pool::without(range, vec![broadcast]) };

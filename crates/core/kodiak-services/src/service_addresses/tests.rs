@@ -23,6 +23,16 @@ fn taken(pools: &mut Pools, count: usize) -> Vec<String> {
 }
 
 #[test]
+fn virtual_addresses_are_those_of_tags_and_of_ranges_elsewhere() {
+    let shown = |services: &str| {
+        let ranges = Ranges { services: services.parse().unwrap(), ..Ranges::default() };
+        ranges.virtual_addresses().iter().map(Cidr::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(shown("241.0.0.0/8"), ["240.0.0.0/4"]);
+    assert_eq!(shown("10.7.0.0/16"), ["240.0.0.0/4", "10.7.0.0/16"]);
+}
+
+#[test]
 fn each_kind_has_its_own_range() {
     let mut pools = Pools::new(Ranges::default());
     for (kind, first, second) in [

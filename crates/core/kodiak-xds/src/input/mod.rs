@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::policy::Conf;
 use kodiak_model::tls::TlsVersion;
-use kodiak_model::{InboundTls, Kri, Protocol};
+use kodiak_model::{Cidr, InboundTls, Kri, Protocol};
 use kodiak_policies::target::Backends;
 use kodiak_policies::{Confs, Entry};
 
@@ -253,6 +253,9 @@ pub struct Passthrough {
     pub outbound_allowed: bool,
     /// Ports that accept inbound connections; all when missing.
     pub inbound_ports: Option<Vec<u32>>,
+    /// Ranges of virtual addresses, if the proxy answers calls to those that it has no listener for: destinations were
+    /// trimmed, and their hostnames resolve.
+    pub trimmed: Option<Arc<[Cidr]>>,
 }
 
 /// Envoy's admin interface, as reached by the control plane and by probes.

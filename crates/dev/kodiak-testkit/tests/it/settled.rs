@@ -11,6 +11,7 @@ use kodiak_model::kinds::mesh::Mesh;
 use kodiak_model::kinds::mesh_multi_zone_service::MeshMultiZoneService;
 use kodiak_model::kinds::mesh_service::MeshService;
 use kodiak_model::{Labels, ResourceKey, Word as _, language};
+use kodiak_reachability::Mode;
 use kodiak_services::generated_services::Rules;
 use kodiak_services::hostnames::{Generator, ServiceKey};
 use kodiak_services::service_status::{
@@ -190,7 +191,12 @@ impl Settled {
 
 /// A mesh of these resources, without connected proxies.
 pub(crate) fn offline(changes: impl IntoIterator<Item = EngineChange>) -> OfflineMesh {
-    let settings = EngineSettings { zone: ZONE.into(), ..EngineSettings::default() };
+    offline_with(Mode::Off, changes)
+}
+
+/// Like [`offline`], with a mode of reachability.
+pub(crate) fn offline_with(mode: Mode, changes: impl IntoIterator<Item = EngineChange>) -> OfflineMesh {
+    let settings = EngineSettings { zone: ZONE.into(), reachability: mode, ..EngineSettings::default() };
     OfflineMesh::new(settings, MESH, changes).unwrap()
 }
 

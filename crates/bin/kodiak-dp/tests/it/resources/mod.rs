@@ -5,6 +5,7 @@
 mod calls;
 mod inputs;
 mod naming;
+mod trimmed;
 
 use std::path::Path;
 
@@ -130,6 +131,7 @@ fn own_listeners_of_the_proxy_are_accepted() {
             reuse_port: true,
             outbound_allowed,
             inbound_ports,
+            trimmed: Some(["240.0.0.0/4", "10.7.0.0/16"].map(|range| range.parse().unwrap()).into()),
         };
         let admin = inputs::admin(bootstrap.admin.clone(), &made);
         let socket = names::dynamic_config_socket(folder.path().to_str().unwrap());

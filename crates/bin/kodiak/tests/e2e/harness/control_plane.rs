@@ -161,6 +161,12 @@ impl Killed {
         self
     }
 
+    /// With other variables in its environment.
+    pub(crate) fn with_environment(mut self, environment: &'static [(&'static str, &'static str)]) -> Self {
+        self.place.setup.environment = environment;
+        self
+    }
+
     pub(crate) async fn start_again(self) -> ControlPlane {
         let Self { folder, place } = self;
         let started = ControlPlane { process: run(&folder, place), folder, place };

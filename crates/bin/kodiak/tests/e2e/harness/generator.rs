@@ -3,20 +3,25 @@
 //! It is the test executable again. Commands are lines; each is answered with a line of JSON on standard error.
 
 use std::{
+    collections::BTreeMap,
     env,
     io::{self, Write as _},
     path::Path,
     process::Stdio,
 };
 
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{body::Bytes, header::HeaderValue};
+use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines},
+    net::TcpStream,
     process::{Child, ChildStderr, ChildStdin, Command},
 };
 
 use super::{
-    Load, eventually,
+    Load, PATIENCE, eventually,
     load::try_once,
     network::{Network, OTHER_USER},
 };
@@ -37,6 +42,21 @@ pub(crate) struct Counts {
     pub(crate) answered: u64,
     pub(crate) failed: u64,
     pub(crate) failures: Vec<String>,
+}
+
+/// Of a request without negotiation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum HttpVersion {
+    Http1,
+    Http2,
+}
+
+/// A response.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Answered {
+    pub(crate) status: u16,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) text: String,
 }
 
 impl Generator {
@@ -68,6 +88,20 @@ impl Generator {
     /// One call beside the others, which may fail.
     pub(crate) async fn try_once(&mut self, target: &str) -> Result<String, String> {
         self.tell(&format!("try {target}")).await
+    }
+
+    /// Response to one call, whatever its status.
+    pub(crate) async fn answer(&mut self, protocol: HttpVersion, target: &str) -> Result<Answered, String> {
+        let command = match protocol {
+            HttpVersion::Http1 => "http1",
+            HttpVersion::Http2 => "http2",
+        };
+        self.tell(&format!("{command} {target}")).await
+    }
+
+    /// Connects, sends a line if there is one, and returns all bytes until the other side closes the connection.
+    pub(crate) async fn until_closed(&mut self, target: &str, line: &str) -> Result<String, String> {
+        self.tell(&format!("tcp {target} {line}")).await
     }
 
     async fn tell<T: DeserializeOwned>(&mut self, command: &str) -> T {
@@ -112,9 +146,45 @@ async fn obey() {
                 answer(&Counts { answered, failed, failures });
             }
             ("try", _) => answer(&try_once(operand).await),
+            ("http1", _) => answer(&answer_of(HttpVersion::Http1, operand).await),
+            ("http2", _) => answer(&answer_of(HttpVersion::Http2, operand).await),
+            ("tcp", _) => {
+                let (target, line) = operand.split_once(' ').expect("a target, and a line that may be empty");
+                answer(&until_closed(target, line).await);
+            }
             (unknown, _) => panic!("{unknown} cannot be done now"),
         }
     }
+}
+
+async fn answer_of(version: HttpVersion, target: &str) -> Result<Answered, String> {
+    let mut builder = Client::builder(TokioExecutor::new());
+    builder.http2_only(matches!(version, HttpVersion::Http2));
+    let client: Client<_, Empty<Bytes>> = builder.build_http();
+    let exchange = async {
+        let uri = format!("http://{target}/").parse().unwrap();
+        let response = client.get(uri).await.map_err(|error| format!("{error:?}"))?;
+        let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
+        let headers = response.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.map_err(|error| format!("{error:?}"))?.to_bytes();
+        Ok(Answered { status, headers, text: String::from_utf8_lossy(&body).into_owned() })
+    };
+    tokio::time::timeout(PATIENCE, exchange).await.unwrap_or_else(|_| Err("no answer".to_owned()))
+}
+
+async fn until_closed(target: &str, line: &str) -> Result<String, String> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(target).await?;
+        if !line.is_empty() {
+            stream.write_all(format!("{line}\n").as_bytes()).await?;
+        }
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await?;
+        Ok(text)
+    };
+    let exchange = tokio::time::timeout(PATIENCE, exchange).await;
+    exchange.unwrap_or_else(|_| Err(io::Error::other("not closed"))).map_err(|error| error.to_string())
 }
 
 fn answer(answer: &impl Serialize) {

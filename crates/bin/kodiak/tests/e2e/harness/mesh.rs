@@ -72,6 +72,12 @@ impl Mesh {
         Self { control_plane: killed.start_again().await, folder }
     }
 
+    /// The control plane starts again, with other variables in its environment.
+    pub(crate) async fn with_environment(self, environment: &'static [(&'static str, &'static str)]) -> Self {
+        let Self { control_plane, folder } = self;
+        Self { control_plane: control_plane.kill().with_environment(environment).start_again().await, folder }
+    }
+
     /// The control plane becomes that of another zone. What is stored stays as it is.
     pub(crate) async fn move_to(self, zone: &'static str) -> Self {
         let Self { control_plane, folder } = self;
@@ -84,6 +90,14 @@ impl Mesh {
             document["mtls"] = mtls;
         }
         self.control_plane.put(&format!("/meshes/{MESH}"), &document).await;
+    }
+
+    /// Changes labels, and nothing else of the mesh.
+    pub(crate) async fn set_label(&self, key: &str, value: &str) {
+        let path = format!("/meshes/{MESH}");
+        let mut document = self.control_plane.get(&path).await.fine().json();
+        document["labels"][key] = json!(value);
+        self.control_plane.put(&path, &document).await;
     }
 
     /// Changes what services are, and nothing else of the mesh.

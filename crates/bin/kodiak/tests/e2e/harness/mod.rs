@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 pub(crate) use control_plane::{ControlPlane, Setup};
 pub(crate) use dataplane::Dataplane;
 pub(crate) use door::Door;
-pub(crate) use generator::{Counts, Generator};
+pub(crate) use generator::{Answered, Counts, Generator, HttpVersion};
 pub(crate) use http::{Answer, get, get_with};
 pub(crate) use load::Load;
 pub(crate) use loss::Loss;

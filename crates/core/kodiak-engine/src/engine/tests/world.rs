@@ -59,7 +59,15 @@ impl Default for World {
 impl World {
     /// `reachability` is the setting of the control plane.
     pub(super) fn new(reachability: Mode) -> Self {
-        let settings = EngineSettings { zone: "default".into(), reachability, ..EngineSettings::default() };
+        Self::with(Self::settings(reachability))
+    }
+
+    pub(super) fn settings(reachability: Mode) -> EngineSettings {
+        let explained = Some(Ranges::default().virtual_addresses().into());
+        EngineSettings { zone: "default".into(), reachability, explained, ..EngineSettings::default() }
+    }
+
+    pub(super) fn with(settings: EngineSettings) -> Self {
         Self {
             engine: Engine::new(settings.clone()),
             now: Timestamp::from_second(1_000_000).unwrap(),

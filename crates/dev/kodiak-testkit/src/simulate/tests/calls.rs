@@ -30,6 +30,7 @@ fn insert_passthrough(resources: &mut ResourceSet) {
         reuse_port: true,
         outbound_allowed: true,
         inbound_ports: None,
+        trimmed: None,
     };
     for listener in passthrough::listeners(&input) {
         resources.insert(TypeUrl::Listener, encode(&listener.name, &listener));

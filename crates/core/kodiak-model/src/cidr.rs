@@ -2,7 +2,7 @@
 
 use std::{fmt, net::Ipv4Addr, str::FromStr};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cidr {
     first: Ipv4Addr,
     /// Prefix length: at most 32.
@@ -30,6 +30,11 @@ impl Cidr {
 
     pub fn first(self) -> Ipv4Addr {
         self.first
+    }
+
+    /// Prefix length: at most 32.
+    pub fn length(self) -> u8 {
+        self.length
     }
 
     pub fn last(self) -> Ipv4Addr {
