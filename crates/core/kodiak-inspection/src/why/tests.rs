@@ -278,6 +278,21 @@ fn external_service_is_never_trimmed() {
 }
 
 #[test]
+fn problems_of_a_routed_destination_need_not_matter() {
+    let mut world = working();
+    let backends = json!([{ "kind": "MeshService", "name": "backend", "weight": 1 }]);
+    let to = json!([{
+        "targetRef": { "kind": "MeshService", "name": "db" }, "rules": [{ "default": { "backendRefs": backends } }],
+    }]);
+    put(&mut world, "MeshTCPRoute", "db-is-backend", &json!({}), &json!({ "targetRef": { "kind": "Mesh" }, "to": to }));
+    let answer = ask(&world, "web", "db");
+    assert_eq!(answer.verdict, CallVerdict::Works, "{answer:#?}");
+    let permission = step(&answer, StepName::Permission);
+    assert_eq!(permission.state, StepState::Unknown);
+    assert!(permission.details.last().unwrap().contains("may send requests elsewhere"));
+}
+
+#[test]
 fn files_leave_addresses_and_connections_unknown() {
     let mut world = mesh(&["web", "backend"]);
     allow(&mut world, "all", None, &[]);
