@@ -54,6 +54,9 @@ pub struct WhyAnswer {
     pub verdict: CallVerdict,
     /// The verdict in one sentence.
     pub summary: String,
+    /// Whether reachability removed the outbound.
+    #[serde(default)]
+    pub trimmed: bool,
     pub steps: Vec<Step>,
     pub endpoints: Vec<WhyEndpoint>,
 }
@@ -265,6 +268,7 @@ pub fn why(
         destination: question.called.name(),
         verdict,
         summary,
+        trimmed: outbound::is_trimmed(&question),
         steps,
         endpoints: instances.into_iter().map(|instance| instance.endpoint).collect(),
     })

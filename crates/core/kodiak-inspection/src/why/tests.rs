@@ -115,7 +115,9 @@ fn trimmed_outbound_names_the_origin_of_the_mode() {
         StepName::Outbound,
         "trimmed, because web-1 may not call it (reachability on, setting of the control plane)",
     );
-    assert_eq!(why(&world, MESH, on, "web", "backend").unwrap().verdict, CallVerdict::Works);
+    assert!(answer.trimmed && !ask(&world, "web", "db").trimmed);
+    let works = why(&world, MESH, on, "web", "backend").unwrap();
+    assert_eq!((works.verdict, works.trimmed), (CallVerdict::Works, false));
 
     let mesh = world.mesh(MESH).unwrap();
     put(
