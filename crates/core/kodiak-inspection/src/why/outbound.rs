@@ -75,6 +75,16 @@ pub(super) fn outbound(question: &Question<'_>) -> Step {
     }
 }
 
+/// Whether the engine removes the outbound of the client.
+pub(super) fn is_trimmed(question: &Question<'_>) -> bool {
+    let (trimming, client) = (&question.trimming, &question.client);
+    let is_selected = question.is_redirected() != Some(false) && question.selected().is_ok();
+    is_selected
+        && trimming.mode(client).0 == Mode::On
+        && trimming.exempt(client).is_none()
+        && trimming.client(client).trims(&question.called.target())
+}
+
 fn origin(source: ModeSource, question: &Question<'_>) -> String {
     match source {
         ModeSource::Dataplane => format!("label {LABEL} of Dataplane {}", question.client.name),
