@@ -149,7 +149,7 @@ impl Question<'_> {
         self.client.dataplane.networking.as_ref()?.transparent_proxying.as_ref()
     }
 
-    /// What selects the destination for a transparent proxy; what hides it as an error.
+    /// The setting or list that selects the destination for a transparent proxy. The one that hides it is the error.
     fn selected(&self) -> Result<String, String> {
         match &self.called {
             Called::Service(service) => self.selected_service(service),
