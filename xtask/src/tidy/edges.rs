@@ -24,13 +24,23 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-world", Only(&["kodiak-model", "kodiak-rules", "kodiak-kinds"])),
     ("kodiak-services", Only(&["kodiak-model", "kodiak-rules", "kodiak-world"])),
     ("kodiak-rollout", Only(&["kodiak-model"])),
+    ("kodiak-identity", Only(&["kodiak-model", "kodiak-rules", "kodiak-world"])),
     (
         "kodiak-reachability",
-        Only(&["kodiak-model", "kodiak-policies", "kodiak-rules", "kodiak-rollout", "kodiak-services", "kodiak-world"]),
+        Only(&[
+            "kodiak-identity",
+            "kodiak-model",
+            "kodiak-policies",
+            "kodiak-rules",
+            "kodiak-rollout",
+            "kodiak-services",
+            "kodiak-world",
+        ]),
     ),
     (
         "kodiak-inspection",
         Only(&[
+            "kodiak-identity",
             "kodiak-model",
             "kodiak-rules",
             "kodiak-world",
@@ -55,6 +65,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     (
         "kodiak-engine",
         Only(&[
+            "kodiak-identity",
             "kodiak-model",
             "kodiak-envoy",
             "kodiak-policies",
@@ -132,6 +143,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     (
         "kodiak-api",
         Only(&[
+            "kodiak-identity",
             "kodiak-model",
             "kodiak-kinds",
             "kodiak-rules",

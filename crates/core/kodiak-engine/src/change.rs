@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kodiak_identity::Identity;
 use kodiak_model::{
     ProxyKey,
     kinds::{dataplane::BackendKind, mesh::Mesh, zone_egress::ZoneEgress},
@@ -45,6 +46,12 @@ pub enum EngineChange {
         name: Arc<str>,
         destination: Option<Arc<Destination>>,
     },
+    /// A MeshIdentity.
+    Identity {
+        mesh: Arc<str>,
+        name: Arc<str>,
+        identity: Option<Arc<Identity>>,
+    },
     ZoneEgress {
         name: Arc<str>,
         egress: Option<Arc<ZoneEgress>>,
@@ -80,6 +87,7 @@ impl EngineChange {
             Self::Vips { vips, .. } => vips.is_none(),
             Self::Dataplane { dataplane, .. } => dataplane.is_none(),
             Self::Destination { destination, .. } => destination.is_none(),
+            Self::Identity { identity, .. } => identity.is_none(),
             Self::ZoneEgress { egress, .. } => egress.is_none(),
             Self::Policy { policy, .. } => policy.is_none(),
             Self::Disconnected { .. } => true,

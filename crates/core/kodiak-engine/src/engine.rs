@@ -165,6 +165,7 @@ impl Engine {
             EngineChange::Destination { mesh, kind, name, destination } => {
                 self.mesh(&mesh, touched).set_object(&(kind, name), destination.as_ref());
             }
+            EngineChange::Identity { mesh, name, identity } => self.mesh(&mesh, touched).set_identity(&name, identity),
             EngineChange::ZoneEgress { name, egress } => {
                 match egress {
                     Some(egress) => drop(self.egresses.insert(name, egress)),

@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use kodiak_identity::Identity;
 use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
 use kodiak_reachability::Mode;
 use kodiak_rollout::Rollout;
@@ -49,6 +50,7 @@ pub(crate) struct Mesh {
     dataplanes: BTreeMap<Arc<str>, Arc<Proxy>>,
     policies: BTreeMap<PolicyKey, Arc<Policy>>,
     policy_index: PolicyIndex,
+    identities: BTreeMap<Arc<str>, Arc<Identity>>,
     /// MeshHTTPRoutes, for the policies that target them.
     resources: Arc<Resources>,
     services: Services,
@@ -86,6 +88,7 @@ impl Mesh {
             view: View::default(),
             dataplanes: BTreeMap::new(),
             policies: BTreeMap::new(),
+            identities: BTreeMap::new(),
             policy_index: PolicyIndex::default(),
             resources: Arc::default(),
             services: Services::default(),
@@ -112,6 +115,7 @@ impl Mesh {
             dataplanes,
             policies,
             policy_index: _,
+            identities,
             resources: _,
             services: _,
             objects,
@@ -122,7 +126,8 @@ impl Mesh {
             proxies,
             dirty: _,
         } = self;
-        let has_documents = spec.is_some() || rollout.is_some() || vips.iter().next().is_some();
+        let has_documents =
+            !identities.is_empty() || spec.is_some() || rollout.is_some() || vips.iter().next().is_some();
         !has_documents && dataplanes.is_empty() && policies.is_empty() && objects.is_empty() && proxies.is_empty()
     }
 

@@ -1,5 +1,8 @@
 //! Changes of the store as changes for the engine.
 
+use std::sync::Arc;
+
+use kodiak_identity::Identity;
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, ProxyKey, ResourceKey};
 use kodiak_reachability::Mode;
@@ -21,6 +24,10 @@ impl EngineChange {
             "Dataplane" => {
                 let dataplane = resource.and_then(|dataplane| dataplane.proxy().cloned());
                 Self::Dataplane { key: ProxyKey { mesh, name }, dataplane }
+            }
+            "MeshIdentity" => {
+                let identity = resource.and_then(Identity::of).map(Arc::new);
+                Self::Identity { mesh, name, identity }
             }
             "Secret" => Self::Secret { mesh },
             "ZoneEgress" => Self::ZoneEgress { name, egress: resource.and_then(kodiak_world::Resource::spec) },
@@ -48,7 +55,7 @@ impl EngineChange {
         let itself = world.get(&ResourceKey::global("Mesh", mesh));
         let policies = kinds().iter().filter(|kind| kind.is_policy()).map(|kind: &Kind| kind.name);
         let destinations = destination::KINDS.iter().map(|(kind, _)| kind.name);
-        let within = ["Dataplane"].into_iter().chain(destinations).chain(policies);
+        let within = ["Dataplane", "MeshIdentity"].into_iter().chain(destinations).chain(policies);
         let within = within.flat_map(|kind| world.list_in(kind, mesh));
         let documents = [document::VIPS, document::ROLLOUT].map(|name| world.get(&document::key(mesh, name)));
         itself

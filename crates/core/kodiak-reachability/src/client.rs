@@ -1,5 +1,6 @@
 //! Certificates of clients.
 
+use kodiak_identity::Identity;
 use kodiak_model::{labels, tags};
 use kodiak_policies::mesh_traffic_permission;
 use kodiak_rules::Proxy;
@@ -14,6 +15,17 @@ pub fn certificate(mesh: &str, proxy: &Proxy) -> Option<Certificate> {
         uris.insert(0, format!("spiffe://{mesh}/{workload}"));
     }
     Some(uris.into())
+}
+
+/// Certificates that a proxy presents or will present: that of its tags, and one for each SPIFFE ID that a MeshIdentity may
+/// give to it. Without one it has no identity.
+pub fn certificates<'a>(
+    mesh: &str,
+    proxy: &Proxy,
+    identities: impl IntoIterator<Item = &'a Identity>,
+) -> Vec<Certificate> {
+    let issued = kodiak_identity::possible(identities, proxy).into_iter().map(|id| Certificate::from([id]));
+    certificate(mesh, proxy).into_iter().chain(issued).collect()
 }
 
 #[cfg(test)]

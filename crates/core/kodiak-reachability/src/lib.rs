@@ -25,7 +25,7 @@ mod target;
 mod tests;
 
 pub use answer::{Answer, No, Yes};
-pub use client::certificate;
+pub use client::{certificate, certificates};
 pub use graph::{Admission, Effect, Graph};
 pub use identities::{Certificate, IdentityId};
 pub use identity_set::IdentitySet;

@@ -8,6 +8,7 @@ use std::{
     sync::Arc,
 };
 
+use kodiak_identity::Identity;
 use kodiak_model::{InboundTls, kinds::dataplane::BackendKind};
 use kodiak_policies::mesh_traffic_permission::KIND;
 use kodiak_rollout::Rollout;
@@ -15,7 +16,7 @@ use kodiak_rules::Shadow;
 use kodiak_services::membership::Membership;
 use kodiak_world::{Destination, World, destination::Behind, document};
 
-use crate::{Admission, Graph, Target, admission::Source, certificate};
+use crate::{Admission, Graph, Target, admission::Source, certificates};
 
 /// Clients are Dataplanes, by name.
 pub type MeshGraph = Graph<Arc<str>, Target>;
@@ -30,9 +31,10 @@ impl MeshGraph {
     /// All Dataplanes and destinations of a mesh.
     pub fn of(world: &World, mesh: &str, shadow: Shadow) -> Self {
         let mut graph = Self::new(mesh.into());
+        let identities: Vec<Identity> =
+            world.list_in("MeshIdentity", mesh).filter_map(|identity| Identity::of(identity)).collect();
         for proxy in world.proxies(mesh) {
-            let certificates: Vec<_> = certificate(mesh, proxy).into_iter().collect();
-            graph.set_client(&proxy.name, Some(&certificates));
+            graph.set_client(&proxy.name, Some(&certificates(mesh, proxy, &identities)));
         }
         for (target, admission) in admissions(world, mesh, shadow) {
             graph.set_destination(&target, Some(&admission));

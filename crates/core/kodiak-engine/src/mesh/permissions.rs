@@ -5,7 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_reachability::{Mode, SetId, certificate, is_enforced};
+use kodiak_identity::Identity;
+use kodiak_reachability::{Mode, SetId, certificates, is_enforced};
 use kodiak_rules::{Proxy, Shadow};
 
 use super::Mesh;
@@ -17,6 +18,16 @@ use crate::{
 };
 
 impl Mesh {
+    pub(crate) fn set_identity(&mut self, name: &Arc<str>, identity: Option<Arc<Identity>>) {
+        match identity {
+            Some(identity) => drop(self.identities.insert(name.clone(), identity)),
+            None => drop(self.identities.remove(name)),
+        }
+        if self.permitted.is_some() {
+            self.dirty.clients.extend(self.proxies.keys().cloned());
+        }
+    }
+
     pub(crate) fn acknowledge(&mut self, name: &Arc<str>, acknowledged: u64) {
         if let Some(permitted) = &mut self.permitted {
             let ready = permitted.settle(|server, revision| server == name && revision <= acknowledged);
@@ -73,9 +84,10 @@ impl Mesh {
             }
             dirty.reclassified.extend(self.proxies.keys().cloned());
         } else {
-            for name in &dirty.proxies {
+            for name in dirty.proxies.iter().chain(&dirty.clients) {
                 self.update_client(name, &mut permitted);
             }
+            dirty.reclassified.append(&mut dirty.clients);
         }
         if is_new {
             permitted.update(from.targets(), from, &mut moved);
@@ -96,7 +108,8 @@ impl Mesh {
         let client = self.dataplanes.get(name).filter(|_| self.proxies.contains_key(name));
         let client = client.filter(|proxy| Mode::of(self.view.reachability, None, &proxy.labels).0 == Mode::On);
         // Without a certificate it may call what everybody may call.
-        let certificates = client.map(|proxy| certificate(&self.name, proxy).into_iter().collect::<Vec<_>>());
+        let identities = || self.identities.values().map(|identity| &**identity);
+        let certificates = client.map(|proxy| certificates(&self.name, proxy, identities()));
         permitted.set_client(name, certificates.as_deref());
     }
 

@@ -3,18 +3,18 @@
 //! ```text
 //!  MeshView --> in_force: the policies of a proxy, by kind; `kodiak-rules` merges them
 //!           --> reachable: its destinations
-//!           --> hostnames, members, spiffe_id: of one service, of one proxy
+//!           --> hostnames, members: of one service, of one proxy
 //! ```
 
 pub mod hostnames;
 pub mod members;
-pub mod spiffe_id;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
+use kodiak_identity::Identity;
 use kodiak_model::{
     Kind, PolicyFacts,
     kinds::{dataplane::InboundState, mesh::MeshServicesMode},
@@ -23,8 +23,6 @@ use kodiak_model::{
 use kodiak_rules::{Matched, PolicyIndex, Proxy, Resources, Shadow, outbound::NameResolution};
 use kodiak_services::reachable::{self, Outbounds};
 use kodiak_world::{Destination, World, destination::DestinationPort};
-
-use self::spiffe_id::Identity;
 
 /// Resources of one mesh that inspection uses.
 pub struct MeshView {
@@ -35,7 +33,7 @@ pub struct MeshView {
     pub resources: Resources,
     pub proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
     pub destinations: Vec<Arc<Destination>>,
-    pub identities: Vec<spiffe_id::Identity>,
+    pub identities: Vec<Identity>,
 }
 
 impl MeshView {

@@ -14,7 +14,7 @@ use kodiak_rules::{
 };
 
 use super::PolicyStatusContext;
-use crate::inspect::spiffe_id;
+use kodiak_identity::issuing;
 
 pub(super) struct Groups {
     all: Vec<Group>,
@@ -43,7 +43,7 @@ impl Groups {
             if matched.proxy.is_empty() {
                 continue;
             }
-            let identity = spiffe_id::issuing(context.identities, proxy).filter(|identity| identity.ready);
+            let identity = issuing(context.identities, proxy).filter(|identity| identity.ready);
             let identity = identity
                 .and_then(|identity| Kri::of(&mesh_identity::KIND, &identity.mesh, &identity.name, &identity.labels));
             let identity = identity.map(|kri| kri.to_string());

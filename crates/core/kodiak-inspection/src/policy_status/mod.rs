@@ -26,7 +26,7 @@ use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, outbound::NameResoluti
 use kodiak_world::{Resource, Unreadable};
 
 use self::groups::Groups;
-use crate::inspect::spiffe_id::Identity;
+use kodiak_identity::Identity;
 
 /// Inputs.
 #[derive(Clone, Copy)]

@@ -18,7 +18,7 @@ use kodiak_rules::{Policy, PolicyIndex, Proxy, Resource, Resources, outbound::Na
 use serde_json::{Value, json};
 
 use super::{PolicyStatus, PolicyStatusContext, State, Why, of};
-use crate::inspect::spiffe_id::Identity;
+use kodiak_identity::Identity;
 
 const fn facts(lists: bool, from_as_rules: bool, conf: ConfShape) -> PolicyFacts {
     PolicyFacts { to: lists, from: lists, rules: lists, from_as_rules, conf, order: 1 }

@@ -7,7 +7,7 @@ use kodiak_model::{
 use kodiak_rules::Proxy;
 use serde::Serialize;
 
-use kodiak_inspection::inspect::{MeshView, spiffe_id};
+use kodiak_inspection::inspect::MeshView;
 
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -78,7 +78,7 @@ pub(crate) fn of_proxy(view: &MeshView, proxy: &Proxy, zone: &str, redirected: b
         inbounds: inbounds.collect(),
         listeners: listeners.collect(),
         outbounds,
-        spiffe_id: spiffe_id::of_proxy(&view.identities, proxy, zone),
+        spiffe_id: kodiak_identity::of_proxy(&view.identities, proxy, zone),
     }
 }
 

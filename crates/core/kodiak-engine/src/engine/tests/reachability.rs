@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jiff::SignedDuration;
+use kodiak_identity::Identity;
 use kodiak_reachability::{LABEL, Mode};
 use kodiak_rules::Proxy;
 use kodiak_xds_stream::TypeUrl;
@@ -191,4 +192,33 @@ fn connected_proxy_gets_its_destinations_with_its_first_configuration() {
     world.acknowledge();
     world.redirected("c", &[]);
     assert_eq!(called(&world, "c"), ["x"]);
+}
+
+#[test]
+fn identity_that_a_proxy_will_have_counts() {
+    let mut world = mesh(Mode::On);
+    let id = json!({ "spiffeID": { "type": "Exact", "value": "spiffe://td/sa/a" } });
+    let rules = json!({ "targetRef": service("x"), "rules": [{ "default": { "allow": [id] } }] });
+    world.permission("x", Some(&rules.to_string()));
+    world.acknowledge();
+    assert_eq!(called(&world, "a"), [""; 0]);
+    let spec = json!({
+        "selector": { "dataplane": { "matchLabels": {} } }, "spiffeID": { "trustDomain": "td", "path": "/sa/a" },
+    });
+    let identity = |spec: &Value| Identity {
+        mesh: "default".into(),
+        name: "later".into(),
+        labels: Arc::default(),
+        spec: Arc::new(serde_json::from_value(spec.clone()).unwrap()),
+        ready: false,
+    };
+    let change = |identity: Option<Identity>| EngineChange::Identity {
+        mesh: "default".into(),
+        name: "later".into(),
+        identity: identity.map(Arc::new),
+    };
+    world.apply(change(Some(identity(&spec))));
+    assert_eq!(called(&world, "a"), ["x"]);
+    world.apply(change(None));
+    assert_eq!(called(&world, "a"), [""; 0]);
 }

@@ -1,0 +1,5 @@
+//! Identities of proxies by MeshIdentity.
+
+mod spiffe_id;
+
+pub use spiffe_id::{Identity, issuing, of_proxy, possible};
