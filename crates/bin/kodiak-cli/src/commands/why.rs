@@ -8,6 +8,7 @@ use kodiak_kinds::kinds;
 use kodiak_model::yaml;
 use kodiak_reachability::Mode;
 use kodiak_terminal::Exit;
+use kodiak_xds::names;
 
 use crate::commands::migrate::count;
 use crate::documents::FileArgs;
@@ -113,7 +114,8 @@ async fn count_requests(client: &Client, mesh: &str, answer: &mut WhyAnswer) {
 
 /// Counter of Envoy for calls that no outbound exists for.
 fn requests_to_trimmed(stats: &str) -> u64 {
-    let counter = stats.lines().find_map(|line| line.strip_prefix("http.outbound_trimmed.downstream_rq_total: "));
+    let counter = format!("http.{}.downstream_rq_total: ", names::stat_name(names::TRIMMED));
+    let counter = stats.lines().find_map(|line| line.strip_prefix(&counter));
     counter.and_then(|count| count.trim().parse().ok()).unwrap_or_default()
 }
 

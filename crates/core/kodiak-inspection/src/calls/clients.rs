@@ -1,6 +1,9 @@
 //! Clients of a mesh, grouped by service.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kodiak_rules::Proxy;
 use kodiak_traffic::ClientId;
@@ -12,7 +15,9 @@ use super::Names;
 #[derive(Debug, Clone, Default)]
 pub struct Clients {
     names: Vec<Arc<str>>,
-    groups: BTreeMap<String, RoaringBitmap>,
+    /// Group of each.
+    group_of: Vec<Arc<str>>,
+    groups: BTreeMap<Arc<str>, RoaringBitmap>,
 }
 
 /// Group of a Dataplane, as observed traffic names it; its own name without one.
@@ -25,8 +30,10 @@ impl Clients {
         let mut clients = Self::default();
         for proxy in proxies {
             let index = u32::try_from(clients.names.len()).expect("fewer than 4 billion Dataplanes");
+            let group: Arc<str> = group(proxy).into();
             clients.names.push(proxy.name.clone());
-            clients.groups.entry(group(proxy)).or_default().insert(index);
+            clients.groups.entry(group.clone()).or_default().insert(index);
+            clients.group_of.push(group);
         }
         clients
     }
@@ -40,7 +47,7 @@ impl Clients {
     }
 
     pub fn services(&self) -> impl Iterator<Item = &str> {
-        self.groups.keys().map(String::as_str)
+        self.groups.keys().map(|group| &**group)
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = (u32, &Arc<str>)> {
@@ -70,20 +77,26 @@ impl Clients {
 
     /// A service of which only some Dataplanes are meant is written as `service/dataplane` for each of them.
     pub(super) fn names(&self, some: &RoaringBitmap) -> Names {
-        if some.len() == self.names.len() as u64 {
+        let all = self.names.len() as u64;
+        if some.len() == all {
             return Names::All;
         }
-        let all: RoaringBitmap = self.all().map(|(index, _)| index).collect();
-        let missing = &all - some;
-        if missing.len() < some.len() { Names::AllExcept(self.list(&missing)) } else { Names::Only(self.list(some)) }
+        if some.len() * 2 <= all {
+            return Names::Only(self.list(some));
+        }
+        let everybody: RoaringBitmap = self.all().map(|(index, _)| index).collect();
+        Names::AllExcept(self.list(&(&everybody - some)))
     }
 
+    /// The cost is proportional to the listed clients: there may be as many lists as destinations.
     fn list(&self, some: &RoaringBitmap) -> Vec<String> {
+        let touched: BTreeSet<&Arc<str>> = some.iter().map(|index| &self.group_of[index as usize]).collect();
         let mut list = Vec::new();
-        for (service, members) in &self.groups {
+        for service in touched {
+            let members = &self.groups[service];
             let meant = members & some;
             if meant == *members {
-                list.push(service.clone());
+                list.push(service.to_string());
             } else {
                 list.extend(meant.iter().map(|index| format!("{service}/{}", self.name(index))));
             }
