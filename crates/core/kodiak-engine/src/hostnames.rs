@@ -1,4 +1,4 @@
-//! DNS records of all destinations of a mesh, whoever may call them.
+//! DNS records of all destinations of a mesh, also of those that a proxy may not call.
 //!
 //! Proxies that lose destinations still resolve their names: the proxy itself answers such a call, and says why. All of
 //! them have the same table.

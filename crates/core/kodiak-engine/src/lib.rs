@@ -27,7 +27,7 @@ pub mod difference;
 mod dirty_set;
 pub mod engine;
 mod entries;
-pub mod hostnames;
+mod hostnames;
 mod identity;
 mod mesh;
 mod objects;

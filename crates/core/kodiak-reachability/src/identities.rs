@@ -1,4 +1,4 @@
-//! Certificates that clients present or will present. Equal ones are one identity, whoever presents them.
+//! Certificates that clients present or will present. Equal ones are one identity, of any number of clients.
 
 use std::{
     collections::{BTreeMap, HashMap},

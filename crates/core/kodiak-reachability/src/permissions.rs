@@ -27,7 +27,7 @@ pub(crate) struct Evaluations {
 pub(crate) struct Evaluation {
     pub(crate) permissions: Arc<Permissions>,
     pub(crate) admitted: IdentitySet,
-    /// Whether they admit all callers, whoever comes.
+    /// Whether they admit all callers, also those that join later.
     pub(crate) admits_everybody: bool,
     /// Number of destinations with an inbound of these permissions.
     users: usize,

@@ -27,4 +27,4 @@ mod soak;
 mod tokens;
 mod traffic;
 mod transparent;
-mod trimmed;
+mod trimming;

@@ -75,6 +75,16 @@ pub(super) fn outbound(question: &Question<'_>) -> Step {
     }
 }
 
+/// Whether the engine removes the outbound of the client.
+pub(super) fn is_trimmed(question: &Question<'_>) -> bool {
+    let (trimming, client) = (&question.trimming, &question.client);
+    let is_selected = question.is_redirected() != Some(false) && question.selected().is_ok();
+    is_selected
+        && trimming.mode(client).0 == Mode::On
+        && trimming.exempt(client).is_none()
+        && trimming.client(client).trims(&question.called.target())
+}
+
 fn origin(source: ModeSource, question: &Question<'_>) -> String {
     match source {
         ModeSource::Dataplane => format!("label {LABEL} of Dataplane {}", question.client.name),
@@ -139,7 +149,7 @@ impl Question<'_> {
         self.client.dataplane.networking.as_ref()?.transparent_proxying.as_ref()
     }
 
-    /// What selects the destination for a transparent proxy; what hides it as an error.
+    /// The setting or list that selects the destination for a transparent proxy. The one that hides it is the error.
     fn selected(&self) -> Result<String, String> {
         match &self.called {
             Called::Service(service) => self.selected_service(service),

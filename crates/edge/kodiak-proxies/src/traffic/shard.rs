@@ -8,7 +8,7 @@ use super::SHARDS;
 #[derive(Debug, Default)]
 pub(super) struct Shard {
     total: Recorded,
-    /// What no write has contained yet, not even one that may have failed.
+    /// Observations that no write has contained yet, not even one that may have failed.
     since_attempt: Recorded,
     was_attempted: bool,
     is_dirty: bool,

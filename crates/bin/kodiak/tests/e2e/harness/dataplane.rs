@@ -77,8 +77,12 @@ impl Dataplane {
 
     /// Serves `service` at this address and port, over HTTP.
     pub(crate) fn serving_at(service: &str, name: &str, inbound: SocketAddrV4, workload: &Service) -> Self {
+        Self::in_front_of(workload.address, service, name, inbound)
+    }
+
+    /// The same, for a workload of another process.
+    pub(crate) fn in_front_of(served: SocketAddr, service: &str, name: &str, inbound: SocketAddrV4) -> Self {
         let tags = json!({ "kuma.io/service": service, "kuma.io/protocol": "http" });
-        let served = workload.address;
         let inbounds = vec![json!({
             "port": inbound.port(), "serviceAddress": served.ip(), "servicePort": served.port(), "tags": tags,
         })];

@@ -6,6 +6,7 @@ use std::{
     collections::BTreeMap,
     env,
     io::{self, Write as _},
+    net::{Ipv4Addr, SocketAddr},
     path::Path,
     process::Stdio,
 };
@@ -21,7 +22,7 @@ use tokio::{
 };
 
 use super::{
-    Load, PATIENCE, eventually,
+    Load, PATIENCE, Service, eventually,
     load::try_once,
     network::{Network, OTHER_USER},
 };
@@ -90,6 +91,16 @@ impl Generator {
         self.tell(&format!("try {target}")).await
     }
 
+    /// Answers HTTP requests with this name, at a port of this address. Returns both.
+    pub(crate) async fn serve(&mut self, name: &str, address: Ipv4Addr) -> SocketAddr {
+        self.tell(&format!("serve {name} {address}")).await
+    }
+
+    /// Calls all of these hosts and ports, as soon as each answers.
+    pub(crate) async fn visit(&mut self, targets: &[String]) {
+        self.tell::<()>(&format!("visit {}", targets.join(" "))).await;
+    }
+
     /// Response to one call, whatever its status.
     pub(crate) async fn answer(&mut self, protocol: HttpVersion, target: &str) -> Result<Answered, String> {
         let command = match protocol {
@@ -128,6 +139,7 @@ impl Generator {
 
 async fn obey() {
     let mut load: Option<Load> = None;
+    let mut workloads = Vec::new();
     let mut commands = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = commands.next_line().await.unwrap() {
         let (command, operand) = line.split_once(' ').expect("a command has an operand");
@@ -144,6 +156,19 @@ async fn obey() {
             ("count", Some(load)) => {
                 let (answered, failed, failures) = load.counted();
                 answer(&Counts { answered, failed, failures });
+            }
+            ("serve", _) => {
+                let (name, address) = operand.split_once(' ').expect("a name and an address");
+                let workload = Service::start(name, address.parse().unwrap()).await;
+                answer(&workload.address);
+                workloads.push(workload);
+            }
+            ("visit", _) => {
+                for target in operand.split_whitespace() {
+                    eventually(&format!("{target} answers"), async || try_once(target).await).await;
+                }
+                load = Some(Load::visiting(operand.split_whitespace()));
+                answer(&());
             }
             ("try", _) => answer(&try_once(operand).await),
             ("http1", _) => answer(&answer_of(HttpVersion::Http1, operand).await),

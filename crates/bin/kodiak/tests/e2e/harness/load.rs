@@ -22,6 +22,8 @@ use super::{Sidecar, eventually, expect};
 const EVERY: Duration = Duration::from_millis(15);
 /// Of each of two callers: together more than two hundred in a second.
 const MORE_OFTEN: Duration = Duration::from_millis(9);
+/// Of each of two callers of a destination, where many are called.
+const SELDOM: Duration = Duration::from_millis(200);
 /// Those after are only counted.
 const SHOWN: usize = 5;
 
@@ -66,6 +68,12 @@ impl Load {
     /// Calls this host and port, which is looked up for each new connection.
     pub(crate) fn calling(target: &str) -> Self {
         Self::start([How::Kept, How::New].map(|how| Caller::new(how, target, MORE_OFTEN)))
+    }
+
+    /// Calls all of these hosts and ports, each ten times in a second.
+    pub(crate) fn visiting<'a>(targets: impl IntoIterator<Item = &'a str>) -> Self {
+        let callers = |target| [How::Kept, How::New].map(|how| Caller::new(how, target, SELDOM));
+        Self::start(targets.into_iter().flat_map(callers))
     }
 
     fn start(callers: impl IntoIterator<Item = Caller>) -> Self {

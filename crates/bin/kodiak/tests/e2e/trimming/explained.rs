@@ -12,7 +12,7 @@ use crate::harness::{
     network::{self, Machine, run},
 };
 
-const TEST: &str = "trimmed::call_to_a_trimmed_destination_explains_itself";
+const TEST: &str = "trimming::explained::call_to_a_trimmed_destination_explains_itself";
 /// Address of the control plane, and of the instances.
 const HOST: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 const PORT: u16 = 8080;
