@@ -11,7 +11,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Dataplane, MESH, Mesh, Mtls, Service, Setup, eventually, expect, get, until_answered, workload_address,
+    Dataplane, MESH, Manner, Mesh, Mtls, Service, Setup, eventually, expect, get, until_answered, workload_address,
 };
 
 const OBSERVING: Setup = Setup {
@@ -55,9 +55,21 @@ async fn drafted_permissions_allow_the_observed_traffic_and_nothing_else() {
     let counted = [(tcp.clone(), before[&tcp] + 10), (http.clone(), before[&http] + 25)].into();
     until_edges(&mesh, "calls are still counted after the restart", |edges| *edges == counted).await;
 
+    // Failures are counted apart.
     let traffic = observed(&mesh).await;
     assert_eq!(traffic["window"]["observing"], true, "{traffic}");
     assert!(traffic["edges"].as_array().unwrap().iter().all(|edge| edge["failed"] == 0), "{traffic}");
+    orders_service.answers(Manner::Failing(3));
+    for _ in 0..3 {
+        assert_eq!(get(to_orders, "/").await.unwrap().status, StatusCode::SERVICE_UNAVAILABLE);
+    }
+    eventually("the failed calls are counted", async || {
+        let traffic = observed(&mesh).await;
+        let edges = traffic["edges"].as_array().unwrap();
+        let failed = edges.iter().find(|edge| edge["destination"] == "orders").map(|edge| edge["failed"].clone());
+        expect(failed == Some(json!(3)), &traffic)
+    })
+    .await;
 
     // Deny by default, but for the draft.
     let file = mesh.folder().join("permissions.yaml");
