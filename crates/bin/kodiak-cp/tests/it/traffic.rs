@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use kodiak_ads::Closing;
-use kodiak_cp::config::{Config, Traffic};
+use kodiak_cp::config::{Config, StoreType, Traffic};
 use kodiak_envoy::envoy::{
     config::{
         core::v3::Node,
@@ -34,6 +34,18 @@ fn observing(config: &mut Config) {
 
 async fn started() -> TestControlPlane {
     let cp = TestControlPlane::start_with(observing).await;
+    put_dataplanes(&cp).await;
+    cp
+}
+
+async fn until_found(cp: &TestControlPlane, path: &str) {
+    while cp.get(path).await.status != StatusCode::OK {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+/// One for `web`, one for `backend`.
+async fn put_dataplanes(cp: &TestControlPlane) {
     for service in ["web", "backend"] {
         let inbound = json!({ "port": 8080, "tags": { "kuma.io/service": service } });
         let body = json!({
@@ -43,7 +55,6 @@ async fn started() -> TestControlPlane {
         let answer = cp.put(&format!("/meshes/default/dataplanes/{service}-1"), &body).await;
         assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.text);
     }
-    cp
 }
 
 fn message(node: Option<&str>, clusters: Vec<ClusterStats>) -> LoadStatsRequest {
@@ -139,6 +150,35 @@ async fn huge_report_ends_the_stream() {
     assert_eq!(stream.status().await, Closing::RESOURCE_EXHAUSTED.to_string());
     assert_eq!(traffic(&cp).await["edges"], json!([]));
     connected(&cp).await;
+}
+
+#[tokio::test]
+async fn control_planes_of_one_store_add_up_their_observations() {
+    let Some(server) = kodiak_testkit::postgres::shared() else { return };
+    let database = server.create_database().unwrap();
+    let start = || async {
+        TestControlPlane::start_with(|config| {
+            observing(config);
+            config.store.store_type = StoreType::Postgres;
+            config.store.seal_secrets = false;
+            config.store.postgres.host = "127.0.0.1".to_owned();
+            config.store.postgres.port = server.port();
+            config.store.postgres.user = "kodiak".to_owned();
+            config.store.postgres.db_name = database.clone();
+        })
+        .await
+    };
+    let (one, two) = (start().await, start().await);
+    // The leader makes the mesh, and the other one reads everything a little later.
+    until_found(&one, "/meshes/default").await;
+    put_dataplanes(&one).await;
+    until_found(&two, "/meshes/default/dataplanes/backend-1").await;
+    let (first, second) = (connected(&one).await, connected(&two).await);
+    first.send(&message(None, vec![stats("backend", 5, 0)]));
+    second.send(&message(None, vec![stats("backend", 2, 0)]));
+    for cp in [&one, &two] {
+        until_counted(cp, 7).await;
+    }
 }
 
 #[tokio::test]

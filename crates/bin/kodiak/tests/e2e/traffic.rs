@@ -8,10 +8,10 @@ use std::{
 };
 
 use hyper::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::{
-    Dataplane, MESH, Mesh, Mtls, Service, Setup, eventually, expect, get, until_answered, workload_address,
+    Dataplane, MESH, Manner, Mesh, Mtls, Service, Setup, eventually, expect, get, until_answered, workload_address,
 };
 
 const OBSERVING: Setup = Setup {
@@ -55,9 +55,21 @@ async fn drafted_permissions_allow_the_observed_traffic_and_nothing_else() {
     let counted = [(tcp.clone(), before[&tcp] + 10), (http.clone(), before[&http] + 25)].into();
     until_edges(&mesh, "calls are still counted after the restart", |edges| *edges == counted).await;
 
+    // Failures are counted apart.
     let traffic = observed(&mesh).await;
     assert_eq!(traffic["window"]["observing"], true, "{traffic}");
     assert!(traffic["edges"].as_array().unwrap().iter().all(|edge| edge["failed"] == 0), "{traffic}");
+    orders_service.answers(Manner::Failing(3));
+    for _ in 0..3 {
+        assert_eq!(get(to_orders, "/").await.unwrap().status, StatusCode::SERVICE_UNAVAILABLE);
+    }
+    eventually("the failed calls are counted", async || {
+        let traffic = observed(&mesh).await;
+        let edges = traffic["edges"].as_array().unwrap();
+        let failed = edges.iter().find(|edge| edge["destination"] == "orders").map(|edge| edge["failed"].clone());
+        expect(failed == Some(json!(3)), &traffic)
+    })
+    .await;
 
     // Deny by default, but for the draft.
     let file = mesh.folder().join("permissions.yaml");
@@ -74,6 +86,43 @@ async fn drafted_permissions_allow_the_observed_traffic_and_nothing_else() {
     call(to_orders, 20).await;
     call(to_backend, 10).await;
     drop((web, orders));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_to_a_mesh_service_are_drafted_for_the_proxies_of_its_selector() {
+    let mtls = Mtls::Strict(vec![Mtls::builtin("ca-1")]);
+    let Some(mesh) = Mesh::start_with(mtls, OBSERVING).await else { return };
+    mesh.permit_all().await;
+    mesh.set_services("Exclusive").await;
+    let (_service, backend) = mesh.backend("backend-1").await;
+    let ports = json!([{ "port": 80, "targetPort": backend.dataplane.inbound().port(), "appProtocol": "http" }]);
+    let spec = json!({ "selector": { "dataplaneRef": { "name": "backend-1" } }, "ports": ports });
+    let document = json!({ "type": "MeshService", "mesh": MESH, "name": "cart", "spec": spec });
+    mesh.control_plane.put(&format!("/meshes/{MESH}/meshservices/cart"), &document).await;
+    let calls_cart = |name: &str| {
+        let reference = json!({ "kind": "MeshService", "name": "cart", "port": 80 });
+        Dataplane::at(name, workload_address()).also_calling_ref(&reference)
+    };
+    let (web, other) = tokio::join!(mesh.sidecar(calls_cart("web")), mesh.sidecar(calls_cart("other")));
+    until_observed(&mesh, &["web", "other"]).await;
+    until_answered(web.dataplane.other(0)).await;
+    let cart = "kri_msvc_shop_default__cart_".to_owned();
+    let edges = until_edges(&mesh, "the edge is there", |edges| !edges.is_empty()).await;
+    assert_eq!(edges.keys().collect::<Vec<_>>(), [&("web".to_owned(), cart)]);
+
+    let drafted = kodiak(&mesh, &["permissions", "draft", "-m", MESH]);
+    let text = String::from_utf8(drafted.stdout).unwrap();
+    assert!(text.contains("    kind: Dataplane\n    name: backend-1\n"), "{text}");
+    let file = mesh.folder().join("permissions.yaml");
+    std::fs::write(&file, &text).unwrap();
+    kodiak(&mesh, &["apply", "-f", path(&file)]);
+    mesh.until_taken("backend-1", mesh.forbid()).await;
+    eventually("the client that was not observed is denied", async || {
+        let answer = get(other.dataplane.other(0), "/").await?;
+        expect(answer.status == StatusCode::FORBIDDEN, answer)
+    })
+    .await;
+    call(web.dataplane.other(0), 10).await;
 }
 
 fn path(file: &Path) -> &str {
