@@ -133,6 +133,7 @@ mod tests {
             client: "web-1".to_owned(),
             other_clients: vec!["web-2".to_owned()],
             destination: "backend".to_owned(),
+            trimmed: false,
             verdict: CallVerdict::Fails,
             summary: "web-1 cannot call backend: denied by p".to_owned(),
             steps: vec![

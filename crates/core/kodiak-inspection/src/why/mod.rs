@@ -14,6 +14,7 @@ mod resolve;
 mod serving;
 #[cfg(test)]
 mod tests;
+mod trimmed_calls;
 
 use std::{fmt, sync::Arc};
 
@@ -51,6 +52,9 @@ pub struct WhyAnswer {
     pub other_clients: Vec<String>,
     /// Value of `kuma.io/service`, or KRI with the port.
     pub destination: String,
+    /// Whether the client lost the destination, because it may not call it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trimmed: bool,
     pub verdict: CallVerdict,
     /// The verdict in one sentence.
     pub summary: String,
@@ -251,6 +255,7 @@ pub fn why(
         client: client.name.to_string(),
         other_clients: others.iter().map(|proxy| proxy.name.to_string()).collect(),
         destination: question.called.name(),
+        trimmed: outbound::trimming_mode(&question).is_some_and(|(mode, _)| mode == Mode::On),
         verdict,
         summary,
         steps,

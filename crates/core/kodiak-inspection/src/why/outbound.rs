@@ -59,11 +59,7 @@ pub(super) fn outbound(question: &Question<'_>) -> Step {
         None => Step::unknown(step, format!("present if the proxy redirects traffic: {by}")),
         Some(_) => Step::ok(step, format!("present: {by}")),
     };
-    let (client, target) = (&question.client, question.called.target());
-    if question.trimming.exempt(client).is_some() || !question.trimming.client(client).trims(&target) {
-        return present;
-    }
-    let (mode, source) = question.trimming.mode(client);
+    let Some((mode, source)) = trimming_mode(question) else { return present };
     let (origin, client) = (origin(source, question), &question.client.name);
     match mode {
         Mode::Off => present,
@@ -73,6 +69,13 @@ pub(super) fn outbound(question: &Question<'_>) -> Step {
             format!("the outbound is trimmed, because {client} may not call it (reachability on, {origin})"),
         ),
     }
+}
+
+/// Mode that decides whether the destination is trimmed. `None` if it stays in any mode.
+pub(super) fn trimming_mode(question: &Question<'_>) -> Option<(Mode, ModeSource)> {
+    let (client, target) = (&question.client, question.called.target());
+    let stays = question.trimming.exempt(client).is_some() || !question.trimming.client(client).trims(&target);
+    (!stays).then(|| question.trimming.mode(client))
 }
 
 fn origin(source: ModeSource, question: &Question<'_>) -> String {

@@ -115,7 +115,17 @@ fn trimmed_outbound_names_the_origin_of_the_mode() {
         StepName::Outbound,
         "trimmed, because web-1 may not call it (reachability on, setting of the control plane)",
     );
-    assert_eq!(why(&world, MESH, on, "web", "backend").unwrap().verdict, CallVerdict::Works);
+    assert!(answer.trimmed);
+    let works = why(&world, MESH, on, "web", "backend").unwrap();
+    assert_eq!((works.verdict, works.trimmed), (CallVerdict::Works, false));
+    let mut counted = answer;
+    counted.add_trimmed_calls("no such counter: 1\n");
+    assert_eq!(step(&counted, StepName::Outbound).details, [""; 0]);
+    counted.add_trimmed_calls(
+        "http.outbound_trimmed.downstream_cx_total: 4\nhttp.outbound_trimmed.downstream_rq_total: 3\n",
+    );
+    let details = &step(&counted, StepName::Outbound).details;
+    assert!(details[0].contains("answered 3 requests on 4 connections"), "{details:?}");
 
     let mesh = world.mesh(MESH).unwrap();
     put(
