@@ -42,6 +42,16 @@ impl fmt::Display for NotASpiffeId {
 
 impl std::error::Error for NotASpiffeId {}
 
+/// Start of the SPIFFE IDs below one, which are those with more segments of the path.
+pub fn below(id: &str) -> String {
+    if id.ends_with('/') { id.to_owned() } else { format!("{id}/") }
+}
+
+/// Whether a SPIFFE ID is `prefix` or below it. `spiffe://td/ns/shop` is no prefix of `spiffe://td/ns/shopping`.
+pub fn has_prefix(id: &str, prefix: &str) -> bool {
+    id == prefix || id.starts_with(&below(prefix))
+}
+
 pub fn parse(text: &str) -> Result<SpiffeId<'_>, NotASpiffeId> {
     if text.is_empty() {
         return Err(NotASpiffeId::Empty);

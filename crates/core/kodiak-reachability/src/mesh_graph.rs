@@ -1,5 +1,8 @@
 //! The graph of a whole mesh, from its resources.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

@@ -30,9 +30,6 @@ use crate::{address, filters, names, routes};
 /// Response header that distinguishes this 403 from one of the application or of the server's proxy.
 pub const REASON_HEADER: &str = "x-kodiak-reason";
 pub const REASON: &str = "unreachable";
-/// Counters of requests and connections to virtual addresses without a listener.
-pub const REQUESTS: &str = "http.outbound_trimmed.downstream_rq_total";
-pub const CONNECTIONS: &str = "http.outbound_trimmed.downstream_cx_total";
 const STATUS: u32 = 403;
 /// Also the gRPC message. A connection that is not HTTP gets it too, with `-` as the host.
 const BODY: &str = "This proxy has no outbound for %DOWNSTREAM_LOCAL_ADDRESS% (host: %REQ(:AUTHORITY)%): no \

@@ -69,18 +69,9 @@ pub struct Config {
 /// Requests to Envoy's admin interface that the API forwards; all others are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdminQuery {
-    ConfigDump {
-        endpoints: bool,
-    },
-    Stats {
-        json: bool,
-        used_only: bool,
-    },
-    Clusters {
-        json: bool,
-    },
-    /// Counters of calls to destinations that the proxy lost.
-    TrimmedCalls,
+    ConfigDump { endpoints: bool },
+    Stats { json: bool, used_only: bool },
+    Clusters { json: bool },
 }
 
 impl AdminQuery {
@@ -95,7 +86,6 @@ impl AdminQuery {
             Self::Stats { json: true, used_only: true } => "/stats?format=json&usedonly",
             Self::Clusters { json: false } => "/clusters",
             Self::Clusters { json: true } => "/clusters?format=json",
-            Self::TrimmedCalls => "/stats?filter=http.outbound_trimmed.downstream",
         }
     }
 
@@ -103,7 +93,6 @@ impl AdminQuery {
         match self {
             Self::ConfigDump { .. } => true,
             Self::Stats { json, .. } | Self::Clusters { json } => json,
-            Self::TrimmedCalls => false,
         }
     }
 }

@@ -6,7 +6,7 @@ use kodiak_model::yaml;
 use kodiak_terminal::{Exit, Table};
 use serde_json::json;
 
-use crate::commands::graph;
+use crate::commands::{graph, migrate::count};
 use crate::session::Session;
 
 #[derive(clap::Args)]
@@ -82,11 +82,13 @@ fn table(consumers: &[Consumer], mesh: &str) -> String {
         ]);
     }
     let used = consumers.iter().filter(|consumer| !consumer.used.is_empty()).count();
+    let all = count(consumers.len(), "proxy", "proxies");
     let summary = match (consumers.len(), used) {
         (0, _) => format!("No proxies in mesh {mesh}"),
-        (all, 0) => format!("{all} proxies in mesh {mesh}; none has called a destination that is trimmed, or would be"),
-        (all, used) => {
-            format!("{all} proxies in mesh {mesh}; {used} have called destinations that are trimmed, or would be")
+        (_, 0) => format!("{all} in mesh {mesh}; none has called a destination that is trimmed, or would be"),
+        (_, used) => {
+            let used = count(used, "has", "have");
+            format!("{all} in mesh {mesh}; {used} called destinations that are trimmed, or would be")
         }
     };
     if consumers.is_empty() { summary } else { format!("{}\n\n{summary}", table.show()) }
@@ -152,7 +154,7 @@ mod tests {
             web-1       web       shadow (mesh)   4            1          3          all except backend   db (7)
             old-1       old       shadow (mesh)   4            1          - (list)   -                    -
 
-            2 proxies in mesh default; 1 have called destinations that are trimmed, or would be"#]]
+            2 proxies in mesh default; 1 has called destinations that are trimmed, or would be"#]]
         .assert_eq(&table(&[shadow, listed], "default"));
         assert_eq!(table(&[], "default"), "No proxies in mesh default");
     }

@@ -2,11 +2,14 @@
 
 use clap::ValueEnum;
 use clap::builder::NonEmptyStringValueParser;
-use kodiak_inspection::why::{self, CallVerdict, Step, StepState, WhyAnswer, WhyContext};
+use kodiak_client::{Client, ResourceId};
+use kodiak_inspection::why::{self, CallVerdict, Step, StepName, StepState, WhyAnswer, WhyContext};
+use kodiak_kinds::kinds;
 use kodiak_model::yaml;
 use kodiak_reachability::Mode;
 use kodiak_terminal::Exit;
 
+use crate::commands::migrate::count;
 use crate::documents::FileArgs;
 use crate::session::Session;
 
@@ -72,7 +75,12 @@ pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let answer: WhyAnswer = if args.files.is_empty() {
         let mesh = session.mesh(args.mesh.as_deref())?;
         let query = [("client", args.client.as_str()), ("destination", args.destination.as_str())];
-        session.client()?.calls(&mesh, "_why", &query).await?
+        let client = session.client()?;
+        let mut answer: WhyAnswer = client.calls(&mesh, "_why", &query).await?;
+        if answer.trimmed {
+            count_requests(&client, &mesh, &mut answer).await;
+        }
+        answer
     } else {
         let mesh = args.mesh.as_deref().unwrap_or("default");
         let Some(world) = args.files.world(mesh, &args.zone, session.terminal)? else { return Ok(Exit::Refused) };
@@ -91,6 +99,24 @@ pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     })
 }
 
+/// Adds how many requests the proxy has answered in place of trimmed destinations, if its Envoy can be asked.
+async fn count_requests(client: &Client, mesh: &str, answer: &mut WhyAnswer) {
+    let kind = kinds().by_name("Dataplane").expect("proxies have Dataplanes");
+    let id = ResourceId { kind, mesh, name: &answer.client };
+    let Ok(stats) = client.inspect_text(id, "stats").await else { return };
+    let requests = requests_to_trimmed(&stats);
+    if let Some(step) = answer.steps.iter_mut().find(|step| step.step == StepName::Outbound) {
+        let requests = count(usize::try_from(requests).unwrap_or(usize::MAX), "request", "requests");
+        step.details.push(format!("the proxy has refused {requests} to trimmed destinations since it started"));
+    }
+}
+
+/// Counter of Envoy for calls that no outbound exists for.
+fn requests_to_trimmed(stats: &str) -> u64 {
+    let counter = stats.lines().find_map(|line| line.strip_prefix("http.outbound_trimmed.downstream_rq_total: "));
+    counter.and_then(|count| count.trim().parse().ok()).unwrap_or_default()
+}
+
 fn text(answer: &WhyAnswer) -> String {
     let mut lines = vec![answer.summary.clone(), String::new()];
     for Step { step, state, reason, details } in &answer.steps {
@@ -103,8 +129,8 @@ fn text(answer: &WhyAnswer) -> String {
         lines.extend(details.iter().map(|detail| format!("{:23}{}", "", one_line(detail))));
     }
     if !answer.other_clients.is_empty() {
-        let others = answer.other_clients.len();
-        lines.push(format!("\nExamined {}; {others} more Dataplanes of this service", answer.client));
+        let others = count(answer.other_clients.len(), "more Dataplane", "more Dataplanes");
+        lines.push(format!("\nExamined {}; {others} of this service", answer.client));
     }
     lines.join("\n")
 }
@@ -116,9 +142,14 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use kodiak_inspection::why::StepName;
 
     use super::*;
+
+    #[test]
+    fn counter_of_trimmed_calls_is_read() {
+        let stats = "http.outbound_trimmed.downstream_cx_total: 9\nhttp.outbound_trimmed.downstream_rq_total: 7\n";
+        assert_eq!((requests_to_trimmed(stats), requests_to_trimmed("")), (7, 0));
+    }
 
     #[test]
     fn first_line_is_the_verdict() {
@@ -133,9 +164,9 @@ mod tests {
             client: "web-1".to_owned(),
             other_clients: vec!["web-2".to_owned()],
             destination: "backend".to_owned(),
-            trimmed: false,
             verdict: CallVerdict::Fails,
             summary: "web-1 cannot call backend: denied by p".to_owned(),
+            trimmed: false,
             steps: vec![
                 step(StepName::Address, StepState::Ok, "virtual address 240.0.0.0:80", &["hostname backend.mesh"]),
                 step(StepName::Permission, StepState::Problem, "denied\nby p", &[]),
@@ -151,7 +182,7 @@ mod tests {
               problem  permission  denied by p
               unknown  proxies     no
 
-            Examined web-1; 1 more Dataplanes of this service"#]]
+            Examined web-1; 1 more Dataplane of this service"#]]
         .assert_eq(&text(&answer));
     }
 }

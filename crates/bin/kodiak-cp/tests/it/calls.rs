@@ -1,6 +1,7 @@
 //! Answers about calls: `_graph`, `_why`, `_reachability` and `_permissions/check`.
 
 use hyper::{Method, StatusCode};
+use kodiak_cp::config::ReachabilityMode;
 use serde_json::{Value, json};
 
 use crate::harness::TestControlPlane;
@@ -44,7 +45,7 @@ async fn unknown_names_are_answered_with_similar_ones() {
     assert_eq!(unknown.status, StatusCode::NOT_FOUND);
     assert_eq!(unknown.json()["detail"], "there is no destination \"bakend\"; did you mean backend?");
     let unknown = cp.get("/meshes/default/_graph?client=wbe").await;
-    assert_eq!(unknown.json()["detail"], "there is no Dataplane and no service \"wbe\"; did you mean web or web-1?");
+    assert_eq!(unknown.json()["detail"], "there is no Dataplane and no service \"wbe\"; did you mean web?");
     for path in ["_why?client=web", "_why?destination=web", "_why?client=web&destination="] {
         assert_eq!(cp.get(&format!("/meshes/default/{path}")).await.status, StatusCode::BAD_REQUEST, "{path}");
     }
@@ -70,9 +71,7 @@ async fn consumers_are_listed_in_pages() {
 
 #[tokio::test]
 async fn setting_of_the_control_plane_is_the_mode() {
-    let cp =
-        TestControlPlane::start_with(|config| config.reachability.mode = kodiak_cp::config::ReachabilityMode::Shadow)
-            .await;
+    let cp = TestControlPlane::start_with(|config| config.reachability.mode = ReachabilityMode::Shadow).await;
     let networking = json!({ "address": "10.0.0.1", "inbound": [{ "port": 80, "tags": { "kuma.io/service": "a" } }] });
     let dataplane = json!({ "type": "Dataplane", "mesh": "default", "name": "a-1", "networking": networking });
     cp.put("/meshes/default/dataplanes/a-1", &dataplane).await;
@@ -88,12 +87,18 @@ async fn check_shows_losses_of_a_change_and_stores_nothing() {
     };
     let nothing = check("", &json!({})).await.json();
     assert_eq!((&nothing["enforced"], &nothing["lost"], &nothing["observed"]), (&json!(false), &json!([]), &json!([])));
-    // As if mutual TLS were strict: the default permission of the mesh allows everything.
-    assert_eq!(check("?enforced=true", &json!({})).await.json()["lost"], json!([]));
+    // As if mutual TLS were strict: without any permission, nobody may call.
+    let lost = check("?enforced=true", &json!({})).await.json()["lost"].clone();
+    assert_eq!(lost, json!([{ "clients": all(), "destinations": all(), "reason": { "kind": "notAllowed" } }]));
+    let from = json!([{ "targetRef": { "kind": "Mesh" }, "default": { "action": "Allow" } }]);
+    let spec = json!({ "targetRef": { "kind": "Mesh" }, "from": from });
+    let allowed = json!({ "type": "MeshTrafficPermission", "mesh": "default", "name": "all", "spec": spec });
+    let found = check("?enforced=true", &json!({ "resources": [allowed] })).await.json();
+    assert_eq!((&found["enforced"], &found["lost"]), (&json!(true), &json!([])));
     let from = json!([{ "targetRef": { "kind": "MeshService", "name": "web" }, "default": { "action": "Deny" } }]);
     let spec = json!({ "targetRef": { "kind": "MeshSubset", "tags": { "kuma.io/service": "backend" } }, "from": from });
     let denied = json!({ "type": "MeshTrafficPermission", "mesh": "default", "name": "a-deny", "spec": spec });
-    let found = check("?enforced=true", &json!({ "resources": [denied] })).await.json();
+    let found = check("?enforced=true", &json!({ "resources": [allowed, denied] })).await.json();
     assert_eq!(found["lost"].as_array().unwrap().len(), 1, "{found:#}");
     assert_eq!(found["lost"][0]["clients"], json!({ "kind": "only", "names": ["web"] }));
     assert_eq!(found["lost"][0]["reason"]["kind"], "denied");

@@ -229,6 +229,14 @@ fn permissions_are_checked_before_they_are_applied() {
     observe(&bed, &json!({ "backend": calls, "web": calls }));
     let found = check(&["-f", "new.yaml"]).is(4);
     expect![[r#"
+        CLIENTS   LOSE ACCESS TO   RULE
+        backend   db               not allowed by any
+
+        OBSERVED CLIENT   DESTINATION   REQUESTS   FIRST SEEN             LAST SEEN              DENIED   RULE
+        backend           db            7          1970-01-01T00:01:00Z   1970-01-01T00:02:00Z   yes      not allowed by any
+
+        1 observed caller in mesh default would lose access
+        Traffic was observed from 1970-01-01T00:00:00Z to 1970-01-01T01:00:00Z
     "#]]
     .assert_eq(&found.out);
     // The current permissions deny calls that web makes.
@@ -270,6 +278,10 @@ fn reachability_reports_what_would_be_trimmed() {
         json!({ "observed": [[0, 3600]], "destinations": { "db": [7, 0, 0, 60, 120], "backend": [1, 0, 0, 60, 60] } });
     observe(&bed, &json!({ "web": calls }));
     expect![[r#"
+        DATAPLANE   SERVICE   MODE            CONFIGURED   CALLABLE   TRIMMED   DESTINATIONS         USED
+        web-1       web       shadow (mesh)   3            1          2         all except backend   db (7)
+
+        1 proxy in mesh default; 1 has called destinations that are trimmed, or would be
     "#]]
     .assert_eq(&bed.run(&["reachability", "--used"]).is(0).out);
 }

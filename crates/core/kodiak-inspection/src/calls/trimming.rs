@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use kodiak_model::{Kri, ResourceKey, kinds::dataplane::BackendKind, policy::ConfShape, tags};
+use kodiak_model::{Kri, PortSection, ResourceKey, policy::ConfShape, tags};
 use kodiak_reachability::{MeshGraph, Mode, ModeSource, SetId, Target, is_enforced};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{
@@ -13,7 +13,7 @@ use kodiak_rules::{
     subset,
 };
 use kodiak_services::reachable;
-use kodiak_world::{World, document};
+use kodiak_world::{World, destination::KINDS, document};
 use serde::{Deserialize, Serialize};
 
 /// Why a client keeps all destinations, whatever its mode.
@@ -124,36 +124,36 @@ impl ClientTrimming<'_> {
         !self.may_call(target) && !self.is_routed(target)
     }
 
-    fn is_routed(&self, target: &Target) -> bool {
+    /// Whether a MeshHTTPRoute or MeshTCPRoute of the client decides where its requests go.
+    pub fn is_routed(&self, target: &Target) -> bool {
         self.routes.iter().any(|(policies, asked)| match target {
             Target::Service(name) => {
                 let tags = [(tags::SERVICE, &**name)];
                 subset::for_destination(policies, &self.mesh.resources, &tags).is_ok_and(|rules| !rules.is_empty())
             }
             Target::Object(kri) => {
-                self.sections(kri).any(|(resource, section)| asked.about(&resource, &section).is_some())
+                self.sections(kri).iter().any(|(resource, section)| asked.about(resource, section).is_some())
             }
         })
     }
 
-    fn sections(&self, kri: &Kri) -> impl Iterator<Item = (kodiak_rules::Resource, String)> {
-        let world = self.mesh.world;
-        let found = world.destinations(&kri.mesh).filter(move |one| one.kri == *kri);
+    /// Ports of a resource, as policies target them.
+    fn sections(&self, kri: &Kri) -> Vec<(kodiak_rules::Resource, String)> {
+        let found = self.mesh.world.destinations(&kri.mesh).filter(|one| one.kri == *kri);
         let found = found.flat_map(|one| {
-            let short = match one.kind() {
-                BackendKind::MeshService => &kodiak_model::kinds::mesh_service::KIND,
-                BackendKind::MeshExternalService => &kodiak_model::kinds::mesh_external_service::KIND,
-                BackendKind::MeshMultiZoneService => &kodiak_model::kinds::mesh_multi_zone_service::KIND,
-            };
-            let resource = kodiak_rules::Resource {
-                kind: short,
+            let sections = one.ports.iter();
+            let sections = sections.map(|port| PortSection { port: port.port, section: port.section.clone() });
+            let kind = KINDS.iter().find(|(_, kind)| *kind == one.kind()).map(|(kind, _)| *kind);
+            let resource = kind.map(|kind| kodiak_rules::Resource {
+                kind,
                 mesh: one.kri.mesh.as_str().into(),
                 name: one.name.clone(),
                 labels: one.labels.clone(),
-                ports: Vec::new(),
-            };
-            one.ports.iter().map(move |port| (resource.clone(), port.section.clone())).collect::<Vec<_>>()
+                ports: sections.collect(),
+            });
+            let ports = one.ports.iter().map(|port| port.section.clone());
+            resource.into_iter().flat_map(|own| ports.clone().map(move |port| (own.clone(), port))).collect::<Vec<_>>()
         });
-        found.collect::<Vec<_>>().into_iter()
+        found.collect()
     }
 }

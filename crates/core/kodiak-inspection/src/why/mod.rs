@@ -14,7 +14,6 @@ mod resolve;
 mod serving;
 #[cfg(test)]
 mod tests;
-mod trimmed_calls;
 
 use std::{fmt, sync::Arc};
 
@@ -52,12 +51,12 @@ pub struct WhyAnswer {
     pub other_clients: Vec<String>,
     /// Value of `kuma.io/service`, or KRI with the port.
     pub destination: String,
-    /// Whether the client lost the destination, because it may not call it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub trimmed: bool,
     pub verdict: CallVerdict,
     /// The verdict in one sentence.
     pub summary: String,
+    /// Whether reachability removed the outbound.
+    #[serde(default)]
+    pub trimmed: bool,
     pub steps: Vec<Step>,
     pub endpoints: Vec<WhyEndpoint>,
 }
@@ -161,6 +160,15 @@ impl Step {
         Self::new(step, StepState::Unknown, reason)
     }
 
+    /// A route may send requests to other destinations, so problems of this one need not matter.
+    fn weaken(&mut self) {
+        let of_server = matches!(self.step, StepName::Endpoints | StepName::Tls | StepName::Permission);
+        if of_server && self.state == StepState::Problem {
+            self.state = StepState::Unknown;
+            self.details.push("a MeshHTTPRoute or MeshTCPRoute of the client may send requests elsewhere".to_owned());
+        }
+    }
+
     fn with(mut self, details: impl IntoIterator<Item = String>) -> Self {
         self.details.extend(details);
         self
@@ -239,7 +247,7 @@ pub fn why(
         called: resolved.called.clone(),
     };
     let instances = serving::instances(&question);
-    let steps = vec![
+    let mut steps = vec![
         resolved.step(),
         outbound::address(&question),
         outbound::outbound(&question),
@@ -249,15 +257,18 @@ pub fn why(
         question.permission(),
         connections::proxies(&question, &instances),
     ];
+    if question.trimming.client(client).is_routed(&question.called.target()) {
+        steps.iter_mut().for_each(Step::weaken);
+    }
     let (verdict, summary) = question.verdict(&steps);
     Ok(WhyAnswer {
         mesh: mesh.to_owned(),
         client: client.name.to_string(),
         other_clients: others.iter().map(|proxy| proxy.name.to_string()).collect(),
         destination: question.called.name(),
-        trimmed: outbound::trimming_mode(&question).is_some_and(|(mode, _)| mode == Mode::On),
         verdict,
         summary,
+        trimmed: outbound::is_trimmed(&question),
         steps,
         endpoints: instances.into_iter().map(|instance| instance.endpoint).collect(),
     })

@@ -59,7 +59,11 @@ pub(super) fn outbound(question: &Question<'_>) -> Step {
         None => Step::unknown(step, format!("present if the proxy redirects traffic: {by}")),
         Some(_) => Step::ok(step, format!("present: {by}")),
     };
-    let Some((mode, source)) = trimming_mode(question) else { return present };
+    let (client, target) = (&question.client, question.called.target());
+    if question.trimming.exempt(client).is_some() || !question.trimming.client(client).trims(&target) {
+        return present;
+    }
+    let (mode, source) = question.trimming.mode(client);
     let (origin, client) = (origin(source, question), &question.client.name);
     match mode {
         Mode::Off => present,
@@ -71,11 +75,14 @@ pub(super) fn outbound(question: &Question<'_>) -> Step {
     }
 }
 
-/// Mode that decides whether the destination is trimmed. `None` if it stays in any mode.
-pub(super) fn trimming_mode(question: &Question<'_>) -> Option<(Mode, ModeSource)> {
-    let (client, target) = (&question.client, question.called.target());
-    let stays = question.trimming.exempt(client).is_some() || !question.trimming.client(client).trims(&target);
-    (!stays).then(|| question.trimming.mode(client))
+/// Whether the engine removes the outbound of the client.
+pub(super) fn is_trimmed(question: &Question<'_>) -> bool {
+    let (trimming, client) = (&question.trimming, &question.client);
+    let is_selected = question.is_redirected() != Some(false) && question.selected().is_ok();
+    is_selected
+        && trimming.mode(client).0 == Mode::On
+        && trimming.exempt(client).is_none()
+        && trimming.client(client).trims(&question.called.target())
 }
 
 fn origin(source: ModeSource, question: &Question<'_>) -> String {

@@ -18,6 +18,7 @@ use kodiak_envoy::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use kodiak_envoy::envoy::r#type::matcher::v3::{FilterStateMatcher, RegexMatcher, StringMatcher, filter_state_matcher};
 use kodiak_model::policy::{self, Conf};
 use kodiak_model::source_match::{Match, SpiffeIdMatchType};
+use kodiak_model::spiffe;
 
 use super::envoy;
 use crate::order::NetworkStep;
@@ -128,7 +129,7 @@ impl Caller {
 impl Identity {
     fn includes(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Prefix(_, prefix), Self::Prefix(_, value) | Self::Exact(value)) => value.starts_with(prefix),
+            (Self::Prefix(_, prefix), Self::Prefix(_, value) | Self::Exact(value)) => spiffe::has_prefix(value, prefix),
             (Self::Exact(one), Self::Exact(other)) => one == other,
             (Self::Exact(_), Self::Prefix(..)) => false,
         }
@@ -137,7 +138,7 @@ impl Identity {
     /// Matches within all URIs of the certificate, which Envoy joins with commas.
     fn pattern(&self) -> MatchPattern {
         let regex = match self {
-            Self::Prefix(_, value) => format!("(.*,)?{}.*", regex_lite::escape(value)),
+            Self::Prefix(_, value) => format!("(.*,)?{}([/,].*)?", regex_lite::escape(value.trim_end_matches('/'))),
             Self::Exact(value) => format!("(.*,)?{}(,.*)?", regex_lite::escape(value)),
         };
         MatchPattern::SafeRegex(RegexMatcher { regex, ..RegexMatcher::default() })

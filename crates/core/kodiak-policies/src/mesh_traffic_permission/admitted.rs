@@ -2,6 +2,8 @@
 //!
 //! An unknown condition counts in the caller's favour, so the result contains every caller that Envoy would admit.
 
+use kodiak_model::spiffe;
+
 use super::permissions::{Form, Identified, Identity, Rules, Tagged};
 use super::{Action, Permissions, Verdict, caller::tag_uri};
 
@@ -76,9 +78,11 @@ impl Permissions {
                 let all = deny.iter().chain(shadow).chain(allow);
                 let identities = all.filter_map(|item| item.identity.as_ref());
                 identities
-                    .map(|identity| match identity {
-                        Identity::Exact(value) => UriMatch::Exact(value.clone()),
-                        Identity::Prefix(value) => UriMatch::Prefix(value.clone()),
+                    .flat_map(|identity| match identity {
+                        Identity::Exact(value) => vec![UriMatch::Exact(value.clone())],
+                        Identity::Prefix(value) => {
+                            vec![UriMatch::Exact(value.clone()), UriMatch::Prefix(spiffe::below(value))]
+                        }
                     })
                     .collect()
             }
@@ -111,7 +115,9 @@ impl Identified {
         match &self.identity {
             None => callers.everybody(),
             Some(Identity::Exact(uri)) => callers.with_uri(uri),
-            Some(Identity::Prefix(prefix)) => callers.with_prefix(prefix),
+            Some(Identity::Prefix(value)) => {
+                callers.union(&callers.with_uri(value), &callers.with_prefix(&spiffe::below(value)))
+            }
         }
     }
 }

@@ -18,6 +18,8 @@ use kodiak_envoy::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use kodiak_envoy::{any, stat_name};
 
 use super::caller::tag_uri;
+use kodiak_model::spiffe;
+
 use super::permissions::{Form, Identified, Identity, Rules, Tagged};
 use super::{Action, Permissions};
 use crate::Entry;
@@ -158,11 +160,13 @@ fn policies<'a>(list: impl IntoIterator<Item = &'a Identified>) -> BTreeMap<Stri
         };
         let entry = policies.entry(name).or_default();
         entry.permissions = vec![permission];
-        entry.principals.push(match identity {
-            None => principal(Identifier::Any(true)),
-            Some(Identity::Exact(value)) => uri(MatchPattern::Exact(value.clone())),
-            Some(Identity::Prefix(value)) => uri(MatchPattern::Prefix(value.clone())),
-        });
+        match identity {
+            None => entry.principals.push(principal(Identifier::Any(true))),
+            Some(Identity::Exact(value)) => entry.principals.push(uri(MatchPattern::Exact(value.clone()))),
+            Some(Identity::Prefix(value)) => entry
+                .principals
+                .extend([uri(MatchPattern::Exact(value.clone())), uri(MatchPattern::Prefix(spiffe::below(value)))]),
+        }
     }
     policies
 }

@@ -56,6 +56,7 @@ pub(super) struct Identified {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Identity {
     Exact(String),
+    /// Whole segments of the path: the SPIFFE ID itself, and those below it.
     Prefix(String),
 }
 

@@ -122,11 +122,27 @@ fn match_without_conditions_matches_all_callers() {
         "allowWithShadowDeny": [{ "spiffeID": { "type": "Prefix", "value": "spiffe://default/b" } }],
     } }] }))]);
     assert!(everybody.needs_sni());
-    let (a, b) = (service_uris("a"), service_uris("b-2"));
+    let (a, b) = (service_uris("a"), service_uris("b"));
     check(&everybody, &Caller { uris: &a, sni: None }, Action::Allow, Some("0"));
     check(&everybody, &Caller { uris: &[], sni: Some("other.mesh") }, Action::Allow, Some("0"));
     check(&everybody, &Caller { uris: &b, sni: None }, Action::AllowWithShadowDeny, Some("0"));
     check(&everybody, &Caller { uris: &b, sni: Some("SECRET.mesh") }, Action::Deny, Some("0"));
+}
+
+#[test]
+fn prefix_matches_whole_segments() {
+    let allowed = permissions(&[policy(json!({ "rules": [{ "default": {
+        "allow": [{ "spiffeID": { "type": "Prefix", "value": "spiffe://td/ns/shop" } }],
+    } }] }))]);
+    for (uri, action) in [
+        ("spiffe://td/ns/shop", Action::Allow),
+        ("spiffe://td/ns/shop/sa/web", Action::Allow),
+        ("spiffe://td/ns/shopping/sa/web", Action::Deny),
+        ("spiffe://td/ns", Action::Deny),
+    ] {
+        let verdict = allowed.verdict("default", &Caller { uris: &[uri.to_owned()], sni: None });
+        assert_eq!(verdict.action, action, "{uri}");
+    }
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use kodiak_model::spiffe;
+
 use super::permissions::{Form, Identified, Identity, Rules, Tagged};
 use super::{Action, Caller, Permissions};
 
@@ -56,7 +58,7 @@ impl Identified {
         match &self.identity {
             None => true,
             Some(Identity::Exact(value)) => uris.contains(value),
-            Some(Identity::Prefix(value)) => uris.iter().any(|uri| uri.starts_with(value)),
+            Some(Identity::Prefix(value)) => uris.iter().any(|uri| spiffe::has_prefix(uri, value)),
         }
     }
 }

@@ -49,7 +49,7 @@ const NO_IPV6: Deviation = Deviation {
 const PRINCIPALS: Deviation = Deviation {
     name: "permissions-by-principals",
     because: "`rules` of MeshTrafficPermission are principals: Envoy's matchers see all URIs of a certificate joined, so \
-              that no certificate of a mesh has exactly one (ADR 003)",
+              that no certificate of a mesh has exactly one; a `Prefix` matches whole segments (ADR 003)",
 };
 
 const MOST_SPECIFIC: Deviation = Deviation {

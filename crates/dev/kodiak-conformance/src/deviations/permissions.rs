@@ -96,13 +96,19 @@ fn rules(callers: &[Callers]) -> Value {
                 (format!("{policy} for {name}"), json!({ "requestedServerName": server }))
             }
         };
-        let principal = match &caller.identity {
-            None => json!({ "any": true }),
-            Some(identity) => json!({ "authenticated": { "principalName": identity } }),
+        let named = |identity: &Value| json!({ "authenticated": { "principalName": identity } });
+        let some = match &caller.identity {
+            None => vec![json!({ "any": true })],
+            // Whole segments: the identity itself, and those below it.
+            Some(identity) if let Some(prefix) = identity["prefix"].as_str() => {
+                let below = format!("{}/", prefix.trim_end_matches('/'));
+                vec![named(&json!({ "exact": prefix })), named(&json!({ "prefix": below }))]
+            }
+            Some(identity) => vec![named(identity)],
         };
         let entry = policies.entry(name).or_insert_with(|| json!({ "permissions": [permission], "principals": [] }));
         if let Some(principals) = entry["principals"].as_array_mut() {
-            principals.push(principal);
+            principals.extend(some);
         }
     }
     let mut rules = Map::new();

@@ -11,3 +11,4 @@ mod reachability;
 mod recorded;
 mod regex;
 mod settled;
+mod trimming;

@@ -14,7 +14,7 @@ use crate::meshes::{MESH, Mesh, Sidecar, requests, whole_meshes};
 use crate::settled::{Settled, offline_with};
 
 /// Enough for every endpoint and every backend of a route.
-const DICE: u64 = 12;
+pub(crate) const DICE: u64 = 12;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
@@ -85,7 +85,7 @@ fn mesh_without_permissions_is_trimmed() {
     assert_eq!((outbounds(Mode::Off), outbounds(Mode::Shadow), outbounds(Mode::On)), (2, 2, 0));
 }
 
-fn simulated(mesh: &Mesh, engine: &OfflineMesh) -> Vec<SimulatedProxy> {
+pub(crate) fn simulated(mesh: &Mesh, engine: &OfflineMesh) -> Vec<SimulatedProxy> {
     let proxy = |sidecar: &Sidecar| {
         let snapshot = engine.snapshot(&ProxyKey::new(MESH, &sidecar.name)).unwrap();
         SimulatedProxy::of(&snapshot.resources).unwrap()
@@ -117,7 +117,7 @@ fn compare(
     Ok(())
 }
 
-fn call(
+pub(crate) fn call(
     mesh: &Mesh,
     proxies: &[SimulatedProxy],
     caller: usize,

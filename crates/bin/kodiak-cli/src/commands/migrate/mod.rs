@@ -83,7 +83,7 @@ impl Output {
     }
 }
 
-fn count(number: usize, one: &str, many: &str) -> String {
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 

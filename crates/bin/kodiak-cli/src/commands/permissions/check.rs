@@ -7,7 +7,7 @@ use kodiak_model::{Place, yaml};
 use kodiak_terminal::{Exit, Table, usage};
 use serde_json::{Value, json};
 
-use crate::commands::graph;
+use crate::commands::{graph, migrate::count};
 use crate::documents::{Checkup, FileArgs, FileResource, Names, check};
 use crate::report;
 use crate::session::Session;
@@ -157,8 +157,12 @@ fn summary(found: &PermissionCheck, is_change: bool) -> String {
         (0, true, true) => format!("No caller in mesh {mesh} loses access"),
         (0, false, _) => format!("Callers in mesh {mesh} lose access, but none of them was observed to call"),
         (0, true, false) => format!("No observed call in mesh {mesh} is denied"),
-        (_, _, true) => format!("{denied} observed callers in mesh {mesh} would lose access"),
-        (_, _, false) => format!("{denied} observed callers in mesh {mesh} are denied"),
+        (denied, _, true) => {
+            format!("{} in mesh {mesh} would lose access", count(denied, "observed caller", "observed callers"))
+        }
+        (denied, _, false) => {
+            format!("{} in mesh {mesh} denied", count(denied, "observed caller is", "observed callers are"))
+        }
     });
     lines.push(match (found.since, found.until) {
         (Some(since), Some(until)) => format!("Traffic was observed from {} to {}", time(since), time(until)),
@@ -212,7 +216,7 @@ mod tests {
             legacy            db            12         1970-01-01T00:00:00Z   1970-01-01T00:01:00Z   yes       not allowed by any
             batch             db            1          1970-01-01T00:00:00Z   1970-01-01T00:01:00Z   already   not allowed by any
 
-            1 observed callers in mesh default would lose access
+            1 observed caller in mesh default would lose access
             Traffic was observed from 1970-01-01T00:00:00Z to 1970-01-01T01:00:00Z"#]]
         .assert_eq(&text(&found(), true));
     }

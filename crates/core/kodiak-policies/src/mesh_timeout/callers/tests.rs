@@ -67,7 +67,7 @@ fn routes_match_on_the_callers_filter_state() {
         match:
           prefix: /
           filter_state:
-          - {key: kuma.mesh_timeout.match.spiffe_id, string_match: {safe_regex: {regex: '(.*,)?spiffe://a\.b/x.*'}}}
+          - {key: kuma.mesh_timeout.match.spiffe_id, string_match: {safe_regex: {regex: '(.*,)?spiffe://a\.b/x([/,].*)?'}}}
           - {key: kuma.mesh_timeout.match.sni, string_match: {exact: x.mesh}}
         route: {cluster: backend, timeout: 3s, idle_timeout: 9s}
         ",

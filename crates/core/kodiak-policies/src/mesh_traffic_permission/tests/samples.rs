@@ -145,7 +145,8 @@ fn is_matched(one: &Match, caller: &Caller<'_>) -> bool {
     let id = one.spiffe_id.as_ref().is_none_or(|id| {
         let value = id.value.as_deref().unwrap();
         let exact = id.match_type == Some(Choice::Known(SpiffeIdMatchType::Exact));
-        caller.uris.iter().any(|uri| if exact { uri == value } else { uri.starts_with(value) })
+        let below = format!("{value}/");
+        caller.uris.iter().any(|uri| uri == value || (!exact && uri.starts_with(&below)))
     });
     let asked = caller.sni.map(str::to_ascii_lowercase);
     id && one.sni.as_ref().is_none_or(|sni| asked.as_deref() == sni.value.as_deref())

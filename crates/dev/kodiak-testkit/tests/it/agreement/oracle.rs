@@ -146,7 +146,10 @@ fn is_listed(policy: &Policy, list: &str, uris: &[String]) -> bool {
     items.filter(|item| item["sni"].is_null()).map(|item| &item["spiffeID"]).any(|id| {
         match (id["type"].as_str(), id["value"].as_str()) {
             (Some("Exact"), Some(value)) => uris.iter().any(|uri| uri == value),
-            (Some("Prefix"), Some(value)) => uris.iter().any(|uri| uri.starts_with(value)),
+            (Some("Prefix"), Some(value)) => {
+                let below = format!("{value}/");
+                uris.iter().any(|uri| uri == value || uri.starts_with(&below))
+            }
             _ => true,
         }
     })

@@ -5,7 +5,7 @@ use kodiak_inspection::{
     calls::{CallGraph, Calls, Consumers, PermissionCheck, with_strict_mtls},
     why::{self, WhyContext, WhyError},
 };
-use kodiak_model::{ProxyKey, ResourceKey};
+use kodiak_model::ResourceKey;
 use kodiak_rules::Shadow;
 use kodiak_store::Snapshot;
 use kodiak_traffic::ObservedTraffic;
@@ -16,7 +16,6 @@ use super::{
 };
 use crate::{
     Api, ApiError,
-    inspect::AdminQuery,
     list::{ListQuery, Page},
 };
 
@@ -40,15 +39,7 @@ pub(crate) async fn why(api: Api, call: ApiCall) -> Result<Response, ApiError> {
     let (snapshot, mesh) = find_mesh(&api, &call)?;
     let context: WhyContext = api.config().calls;
     let made = off_the_runtime(move || why::why(snapshot.world(), &mesh, context, &client, &destination));
-    let mut found = made.await?.map_err(|error| unknown(&error))?;
-    if found.trimmed {
-        let client = ProxyKey::new(&found.mesh, &found.client);
-        // Without an answer, the verdict is the same.
-        if let Ok(counters) = api.proxies().ask(client, AdminQuery::TrimmedCalls).await {
-            found.add_trimmed_calls(&String::from_utf8_lossy(&counters));
-        }
-    }
-    Ok(answer(&found))
+    Ok(answer(&made.await?.map_err(|error| unknown(&error))?))
 }
 
 /// `POST /meshes/{mesh}/_permissions/check`; `enforced` is as if mutual TLS were strict, `shadow` as if shadow policies
