@@ -65,6 +65,8 @@ struct Measured {
     built: Duration,
     /// In MiB, of policies, proxies, their index and the graph.
     memory: f64,
+    /// In MiB, of the graph alone.
+    graph_memory: f64,
     /// Distinct sets of clients, and their bytes.
     sets: (usize, usize),
     /// Destinations of all clients together.
@@ -129,20 +131,26 @@ struct World {
 }
 
 impl World {
+    /// Without a graph.
     fn new(proxies: &[Arc<Proxy>], permissions: &[Arc<Policy>]) -> Self {
         let mut world = Self { policies: PolicyIndex::default(), graph: Graph::new(MESH.into()) };
         for proxy in proxies {
             world.policies.set_proxy(&proxy.name, Some(proxy.clone()));
-            let certificates: Vec<_> = certificate(MESH, proxy).into_iter().collect();
-            world.graph.set_client(&proxy.name, Some(&certificates));
         }
         for policy in permissions {
             world.policies.set_policy(&(KIND, policy.name.clone()), Some(policy.clone()));
         }
-        for proxy in proxies {
-            world.update(&proxy.name);
-        }
         world
+    }
+
+    fn build_graph(&mut self, proxies: &[Arc<Proxy>]) {
+        for proxy in proxies {
+            let certificates: Vec<_> = certificate(MESH, proxy).into_iter().collect();
+            self.graph.set_client(&proxy.name, Some(&certificates));
+        }
+        for proxy in proxies {
+            self.update(&proxy.name);
+        }
     }
 
     /// Writes a permission. Returns the clients for which something changed.
@@ -183,8 +191,11 @@ fn measure(size: Size, samples: usize) -> anyhow::Result<(World, Measured)> {
     let permissions = (0..size.services).map(|n| size.permission(n, 0)).collect::<anyhow::Result<Vec<_>>>()?;
     let start = Instant::now();
     let mut world = World::new(&proxies, &permissions);
+    let indexed = memory()?;
+    world.build_graph(&proxies);
     let built = start.elapsed();
-    let memory = memory()? - before;
+    let built_at = memory()?;
+    let (memory, graph_memory) = (built_at - before, built_at - indexed);
     let reachable = proxies.iter().map(|proxy| world.graph.destinations(&proxy.name).len()).sum();
     let never_callable = world.never_callable(&proxies);
     let (_, _, sets, bytes) = world.graph.size();
@@ -200,7 +211,18 @@ fn measure(size: Size, samples: usize) -> anyhow::Result<(World, Measured)> {
     let (median, longest) = (times[times.len() / 2], times[times.len() - 1]);
     Ok((
         world,
-        Measured { size, built, memory, sets: (sets, bytes), reachable, never_callable, affected, median, longest },
+        Measured {
+            size,
+            built,
+            memory,
+            graph_memory,
+            sets: (sets, bytes),
+            reachable,
+            never_callable,
+            affected,
+            median,
+            longest,
+        },
     ))
 }
 
@@ -213,11 +235,14 @@ fn table(all: &[Measured]) -> Table {
         "SETS",
         "BUILT MS",
         "MEMORY MIB",
+        "GRAPH MIB",
         "AFFECTED",
         "CHANGE MEDIAN MS",
         "CHANGE MAX MS",
     ]);
-    for Measured { size, built, memory, sets, reachable, never_callable, affected, median, longest } in all {
+    for Measured { size, built, memory, graph_memory, sets, reachable, never_callable, affected, median, longest } in
+        all
+    {
         table.row([
             size.services.to_string(),
             size.edges.to_string(),
@@ -226,6 +251,7 @@ fn table(all: &[Measured]) -> Table {
             sets.0.to_string(),
             format!("{:.0}", millis(*built)),
             format!("{memory:.0}"),
+            format!("{graph_memory:.0}"),
             affected.to_string(),
             format!("{:.3}", millis(*median)),
             format!("{:.3}", millis(*longest)),
@@ -236,7 +262,8 @@ fn table(all: &[Measured]) -> Table {
 
 impl Measured {
     fn json(&self) -> Value {
-        let Self { size, built, memory, sets, reachable, never_callable, affected, median, longest } = self;
+        let Self { size, built, memory, graph_memory, sets, reachable, never_callable, affected, median, longest } =
+            self;
         json!({
             "services": size.services,
             "edges": size.edges,
@@ -246,6 +273,7 @@ impl Measured {
             "set_bytes": sets.1,
             "build_ms": millis(*built),
             "memory_mib": memory,
+            "graph_mib": graph_memory,
             "change": { "affected": affected, "p50_ms": millis(*median), "max_ms": millis(*longest) },
         })
     }
