@@ -77,7 +77,7 @@ async fn explains() {
     let shown = printed(&why);
     assert_eq!(why.status.code(), Some(4), "{shown}");
     assert!(shown.contains("the outbound is trimmed, because client may not call it"), "{shown}");
-    assert!(shown.contains("its proxy has answered 4 requests on 5 connections"), "{shown}");
+    assert!(shown.contains("the proxy has refused 4 requests to trimmed destinations"), "{shown}");
     // Ports that a service does not have are explained, too; calls outside the mesh are not.
     let other_port = application.answer(HttpVersion::Http1, "orders.mesh:81").await.unwrap();
     assert!(other_port.text.contains("it has no such port"), "{other_port:?}");
