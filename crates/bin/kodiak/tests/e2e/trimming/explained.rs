@@ -3,13 +3,14 @@
 use std::{
     env,
     net::{Ipv4Addr, SocketAddrV4},
+    process::Command,
 };
 
 use serde_json::json;
 
 use crate::harness::{
-    Answered, Dataplane, Generator, HttpVersion, Mesh, Mtls, Service, Setup, Sidecar, User, eventually, expect,
-    network::{self, Machine, run},
+    Answered, Dataplane, Generator, HttpVersion, MESH, Mesh, Mtls, Service, Setup, Sidecar, User, eventually, expect,
+    network::{self, Machine, printed, run},
 };
 
 const TEST: &str = "trimming::explained::call_to_a_trimmed_destination_explains_itself";
@@ -69,6 +70,14 @@ async fn explains() {
     let told = application.until_closed("payments.mesh:80", "PING").await.unwrap();
     assert!(told.contains("no outbound for"), "{told}");
     assert_eq!(client.sum_of(CONNECTIONS).await, 5);
+    let why = Command::new(env!("CARGO_BIN_EXE_kodiak"))
+        .args(["--cp", &format!("http://{}", mesh.control_plane.api()), "why", "-m", MESH, "client", "payments.mesh"])
+        .output()
+        .unwrap();
+    let shown = printed(&why);
+    assert_eq!(why.status.code(), Some(4), "{shown}");
+    assert!(shown.contains("the outbound is trimmed, because client may not call it"), "{shown}");
+    assert!(shown.contains("the proxy has refused 4 requests to trimmed destinations"), "{shown}");
     // Ports that a service does not have are explained, too; calls outside the mesh are not.
     let other_port = application.answer(HttpVersion::Http1, "orders.mesh:81").await.unwrap();
     assert!(other_port.text.contains("it has no such port"), "{other_port:?}");
