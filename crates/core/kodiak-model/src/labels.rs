@@ -19,6 +19,8 @@ pub const GRACE_STARTED: &str = "kuma.io/deletion-grace-period-started-at";
 pub const LISTENER_ZONE_INGRESS: &str = "kuma.io/listener-zoneingress";
 pub const LISTENER_ZONE_EGRESS: &str = "kuma.io/listener-zoneegress";
 pub const NAMESPACE: &str = "k8s.kuma.io/namespace";
+/// Mode of reachability, of a Mesh or a Dataplane.
+pub const REACHABILITY: &str = "kodiak.io/reachability";
 
 const IMMUTABLE: [&str; 3] = [ORIGIN, ZONE, DISPLAY_NAME];
 
@@ -91,6 +93,12 @@ pub fn check(mesh: &str, labels: &Labels, place: &Place, problems: &mut Problems
     let origin = labels.get(ORIGIN).map(String::as_str);
     if let Some(origin) = origin.filter(|origin| !["global", "zone"].contains(origin)) {
         problems.add(&at.key(ORIGIN), format!("unknown resource origin {origin:?}"));
+    }
+    // A mistyped mode would have no effect.
+    let mode = labels.get(REACHABILITY).filter(|mode| !["off", "shadow", "on"].contains(&mode.as_str()));
+    if let Some(mode) = mode {
+        let message = format!("{mode:?} is not a mode of reachability: use \"off\", \"shadow\" or \"on\"");
+        problems.add(&at.key(REACHABILITY), message);
     }
     if origin == Some("global") {
         return;

@@ -3,9 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use kodiak_model::Labels;
-
-/// Label of a Mesh, for all its proxies, and of a Dataplane, for itself.
-pub const LABEL: &str = "kodiak.io/reachability";
+pub use kodiak_model::labels::REACHABILITY as LABEL;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {

@@ -15,19 +15,16 @@ impl Client {
         view: &str,
         query: &[(&str, &str)],
     ) -> Result<T, ClientError> {
-        let pairs: Vec<String> = query.iter().map(|(key, value)| format!("{key}={}", encode(value))).collect();
-        let query = if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) };
-        self.read(&format!("/meshes/{}/{view}{query}", encode(mesh))).await
+        self.read(&format!("/meshes/{}/{view}{}", encode(mesh), parameters(query))).await
     }
 
     /// All pages of `GET /meshes/{mesh}/_reachability`, each item read as `T`.
     pub async fn reachability<T: DeserializeOwned>(
         &self,
         mesh: &str,
-        part: Option<&str>,
+        query: &[(&str, &str)],
     ) -> Result<Vec<T>, ClientError> {
-        let query = part.map_or_else(String::new, |part| format!("?name={}", encode(part)));
-        let path = format!("/meshes/{}/_reachability{query}", encode(mesh));
+        let path = format!("/meshes/{}/_reachability{}", encode(mesh), parameters(query));
         let items = self.list_at(&path).await?;
         let what = format!("GET {path}");
         items.into_iter().map(|item| self.json(&what, item.to_string().as_bytes())).collect()
@@ -40,9 +37,14 @@ impl Client {
         change: &Value,
         query: &[(&str, &str)],
     ) -> Result<T, ClientError> {
-        let pairs: Vec<String> = query.iter().map(|(key, value)| format!("{key}={}", encode(value))).collect();
-        let path = format!("/meshes/{}/_permissions/check?{}", encode(mesh), pairs.join("&"));
+        let path = format!("/meshes/{}/_permissions/check{}", encode(mesh), parameters(query));
         let answer = self.send(Method::POST, &path, Some(Bytes::from(change.to_string()))).await?;
         self.json(&format!("POST {path}"), &answer.success()?)
     }
+}
+
+/// With the question mark, if there are any.
+fn parameters(query: &[(&str, &str)]) -> String {
+    let pairs: Vec<String> = query.iter().map(|(key, value)| format!("{key}={}", encode(value))).collect();
+    if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
 }

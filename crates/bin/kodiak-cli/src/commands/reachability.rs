@@ -14,6 +14,7 @@ use crate::session::Session;
 Examples:
   kodiak reachability
   kodiak reachability web                       proxies with web in their names
+  kodiak reachability --shadow-deny             what would be trimmed if AllowWithShadowDeny denied
   kodiak reachability --used                    only proxies that call destinations which are trimmed, or would be
   kodiak reachability -o json | jq '.items[] | select(.used != []) | .dataplane'
 
@@ -38,6 +39,10 @@ pub struct Args {
     #[arg(long)]
     used: bool,
 
+    /// As if AllowWithShadowDeny denied: destinations that are trimmed once these permissions are enforced
+    #[arg(long)]
+    shadow_deny: bool,
+
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -53,7 +58,9 @@ enum Output {
 
 pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let mesh = session.mesh(args.mesh.as_deref())?;
-    let mut consumers: Vec<Consumer> = session.client()?.reachability(&mesh, args.name.as_deref()).await?;
+    let name = args.name.as_deref().map(|name| ("name", name));
+    let query: Vec<_> = name.into_iter().chain(args.shadow_deny.then_some(("shadowDeny", "true"))).collect();
+    let mut consumers: Vec<Consumer> = session.client()?.reachability(&mesh, &query).await?;
     consumers.retain(|consumer| !args.used || !consumer.used.is_empty());
     let document = || json!({ "mesh": mesh, "items": consumers });
     let text = match args.output {

@@ -6,6 +6,7 @@ mod load;
 mod reachability;
 mod secret;
 mod services;
+mod store;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -17,5 +18,6 @@ pub use load::{LoadError, Sources, load};
 pub use reachability::{Reachability, ReachabilityMode};
 pub use secret::Masked;
 pub use services::{GenerateFrom, Ipam, LabelPropagation, MeshService, Range, services};
+pub use store::{FileStore, Postgres, PostgresTls, PostgresTlsMode, Store, StoreType};
 pub use traffic::Traffic;
 pub use types::*;

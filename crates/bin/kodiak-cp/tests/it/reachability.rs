@@ -121,3 +121,16 @@ async fn label_of_the_mesh_overrides_the_setting() {
     client.wait_until(true).await;
     cp.control_plane.stop().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mistyped_mode_is_refused() {
+    let cp = start().await;
+    let mut mesh = cp.get("/meshes/shop").await.json();
+    mesh["labels"]["kodiak.io/reachability"] = json!("yes");
+    let refused = cp.put("/meshes/shop", &mesh).await;
+    assert_eq!(refused.status, 400, "{}", refused.text);
+    let expected =
+        r#"labels["kodiak.io/reachability"]: "yes" is not a mode of reachability: use "off", "shadow" or "on""#;
+    assert_eq!(refused.problems(), [expected]);
+    cp.control_plane.stop().await.unwrap();
+}

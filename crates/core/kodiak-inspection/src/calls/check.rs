@@ -3,13 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
-use kodiak_model::{
-    ResourceKey,
-    kinds::mesh::{Mesh, Mtls, MtlsBackend, MtlsMode},
-};
 use kodiak_reachability::{Target, is_enforced};
 use kodiak_traffic::{ObservedEdge, ObservedTraffic};
-use kodiak_world::{Stored, World, document};
+use kodiak_world::World;
 use serde::{Deserialize, Serialize};
 
 use super::{Calls, LostCall, LostCalls, LostReason, target_name, trimming::rollout};
@@ -93,38 +89,4 @@ fn denied_traffic(
         first_seen: edge.first_seen,
         last_seen: edge.last_seen,
     })
-}
-
-/// The same mesh with permissions enforced: after a complete rollout of strict mutual TLS.
-pub fn with_strict_mtls(world: &World, mesh: &str) -> World {
-    let mut strict = world.clone();
-    let key = ResourceKey::global("Mesh", mesh);
-    let (Some(own), Some(spec)) = (world.get(&key), world.mesh(mesh)) else { return strict };
-    let mut spec: Mesh = (*spec).clone();
-    let mtls = spec.mtls.get_or_insert_with(Mtls::default);
-    if mtls.enabled_backend().is_none() {
-        let name = "strict".to_owned();
-        mtls.backends.push(MtlsBackend {
-            name: name.clone(),
-            backend_type: "builtin".to_owned(),
-            ..MtlsBackend::default()
-        });
-        mtls.enabled_backend = name;
-    }
-    let enabled = mtls.enabled_backend.clone();
-    for backend in mtls.backends.iter_mut().filter(|backend| backend.name == enabled) {
-        backend.mode = Some(MtlsMode::Strict.into());
-    }
-    strict.delete(&document::key(mesh, document::ROLLOUT));
-    strict.put(Stored {
-        key: &key,
-        labels: &own.labels,
-        created: own.created,
-        version: own.version + 1,
-        status_version: 0,
-        revision: own.revision,
-        spec: &serde_json::to_string(&spec).expect("a Mesh has text keys").into(),
-        status: None,
-    });
-    strict
 }

@@ -11,6 +11,7 @@
 //!
 //! Answers have a `Serialize`: `kodiak-cli` computes them from files too, and both give the same JSON.
 
+mod assumed;
 mod check;
 mod clients;
 mod consumers;
@@ -28,7 +29,8 @@ use kodiak_rules::Shadow;
 use kodiak_services::reachable::has_legacy_destinations;
 use kodiak_world::World;
 
-pub use check::{DeniedTraffic, PermissionCheck, with_strict_mtls};
+pub use assumed::{with_shadow_denials, with_strict_mtls};
+pub use check::{DeniedTraffic, PermissionCheck};
 pub use clients::{Clients, group};
 pub use consumers::{Consumer, Consumers, ModeOrigin, UsedDestination};
 pub use graph::{CallGraph, Edge, EdgeReason, UnknownName};

@@ -19,6 +19,7 @@ Examples:
   kodiak permissions check --enforced                ... that they would deny with strict mutual TLS
   kodiak permissions check -f permissions.yaml       callers that would lose access if the files were applied
   kodiak permissions check -f new/ --strict          for a pipeline that allows no loss at all
+  kodiak permissions check --shadow-deny             callers that would lose access if AllowWithShadowDeny denied
   kodiak permissions check --shadow                  callers that would lose access by policies with kuma.io/effect: shadow
 
 Callers are grouped by service, and rules for many callers or destinations are one line. The files are applied on top of
@@ -27,6 +28,7 @@ observed` shows it with its window.
 
 Exit codes: 0 no observed caller loses access, 4 one does; with --strict, 4 if any caller loses access, observed or not.
 Others as for all commands.")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub(crate) struct Args {
     #[command(flatten)]
     files: FileArgs,
@@ -38,6 +40,10 @@ pub(crate) struct Args {
     /// Check as if mutual TLS were strict and rolled out, so that permissions are enforced
     #[arg(long)]
     enforced: bool,
+
+    /// Check as if AllowWithShadowDeny denied
+    #[arg(long)]
+    shadow_deny: bool,
 
     /// Check as if shadow policies were in force
     #[arg(long)]
@@ -63,11 +69,11 @@ enum Output {
 pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let mesh = session.mesh(args.mesh.as_deref())?;
     let Some(resources) = read(args, &mesh, session)? else { return Ok(Exit::Refused) };
-    let query = [("enforced", args.enforced), ("shadow", args.shadow)]
+    let query = [("enforced", args.enforced), ("shadow", args.shadow), ("shadowDeny", args.shadow_deny)]
         .map(|(name, is)| (name, if is { "true" } else { "false" }));
     let change = json!({ "resources": resources });
     let found: PermissionCheck = session.client()?.check_permissions(&mesh, &change, &query).await?;
-    let is_change = !resources.is_empty() || args.enforced || args.shadow;
+    let is_change = !resources.is_empty() || args.enforced || args.shadow || args.shadow_deny;
     let text = match args.output {
         Output::Table => text(&found, is_change),
         Output::Yaml => yaml::to_string(&serde_json::to_value(&found)?).trim_end().to_owned(),

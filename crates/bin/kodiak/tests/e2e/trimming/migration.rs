@@ -86,9 +86,11 @@ async fn migrates() {
     assert!(report.contains("svc-0") && report.contains("shadow"), "{report}");
     until_settled(&mesh, &participants).await;
     for number in 0..PROXIES {
-        let consumer = consumer(&guide, number);
-        assert_eq!((&consumer["mode"], &consumer["trimmed"]), (&"shadow".into(), &0.into()), "{consumer}");
-        assert_eq!(consumer["exempt"], json!(null), "{consumer}");
+        let now = consumer(&guide, number, "");
+        assert_eq!((&now["mode"], &now["trimmed"]), (&"shadow".into(), &0.into()), "{now}");
+        let denied = consumer(&guide, number, "--shadow-deny");
+        assert_eq!(denied["trimmed"], usize::from(SERVICES) - CALLS.len(), "{denied}");
+        assert_eq!((&denied["exempt"], &denied["used"]), (&json!(null), &json!([])), "{denied}");
     }
     steps.row("4 shadow-trim", &mut participants).await;
 
@@ -123,7 +125,7 @@ async fn migrates() {
         .await;
     }
     for number in 0..PROXIES {
-        let consumer = consumer(&guide, number);
+        let consumer = consumer(&guide, number, "");
         assert_eq!(consumer["trimmed"], usize::from(SERVICES) - CALLS.len(), "{consumer}");
         let used: Vec<_> = consumer["used"].as_array().unwrap().iter().map(|used| &used["destination"]).collect();
         assert_eq!(used.len(), usize::from(number == 0), "only the call that nobody knew of: {consumer}");
@@ -175,8 +177,8 @@ async fn start(mesh: &Mesh) -> Vec<Participant> {
 }
 
 /// Report of `kodiak reachability` about a proxy.
-fn consumer(guide: &Guide, number: u8) -> Value {
-    let report = guide.bash("kodiak reachability -o json").unwrap();
+fn consumer(guide: &Guide, number: u8, flag: &str) -> Value {
+    let report = guide.bash(&format!("kodiak reachability {flag} -o json")).unwrap();
     let report: Value = serde_json::from_str(&report).unwrap();
     let name = json!(name(number));
     let found = report["items"].as_array().unwrap().iter().find(|consumer| consumer["dataplane"] == name);

@@ -7,7 +7,9 @@ use kodiak_world::World;
 use serde_json::json;
 
 use super::{MESH, allow, calls, dataplane, deny, mesh, only, policy, put};
-use crate::calls::{Consumer, Consumers, Exempt, LostReason, ModeOrigin, Names, PermissionCheck, with_strict_mtls};
+use crate::calls::{
+    Consumer, Consumers, Exempt, LostReason, ModeOrigin, Names, PermissionCheck, with_shadow_denials, with_strict_mtls,
+};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -150,4 +152,25 @@ fn destination_with_a_route_is_not_trimmed() {
     let found = consumer(&world, "a-1", Mode::On, &[]);
     assert_eq!(found.trimmed_destinations, only(&["a"]));
     assert_eq!((found.configured, found.callable, found.trimmed), (3, 1, 1));
+}
+
+#[test]
+fn shadow_denial_may_count_as_a_denial() {
+    let mut world = mesh(&["a", "b", "c"]);
+    allow(&mut world, "to-b", Some("b"), &["a"]);
+    let action = json!({ "action": "AllowWithShadowDeny" });
+    let everybody = json!([{ "targetRef": { "kind": "Mesh" }, "default": action }]);
+    let all = json!({ "targetRef": { "kind": "Mesh" }, "from": everybody });
+    put(&mut world, "MeshTrafficPermission", "everybody", &json!({}), &all);
+    assert_eq!(consumer(&world, "a-1", Mode::Shadow, &[]).trimmed, 0);
+    let denying = with_shadow_denials(&world, MESH);
+    assert_eq!(consumer(&denying, "a-1", Mode::Shadow, &[]).trimmed_destinations, only(&["a", "c"]));
+    let id = |name: &str| json!({ "spiffeID": { "type": "Exact", "value": format!("spiffe://default/{name}") } });
+    let conf = json!({ "allow": [id("b")], "allowWithShadowDeny": [id("a")] });
+    let rules = json!({ "targetRef": { "kind": "Mesh" }, "rules": [{ "default": conf }] });
+    put(&mut world, "MeshTrafficPermission", "everybody", &json!({}), &rules);
+    put(&mut world, "MeshTrafficPermission", "to-b", &json!({}), &rules);
+    let denying = with_shadow_denials(&world, MESH);
+    let trimmed = |world: &World, name: &str| consumer(world, name, Mode::Shadow, &[]).trimmed;
+    assert_eq!((trimmed(&world, "a-1"), trimmed(&denying, "a-1"), trimmed(&denying, "b-1")), (0, 3, 0));
 }

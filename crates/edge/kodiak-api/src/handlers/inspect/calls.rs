@@ -2,7 +2,7 @@
 
 use axum::{http::StatusCode, response::Response};
 use kodiak_inspection::{
-    calls::{CallGraph, Calls, Consumers, PermissionCheck, with_strict_mtls},
+    calls::{CallGraph, Calls, Consumers, PermissionCheck, with_shadow_denials, with_strict_mtls},
     why::{self, WhyContext, WhyError},
 };
 use kodiak_model::ResourceKey;
@@ -43,39 +43,43 @@ pub(crate) async fn why(api: Api, call: ApiCall) -> Result<Response, ApiError> {
 }
 
 /// `POST /meshes/{mesh}/_permissions/check`; `enforced` is as if mutual TLS were strict, `shadow` as if shadow policies
-/// were in force. Nothing is stored.
+/// were in force, `shadowDeny` as if `AllowWithShadowDeny` denied. Nothing is stored.
 pub(crate) async fn check_permissions(api: Api, call: ApiCall) -> Result<Response, ApiError> {
     let enforced = query::flag(&call, "enforced")?.unwrap_or(false);
     let shadow = query::flag(&call, "shadow")?.unwrap_or(false);
+    let shadow_deny = query::flag(&call, "shadowDeny")?.unwrap_or(false);
     let (before, mesh) = find_mesh(&api, &call)?;
     let change = ProposedChange::read(&call.headers, call.body).await?;
-    let is_changed = !change.is_empty() || enforced || shadow;
+    let is_changed = !change.is_empty() || enforced || shadow || shadow_deny;
     let after = Plan::of(&api, &call.user, &before, &mesh, change)?.after;
     let (recorded, _) = api.proxies().traffic(&mesh);
     let made = off_the_runtime(move || {
         let traffic = ObservedTraffic::of(before.world(), &mesh, &recorded);
         let before = is_changed.then(|| Calls::of(before.world(), &mesh, Shadow::Ignored));
         let world = if enforced { with_strict_mtls(after.world(), &mesh) } else { after.world().clone() };
+        let world = if shadow_deny { with_shadow_denials(&world, &mesh) } else { world };
         let after = Calls::of(&world, &mesh, if shadow { Shadow::Included } else { Shadow::Ignored });
         PermissionCheck::of(&world, before.as_ref(), &after, &traffic)
     });
     Ok(answer(&made.await?))
 }
 
-/// `GET /meshes/{mesh}/_reachability`: a page of consumers.
+/// `GET /meshes/{mesh}/_reachability`: a page of consumers; `shadowDeny` is as if `AllowWithShadowDeny` denied.
 pub(crate) async fn reachability(api: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let query = ListQuery::parse(&call.query)?;
-    query.check(&call.route)?;
+    let wanted = ListQuery::parse(&call.query)?;
+    wanted.check(&call.route)?;
+    let shadow_deny = query::flag(&call, "shadowDeny")?.unwrap_or(false);
     let (snapshot, mesh) = find_mesh(&api, &call)?;
     let (recorded, _) = api.proxies().traffic(&mesh);
     let setting = api.config().calls.reachability;
     let made = off_the_runtime(move || {
-        let world = snapshot.world();
+        let denying = shadow_deny.then(|| with_shadow_denials(snapshot.world(), &mesh));
+        let world = denying.as_ref().unwrap_or(snapshot.world());
         let traffic = ObservedTraffic::of(world, &mesh, &recorded);
         let calls = Calls::of(world, &mesh, Shadow::Ignored);
         let consumers = Consumers::of(world, &calls, setting, &traffic.edges);
-        let named = world.proxies(&mesh).filter(|proxy| proxy.name.contains(query.name.as_str()));
-        let Page { items, total, next } = Page::of(&query, named);
+        let named = world.proxies(&mesh).filter(|proxy| proxy.name.contains(wanted.name.as_str()));
+        let Page { items, total, next } = Page::of(&wanted, named);
         Page { items: items.into_iter().map(|proxy| consumers.consumer(proxy)).collect::<Vec<_>>(), total, next }
     });
     let page = made.await?;
