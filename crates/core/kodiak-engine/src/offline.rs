@@ -77,7 +77,7 @@ impl OfflineMesh {
         self.assign_addresses(&mut changes)?;
         changes.extend(self.assign_vips(&changes)?);
         let mut all: AffectedProxies = affected(self.engine.apply(changes, &Placeholders, TIME)).collect();
-        // Nobody is slow here: clients get what follows from the new configuration of servers.
+        // Offline, servers acknowledge at once, so clients get the destinations that follow.
         loop {
             let awaited = self.engine.awaited();
             let acknowledged: Vec<EngineChange> =

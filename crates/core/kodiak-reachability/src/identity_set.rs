@@ -29,10 +29,6 @@ impl IdentitySet {
         }
     }
 
-    pub fn is_nobody(&self) -> bool {
-        matches!(self, Self::Only(some) if some.is_empty())
-    }
-
     pub fn union(&self, other: &Self) -> Self {
         match (self, other) {
             (Self::Only(a), Self::Only(b)) if a.is_empty() => Self::Only(b.clone()),

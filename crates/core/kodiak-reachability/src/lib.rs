@@ -29,7 +29,7 @@ pub use client::{certificate, certificates};
 pub use graph::{Admission, Effect, Graph};
 pub use identities::{Certificate, IdentityId};
 pub use identity_set::IdentitySet;
-pub use mesh_graph::{MeshGraph, is_enforced};
+pub use mesh_graph::{MeshGraph, is_enforced, rollout};
 pub use mode::{LABEL, Mode, ModeSource};
 pub use sets::SetId;
 pub use target::Target;

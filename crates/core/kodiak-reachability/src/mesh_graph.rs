@@ -27,6 +27,12 @@ pub fn is_enforced(rollout: &Rollout) -> bool {
     rollout.accept == InboundTls::Strict && rollout.call
 }
 
+/// Current step of the mTLS rollout; without a recorded one, the mesh is at its target.
+pub fn rollout(world: &World, mesh: &str) -> Rollout {
+    let stored = world.get(&document::key(mesh, document::ROLLOUT)).and_then(|step| step.document::<Rollout>());
+    stored.or_else(|| world.mesh(mesh).map(|spec| Rollout::target(&spec))).unwrap_or_default()
+}
+
 impl MeshGraph {
     /// All Dataplanes and destinations of a mesh.
     pub fn of(world: &World, mesh: &str, shadow: Shadow) -> Self {
@@ -46,9 +52,7 @@ impl MeshGraph {
 /// The admission of each destination of a mesh.
 fn admissions(world: &World, mesh: &str, shadow: Shadow) -> BTreeMap<Target, Admission> {
     let targets = targets(world, mesh);
-    let rollout = world.get(&document::key(mesh, document::ROLLOUT)).and_then(|step| step.document::<Rollout>());
-    let rollout = rollout.or_else(|| world.mesh(mesh).map(|spec| Rollout::target(&spec)));
-    if !rollout.is_some_and(|rollout| is_enforced(&rollout)) {
+    if !is_enforced(&rollout(world, mesh)) {
         return targets.into_iter().map(|target| (target, Admission::Open)).collect();
     }
     let index = world.policy_index([&KIND], mesh);

@@ -5,7 +5,7 @@
 
 use kodiak_envoy::envoy::config::endpoint::v3::{ClusterStats, UpstreamLocalityStats};
 
-/// Longest time that a report is trusted to cover. Envoy continues to count while its control plane is away.
+/// Limit of the time that a report says it covers. Envoy continues to count while its control plane is away.
 const LONGEST_REPORT: i64 = 24 * 60 * 60;
 
 /// Traffic to a cluster since the last report.

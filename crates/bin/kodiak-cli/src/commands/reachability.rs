@@ -1,12 +1,11 @@
 //! `kodiak reachability`: destinations that are trimmed from proxies, or would be.
 
-use clap::ValueEnum;
 use kodiak_inspection::calls::{Consumer, Exempt, ModeOrigin};
-use kodiak_model::yaml;
 use kodiak_terminal::{Exit, Table};
 use serde_json::json;
 
-use crate::commands::{graph, migrate::count};
+use crate::commands::graph;
+use crate::report::{Output, count};
 use crate::session::Session;
 
 #[derive(clap::Args)]
@@ -48,27 +47,14 @@ pub struct Args {
     output: Output,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// Human-readable
-    Table,
-    Yaml,
-    Json,
-}
-
 pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let mesh = session.mesh(args.mesh.as_deref())?;
     let name = args.name.as_deref().map(|name| ("name", name));
     let query: Vec<_> = name.into_iter().chain(args.shadow_deny.then_some(("shadowDeny", "true"))).collect();
     let mut consumers: Vec<Consumer> = session.client()?.reachability(&mesh, &query).await?;
     consumers.retain(|consumer| !args.used || !consumer.used.is_empty());
-    let document = || json!({ "mesh": mesh, "items": consumers });
-    let text = match args.output {
-        Output::Table => table(&consumers, &mesh),
-        Output::Yaml => yaml::to_string(&document()),
-        Output::Json => serde_json::to_string_pretty(&document())?,
-    };
-    session.terminal.data(text.trim_end())?;
+    let document = json!({ "mesh": mesh, "items": consumers });
+    session.terminal.data(&args.output.show(&document, || table(&consumers, &mesh))?)?;
     Ok(Exit::Fine)
 }
 

@@ -10,8 +10,8 @@ use kodiak_reachability::Mode;
 use kodiak_terminal::Exit;
 use kodiak_xds::names;
 
-use crate::commands::migrate::count;
 use crate::documents::FileArgs;
+use crate::report::count;
 use crate::session::Session;
 
 #[derive(clap::Args)]

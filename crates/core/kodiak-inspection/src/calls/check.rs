@@ -3,12 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
-use kodiak_reachability::{Target, is_enforced};
+use kodiak_reachability::{Target, is_enforced, rollout};
 use kodiak_traffic::{ObservedEdge, ObservedTraffic};
 use kodiak_world::World;
 use serde::{Deserialize, Serialize};
 
-use super::{Calls, LostCall, LostCalls, LostReason, target_name, trimming::rollout};
+use super::{Calls, LostCall, LostCalls, LostReason, target_name};
 
 /// Result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -36,7 +36,6 @@ pub use consumers::{Consumer, Consumers, ModeOrigin, UsedDestination};
 pub use graph::{CallGraph, Edge, EdgeReason, UnknownName};
 pub use lost::{LostCall, LostCalls, LostReason};
 pub use names::Names;
-pub(crate) use trimming::rollout;
 pub use trimming::{ClientTrimming, Exempt, Trimming};
 
 /// Permissions of one mesh, with its clients and destinations.

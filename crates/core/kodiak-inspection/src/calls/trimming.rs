@@ -5,15 +5,14 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_model::{Kri, PortSection, ResourceKey, policy::ConfShape, tags};
-use kodiak_reachability::{MeshGraph, Mode, ModeSource, SetId, Target, is_enforced};
-use kodiak_rollout::Rollout;
+use kodiak_reachability::{MeshGraph, Mode, ModeSource, SetId, Target, is_enforced, rollout};
 use kodiak_rules::{
     Policy, PolicyIndex, Proxy, Resources, Shadow,
     outbound::{Asked, NameResolution},
     subset,
 };
 use kodiak_services::reachable;
-use kodiak_world::{World, destination::KINDS, document};
+use kodiak_world::{World, destination::KINDS};
 use serde::{Deserialize, Serialize};
 
 /// Why a client keeps all destinations, whatever its mode.
@@ -26,12 +25,6 @@ pub enum Exempt {
     NotTransparent,
     /// Its Dataplane has a reachable list.
     Listed,
-}
-
-/// Current step of the mTLS rollout, or the last one for the settings of the mesh.
-pub(crate) fn rollout(world: &World, mesh: &str) -> Rollout {
-    let stored = world.get(&document::key(mesh, document::ROLLOUT)).and_then(|step| step.document::<Rollout>());
-    stored.or_else(|| world.mesh(mesh).map(|spec| Rollout::target(&spec))).unwrap_or_default()
 }
 
 /// Facts of a mesh.

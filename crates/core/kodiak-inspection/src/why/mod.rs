@@ -18,14 +18,14 @@ mod tests;
 use std::{fmt, sync::Arc};
 
 use kodiak_model::{Kri, kinds::mesh::MeshServicesMode};
-use kodiak_reachability::{Answer, MeshGraph, Mode, No, Target, Yes};
+use kodiak_reachability::{Answer, MeshGraph, Mode, No, Target, Yes, rollout};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Proxy, Shadow};
 use kodiak_world::{Destination, World, destination::DestinationPort};
 use kodiak_xds::names;
 use serde::{Deserialize, Serialize};
 
-use crate::calls::{Trimming, UnknownName, rollout};
+use crate::calls::{Trimming, UnknownName};
 
 pub use kodiak_xds::names::Naming;
 

@@ -12,10 +12,11 @@ use kodiak_terminal::{Exit, usage};
 use serde_json::{Value, json};
 
 use super::converted::{Converted, Item};
+use super::of_mesh;
 use super::proof::Proof;
-use super::{Output, count, of_mesh};
 use crate::documents::{Checkup, FileArgs, Names, check};
 use crate::report;
+use crate::report::{Output, count};
 use crate::session::Session;
 
 #[derive(clap::Args)]

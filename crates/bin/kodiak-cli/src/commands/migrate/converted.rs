@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::answers::{Finding, Outcome};
-use super::count;
 use super::proof::Proof;
+use crate::report::count;
 
 /// Result for one mesh.
 #[derive(Serialize)]

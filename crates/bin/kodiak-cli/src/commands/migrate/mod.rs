@@ -10,11 +10,8 @@ mod status;
 mod steps;
 mod traffic;
 
-use clap::ValueEnum;
 use kodiak_client::{ClientError, Refusal};
-use kodiak_model::yaml;
 use kodiak_terminal::Exit;
-use serde::Serialize;
 
 use crate::session::Session;
 
@@ -61,30 +58,6 @@ pub async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
         Services::Convert(args) => convert::run(&args, session).await,
         Services::Plan(args) => plan::run(&args, session).await,
     }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// Human-readable
-    Table,
-    Yaml,
-    Json,
-}
-
-impl Output {
-    /// Formats `value`, without a newline at its end. `table` makes the human-readable form.
-    fn show(self, document: &impl Serialize, table: impl FnOnce() -> String) -> anyhow::Result<String> {
-        let document = serde_json::to_value(document)?;
-        Ok(match self {
-            Self::Table => table().trim_end().to_owned(),
-            Self::Yaml => yaml::to_string(&document).trim_end().to_owned(),
-            Self::Json => serde_json::to_string_pretty(&document)?,
-        })
-    }
-}
-
-pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }
 
 /// Error for a mesh that does not exist.

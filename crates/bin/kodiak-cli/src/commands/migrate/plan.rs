@@ -6,10 +6,10 @@ use kodiak_migration::plan::{Facts, Plan, TrafficFacts, plan};
 use kodiak_model::{GoDuration, Word as _, kinds::mesh::MeshServicesMode};
 use kodiak_terminal::{Exit, printable};
 
-use super::Output;
 use super::gather::{Gathered, gather};
 use super::steps::{ShownBreak, ShownCall, ShownMoving, ShownPlan, ShownStep, StepContext};
 use super::traffic::Traffic;
+use crate::report::Output;
 use crate::session::Session;
 
 #[derive(clap::Args)]

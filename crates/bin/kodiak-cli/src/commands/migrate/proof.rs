@@ -10,7 +10,7 @@ use kodiak_terminal::Table;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::count;
+use crate::report::count;
 use crate::session::Session;
 
 /// Interval of progress output while the control plane computes.

@@ -5,7 +5,7 @@ use kodiak_terminal::{Exit, Table};
 
 use super::answers::{Consumer, Lists, Outcome, ServiceStanding};
 use super::gather::{Gathered, Seen, gather};
-use super::{Output, count};
+use crate::report::{Output, count};
 use crate::session::Session;
 
 #[derive(clap::Args)]

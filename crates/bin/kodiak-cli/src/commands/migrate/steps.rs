@@ -6,7 +6,7 @@ use kodiak_model::Word as _;
 use kodiak_model::kinds::mesh::MeshServicesMode;
 use serde::Serialize;
 
-use super::count;
+use crate::report::count;
 
 /// The plan as it is printed.
 #[derive(Serialize)]

@@ -1,15 +1,14 @@
 //! `kodiak permissions check`: who loses access, by which rule, and how often they called.
 
-use clap::ValueEnum;
 use jiff::Timestamp;
 use kodiak_inspection::calls::{DeniedTraffic, LostReason, PermissionCheck};
-use kodiak_model::{Place, yaml};
+use kodiak_model::Place;
 use kodiak_terminal::{Exit, Table, usage};
 use serde_json::{Value, json};
 
-use crate::commands::{graph, migrate::count};
+use crate::commands::graph;
 use crate::documents::{Checkup, FileArgs, FileResource, Names, check};
-use crate::report;
+use crate::report::{self, Output, count};
 use crate::session::Session;
 
 #[derive(clap::Args)]
@@ -58,14 +57,6 @@ pub(crate) struct Args {
     output: Output,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// Human-readable
-    Table,
-    Yaml,
-    Json,
-}
-
 pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let mesh = session.mesh(args.mesh.as_deref())?;
     let Some(resources) = read(args, &mesh, session)? else { return Ok(Exit::Refused) };
@@ -74,12 +65,7 @@ pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
     let change = json!({ "resources": resources });
     let found: PermissionCheck = session.client()?.check_permissions(&mesh, &change, &query).await?;
     let is_change = !resources.is_empty() || args.enforced || args.shadow || args.shadow_deny;
-    let text = match args.output {
-        Output::Table => text(&found, is_change),
-        Output::Yaml => yaml::to_string(&serde_json::to_value(&found)?).trim_end().to_owned(),
-        Output::Json => serde_json::to_string_pretty(&found)?,
-    };
-    session.terminal.data(text.trim_end())?;
+    session.terminal.data(&args.output.show(&found, || text(&found, is_change))?)?;
     let fails = found.loses_traffic() || (args.strict && !found.lost.is_empty());
     Ok(if fails { Exit::Negative } else { Exit::Fine })
 }

@@ -1,11 +1,10 @@
 //! `kodiak permissions observed`.
 
-use clap::ValueEnum;
 use jiff::SignedDuration;
-use kodiak_model::yaml;
 use kodiak_terminal::{Exit, Table};
 
 use super::traffic::{ObservedTraffic, TrafficArgs, length, time};
+use crate::report::Output;
 use crate::session::Session;
 
 #[derive(clap::Args)]
@@ -31,24 +30,13 @@ pub(crate) struct Args {
     output: Output,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    Table,
-    Json,
-    Yaml,
-}
-
 pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     let traffic = ObservedTraffic::read(&args.traffic, session).await?;
     let terminal = session.terminal;
-    match args.output {
-        Output::Json => terminal.data(&serde_json::to_string_pretty(&traffic)?)?,
-        Output::Yaml => terminal.data(yaml::to_string(&serde_json::to_value(&traffic)?).trim_end())?,
-        Output::Table => {
-            terminal.data(&table(&traffic))?;
-            for line in summary(&traffic) {
-                terminal.remark(&line);
-            }
+    terminal.data(&args.output.show(&traffic, || table(&traffic))?)?;
+    if args.output == Output::Table {
+        for line in summary(&traffic) {
+            terminal.remark(&line);
         }
     }
     Ok(Exit::Fine)
