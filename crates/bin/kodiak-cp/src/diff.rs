@@ -72,9 +72,14 @@ fn concerns(key: &ResourceKey, mesh: &str) -> bool {
 
 /// The diff shows the last step of an mTLS rollout.
 fn rolled_out(stored: &Snapshot, after: &Snapshot, mesh: &str) -> Option<EngineChange> {
-    let target = |snapshot: &Snapshot| snapshot.world().mesh(mesh).map(|spec| Rollout::target(&spec));
-    let moves = target(stored) != target(after);
-    moves.then(|| EngineChange::Rollout { mesh: mesh.into(), rollout: None })
+    let moves = expected(stored, mesh) != expected(after, mesh);
+    moves.then(|| EngineChange::Rollout { mesh: mesh.into(), rollout: expected(after, mesh) })
+}
+
+/// Last step of the rollout of a mesh, from its resources: the recorded one is of those before the change.
+fn expected(snapshot: &Snapshot, mesh: &str) -> Option<Rollout> {
+    let desired = kodiak_identity::expected(snapshot.world(), mesh);
+    snapshot.world().mesh(mesh).map(|spec| Rollout::target(&spec, &desired))
 }
 
 fn answer(

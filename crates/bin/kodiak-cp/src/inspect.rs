@@ -13,10 +13,8 @@ use kodiak_engine::{admin_port, redacted};
 use kodiak_model::ProxyKey;
 use kodiak_proxies::{ProxyStatus, Registry};
 use kodiak_reconcilers::quarantine::{Entry, Quarantine};
-use kodiak_rollout::Rollout;
 use kodiak_store::{Snapshot, Store};
 use kodiak_traffic::Recorded;
-use kodiak_world::document::{self, ROLLOUT};
 use kodiak_xds_stream::TypeUrl;
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -97,14 +95,11 @@ impl Inspector {
     }
 
     fn mtls_step(&self, mesh: &str) -> MtlsStep {
-        let stored = self.store.snapshot();
-        let world = stored.world();
-        let target = Rollout::target(&world.mesh(mesh).unwrap_or_default());
-        let step = world.get(&document::key(mesh, ROLLOUT)).and_then(|step| step.document());
-        let step: Rollout = step.unwrap_or_else(|| target.clone());
-        let waiting = kodiak_reconcilers::mtls_waiting(world, mesh);
-        let waiting = waiting.iter().take(MOST_NAMED).map(ToString::to_string).collect();
-        MtlsStep { step: step.token(), target: target.token(), waiting }
+        let Some(status) = kodiak_reconcilers::rollout_status(self.store.snapshot().world(), mesh) else {
+            return MtlsStep { step: String::new(), target: String::new(), waiting: Vec::new() };
+        };
+        let waiting = status.waiting.iter().take(MOST_NAMED).map(ToString::to_string).collect();
+        MtlsStep { step: status.current.token(), target: status.target.token(), waiting }
     }
 }
 

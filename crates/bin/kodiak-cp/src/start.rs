@@ -20,7 +20,7 @@ use kodiak_listen::{ConnectionLimits, Listener};
 use kodiak_metrics::Metrics;
 use kodiak_model::{Access, Place};
 use kodiak_proxies::Registry;
-use kodiak_reconcilers::{quarantine::Quarantine, run_mtls, run_services};
+use kodiak_reconcilers::{quarantine::Quarantine, run_identities, run_mtls, run_services};
 use kodiak_rules::Shadow;
 use kodiak_store::{Backend, PostgresConfig, Seal, Secret, Store, StoreConfig, Tls};
 use kodiak_xds::names::Naming;
@@ -228,6 +228,8 @@ impl ControlPlane {
         });
         let services = run_services(store.clone(), keeping, quarantine.clone(), drain.clone());
         tasks.spawn("services", async { Ok(services.await?) });
+        let identities = run_identities(catalog.clone(), config.multizone.zone.name.as_str().into(), drain.clone());
+        tasks.spawn("identities", async { Ok(identities.await?) });
         tasks.spawn("steps of mTLS", {
             let steps = run_mtls(store.clone(), quarantine, drain.clone());
             async { Ok(steps.await?) }

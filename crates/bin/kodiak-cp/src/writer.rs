@@ -223,11 +223,15 @@ impl Batch {
 
 /// Certificate in the format of DataplaneInsight.
 fn certificate(issued: &Issued) -> MtlsInsight {
-    let Issued { backend, leaf, trust } = issued;
+    let Issued { issuer, leaf, failure, trust } = issued;
     MtlsInsight {
-        certificate_expiration_time: Some(leaf.not_after.to_string()),
-        issued_backend: backend.to_string(),
+        certificate_expiration_time: leaf.as_ref().map(|leaf| leaf.not_after.to_string()),
+        issued_backend: issuer.to_string(),
         supported_backends: trust.iter().map(ToString::to_string).collect(),
+        spiffe_id: leaf.as_ref().map(|leaf| leaf.spiffe_id.to_string()).unwrap_or_default(),
+        serial_number: leaf.as_ref().map(|leaf| leaf.serial.to_string()).unwrap_or_default(),
+        next_rotation: leaf.as_ref().map(|leaf| leaf.renew_at.to_string()),
+        renewal_error: failure.clone().unwrap_or_default(),
         ..MtlsInsight::default()
     }
 }

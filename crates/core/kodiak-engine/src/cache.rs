@@ -33,7 +33,10 @@ pub(crate) struct Cache {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum SecretInput {
     Identity { mesh: Arc<str>, proxy: Arc<str>, version: Version },
-    TrustBundle { mesh: Arc<str>, roots: Arc<str> },
+    /// CAs of backends.
+    MeshCa { mesh: Arc<str>, roots: Arc<str> },
+    /// CAs by trust domain.
+    TrustBundle { domains: Arc<[(Arc<str>, Arc<str>)]> },
 }
 
 impl Cache {

@@ -1,7 +1,8 @@
 //! The key by which proxies share outbound configuration.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use kodiak_identity::Issuer;
 use kodiak_model::{
     kinds::{
         dataplane::{Dataplane, TransparentProxying},
@@ -10,10 +11,11 @@ use kodiak_model::{
     tags,
 };
 use kodiak_reachability::SetId;
+use kodiak_rollout::{AppliedProvider, Issuers};
 use kodiak_rules::Proxy;
 use kodiak_services::reachable::{self, Wanted};
 use kodiak_xds::{
-    input::{Shape, Tags},
+    input::{Shape, SpireAgent, Tags},
     node::{NodeMetadata, features},
 };
 
@@ -34,6 +36,32 @@ pub(crate) struct ClassKey {
     pub(crate) caller_tags: Tags,
     /// Path of the CA bundle of the operating system.
     pub(crate) system_ca: Option<Arc<str>>,
+    pub(crate) certificate: Certificate,
+}
+
+/// Socket of the SPIRE agent, if the proxy does not report another one.
+const SPIRE_SOCKET: &str = "/tmp/spire-agent/public/api.sock";
+
+/// Source of the certificate of a proxy.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Certificate {
+    None,
+    ControlPlane,
+    Spire(Arc<SpireAgent>),
+}
+
+impl Certificate {
+    pub(crate) fn of(issuers: &Issuers, proxy: &Proxy, metadata: &NodeMetadata) -> Self {
+        match kodiak_identity::issuer_of(issuers, proxy) {
+            None => Self::None,
+            Some(Issuer::Identity { provider: AppliedProvider::Spire { timeout_milliseconds }, spiffe_id, .. }) => {
+                let timeout = Duration::from_millis(*timeout_milliseconds);
+                let socket = metadata.spire_socket.clone().unwrap_or_else(|| SPIRE_SOCKET.to_owned());
+                Self::Spire(Arc::new(SpireAgent { spiffe_id, socket, timeout }))
+            }
+            Some(_) => Self::ControlPlane,
+        }
+    }
 }
 
 /// Reachable destinations, and their addresses.

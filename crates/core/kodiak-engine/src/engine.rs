@@ -73,9 +73,13 @@ pub struct Updated {
 /// Certificate issued to a proxy.
 #[derive(Debug, Clone)]
 pub struct Issued {
-    pub backend: Arc<str>,
-    pub leaf: Arc<Leaf>,
-    /// CA backends that it trusts.
+    /// The backend, or the KRI of the MeshIdentity.
+    pub issuer: Arc<str>,
+    /// `None` if a SPIRE agent issued it.
+    pub leaf: Option<Arc<Leaf>>,
+    /// Why the next certificate could not be issued; this one stays in use.
+    pub failure: Option<String>,
+    /// CA backends and trust domains that it trusts.
     pub trust: Vec<Arc<str>>,
 }
 

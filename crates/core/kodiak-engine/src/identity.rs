@@ -29,15 +29,42 @@ pub trait Identities {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LeafRequest {
     pub proxy: ProxyKey,
-    /// The backend of the mesh that signs.
-    pub backend: Arc<str>,
+    pub issuer: LeafIssuer,
     /// URI SANs, in the order of the certificate.
     pub uris: Arc<[String]>,
+}
+
+/// CA of a leaf certificate.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LeafIssuer {
+    /// Of a backend of the mesh.
+    Backend(Arc<str>),
+    /// Of a MeshIdentity.
+    Identity {
+        kri: Arc<str>,
+        /// SHA-256 of the CA certificate, in hex.
+        ca: Arc<str>,
+        /// Lifetime of certificates, in seconds.
+        seconds: u64,
+    },
+}
+
+impl LeafIssuer {
+    /// As DataplaneInsights name it: the backend, or the KRI of the MeshIdentity.
+    pub fn name(&self) -> &Arc<str> {
+        match self {
+            Self::Backend(name) | Self::Identity { kri: name, .. } => name,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
 pub struct Leaf {
     pub identity: Identity,
+    /// Serial number, in hex.
+    pub serial: Arc<str>,
+    /// First URI SAN.
+    pub spiffe_id: Arc<str>,
     /// Equal for leaves of the same request and period, also after a restart.
     pub version: Version,
     pub not_after: Timestamp,

@@ -19,10 +19,10 @@ use kodiak_xds::node::NodeMetadata;
 
 use crate::{
     class::Class,
-    class_key::{ClassKey, Reach},
+    class_key::{Certificate, ClassKey, Reach},
     classes::{ClassId, Classes},
     dirty_set::DirtySet,
-    engine::{Issued, UpdateContext, Updated},
+    engine::{UpdateContext, Updated},
     hostnames::Hostnames,
     objects::{ObjectKey, Objects},
     permitted::Permitted,
@@ -256,6 +256,7 @@ impl Mesh {
         if dirty.settings {
             let view = View::of(&self.name, self.spec.as_deref(), self.rollout.as_ref(), self.reachability, context);
             view_changed = view != self.view;
+            self.objects.set_rollout(&view.rollout);
             self.view = view;
         }
         if dirty.routes {
@@ -324,6 +325,7 @@ impl Mesh {
             services: &self.services,
             vips: &self.vips,
             objects: &self.objects,
+            dataplanes: &self.dataplanes,
             identities: context.identities,
             graph: self.permitted.as_ref().map(Permitted::graph),
         };
@@ -382,6 +384,7 @@ impl Mesh {
         let explained = context.settings.explained.as_ref();
         let trimmed = hostnames.zip(explained).map(|(all, ranges)| Trimmed { records: all.table(), ranges });
         let subject = Subject {
+            certificate: &key.certificate,
             key: ProxyKey { mesh: self.name.clone(), name: name.clone() },
             view: &self.view,
             dataplane: &dataplane,
@@ -415,6 +418,7 @@ impl Mesh {
             policies: lists.collect(),
             caller_tags: rules::caller_tags(&all, member),
             system_ca: proxy.metadata.system_ca_path.as_deref().map(Arc::from),
+            certificate: Certificate::of(&self.view.rollout.issuers, member, &proxy.metadata),
         }
     }
 
@@ -429,7 +433,11 @@ impl Mesh {
     ) -> Class {
         let from = self.sources(context.identities);
         let similar = before.and_then(|before| self.classes.get(before)).filter(|(old, _)| {
-            old.reach == key.reach && old.caller_tags == key.caller_tags && old.system_ca == key.system_ca
+            let ClassKey { reach, permitted: _, policies: _, caller_tags, system_ca, certificate } = key;
+            old.reach == *reach
+                && old.caller_tags == *caller_tags
+                && old.system_ca == *system_ca
+                && old.certificate == *certificate
         });
         let mut class = similar.map_or_else(Class::default, |(_, class)| class.without_members());
         class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.resolution(), &self.policies));
@@ -467,11 +475,7 @@ impl Mesh {
             snapshot: proxy.snapshot.clone(),
             faults: proxy.faults.iter().map(ToString::to_string).collect(),
             rollout: proxy.rollout.clone(),
-            issued: proxy.leaf.clone().map(|(backend, leaf)| Issued {
-                backend,
-                leaf,
-                trust: self.view.rollout.trust.clone(),
-            }),
+            issued: proxy.issued(&self.view.rollout),
         })
     }
 

@@ -11,6 +11,7 @@ use std::{
     sync::Arc,
 };
 
+use kodiak_identity::expected_ids;
 use kodiak_model::{
     Kri, PortSection,
     kinds::{
@@ -20,6 +21,7 @@ use kodiak_model::{
     labels, tags,
 };
 use kodiak_policies::target::EndpointLabels;
+use kodiak_rollout::Rollout;
 use kodiak_rules::{Proxy, Resource};
 use kodiak_services::membership::Membership;
 use kodiak_world::destination::{self, Behind, Destination, Service};
@@ -41,6 +43,8 @@ pub(crate) struct Objects {
     membership: Membership,
     /// MeshMultiZoneServices by one of the labels that they select.
     multi_zone_by_label: Multimap<(String, String), Arc<Kri>>,
+    /// Step of the mesh: SPIFFE IDs of servers, and whether they have certificates.
+    rollout: Arc<Rollout>,
 }
 
 /// A resource as callers see it.
@@ -50,6 +54,8 @@ pub(crate) struct Object {
     pub(crate) resource: Arc<Resource>,
     /// SPIFFE IDs that callers accept from its endpoints, sorted.
     pub(crate) identities: Vec<String>,
+    /// Whether all its servers have certificates.
+    pub(crate) is_encrypted: bool,
     /// By section.
     endpoints: BTreeMap<String, Arc<[Endpoint]>>,
     labels: Arc<EndpointLabels>,
@@ -88,7 +94,7 @@ impl Objects {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { stored, by_kri: _, known: _, by_label: _, membership: _, multi_zone_by_label: _ } = self;
+        let Self { stored, by_kri: _, known: _, by_label: _, membership: _, multi_zone_by_label: _, rollout: _ } = self;
         stored.is_empty()
     }
 
@@ -153,6 +159,21 @@ impl Objects {
         touched
     }
 
+    /// Replaces the step of the mesh. Every cluster is rebuilt after it.
+    pub(crate) fn set_rollout(&mut self, rollout: &Rollout) {
+        if *self.rollout == *rollout {
+            return;
+        }
+        self.rollout = Arc::new(rollout.clone());
+        let is_multi_zone = |kri: &&Arc<Kri>| self.known[*kri].destination.kind() == BackendKind::MeshMultiZoneService;
+        // MeshMultiZoneServices last: they have the identities of their MeshServices.
+        let (multi_zone, others): (Vec<_>, Vec<_>) = self.known.keys().partition(is_multi_zone);
+        let all: Vec<Arc<Kri>> = others.into_iter().chain(multi_zone).cloned().collect();
+        for kri in all {
+            self.refresh(&kri);
+        }
+    }
+
     /// Dataplanes of this zone that a MeshService selects.
     pub(crate) fn members<'a>(&'a self, service: &'a Destination) -> impl Iterator<Item = &'a Arc<Proxy>> {
         self.membership.members(&service.name).filter(|_| service.is_local())
@@ -205,6 +226,7 @@ impl Objects {
                 // Equal destinations may be in different allocations, so this compares values.
                 (old.destination == new.destination || same_to_callers(&old.destination, &new.destination))
                     && old.identities == new.identities
+                    && old.is_encrypted == new.is_encrypted
                     && old.endpoints == new.endpoints
                     && old.labels == new.labels
             }
@@ -233,13 +255,13 @@ impl Objects {
             labels: destination.labels.clone(),
             ports: sections.collect(),
         };
-        let Serving { identities, endpoints, labels } = match &destination.behind {
+        let Serving { identities, is_encrypted, endpoints, labels } = match &destination.behind {
             Behind::Service(service) => self.service_endpoints(&destination, service),
             Behind::MultiZone(_) => self.multi_zone_endpoints(&destination),
-            Behind::External(_) => <_>::default(),
+            Behind::External(_) => Serving { is_encrypted: true, ..Serving::default() },
         };
         let identities = identities.into_iter().collect();
-        Object { destination, resource: Arc::new(resource), identities, endpoints, labels: Arc::new(labels) }
+        Object { destination, resource: Arc::new(resource), identities, is_encrypted, endpoints, labels: Arc::new(labels) }
     }
 
     /// Identities and endpoints of a MeshService.
@@ -247,6 +269,7 @@ impl Objects {
         let mesh = &destination.kri.mesh;
         let written = service.identities.iter().filter_map(|identity| uri(mesh, identity));
         let mut identities: BTreeSet<String> = written.collect();
+        let mut is_encrypted = true;
         let mut endpoints: BTreeMap<String, Vec<Endpoint>> = BTreeMap::new();
         let mut labels = EndpointLabels::new();
         for proxy in self.membership.members(&destination.name) {
@@ -261,6 +284,8 @@ impl Objects {
                 admission.is_none_or(|admission| admission.vouches_for(&service.selector, identity))
             });
             identities.extend(accepted.map(|name| names::service_identity(mesh, name)));
+            identities.extend(expected_ids(&self.rollout, proxy));
+            is_encrypted &= kodiak_identity::is_encrypted(&self.rollout, proxy);
             let Some(networking) = &proxy.dataplane.networking else { continue };
             for inbound in networking.inbound.iter().filter(|inbound| inbound.is_served() && inbound.is_ready()) {
                 let endpoint = endpoint(networking, inbound);
@@ -275,16 +300,18 @@ impl Objects {
                 }
             }
         }
-        Serving::new(identities, endpoints, labels)
+        Serving::new(identities, is_encrypted, endpoints, labels)
     }
 
     /// Identities and endpoints of all selected MeshServices, by port number.
     fn multi_zone_endpoints(&self, destination: &Destination) -> Serving {
         let mut identities = BTreeSet::new();
+        let mut is_encrypted = true;
         let mut endpoints: BTreeMap<String, Vec<Endpoint>> = BTreeMap::new();
         let mut labels = EndpointLabels::new();
         for object in self.available_services(destination) {
             identities.extend(object.identities.iter().cloned());
+            is_encrypted &= object.is_encrypted;
             labels.extend(object.labels.iter().map(|(address, labels)| (address.clone(), labels.clone())));
             for port in &destination.ports {
                 let same = object.destination.ports.iter().find(|own| own.port == port.port);
@@ -295,7 +322,7 @@ impl Objects {
                     .extend(list.iter().flat_map(|list| list.iter().cloned()));
             }
         }
-        Serving::new(identities, endpoints, labels)
+        Serving::new(identities, is_encrypted, endpoints, labels)
     }
 
     /// MeshServices that a MeshMultiZoneService selects, without those of other zones that are unavailable.
@@ -331,15 +358,22 @@ impl Objects {
 struct Serving {
     /// Accepted identities.
     identities: BTreeSet<String>,
+    /// Whether all servers have certificates.
+    is_encrypted: bool,
     /// By section.
     endpoints: BTreeMap<String, Arc<[Endpoint]>>,
     labels: EndpointLabels,
 }
 
 impl Serving {
-    fn new(identities: BTreeSet<String>, endpoints: BTreeMap<String, Vec<Endpoint>>, labels: EndpointLabels) -> Self {
+    fn new(
+        identities: BTreeSet<String>,
+        is_encrypted: bool,
+        endpoints: BTreeMap<String, Vec<Endpoint>>,
+        labels: EndpointLabels,
+    ) -> Self {
         let endpoints = endpoints.into_iter().map(|(section, list)| (section, sorted_unique(list))).collect();
-        Self { identities, endpoints, labels }
+        Self { identities, is_encrypted, endpoints, labels }
     }
 }
 

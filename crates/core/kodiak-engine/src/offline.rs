@@ -168,6 +168,8 @@ pub struct Placeholders;
 impl Identities for Placeholders {
     fn leaf(&self, _: &LeafRequest, _: Timestamp) -> Result<Arc<Leaf>, String> {
         Ok(Arc::new(Leaf {
+            serial: PLACEHOLDER.into(),
+            spiffe_id: PLACEHOLDER.into(),
             identity: Identity { certificate: PLACEHOLDER.into(), key: PLACEHOLDER.into() },
             version: Version(0),
             not_after: Timestamp::MAX,

@@ -10,9 +10,11 @@ use std::{
     sync::Arc,
 };
 
+use kodiak_identity::{expected_ids, is_encrypted};
 use kodiak_model::{Protocol, tags};
 use kodiak_policies::target::{Backend, BackendKey, Backends, EndpointLabels, Endpoints, PortRef};
 use kodiak_reachability::MeshGraph;
+use kodiak_rules::Proxy;
 use kodiak_services::vips::{self, Vips};
 use kodiak_xds::{
     input::{
@@ -39,6 +41,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) services: &'a Services,
     pub(crate) vips: &'a Vips,
     pub(crate) objects: &'a Objects,
+    pub(crate) dataplanes: &'a BTreeMap<Arc<str>, Arc<Proxy>>,
     pub(crate) identities: &'a dyn Identities,
     /// `None` while no proxy loses destinations that it may not call.
     pub(crate) graph: Option<&'a MeshGraph>,
@@ -279,7 +282,7 @@ pub(crate) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, cluster_
     let tags = match cluster_target {
         ClusterTarget::Service(tags) => tags,
         ClusterTarget::Port(port) => return port::cluster(key, rules, from, port),
-        ClusterTarget::DirectAccess => return direct_access::cluster(from),
+        ClusterTarget::DirectAccess => return direct_access::cluster(key, from),
     };
     let service = names::service(tags);
     let (name, mesh): (Arc<str>, _) = (names::service_cluster(tags).into(), from.view.name.clone());
@@ -288,11 +291,15 @@ pub(crate) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, cluster_
     let endpoints = known.map_or_else(Arc::default, |service| service.endpoints(tags));
     let labels = || known.map_or_else(Arc::default, |service| service.labels().clone());
     let assignment = placed(key, &merged, from.view, name.clone(), (endpoints, &labels), from.view.zone_priority);
+    let servers = || known.into_iter().flat_map(Service::dataplanes).filter_map(|name| from.dataplanes.get(name));
     let peer = || {
-        let identities = vec![names::service_identity(&mesh, service)];
-        Arc::new(Peer { sni: names::sni(tags, &mesh), identities })
+        let mut identities = BTreeSet::from([names::service_identity(&mesh, service)]);
+        identities.extend(servers().flat_map(|server| expected_ids(&from.view.rollout, server)));
+        let tls = from.view.tls_source(&key.certificate);
+        Arc::new(Peer { sni: names::sni(tags, &mesh), identities: identities.into_iter().collect(), tls })
     };
-    let peer = from.view.rollout.call.then(peer);
+    let mtls = from.view.calls_with_mtls(&key.certificate);
+    let peer = (mtls && servers().all(|server| is_encrypted(&from.view.rollout, server))).then(peer);
     // A service without instances may be HTTP when the first one comes.
     let upstream =
         from.services.get(service).map_or(UpstreamProtocol::Proxy, |known| UpstreamProtocol::inside(known.protocol()));

@@ -5,10 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use kodiak_identity::Issuer;
 use kodiak_model::{Cidr, InboundTls, ProxyKey, kinds::dataplane::Dataplane};
 use kodiak_policies::Entry;
 use kodiak_reachability::certificate;
+use kodiak_rollout::{AppliedProvider, Rollout};
 use kodiak_rules::{PolicyIndex, Proxy};
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
@@ -24,12 +26,12 @@ use kodiak_xds_stream::{ResourceSet, Snapshot, TypeUrl};
 use crate::{
     cache::{Group, SecretInput},
     class::{Class, address_clash, same_groups},
-    class_key::transparent,
+    class_key::{Certificate, transparent},
     classes::ClassId,
-    engine::UpdateContext,
+    engine::{Issued, UpdateContext},
     entries,
-    identity::{Leaf, LeafRequest},
-    view::View,
+    identity::{Leaf, LeafIssuer, LeafRequest},
+    view::{TrustedCas, View},
 };
 
 /// Port of the admin listener if neither metadata nor Dataplane configure one.
@@ -37,6 +39,8 @@ const ADMIN_PORT: u32 = 9901;
 /// In faults, stands for a resource where there is no single one.
 const SECRETS: &str = "secrets";
 const OUTBOUNDS: &str = "outbounds";
+/// A certificate that cannot be issued is requested again after 1 s, 2 s, 4 s and so on, but at least every 64 s.
+const MOST_RETRIES_DOUBLED: u32 = 6;
 
 pub(crate) struct EngineProxy {
     pub(crate) metadata: Arc<NodeMetadata>,
@@ -45,7 +49,9 @@ pub(crate) struct EngineProxy {
     pub(crate) faults: Vec<Fault>,
     /// Token of the mTLS rollout step of the snapshot.
     pub(crate) rollout: Arc<str>,
-    pub(crate) leaf: Option<(Arc<str>, Arc<Leaf>)>,
+    certificate: Option<IssuedLeaf>,
+    /// KRI of the MeshIdentity whose SPIRE agent issues its certificate.
+    spire: Option<Arc<str>>,
     own: Vec<Group>,
     /// DNS records that `own` was built with.
     records: Arc<[DnsRecord]>,
@@ -53,6 +59,23 @@ pub(crate) struct EngineProxy {
     trimmed: bool,
     /// Inputs of the snapshot.
     parts: Parts,
+}
+
+/// Certificate of a proxy.
+struct IssuedLeaf {
+    issuer: LeafIssuer,
+    leaf: Arc<Leaf>,
+    /// Why the next one could not be issued.
+    failure: Option<RenewalFailure>,
+}
+
+/// The certificate before stays in use.
+struct RenewalFailure {
+    error: String,
+    attempts: u32,
+    retry_at: Timestamp,
+    /// The rollout step asks for the certificate of another issuer.
+    is_step_pending: bool,
 }
 
 /// Resources of the class and of the proxy itself that a snapshot was assembled from.
@@ -69,7 +92,18 @@ pub(crate) struct Subject<'a> {
     pub(crate) dataplane: &'a Proxy,
     pub(crate) policy_index: &'a PolicyIndex,
     pub(crate) class: &'a Class,
+    pub(crate) certificate: &'a Certificate,
     pub(crate) trimmed: Option<Trimmed<'a>>,
+}
+
+impl Subject<'_> {
+    /// Connections that its inbounds accept.
+    fn accept(&self) -> InboundTls {
+        match self.certificate {
+            Certificate::None => InboundTls::Plaintext,
+            Certificate::ControlPlane | Certificate::Spire(_) => self.view.rollout.accept,
+        }
+    }
 }
 
 /// Inputs of a proxy that lost destinations, and answers calls to them.
@@ -100,7 +134,8 @@ impl EngineProxy {
             snapshot: None,
             faults: Vec::new(),
             rollout: Arc::default(),
-            leaf: None,
+            certificate: None,
+            spire: None,
             own: Vec::new(),
             records: Arc::default(),
             trimmed: false,
@@ -110,7 +145,24 @@ impl EngineProxy {
 
     /// Whether its certificate is due for renewal.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
-        self.leaf.as_ref().is_some_and(|(_, leaf)| leaf.renew_at <= now)
+        self.certificate.as_ref().is_some_and(|issued| match &issued.failure {
+            Some(failure) => failure.retry_at <= now,
+            None => issued.leaf.renew_at <= now,
+        })
+    }
+
+    /// Its certificate, for people.
+    pub(crate) fn issued(&self, rollout: &Rollout) -> Option<Issued> {
+        let trust = || rollout.trust.iter().chain(rollout.trust_domains.keys()).cloned().collect();
+        let from_agent = self.spire.as_ref().map(|kri| (kri, None));
+        let issued = self.certificate.as_ref().map(|issued| (issued.issuer.name(), Some(issued)));
+        let (issuer, issued) = from_agent.or(issued)?;
+        Some(Issued {
+            issuer: issuer.clone(),
+            leaf: issued.map(|issued| issued.leaf.clone()),
+            failure: issued.and_then(|issued| Some(issued.failure.as_ref()?.error.clone())),
+            trust: trust(),
+        })
     }
 
     /// Returns whether its resources, its rollout step or its faults changed.
@@ -136,13 +188,19 @@ impl EngineProxy {
             return changed;
         }
         let equal = self.snapshot.as_ref().is_some_and(|old| old.resources == resources);
-        if equal && self.faults.is_empty() && self.rollout == subject.view.token {
+        let failure = self.certificate.as_ref().and_then(|issued| issued.failure.as_ref());
+        // A proxy without the certificate of the step must not acknowledge it.
+        let token = match failure {
+            Some(failure) if failure.is_step_pending => self.rollout.clone(),
+            _ => subject.view.token.clone(),
+        };
+        if equal && self.faults.is_empty() && self.rollout == token {
             return false;
         }
         // Proxies acknowledge rollout steps by revision, so a new step needs a new revision even if resources are equal.
         self.snapshot = Some(Arc::new(Snapshot { revision: context.revision, resources }));
         self.parts = Parts { class: subject.class.set.clone(), own: self.own.clone() };
-        self.rollout = subject.view.token.clone();
+        self.rollout = token;
         self.faults.clear();
         true
     }
@@ -161,8 +219,7 @@ impl EngineProxy {
     fn own(&mut self, subject: &Subject<'_>, context: &mut UpdateContext<'_>, faults: &mut Vec<Fault>) -> Vec<Group> {
         let spec = &subject.dataplane.dataplane;
         let (inbounds, shadow) = (spec.inbounds().len(), context.settings.shadow);
-        let entries =
-            entries::of(subject.policy_index, &subject.key.name, inbounds, subject.view.rollout.accept, shadow);
+        let entries = entries::of(subject.policy_index, &subject.key.name, inbounds, subject.accept(), shadow);
         let clusters = local_clusters(spec, &entries);
         let mut own = self.inbounds(subject, &entries, &clusters, context);
         own.extend(self.redirection(subject, context));
@@ -185,7 +242,12 @@ impl EngineProxy {
     ) -> Vec<Group> {
         let spec = &subject.dataplane.dataplane;
         let shape = self.metadata.shape(transparent(spec));
-        let accept = subject.view.rollout.accept;
+        let accept = subject.accept();
+        let (tls, trust_domains) = match (accept, &subject.view.trusted) {
+            (InboundTls::Plaintext, _) => <_>::default(),
+            (_, Some(Ok(trusted))) => (subject.view.tls_source(subject.certificate), trusted.domains()),
+            (_, _) => (subject.view.tls_source(subject.certificate), Arc::default()),
+        };
         let address = address(spec);
         let served = spec.inbounds().iter().enumerate().filter(|(_, inbound)| inbound.is_served());
         let inputs = served.map(|(position, inbound)| input::Inbound {
@@ -199,6 +261,8 @@ impl EngineProxy {
             protocol: inbound.protocol(),
             tags: inbound.tags.clone(),
             accept,
+            tls: tls.clone(),
+            trust_domains: trust_domains.clone(),
             entries: entries[position].clone(),
             shape,
         });
@@ -212,7 +276,7 @@ impl EngineProxy {
         let spec = &subject.dataplane.dataplane;
         let redirect = self.metadata.redirection(transparent(spec))?;
         let strict =
-            self.metadata.has(features::STRICT_INBOUND_PORTS) && subject.view.rollout.accept == InboundTls::Strict;
+            self.metadata.has(features::STRICT_INBOUND_PORTS) && subject.accept() == InboundTls::Strict;
         let declared = || {
             let ports: BTreeSet<u32> =
                 spec.inbounds().iter().filter(|inbound| inbound.is_served()).map(|each| each.port).collect();
@@ -284,41 +348,99 @@ impl EngineProxy {
 
     fn secrets(&mut self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Result<Vec<Group>, Fault> {
         let fault = |text: &str| own_fault(&SECRETS.into(), text);
-        let Some(signer) = subject.view.rollout.signer.clone() else {
-            self.leaf = None;
+        self.spire = spire_identity(subject);
+        let Some(request) = leaf_request(subject).transpose().map_err(fault)? else {
+            self.certificate = None;
             return Ok(Vec::new());
         };
-        let mesh = subject.key.mesh.clone();
-        let request = LeafRequest {
-            proxy: subject.key.clone(),
-            backend: signer.clone(),
-            uris: certificate(&mesh, subject.dataplane).ok_or_else(|| {
-                fault("cannot issue a certificate: add a kuma.io/service tag or a kuma.io/workload label to the Dataplane")
-            })?,
-        };
-        let leaf = context.identities.leaf(&request, context.now).map_err(|error| fault(&error))?;
-        let roots = match &subject.view.roots {
-            Some(Ok(roots)) => roots.clone(),
+        let trusted = match &subject.view.trusted {
+            Some(Ok(trusted)) => trusted,
             Some(Err(error)) => return Err(fault(error)),
             None => {
                 return Err(fault(
-                    "cannot issue a certificate: the mesh trusts no CA; check mtls.backends and mtls.enabledBackend",
+                    "cannot issue a certificate: the mesh trusts no CA; check mtls.backends and mtls.enabledBackend of the Mesh, and its MeshTrusts",
                 ));
             }
         };
+        let issued = context.identities.leaf(&request, context.now);
+        let leaf = self.renew(&request, issued, context.now).map_err(|error| fault(&error))?;
+        let mesh = &subject.key.mesh;
         let identity =
             SecretInput::Identity { mesh: mesh.clone(), proxy: subject.key.name.clone(), version: leaf.version };
-        let trust_bundle = SecretInput::TrustBundle { mesh: mesh.clone(), roots: roots.clone() };
-        let groups = vec![
-            context
-                .cache
-                .secrets
-                .get(&identity, |_| vec![build_secret_as(leaf.version, &secrets::identity(&mesh, &leaf.identity))]),
-            context.cache.secrets.get(&trust_bundle, |_| vec![build_secret(&secrets::authority(&mesh, &roots))]),
-        ];
-        self.leaf = Some((signer, leaf));
-        Ok(groups)
+        let secrets = &mut context.cache.secrets;
+        let identity = secrets
+            .get(&identity, |_| vec![build_secret_as(leaf.version, &secrets::identity(mesh, &leaf.identity))]);
+        let trust = match trusted {
+            TrustedCas::Mesh(roots) => {
+                let input = SecretInput::MeshCa { mesh: mesh.clone(), roots: roots.clone() };
+                secrets.get(&input, |_| vec![build_secret(&secrets::authority(mesh, roots))])
+            }
+            TrustedCas::Domains(domains) => {
+                let input = SecretInput::TrustBundle { domains: domains.clone() };
+                secrets.get(&input, |_| vec![build_secret(&secrets::trust_bundle(domains))])
+            }
+        };
+        Ok(vec![identity, trust])
     }
+
+    /// The new certificate. If it could not be issued, the last one, for as long as it is valid.
+    fn renew(
+        &mut self,
+        request: &LeafRequest,
+        issued: Result<Arc<Leaf>, String>,
+        now: Timestamp,
+    ) -> Result<Arc<Leaf>, String> {
+        let error = match issued {
+            Ok(leaf) => {
+                let issuer = request.issuer.clone();
+                self.certificate = Some(IssuedLeaf { issuer, leaf: leaf.clone(), failure: None });
+                return Ok(leaf);
+            }
+            Err(error) => error,
+        };
+        let Some(last) = self.certificate.as_mut().filter(|last| now < last.leaf.not_after) else {
+            self.certificate = None;
+            return Err(error);
+        };
+        let attempts = last.failure.as_ref().map_or(0, |failure| failure.attempts);
+        let pause = SignedDuration::from_secs(1 << attempts.min(MOST_RETRIES_DOUBLED));
+        last.failure = Some(RenewalFailure {
+            error,
+            attempts: attempts + 1,
+            retry_at: now.checked_add(pause).unwrap_or(Timestamp::MAX),
+            is_step_pending: last.issuer != request.issuer,
+        });
+        Ok(last.leaf.clone())
+    }
+}
+
+/// KRI of the MeshIdentity, if the SPIRE agent of the proxy issues its certificate.
+fn spire_identity(subject: &Subject<'_>) -> Option<Arc<str>> {
+    match kodiak_identity::issuer_of(&subject.view.rollout.issuers, subject.dataplane)? {
+        Issuer::Identity { identity, provider: AppliedProvider::Spire { .. }, .. } => Some(identity.kri.clone()),
+        Issuer::Identity { .. } | Issuer::Backend(_) => None,
+    }
+}
+
+/// `None` for a proxy that gets no certificate from the control plane.
+fn leaf_request(subject: &Subject<'_>) -> Option<Result<LeafRequest, &'static str>> {
+    let proxy = subject.key.clone();
+    let (issuer, uris) = match kodiak_identity::issuer_of(&subject.view.rollout.issuers, subject.dataplane)? {
+        Issuer::Backend(signer) => {
+            let Some(uris) = certificate(&subject.key.mesh, subject.dataplane) else {
+                return Some(Err(
+                    "cannot issue a certificate: add a kuma.io/service tag or a kuma.io/workload label to the Dataplane",
+                ));
+            };
+            (LeafIssuer::Backend(signer.clone()), uris)
+        }
+        Issuer::Identity { identity, provider: AppliedProvider::Bundled { ca, seconds }, spiffe_id } => {
+            let (kri, ca, seconds) = (identity.kri.clone(), ca.clone(), *seconds);
+            (LeafIssuer::Identity { kri, ca, seconds }, Arc::from([spiffe_id]))
+        }
+        Issuer::Identity { provider: AppliedProvider::Spire { .. }, .. } => return None,
+    };
+    Some(Ok(LeafRequest { proxy, issuer, uris }))
 }
 
 /// Port at which the control plane reaches the admin interface of a proxy.

@@ -1,15 +1,18 @@
 //! EngineSettings of a mesh that apply to all its proxies.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use kodiak_model::kinds::mesh::{Mesh as MeshSpec, MeshServicesMode};
 use kodiak_reachability::Mode;
-use kodiak_rollout::Rollout;
+use kodiak_rollout::{DesiredIdentities, Rollout};
 use kodiak_rules::outbound::NameResolution;
 use kodiak_services::reachable;
-use kodiak_xds::{input::Endpoint, names::Naming};
+use kodiak_xds::{
+    input::{Endpoint, TlsSource},
+    names::Naming,
+};
 
-use crate::engine::UpdateContext;
+use crate::{Identities, class_key::Certificate, engine::UpdateContext};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct View {
@@ -19,8 +22,8 @@ pub(crate) struct View {
     pub(crate) rollout: Rollout,
     /// Identifies the rollout step that proxies acknowledge.
     pub(crate) token: Arc<str>,
-    /// Trusted root certificates (PEM), or why they cannot be read. `None` without mTLS.
-    pub(crate) roots: Option<Result<Arc<str>, String>>,
+    /// Trusted CAs, or why they cannot be read. `None` without mTLS.
+    pub(crate) trusted: Option<Result<TrustedCas, String>>,
     /// Whether connections to unknown destinations pass through.
     pub(crate) passthrough: bool,
     /// The zone of the control plane.
@@ -46,6 +49,20 @@ impl View {
         reachable::name_resolution(self.mode)
     }
 
+    /// Where a proxy with this certificate gets it, and the CAs that it trusts.
+    pub(crate) fn tls_source(&self, certificate: &Certificate) -> TlsSource {
+        match (certificate, &self.trusted) {
+            (Certificate::Spire(agent), _) => TlsSource::Spire(agent.clone()),
+            (_, Some(Ok(TrustedCas::Domains(_)))) => TlsSource::TrustBundle,
+            _ => TlsSource::MeshCa,
+        }
+    }
+
+    /// Whether clients with this certificate use mTLS with a destination whose servers all have one.
+    pub(crate) fn calls_with_mtls(&self, client: &Certificate) -> bool {
+        self.rollout.call && *client != Certificate::None
+    }
+
     /// Without a Mesh, the default settings.
     pub(crate) fn of(
         name: &Arc<str>,
@@ -56,12 +73,8 @@ impl View {
     ) -> Self {
         let Some(spec) = spec else { return Self { name: name.clone(), ..Self::default() } };
         // Without a recorded rollout, the mesh is at its target.
-        let rollout = rollout.cloned().unwrap_or_else(|| Rollout::target(spec));
-        let roots = (!rollout.trust.is_empty()).then(|| {
-            let roots = rollout.trust.iter().map(|backend| context.identities.roots(name, backend));
-            let roots: Vec<Arc<str>> = roots.collect::<Result<_, String>>()?;
-            Ok(roots.iter().map(|pem| pem.trim_end()).flat_map(|pem| [pem, "\n"]).collect::<String>().into())
-        });
+        let rollout = rollout.cloned().unwrap_or_else(|| Rollout::target(spec, &DesiredIdentities::default()));
+        let trusted = TrustedCas::of(name, &rollout, context.identities).transpose();
         let routing = spec.routing.clone().unwrap_or_default();
         let zone_priority =
             if routing.locality_aware_load_balancing { ZonePriority::LocalFirst } else { ZonePriority::Equal };
@@ -76,7 +89,7 @@ impl View {
             name: name.clone(),
             token: rollout.token().into(),
             rollout,
-            roots,
+            trusted,
             passthrough: spec.passthrough(),
             zone: context.settings.zone.clone(),
             zone_priority,
@@ -87,6 +100,42 @@ impl View {
             egresses,
         }
     }
+}
+
+/// CAs that the proxies of a mesh trust.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TrustedCas {
+    /// Root certificates (PEM) of the backends of the mesh.
+    Mesh(Arc<str>),
+    /// Root certificates by trust domain, sorted.
+    Domains(Arc<[(Arc<str>, Arc<str>)]>),
+}
+
+impl TrustedCas {
+    /// The CAs of backends are for the trust domain that is named like the mesh.
+    fn of(mesh: &Arc<str>, rollout: &Rollout, identities: &dyn Identities) -> Result<Option<Self>, String> {
+        let roots = rollout.trust.iter().map(|backend| identities.roots(mesh, backend));
+        let roots: Vec<Arc<str>> = roots.collect::<Result<_, String>>()?;
+        if rollout.trust_domains.is_empty() {
+            return Ok((!roots.is_empty()).then(|| Self::Mesh(joined(&roots))));
+        }
+        let mut domains: BTreeMap<Arc<str>, Vec<Arc<str>>> = rollout.trust_domains.clone();
+        if !roots.is_empty() {
+            domains.entry(mesh.clone()).or_default().extend(roots);
+        }
+        Ok(Some(Self::Domains(domains.iter().map(|(domain, cas)| (domain.clone(), joined(cas))).collect())))
+    }
+
+    pub(crate) fn domains(&self) -> Arc<[Arc<str>]> {
+        match self {
+            Self::Mesh(_) => Arc::default(),
+            Self::Domains(domains) => domains.iter().map(|(domain, _)| domain.clone()).collect(),
+        }
+    }
+}
+
+fn joined(pems: &[Arc<str>]) -> Arc<str> {
+    pems.iter().map(|pem| pem.trim_end()).flat_map(|pem| [pem, "\n"]).collect::<String>().into()
 }
 
 /// Access to MeshExternalServices.

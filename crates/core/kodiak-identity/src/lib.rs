@@ -1,5 +1,16 @@
-//! Identities of proxies by MeshIdentity.
+//! Identities of proxies: which MeshIdentity or backend issues the certificate of a proxy, its SPIFFE ID, and the SPIFFE IDs
+//! that clients expect.
+//!
+//! **Invariant:** of several MeshIdentities that select a proxy the most specific one issues, then the first by name; one
+//! without a provider never does.
+//! **Invariant:** a SPIFFE ID follows from labels that an administrator wrote or a token binds, never from a proxy's claim.
 
+mod applied;
+mod desired;
 mod spiffe_id;
 
+pub use applied::{
+    Issuer, NoSpiffeId, best_match, expected_ids, has_certificate, is_encrypted, issuer_of, spiffe_id as applied_id,
+};
+pub use desired::{applied_provider, creates_trust, current, desired, expected, target};
 pub use spiffe_id::{Identity, issuing, of_proxy, possible};

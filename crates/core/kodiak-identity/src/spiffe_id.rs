@@ -7,20 +7,22 @@ use std::{
 };
 
 use kodiak_model::{
-    Condition, LabelSelector, Labels, ResourceKey,
+    Condition, Kri, LabelSelector, Labels, ResourceKey,
     go_template::{Template, label_of},
-    kinds::mesh_identity::{
-        DEFAULT_PATH_ON_KUBERNETES, DEFAULT_PATH_ON_UNIVERSAL, DEFAULT_TRUST_DOMAIN, FUNCTIONS, MeshIdentity,
-        MeshIdentityStatus,
-    },
-    labels, spiffe,
+    kinds::mesh_identity::{DEFAULT_TRUST_DOMAIN, FUNCTIONS, KIND, MeshIdentity, MeshIdentityStatus},
+    spiffe,
 };
+use kodiak_rollout::{AppliedIdentity, AppliedProvider, Selector};
 use kodiak_rules::{Meta, Proxy};
 use kodiak_world::Resource;
 
+use crate::applied::{path_template, render_path};
+
 /// Of a control plane without a configured zone.
 const DEFAULT_ZONE: &str = "default";
-const SERVICE_ACCOUNT: &str = "k8s.kuma.io/service-account";
+
+/// Reason of the condition `Ready` if a step of the initialisation failed.
+const FAILURE: &str = "Failure";
 
 /// A MeshIdentity.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +33,8 @@ pub struct Identity {
     pub spec: Arc<MeshIdentity>,
     /// Its provider can issue.
     pub ready: bool,
+    /// The control plane could not initialise it.
+    pub failed: bool,
 }
 
 impl Identity {
@@ -40,8 +44,10 @@ impl Identity {
         let status = resource.status::<MeshIdentityStatus>();
         let is_ready = |condition: &Condition| condition.condition_type == "Ready" && condition.status == "True";
         let ResourceKey { mesh, name, .. } = resource.key.clone();
+        let has_failed = |condition: &Condition| condition.condition_type == "Ready" && condition.reason == FAILURE;
         let ready = status.conditions.iter().any(is_ready);
-        Some(Self { mesh, name, labels: resource.labels.clone(), spec, ready })
+        let failed = status.conditions.iter().any(has_failed);
+        Some(Self { mesh, name, labels: resource.labels.clone(), spec, ready, failed })
     }
 }
 
@@ -75,29 +81,47 @@ pub fn issuing<'a>(identities: &'a [Identity], proxy: &Proxy) -> Option<&'a Iden
 }
 
 fn render(identity: &Identity, proxy: &Proxy, zone: &str) -> Option<String> {
-    let Identity { mesh, name, labels, spec, .. } = identity;
-    let written = spec.spiffe_id.as_ref();
-    let zone = Meta { mesh, name, labels }.zone().unwrap_or(zone);
-    let fields = BTreeMap::from([("Mesh", mesh.to_string()), ("Zone", zone.to_owned())]);
-    let template = written.and_then(|id| id.trust_domain.as_deref()).unwrap_or(DEFAULT_TRUST_DOMAIN);
-    let trust_domain = fill(template, &fields, labels)?;
-
-    let label = |key: &str| proxy.labels.get(key).cloned().unwrap_or_default();
-    let on_kubernetes = label(labels::ENV) == "kubernetes";
-    let default = if on_kubernetes { DEFAULT_PATH_ON_KUBERNETES } else { DEFAULT_PATH_ON_UNIVERSAL };
-    let fields = BTreeMap::from([
-        ("TrustDomain", trust_domain.clone()),
-        ("Namespace", label(labels::NAMESPACE)),
-        ("ServiceAccount", label(SERVICE_ACCOUNT)),
-        ("Workload", label(labels::WORKLOAD)),
-    ]);
-    let path = fill(written.and_then(|id| id.path.as_deref()).unwrap_or(default), &fields, &proxy.labels)?;
-    let id = format!("spiffe://{trust_domain}{path}");
-    spiffe::parse(&id).is_ok().then_some(id)
+    let trust_domain = trust_domain(identity, zone).ok()?;
+    let written = identity.spec.spiffe_id.as_ref().and_then(|id| id.path.as_deref());
+    render_path(path_template(written, &proxy.labels), trust_domain, &proxy.labels).ok()
 }
 
-fn fill(template: &str, fields: &BTreeMap<&str, String>, labels: &Labels) -> Option<String> {
-    Template::parse(template, &FUNCTIONS).ok()?.render(fields, &label_of(labels)).ok()
+/// Trust domain of a MeshIdentity, or why its template gives none. `zone` is that of the control plane.
+fn trust_domain(identity: &Identity, zone: &str) -> Result<String, String> {
+    let Identity { mesh, name, labels, spec, .. } = identity;
+    let zone = Meta { mesh, name, labels }.zone().unwrap_or(zone);
+    let fields = BTreeMap::from([("Mesh", mesh.to_string()), ("Zone", zone.to_owned())]);
+    let written = spec.spiffe_id.as_ref().and_then(|id| id.trust_domain.as_deref());
+    let template = written.unwrap_or(DEFAULT_TRUST_DOMAIN);
+    let parsed = Template::parse(template, &FUNCTIONS).map_err(|error| error.to_string())?;
+    let rendered = parsed.render(&fields, &label_of(labels)).map_err(|error| error.to_string())?;
+    match spiffe::parse(&format!("spiffe://{rendered}")) {
+        Ok(id) if id.trust_domain == rendered => Ok(rendered),
+        Ok(_) => Err(format!("{rendered:?} is not a trust domain: it has a path")),
+        Err(error) => Err(format!("{rendered:?} is not a trust domain: {error}")),
+    }
+}
+
+impl Identity {
+    /// Trust domain, or why its template gives none. `zone` is that of the control plane.
+    pub fn trust_domain(&self, zone: &str) -> Result<String, String> {
+        trust_domain(self, if zone.is_empty() { DEFAULT_ZONE } else { zone })
+    }
+
+    /// As a rollout applies it. `None` if it selects no proxies.
+    pub fn applied(&self, zone: &str, provider: Option<AppliedProvider>) -> Option<Result<AppliedIdentity, String>> {
+        let selector = self.spec.selector.as_ref().and_then(|selector| selector.dataplane.as_ref())?;
+        let kri = Kri::of(&KIND, &self.mesh, &self.name, &self.labels).expect("a MeshIdentity has a short name");
+        let path = self.spec.spiffe_id.as_ref().and_then(|id| id.path.as_deref()).map(Arc::from);
+        Some(self.trust_domain(zone).map(|trust_domain| AppliedIdentity {
+            name: self.name.clone(),
+            kri: kri.to_string().into(),
+            selector: Selector::of(selector),
+            trust_domain: trust_domain.into(),
+            path,
+            provider,
+        }))
+    }
 }
 
 #[cfg(test)]
@@ -113,6 +137,7 @@ mod tests {
             labels: Arc::default(),
             spec: Arc::new(serde_json::from_value(spec.clone()).unwrap()),
             ready,
+            failed: false,
         }
     }
 

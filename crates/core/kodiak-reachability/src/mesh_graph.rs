@@ -14,7 +14,7 @@ use kodiak_policies::mesh_traffic_permission::KIND;
 use kodiak_rollout::Rollout;
 use kodiak_rules::Shadow;
 use kodiak_services::membership::Membership;
-use kodiak_world::{Destination, World, destination::Behind, document};
+use kodiak_world::{Destination, World, destination::Behind};
 
 use crate::{Admission, Graph, Target, admission::Source, certificates};
 
@@ -29,8 +29,7 @@ pub fn is_enforced(rollout: &Rollout) -> bool {
 
 /// Current step of the mTLS rollout; without a recorded one, the mesh is at its target.
 pub fn rollout(world: &World, mesh: &str) -> Rollout {
-    let stored = world.get(&document::key(mesh, document::ROLLOUT)).and_then(|step| step.document::<Rollout>());
-    stored.or_else(|| world.mesh(mesh).map(|spec| Rollout::target(&spec))).unwrap_or_default()
+    kodiak_identity::current(world, mesh).unwrap_or_default()
 }
 
 impl MeshGraph {

@@ -1,26 +1,36 @@
 //! mTLS rollout: safe steps between two mTLS settings of a mesh.
 //!
 //! Proxies do not change at the same moment. So every step must work while some proxies are at the previous one:
-//! servers must accept what clients already send, and must trust the CAs of all certificates in use. A step is taken
-//! when all connected proxies have acknowledged the previous one, never by time.
+//! servers must accept what clients already send, clients must expect the SPIFFE IDs of all certificates in use, and
+//! both must trust their CAs. A step is taken when all connected proxies have acknowledged the previous one, never by
+//! time.
 //!
 //! | from | to | steps |
 //! |---|---|---|
 //! | off | strict | servers accept both, clients use mTLS, servers accept mTLS only |
 //! | strict | off | servers accept both, clients use plain text, servers accept plain text only |
 //! | CA A | CA B | all trust A and B, certificates of B, all trust B |
+//! | identity A | identity B | all trust the CAs of both, clients expect the SPIFFE IDs of both, certificates of B, clients expect B, all trust the CA of B |
 
+mod issuers;
+#[cfg(test)]
+mod tests;
 mod waiting;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kodiak_model::{
     InboundTls,
     kinds::mesh::{Mesh, MtlsMode},
 };
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
+pub use issuers::{AppliedIdentity, AppliedProvider, Issuers, Selector};
 pub use waiting::{WaitReason, Waiting};
+
+/// Trusted CA certificates (PEM, sorted) by trust domain.
+pub type TrustDomains = BTreeMap<Arc<str>, Vec<Arc<str>>>;
 
 /// Step of a mesh.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -29,69 +39,195 @@ pub struct Rollout {
     pub accept: InboundTls,
     /// Whether clients use mTLS.
     pub call: bool,
-    /// Backend that signs the certificates of proxies.
+    /// Issuers of the certificates of proxies.
+    #[serde(flatten)]
+    pub issuers: Issuers,
+    /// Issuers before or after: clients expect the SPIFFE IDs of their certificates too, and use mTLS only with servers
+    /// that have a certificate of both.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub signer: Option<Arc<str>>,
+    pub other_issuers: Option<Issuers>,
     /// Backends whose CAs are trusted, in the order of the mesh.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub trust: Vec<Arc<str>>,
+    /// CAs that are trusted beside those of backends.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub trust_domains: TrustDomains,
+}
+
+/// MeshIdentities and MeshTrusts of a mesh that take part in its rollout.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DesiredIdentities {
+    /// By name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub identities: Vec<Arc<AppliedIdentity>>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub trust_domains: TrustDomains,
+}
+
+impl DesiredIdentities {
+    /// Adds trusted CAs.
+    pub fn trust(&mut self, domain: Arc<str>, cas: impl IntoIterator<Item = Arc<str>>) {
+        let known = self.trust_domains.entry(domain).or_default();
+        known.extend(cas);
+        known.sort();
+        known.dedup();
+    }
+}
+
+/// Part of a rollout that a step belongs to, in the order of the steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Phase {
+    /// All proxies trust the CAs of new certificates.
+    Trust,
+    /// Clients expect the SPIFFE IDs of new certificates.
+    Expect,
+    /// Proxies present new certificates.
+    Issue,
+    /// Clients and servers change between plain text and mTLS.
+    Encrypt,
+    /// SPIFFE IDs and CAs that are not in use any more are removed.
+    Remove,
 }
 
 impl Rollout {
     /// Last step, for the settings of the mesh.
-    pub fn target(mesh: &Mesh) -> Self {
-        let Some(enabled) = mesh.enabled_backend() else { return Self::default() };
-        let backends = mesh.mtls.iter().flat_map(|mtls| &mtls.backends);
+    pub fn target(mesh: &Mesh, desired: &DesiredIdentities) -> Self {
+        let DesiredIdentities { identities, trust_domains } = desired.clone();
+        let enabled = mesh.enabled_backend();
+        let signer = enabled.map(|backend| backend.name.as_str().into());
+        let backends = mesh.mtls.iter().filter(|_| enabled.is_some()).flat_map(|mtls| &mtls.backends);
+        let issuers = Issuers { signer, identities };
+        let accept = match enabled.map(kodiak_model::kinds::mesh::MtlsBackend::mode) {
+            _ if issuers.is_empty() => InboundTls::Plaintext,
+            Some(MtlsMode::Permissive) => InboundTls::Permissive,
+            Some(MtlsMode::Strict) | None => InboundTls::Strict,
+        };
         Self {
-            accept: match enabled.mode() {
-                MtlsMode::Strict => InboundTls::Strict,
-                MtlsMode::Permissive => InboundTls::Permissive,
-            },
-            call: true,
-            signer: Some(enabled.name.as_str().into()),
+            accept,
+            call: !issuers.is_empty(),
+            issuers,
+            other_issuers: None,
             trust: backends.map(|backend| backend.name.as_str().into()).collect(),
+            trust_domains,
         }
     }
 
-    /// Identifier of the step, which proxies with its configuration acknowledge. Empty when mTLS is off.
+    /// Identifier of the step, which proxies with its configuration acknowledge. Empty when there is nothing to
+    /// acknowledge.
     pub fn token(&self) -> String {
-        let Self { accept, call, signer, trust } = self;
-        let Some(signer) = signer else { return String::new() };
-        let accept = match accept {
-            InboundTls::Plaintext => "plain",
-            InboundTls::Permissive => "both",
-            InboundTls::Strict => "mtls",
-        };
-        let call = if *call { "mtls" } else { "plain" };
-        format!("accept={accept} call={call} signer={signer} trust={}", trust.join(","))
+        let Self { accept, call, issuers, other_issuers, trust, trust_domains } = self;
+        let Issuers { signer, identities } = issuers;
+        let mut words = Vec::new();
+        if signer.is_some() || !issuers.is_empty() {
+            let accept = match accept {
+                InboundTls::Plaintext => "plain",
+                InboundTls::Permissive => "both",
+                InboundTls::Strict => "mtls",
+            };
+            words.push(format!("accept={accept} call={}", if *call { "mtls" } else { "plain" }));
+        }
+        words.extend(signer.as_ref().map(|signer| format!("signer={signer}")));
+        if !trust.is_empty() {
+            words.push(format!("trust={}", trust.join(",")));
+        }
+        if !identities.is_empty() {
+            words.push(format!("identities={}", names(identities)));
+        }
+        if let Some(Issuers { signer, identities }) = other_issuers {
+            let signer = signer.as_ref().map(|signer| format!("{signer}+")).unwrap_or_default();
+            words.push(format!("expected={signer}{}", names(identities)));
+        }
+        let domains = trust_domains.iter().map(|(domain, cas)| format!("{domain}@{:08x}", short_hash(cas)));
+        let domains: Vec<String> = domains.collect();
+        if !domains.is_empty() {
+            words.push(format!("domains={}", domains.join(",")));
+        }
+        words.join(" ")
     }
 
     /// Next step towards `target`, to be taken when all proxies have acknowledged this one. `None` when it is reached.
-    pub fn next(&self, target: &Self) -> Option<Self> {
+    /// `loses`: a proxy that has a certificate now has none at the target.
+    pub fn next(&self, target: &Self, loses: bool) -> Option<(Phase, Self)> {
         if self == target {
             return None;
         }
         let mut step = self.clone();
-        let missing = |trust: &[Arc<str>]| !target.trust.iter().all(|wanted| trust.contains(wanted));
-        if self.signer.is_none() {
+        let phase = if self.issuers.is_empty() && self.other_issuers.is_none() && !target.issuers.is_empty() {
             // Nobody uses certificates yet, so all that belongs to them can come at once.
-            step.signer.clone_from(&target.signer);
+            step.issuers.clone_from(&target.issuers);
             step.trust.clone_from(&target.trust);
+            step.trust_domains.clone_from(&target.trust_domains);
             step.accept = InboundTls::Permissive;
-        } else if missing(&self.trust) {
-            step.trust.extend(target.trust.iter().filter(|wanted| !self.trust.contains(wanted)).cloned());
-        } else if target.signer.is_some() && self.signer != target.signer {
-            step.signer.clone_from(&target.signer);
-        } else if self.call != target.call {
-            // Both ways of calling must be taken before and while callers change.
-            match self.accept {
-                InboundTls::Permissive => step.call = target.call,
-                InboundTls::Plaintext | InboundTls::Strict => step.accept = InboundTls::Permissive,
-            }
-        } else {
+            Phase::Issue
+        } else if let Some((trust, trust_domains)) = self.with_trust_of(target) {
+            (step.trust, step.trust_domains) = (trust, trust_domains);
+            Phase::Trust
+        } else if target.issuers.is_empty() && self.call {
+            step.change_call(target);
+            Phase::Encrypt
+        } else if target.issuers.is_empty() {
+            // Nobody uses certificates any more.
             step = target.clone();
+            Phase::Remove
+        } else if self.issuers != target.issuers {
+            self.change_issuers(&mut step, target, loses)
+        } else if self.other_issuers.is_some() {
+            step.other_issuers = None;
+            Phase::Remove
+        } else if self.call != target.call {
+            step.change_call(target);
+            Phase::Encrypt
+        } else {
+            let phase = if self.accept == target.accept { Phase::Remove } else { Phase::Encrypt };
+            step = target.clone();
+            phase
+        };
+        Some((phase, step))
+    }
+
+    fn change_issuers(&self, step: &mut Self, target: &Self, loses: bool) -> Phase {
+        let is_prepared =
+            self.other_issuers.as_ref() == Some(&target.issuers) || self.issuers.is_same_to_clients(&target.issuers);
+        if is_prepared {
+            let before = std::mem::replace(&mut step.issuers, target.issuers.clone());
+            step.other_issuers = (!before.is_same_to_clients(&target.issuers)).then_some(before);
+            Phase::Issue
+        } else if loses && self.accept == InboundTls::Strict {
+            // Clients are about to use plain text with the servers that lose their certificates.
+            step.accept = InboundTls::Permissive;
+            Phase::Encrypt
+        } else {
+            step.other_issuers = Some(target.issuers.clone());
+            Phase::Expect
         }
-        Some(step)
+    }
+
+    /// Both ways of calling must be accepted before and while clients change.
+    fn change_call(&mut self, target: &Self) {
+        match self.accept {
+            InboundTls::Permissive => self.call = target.call,
+            InboundTls::Plaintext | InboundTls::Strict => self.accept = InboundTls::Permissive,
+        }
+    }
+
+    /// Trust in the CAs of this step and of the target. `None` if nothing is missing.
+    fn with_trust_of(&self, target: &Self) -> Option<(Vec<Arc<str>>, TrustDomains)> {
+        let (mut trust, mut domains) = (self.trust.clone(), self.trust_domains.clone());
+        trust.extend(target.trust.iter().filter(|wanted| !self.trust.contains(wanted)).cloned());
+        for (domain, cas) in &target.trust_domains {
+            let known = domains.entry(domain.clone()).or_default();
+            known.extend(cas.iter().cloned());
+            known.sort();
+            known.dedup();
+        }
+        (trust != self.trust || domains != self.trust_domains).then_some((trust, domains))
+    }
+
+    /// Issuers whose certificates proxies have or are about to have: of this step, and those before or after.
+    pub fn all_issuers(&self) -> impl Iterator<Item = &Issuers> {
+        [&self.issuers].into_iter().chain(&self.other_issuers)
     }
 
     /// Whether `next` makes clients use mTLS while servers keep accepting plain text: then offline proxies count too,
@@ -99,127 +235,29 @@ impl Rollout {
     pub fn needs_everybody(&self, next: &Self, target: &Self) -> bool {
         !self.call && next.call && target.accept == InboundTls::Permissive
     }
+
+    /// Whether `next` makes servers refuse plain text, and a proxy without a MeshIdentity has no other certificate: then
+    /// every Dataplane needs one.
+    pub fn needs_identities(&self, next: &Self) -> bool {
+        self.accept != InboundTls::Strict && next.accept == InboundTls::Strict && next.issuers.signer.is_none()
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
+/// Names with a hash of the content: `web@0f3a1b2c`.
+fn names(identities: &[Arc<AppliedIdentity>]) -> String {
+    let named = identities.iter().map(|identity| format!("{}@{:08x}", identity.name, identity.short_hash()));
+    named.collect::<Vec<_>>().join(",")
+}
 
-    use super::*;
-
-    fn mesh(enabled: &str, mode: &str, backends: &[&str]) -> Rollout {
-        let backend = |name: &&str| json!({ "name": name, "type": "builtin", "mode": mode });
-        let backends: Vec<_> = backends.iter().map(backend).collect();
-        let spec = json!({ "mtls": { "enabledBackend": enabled, "backends": backends } });
-        Rollout::target(&serde_json::from_value(spec).unwrap())
+impl AppliedIdentity {
+    /// Distinguishes versions of one MeshIdentity in tokens and logs.
+    pub fn short_hash(&self) -> u32 {
+        short_hash(self)
     }
+}
 
-    fn off() -> Rollout {
-        Rollout::default()
-    }
-
-    fn path(from: &Rollout, to: &Rollout) -> Vec<String> {
-        let mut at = from.clone();
-        let mut tokens = Vec::new();
-        while let Some(next) = at.next(to) {
-            assert_safe(&at, &next);
-            tokens.push(next.token());
-            at = next;
-            assert!(tokens.len() < 10, "no end: {tokens:?}");
-        }
-        assert_eq!(&at, to);
-        tokens
-    }
-
-    /// While some proxies are at one step and some at the next, every server accepts and trusts every client.
-    fn assert_safe(old: &Rollout, new: &Rollout) {
-        for caller in [old, new] {
-            for server in [old, new] {
-                let taken = match server.accept {
-                    InboundTls::Plaintext => !caller.call,
-                    InboundTls::Permissive => true,
-                    InboundTls::Strict => caller.call,
-                };
-                assert!(taken, "{caller:?} calls {server:?}");
-                if caller.call {
-                    for (shown, believed) in [(&caller.signer, &server.trust), (&server.signer, &caller.trust)] {
-                        let shown = shown.as_ref().expect("who uses mTLS has a certificate");
-                        assert!(believed.contains(shown), "{caller:?} calls {server:?}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn every_step_of_every_rollout_is_safe() {
-        let states = [
-            off(),
-            mesh("a", "STRICT", &["a"]),
-            mesh("a", "PERMISSIVE", &["a"]),
-            mesh("b", "STRICT", &["a", "b"]),
-            mesh("b", "PERMISSIVE", &["b"]),
-            mesh("a", "STRICT", &["a", "b"]),
-        ];
-        for from in &states {
-            for to in &states {
-                path(from, to);
-            }
-        }
-    }
-
-    #[test]
-    fn changed_target_during_a_rollout_is_safe() {
-        let targets =
-            [off(), mesh("a", "STRICT", &["a"]), mesh("b", "STRICT", &["a", "b"]), mesh("b", "STRICT", &["b"])];
-        for from in &targets {
-            for to in &targets {
-                let mut at = from.clone();
-                while let Some(next) = at.next(to) {
-                    for other in &targets {
-                        path(&next, other);
-                    }
-                    at = next;
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn strict_mtls_accepts_both_first() {
-        assert_eq!(
-            path(&off(), &mesh("a", "STRICT", &["a"])),
-            [
-                "accept=both call=plain signer=a trust=a",
-                "accept=both call=mtls signer=a trust=a",
-                "accept=mtls call=mtls signer=a trust=a",
-            ]
-        );
-        assert_eq!(
-            path(&mesh("a", "STRICT", &["a"]), &off()),
-            ["accept=both call=mtls signer=a trust=a", "accept=both call=plain signer=a trust=a", ""]
-        );
-    }
-
-    #[test]
-    fn new_ca_is_trusted_before_it_signs() {
-        assert_eq!(
-            path(&mesh("a", "STRICT", &["a"]), &mesh("b", "STRICT", &["b"])),
-            [
-                "accept=mtls call=mtls signer=a trust=a,b",
-                "accept=mtls call=mtls signer=b trust=a,b",
-                "accept=mtls call=mtls signer=b trust=b",
-            ]
-        );
-    }
-
-    #[test]
-    fn permissive_mode_waits_for_offline_proxies_too() {
-        let permissive = mesh("a", "PERMISSIVE", &["a"]);
-        let both = off().next(&permissive).unwrap();
-        let call = both.next(&permissive).unwrap();
-        assert!(both.needs_everybody(&call, &permissive));
-        assert!(!off().needs_everybody(&both, &permissive));
-        assert!(!both.needs_everybody(&call, &mesh("a", "STRICT", &["a"])));
-    }
+/// Equal on every machine and in every build: hash of the JSON.
+fn short_hash<T: Serialize>(value: &T) -> u32 {
+    let json = serde_json::to_vec(value).expect("values have text keys");
+    u32::try_from(xxh3_64(&json) >> 32).expect("32 bits are left")
 }

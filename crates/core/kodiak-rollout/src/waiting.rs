@@ -17,6 +17,8 @@ pub enum WaitReason {
     Rejected(String),
     /// Offline, and a server without a sidecar may run in its place.
     NotConnected,
+    /// No MeshIdentity gives it a certificate, so it would be refused.
+    NoIdentity,
 }
 
 impl Waiting {
@@ -32,6 +34,7 @@ impl fmt::Display for Waiting {
             WaitReason::NotAcknowledged => write!(f, "{proxy} (has not acknowledged)"),
             WaitReason::Rejected(error) => write!(f, "{proxy} (rejected {error})"),
             WaitReason::NotConnected => write!(f, "{proxy} (is not connected)"),
+            WaitReason::NoIdentity => write!(f, "{proxy} (no MeshIdentity gives it a certificate)"),
         }
     }
 }

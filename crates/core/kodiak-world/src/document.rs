@@ -8,6 +8,9 @@ pub const VIPS: &str = "vips";
 /// Name of the record with the current step of the mTLS rollout.
 pub const ROLLOUT: &str = "mtls-rollout";
 
+/// Name of the record with the MeshIdentities and MeshTrusts that take part in the rollout.
+pub const IDENTITIES: &str = "mesh-identities";
+
 /// Prefix of the names of records with observed traffic.
 pub const TRAFFIC: &str = "traffic";
 

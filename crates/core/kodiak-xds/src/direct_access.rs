@@ -23,7 +23,7 @@ mod tests {
 
     #[test]
     fn original_address_is_called_with_any_identity_of_the_mesh() {
-        let peer = || Arc::new(Peer { sni: String::new(), identities: Vec::new() });
+        let peer = || Arc::new(Peer { sni: String::new(), ..Peer::default() });
         let of = |mtls: bool| cluster(&DirectAccessCluster { mesh: "default".into(), peer: mtls.then(peer) });
         let with_mtls = of(true);
         assert_eq!(at(&with_mtls, "/type"), "ORIGINAL_DST");

@@ -22,10 +22,11 @@ use crate::{address, carrier, filters, metadata, names, routes, timeouts, tls};
 pub fn listener(inbound: &Inbound) -> Listener {
     let name = names::inbound_listener(&inbound.address, inbound.port);
     let made = made(inbound, &name);
+    let context = || tls::downstream(&inbound.mesh, &inbound.tls, &inbound.trust_domains);
     let chains = made.chains.into_iter().zip(chain_matches(inbound)).map(|(chain, chain_match)| FilterChain {
         filter_chain_match: chain_match.matched,
         filters: carrier::seal(chain.carrier),
-        transport_socket: chain_match.mtls.then(|| tls::socket(&tls::downstream(&inbound.mesh))),
+        transport_socket: chain_match.mtls.then(|| tls::socket(&context())),
         ..FilterChain::default()
     });
     Listener {

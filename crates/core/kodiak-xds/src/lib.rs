@@ -34,6 +34,7 @@ pub mod passthrough;
 pub mod probes;
 mod routes;
 pub mod secrets;
+mod spire;
 #[cfg(test)]
 mod testing;
 mod timeouts;

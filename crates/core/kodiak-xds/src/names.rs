@@ -38,6 +38,12 @@ pub const DYNAMIC_CONFIG: &str = "_kuma:dynamicconfig";
 pub const CONTROL_PLANE: &str = "ads_cluster";
 /// Cluster of the access log socket of `kodiak dp`.
 pub const ACCESS_LOG_SINK: &str = "access_log_sink";
+/// Secret with the trusted CAs by trust domain.
+pub const TRUST_BUNDLE: &str = "system_trust_bundle";
+/// Secret of a SPIRE agent with the CAs of all domains that it trusts.
+pub const SPIRE_TRUST_BUNDLE: &str = "ALL";
+/// Statistics of connections to a SPIRE agent.
+pub const SPIRE_AGENT: &str = "spire_agent";
 /// Static secret with the CA of the control plane.
 pub const CONTROL_PLANE_CA: &str = "cp_validation_ctx";
 /// Route of a service without routes. Policies identify it by this hash of its match.

@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn service_cluster_uses_eds_and_tls_only_with_mtls() {
-        let peer = || Arc::new(Peer { sni: "backend{mesh=default}".to_owned(), identities: Vec::new() });
+        let peer = || Arc::new(Peer { sni: "backend{mesh=default}".to_owned(), ..Peer::default() });
         let outbound = |mtls: bool| OutboundCluster {
             name: "backend".into(),
             mesh: "default".into(),

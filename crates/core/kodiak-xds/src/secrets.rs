@@ -1,7 +1,12 @@
 //! Secrets: certificates of proxies, and trusted root certificates.
 
+use std::sync::Arc;
+
+use kodiak_envoy::any;
+use kodiak_envoy::envoy::config::core::v3::TypedExtensionConfig;
+use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::spiffe_cert_validator_config::TrustDomain;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
-    CertificateValidationContext, Secret, TlsCertificate, secret,
+    CertificateValidationContext, Secret, SpiffeCertValidatorConfig, TlsCertificate, secret,
 };
 
 use crate::input::Identity;
@@ -22,6 +27,28 @@ pub fn authority(mesh: &str, roots_pem: &str) -> Secret {
     let roots =
         CertificateValidationContext { trusted_ca: Some(inline(roots_pem)), ..CertificateValidationContext::default() };
     Secret { name: names::ca_secret(mesh), r#type: Some(secret::Type::ValidationContext(roots)) }
+}
+
+/// Root certificates (PEM) by trust domain, sorted: a certificate is verified by the CAs of the domain of its SPIFFE ID.
+pub fn trust_bundle(domains: &[(Arc<str>, Arc<str>)]) -> Secret {
+    let domain = |(name, roots): &(Arc<str>, Arc<str>)| TrustDomain {
+        name: name.to_string(),
+        trust_bundle: Some(inline(roots)),
+        ..TrustDomain::default()
+    };
+    let validator = SpiffeCertValidatorConfig {
+        trust_domains: domains.iter().map(domain).collect(),
+        ..SpiffeCertValidatorConfig::default()
+    };
+    let validator = TypedExtensionConfig {
+        name: "envoy.tls.cert_validator.spiffe".to_owned(),
+        typed_config: Some(any(&validator)),
+    };
+    let context = CertificateValidationContext {
+        custom_validator_config: Some(validator),
+        ..CertificateValidationContext::default()
+    };
+    Secret { name: names::TRUST_BUNDLE.to_owned(), r#type: Some(secret::Type::ValidationContext(context)) }
 }
 
 #[cfg(test)]
@@ -46,5 +73,19 @@ mod tests {
             validation_context: {trusted_ca: {inline_bytes: Q0E=}}
         "#;
         check(&authority("default", "CA"), expected);
+    }
+
+    #[test]
+    fn each_trust_domain_has_its_own_roots() {
+        let expected = r#"
+            name: system_trust_bundle
+            validation_context:
+              custom_validator_config:
+                name: envoy.tls.cert_validator.spiffe
+                typed_config:
+                  "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.SPIFFECertValidatorConfig
+                  trust_domains: [{name: a.local, trust_bundle: {inline_bytes: Q0E=}}]
+        "#;
+        check(&trust_bundle(&[("a.local".into(), "CA".into())]), expected);
     }
 }

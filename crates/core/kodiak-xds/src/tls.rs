@@ -15,18 +15,25 @@ use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
 use kodiak_envoy::envoy::r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern};
 use kodiak_envoy::{TypeUrl, any};
 
-use crate::input::Peer;
-use crate::names;
+use std::sync::Arc;
+
+use crate::input::{Peer, TlsSource};
+use crate::{names, spire};
 
 /// Callers in the mesh send this ALPN: an inbound that also accepts other TLS identifies them by it.
 pub(crate) const ALPN: &str = "kuma";
 
-/// Accepts only callers of the same mesh.
-pub fn downstream(mesh: &str) -> DownstreamTlsContext {
-    let caller = MatchPattern::Prefix(names::identity_prefix(mesh));
+/// Accepts only callers of the mesh, or of these trust domains.
+pub fn downstream(mesh: &str, source: &TlsSource, trust_domains: &[Arc<str>]) -> DownstreamTlsContext {
+    let callers = match source {
+        TlsSource::MeshCa => vec![names::identity_prefix(mesh)],
+        TlsSource::TrustBundle => trust_domains.iter().map(|domain| names::identity_prefix(domain)).collect(),
+        // The agent decides which domains are trusted.
+        TlsSource::Spire(_) => Vec::new(),
+    };
     DownstreamTlsContext {
         require_client_certificate: Some(true),
-        common_tls_context: Some(mutual(mesh, vec![caller])),
+        common_tls_context: Some(mutual(mesh, source, callers.into_iter().map(MatchPattern::Prefix).collect())),
         ..DownstreamTlsContext::default()
     }
 }
@@ -34,27 +41,34 @@ pub fn downstream(mesh: &str) -> DownstreamTlsContext {
 /// Verifies that the server has one of the expected identities.
 pub fn upstream(mesh: &str, peer: &Peer) -> UpstreamTlsContext {
     let mut expected: Vec<_> = peer.identities.iter().cloned().map(MatchPattern::Exact).collect();
-    if expected.is_empty() {
+    // A trust bundle accepts none but the SPIFFE IDs of its domains.
+    if expected.is_empty() && peer.tls == TlsSource::MeshCa {
         expected.push(MatchPattern::Prefix(names::identity_prefix(mesh)));
     }
+    let common = mutual(mesh, &peer.tls, expected);
     UpstreamTlsContext {
         sni: peer.sni.clone(),
-        common_tls_context: Some(CommonTlsContext { alpn_protocols: vec![ALPN.to_owned()], ..mutual(mesh, expected) }),
+        common_tls_context: Some(CommonTlsContext { alpn_protocols: vec![ALPN.to_owned()], ..common }),
         ..UpstreamTlsContext::default()
     }
 }
 
-fn mutual(mesh: &str, peers: Vec<MatchPattern>) -> CommonTlsContext {
+fn mutual(mesh: &str, source: &TlsSource, peers: Vec<MatchPattern>) -> CommonTlsContext {
     let expected = CertificateValidationContext {
         match_typed_subject_alt_names: peers.into_iter().map(|peer| san(SanType::Uri, peer)).collect(),
         ..CertificateValidationContext::default()
     };
+    let (certificate, trusted) = match source {
+        TlsSource::MeshCa => (secret(names::identity_secret(mesh)), secret(names::ca_secret(mesh))),
+        TlsSource::TrustBundle => (secret(names::identity_secret(mesh)), secret(names::TRUST_BUNDLE.to_owned())),
+        TlsSource::Spire(agent) => spire::secrets(agent),
+    };
     CommonTlsContext {
-        tls_certificate_sds_secret_configs: vec![secret(names::identity_secret(mesh))],
+        tls_certificate_sds_secret_configs: vec![certificate],
         validation_context_type: Some(ValidationContextType::CombinedValidationContext(
             CombinedCertificateValidationContext {
                 default_validation_context: Some(expected),
-                validation_context_sds_secret_config: Some(secret(names::ca_secret(mesh))),
+                validation_context_sds_secret_config: Some(trusted),
                 ..CombinedCertificateValidationContext::default()
             },
         )),
@@ -104,7 +118,7 @@ mod tests {
     #[test]
     fn inbound_accepts_callers_of_its_mesh() {
         check(
-            &downstream("default"),
+            &downstream("default", &TlsSource::MeshCa, &[]),
             r#"
             require_client_certificate: true
             common_tls_context:
@@ -124,7 +138,7 @@ mod tests {
     #[test]
     fn client_verifies_the_servers_identity() {
         let identities = vec!["spiffe://default/backend".to_owned()];
-        let peer = Peer { sni: "backend{mesh=default,version=v1}".to_owned(), identities };
+        let peer = Peer { sni: "backend{mesh=default,version=v1}".to_owned(), identities, ..Peer::default() };
         check(
             &upstream("default", &peer),
             r#"
@@ -145,8 +159,23 @@ mod tests {
     }
     #[test]
     fn without_identities_any_identity_of_the_mesh_is_accepted() {
-        let context = upstream("default", &Peer { sni: "a".to_owned(), identities: Vec::new() });
+        let context = upstream("default", &Peer { sni: "a".to_owned(), ..Peer::default() });
         let expected = "/commonTlsContext/combinedValidationContext/defaultValidationContext/matchTypedSubjectAltNames";
         assert_eq!(at(&context, expected)[0]["matcher"]["prefix"], "spiffe://default/");
+    }
+
+    #[test]
+    fn trust_bundle_accepts_callers_of_its_domains_and_the_expected_server() {
+        let context = downstream("default", &TlsSource::TrustBundle, &["a.local".into(), "default".into()]);
+        let root = "/commonTlsContext/combinedValidationContext";
+        let expected = format!("{root}/defaultValidationContext/matchTypedSubjectAltNames");
+        assert_eq!(at(&context, &expected)[0]["matcher"]["prefix"], "spiffe://a.local/");
+        assert_eq!(at(&context, &expected)[1]["matcher"]["prefix"], "spiffe://default/");
+        let secret = format!("{root}/validationContextSdsSecretConfig");
+        assert_eq!(at(&context, &secret)["name"], "system_trust_bundle");
+        let identities = vec!["spiffe://a.local/web".to_owned()];
+        let context = upstream("default", &Peer { identities, tls: TlsSource::TrustBundle, ..Peer::default() });
+        assert_eq!(at(&context, &expected)[0]["matcher"]["exact"], "spiffe://a.local/web");
+        assert_eq!(at(&context, &secret)["name"], "system_trust_bundle");
     }
 }

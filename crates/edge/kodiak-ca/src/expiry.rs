@@ -55,7 +55,8 @@ impl Life {
 impl Expiries {
     /// A certificate was issued to the proxy.
     pub fn issued(&self, proxy: &ProxyKey, issued: Option<&Issued>) {
-        let life = issued.map(|issued| Life { renew_at: issued.leaf.renew_at, not_after: issued.leaf.not_after });
+        let leaf = issued.and_then(|issued| issued.leaf.as_ref());
+        let life = leaf.map(|leaf| Life { renew_at: leaf.renew_at, not_after: leaf.not_after });
         match life {
             Some(life) => drop(self.lives().insert(proxy.clone(), life)),
             None => self.disconnected(proxy),

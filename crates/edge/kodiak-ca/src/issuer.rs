@@ -25,6 +25,8 @@ const BUILTIN: &str = "builtin";
 pub(crate) struct Issuer {
     pub(crate) ca: CaPair,
     pub(crate) roots: Arc<str>,
+    /// Certificates (PEM) that proxies send with their own.
+    pub(crate) intermediates: Arc<str>,
     /// Lifetime of its certificates.
     pub(crate) lifetime: Duration,
     /// Hash of certificate and key as they were read.
@@ -80,12 +82,18 @@ impl Cache {
 }
 
 impl Issuer {
+    pub(crate) fn of_identity(ca: CaPair, lifetime: Duration) -> Self {
+        let roots = ca.roots_pem().into();
+        let intermediates = ca.intermediates_pem().into();
+        Self { ca, roots, intermediates, lifetime, content: 0 }
+    }
+
     pub(crate) fn check_alive(&self, now: Timestamp) -> Result<(), String> {
         let (from, until) = (self.ca.not_before(), self.ca.not_after());
         if now < from {
             Err(format!("the CA is not valid before {from}; check the clock of the control plane"))
         } else if until <= now {
-            Err(format!("the CA expired at {until}; add another backend to mtls.backends and set enabledBackend to it"))
+            Err(format!("the CA expired at {until}; replace it"))
         } else {
             Ok(())
         }
@@ -168,7 +176,8 @@ fn read(
     } else {
         let ca = CaPair::from_pem(&cert, &key).map_err(|error| with_causes(&error))?;
         let roots = ca.roots_pem().into();
-        Arc::new(Issuer { ca, roots, lifetime, content })
+        // All certificates of a backend are trusted roots.
+        Arc::new(Issuer { ca, roots, intermediates: Arc::default(), lifetime, content })
     };
     Ok(Cached { backend, mesh_revision: record.revision, sources, stamps, issuer })
 }

@@ -4,13 +4,13 @@ use std::{collections::HashMap, sync::Arc};
 
 use jiff::Timestamp;
 use kodiak_crypto::{LeafSpec, LeafUsage};
-use kodiak_engine::{Leaf, LeafRequest};
+use kodiak_engine::{Leaf, LeafIssuer, LeafRequest};
 use kodiak_store::Snapshot;
 use kodiak_xds::input::Identity;
 use kodiak_xds_stream::Version;
 
 use crate::{
-    MeshCas, hash,
+    MeshCas, hash, identity_issuer,
     issuer::{self, Issuer},
     period::Period,
     sweep::Sweep,
@@ -18,7 +18,12 @@ use crate::{
 };
 
 /// Separates the keys of these certificates from all others of the same CA.
-const PURPOSE: &str = "mesh";
+fn purpose(issuer: &LeafIssuer) -> &'static str {
+    match issuer {
+        LeafIssuer::Backend(_) => "mesh",
+        LeafIssuer::Identity { .. } => "identity",
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct Cache {
@@ -58,9 +63,19 @@ pub(crate) fn leaf(
     request: &LeafRequest,
     now: Timestamp,
 ) -> Result<Arc<Leaf>, String> {
-    let LeafRequest { proxy, backend, uris: _ } = request;
-    let issuer = issuer::of_backend(mesh_cas, snapshot, &proxy.mesh, backend)?;
-    issuer.check_alive(now).map_err(|error| issuer::unusable(&proxy.mesh, backend, &error))?;
+    let LeafRequest { proxy, issuer, uris: _ } = request;
+    let issuer = match issuer {
+        LeafIssuer::Backend(backend) => {
+            let issuer = issuer::of_backend(mesh_cas, snapshot, &proxy.mesh, backend)?;
+            issuer.check_alive(now).map_err(|error| issuer::unusable(&proxy.mesh, backend, &error))?;
+            issuer
+        }
+        LeafIssuer::Identity { kri, ca, seconds } => {
+            let issuer = identity_issuer::of_identity(mesh_cas, snapshot, &proxy.mesh, (kri, ca), *seconds)?;
+            issuer.check_alive(now).map_err(|error| format!("the CA of MeshIdentity {kri} is not usable: {error}"))?;
+            issuer
+        }
+    };
     // A Dataplane that took the name of another one is another identity, also within the same period.
     let dataplane = snapshot.get(&proxy.dataplane()).ok_or_else(|| format!("Dataplane {proxy} does not exist"))?;
     let incarnation = dataplane.created.as_microsecond();
@@ -74,6 +89,7 @@ pub(crate) fn leaf(
     let made = &mut *mesh_cas.made();
     if made.leaves.clean(snapshot, now) {
         made.mesh_cas.forget_missing(snapshot);
+        made.identity_cas.forget_missing(snapshot);
     }
     let cached = Cached { issuer, incarnation, epoch: period.epoch, leaf: leaf.clone() };
     made.leaves.leaves.insert(request.clone(), cached);
@@ -88,9 +104,10 @@ fn make(
     period: Period,
 ) -> Result<Leaf, String> {
     let Period { epoch, not_before, not_after, renew_at } = period;
-    let LeafRequest { proxy, backend: _, uris } = request;
+    let LeafRequest { proxy, issuer: by, uris } = request;
+    let purpose = purpose(by);
     let spec = LeafSpec {
-        purpose: PURPOSE,
+        purpose,
         subject,
         incarnation,
         epoch,
@@ -105,16 +122,24 @@ fn make(
         .ca
         .issue(&spec)
         .map_err(|error| format!("failed to issue a certificate for proxy {proxy}: {}", with_causes(&error)))?;
-    let identity = Identity { certificate: signed.cert_pem.into(), key: signed.key_pem.expose().into() };
-    let version = version(issuer, subject, incarnation, period, uris);
-    Ok(Leaf { identity, version, not_after, renew_at })
+    let chain = format!("{}{}", signed.cert_pem, issuer.intermediates);
+    let identity = Identity { certificate: chain.into(), key: signed.key_pem.expose().into() };
+    let version = version(issuer, purpose, subject, incarnation, period, uris);
+    Ok(Leaf { identity, serial: signed.serial.into(), spiffe_id: uris.first().cloned().unwrap_or_default().into(), version, not_after, renew_at })
 }
 
 /// Hash of the input of the leaf, not of its bytes: the signature may differ each time.
-fn version(issuer: &Issuer, subject: &str, incarnation: i64, period: Period, uris: &[String]) -> Version {
+fn version(
+    issuer: &Issuer,
+    purpose: &str,
+    subject: &str,
+    incarnation: i64,
+    period: Period,
+    uris: &[String],
+) -> Version {
     let (epoch, lifetime) = (period.epoch.to_le_bytes(), issuer.lifetime.as_secs().to_le_bytes());
     let (incarnation, until) = (incarnation.to_le_bytes(), period.not_after.as_second().to_le_bytes());
     let words =
-        [PURPOSE.as_bytes(), issuer.ca.certificate(), subject.as_bytes(), &incarnation, &epoch, &lifetime, &until];
+        [purpose.as_bytes(), issuer.ca.certificate(), subject.as_bytes(), &incarnation, &epoch, &lifetime, &until];
     Version(hash::of_words(words.into_iter().chain(uris.iter().map(String::as_bytes))))
 }

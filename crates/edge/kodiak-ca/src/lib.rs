@@ -10,6 +10,7 @@
 mod admin;
 mod expiry;
 mod hash;
+mod identity_issuer;
 mod issuer;
 mod leaves;
 mod period;
@@ -46,6 +47,7 @@ pub struct MeshCas {
 #[derive(Default)]
 struct Made {
     mesh_cas: issuer::Cache,
+    identity_cas: identity_issuer::Cache,
     leaves: leaves::Cache,
     admin: admin::Cache,
 }

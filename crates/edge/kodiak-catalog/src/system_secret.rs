@@ -7,7 +7,10 @@ use kodiak_tokens::{
     names::{ADMIN_USER_TOKEN, TokenKind, zone_signing_public_key},
 };
 
-use crate::ca::{ADMIN_CA, cert_secret, key_secret, provided_key_secret};
+use crate::{
+    ca::{ADMIN_CA, cert_secret, key_secret, provided_key_secret},
+    identity_ca::CA_IN_USE,
+};
 
 /// The CA of connections between control planes.
 const INTER_CP_CA: &str = "inter-cp-ca";
@@ -19,6 +22,8 @@ pub enum SystemSecret {
     Tokens,
     /// Certificate or private key of an mTLS backend of the mesh. Backends of the Mesh itself may reference it.
     MeshCa,
+    /// Copy of the CA of a MeshIdentity in use.
+    IdentityCa,
     /// A CA of the control plane.
     ControlPlaneCa,
 }
@@ -31,6 +36,8 @@ impl SystemSecret {
             Some(Self::Tokens)
         } else if [ADMIN_CA, INTER_CP_CA].contains(&name) {
             Some(Self::ControlPlaneCa)
+        } else if name.starts_with(CA_IN_USE) {
+            Some(Self::IdentityCa)
         } else {
             // The name of the backend follows: the empty name gives the prefix of all of them.
             let mesh_ca = [cert_secret, key_secret, provided_key_secret].map(|secret| secret(&key.mesh, ""));
@@ -42,6 +49,7 @@ impl SystemSecret {
         match self {
             Self::Tokens => "tokens",
             Self::MeshCa => "the CA of a mesh",
+            Self::IdentityCa => "the CA of a MeshIdentity",
             Self::ControlPlaneCa => "the CA of the control plane",
         }
     }
@@ -83,6 +91,7 @@ mod tests {
             ("default.ca-builtin-key-ca-1", Some(SystemSecret::MeshCa)),
             ("default.ca-builtin-cert-ca-1", Some(SystemSecret::MeshCa)),
             ("default.ca-provided-key-ca-1", Some(SystemSecret::MeshCa)),
+            ("mesh-identity-ca.0f3a", Some(SystemSecret::IdentityCa)),
             ("payments-client-key", None),
             ("my-dataplane-token-signing-key-default-1", None),
             ("other.ca-builtin-key-ca-1", None),

@@ -15,6 +15,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use crate::CryptoError;
 use crate::certificate::{ascii, between, dns_name, make};
 use crate::derived_key::{derived_key, joined};
+use crate::fingerprint::fingerprint;
 use crate::pem::{self, PrivatePem};
 
 /// Longest serial number, by RFC 5280, section 4.1.2.2.
@@ -61,6 +62,8 @@ pub struct IssuedLeaf {
     /// The leaf alone: the verifier has the CA already.
     pub cert_pem: String,
     pub key_pem: PrivatePem,
+    /// Serial number, in hex.
+    pub serial: String,
 }
 
 impl LeafSpec<'_> {
@@ -115,6 +118,43 @@ impl CaPair {
         &self.certificates[0]
     }
 
+    /// SHA-256 of the certificate that signs, in hex.
+    pub fn fingerprint(&self) -> String {
+        fingerprint(self.certificate())
+    }
+
+    /// Whether the certificate that signs is a root of its own.
+    pub fn is_self_signed(&self) -> bool {
+        X509Certificate::from_der(self.certificate()).is_ok_and(|(_, ca)| is_issued_by(&ca, &ca))
+    }
+
+    /// Certificates between a leaf and its root, as PEM: verifiers may have the root alone.
+    pub fn intermediates_pem(&self) -> String {
+        let is_root = |der: &&CertificateDer<'_>| {
+            X509Certificate::from_der(der).is_ok_and(|(_, certificate)| is_issued_by(&certificate, &certificate))
+        };
+        let intermediates = self.certificates.iter().filter(|der| !is_root(der));
+        intermediates.map(|der| pem::encode("CERTIFICATE", der)).collect()
+    }
+
+    /// Whether verifiers that trust these certificates accept its leaves: one of them is the CA or a certificate above it.
+    pub fn is_trusted_by(&self, trusted: &[CertificateDer<'_>]) -> bool {
+        let mut at = &self.certificates[0];
+        // A chain is at most as long as the list.
+        for _ in &self.certificates {
+            let Ok((_, certificate)) = X509Certificate::from_der(at) else { return false };
+            let issues = |candidate: &&CertificateDer<'_>| {
+                X509Certificate::from_der(candidate).is_ok_and(|(_, ca)| is_issued_by(&certificate, &ca))
+            };
+            if trusted.iter().any(|root| root.as_ref() == at.as_ref() || issues(&root)) {
+                return true;
+            }
+            let Some(above) = self.certificates.iter().find(issues) else { return false };
+            at = above;
+        }
+        false
+    }
+
     pub fn not_before(&self) -> Timestamp {
         self.not_before
     }
@@ -151,16 +191,18 @@ impl CaPair {
         };
         // All builtin CAs of a mesh have one subject; by this a verifier that trusts two of them finds the right one.
         params.use_authority_key_identifier_extension = true;
-        params.serial_number = Some(self.serial(spec));
+        let serial = self.serial(spec);
+        params.serial_number = Some(SerialNumber::from_slice(&serial));
 
         let leaf = params.signed_by(&key, &self.issuer).map_err(make)?;
         self.check_issuer(leaf.der())?;
         let key_pem = PrivatePem::new(pem::encode("PRIVATE KEY", key.serialized_der()));
-        Ok(IssuedLeaf { cert_pem: pem::encode("CERTIFICATE", leaf.der()), key_pem })
+        let serial = serial.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(IssuedLeaf { cert_pem: pem::encode("CERTIFICATE", leaf.der()), key_pem, serial })
     }
 
     /// Hash of the content of the leaf, and of its issuer.
-    fn serial(&self, spec: &LeafSpec<'_>) -> SerialNumber {
+    fn serial(&self, spec: &LeafSpec<'_>) -> [u8; SERIAL_BYTES] {
         let (from, until) = (spec.not_before.as_second().to_be_bytes(), spec.not_after.as_second().to_be_bytes());
         let identity = spec.identity();
         let identity = identity.iter().map(Vec::as_slice);
@@ -171,7 +213,7 @@ impl CaPair {
         serial.copy_from_slice(&hash.as_ref()[..SERIAL_BYTES]);
         // Positive and of full length: the highest bit is clear, the next one is set.
         serial[0] = serial[0] & 0x7f | 0x40;
-        SerialNumber::from_slice(&serial)
+        serial
     }
 
     /// rcgen encodes the name of the issuer again, and loses a repeated attribute. No verifier would find the issuer.
@@ -180,6 +222,10 @@ impl CaPair {
         let ((_, leaf), (_, ca)) = (read(leaf)?, read(self.certificate())?);
         if leaf.issuer().as_raw() == ca.subject().as_raw() { Ok(()) } else { Err(CryptoError::CaSubject) }
     }
+}
+
+fn is_issued_by(certificate: &X509Certificate<'_>, ca: &X509Certificate<'_>) -> bool {
+    certificate.issuer().as_raw() == ca.subject().as_raw() && certificate.verify_signature(Some(ca.public_key())).is_ok()
 }
 
 impl fmt::Debug for CaPair {

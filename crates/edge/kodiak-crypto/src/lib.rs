@@ -21,12 +21,14 @@ mod tests;
 mod tls;
 
 pub use ca_check::{CaFault, CaProblem, PairFault, check_ca_pair};
-pub use certificate::{KeyPair, RootCaParams, ServerCertParams, TEN_YEARS, root_ca, self_signed_server};
+pub use certificate::{CaKeyType, KeyPair, RootCaParams, ServerCertParams, TEN_YEARS, root_ca, self_signed_server};
 pub use error::CryptoError;
 pub use fingerprint::fingerprint;
 pub use issue::{CaPair, IssuedLeaf, LeafSpec, LeafUsage};
-pub use pem::{MAX_PEM_BYTES, PrivatePem, certificates};
+pub use pem::{MAX_PEM_BYTES, PrivatePem, certificate_pem, certificates};
 pub use random::random_bytes;
+pub use rustls_pki_types::CertificateDer;
+
 pub use rsa_key::{RsaBits, RsaKey, RsaPublicKey};
 pub use server_names::server_names;
 pub use tls::{ClientCa, client_config, client_config_with, server_config};

@@ -39,6 +39,11 @@ impl fmt::Debug for PrivatePem {
     }
 }
 
+/// PEM of a certificate.
+pub fn certificate_pem(der: &[u8]) -> String {
+    encode("CERTIFICATE", der)
+}
+
 pub(crate) fn encode(label: &str, der: &[u8]) -> String {
     let body = STANDARD.encode(der);
     let mut pem = format!("-----BEGIN {label}-----\n");

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256};
 use rustls_pki_types::UnixTime;
 
-use crate::{KeyPair, PrivatePem, RootCaParams, RsaBits, root_ca};
+use crate::{CaKeyType, KeyPair, PrivatePem, RootCaParams, RsaBits, root_ca};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -32,7 +32,7 @@ fn root() -> &'static KeyPair {
         root_ca(&RootCaParams {
             common_name: "default",
             expires_after: 3650 * DAY,
-            rsa_bits: RsaBits::default(),
+            key: CaKeyType::Rsa(RsaBits::default()),
             uri_san: Some("spiffe://default"),
             now: now(),
         })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kodiak_ads::{Closing, Credential, Hello, Session};
 use kodiak_catalog::{Author, Refusal};
 use kodiak_envoy::{envoy::config::core::v3::Node, google::protobuf::value::Kind};
-use kodiak_model::{ProxyKey, labels, subscription::Subscription};
+use kodiak_model::{ProxyKey, subscription::Subscription};
 use kodiak_store::Snapshot;
 use kodiak_xds::node::{NodeMetadata, ProxyType};
 use kodiak_xds_stream::TypeUrl;
@@ -117,7 +117,7 @@ impl Registry {
                 key.node_id()
             ))
         })?;
-        proof.check(&snapshot, key, &known).map_err(denied)
+        proof.check(key, &known).map_err(denied)
     }
 
     fn check_provided(
@@ -130,20 +130,14 @@ impl Registry {
         let invalid = |reason: String| closing(Closing::INVALID_ARGUMENT, format!("{NOT_REGISTERED}: {reason}"));
         let mesh = stored::mesh(snapshot, &key.mesh).unwrap_or_default();
         let provided = dataplane::provided(&self.0.catalog, &mesh, key, text).map_err(invalid)?;
-        proof.check(snapshot, key, &provided.effective).map_err(denied)?;
+        proof.check(key, &provided.effective).map_err(denied)?;
         // A proxy cannot replace another one by taking its name.
         if let Some(known) = stored::dataplane(snapshot, key).filter(|_| !self.may_be_replaced(key)) {
-            proof.check(snapshot, key, &known).map_err(|reason| {
+            proof.check(key, &known).map_err(|reason| {
                 denied(format!(
                     "{reason}; the token must be valid for the stored Dataplane too, because it would be replaced"
                 ))
             })?;
-        }
-        let has_label = provided.effective.labels.contains_key(labels::WORKLOAD);
-        if !has_label && credential::identity_is_workload(snapshot, &key.mesh, &provided.effective) {
-            let reason =
-                format!("the SPIFFE ID of this proxy is derived from its label {:?}; add the label", labels::WORKLOAD);
-            return Err(invalid(reason));
         }
         Ok(provided)
     }

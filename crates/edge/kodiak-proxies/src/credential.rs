@@ -1,18 +1,9 @@
 //! Verification of dataplane tokens, by themselves and against the Dataplane of the proxy.
 
-use std::{collections::BTreeMap, sync::Arc};
-
 use jiff::Timestamp;
 use kodiak_ads::Credential;
 use kodiak_catalog::Catalog;
-use kodiak_model::{
-    ProxyKey,
-    go_template::Template,
-    kinds::dataplane::Admission,
-    kinds::mesh_identity::{DEFAULT_PATH_ON_UNIVERSAL, FUNCTIONS, MeshIdentity, PATH_FIELDS},
-    labels,
-};
-use kodiak_store::Snapshot;
+use kodiak_model::{ProxyKey, kinds::dataplane::Admission, labels};
 use kodiak_tokens::{
     DataplaneClaims, ProxyFacts, TokenError, Verified, check_dataplane, check_dataplane_name, names::TokenKind,
     verify_dataplane,
@@ -21,7 +12,6 @@ use kodiak_tokens::{
 use crate::{
     dataplane::EffectiveDataplane,
     settings::{Authn, ProxySettings},
-    stored,
 };
 
 /// Claims of a verified token. Empty when proxy authentication is disabled.
@@ -121,72 +111,16 @@ impl VerifiedToken {
         }
     }
 
-    /// Checks every claim against the Dataplane.
-    pub(crate) fn check(
-        &self,
-        snapshot: &Snapshot,
-        key: &ProxyKey,
-        dataplane: &EffectiveDataplane,
-    ) -> Result<(), String> {
+    /// Checks every claim against the Dataplane. No MeshIdentity has a part in it: one that were to close streams would take
+    /// proxies out of the rollout that moves them to it.
+    pub(crate) fn check(&self, key: &ProxyKey, dataplane: &EffectiveDataplane) -> Result<(), String> {
         let Some(verified) = &self.0 else { return Ok(()) };
         let tags: Vec<_> = dataplane.spec.tag_sets().collect();
-        let facts = ProxyFacts {
-            name: &key.name,
-            mesh: &key.mesh,
-            tags: &tags,
-            labels: &dataplane.labels,
-            identity_from_workload: identity_is_workload(snapshot, &key.mesh, dataplane),
-        };
+        let facts = ProxyFacts { name: &key.name, mesh: &key.mesh, tags: &tags, labels: &dataplane.labels };
         check_dataplane(&verified.claims, &facts).map_err(failed)
     }
 }
 
 fn failed(reason: impl std::fmt::Display) -> String {
     format!("authentication failed: {reason}")
-}
-
-/// Whether the SPIFFE ID of this proxy is made from its label `kuma.io/workload`.
-pub(crate) fn identity_is_workload(snapshot: &Snapshot, mesh: &str, dataplane: &EffectiveDataplane) -> bool {
-    let mut best: Option<(usize, Arc<MeshIdentity>)> = None;
-    // In the order of names: the first of equal specificity wins.
-    for identity in stored::identities(snapshot, mesh) {
-        let selector = identity.selector.as_ref().and_then(|selector| selector.dataplane.as_ref());
-        let Some(selector) = selector.filter(|selector| selector.matches(&dataplane.labels)) else { continue };
-        let specificity = selector.specificity();
-        if best.as_ref().is_none_or(|(other, _)| specificity > *other) {
-            best = Some((specificity, identity));
-        }
-    }
-    best.is_some_and(|(_, identity)| {
-        let path = identity.spiffe_id.as_ref().and_then(|id| id.path.as_deref());
-        uses_workload(path.unwrap_or(DEFAULT_PATH_ON_UNIVERSAL))
-    })
-}
-
-/// Renders the template with two workloads and compares, so that no syntax of a template is overlooked.
-fn uses_workload(path: &str) -> bool {
-    let Ok(template) = Template::parse(path, &FUNCTIONS) else { return false };
-    let render = |workload: &str| {
-        let value = |field: &str| if field == "Workload" { workload.to_owned() } else { String::new() };
-        let fields: BTreeMap<_, _> = PATH_FIELDS.iter().map(|field| (*field, value(field))).collect();
-        let label = |_: &str, key: &str| Ok(if key == labels::WORKLOAD { workload.to_owned() } else { String::new() });
-        template.render(&fields, &label).ok()
-    };
-    render("a") != render("b")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::uses_workload;
-
-    #[test]
-    fn paths_that_name_the_workload_are_found() {
-        for path in ["/w/{{ .Workload }}", "/w/{{ label \"kuma.io/workload\" }}", "/{{.Workload}}/{{ label \"team\" }}"]
-        {
-            assert!(uses_workload(path), "{path}");
-        }
-        for path in ["/fixed", "/{{ label \"team\" }}", "/{{ .Namespace }}", "/{{ .Workload"] {
-            assert!(!uses_workload(path), "{path}");
-        }
-    }
 }

@@ -3,7 +3,6 @@
 use http::{HeaderMap, StatusCode, header::AUTHORIZATION};
 use kodiak_ads::{Credential, Reply};
 use kodiak_model::ProxyKey;
-use kodiak_store::Snapshot;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -33,7 +32,7 @@ impl Registry {
             Ok(proof) => proof,
             Err(reason) => return denied(reason),
         };
-        let authorize = |snapshot: &Snapshot, stored: &EffectiveDataplane| proof.check(snapshot, &key, stored);
+        let authorize = |stored: &EffectiveDataplane| proof.check(&key, stored);
         match self.0.readiness.drain(&key, authorize).await {
             Ok(()) => json_reply(&json!({})),
             Err(DrainError::NotFound) => empty(StatusCode::NOT_FOUND),

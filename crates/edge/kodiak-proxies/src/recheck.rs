@@ -23,8 +23,8 @@ impl Recheck {
             // Revocations, also of the tokens of one mesh. It is the name that tells whose, and names are many.
             "GlobalSecret" => Some(Self::All),
             "Mesh" => Some(Self::Mesh(key.name.clone())),
-            // Signing keys and revocations; and whether an identity is made from a label that tokens must bind.
-            "Secret" | "MeshIdentity" => Some(Self::Mesh(key.mesh.clone())),
+            // Signing keys and revocations.
+            "Secret" => Some(Self::Mesh(key.mesh.clone())),
             "Dataplane" => Some(Self::Proxy(ProxyKey { mesh: key.mesh.clone(), name: key.name.clone() })),
             _ => None,
         }
@@ -87,7 +87,7 @@ impl Registry {
             self.0.readiness.deleted(key, snapshot.revision());
             return Err((Closing::UNAVAILABLE, format!("the Dataplane {key} was deleted")));
         };
-        proof.check(&snapshot, key, &dataplane).map_err(denied)
+        proof.check(key, &dataplane).map_err(denied)
     }
 }
 

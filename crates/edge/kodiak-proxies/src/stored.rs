@@ -8,7 +8,6 @@ use kodiak_model::{
         dataplane::DataplaneStatus,
         dataplane_insight::{self, DataplaneInsight},
         mesh::Mesh,
-        mesh_identity::MeshIdentity,
     },
 };
 use kodiak_store::{Record, Snapshot};
@@ -29,11 +28,6 @@ pub(crate) fn dataplane(snapshot: &Snapshot, key: &ProxyKey) -> Option<Effective
 pub(crate) fn is_draining(snapshot: &Snapshot, key: &ProxyKey) -> bool {
     let dataplane = snapshot.world().get(&key.dataplane());
     dataplane.is_some_and(|dataplane| dataplane.status::<DataplaneStatus>().draining)
-}
-
-/// MeshIdentities of a mesh, in the order of their names.
-pub(crate) fn identities(snapshot: &Snapshot, mesh: &str) -> impl Iterator<Item = Arc<MeshIdentity>> {
-    snapshot.world().list_in("MeshIdentity", mesh).filter_map(|identity| identity.spec())
 }
 
 pub(crate) fn insight_of(snapshot: &Snapshot, key: &ProxyKey) -> Option<Arc<DataplaneInsight>> {

@@ -113,11 +113,11 @@ async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<s
         let step = meshes.get(&mesh).map_or(Step::Done, Progress::step);
         let next = match step {
             Step::Done => continue,
-            Step::Wait(_) => {
+            Step::Wait { .. } => {
                 unfinished.insert(mesh);
                 continue;
             }
-            Step::Take(next) => next,
+            Step::Take { next, .. } => *next,
         };
         let snapshot = store.snapshot();
         let old = snapshot.world().get(&document::key(&mesh, ROLLOUT));
@@ -137,7 +137,7 @@ async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<s
 fn report(meshes: &Meshes, unfinished: &BTreeSet<Arc<str>>, since: &mut BTreeMap<Arc<str>, Instant>) {
     since.retain(|mesh, _| unfinished.contains(mesh));
     for mesh in unfinished {
-        let Some(Step::Wait(proxies)) = meshes.get(mesh).map(Progress::step) else {
+        let Some(Step::Wait { proxies, .. }) = meshes.get(mesh).map(Progress::step) else {
             since.remove(mesh);
             continue;
         };

@@ -16,8 +16,6 @@ pub struct ProxyFacts<'a> {
     /// The tags of every inbound and of the gateway.
     pub tags: &'a [&'a BTreeMap<String, String>],
     pub labels: &'a BTreeMap<String, String>,
-    /// Whether the SPIFFE ID of the proxy is derived from that label.
-    pub identity_from_workload: bool,
 }
 
 /// Every claim is optional; a missing one is not checked.
@@ -78,11 +76,6 @@ fn check_labels(of_token: &BTreeMap<String, Vec<String>>, of_proxy: &BTreeMap<St
 
 fn check_workload(of_token: &str, proxy: &ProxyFacts<'_>) -> Result<(), String> {
     match proxy.labels.get(WORKLOAD) {
-        // A label that becomes the SPIFFE ID must be bound by the token, else its holder could have any identity.
-        Some(label) if of_token.is_empty() && proxy.identity_from_workload => Err(format!(
-            "dataplane with \"kuma.io/workload\" label {label:?} derives its identity from the workload, \
-             so it requires a workload-bound token"
-        )),
         Some(label) if !of_token.is_empty() && label != of_token => Err(format!(
             "dataplane workload {label:?} is not allowed with this token. Allowed workload in token is {of_token:?}"
         )),

@@ -54,7 +54,8 @@ impl World {
     /// Writes the mesh and all its Dataplanes, then connects all proxies.
     pub(super) fn fill(&mut self, proxies: &[Arc<Proxy>]) -> anyhow::Result<()> {
         let mesh = mesh()?;
-        let facts = MeshFacts { mode: mesh.mesh_services_mode(), mtls: mesh.enabled_backend().is_some() };
+        let (mode, mtls) = (mesh.mesh_services_mode(), mesh.enabled_backend().is_some());
+        let facts = MeshFacts { mode, mtls, rollout: Arc::default() };
         self.reconciler.set_mesh(&MESH.into(), Some(facts));
         self.reconciler.set_generator(&"local-universal-mesh-service".into(), Some(generator()?));
         self.configure([EngineChange::Mesh { name: MESH.into(), mesh: Some(mesh), reachability: None }])?;

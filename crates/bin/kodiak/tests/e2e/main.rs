@@ -13,6 +13,7 @@ mod endpoints;
 mod expiry;
 mod floods;
 mod harness;
+mod identity;
 mod mtls;
 mod panics;
 mod partition;

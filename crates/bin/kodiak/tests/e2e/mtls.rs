@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
-use kodiak_crypto::{RootCaParams, RsaBits, root_ca};
+use kodiak_crypto::{CaKeyType, RootCaParams, RsaBits, root_ca};
 use serde_json::json;
 
 use crate::harness::{Load, MESH, Mesh, Mtls, Service, Setup, Sidecar, eventually, expect};
@@ -120,7 +120,7 @@ async fn switches_to_a_provided_ca_under_load() {
     let params = RootCaParams {
         common_name: "our own",
         expires_after: DAY,
-        rsa_bits: RsaBits::B2048,
+        key: CaKeyType::Rsa(RsaBits::B2048),
         uri_san: Some(&uri),
         now: jiff::Timestamp::now(),
     };

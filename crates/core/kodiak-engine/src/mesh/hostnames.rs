@@ -39,6 +39,7 @@ impl Mesh {
             services: &self.services,
             vips: &self.vips,
             objects: &self.objects,
+            dataplanes: &self.dataplanes,
             identities,
             graph: self.permitted.as_ref().map(Permitted::graph),
         }

@@ -103,7 +103,8 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, port_tar
     let port = object.and_then(|object| object.destination.port(&port_target.kri.section));
     let protocol = port.map_or(Protocol::Tcp, |port| port.protocol);
     let merged = object.map(|object| rules.for_port(&object.resource, &port_target.kri.section)).unwrap_or_default();
-    let mtls = from.view.rollout.call;
+    let is_encrypted = object.is_none_or(|object| object.is_encrypted);
+    let mtls = from.view.calls_with_mtls(&key.certificate) && is_encrypted;
     let (endpoints, peer, upstream) = match object.map(|object| &object.destination.behind) {
         Some(Behind::External(spec)) if from.view.external == ExternalAccess::Direct => {
             let tls = spec.tls.as_ref().map(|tls| {
@@ -141,7 +142,8 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, port_tar
     };
     let sni =
         object.map(|object| names::port_sni(&object.sni_name(), port_target.number, &mesh, object.destination.kind()));
-    let peer = mtls.then(|| Arc::new(Peer { sni: sni.unwrap_or_default(), identities: peer }));
+    let tls = from.view.tls_source(&key.certificate);
+    let peer = mtls.then(|| Arc::new(Peer { sni: sni.unwrap_or_default(), identities: peer, tls }));
     let labels = || object.map(|object| object.labels().clone()).unwrap_or_default();
     let assignment = near(key, &merged, from, name.clone(), (endpoints, &labels));
     Cluster::Discovered(OutboundCluster { name, mesh, peer, upstream, confs: merged.cluster }, assignment)

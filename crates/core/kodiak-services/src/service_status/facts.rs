@@ -15,6 +15,8 @@ use kodiak_model::{
     },
 };
 
+use kodiak_rollout::Rollout;
+
 use crate::{generated_services::Rules, hostnames::ServiceKey, service_addresses::Ranges};
 
 #[derive(Debug, Clone)]
@@ -33,11 +35,13 @@ impl Default for ServiceSettings {
 }
 
 /// Facts of a mesh that services depend on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeshFacts {
     pub mode: MeshServicesMode,
-    /// Whether mTLS is enabled.
+    /// Whether proxies have certificates, or are about to.
     pub mtls: bool,
+    /// Step that decides on the SPIFFE IDs of proxies.
+    pub rollout: Arc<Rollout>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
+use kodiak_identity::expected_ids;
 use kodiak_model::{
     Choice, Condition,
     kinds::{
@@ -11,6 +12,7 @@ use kodiak_model::{
     },
     labels, tags,
 };
+use kodiak_rollout::Rollout;
 use kodiak_rules::Proxy;
 
 use super::{facts::Seen, unvouched::Unvouched};
@@ -39,11 +41,17 @@ pub(super) struct Census {
     /// Members whose token binds the selected fields.
     vouched: u32,
     service_tags: BTreeSet<String>,
+    spiffe_ids: BTreeSet<String>,
     unvouched: Unvouched,
 }
 
 impl Census {
-    pub(super) fn take<'a>(spec: &MeshService, members: impl Iterator<Item = Member<'a>>, moment: Moment) -> Self {
+    pub(super) fn take<'a>(
+        spec: &MeshService,
+        members: impl Iterator<Item = Member<'a>>,
+        rollout: &Rollout,
+        moment: Moment,
+    ) -> Self {
         let mut census = Self::default();
         for (proxy, seen) in members {
             let known_by = known_by(proxy);
@@ -58,6 +66,9 @@ impl Census {
             census.ready += u32::from(ready);
             census.healthy += u32::from(connected && ready);
             census.certified += u32::from(seen.certified);
+            if vouched {
+                census.spiffe_ids.extend(expected_ids(rollout, proxy));
+            }
             for identity in known_by {
                 if admission.is_none_or(|admission| admission.vouches_for(&spec.selector, &identity)) {
                     census.service_tags.insert(identity);
@@ -90,19 +101,16 @@ impl Census {
         if proxies.healthy > 0 { State::Available.into() } else { State::Unavailable.into() }
     }
 
-    /// Identities by tags of the proxies; SPIFFE IDs are set elsewhere and kept. Without proxies the identities are
-    /// kept too.
+    /// Identities of the proxies: by their tags, then by MeshIdentities. Without proxies the stored ones are kept.
     pub(super) fn identities(&self, stored: Option<&Vec<Identity>>) -> Option<Vec<Identity>> {
         if self.vouched == 0 {
             return stored.cloned();
         }
-        let tag =
-            |value: &String| Identity { identity_type: Some(IdentityType::ServiceTag.into()), value: value.clone() };
-        let is_spiffe = |identity: &&Identity| {
-            identity.identity_type.as_ref().is_some_and(|identity_type| identity_type.is(IdentityType::SpiffeId))
+        let identity = |kind: IdentityType| {
+            move |value: &String| Identity { identity_type: Some(kind.into()), value: value.clone() }
         };
-        let others = stored.into_iter().flatten().filter(is_spiffe).cloned();
-        let all: Vec<Identity> = self.service_tags.iter().map(tag).chain(others).collect();
+        let tags = self.service_tags.iter().map(identity(IdentityType::ServiceTag));
+        let all: Vec<Identity> = tags.chain(self.spiffe_ids.iter().map(identity(IdentityType::SpiffeId))).collect();
         if all.is_empty() { stored.filter(|stored| stored.is_empty()).cloned() } else { Some(all) }
     }
 

@@ -26,12 +26,12 @@ use crate::{
 impl ServiceReconciler {
     pub(super) fn look_at(&mut self, key: &ServiceKey, now: Timestamp, due: &mut Due) {
         // What belongs to no mesh is about to go.
-        let Some(facts) = self.meshes.get(&key.mesh).and_then(|population| population.facts) else {
+        let Some(facts) = self.meshes.get(&key.mesh).and_then(|population| population.facts.clone()) else {
             self.conflicts.remove(key);
             return;
         };
         if key.kind == BackendKind::MeshService {
-            self.look_at_service(key, facts, now, due);
+            self.look_at_service(key, &facts, now, due);
             return;
         }
         let Some(stored) = self.services.get(key).cloned() else { return };
@@ -43,7 +43,7 @@ impl ServiceReconciler {
         }
     }
 
-    fn look_at_service(&mut self, key: &ServiceKey, facts: MeshFacts, now: Timestamp, due: &mut Due) {
+    fn look_at_service(&mut self, key: &ServiceKey, facts: &MeshFacts, now: Timestamp, due: &mut Due) {
         let Some(population) = self.meshes.get(&key.mesh) else { return };
         let stored = self.services.get(key).cloned();
         let existing = stored.as_ref().and_then(|stored| match &stored.content {
@@ -61,7 +61,7 @@ impl ServiceReconciler {
                 due.writes.push(Wanted { key: key.clone(), write: Write::Delete { version: stored.version } });
             }
             (Verdict::Stand { labels, spec }, None) => {
-                let spec = self.with_proxies(key, spec, now);
+                let spec = self.with_proxies(key, facts, spec, now);
                 due.writes.push(Wanted { key: key.clone(), write: Write::Put { labels, spec, version: None } });
             }
             (Verdict::Stand { labels, spec }, Some(stored)) => {
@@ -77,10 +77,10 @@ impl ServiceReconciler {
     }
 
     /// A new MeshService is created with its state and identities.
-    fn with_proxies(&self, key: &ServiceKey, spec: MeshService, now: Timestamp) -> MeshService {
+    fn with_proxies(&self, key: &ServiceKey, facts: &MeshFacts, spec: MeshService, now: Timestamp) -> MeshService {
         let moment = self.moment(now);
         let population = &self.meshes[&key.mesh];
-        let census = Census::take(&spec, population.asking(&key.name), moment);
+        let census = Census::take(&spec, population.asking(&key.name), &facts.rollout, moment);
         let proxies = census.proxies(&DataplaneProxies::default(), moment);
         MeshService { state: Census::state(&proxies), identities: census.identities(None), ..spec }
     }
@@ -88,7 +88,7 @@ impl ServiceReconciler {
     fn keep_service(
         &mut self,
         key: &ServiceKey,
-        facts: MeshFacts,
+        facts: &MeshFacts,
         stored: &Stored,
         (labels, mut spec): (Labels, MeshService),
         now: Timestamp,
@@ -98,7 +98,7 @@ impl ServiceReconciler {
         let mut status = stored_status.clone();
         if is_local(&stored.labels) {
             let moment = self.moment(now);
-            let census = Census::take(&spec, self.meshes[&key.mesh].members(&key.name), moment);
+            let census = Census::take(&spec, self.meshes[&key.mesh].members(&key.name), &facts.rollout, moment);
             let proxies = census.proxies(&stored_status.dataplane_proxies, moment);
             if moment.settling && proxies != census.proxies(&DataplaneProxies::default(), moment) {
                 self.timers.entry(self.settled).or_default().insert(Timer::Service(key.clone()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::input::Shape;
+use crate::input::{Shape, TlsSource};
 use crate::testing::{at, check, tags};
 
 fn inbound(protocol: Protocol, accept: InboundTls) -> Inbound {
@@ -20,6 +20,8 @@ fn inbound(protocol: Protocol, accept: InboundTls) -> Inbound {
         protocol,
         tags: tags(&[("kuma.io/service", "backend")]),
         accept,
+        tls: TlsSource::MeshCa,
+        trust_domains: Arc::default(),
         entries: Arc::default(),
         shape: Shape { transparent: true, reuse_port: true, ipv6: false },
     }

@@ -40,6 +40,9 @@ pub struct Inbound {
     pub protocol: Protocol,
     pub tags: Tags,
     pub accept: InboundTls,
+    pub tls: TlsSource,
+    /// Trust domains of the callers that it accepts, sorted. The mesh itself when empty.
+    pub trust_domains: Arc<[Arc<str>]>,
     pub entries: Arc<ByKind<Vec<Entry>>>,
     pub shape: Shape,
 }
@@ -158,13 +161,36 @@ impl UpstreamProtocol {
     }
 }
 
+/// Where a proxy gets its certificate and the CAs that it trusts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TlsSource {
+    /// From the control plane; it trusts the CAs of the backends of the mesh.
+    #[default]
+    MeshCa,
+    /// From the control plane; it trusts CAs by trust domain.
+    TrustBundle,
+    /// From the SPIRE agent beside it.
+    Spire(Arc<SpireAgent>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SpireAgent {
+    /// SPIFFE ID of the proxy.
+    pub spiffe_id: String,
+    /// Path of its Unix socket.
+    pub socket: String,
+    /// For connecting to it.
+    pub timeout: std::time::Duration,
+}
+
 /// Expected identity of a server.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Peer {
     /// SNI of the connection.
     pub sni: String,
-    /// SPIFFE IDs, of which the certificate must have one; when empty, any identity of the mesh is accepted. Sorted.
+    /// SPIFFE IDs, of which the certificate must have one; when empty, any identity of a trusted domain is accepted. Sorted.
     pub identities: Vec<String>,
+    pub tls: TlsSource,
 }
 
 /// Cluster of a MeshExternalService, without a zone egress.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kodiak_ca::MeshCas;
 use kodiak_catalog::{Catalog, CatalogSettings, FileSources, Rights, Target};
-use kodiak_crypto::{KeyPair, RootCaParams, RsaBits, TEN_YEARS, certificates, root_ca};
+use kodiak_crypto::{CaKeyType, KeyPair, RootCaParams, RsaBits, TEN_YEARS, certificates, root_ca};
 use kodiak_model::{Kind, Place, ResourceKey, kinds};
 use kodiak_store::{Backend, Expect, Store, StoreConfig, Write};
 use serde_json::{Value, json};
@@ -67,8 +67,8 @@ impl Bed {
 }
 
 pub(crate) fn issuer(common_name: &str) -> KeyPair {
-    let (expires_after, rsa_bits, now) = (TEN_YEARS, RsaBits::default(), Timestamp::now());
-    root_ca(&RootCaParams { common_name, expires_after, rsa_bits, uri_san: None, now }).unwrap()
+    let (expires_after, key, now) = (TEN_YEARS, CaKeyType::Rsa(RsaBits::default()), Timestamp::now());
+    root_ca(&RootCaParams { common_name, expires_after, key, uri_san: None, now }).unwrap()
 }
 
 /// Content of a certificate.

@@ -1,6 +1,6 @@
 //! Resources that are created with a mesh: the signing key of its dataplane tokens, its CA, and its first policies.
 
-use kodiak_crypto::TEN_YEARS;
+use kodiak_crypto::{CaKeyType, TEN_YEARS};
 use kodiak_model::{
     Checked,
     kinds::mesh::{BackendConf, BuiltinCa, Mesh, parse_period},
@@ -59,8 +59,8 @@ async fn builtin_authorities(
         let lives = parse_period(&cert.expiration).filter(|lives| !lives.is_zero()).unwrap_or(TEN_YEARS);
         let uri = format!("spiffe://{name}");
         // Unsupported sizes were rejected before.
-        let bits = rsa_bits(&cert).map_err(Refusal::make)?;
-        let (cert, key) = secrets::root_ca(name.to_owned(), lives, bits, Some(uri)).await?;
+        let key_type = CaKeyType::Rsa(rsa_bits(&cert).map_err(Refusal::make)?);
+        let (cert, key) = secrets::root_ca(name.to_owned(), lives, key_type, Some(uri)).await?;
         writes.push(secret(catalog, name, &cert_name, cert.as_bytes(), Expect::Absent));
         writes.push(secret(catalog, name, &key_name, key.as_bytes(), Expect::Absent));
     }

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 
 use crate::{Catalog, Refusal, Stage, owner_of};
 
+pub(crate) use secrets::root_ca;
+
 pub use control_plane::{ADMIN_GROUP, ADMIN_USER, Defaults, Ensured};
 
 /// Related writes: a mesh is created with keys and policies.
@@ -27,7 +29,7 @@ pub(crate) async fn companions(
 }
 
 /// A generated resource, with the same validation and labels as a user's.
-fn resource(catalog: &Catalog, kind: &'static Kind, mesh: &str, name: &str, spec: Value) -> Result<Write, Refusal> {
+pub(crate) fn resource(catalog: &Catalog, kind: &'static Kind, mesh: &str, name: &str, spec: Value) -> Result<Write, Refusal> {
     let checked = check(catalog, kind, mesh, name, spec)?;
     let labels = checked.labels.clone();
     Ok(labelled(&checked, labels))

@@ -6,7 +6,7 @@
 use std::{thread, time::Duration};
 
 use jiff::Timestamp;
-use kodiak_crypto::{CryptoError, RootCaParams, RsaBits, RsaKey};
+use kodiak_crypto::{CaKeyType, CryptoError, RootCaParams, RsaKey};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::Refusal;
@@ -20,17 +20,17 @@ pub(super) async fn signing_key() -> Result<Vec<u8>, Refusal> {
 }
 
 /// A new root: certificate and key, both as PEM.
-pub(super) async fn root_ca(
+pub(crate) async fn root_ca(
     common_name: String,
     expires_after: Duration,
-    bits: RsaBits,
+    key: CaKeyType,
     uri_san: Option<String>,
 ) -> Result<(String, String), Refusal> {
     apart(move || {
         let pair = kodiak_crypto::root_ca(&RootCaParams {
             common_name: &common_name,
             expires_after,
-            rsa_bits: bits,
+            key,
             uri_san: uri_san.as_deref(),
             now: Timestamp::now(),
         })?;

@@ -3,7 +3,7 @@
 use base64::{Engine, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
 use kodiak_catalog::{Catalog, CatalogSettings, FileSources, Put, Refusal, Rights, Target};
-use kodiak_crypto::{KeyPair, RootCaParams, RsaBits, TEN_YEARS, root_ca};
+use kodiak_crypto::{CaKeyType, KeyPair, RootCaParams, RsaBits, TEN_YEARS, root_ca};
 use kodiak_model::{Kind, Place, ResourceKey};
 use kodiak_store::{Backend, Expect, Record, Store, StoreConfig, Write};
 use serde_json::{Value, json};
@@ -111,7 +111,7 @@ pub(crate) fn ca(common_name: &str) -> KeyPair {
     root_ca(&RootCaParams {
         common_name,
         expires_after: TEN_YEARS,
-        rsa_bits: RsaBits::default(),
+        key: CaKeyType::Rsa(RsaBits::default()),
         uri_san: None,
         now: Timestamp::now(),
     })

@@ -25,7 +25,7 @@ impl InboundReadiness {
     pub(crate) async fn drain(
         &self,
         key: &ProxyKey,
-        authorize: impl Fn(&Snapshot, &EffectiveDataplane) -> Result<(), String>,
+        authorize: impl Fn(&EffectiveDataplane) -> Result<(), String>,
     ) -> Result<(), DrainError> {
         loop {
             let snapshot = self.store.snapshot();
@@ -33,7 +33,7 @@ impl InboundReadiness {
                 self.deleted(key, snapshot.revision());
                 return Err(DrainError::NotFound);
             };
-            authorize(&snapshot, &known).map_err(DrainError::Denied)?;
+            authorize(&known).map_err(DrainError::Denied)?;
             let causes = {
                 let mut proxies = self.proxies();
                 let causes = proxies.entry(key.clone()).or_default();

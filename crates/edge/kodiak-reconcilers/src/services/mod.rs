@@ -163,7 +163,8 @@ impl Services {
     }
 }
 
-async fn until(moment: Option<Instant>) {
+/// Waits until a moment; without one, for ever.
+pub(crate) async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,

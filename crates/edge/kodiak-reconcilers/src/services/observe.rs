@@ -7,7 +7,7 @@ use kodiak_catalog::external_source;
 use kodiak_model::{
     ResourceKey,
     kinds::{
-        dataplane::BackendKind, dataplane_insight::DataplaneInsight, hostname_generator::HostnameGenerator, mesh::Mesh,
+        dataplane::BackendKind, dataplane_insight::DataplaneInsight, hostname_generator::HostnameGenerator,
         mesh_external_service::MeshExternalService, mesh_multi_zone_service::MeshMultiZoneService,
         mesh_service::MeshService,
     },
@@ -53,8 +53,7 @@ impl ObservedState {
         let ResourceKey { kind, mesh, name } = key;
         match &**kind {
             "Mesh" => {
-                let facts = resource.and_then(kodiak_world::Resource::spec).map(|mesh| mesh_facts(&mesh));
-                self.reconciler.set_mesh(name, facts);
+                self.mesh(name, snapshot);
                 // Keys of its CAs are no certificates for others.
                 self.secret(name, snapshot);
             }
@@ -76,6 +75,7 @@ impl ObservedState {
                     self.reconciler.set_positions(positions);
                 }
             }
+            _ if *key == document::key(mesh, document::ROLLOUT) => self.mesh(mesh, snapshot),
             _ if *key == document::key(mesh, document::VIPS) => {
                 let stored = resource.map(|record| StoredVips {
                     vips: documents::read(record).unwrap_or_default(),
@@ -85,6 +85,17 @@ impl ObservedState {
             }
             _ => (),
         }
+    }
+
+    /// The mesh or its rollout changed.
+    fn mesh(&mut self, name: &Arc<str>, snapshot: &Snapshot) {
+        let world = snapshot.world();
+        let facts = world.mesh(name).map(|mesh| {
+            let rollout = kodiak_identity::current(world, name).unwrap_or_default();
+            let mtls = mesh.enabled_backend().is_some() || !rollout.issuers.is_empty();
+            MeshFacts { mode: mesh.mesh_services_mode(), mtls, rollout: Arc::new(rollout) }
+        });
+        self.reconciler.set_mesh(name, facts);
     }
 
     fn external(&mut self, key: &ResourceKey, resource: Option<&Resource>, snapshot: &Snapshot) {
@@ -122,10 +133,6 @@ impl ObservedState {
         });
         self.reconciler.set_service(&key, stored);
     }
-}
-
-fn mesh_facts(mesh: &Mesh) -> MeshFacts {
-    MeshFacts { mode: mesh.mesh_services_mode(), mtls: mesh.enabled_backend().is_some() }
 }
 
 fn dataplane_facts(resource: &Resource) -> Option<DataplaneFacts> {

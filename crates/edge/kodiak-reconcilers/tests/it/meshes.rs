@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kodiak_model::ResourceKey;
-use kodiak_reconcilers::{mtls_waiting, quarantine::Quarantine, run_mtls};
+use kodiak_reconcilers::{quarantine::Quarantine, rollout_status, run_mtls};
 use kodiak_rollout::Rollout;
 use kodiak_store::Store;
 use kodiak_world::document::{self, ROLLOUT};
@@ -59,8 +59,9 @@ async fn rollout_advances_when_all_proxies_acknowledged() {
     step(&store, both).await;
     acknowledge(&store, "a", both).await;
     observe(&store, "b", "", "lds: cannot bind").await;
-    let waiting =
-        || -> Vec<_> { mtls_waiting(store.snapshot().world(), MESH).iter().map(ToString::to_string).collect() };
+    let waiting = || -> Vec<_> {
+        rollout_status(store.snapshot().world(), MESH).unwrap().waiting.iter().map(ToString::to_string).collect()
+    };
     assert_eq!(waiting(), ["b (rejected lds: cannot bind)"]);
     // One of two is not enough. No event shows that nothing happens, so this waits for a fault.
     tokio::time::sleep(Duration::from_millis(50)).await;

@@ -19,19 +19,18 @@ fn with_tags<const N: usize>(allowed: [(&str, &[&str]); N]) -> DataplaneClaims {
 
 /// Checks the claims against `dp-1` of mesh `default`, with two inbounds and the given workload.
 #[track_caller]
-fn check_with(claims: &DataplaneClaims, workload: Option<&str>, identity_from_workload: bool, expected: &str) {
+fn check_with(claims: &DataplaneClaims, workload: Option<&str>, expected: &str) {
     let web = tags([("kuma.io/service", "web"), ("version", "1")]);
     let api = tags([("kuma.io/service", "web-api")]);
     let mut labels = tags([("app", "payments")]);
     labels.extend(workload.map(|workload| ("kuma.io/workload".to_owned(), workload.to_owned())));
-    let proxy =
-        ProxyFacts { name: "dp-1", mesh: "default", tags: &[&web, &api], labels: &labels, identity_from_workload };
+    let proxy = ProxyFacts { name: "dp-1", mesh: "default", tags: &[&web, &api], labels: &labels };
     assert_eq!(check_dataplane(claims, &proxy).err().unwrap_or_default(), expected);
 }
 
 #[track_caller]
 fn check(claims: &DataplaneClaims, expected: &str) {
-    check_with(claims, None, false, expected);
+    check_with(claims, None, expected);
 }
 
 #[test]
@@ -98,31 +97,14 @@ fn bound_label_must_exist_with_an_allowed_value() {
 #[test]
 fn workload_must_match_the_token() {
     let bound = claims(|claims| claims.workload = "b".to_owned());
-    for identity_from_workload in [false, true] {
-        check_with(&bound, Some("b"), identity_from_workload, "");
-        check_with(
-            &bound,
-            Some("a"),
-            identity_from_workload,
-            r#"dataplane workload "a" is not allowed with this token. Allowed workload in token is "b""#,
-        );
-        let missing = "dataplane has no workload label required by the token";
-        check_with(&bound, None, identity_from_workload, missing);
-    }
-}
-
-#[test]
-fn spiffe_id_from_the_workload_needs_a_bound_token() {
-    let unbound = DataplaneClaims::default();
-    check_with(&unbound, Some("x"), false, "");
-    check_with(&unbound, None, true, "");
+    check_with(&bound, Some("b"), "");
     check_with(
-        &unbound,
-        Some("x"),
-        true,
-        "dataplane with \"kuma.io/workload\" label \"x\" derives its identity from the workload, \
-         so it requires a workload-bound token",
+        &bound,
+        Some("a"),
+        r#"dataplane workload "a" is not allowed with this token. Allowed workload in token is "b""#,
     );
+    check_with(&bound, None, "dataplane has no workload label required by the token");
+    check_with(&DataplaneClaims::default(), Some("x"), "");
 }
 
 #[test]

@@ -6,6 +6,10 @@ use serde_json::{Value, json};
 
 use super::{MESH, Service, addresses};
 
+/// Ports of the MeshServices of a workload.
+const HTTP: u16 = 8080;
+const TCP: u16 = 8081;
+
 /// Dataplane, as a user would write it.
 #[derive(Clone)]
 pub(crate) struct Dataplane {
@@ -18,6 +22,9 @@ pub(crate) struct Dataplane {
     pub(crate) outbound_tcp: Option<SocketAddr>,
     /// Other services that are called.
     others: Vec<Value>,
+    labels: Value,
+    /// The MeshService that `outbound` and `outbound_tcp` lead to, instead of `backend`.
+    calls: Option<String>,
     reachable_backends: Option<Value>,
     direct_access: Vec<String>,
     /// Written down at the control plane, and not brought by its proxy: it stays when the proxy is gone.
@@ -69,6 +76,8 @@ impl Dataplane {
             outbound: None,
             outbound_tcp: None,
             others: Vec::new(),
+            labels: json!({}),
+            calls: None,
             reachable_backends: None,
             direct_access: Vec::new(),
             is_stored: false,
@@ -94,6 +103,25 @@ impl Dataplane {
         for (own, other) in self.inbounds.iter_mut().zip(&other.inbounds) {
             own["port"] = other["port"].clone();
         }
+        self
+    }
+
+    /// Serves what this workload serves, and calls the MeshServices of `peer` over HTTP and TCP. An administrator wrote it,
+    /// and labelled it with its workload.
+    pub(crate) fn workload(name: &str, workload: &Service, peer: &str) -> Self {
+        let mut dataplane = Self::serving_as(name, name, workload);
+        let address = dataplane.address;
+        let outbound = || Some(SocketAddr::from((address, addresses::port(address))));
+        (dataplane.outbound, dataplane.outbound_tcp) = (outbound(), outbound());
+        dataplane.calls = Some(peer.to_owned());
+        for (inbound, port) in dataplane.inbounds.iter_mut().zip([HTTP, TCP]) {
+            inbound["port"] = json!(port);
+        }
+        dataplane.labelled("kuma.io/workload", name).stored()
+    }
+
+    pub(crate) fn labelled(mut self, key: &str, value: &str) -> Self {
+        self.labels[key] = json!(value);
         self
     }
 
@@ -168,14 +196,26 @@ impl Dataplane {
     pub(crate) fn document(&self) -> Value {
         let outbounds = [("backend", self.outbound), ("backend-tcp", self.outbound_tcp)];
         let outbounds = outbounds.into_iter().filter_map(|(service, outbound)| {
-            let (outbound, tags) = (outbound?, json!({ "kuma.io/service": service }));
-            Some(json!({ "address": outbound.ip(), "port": outbound.port(), "tags": tags }))
+            let outbound = outbound?;
+            let (key, destination) = match &self.calls {
+                None => ("tags", json!({ "kuma.io/service": service })),
+                Some(peer) => {
+                    let (name, port) = (service.replace("backend", peer), if service == "backend" { HTTP } else { TCP });
+                    ("backendRef", json!({ "kind": "MeshService", "name": name, "port": port }))
+                }
+            };
+            let mut written = json!({ "address": outbound.ip(), "port": outbound.port() });
+            written[key] = destination;
+            Some(written)
         });
         let outbounds: Vec<_> = outbounds.chain(self.others.iter().cloned()).collect();
         let mut document = json!({
             "type": "Dataplane", "mesh": MESH, "name": self.name,
             "networking": { "address": self.address, "inbound": self.inbounds, "outbound": outbounds },
         });
+        if self.labels.as_object().is_some_and(|labels| !labels.is_empty()) {
+            document["labels"] = self.labels.clone();
+        }
         if let Some(backends) = &self.reachable_backends {
             document["networking"]["transparentProxying"] = json!({ "reachableBackends": backends });
         }

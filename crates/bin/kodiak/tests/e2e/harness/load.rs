@@ -20,6 +20,8 @@ use super::{Sidecar, eventually, expect};
 
 /// Of each of three callers: together about two hundred in a second.
 const EVERY: Duration = Duration::from_millis(15);
+/// Of each of six callers: together more than two hundred in a second.
+const HALF_AS_OFTEN: Duration = Duration::from_millis(25);
 /// Of each of two callers: together more than two hundred in a second.
 const MORE_OFTEN: Duration = Duration::from_millis(9);
 /// Of each of two callers of a destination, where many are called.
@@ -63,6 +65,15 @@ impl Load {
         let (http, tcp) = (client.outbound().to_string(), client.outbound_tcp().to_string());
         let callers = [(How::Kept, &http), (How::New, &http), (How::NewAllTheWay, &tcp)];
         Self::start(callers.map(|(how, target)| Caller::new(how, target, EVERY)))
+    }
+
+    /// One caller of each kind calls through each of these proxies.
+    pub(crate) fn between<'a>(clients: impl IntoIterator<Item = &'a Sidecar>) -> Self {
+        let callers = clients.into_iter().flat_map(|client| {
+            let (http, tcp) = (client.outbound().to_string(), client.outbound_tcp().to_string());
+            [(How::Kept, http.clone()), (How::New, http), (How::NewAllTheWay, tcp)]
+        });
+        Self::start(callers.map(|(how, target)| Caller::new(how, &target, HALF_AS_OFTEN)))
     }
 
     /// Calls this host and port, which is looked up for each new connection.

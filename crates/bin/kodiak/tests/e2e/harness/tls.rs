@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use jiff::Timestamp;
-use kodiak_crypto::{RootCaParams, RsaBits, root_ca, server_config};
+use kodiak_crypto::{CaKeyType, RootCaParams, RsaBits, root_ca, server_config};
 use rcgen::{CertificateParams, Issuer, KeyPair};
 use tokio::{
     io::copy_bidirectional,
@@ -49,7 +49,7 @@ fn certify(name: &str) -> (String, TlsAcceptor) {
     let params = RootCaParams {
         common_name: "outside",
         expires_after: Duration::from_hours(24),
-        rsa_bits: RsaBits::B2048,
+        key: CaKeyType::Rsa(RsaBits::B2048),
         uri_san: None,
         now: Timestamp::now(),
     };

@@ -326,6 +326,8 @@ impl Identities for Fake {
         (request, epoch).hash(&mut hasher);
         let end = Timestamp::from_second((epoch + 1) * EPOCH_HOURS * 3600).unwrap();
         Ok(Arc::new(Leaf {
+            serial: "1".into(),
+            spiffe_id: request.uris[0].as_str().into(),
             identity: Identity { certificate: format!("{request:?} {epoch}").into(), key: "key".into() },
             version: Version(u128::from(hasher.finish())),
             not_after: end + SignedDuration::from_hours(EPOCH_HOURS),

@@ -37,6 +37,18 @@ pub struct MtlsInsight {
     /// Backends whose certificates the proxy trusts.
     #[serde(skip_serializing_if = "is_default")]
     pub supported_backends: Vec<String>,
+    /// SPIFFE ID of the certificate.
+    #[serde(rename = "spiffeID", skip_serializing_if = "is_default")]
+    pub spiffe_id: String,
+    /// Serial number of the certificate, in hex.
+    #[serde(skip_serializing_if = "is_default")]
+    pub serial_number: String,
+    /// When the control plane issues the next certificate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_rotation: Option<String>,
+    /// Why the next certificate could not be issued; this one stays in use until it expires.
+    #[serde(skip_serializing_if = "is_default")]
+    pub renewal_error: String,
     /// The rollout step that the proxy last acknowledged in full. Only the control plane reads it.
     #[serde(skip_serializing_if = "is_default")]
     pub acknowledged: String,

@@ -1,0 +1,255 @@
+use serde_json::json;
+
+use super::*;
+
+fn mesh(enabled: &str, mode: &str, backends: &[&str]) -> Rollout {
+    with_identities(enabled, mode, backends, &DesiredIdentities::default())
+}
+
+fn with_identities(enabled: &str, mode: &str, backends: &[&str], desired: &DesiredIdentities) -> Rollout {
+    let backend = |name: &&str| json!({ "name": name, "type": "builtin", "mode": mode });
+    let backends: Vec<_> = backends.iter().map(backend).collect();
+    let spec = json!({ "mtls": { "enabledBackend": enabled, "backends": backends } });
+    Rollout::target(&serde_json::from_value(spec).unwrap(), desired)
+}
+
+fn off() -> Rollout {
+    Rollout::default()
+}
+
+/// Name, label that it selects (`*` for all proxies), trust domain. The CA is named after the trust domain.
+fn identity(name: &str, label: &str, trust_domain: &str, issues: bool) -> Arc<AppliedIdentity> {
+    let labels = (label != "*").then(|| (label.to_owned(), "yes".to_owned()));
+    let provider = AppliedProvider::Bundled { ca: format!("{trust_domain}-ca").into(), seconds: 60 };
+    Arc::new(AppliedIdentity {
+        name: name.into(),
+        selector: Selector(labels.into_iter().collect()),
+        trust_domain: trust_domain.into(),
+        provider: issues.then_some(provider),
+        ..AppliedIdentity::default()
+    })
+}
+
+fn desired(identities: &[Arc<AppliedIdentity>]) -> DesiredIdentities {
+    let domains = identities.iter().filter(|each| each.provider.is_some()).map(|each| &each.trust_domain);
+    let trust = |domain: &Arc<str>| (domain.clone(), vec![Arc::from(format!("{domain}-ca"))]);
+    DesiredIdentities { identities: identities.to_vec(), trust_domains: domains.map(trust).collect() }
+}
+
+/// Labels of the proxies of the mesh.
+const PROXIES: [&[&str]; 3] = [&[], &["web"], &["web", "db"]];
+
+fn matching<'a>(issuers: &'a Issuers, labels: &'a [&str]) -> impl Iterator<Item = &'a Arc<AppliedIdentity>> {
+    issuers.identities.iter().filter(|each| each.selector.0.keys().all(|label| labels.contains(&label.as_str())))
+}
+
+/// Trust domain and CA of the certificate of a proxy.
+fn certificate(issuers: &Issuers, labels: &[&str]) -> Option<(Arc<str>, Arc<str>)> {
+    let issuing = matching(issuers, labels).filter(|each| each.provider.is_some());
+    let best = issuing.max_by_key(|each| (each.selector.0.len(), std::cmp::Reverse(each.name.clone())));
+    match (best, &issuers.signer) {
+        (Some(best), _) => Some((best.trust_domain.clone(), format!("{}-ca", best.trust_domain).into())),
+        (None, Some(signer)) => Some(("mesh".into(), signer.clone())),
+        (None, None) => None,
+    }
+}
+
+/// Trust domains in which a client expects the SPIFFE ID of a server.
+fn expected(step: &Rollout, server: &[&str]) -> Vec<Arc<str>> {
+    let mut all = vec![Arc::from("mesh")];
+    for issuers in step.all_issuers() {
+        all.extend(certificate(issuers, server).map(|(domain, _)| domain));
+        all.extend(matching(issuers, server).filter(|each| each.provider.is_none()).map(|each| each.trust_domain.clone()));
+    }
+    all
+}
+
+fn trusts(step: &Rollout, (domain, ca): &(Arc<str>, Arc<str>)) -> bool {
+    let in_domain = step.trust_domains.get(domain).is_some_and(|cas| cas.contains(ca));
+    if **domain == *"mesh" { step.trust.contains(ca) } else { in_domain }
+}
+
+/// While some proxies are at one step and some at the next, every server accepts, expects and trusts every client.
+fn assert_safe(old: &Rollout, new: &Rollout) {
+    for (caller, server) in [(old, old), (old, new), (new, old), (new, new)] {
+        for (client, serving) in PROXIES.iter().flat_map(|client| PROXIES.map(|serving| (*client, serving))) {
+            let case = || format!("{client:?} at {caller:#?} calls {serving:?} at {server:#?}");
+            let shown = certificate(&caller.issuers, client);
+            let has_one = caller.all_issuers().all(|issuers| certificate(issuers, serving).is_some());
+            let encrypted = caller.call && shown.is_some() && has_one;
+            let presented = certificate(&server.issuers, serving);
+            let accept = if presented.is_some() { server.accept } else { InboundTls::Plaintext };
+            let is_accepted = match accept {
+                InboundTls::Plaintext => !encrypted,
+                InboundTls::Permissive => true,
+                InboundTls::Strict => encrypted,
+            };
+            assert!(is_accepted, "{}", case());
+            if encrypted {
+                let presented = presented.unwrap_or_else(|| panic!("{}", case()));
+                assert!(trusts(caller, &presented) && trusts(server, &shown.unwrap()), "{}", case());
+                assert!(expected(caller, serving).contains(&presented.0), "{}", case());
+            }
+        }
+    }
+}
+
+fn loses(from: &Rollout, to: &Rollout) -> bool {
+    let lost = |labels: &&[&str]| certificate(&from.issuers, labels).is_some() && certificate(&to.issuers, labels).is_none();
+    PROXIES.iter().any(lost)
+}
+
+fn lacks(step: &Rollout) -> bool {
+    PROXIES.iter().any(|labels| certificate(&step.issuers, labels).is_none())
+}
+
+/// The next step, unless it waits for proxies without an identity.
+fn next(at: &Rollout, to: &Rollout) -> Option<Rollout> {
+    let (_, next) = at.next(to, loses(at, to))?;
+    (!(at.needs_identities(&next) && lacks(&next))).then_some(next)
+}
+
+/// Tokens of the steps, each of which is safe.
+fn path(from: &Rollout, to: &Rollout) -> Vec<String> {
+    let mut at = from.clone();
+    let mut tokens = Vec::new();
+    while let Some(next) = next(&at, to) {
+        assert_safe(&at, &next);
+        tokens.push(next.token());
+        at = next;
+        assert!(tokens.len() < 12, "no end: {tokens:#?}");
+    }
+    if !lacks(to) {
+        assert_eq!(&at, to);
+    }
+    tokens
+}
+
+fn targets() -> Vec<Rollout> {
+    let old = identity("old", "*", "old.domain", true);
+    let new = identity("new", "*", "new.domain", true);
+    let moved = identity("old", "*", "moved.domain", true);
+    let web = identity("web", "web", "web.domain", true);
+    let announced = identity("announced", "*", "new.domain", false);
+    let mut targets = vec![
+        off(),
+        mesh("a", "STRICT", &["a"]),
+        mesh("a", "PERMISSIVE", &["a"]),
+        mesh("b", "STRICT", &["a", "b"]),
+        mesh("b", "PERMISSIVE", &["b"]),
+        mesh("a", "STRICT", &["a", "b"]),
+    ];
+    for set in [
+        vec![old.clone()],
+        vec![new.clone(), old.clone()],
+        vec![moved],
+        vec![web.clone()],
+        vec![old.clone(), web.clone()],
+        vec![announced.clone()],
+        vec![announced, web],
+    ] {
+        targets.push(with_identities("a", "STRICT", &["a"], &desired(&set)));
+        targets.push(with_identities("", "STRICT", &[], &desired(&set)));
+    }
+    targets.push(with_identities("a", "PERMISSIVE", &["a"], &desired(&[old])));
+    targets
+}
+
+#[test]
+fn every_step_of_every_rollout_is_safe() {
+    let targets = targets();
+    for from in targets.iter().filter(|from| !lacks(from) || from.issuers.is_empty()) {
+        for to in &targets {
+            path(from, to);
+        }
+    }
+}
+
+#[test]
+fn changed_target_during_a_rollout_is_safe() {
+    let targets = targets();
+    for from in targets.iter().filter(|from| !lacks(from) || from.issuers.is_empty()) {
+        for to in &targets {
+            let mut at = from.clone();
+            while let Some(next) = next(&at, to) {
+                for other in &targets {
+                    path(&next, other);
+                }
+                at = next;
+            }
+        }
+    }
+}
+
+#[test]
+fn strict_mtls_accepts_both_first() {
+    assert_eq!(
+        path(&off(), &mesh("a", "STRICT", &["a"])),
+        [
+            "accept=both call=plain signer=a trust=a",
+            "accept=both call=mtls signer=a trust=a",
+            "accept=mtls call=mtls signer=a trust=a",
+        ]
+    );
+    assert_eq!(
+        path(&mesh("a", "STRICT", &["a"]), &off()),
+        ["accept=both call=mtls signer=a trust=a", "accept=both call=plain signer=a trust=a", ""]
+    );
+}
+
+#[test]
+fn new_ca_is_trusted_before_it_signs() {
+    assert_eq!(
+        path(&mesh("a", "STRICT", &["a"]), &mesh("b", "STRICT", &["b"])),
+        [
+            "accept=mtls call=mtls signer=a trust=a,b",
+            "accept=mtls call=mtls signer=b trust=a,b",
+            "accept=mtls call=mtls signer=b trust=b",
+        ]
+    );
+}
+
+#[test]
+fn identity_is_trusted_then_expected_then_issued() {
+    let identity = desired(&[identity("web", "*", "web.domain", true)]);
+    let target = with_identities("a", "STRICT", &["a"], &identity);
+    let mut at = mesh("a", "STRICT", &["a"]);
+    let mut phases = Vec::new();
+    while let Some((phase, next)) = at.next(&target, false) {
+        phases.push(phase);
+        assert_eq!(next.accept, InboundTls::Strict, "plain text is never accepted");
+        at = next;
+    }
+    assert_eq!(phases, [Phase::Trust, Phase::Expect, Phase::Issue, Phase::Remove]);
+}
+
+#[test]
+fn backend_is_turned_off_without_plain_text_when_identities_cover_all() {
+    let identity = desired(&[identity("web", "*", "web.domain", true)]);
+    let (from, to) =
+        (with_identities("a", "STRICT", &["a"], &identity), with_identities("", "STRICT", &[], &identity));
+    let mut at = from;
+    while let Some((_, next)) = at.next(&to, false) {
+        assert!(next.accept == InboundTls::Strict && next.call, "{next:?}");
+        at = next;
+    }
+}
+
+#[test]
+fn servers_refuse_plain_text_only_when_every_proxy_has_an_identity() {
+    let some = with_identities("", "STRICT", &[], &desired(&[identity("web", "web", "web.domain", true)]));
+    let last = path(&off(), &some).pop().unwrap();
+    assert!(last.starts_with("accept=both call=mtls identities=web@"), "{last}");
+    let all = with_identities("", "STRICT", &[], &desired(&[identity("web", "*", "web.domain", true)]));
+    assert!(path(&off(), &all).pop().unwrap().starts_with("accept=mtls call=mtls"));
+}
+
+#[test]
+fn permissive_mode_waits_for_offline_proxies_too() {
+    let permissive = mesh("a", "PERMISSIVE", &["a"]);
+    let both = next(&off(), &permissive).unwrap();
+    let call = next(&both, &permissive).unwrap();
+    assert!(both.needs_everybody(&call, &permissive));
+    assert!(!off().needs_everybody(&both, &permissive));
+    assert!(!both.needs_everybody(&call, &mesh("a", "STRICT", &["a"])));
+}
