@@ -168,11 +168,12 @@ fn every_step_of_every_rollout_is_safe() {
 #[test]
 fn changed_target_during_a_rollout_is_safe() {
     let targets = targets();
-    for from in targets.iter().filter(|from| !lacks(from) || from.issuers.is_empty()) {
+    for (number, from) in targets.iter().enumerate().filter(|(_, from)| !lacks(from) || from.issuers.is_empty()) {
         for to in &targets {
             let mut at = from.clone();
             while let Some(next) = next(&at, to) {
-                for other in &targets {
+                // A third of all changes of mind, another one for each start.
+                for other in targets.iter().skip(number % 3).step_by(3) {
                     path(&next, other);
                 }
                 at = next;

@@ -82,6 +82,10 @@ impl crate::subscription::Subscription for Subscription {
         self.active
     }
 
+    fn requests(&self, name: &str) -> bool {
+        self.wildcard || self.names.contains(name)
+    }
+
     fn names(&self) -> usize {
         self.names.len() + self.owed.len()
     }

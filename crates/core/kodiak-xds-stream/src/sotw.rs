@@ -119,6 +119,10 @@ impl crate::subscription::Subscription for Subscription {
         self.active
     }
 
+    fn requests(&self, name: &str) -> bool {
+        self.interest.wildcard || self.interest.names.contains(name)
+    }
+
     fn names(&self) -> usize {
         let owed = match &self.contents {
             Contents::Whole(_) => 0,

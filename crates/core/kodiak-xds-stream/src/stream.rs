@@ -150,11 +150,12 @@ impl<S: Subscription> Stream<S> {
         self.drains && self.drained < self.replaced
     }
 
-    /// Whether there are secrets and the client has not requested any yet. Envoy acknowledges a listener before it
-    /// requests the secrets that the listener waits for, so it is not ready then.
+    /// Whether there is a secret that the client has not requested yet. Envoy acknowledges clusters and listeners before it
+    /// requests the secrets that they wait for, so it still uses those before.
     pub fn lacks_secrets(&self) -> bool {
-        let has_secrets = |snapshot: &Snapshot| !snapshot.of(TypeUrl::Secret).is_empty();
-        self.snapshot.as_deref().is_some_and(has_secrets) && !self.is_subscribed(TypeUrl::Secret)
+        let subscription = self.of(TypeUrl::Secret);
+        let lacks = |snapshot: &Snapshot| snapshot.of(TypeUrl::Secret).keys().any(|name| !subscription.requests(name));
+        self.snapshot.as_deref().is_some_and(lacks)
     }
 
     fn of(&self, type_url: TypeUrl) -> &S {

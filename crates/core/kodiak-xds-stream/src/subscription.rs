@@ -51,6 +51,9 @@ pub trait Subscription {
     /// Whether the client ever requested this type.
     fn is_active(&self) -> bool;
 
+    /// Whether the client requested this resource, by its name or with all others.
+    fn requests(&self, name: &str) -> bool;
+
     /// Number of names that are stored for the client.
     fn names(&self) -> usize;
 

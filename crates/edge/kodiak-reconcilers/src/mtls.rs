@@ -110,8 +110,14 @@ impl Known {
 
 async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<str>>) {
     for mesh in std::mem::take(unfinished) {
-        let step = meshes.get(&mesh).map_or(Step::Done, Progress::step);
-        let next = match step {
+        let Some(progress) = meshes.get(&mesh) else { continue };
+        let snapshot = store.snapshot();
+        // A record that is stored but not applied yet arrives through the watch: after a start, nothing is decided without it.
+        if !progress.has_records_of(snapshot.world(), &mesh) {
+            unfinished.insert(mesh);
+            continue;
+        }
+        let next = match progress.step() {
             Step::Done => continue,
             Step::Wait { .. } => {
                 unfinished.insert(mesh);
@@ -119,7 +125,6 @@ async fn advance(store: &Store, meshes: &Meshes, unfinished: &mut BTreeSet<Arc<s
             }
             Step::Take { next, .. } => *next,
         };
-        let snapshot = store.snapshot();
         let old = snapshot.world().get(&document::key(&mesh, ROLLOUT));
         match documents::write(store, &mesh, ROLLOUT, old.map(|old| old.version), &next).await {
             Ok(true) => tracing::info!(mesh = &*mesh, step = next.token(), "mTLS rollout advanced"),

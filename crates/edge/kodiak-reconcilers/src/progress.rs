@@ -75,7 +75,7 @@ impl Meshes {
             }
             _ => progress.current = resource.and_then(documents::read),
         }
-        if progress.mesh.is_none() && progress.acknowledged.is_empty() && progress.dataplanes.is_empty() {
+        if progress.is_empty() {
             self.0.remove(mesh);
         }
         Some(mesh.clone())
@@ -132,6 +132,21 @@ impl Progress {
         if online && !rejecting.is_empty() {
             self.rejecting.insert(name.clone(), rejecting);
         }
+    }
+
+    /// Records may come before the mesh that they belong to.
+    fn is_empty(&self) -> bool {
+        let Self { mesh, desired, current, acknowledged, rejecting: _, dataplanes } = self;
+        let has_records = current.is_some() || *desired != DesiredIdentities::default();
+        mesh.is_none() && !has_records && acknowledged.is_empty() && dataplanes.is_empty()
+    }
+
+    /// Whether the records of the mesh that the store has are those that were applied.
+    pub(crate) fn has_records_of(&self, world: &World, mesh: &str) -> bool {
+        let stored = |name| world.get(&document::key(mesh, name));
+        let step: Option<Rollout> = stored(ROLLOUT).and_then(|step| documents::read(step));
+        let desired: Option<DesiredIdentities> = stored(IDENTITIES).and_then(|desired| documents::read(desired));
+        step == self.current && desired.unwrap_or_default() == self.desired
     }
 
     fn target(&self) -> Option<Rollout> {

@@ -19,6 +19,7 @@ use kodiak_model::{
         mesh_service::{MeshService, MeshServiceStatus, State},
     },
 };
+use kodiak_rollout::Rollout;
 use serde_json::{Value, json};
 
 use super::*;
@@ -190,8 +191,12 @@ impl Kept {
     }
 
     fn mesh(&mut self, mode: MeshServicesMode, mtls: bool) {
-        let facts = MeshFacts { mode, mtls };
-        self.world.meshes.insert(name(MESH), facts);
+        self.mesh_at(mode, mtls, Rollout::default());
+    }
+
+    fn mesh_at(&mut self, mode: MeshServicesMode, mtls: bool, rollout: Rollout) {
+        let facts = MeshFacts { mode, mtls, rollout: Arc::new(rollout) };
+        self.world.meshes.insert(name(MESH), facts.clone());
         self.keeper.set_mesh(&name(MESH), Some(facts));
     }
 

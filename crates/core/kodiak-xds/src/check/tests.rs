@@ -115,7 +115,7 @@ fn service_cluster_references_endpoints_and_secrets() {
     let outbound = OutboundCluster {
         name: "backend".into(),
         mesh: "default".into(),
-        peer: Some(Arc::new(Peer { sni: "backend".to_owned(), identities: Vec::new() })),
+        peer: Some(Arc::new(Peer { sni: "backend".to_owned(), ..Peer::default() })),
         upstream: UpstreamProtocol::Proxy,
         confs: Arc::default(),
     };

@@ -133,7 +133,8 @@ impl Settled {
         match &**kind {
             "Mesh" => {
                 let spec = resource.and_then(|mesh| mesh.spec::<Mesh>()).unwrap();
-                let facts = MeshFacts { mode: spec.mesh_services_mode(), mtls: spec.enabled_backend().is_some() };
+                let (mode, mtls) = (spec.mesh_services_mode(), spec.enabled_backend().is_some());
+                let facts = MeshFacts { mode, mtls, rollout: Arc::default() };
                 reconciler.set_mesh(name, Some(facts));
             }
             "Dataplane" => {

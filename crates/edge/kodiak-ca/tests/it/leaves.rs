@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use kodiak_ca::MeshCas;
 use kodiak_catalog::{FileSources, Target};
 use kodiak_crypto::{certificates, check_ca_pair, server_config};
-use kodiak_engine::{Identities as _, Leaf, LeafRequest};
+use kodiak_engine::{Identities as _, Leaf, LeafIssuer, LeafRequest};
 use kodiak_model::{ProxyKey, kinds};
 use serde_json::json;
 
@@ -20,7 +20,7 @@ const CLOCK_SKEW: i64 = 2 * 60 * 60;
 fn request(name: &str, backend: &str) -> LeafRequest {
     LeafRequest {
         proxy: ProxyKey::new("demo", name),
-        backend: backend.into(),
+        issuer: LeafIssuer::Backend(backend.into()),
         uris: Arc::new([URI.to_owned(), "kuma://team/a".to_owned()]),
     }
 }

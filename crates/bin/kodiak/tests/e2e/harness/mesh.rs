@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::Path};
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -90,6 +91,27 @@ impl Mesh {
             document["mtls"] = mtls;
         }
         self.control_plane.put(&format!("/meshes/{MESH}"), &document).await;
+    }
+
+    /// Changes mutual TLS, and nothing else of the mesh.
+    pub(crate) async fn set_mtls(&self, mtls: Mtls) {
+        let path = format!("/meshes/{MESH}");
+        let mut document = self.control_plane.get(&path).await.fine().json();
+        document["mtls"] = mtls.spec();
+        self.control_plane.put(&path, &document).await;
+    }
+
+    /// Stores a Secret of the mesh.
+    pub(crate) async fn secret(&self, name: &str, data: &str) {
+        let data = BASE64_STANDARD.encode(data);
+        let document = json!({ "type": "Secret", "mesh": MESH, "name": name, "data": data });
+        self.control_plane.put(&path("Secret", name), &document).await;
+    }
+
+    /// Data of a Secret of the mesh.
+    pub(crate) async fn secret_data(&self, name: &str) -> String {
+        let secret = self.control_plane.get(&path("Secret", name)).await.fine().json();
+        String::from_utf8(BASE64_STANDARD.decode(secret["data"].as_str().unwrap()).unwrap()).unwrap()
     }
 
     /// Changes labels, and nothing else of the mesh.

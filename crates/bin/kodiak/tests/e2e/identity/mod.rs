@@ -1,9 +1,13 @@
 //! Certificates of MeshIdentities: proxies move between identities under load, and wrong identities are refused.
 
 mod flows;
+mod refused;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
+use jiff::Timestamp;
+use kodiak_crypto::{CaKeyType, KeyPair, RootCaParams, root_ca};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyUsagePurpose};
 use serde_json::{Value, json};
 
 use crate::harness::{Dataplane, Load, MESH, Mesh, Mtls, Service, Setup, Sidecar, eventually, expect, workload_address};
@@ -62,6 +66,46 @@ impl Bed {
         self.until_settled().await;
     }
 
+    /// Until MeshServices and clients expect this SPIFFE ID.
+    pub(crate) async fn until_expected(&self, id: &str) {
+        eventually(&format!("clients expect {id}"), async || {
+            let service = self.mesh.mesh_service("api").await.unwrap_or_default();
+            let dump = self.web.admin("/config_dump?resource=dynamic_active_clusters").await?.text;
+            expect(service["spec"]["identities"].to_string().contains(id) && dump.contains(id), service)
+        })
+        .await;
+        self.until_settled().await;
+    }
+
+    pub(crate) async fn until_condition(&self, identity: &str, kind: &str, status: &str, reason: &str) {
+        let path = crate::harness::path("MeshIdentity", identity);
+        eventually(&format!("{identity} has {kind}={status}"), async || {
+            let identity = self.mesh.control_plane.get(&path).await.json();
+            let conditions = identity["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let is_it = |each: &Value| each["type"] == kind && each["status"] == status && each["reason"] == reason;
+            expect(conditions.iter().any(is_it), identity)
+        })
+        .await;
+    }
+
+    /// Token of the current step.
+    pub(crate) async fn step(&self) -> String {
+        let path = format!("/meshes/{MESH}/dataplanes/web/_status");
+        let status = self.mesh.control_plane.get(&path).await.json();
+        status["mTLS"]["step"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits for a step that was not seen before, kills the control plane, and starts it again.
+    pub(crate) async fn crash_at_new_step(self, seen: &mut BTreeSet<String>) -> Self {
+        eventually("there is another step", async || {
+            let step = self.step().await;
+            expect(!step.is_empty() && seen.insert(step), &seen)
+        })
+        .await;
+        let Self { mesh, web, api, _services } = self;
+        Self { mesh: mesh.crash(async || ()).await, web, api, _services }
+    }
+
     /// Until the rollout has reached its target.
     pub(crate) async fn until_settled(&self) {
         let path = format!("/meshes/{MESH}/dataplanes/web/_status");
@@ -106,4 +150,38 @@ pub(crate) async fn leaves(sidecar: &Sidecar) -> Result<Vec<Value>, String> {
     let all = certificates["certificates"].as_array().into_iter().flatten();
     let chains = all.filter_map(|each| each["cert_chain"].as_array()?.first().cloned());
     Ok(chains.filter(|leaf| leaf["subject_alt_names"].to_string().contains("spiffe://")).collect())
+}
+
+/// A CA that another one signed.
+pub(crate) struct OwnCa {
+    pub(crate) root: String,
+    pub(crate) chain: String,
+    pub(crate) key: String,
+}
+
+pub(crate) fn own_ca(trust_domain: &str) -> OwnCa {
+    let root = root(trust_domain);
+    let signer = rcgen::KeyPair::from_pem(root.key_pem.expose()).unwrap();
+    let issuer = Issuer::from_ca_cert_pem(&root.cert_pem, signer).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "the mesh");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params.use_authority_key_identifier_extension = true;
+    let certificate = params.signed_by(&key, &issuer).unwrap().pem();
+    OwnCa { chain: format!("{certificate}{}", root.cert_pem), root: root.cert_pem, key: key.serialize_pem() }
+}
+
+/// A root for a trust domain.
+pub(crate) fn root(trust_domain: &str) -> KeyPair {
+    let uri = format!("spiffe://{trust_domain}");
+    let params = RootCaParams {
+        common_name: trust_domain,
+        expires_after: Duration::from_hours(24),
+        key: CaKeyType::P256,
+        uri_san: Some(&uri),
+        now: Timestamp::now(),
+    };
+    root_ca(&params).unwrap()
 }

@@ -1,7 +1,10 @@
 //! Property: after any changes, snapshots are the same as those of an engine that starts from scratch.
 
+use std::sync::Arc;
+
 use kodiak_model::kinds::dataplane::BackendKind;
 use kodiak_reachability::Mode;
+use kodiak_rollout::{AppliedIdentity, AppliedProvider, DesiredIdentities, Selector};
 use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy, features};
 use kodiak_xds_stream::Snapshot;
 use proptest::prelude::*;
@@ -14,6 +17,7 @@ use crate::EngineChange;
 enum Edit {
     Mesh { backends: Vec<&'static str>, enabled: Option<usize>, permissive: bool, mode: &'static str },
     Object { kind: BackendKind, name: &'static str, stored: Option<Value> },
+    Identities(Vec<&'static str>),
     Rollout,
     Vips,
     Dataplane { name: &'static str, spec: Value },
@@ -30,6 +34,27 @@ const MTLS: &str = r#"{ "mtls": { "enabledBackend": "ca-1", "backends": [{ "name
 const PROXIES: [&str; 5] = ["p-1", "p-2", "p-3", "p-4", "p-5"];
 const MODES: [&str; 4] = ["Disabled", "Everywhere", "ReachableBackends", "Exclusive"];
 const SERVICES: [&str; 4] = ["a", "b", "c_ns_svc_80", "d"];
+
+/// The first issues to all proxies, the second to those of one zone, the third has no provider.
+const IDENTITIES: [&str; 3] = ["all", "east", "announced"];
+
+fn desired(names: &[&str]) -> DesiredIdentities {
+    let mut desired = DesiredIdentities::default();
+    for name in names {
+        let labels = (*name == "east").then(|| ("kuma.io/zone".to_owned(), "east".to_owned()));
+        let provider = AppliedProvider::Bundled { ca: (*name).into(), seconds: 60 };
+        desired.identities.push(Arc::new(AppliedIdentity {
+            name: (*name).into(),
+            kri: format!("kri_mid_default___{name}_").into(),
+            selector: Selector(labels.into_iter().collect()),
+            trust_domain: format!("{name}.local").into(),
+            path: Some("/proxy".into()),
+            provider: (*name != "announced").then_some(provider),
+        }));
+        desired.trust(format!("{name}.local").into(), [format!("root of {name}\n").into()]);
+    }
+    desired
+}
 
 fn service() -> impl Strategy<Value = &'static str> {
     prop::sample::select(&SERVICES[..])
@@ -277,7 +302,8 @@ fn an_edit() -> impl Strategy<Value = Edit> {
         ),
         5 => an_object().prop_map(|(kind, name, stored)| Edit::Object { kind, name, stored: Some(stored) }),
         1 => an_object().prop_map(|(kind, name, _)| Edit::Object { kind, name, stored: None }),
-        2 => Just(Edit::Rollout),
+        2 => prop::sample::subsequence(IDENTITIES.to_vec(), 0..=3).prop_map(Edit::Identities),
+        6 => Just(Edit::Rollout),
         2 => Just(Edit::Vips),
         6 => (proxy(), a_dataplane()).prop_map(|(name, spec)| Edit::Dataplane { name, spec }),
         1 => proxy().prop_map(Edit::RemoveDataplane),
@@ -310,6 +336,7 @@ fn make(world: &mut World, edit: Edit) {
             });
             world.mesh(&spec.to_string());
         }
+        Edit::Identities(names) => world.identities = desired(&names),
         Edit::Rollout => {
             if let Some(next) = world.next_rollout() {
                 world.rollout(Some(next));

@@ -13,7 +13,7 @@ use kodiak_model::{
     policy::Body,
 };
 use kodiak_reachability::Mode;
-use kodiak_rollout::Rollout;
+use kodiak_rollout::{DesiredIdentities, Rollout};
 use kodiak_rules::{Policy, Proxy};
 use kodiak_services::{
     service_addresses::{AddressAllocator, Ranges},
@@ -42,6 +42,8 @@ pub(super) struct World {
     mesh: Option<String>,
     reachability: Option<Mode>,
     rollout: Option<Rollout>,
+    /// MeshIdentities that the rollout moves to.
+    pub(super) identities: DesiredIdentities,
     vips: Arc<Vips>,
     dataplanes: BTreeMap<String, String>,
     policies: BTreeMap<(&'static str, String), String>,
@@ -75,6 +77,7 @@ impl World {
             mesh: None,
             reachability: None,
             rollout: None,
+            identities: DesiredIdentities::default(),
             vips: Arc::default(),
             dataplanes: BTreeMap::new(),
             policies: BTreeMap::new(),
@@ -128,10 +131,10 @@ impl World {
 
     /// The next rollout step, if the mesh is not at its target.
     pub(super) fn next_rollout(&self) -> Option<Rollout> {
-        let target = Rollout::target(&serde_json::from_str(self.mesh.as_deref()?).unwrap());
+        let target = Rollout::target(&serde_json::from_str(self.mesh.as_deref()?).unwrap(), &self.identities);
         match &self.rollout {
             None => Some(target),
-            Some(current) => current.next(&target),
+            Some(current) => current.next(&target, false).map(|(_, next)| next),
         }
     }
 

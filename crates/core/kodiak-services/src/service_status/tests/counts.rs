@@ -1,6 +1,7 @@
 //! How many proxies there are, and what follows.
 
 use kodiak_model::kinds::{dataplane_insight::DataplaneInsight, mesh_service::TlsReadiness};
+use kodiak_rollout::{AppliedIdentity, Issuers};
 
 use super::*;
 
@@ -90,20 +91,28 @@ fn last_subscription_decides_whether_a_proxy_is_connected() {
 }
 
 #[test]
-fn identities_are_tags_of_all_inbounds_and_spiffe_ids_are_kept() {
+fn identities_are_tags_of_all_inbounds_and_spiffe_ids_of_mesh_identities() {
     let mut kept = Kept::new();
-    let spiffe = json!({ "type": "SpiffeID", "value": "spiffe://demo/z" });
+    let spiffe = |value: &str| json!({ "type": "SpiffeID", "value": value });
+    let stale = spiffe("spiffe://demo/z");
     let old = json!({ "type": "ServiceTag", "value": "old" });
     let selector = json!({ "dataplaneLabels": { "matchLabels": { "app": "a" } } });
-    kept.put_service("mine", &json!({}), &json!({ "selector": selector, "identities": [old, spiffe] }));
+    kept.put_service("mine", &json!({}), &json!({ "selector": selector, "identities": [old, stale] }));
     kept.settle();
     let identities = |kept: &Kept| serde_json::to_value(&kept.world.spec("mine").identities).unwrap();
-    assert_eq!(identities(&kept), json!([old, spiffe]), "without a proxy nobody is somebody else");
+    assert_eq!(identities(&kept), json!([old, stale]), "without a proxy nobody is somebody else");
     kept.dataplane_with("a", &serves(&[("web", 80), ("admin", 81)]), &json!({ "app": "a", "kuma.io/workload": "no" }));
     kept.dataplane_with("b", &json!([{ "port": 80 }]), &json!({ "app": "a", "kuma.io/workload": "shop" }));
     kept.settle();
     let tag = |value: &str| json!({ "type": "ServiceTag", "value": value });
-    assert_eq!(identities(&kept), json!([tag("admin"), tag("shop"), tag("web"), spiffe]));
+    assert_eq!(identities(&kept), json!([tag("admin"), tag("shop"), tag("web")]));
+    let identity = AppliedIdentity { name: "all".into(), trust_domain: "demo".into(), ..AppliedIdentity::default() };
+    let issuers = Issuers { signer: None, identities: vec![identity.into()] };
+    let rollout = Rollout { other_issuers: Some(issuers), ..Rollout::default() };
+    kept.mesh_at(MeshServicesMode::Exclusive, true, rollout);
+    kept.settle();
+    let ids = [spiffe("spiffe://demo/workload/no"), spiffe("spiffe://demo/workload/shop")];
+    assert_eq!(identities(&kept), json!([tag("admin"), tag("shop"), tag("web"), ids[0], ids[1]]));
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn caller(protocol: Protocol, mtls: bool) -> SimulatedProxy {
         mesh: "default".into(),
         peer: mtls.then(|| {
             let identities = vec![names::service_identity("default", "backend")];
-            Arc::new(Peer { sni: names::sni(&tags("backend"), "default"), identities })
+            Arc::new(Peer { sni: names::sni(&tags("backend"), "default"), identities, ..Peer::default() })
         }),
         upstream: UpstreamProtocol::Proxy,
         confs: Arc::default(),
