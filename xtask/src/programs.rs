@@ -25,7 +25,7 @@ const PROGRAMS: &[(&str, &str)] = &[
 /// PostgreSQL's programs are not on `PATH`.
 const POSTGRES: &str = "postgresql";
 
-/// With these set, tests fail instead of being skipped. PostgreSQL and Envoy have their own variables.
+/// With these set, tests fail instead of being skipped. PostgreSQL, Envoy and SPIRE have their own variables.
 const REQUIRE: [&str; 2] = ["KODIAK_REQUIRE_ROOT", "KODIAK_REQUIRE_PROGRAMS"];
 
 /// Makes the programs mandatory for the tests that `command` starts.

@@ -8,12 +8,13 @@ use crate::envoy::Envoy;
 use crate::postgres::Postgres;
 use crate::process;
 use crate::programs;
+use crate::spire::Spire;
 use crate::workspace::Workspace;
 
 /// Run the tests of the whole workspace.
 ///
 /// Finds PostgreSQL where it is installed but not on PATH. Without it, the tests that need it are skipped; `cargo xtask
-/// ci` installs it instead. Tests that need Envoy find or install it themselves.
+/// ci` installs it instead. The same goes for SPIRE. Tests that need Envoy find or install it themselves.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Passed on to `cargo test`: `-- -p kodiak-store`, or `-- watch` for tests with that word in their name
@@ -26,9 +27,16 @@ pub(crate) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if postgres.is_none() {
         println!("PostgreSQL is not installed: its tests are skipped.");
     }
+    let spire = Spire::find(workspace)?;
+    if spire.is_none() {
+        println!("SPIRE is not built: its tests are skipped. `cargo xtask ci --only setup` builds it.");
+    }
     let mut command = cargo_test(workspace, &args.args);
     if let Some(postgres) = postgres {
         postgres.prepare(&mut command)?;
+    }
+    if let Some(spire) = spire {
+        spire.prepare(&mut command);
     }
     process::run(&mut command)
 }
@@ -38,6 +46,7 @@ pub(crate) fn everything(workspace: &Workspace) -> Result<()> {
     let mut command = cargo_test(workspace, &[]);
     Postgres::installed()?.prepare(&mut command)?;
     Envoy::find_or_install(workspace)?.prepare(&mut command);
+    Spire::find_or_build(workspace)?.prepare(&mut command);
     programs::require(&mut command);
     process::run(&mut command)
 }

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 
 use crate::envoy::Envoy;
 use crate::postgres::Postgres;
+use crate::spire::Spire;
 use crate::workspace::Workspace;
 use crate::{codegen, conformance, deny, docs, fuzz, new, process, programs, test, tidy, tools};
 use summary::{Outcome, Row};
@@ -106,7 +107,8 @@ fn setup(workspace: &Workspace) -> Result<Outcome> {
         tool.find_or_install()?;
     }
     let (postgres, envoy) = (Postgres::installed()?.version()?, Envoy::find_or_install(workspace)?);
-    Ok(Outcome::Passed(Some(format!("{postgres}; Envoy at {}", envoy.program.display()))))
+    let spire = Spire::find_or_build(workspace)?.version();
+    Ok(Outcome::Passed(Some(format!("{postgres}; Envoy at {}; {spire}", envoy.program.display()))))
 }
 
 fn deny(workspace: &Workspace) -> Result<Outcome> {

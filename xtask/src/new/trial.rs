@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::policy;
+use crate::copy::copy_all;
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -40,19 +41,6 @@ pub(crate) fn check(workspace: &Workspace) -> Result<()> {
 fn remove(folder: &Path) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    Ok(())
-}
-
-fn copy_all(from: &Path, to: &Path) -> Result<()> {
-    if from.is_dir() {
-        fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
-        for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
-            let name = entry?.file_name();
-            copy_all(&from.join(&name), &to.join(&name))?;
-        }
-    } else {
-        fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::io::{self, Write as _};
 pub enum Need {
     Envoy,
     Postgres,
+    Spire,
     /// Root, network namespaces, and the tools that create and change them.
     Root,
     /// Any other program.
@@ -21,6 +22,7 @@ impl Need {
         match self {
             Self::Envoy => "KODIAK_REQUIRE_ENVOY",
             Self::Postgres => "KODIAK_REQUIRE_POSTGRES",
+            Self::Spire => "KODIAK_REQUIRE_SPIRE",
             Self::Root => "KODIAK_REQUIRE_ROOT",
             Self::Program => "KODIAK_REQUIRE_PROGRAMS",
         }

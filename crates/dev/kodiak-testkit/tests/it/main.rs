@@ -11,4 +11,5 @@ mod reachability;
 mod recorded;
 mod regex;
 mod settled;
+mod spire;
 mod trimming;
