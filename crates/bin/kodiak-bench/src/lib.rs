@@ -4,6 +4,7 @@
 
 mod documents;
 mod folder;
+mod identity;
 mod policies;
 mod reach;
 mod results;
@@ -26,6 +27,8 @@ enum Bench {
     Store(store::Args),
     /// Match and merge policies of all proxies, from scratch and after a change
     Policies(policies::Args),
+    /// Issue certificates, and move a mesh of simulated proxies to another identity
+    Identity(identity::Args),
     /// Derive from permissions who may call whom, from scratch and after a change
     Reach(reach::Args),
     /// Add an instance, change its health and remove it, in meshes of several sizes
@@ -38,6 +41,7 @@ pub async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> {
     match args.bench {
         Bench::Store(args) => store::run(args).await,
         Bench::Policies(args) => policies::run(&args, terminal),
+        Bench::Identity(args) => identity::run(&args, terminal),
         Bench::Reach(args) => reach::run(&args, terminal).await,
         Bench::Services(args) => services::run(&args, terminal),
         Bench::Xds(args) => xds::run(args, terminal).await,

@@ -31,6 +31,8 @@ pub struct Options {
     pub ipv6: bool,
     /// CA file of this machine; see [`crate::system_ca`].
     pub system_ca: Option<PathBuf>,
+    /// Socket of the SPIRE agent.
+    pub spire_socket: Option<PathBuf>,
     pub discovery: Discovery,
     /// Delay between two requests to the control plane.
     pub retry_every: Duration,
@@ -100,6 +102,7 @@ impl Options {
             transparent_proxy: None,
             ipv6: false,
             system_ca: None,
+            spire_socket: None,
             discovery: Discovery::Delta,
             retry_every: Duration::from_secs(3),
         }

@@ -39,7 +39,7 @@ pub(super) fn request(options: &Options, found: &Found) -> Value {
         "metricsResources": {"certPath": "", "keyPath": ""},
         "systemCaPath": options.system_ca.as_deref().map(Path::to_string_lossy).unwrap_or_default(),
         "ipv6Enabled": options.ipv6,
-        "spireResources": {"socketPath": ""},
+        "spireResources": {"socketPath": options.spire_socket.as_deref().map(Path::to_string_lossy).unwrap_or_default()},
     });
     let token = options.token.as_ref();
     let optional = [
@@ -67,6 +67,9 @@ fn features(options: &Options) -> Vec<&'static str> {
     }
     if options.transparent_proxy.is_some() {
         features.push("feature-transparent-proxy-in-dataplane-metadata");
+    }
+    if options.spire_socket.is_some() {
+        features.push("feature-spire");
     }
     features
 }

@@ -103,3 +103,19 @@ fn trimmed_envoy_has_the_clusters_of_its_destinations_alone() {
         assert!(trimmed[key].as_f64() > Some(0.0), "{key}: {measured}");
     }
 }
+
+#[test]
+fn switch_of_identity_sends_one_secret_to_each_proxy() {
+    let args = ["--leaves", "20", "--proxies", "30", "--calls", "3"];
+    let ran = Kodiak::new().run(&[&["bench", "identity", "--json"][..], &args].concat()).is(0);
+    let measured: Value = serde_json::from_str(ran.out.lines().last().unwrap()).unwrap();
+    assert_eq!(measured["leaves"]["count"], 20, "{measured}");
+    let steps = measured["steps"].as_array().unwrap();
+    let phases: Vec<_> = steps.iter().map(|step| step["phase"].as_str().unwrap()).collect();
+    assert_eq!(phases, ["trust", "expect", "issue", "remove"], "{measured}");
+    let issue = &steps[2];
+    for key in ["encoded", "woken", "issued"] {
+        assert_eq!(issue[key], 30, "{key}: {measured}");
+    }
+    Kodiak::new().run(&["bench", "identity", "--proxies", "0"]).is(2);
+}

@@ -121,6 +121,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", env = "KODIAK_DATAPLANE_RUNTIME_SYSTEM_CA_PATH")]
     system_ca_path: Option<PathBuf>,
 
+    /// Unix socket of the SPIRE agent on this machine, for a MeshIdentity with the provider Spire [default:
+    /// /tmp/spire-agent/public/api.sock]
+    #[arg(long, value_name = "FILE", env = "KODIAK_SPIRE_SOCKET")]
+    spire_socket: Option<PathBuf>,
+
     /// Use state-of-the-world xDS instead of delta xDS
     #[arg(long)]
     sotw: bool,
@@ -217,6 +222,7 @@ fn options(args: Args, session: &Session) -> anyhow::Result<Option<Options>> {
     options.transparent_proxy = args.transparent_proxy.then_some(ports);
     options.ipv6 = args.ipv6;
     options.system_ca = system_ca(or_kuma(args.system_ca_path, "KUMA_DATAPLANE_RUNTIME_DYNAMIC_SYSTEM_CA_PATH")?)?;
+    options.spire_socket = args.spire_socket;
     options.discovery = if args.sotw { Discovery::StateOfTheWorld } else { Discovery::Delta };
     Ok(Some(options))
 }
