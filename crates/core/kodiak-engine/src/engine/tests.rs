@@ -140,7 +140,7 @@ fn rollout_step_is_published_to_proxies_whose_resources_stay_equal() {
     world.connect("edge");
     let outcome = world.mesh(r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin"}]}}"#);
     assert_eq!(&*outcome.proxies[0].rollout, "accept=mtls call=mtls signer=ca trust=ca");
-    assert_eq!(&*outcome.proxies[0].issued.as_ref().unwrap().backend, "ca");
+    assert_eq!(&*outcome.proxies[0].issued.as_ref().unwrap().issuer, "ca");
     assert!(
         names(&world, "edge", TypeUrl::Secret).is_empty(),
         "no resource references them, so Envoy never subscribes to them"

@@ -211,6 +211,7 @@ fn identity_that_a_proxy_will_have_counts() {
         labels: Arc::default(),
         spec: Arc::new(serde_json::from_value(spec.clone()).unwrap()),
         ready: false,
+        failed: false,
     };
     let change = |identity: Option<Identity>| EngineChange::Identity {
         mesh: "default".into(),
