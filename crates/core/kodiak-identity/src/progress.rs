@@ -149,9 +149,8 @@ impl Progress {
 
     /// Whether a proxy has a certificate now, and none at the target.
     fn loses(&self, current: &Rollout, target: &Rollout) -> bool {
-        let lost = |proxy: &Arc<Proxy>| {
-            has_certificate(&current.issuers, proxy) && !has_certificate(&target.issuers, proxy)
-        };
+        let lost =
+            |proxy: &Arc<Proxy>| has_certificate(&current.issuers, proxy) && !has_certificate(&target.issuers, proxy);
         current.issuers != target.issuers && self.dataplanes.values().any(lost)
     }
 

@@ -109,7 +109,8 @@ fn waiting_proxy_has_a_reason() {
     store(&mut world, &start);
     insight(&mut world, "web-1", "ca", "", &Rollout::default());
     identity(&mut world, "web", &json!({}), &bundled(), &ready());
-    let waiting: Vec<_> = view(&world).rollout.waiting.iter().map(|one| (one.proxy.clone(), one.reason.to_string())).collect();
+    let waiting: Vec<_> =
+        view(&world).rollout.waiting.iter().map(|one| (one.proxy.clone(), one.reason.to_string())).collect();
     assert_eq!(waiting, [("web-1".into(), "has not acknowledged".to_owned())]);
 }
 
@@ -143,7 +144,8 @@ fn identities_count_the_dataplanes_that_they_issue_to() {
     }
     identity(&mut world, "all", &json!({}), &bundled(), &ready());
     identity(&mut world, "web", &json!({ "app": "web" }), &bundled(), &ready());
-    let partly = json!([{ "type": "Ready", "status": "False", "reason": "PartiallyReady", "message": "only SpiffeIDs" }]);
+    let partly =
+        json!([{ "type": "Ready", "status": "False", "reason": "PartiallyReady", "message": "only SpiffeIDs" }]);
     identity(&mut world, "next", &json!({ "app": "web" }), &Value::Null, &partly);
     let view = view(&world);
     let shown: Vec<_> = view
