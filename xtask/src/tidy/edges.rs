@@ -147,6 +147,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-model",
             "kodiak-kinds",
             "kodiak-rules",
+            "kodiak-rollout",
             "kodiak-world",
             "kodiak-reachability",
             "kodiak-inspection",

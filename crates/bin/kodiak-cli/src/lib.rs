@@ -14,6 +14,7 @@ mod config_file;
 pub mod documents;
 pub mod exit;
 mod global;
+mod identities;
 mod private_file;
 mod report;
 mod session;

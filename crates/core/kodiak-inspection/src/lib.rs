@@ -1,5 +1,5 @@
 //! Answers to questions of people about one mesh: which policies apply to a proxy and what they merge to, the status of a
-//! policy and of references, who may call whom and why, and insights.
+//! policy and of references, the certificates of proxies, who may call whom and why, and insights.
 //!
 //! **Invariant:** pure functions of what they are given; equal inputs give equal answers.
 //! **Invariant:** nothing here depends on Envoy, a store or HTTP.
@@ -7,6 +7,7 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod calls;
+pub mod identities;
 pub mod insights;
 pub mod inspect;
 mod near;

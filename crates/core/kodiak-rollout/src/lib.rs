@@ -212,6 +212,16 @@ impl Rollout {
         }
     }
 
+    /// Whether a proxy at this step trusts every CA of `target`.
+    pub fn trusts(&self, target: &Self) -> bool {
+        self.with_trust_of(target).is_none()
+    }
+
+    /// Whether a client at this step expects the SPIFFE IDs of certificates of the target.
+    pub fn expects(&self, target: &Self) -> bool {
+        self.all_issuers().any(|issuers| issuers.is_same_to_clients(&target.issuers))
+    }
+
     /// Trust in the CAs of this step and of the target. `None` if nothing is missing.
     fn with_trust_of(&self, target: &Self) -> Option<(Vec<Arc<str>>, TrustDomains)> {
         let (mut trust, mut domains) = (self.trust.clone(), self.trust_domains.clone());

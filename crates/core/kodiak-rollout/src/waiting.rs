@@ -29,12 +29,18 @@ impl Waiting {
 
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let proxy = &self.proxy;
-        match &self.reason {
-            WaitReason::NotAcknowledged => write!(f, "{proxy} (has not acknowledged)"),
-            WaitReason::Rejected(error) => write!(f, "{proxy} (rejected {error})"),
-            WaitReason::NotConnected => write!(f, "{proxy} (is not connected)"),
-            WaitReason::NoIdentity => write!(f, "{proxy} (no MeshIdentity gives it a certificate)"),
+        let Self { proxy, reason } = self;
+        write!(f, "{proxy} ({reason})")
+    }
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAcknowledged => f.write_str("has not acknowledged"),
+            Self::Rejected(error) => write!(f, "rejected {error}"),
+            Self::NotConnected => f.write_str("is not connected"),
+            Self::NoIdentity => f.write_str("no MeshIdentity gives it a certificate"),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Table of routes, from which the router, the OpenAPI document and the authorisation test are generated.
 
 mod calls;
+mod identities;
 mod migration;
 mod proxies;
 mod traffic;
@@ -52,6 +53,7 @@ pub(crate) fn all() -> Vec<Route> {
     routes.extend(migration::about_services());
     routes.extend(calls::about_calls());
     routes.extend(traffic::about_traffic());
+    routes.extend(identities::about_identities());
     for kind in kinds().iter() {
         for path in [Some(kind.path), kind.other_path].into_iter().flatten() {
             of_kind(kind, path, &mut routes);

@@ -36,6 +36,7 @@ mod connections;
 mod diff;
 mod endpoint;
 mod error;
+mod identities;
 mod inspect;
 mod migration;
 mod paging;

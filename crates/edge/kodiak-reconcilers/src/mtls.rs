@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use kodiak_identity::{Progress, Step};
 use kodiak_rollout::Waiting;
 use kodiak_store::{Store, StoreError, Watch};
 use kodiak_world::{
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     documents,
     leader::{PAUSE, leads},
-    progress::{Meshes, Progress, Step},
+    progress::Meshes,
     quarantine::{Built, Entry, Panicked, Quarantine, build, caught},
 };
 

@@ -1,5 +1,6 @@
 //! `kodiak get`: resources as tables, or as YAML and JSON of the API.
 
+mod identities;
 mod policies;
 
 use clap::ValueEnum;
@@ -23,10 +24,11 @@ Examples:
   kodiak get meshtimeout slow -m demo -o yaml
   kodiak get mtp --filter kuma.io/origin=zone --name payments
   kodiak get policies                            status of all policies: which proxies each affects
+  kodiak get identities                          certificates of all proxies: issuer, SPIFFE ID, expiry
   kodiak get kinds                               all kinds, with path and short name")]
 pub struct Args {
-    /// Kind in any spelling (meshtimeout, MeshTimeouts, mt), `policies` for the status of all policies, or `kinds` for
-    /// the list of kinds
+    /// Kind in any spelling (meshtimeout, MeshTimeouts, mt), `policies` for the status of all policies,
+    /// `identities` for the certificates of all proxies, or `kinds` for the list of kinds
     kind: String,
 
     /// Name of one resource
@@ -78,6 +80,9 @@ pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     }
     if args.kind.eq_ignore_ascii_case("policies") {
         return policies::run(args, session).await;
+    }
+    if args.kind.eq_ignore_ascii_case("identities") {
+        return identities::run(args, session).await;
     }
     let kind = kinds().by_arg(&args.kind).ok_or_else(|| usage(unknown_kind(&args.kind)))?;
     if args.all_meshes && kind.scope == Scope::Global {

@@ -8,6 +8,7 @@ mod snippet;
 mod status;
 mod warnings;
 
+pub(crate) use age::until;
 pub(crate) use columns::{Layout, TableOpts};
 pub(crate) use output::{Output, count};
 pub(crate) use policy::{reason as policy_reason, short_reason, state as policy_state, target as policy_target};

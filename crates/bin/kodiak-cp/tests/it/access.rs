@@ -33,7 +33,11 @@ fn expected(method: &str, path: &str) -> Option<Least> {
             return (method == "post").then_some(Least::Anyone);
         }
         // The last one is always rejected.
-        ["meshes", "{mesh}", "_policies" | "_migration" | "_traffic" | "_graph" | "_why" | "_reachability"]
+        [
+            "meshes",
+            "{mesh}",
+            "_policies" | "_migration" | "_traffic" | "_graph" | "_why" | "_reachability" | "_identities",
+        ]
         | ["meshes", "{mesh}", "_migration", "consumers"]
         | ["meshes", "{mesh}", _, "{name}", "_status"]
         | ["meshes", "{mesh}", "{service}", "{name}", "_hostnames"] => {

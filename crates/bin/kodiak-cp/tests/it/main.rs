@@ -14,6 +14,7 @@ mod full_disk;
 mod grpc;
 mod harness;
 mod history;
+mod identities;
 mod insights;
 mod inspect;
 mod proxies;

@@ -40,7 +40,7 @@ pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
     Ok(Exit::Fine)
 }
 
-async fn all_meshes(client: &Client) -> anyhow::Result<Vec<String>> {
+pub(super) async fn all_meshes(client: &Client) -> anyhow::Result<Vec<String>> {
     let kind = kinds().by_name("Mesh").expect("there are meshes");
     let meshes = client.list_all(&ListQuery::all_of(kind, None), |_, _| ()).await?;
     Ok(meshes.iter().filter_map(|mesh| mesh["name"].as_str()).map(str::to_owned).collect())

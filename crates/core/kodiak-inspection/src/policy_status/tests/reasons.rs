@@ -182,6 +182,7 @@ fn from_is_ignored_for_proxies_with_an_identity() {
         labels: Arc::default(),
         spec: Arc::new(serde_json::from_value(spec).unwrap()),
         ready,
+        failed: false,
     };
     let provided = json!({ "selector": selector, "provider": { "type": "Bundled" } });
     for (identity, expected) in [

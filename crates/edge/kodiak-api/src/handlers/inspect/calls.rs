@@ -92,14 +92,16 @@ fn required(call: &ApiCall, name: &str) -> Result<String, ApiError> {
 }
 
 /// The graph of a large mesh takes up to a second, and other requests must not wait for it.
-async fn off_the_runtime<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+pub(super) async fn off_the_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
         tracing::error!(%error, "examining calls failed");
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, TITLE, "Internal Server Error")
     })
 }
 
-fn find_mesh(api: &Api, call: &ApiCall) -> Result<(Snapshot, String), ApiError> {
+pub(super) fn find_mesh(api: &Api, call: &ApiCall) -> Result<(Snapshot, String), ApiError> {
     let mesh = call.param(0);
     let snapshot = api.catalog().store().snapshot();
     if snapshot.get(&ResourceKey::global("Mesh", mesh)).is_none() {

@@ -2,6 +2,7 @@
 
 mod calls;
 mod hostnames;
+mod identities;
 mod matches;
 mod members;
 mod mesh;
@@ -37,6 +38,7 @@ use crate::{
 
 pub(crate) use calls::{check_permissions, graph, reachability, why};
 pub(crate) use hostnames::{hostnames, no_hostnames};
+pub(crate) use identities::identities;
 pub(crate) use matches::matches;
 pub(crate) use members::{of_policy as policy_members, of_service as service_members};
 pub(crate) use mesh::Meshes;

@@ -1,0 +1,114 @@
+//! `GET /meshes/{mesh}/_identities`.
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use crate::harness::TestControlPlane;
+
+const KRI: &str = "kri_mid_default_default__web_";
+
+async fn identities(cp: &TestControlPlane) -> Value {
+    let answer = cp.get("/meshes/default/_identities").await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    answer.json()
+}
+
+async fn eventually(cp: &TestControlPlane, is_so: impl Fn(&Value) -> bool) -> Value {
+    for _ in 0..1200 {
+        let found = identities(cp).await;
+        if is_so(&found) {
+            return found;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("it stays {}", identities(cp).await)
+}
+
+async fn put(cp: &TestControlPlane, path: &str, body: &Value) {
+    let answer = cp.put(path, body).await;
+    assert!(answer.status.is_success(), "{}", answer.text);
+}
+
+async fn put_dataplane(cp: &TestControlPlane, name: &str, labels: &Value) {
+    let body = json!({
+        "type": "Dataplane", "mesh": "default", "name": name, "labels": labels,
+        "networking": { "address": "10.0.0.1", "inbound": [{ "port": 8080, "tags": { "kuma.io/service": "web" } }] },
+    });
+    put(cp, &format!("/meshes/default/dataplanes/{name}"), &body).await;
+}
+
+/// On the mesh CA, in mode Exclusive.
+async fn started() -> TestControlPlane {
+    let cp = TestControlPlane::start().await;
+    let mtls = json!({ "enabledBackend": "ca-1", "backends": [{ "name": "ca-1", "type": "builtin" }] });
+    let mesh = json!({ "type": "Mesh", "name": "default", "mtls": mtls, "meshServices": { "mode": "Exclusive" } });
+    put(&cp, "/meshes/default", &mesh).await;
+    cp
+}
+
+#[tokio::test]
+async fn proxies_move_from_the_mesh_ca_to_a_mesh_identity() {
+    let cp = started().await;
+    put_dataplane(&cp, "web-1", &json!({ "kuma.io/workload": "web" })).await;
+    put_dataplane(&cp, "web-2", &json!({})).await;
+    let before = eventually(&cp, |found| found["rollout"]["phase"].is_null()).await;
+    assert_eq!(before["identities"], json!([]));
+    let [web, unlabelled] = [&before["proxies"][0], &before["proxies"][1]];
+    assert_eq!(
+        *web,
+        json!({
+            "name": "web-1", "connected": false, "wanted": "ca-1", "hasBundle": false, "expectsSAN": false,
+            "presentsLeaf": false, "acknowledged": false,
+        })
+    );
+    assert!(unlabelled["defaultPathProblem"].as_str().unwrap().contains("kuma.io/workload"), "{unlabelled}");
+
+    let spec = json!({
+        "selector": { "dataplane": { "matchLabels": {} } },
+        "spiffeID": { "trustDomain": "demo" },
+        "provider": {
+            "type": "Bundled",
+            "bundled": { "insecureAllowSelfSigned": true, "autogenerate": { "enabled": true } },
+        },
+    });
+    let body = json!({ "type": "MeshIdentity", "mesh": "default", "name": "web", "spec": spec });
+    put(&cp, "/meshes/default/meshidentities/web", &body).await;
+    let is_done = |found: &Value| {
+        found["identities"][0]["ready"] == true
+            && found["identities"][0]["pending"] == false
+            && found["rollout"]["phase"].is_null()
+    };
+    let after = eventually(&cp, is_done).await;
+    assert_eq!(
+        after["identities"],
+        json!([{
+            "name": "web", "kri": KRI, "trustDomain": "demo", "ready": true, "pending": false, "selected": 2,
+            "announcedOnly": false,
+        }])
+    );
+    assert_eq!(after["rollout"]["current"], after["rollout"]["target"]);
+    assert_eq!((&after["rollout"]["waiting"], &after["rollout"]["waitingTotal"]), (&json!([]), &json!(0)));
+    assert_eq!(after["proxies"][0]["wanted"], KRI);
+    // Without a SPIFFE ID it keeps the certificate of the backend.
+    let unlabelled = &after["proxies"][1];
+    assert_eq!(unlabelled["wanted"], "ca-1");
+    assert!(unlabelled["problem"].as_str().unwrap().contains("kuma.io/workload"), "{unlabelled}");
+}
+
+#[tokio::test]
+async fn identity_outside_of_mode_exclusive_has_the_reason() {
+    let cp = TestControlPlane::start().await;
+    let spec = json!({ "selector": { "dataplane": { "matchLabels": {} } }, "spiffeID": { "trustDomain": "demo" } });
+    let body = json!({ "type": "MeshIdentity", "mesh": "default", "name": "web", "spec": spec });
+    put(&cp, "/meshes/default/meshidentities/web", &body).await;
+    let found = eventually(&cp, |found| found["identities"][0]["reason"].is_string()).await;
+    let web = &found["identities"][0];
+    assert_eq!((&web["ready"], &web["reason"]), (&json!(false), &json!("MeshServicesDisabled")), "{web}");
+    assert!(web["message"].as_str().unwrap().contains("Exclusive"), "{web}");
+}
+
+#[tokio::test]
+async fn unknown_mesh_has_no_identities() {
+    let cp = TestControlPlane::start().await;
+    assert_eq!(cp.get("/meshes/none/_identities").await.status, StatusCode::NOT_FOUND);
+}
