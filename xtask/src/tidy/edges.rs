@@ -22,9 +22,9 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-rules", Only(&["kodiak-model"])),
     ("kodiak-kinds", Only(&["kodiak-model", "kodiak-policies"])),
     ("kodiak-world", Only(&["kodiak-model", "kodiak-rules", "kodiak-kinds"])),
-    ("kodiak-services", Only(&["kodiak-model", "kodiak-rules", "kodiak-world"])),
+    ("kodiak-services", Only(&["kodiak-identity", "kodiak-model", "kodiak-rollout", "kodiak-rules", "kodiak-world"])),
     ("kodiak-rollout", Only(&["kodiak-model"])),
-    ("kodiak-identity", Only(&["kodiak-model", "kodiak-rules", "kodiak-world"])),
+    ("kodiak-identity", Only(&["kodiak-model", "kodiak-rollout", "kodiak-rules", "kodiak-world"])),
     (
         "kodiak-reachability",
         Only(&[
@@ -138,6 +138,8 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-xds",
             "kodiak-store",
             "kodiak-catalog",
+            "kodiak-crypto",
+            "kodiak-identity",
         ]),
     ),
     (

@@ -92,7 +92,8 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
         let leaves = json!({ "count": count, "ms": millis(issuing), "perSecond": per_second });
         terminal.data(&json!({ "leaves": leaves, "proxies": args.proxies, "steps": steps }).to_string())?;
     } else {
-        terminal.result(&format!("{count} certificates in {:.0} ms: {per_second:.0} in a second\n", millis(issuing)))?;
+        terminal
+            .result(&format!("{count} certificates in {:.0} ms: {per_second:.0} in a second\n", millis(issuing)))?;
         terminal.result(&table(&steps).show())?;
     }
     Ok(Exit::Fine)
@@ -135,7 +136,8 @@ fn switch(args: &Args) -> anyhow::Result<Vec<MeasuredStep>> {
 }
 
 fn desired(ca: &Ca) -> DesiredIdentities {
-    let provider = AppliedProvider::Bundled { ca: ca.pair.fingerprint().into(), seconds: LIFETIME.as_secs().unsigned_abs() };
+    let provider =
+        AppliedProvider::Bundled { ca: ca.pair.fingerprint().into(), seconds: LIFETIME.as_secs().unsigned_abs() };
     let identity = AppliedIdentity {
         name: "identity".into(),
         kri: "kri_mid_bench___identity_".into(),

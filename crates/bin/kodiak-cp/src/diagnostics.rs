@@ -55,7 +55,8 @@ async fn metrics(State(diagnostics): State<Diagnostics>) -> Response {
     let snapshot = diagnostics.store.snapshot();
     let waiting = snapshot.list("Mesh").map(|record| {
         let mesh = record.key.name.to_string();
-        let count = kodiak_reconcilers::rollout_status(snapshot.world(), &mesh).map_or(0, |status| status.waiting.len());
+        let count =
+            kodiak_reconcilers::rollout_status(snapshot.world(), &mesh).map_or(0, |status| status.waiting.len());
         (mesh, count)
     });
     diagnostics.metrics.meshes.mtls_waiting(waiting.filter(|(_, count)| *count > 0));

@@ -32,11 +32,20 @@ pub(crate) struct Cache {
 /// Identifies a secret without its content: private keys are never cache keys.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum SecretInput {
-    Identity { mesh: Arc<str>, proxy: Arc<str>, version: Version },
+    Identity {
+        mesh: Arc<str>,
+        proxy: Arc<str>,
+        version: Version,
+    },
     /// CAs of backends.
-    MeshCa { mesh: Arc<str>, roots: Arc<str> },
+    MeshCa {
+        mesh: Arc<str>,
+        roots: Arc<str>,
+    },
     /// CAs by trust domain.
-    TrustBundle { domains: Arc<[(Arc<str>, Arc<str>)]> },
+    TrustBundle {
+        domains: Arc<[(Arc<str>, Arc<str>)]>,
+    },
 }
 
 impl Cache {

@@ -261,7 +261,14 @@ impl Objects {
             Behind::External(_) => Serving { is_encrypted: true, ..Serving::default() },
         };
         let identities = identities.into_iter().collect();
-        Object { destination, resource: Arc::new(resource), identities, is_encrypted, endpoints, labels: Arc::new(labels) }
+        Object {
+            destination,
+            resource: Arc::new(resource),
+            identities,
+            is_encrypted,
+            endpoints,
+            labels: Arc::new(labels),
+        }
     }
 
     /// Identities and endpoints of a MeshService.

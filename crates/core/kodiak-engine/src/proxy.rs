@@ -275,8 +275,7 @@ impl EngineProxy {
     fn redirection(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Option<Group> {
         let spec = &subject.dataplane.dataplane;
         let redirect = self.metadata.redirection(transparent(spec))?;
-        let strict =
-            self.metadata.has(features::STRICT_INBOUND_PORTS) && subject.accept() == InboundTls::Strict;
+        let strict = self.metadata.has(features::STRICT_INBOUND_PORTS) && subject.accept() == InboundTls::Strict;
         let declared = || {
             let ports: BTreeSet<u32> =
                 spec.inbounds().iter().filter(|inbound| inbound.is_served()).map(|each| each.port).collect();
@@ -368,8 +367,8 @@ impl EngineProxy {
         let identity =
             SecretInput::Identity { mesh: mesh.clone(), proxy: subject.key.name.clone(), version: leaf.version };
         let secrets = &mut context.cache.secrets;
-        let identity = secrets
-            .get(&identity, |_| vec![build_secret_as(leaf.version, &secrets::identity(mesh, &leaf.identity))]);
+        let identity =
+            secrets.get(&identity, |_| vec![build_secret_as(leaf.version, &secrets::identity(mesh, &leaf.identity))]);
         let trust = match trusted {
             TrustedCas::Mesh(roots) => {
                 let input = SecretInput::MeshCa { mesh: mesh.clone(), roots: roots.clone() };

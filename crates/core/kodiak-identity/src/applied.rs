@@ -133,7 +133,8 @@ pub(crate) fn render_path(template: &str, trust_domain: String, proxy: &Labels) 
 
 /// The label of a field that is empty.
 fn missing_label(template: &str, proxy: &Labels) -> Option<&'static str> {
-    let fields = [("Workload", labels::WORKLOAD), ("Namespace", labels::NAMESPACE), ("ServiceAccount", SERVICE_ACCOUNT)];
+    let fields =
+        [("Workload", labels::WORKLOAD), ("Namespace", labels::NAMESPACE), ("ServiceAccount", SERVICE_ACCOUNT)];
     let is_missing = |label: &str| proxy.get(label).is_none_or(String::is_empty);
     let found = fields.iter().find(|(field, label)| uses_field(template, field) && is_missing(label));
     found.map(|(_, label)| *label)
@@ -145,7 +146,8 @@ fn missing(label: &str, template: &str) -> String {
 
 /// Labels of a Dataplane that a path template uses.
 fn labels_of(template: &str) -> BTreeSet<String> {
-    let fields = [("Workload", labels::WORKLOAD), ("Namespace", labels::NAMESPACE), ("ServiceAccount", SERVICE_ACCOUNT)];
+    let fields =
+        [("Workload", labels::WORKLOAD), ("Namespace", labels::NAMESPACE), ("ServiceAccount", SERVICE_ACCOUNT)];
     let mut all: BTreeSet<String> =
         fields.iter().filter(|(field, _)| uses_field(template, field)).map(|(_, label)| (*label).to_owned()).collect();
     if let Ok(parsed) = Template::parse(template, &FUNCTIONS) {

@@ -1,3 +1,5 @@
+//! Every step of every rollout is safe: proxies at it and at the one before accept each other.
+
 use serde_json::json;
 
 use super::*;
@@ -59,7 +61,9 @@ fn expected(step: &Rollout, server: &[&str]) -> Vec<Arc<str>> {
     let mut all = vec![Arc::from("mesh")];
     for issuers in step.all_issuers() {
         all.extend(certificate(issuers, server).map(|(domain, _)| domain));
-        all.extend(matching(issuers, server).filter(|each| each.provider.is_none()).map(|each| each.trust_domain.clone()));
+        all.extend(
+            matching(issuers, server).filter(|each| each.provider.is_none()).map(|each| each.trust_domain.clone()),
+        );
     }
     all
 }
@@ -95,7 +99,8 @@ fn assert_safe(old: &Rollout, new: &Rollout) {
 }
 
 fn loses(from: &Rollout, to: &Rollout) -> bool {
-    let lost = |labels: &&[&str]| certificate(&from.issuers, labels).is_some() && certificate(&to.issuers, labels).is_none();
+    let lost =
+        |labels: &&[&str]| certificate(&from.issuers, labels).is_some() && certificate(&to.issuers, labels).is_none();
     PROXIES.iter().any(lost)
 }
 
@@ -227,8 +232,7 @@ fn identity_is_trusted_then_expected_then_issued() {
 #[test]
 fn backend_is_turned_off_without_plain_text_when_identities_cover_all() {
     let identity = desired(&[identity("web", "*", "web.domain", true)]);
-    let (from, to) =
-        (with_identities("a", "STRICT", &["a"], &identity), with_identities("", "STRICT", &[], &identity));
+    let (from, to) = (with_identities("a", "STRICT", &["a"], &identity), with_identities("", "STRICT", &[], &identity));
     let mut at = from;
     while let Some((_, next)) = at.next(&to, false) {
         assert!(next.accept == InboundTls::Strict && next.call, "{next:?}");

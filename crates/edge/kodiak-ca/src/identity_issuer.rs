@@ -69,7 +69,8 @@ fn referenced(
 ) -> Result<kodiak_catalog::IdentityCa, String> {
     let mut all = snapshot.world().list_in(KIND.name, mesh);
     let is_it = |labels: &_, name: &_| Kri::of(&KIND, mesh, name, labels).is_some_and(|found| found.to_string() == kri);
-    let identity = all.find(|resource| is_it(&resource.labels, &resource.key.name)).ok_or("the MeshIdentity is gone")?;
+    let identity =
+        all.find(|resource| is_it(&resource.labels, &resource.key.name)).ok_or("the MeshIdentity is gone")?;
     let spec = identity.spec::<MeshIdentity>().ok_or("the MeshIdentity is unreadable; apply it again")?;
     let bundled = spec.provider.as_ref().and_then(|provider| provider.bundled.as_ref());
     let bundled = bundled.ok_or("it has no bundled provider any more")?;

@@ -125,7 +125,14 @@ fn make(
     let chain = format!("{}{}", signed.cert_pem, issuer.intermediates);
     let identity = Identity { certificate: chain.into(), key: signed.key_pem.expose().into() };
     let version = version(issuer, purpose, subject, incarnation, period, uris);
-    Ok(Leaf { identity, serial: signed.serial.into(), spiffe_id: uris.first().cloned().unwrap_or_default().into(), version, not_after, renew_at })
+    Ok(Leaf {
+        identity,
+        serial: signed.serial.into(),
+        spiffe_id: uris.first().cloned().unwrap_or_default().into(),
+        version,
+        not_after,
+        renew_at,
+    })
 }
 
 /// Hash of the input of the leaf, not of its bytes: the signature may differ each time.

@@ -74,7 +74,8 @@ fn legacy(source: SecureDataSource) -> Result<DataSource, String> {
         Some(SecureSourceType::EnvVar) => {
             let name = env_var.ok_or_else(missing)?.name;
             let value = std::env::var(&name);
-            let value = value.map_err(|_| format!("the environment variable {name:?} of the control plane is not set"))?;
+            let value =
+                value.map_err(|_| format!("the environment variable {name:?} of the control plane is not set"))?;
             DataSource { inline_string: Some(value), ..DataSource::default() }
         }
         Some(SecureSourceType::InsecureInline) => encoded(&insecure_inline.ok_or_else(missing)?.value),
@@ -107,8 +108,7 @@ impl Catalog {
         trust_domain: &str,
     ) -> Result<Vec<Write>, Refusal> {
         let uri = format!("spiffe://{trust_domain}");
-        let (cert, key) =
-            initial::root_ca(trust_domain.to_owned(), TEN_YEARS, CaKeyType::P256, Some(uri)).await?;
+        let (cert, key) = initial::root_ca(trust_domain.to_owned(), TEN_YEARS, CaKeyType::P256, Some(uri)).await?;
         let contents = [cert, key];
         let writes = generated_ca(display_name).into_iter().zip(contents).map(|(name, content)| {
             // A half that is left over does not belong to the new one.
@@ -121,7 +121,8 @@ impl Catalog {
 
     /// Write of a resource that the control plane creates, with the same validation and labels as a user's.
     pub fn generated(&self, kind: &str, mesh: &str, name: &str, spec: Value) -> Result<Write, Refusal> {
-        let kind = kodiak_kinds::kinds().by_name(kind).expect("the control plane creates resources of kinds in the table");
+        let kind =
+            kodiak_kinds::kinds().by_name(kind).expect("the control plane creates resources of kinds in the table");
         initial::resource(self, kind, mesh, name, spec)
     }
 

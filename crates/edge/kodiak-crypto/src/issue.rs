@@ -225,7 +225,8 @@ impl CaPair {
 }
 
 fn is_issued_by(certificate: &X509Certificate<'_>, ca: &X509Certificate<'_>) -> bool {
-    certificate.issuer().as_raw() == ca.subject().as_raw() && certificate.verify_signature(Some(ca.public_key())).is_ok()
+    certificate.issuer().as_raw() == ca.subject().as_raw()
+        && certificate.verify_signature(Some(ca.public_key())).is_ok()
 }
 
 impl fmt::Debug for CaPair {

@@ -52,7 +52,8 @@ impl Catalog {
         let snapshot = self.store().snapshot();
         let missing = |name: &str| snapshot.get(&ResourceKey::global("GlobalSecret", name)).is_none();
         if missing(ADMIN_CA) {
-            let (cert, key) = secrets::root_ca(ADMIN_CA.to_owned(), TEN_YEARS, CaKeyType::Rsa(RsaBits::default()), None).await?;
+            let (cert, key) =
+                secrets::root_ca(ADMIN_CA.to_owned(), TEN_YEARS, CaKeyType::Rsa(RsaBits::default()), None).await?;
             self.add(secret(self, "", ADMIN_CA, format!("{cert}{key}").as_bytes(), Expect::Absent), ensured).await?;
         }
         for (kind, name) in

@@ -29,7 +29,13 @@ pub(crate) async fn companions(
 }
 
 /// A generated resource, with the same validation and labels as a user's.
-pub(crate) fn resource(catalog: &Catalog, kind: &'static Kind, mesh: &str, name: &str, spec: Value) -> Result<Write, Refusal> {
+pub(crate) fn resource(
+    catalog: &Catalog,
+    kind: &'static Kind,
+    mesh: &str,
+    name: &str,
+    spec: Value,
+) -> Result<Write, Refusal> {
     let checked = check(catalog, kind, mesh, name, spec)?;
     let labels = checked.labels.clone();
     Ok(labelled(&checked, labels))

@@ -14,7 +14,9 @@ use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 use super::{DAY, now, root, unix};
 use crate::tls::provider;
-use crate::{CaKeyType, CryptoError, KeyPair, RootCaParams, RsaBits, ServerCertParams, pem, root_ca, self_signed_server};
+use crate::{
+    CaKeyType, CryptoError, KeyPair, RootCaParams, RsaBits, ServerCertParams, pem, root_ca, self_signed_server,
+};
 
 fn der(pair: &KeyPair) -> CertificateDer<'static> {
     pem::certificates(pair.cert_pem.as_bytes()).unwrap().remove(0)
@@ -96,7 +98,13 @@ fn invalid_names_and_times_are_rejected() {
         assert!(matches!(made, Err(CryptoError::Name(_))), "{name:?}");
     }
     let root = |expires_after, uri_san| {
-        root_ca(&RootCaParams { common_name: "x", expires_after, key: CaKeyType::Rsa(RsaBits::B2048), uri_san, now: now() })
+        root_ca(&RootCaParams {
+            common_name: "x",
+            expires_after,
+            key: CaKeyType::Rsa(RsaBits::B2048),
+            uri_san,
+            now: now(),
+        })
     };
     assert!(matches!(root(DAY, Some("spiffe://ü")), Err(CryptoError::Name(_))));
     assert!(matches!(root(Duration::MAX, None), Err(CryptoError::Validity)));

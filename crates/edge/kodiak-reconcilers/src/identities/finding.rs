@@ -116,7 +116,8 @@ async fn bundled(
 impl Situation<'_> {
     /// As it was applied before, so that a fault in one place does not change the certificates of a mesh.
     fn last(&self, identity: &Identity) -> Option<AppliedIdentity> {
-        let last = self.before.identities.iter().find(|before| before.name == identity.name && before.provider.is_some());
+        let last =
+            self.before.identities.iter().find(|before| before.name == identity.name && before.provider.is_some());
         last.map(|last| (**last).clone())
     }
 
@@ -145,9 +146,8 @@ impl Situation<'_> {
         // A MeshTrust keeps its trust domain: certificates of it may be in use. Another domain gets another MeshTrust.
         let names = [identity.name.to_string(), format!("{}-{}", identity.name, trust_domain.replace('_', "-"))];
         let of_name = |name: &str| world.get(&ResourceKey::in_mesh("MeshTrust", self.mesh, name));
-        let is_of_domain = |found: &Arc<Resource>| {
-            found.spec::<MeshTrust>().is_some_and(|spec| spec.trust_domain == trust_domain)
-        };
+        let is_of_domain =
+            |found: &Arc<Resource>| found.spec::<MeshTrust>().is_some_and(|spec| spec.trust_domain == trust_domain);
         let name = names.iter().find(|name| of_name(name).is_none_or(is_of_domain)).unwrap_or(&names[1]);
         let stored = of_name(name);
         let put = match stored.and_then(|stored| Some((stored, stored.spec::<MeshTrust>()?))) {

@@ -189,7 +189,11 @@ fn status(resource: &Resource, conditions: Vec<Condition>) -> Option<Write> {
 }
 
 /// Deletes copies of CAs that neither the rollout nor its target names.
-fn unused_cas<'a>(world: &'a World, mesh: &'a str, desired: &DesiredIdentities) -> impl Iterator<Item = Write> + use<'a> {
+fn unused_cas<'a>(
+    world: &'a World,
+    mesh: &'a str,
+    desired: &DesiredIdentities,
+) -> impl Iterator<Item = Write> + use<'a> {
     let current = world.get(&document::key(mesh, ROLLOUT)).and_then(|step| step.document::<Rollout>());
     let target = Issuers { signer: None, identities: desired.identities.clone() };
     let steps = current.iter().flat_map(Rollout::all_issuers).chain([&target]);

@@ -200,7 +200,8 @@ impl Dataplane {
             let (key, destination) = match &self.calls {
                 None => ("tags", json!({ "kuma.io/service": service })),
                 Some(peer) => {
-                    let (name, port) = (service.replace("backend", peer), if service == "backend" { HTTP } else { TCP });
+                    let (name, port) =
+                        (service.replace("backend", peer), if service == "backend" { HTTP } else { TCP });
                     ("backendRef", json!({ "kind": "MeshService", "name": name, "port": port }))
                 }
             };

@@ -11,7 +11,9 @@ use kodiak_crypto::{CaKeyType, KeyPair, RootCaParams, root_ca};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyUsagePurpose};
 use serde_json::{Value, json};
 
-use crate::harness::{Dataplane, Load, MESH, Mesh, Mtls, Service, Setup, Sidecar, eventually, expect, workload_address};
+use crate::harness::{
+    Dataplane, Load, MESH, Mesh, Mtls, Service, Setup, Sidecar, eventually, expect, workload_address,
+};
 
 pub(crate) const LEGACY: &str = "shop";
 

@@ -79,7 +79,8 @@ async fn clients_refuse_a_server_with_another_spiffe_id() {
         let (current, accepted, refused) = (current.clone(), accepted.clone(), refused.clone());
         async move {
             while let Ok((connection, _)) = listener.accept().await {
-                let (acceptor, accepted, refused) = (current.lock().unwrap().clone(), accepted.clone(), refused.clone());
+                let (acceptor, accepted, refused) =
+                    (current.lock().unwrap().clone(), accepted.clone(), refused.clone());
                 tokio::spawn(async move {
                     // A client ends the handshake after it has verified the certificate.
                     let outcome = acceptor.accept(connection).await;
@@ -154,7 +155,9 @@ async fn call(inbound: SocketAddr, leaf: &IssuedLeaf) -> Result<String, String> 
         let name = ServerName::try_from("api").unwrap();
         let connector = TlsConnector::from(Arc::new(config));
         let mut tls = connector.connect(name, connection).await.map_err(|error| error.to_string())?;
-        tls.write_all(b"GET / HTTP/1.1\r\nhost: api\r\nconnection: close\r\n\r\n").await.map_err(|error| error.to_string())?;
+        tls.write_all(b"GET / HTTP/1.1\r\nhost: api\r\nconnection: close\r\n\r\n")
+            .await
+            .map_err(|error| error.to_string())?;
         let mut answer = vec![0; 64];
         let read = tls.read(&mut answer).await.map_err(|error| error.to_string())?;
         let text = String::from_utf8_lossy(&answer[..read]).into_owned();
