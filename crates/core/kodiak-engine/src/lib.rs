@@ -29,6 +29,7 @@ pub mod engine;
 mod entries;
 mod hostnames;
 mod identity;
+mod leaf;
 mod mesh;
 mod objects;
 pub mod offline;

@@ -5,12 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use jiff::{SignedDuration, Timestamp};
-use kodiak_identity::Issuer;
+use jiff::Timestamp;
 use kodiak_model::{Cidr, InboundTls, ProxyKey, kinds::dataplane::Dataplane};
 use kodiak_policies::Entry;
-use kodiak_reachability::certificate;
-use kodiak_rollout::{AppliedProvider, Rollout};
+use kodiak_rollout::Rollout;
 use kodiak_rules::{PolicyIndex, Proxy};
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
@@ -30,7 +28,7 @@ use crate::{
     classes::ClassId,
     engine::{Issued, UpdateContext},
     entries,
-    identity::{Leaf, LeafIssuer, LeafRequest},
+    leaf::ProxyCertificate,
     view::{TrustedCas, View},
 };
 
@@ -39,8 +37,6 @@ const ADMIN_PORT: u32 = 9901;
 /// In faults, stands for a resource where there is no single one.
 const SECRETS: &str = "secrets";
 const OUTBOUNDS: &str = "outbounds";
-/// A certificate that cannot be issued is requested again after 1 s, 2 s, 4 s and so on, but at least every 64 s.
-const MOST_RETRIES_DOUBLED: u32 = 6;
 
 pub(crate) struct EngineProxy {
     pub(crate) metadata: Arc<NodeMetadata>,
@@ -49,9 +45,7 @@ pub(crate) struct EngineProxy {
     pub(crate) faults: Vec<Fault>,
     /// Token of the mTLS rollout step of the snapshot.
     pub(crate) rollout: Arc<str>,
-    certificate: Option<IssuedLeaf>,
-    /// KRI of the MeshIdentity whose SPIRE agent issues its certificate.
-    spire: Option<Arc<str>>,
+    certificate: ProxyCertificate,
     own: Vec<Group>,
     /// DNS records that `own` was built with.
     records: Arc<[DnsRecord]>,
@@ -59,23 +53,6 @@ pub(crate) struct EngineProxy {
     trimmed: bool,
     /// Inputs of the snapshot.
     parts: Parts,
-}
-
-/// Certificate of a proxy.
-struct IssuedLeaf {
-    issuer: LeafIssuer,
-    leaf: Arc<Leaf>,
-    /// Why the next one could not be issued.
-    failure: Option<RenewalFailure>,
-}
-
-/// The certificate before stays in use.
-struct RenewalFailure {
-    error: String,
-    attempts: u32,
-    retry_at: Timestamp,
-    /// The rollout step asks for the certificate of another issuer.
-    is_step_pending: bool,
 }
 
 /// Resources of the class and of the proxy itself that a snapshot was assembled from.
@@ -134,8 +111,7 @@ impl EngineProxy {
             snapshot: None,
             faults: Vec::new(),
             rollout: Arc::default(),
-            certificate: None,
-            spire: None,
+            certificate: ProxyCertificate::default(),
             own: Vec::new(),
             records: Arc::default(),
             trimmed: false,
@@ -145,24 +121,12 @@ impl EngineProxy {
 
     /// Whether its certificate is due for renewal.
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
-        self.certificate.as_ref().is_some_and(|issued| match &issued.failure {
-            Some(failure) => failure.retry_at <= now,
-            None => issued.leaf.renew_at <= now,
-        })
+        self.certificate.is_due(now)
     }
 
     /// Its certificate, for people.
     pub(crate) fn issued(&self, rollout: &Rollout) -> Option<Issued> {
-        let trust = || rollout.trust.iter().chain(rollout.trust_domains.keys()).cloned().collect();
-        let from_agent = self.spire.as_ref().map(|kri| (kri, None));
-        let issued = self.certificate.as_ref().map(|issued| (issued.issuer.name(), Some(issued)));
-        let (issuer, issued) = from_agent.or(issued)?;
-        Some(Issued {
-            issuer: issuer.clone(),
-            leaf: issued.map(|issued| issued.leaf.clone()),
-            failure: issued.and_then(|issued| Some(issued.failure.as_ref()?.error.clone())),
-            trust: trust(),
-        })
+        self.certificate.issued(rollout)
     }
 
     /// Returns whether its resources, its rollout step or its faults changed.
@@ -188,12 +152,8 @@ impl EngineProxy {
             return changed;
         }
         let equal = self.snapshot.as_ref().is_some_and(|old| old.resources == resources);
-        let failure = self.certificate.as_ref().and_then(|issued| issued.failure.as_ref());
         // A proxy without the certificate of the step must not acknowledge it.
-        let token = match failure {
-            Some(failure) if failure.is_step_pending => self.rollout.clone(),
-            _ => subject.view.token.clone(),
-        };
+        let token = if self.certificate.is_step_pending() { &self.rollout } else { &subject.view.token }.clone();
         if equal && self.faults.is_empty() && self.rollout == token {
             return false;
         }
@@ -346,24 +306,18 @@ impl EngineProxy {
     }
 
     fn secrets(&mut self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Result<Vec<Group>, Fault> {
-        let fault = |text: &str| own_fault(&SECRETS.into(), text);
-        self.spire = spire_identity(subject);
-        let Some(request) = leaf_request(subject).transpose().map_err(fault)? else {
-            self.certificate = None;
-            return Ok(Vec::new());
-        };
+        let fault = |text: String| own_fault(&SECRETS.into(), &text);
+        let mesh = &subject.key.mesh;
+        let leaf = self.certificate.update(&subject.key, subject.view, subject.dataplane, context);
+        let Some(leaf) = leaf.map_err(fault)? else { return Ok(Vec::new()) };
         let trusted = match &subject.view.trusted {
             Some(Ok(trusted)) => trusted,
-            Some(Err(error)) => return Err(fault(error)),
+            Some(Err(error)) => return Err(fault(error.clone())),
             None => {
-                return Err(fault(
-                    "cannot issue a certificate: the mesh trusts no CA; check mtls.backends and mtls.enabledBackend of the Mesh, and its MeshTrusts",
-                ));
+                let text = "cannot issue a certificate: the mesh trusts no CA; check mtls.backends and mtls.enabledBackend of the Mesh, and its MeshTrusts";
+                return Err(fault(text.to_owned()));
             }
         };
-        let issued = context.identities.leaf(&request, context.now);
-        let leaf = self.renew(&request, issued, context.now).map_err(|error| fault(&error))?;
-        let mesh = &subject.key.mesh;
         let identity =
             SecretInput::Identity { mesh: mesh.clone(), proxy: subject.key.name.clone(), version: leaf.version };
         let secrets = &mut context.cache.secrets;
@@ -381,65 +335,6 @@ impl EngineProxy {
         };
         Ok(vec![identity, trust])
     }
-
-    /// The new certificate. If it could not be issued, the last one, for as long as it is valid.
-    fn renew(
-        &mut self,
-        request: &LeafRequest,
-        issued: Result<Arc<Leaf>, String>,
-        now: Timestamp,
-    ) -> Result<Arc<Leaf>, String> {
-        let error = match issued {
-            Ok(leaf) => {
-                let issuer = request.issuer.clone();
-                self.certificate = Some(IssuedLeaf { issuer, leaf: leaf.clone(), failure: None });
-                return Ok(leaf);
-            }
-            Err(error) => error,
-        };
-        let Some(last) = self.certificate.as_mut().filter(|last| now < last.leaf.not_after) else {
-            self.certificate = None;
-            return Err(error);
-        };
-        let attempts = last.failure.as_ref().map_or(0, |failure| failure.attempts);
-        let pause = SignedDuration::from_secs(1 << attempts.min(MOST_RETRIES_DOUBLED));
-        last.failure = Some(RenewalFailure {
-            error,
-            attempts: attempts + 1,
-            retry_at: now.checked_add(pause).unwrap_or(Timestamp::MAX),
-            is_step_pending: last.issuer != request.issuer,
-        });
-        Ok(last.leaf.clone())
-    }
-}
-
-/// KRI of the MeshIdentity, if the SPIRE agent of the proxy issues its certificate.
-fn spire_identity(subject: &Subject<'_>) -> Option<Arc<str>> {
-    match kodiak_identity::issuer_of(&subject.view.rollout.issuers, subject.dataplane)? {
-        Issuer::Identity { identity, provider: AppliedProvider::Spire { .. }, .. } => Some(identity.kri.clone()),
-        Issuer::Identity { .. } | Issuer::Backend(_) => None,
-    }
-}
-
-/// `None` for a proxy that gets no certificate from the control plane.
-fn leaf_request(subject: &Subject<'_>) -> Option<Result<LeafRequest, &'static str>> {
-    let proxy = subject.key.clone();
-    let (issuer, uris) = match kodiak_identity::issuer_of(&subject.view.rollout.issuers, subject.dataplane)? {
-        Issuer::Backend(signer) => {
-            let Some(uris) = certificate(&subject.key.mesh, subject.dataplane) else {
-                return Some(Err(
-                    "cannot issue a certificate: add a kuma.io/service tag or a kuma.io/workload label to the Dataplane",
-                ));
-            };
-            (LeafIssuer::Backend(signer.clone()), uris)
-        }
-        Issuer::Identity { identity, provider: AppliedProvider::Bundled { ca, seconds }, spiffe_id } => {
-            let (kri, ca, seconds) = (identity.kri.clone(), ca.clone(), *seconds);
-            (LeafIssuer::Identity { kri, ca, seconds }, Arc::from([spiffe_id]))
-        }
-        Issuer::Identity { provider: AppliedProvider::Spire { .. }, .. } => return None,
-    };
-    Some(Ok(LeafRequest { proxy, issuer, uris }))
 }
 
 /// Port at which the control plane reaches the admin interface of a proxy.

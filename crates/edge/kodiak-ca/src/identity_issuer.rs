@@ -46,12 +46,11 @@ pub(crate) fn of_identity(
 /// The copy that remains while the CA is in use, else what the MeshIdentity refers to.
 fn read(mesh_cas: &MeshCas, snapshot: &Snapshot, mesh: &str, kri: &str, ca: &str) -> Result<CaPair, String> {
     let copy = snapshot.world().secret(&ResourceKey::in_mesh("Secret", mesh, &ca_in_use(ca)));
-    let pair = match copy {
-        Some(text) => CaPair::from_pem(&text, &text),
-        None => {
-            let ca = referenced(mesh_cas, snapshot, mesh, kri)?;
-            CaPair::from_pem(&ca.cert, &ca.key)
-        }
+    let pair = if let Some(text) = copy {
+        CaPair::from_pem(&text, &text)
+    } else {
+        let ca = referenced(mesh_cas, snapshot, mesh, kri)?;
+        CaPair::from_pem(&ca.cert, &ca.key)
     };
     let pair = pair.map_err(|error| with_causes(&error))?;
     if pair.fingerprint() == ca {

@@ -6,8 +6,11 @@ use aws_lc_rs::digest;
 
 /// SHA-256 in hexadecimal.
 pub fn fingerprint(bytes: &[u8]) -> String {
-    let hash = digest::digest(&digest::SHA256, bytes);
-    hash.as_ref().iter().fold(String::new(), |mut text, byte| {
+    hex(digest::digest(&digest::SHA256, bytes).as_ref())
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     })

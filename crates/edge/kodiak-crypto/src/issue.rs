@@ -15,7 +15,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use crate::CryptoError;
 use crate::certificate::{ascii, between, dns_name, make};
 use crate::derived_key::{derived_key, joined};
-use crate::fingerprint::fingerprint;
+use crate::fingerprint::{fingerprint, hex};
 use crate::pem::{self, PrivatePem};
 
 /// Longest serial number, by RFC 5280, section 4.1.2.2.
@@ -197,7 +197,7 @@ impl CaPair {
         let leaf = params.signed_by(&key, &self.issuer).map_err(make)?;
         self.check_issuer(leaf.der())?;
         let key_pem = PrivatePem::new(pem::encode("PRIVATE KEY", key.serialized_der()));
-        let serial = serial.iter().map(|byte| format!("{byte:02x}")).collect();
+        let serial = hex(&serial);
         Ok(IssuedLeaf { cert_pem: pem::encode("CERTIFICATE", leaf.der()), key_pem, serial })
     }
 

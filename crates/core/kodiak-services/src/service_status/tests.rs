@@ -86,7 +86,7 @@ impl World {
         let mesh = name(MESH);
         let mut tell: Vec<Telling<'_>> = Vec::new();
         for (name, facts) in &self.meshes {
-            tell.push(Box::new(|keeper| keeper.set_mesh(name, Some(*facts))));
+            tell.push(Box::new(|keeper| keeper.set_mesh(name, Some(facts.clone()))));
         }
         for (name, facts) in &self.dataplanes {
             tell.push(Box::new(|keeper| keeper.set_dataplane(&mesh, name, Some(facts.clone()))));

@@ -58,13 +58,11 @@ pub(super) async fn of(
 }
 
 fn spire(situation: &Situation<'_>, identity: &Identity, provider: &Provider) -> Finding {
-    match identity.trust_domain(situation.zone) {
-        Err(error) => situation.unusable(identity, "ProviderInitializationError", &error),
-        Ok(_) => {
-            let applied = identity.applied(situation.zone, applied_provider(provider, "")).and_then(Result::ok);
-            Finding { applied, conditions: Some(ready(Vec::new())), writes: Vec::new() }
-        }
+    if let Err(error) = identity.trust_domain(situation.zone) {
+        return situation.unusable(identity, "ProviderInitializationError", &error);
     }
+    let applied = identity.applied(situation.zone, applied_provider(provider, "")).and_then(Result::ok);
+    Finding { applied, conditions: Some(ready(Vec::new())), writes: Vec::new() }
 }
 
 async fn bundled(

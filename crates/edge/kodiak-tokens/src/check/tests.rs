@@ -85,11 +85,10 @@ fn bound_label_must_exist_with_an_allowed_value() {
          Allowed values in token are [\"web\"]",
     );
     check(&bound("team", &["a"]), r#"dataplane has no label "team" required by the token"#);
-    check_with(&bound("kuma.io/workload", &["b"]), Some("b"), false, "");
+    check_with(&bound("kuma.io/workload", &["b"]), Some("b"), "");
     check_with(
         &bound("kuma.io/workload", &["b"]),
         None,
-        false,
         r#"dataplane has no label "kuma.io/workload" required by the token"#,
     );
 }

@@ -9,7 +9,8 @@ use kodiak_model::{InboundTls, Protocol};
 use kodiak_xds::bootstrap::{Bootstrap, ControlPlane, XdsProtocol};
 use kodiak_xds::input::{
     Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, Dns, DnsRecord, DnsServer, Endpoint, Identity,
-    Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags, UpstreamProtocol,
+    Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags, TlsSource,
+    UpstreamProtocol,
 };
 use kodiak_xds::names;
 use kodiak_xds::node::{NodeMetadata, features};
@@ -90,6 +91,8 @@ pub(super) fn inbound(protocol: Protocol, port: u32, accept: InboundTls, shape: 
         protocol,
         tags: tags("web"),
         accept,
+        tls: TlsSource::MeshCa,
+        trust_domains: Arc::default(),
         entries: Arc::default(),
         shape,
     }
@@ -119,7 +122,7 @@ pub(super) fn service(name: &str, mtls: bool) -> OutboundCluster {
         mesh: "default".into(),
         peer: mtls.then(|| {
             let identities = vec![names::service_identity("default", name)];
-            Arc::new(Peer { sni: names::sni(&tags(name), "default"), identities })
+            Arc::new(Peer { sni: names::sni(&tags(name), "default"), identities, ..Peer::default() })
         }),
         upstream: UpstreamProtocol::Proxy,
         confs: Arc::default(),

@@ -107,6 +107,8 @@ fn callee(protocol: Protocol, accept: InboundTls) -> SimulatedProxy {
         protocol,
         tags: tags("backend"),
         accept,
+        tls: TlsSource::MeshCa,
+        trust_domains: Arc::default(),
         entries: Arc::new([("MeshTrafficPermission", vec![only_web])].into()),
         shape: SHAPE,
     };
