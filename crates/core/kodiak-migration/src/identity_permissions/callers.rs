@@ -5,10 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::{Identity, applied_id};
+use kodiak_identity::Identity;
 use kodiak_policies::mesh_traffic_permission::uris;
 use kodiak_reachability::certificate;
-use kodiak_rules::Proxy;
 use kodiak_world::World;
 
 /// Dataplanes with equal certificates.
@@ -37,7 +36,7 @@ pub(super) fn classes(world: &World, mesh: &str, identities: &[Identity]) -> Vec
         // Without a service or a workload, the mesh CA issues nothing; the tags still say whom a policy means.
         let legacy = certificate(mesh, proxy)
             .map_or_else(|| uris(mesh, proxy.dataplane.tag_sets()), |certificate| certificate.to_vec());
-        let ids: BTreeSet<String> = identities.iter().filter_map(|identity| id(identity, proxy)).collect();
+        let ids: BTreeSet<String> = identities.iter().filter_map(|identity| identity.id_of(proxy)).collect();
         let place = *known.entry((legacy.clone(), ids.clone())).or_insert(classes.len());
         match classes.get_mut(place) {
             Some(class) => class.dataplanes += 1,
@@ -45,11 +44,4 @@ pub(super) fn classes(world: &World, mesh: &str, identities: &[Identity]) -> Vec
         }
     }
     classes
-}
-
-/// SPIFFE ID that an identity gives to a proxy, from labels that its token binds or an administrator wrote.
-fn id(identity: &Identity, proxy: &Proxy) -> Option<String> {
-    let applied = identity.applied(proxy.meta().zone().unwrap_or_default(), None)?.ok()?;
-    let selected = applied.selector.0.iter().all(|(key, value)| proxy.labels.get(key) == Some(value));
-    if selected { applied_id(&applied, proxy).ok() } else { None }
 }

@@ -29,7 +29,7 @@ use kodiak_model::{Kri, TargetRef};
 use kodiak_policies::mesh_traffic_permission::KIND;
 use kodiak_rules::Policy;
 use kodiak_world::World;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub use self::proof::{Difference, PermissionProof};
 use self::{
@@ -226,11 +226,6 @@ impl<'a> Context<'a> {
         let names: BTreeSet<Arc<str>> = members.iter().map(|policy| policy.name.clone()).collect();
         self.sets.iter().filter(move |set| set.policies.iter().any(|policy| names.contains(&policy.name)))
     }
-}
-
-/// Document of a policy that the control plane accepts.
-pub fn document(policy: &Policy, spec: &Value) -> Value {
-    json!({ "type": policy.kind.name, "mesh": *policy.mesh, "name": *policy.name, "labels": *policy.labels, "spec": spec })
 }
 
 fn show(target: &TargetRef) -> String {

@@ -1,6 +1,7 @@
 //! JSON shapes of answers, one file for each endpoint. The core crates return facts; field names and words are here.
 
 pub(crate) mod hostnames;
+pub(crate) mod identity_migration;
 pub(crate) mod layout;
 pub(crate) mod legacy;
 pub(crate) mod migration;

@@ -92,7 +92,9 @@ fn required(call: &ApiCall, name: &str) -> Result<String, ApiError> {
 }
 
 /// The graph of a large mesh takes up to a second, and other requests must not wait for it.
-async fn off_the_runtime<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+pub(super) async fn off_the_runtime<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
         tracing::error!(%error, "examining calls failed");
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, TITLE, "Internal Server Error")
