@@ -4,6 +4,7 @@ mod answers;
 mod convert;
 mod converted;
 mod gather;
+mod identity;
 mod plan;
 mod proof;
 mod status;
@@ -25,6 +26,8 @@ pub struct Args {
 enum MigrateCommand {
     /// Migrate from kuma.io/service tags to MeshService
     Services(ServicesArgs),
+    /// Migrate from certificates of the mesh CA to MeshIdentity
+    Identity(identity::IdentityArgs),
 }
 
 #[derive(clap::Args)]
@@ -52,11 +55,13 @@ enum Services {
 }
 
 pub async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
-    let MigrateCommand::Services(ServicesArgs { command }) = args.command;
-    match command {
-        Services::Status(args) => status::run(&args, session).await,
-        Services::Convert(args) => convert::run(&args, session).await,
-        Services::Plan(args) => plan::run(&args, session).await,
+    match args.command {
+        MigrateCommand::Services(ServicesArgs { command }) => match command {
+            Services::Status(args) => status::run(&args, session).await,
+            Services::Convert(args) => convert::run(&args, session).await,
+            Services::Plan(args) => plan::run(&args, session).await,
+        },
+        MigrateCommand::Identity(args) => identity::run(&args, session).await,
     }
 }
 
