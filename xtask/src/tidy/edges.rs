@@ -58,7 +58,16 @@ const ALLOWED: &[(&str, Uses)] = &[
     ),
     (
         "kodiak-migration",
-        Only(&["kodiak-model", "kodiak-rules", "kodiak-world", "kodiak-services", "kodiak-inspection"]),
+        Only(&[
+            "kodiak-identity",
+            "kodiak-model",
+            "kodiak-policies",
+            "kodiak-reachability",
+            "kodiak-rules",
+            "kodiak-world",
+            "kodiak-services",
+            "kodiak-inspection",
+        ]),
     ),
     ("kodiak-xds-stream", Only(&[])),
     ("kodiak-xds", Only(&["kodiak-model", "kodiak-envoy", "kodiak-policies", "kodiak-xds-stream"])),

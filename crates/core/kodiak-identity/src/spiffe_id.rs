@@ -103,6 +103,13 @@ fn trust_domain(identity: &Identity, zone: &str) -> Result<String, String> {
 }
 
 impl Identity {
+    /// SPIFFE ID for a proxy, if the identity selects it and its labels are bound, whether or not a provider issues it.
+    pub fn id_of(&self, proxy: &Proxy) -> Option<String> {
+        let applied = self.applied(proxy.meta().zone().unwrap_or_default(), None)?.ok()?;
+        let is_selected = applied.selector.0.iter().all(|(key, value)| proxy.labels.get(key) == Some(value));
+        if is_selected { crate::applied_id(&applied, proxy).ok() } else { None }
+    }
+
     /// Trust domain, or why its template gives none. `zone` is that of the control plane.
     pub fn trust_domain(&self, zone: &str) -> Result<String, String> {
         trust_domain(self, if zone.is_empty() { DEFAULT_ZONE } else { zone })

@@ -1,4 +1,4 @@
-//! Migration from `kuma.io/service` tags to MeshService: legacy references, their conversion, and the next step.
+//! Migrations: from `kuma.io/service` tags to MeshService, and of permissions from tags to SPIFFE IDs.
 //!
 //! ```text
 //!  MeshView --> Landscape: services by their tags, with the MeshServices that may replace them
@@ -6,6 +6,7 @@
 //!                 --> consumer: destinations of one proxy, legacy and new
 //!                 --> breaks: destinations that it would lose in another mode
 //!  facts about all of them --> plan: the next safe step
+//!  World --> identity_permissions: `from` of MeshTrafficPermissions to `rules`, with a proof
 //! ```
 //!
 //! **Invariant:** an ambiguous reference is not converted, and is reported with the reason.
@@ -13,6 +14,7 @@
 mod breaks;
 mod consumer;
 mod convert;
+pub mod identity_permissions;
 mod landscape;
 mod old;
 pub mod plan;

@@ -1,4 +1,4 @@
-//! Migration of a mesh from kuma.io/service tags to MeshService.
+//! Migrations of a mesh: from kuma.io/service tags to MeshService, and of permissions to SPIFFE IDs.
 
 use bytes::Bytes;
 use hyper::Method;
@@ -33,5 +33,12 @@ impl Client {
         let answer = self.send(Method::POST, &path, Some(Bytes::from(asked.to_string()))).await?;
         let Converted { items } = self.json(&format!("POST {path}"), &answer.success()?)?;
         Ok(items)
+    }
+
+    /// Converts MeshTrafficPermissions from tags to SPIFFE IDs. With `apply` in `asked`, all of them are stored at once.
+    pub async fn convert_permissions<T: DeserializeOwned>(&self, mesh: &str, asked: &Value) -> Result<T, ClientError> {
+        let path = format!("/meshes/{}/_migration/identity/convert", encode(mesh));
+        let answer = self.send(Method::POST, &path, Some(Bytes::from(asked.to_string()))).await?;
+        self.json(&format!("POST {path}"), &answer.success()?)
     }
 }

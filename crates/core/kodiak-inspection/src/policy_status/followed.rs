@@ -132,8 +132,8 @@ pub(super) fn from(policy: &Arc<Policy>, group: &Group) -> Outcome {
     for (all, stronger) in group.places(policy) {
         let rulers: BTreeSet<String> =
             all.iter().filter(|other| !other.body.rules.is_empty()).map(|other| other.kri().to_string()).collect();
-        if !rulers.is_empty() || group.identity.is_some() {
-            outcome.ignored_by.extend(rulers.into_iter().chain(group.identity.clone()));
+        if !rulers.is_empty() {
+            outcome.ignored_by.extend(rulers);
             continue;
         }
         for tags in policy.body.from.iter().filter_map(|item| tags_of(&item.target)) {
@@ -219,7 +219,7 @@ fn destinations<'a>(
 }
 
 /// `None` for what is not meant by tags.
-fn tags_of(target: &TargetRef) -> Option<Tags<'_>> {
+pub(super) fn tags_of(target: &TargetRef) -> Option<Tags<'_>> {
     let named = || target.name.as_deref().filter(|name| !name.is_empty()).map(|name| (SERVICE, name));
     let tags = || target.tags.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
     match target.known_kind()? {

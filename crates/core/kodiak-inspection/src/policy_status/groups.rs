@@ -6,7 +6,6 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_model::{Kri, kinds::mesh_identity};
 use kodiak_rules::{
     Matched, Policy, Resources, Shadow,
     outbound::{Asked, NameResolution},
@@ -14,7 +13,6 @@ use kodiak_rules::{
 };
 
 use super::PolicyStatusContext;
-use kodiak_identity::issuing;
 
 pub(super) struct Groups {
     all: Vec<Group>,
@@ -24,8 +22,6 @@ pub(super) struct Groups {
 
 pub(super) struct Group {
     pub(super) matched: Arc<Matched>,
-    /// KRI of the MeshIdentity of its proxies.
-    pub(super) identity: Option<String>,
     /// Number of proxies.
     pub(super) proxies: usize,
     asked: OnceCell<Asked>,
@@ -36,22 +32,18 @@ impl Groups {
     /// Groups of all proxies that can be configured.
     pub(super) fn of(kind: &str, context: PolicyStatusContext<'_>) -> Self {
         // Equal answers are the same while they are kept, and the groups keep them.
-        let mut places: HashMap<(*const Matched, Option<String>), usize> = HashMap::new();
+        let mut places: HashMap<*const Matched, usize> = HashMap::new();
         let mut all: Vec<Group> = Vec::new();
-        for (name, proxy) in context.proxies.iter().filter(|(_, proxy)| !proxy.dataplane.is_builtin_gateway()) {
+        for (name, _) in context.proxies.iter().filter(|(_, proxy)| !proxy.dataplane.is_builtin_gateway()) {
             let matched = context.policy_index.matched(kind, name, Shadow::Ignored);
             if matched.proxy.is_empty() {
                 continue;
             }
-            let identity = issuing(context.identities, proxy).filter(|identity| identity.ready);
-            let identity = identity
-                .and_then(|identity| Kri::of(&mesh_identity::KIND, &identity.mesh, &identity.name, &identity.labels));
-            let identity = identity.map(|kri| kri.to_string());
-            let place = *places.entry((Arc::as_ptr(&matched), identity.clone())).or_insert(all.len());
+            let place = *places.entry(Arc::as_ptr(&matched)).or_insert(all.len());
             match all.get_mut(place) {
                 Some(group) => group.proxies += 1,
                 None => {
-                    all.push(Group { matched, identity, proxies: 1, asked: OnceCell::new(), trouble: OnceCell::new() });
+                    all.push(Group { matched, proxies: 1, asked: OnceCell::new(), trouble: OnceCell::new() });
                 }
             }
         }

@@ -4,10 +4,12 @@
 //!  proxies --> groups: proxies with the same policies --> followed: parts of a policy that take effect there
 //!  policy --> selected: whether it selects any proxy
 //!         --> references: whether their targets exist
+//!         --> callers: whether certificates of callers have the tags in `from`
 //! ```
 //!
 //! Nothing is ignored silently: every part without effect has a reason here.
 
+mod callers;
 mod followed;
 mod groups;
 mod references;
@@ -25,7 +27,7 @@ use kodiak_model::{Kri, TargetRef};
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, outbound::NameResolution};
 use kodiak_world::{Resource, Unreadable};
 
-use self::groups::Groups;
+use self::{callers::CallersWithoutTags, groups::Groups};
 use kodiak_identity::Identity;
 
 /// Inputs.
@@ -108,6 +110,8 @@ pub enum Why {
     Overridden,
     /// Another policy at the same inbounds disables its `from`.
     Ignored,
+    /// Callers that its `from` matches by tags get certificates of a MeshIdentity, which have no tags.
+    CallersWithoutTags,
     /// Together with others it has too many combinations of tags.
     TooMany,
     /// It references a resource that does not exist.
@@ -154,6 +158,7 @@ pub fn of_all<'p>(
     context: PolicyStatusContext<'_>,
 ) -> Vec<PolicyStatus> {
     let mut kinds: BTreeMap<&'static str, Groups> = BTreeMap::new();
+    let callers = CallersWithoutTags::of(context);
     let mut of = |policy: &Arc<Policy>| {
         let kind = policy.kind.name;
         if !context.in_force.contains(&kind) {
@@ -161,7 +166,7 @@ pub fn of_all<'p>(
             return status(policy, 0, vec![Reason::new(Why::NotSupportedYet, text)], context);
         }
         let groups = kinds.entry(kind).or_insert_with(|| Groups::of(kind, context));
-        let (proxies, reasons) = verdict::of(policy, groups, context);
+        let (proxies, reasons) = verdict::of(policy, groups, &callers, context);
         status(policy, proxies, reasons, context)
     };
     policies.into_iter().map(&mut of).collect()

@@ -6,6 +6,7 @@ use kodiak_rules::Policy;
 
 use super::{
     PolicyStatusContext, Reason, Why,
+    callers::CallersWithoutTags,
     followed::{self, Outcome},
     groups::{Group, Groups},
     references, selected,
@@ -19,7 +20,12 @@ struct Part {
 }
 
 /// Number of proxies on which it is in force, and reasons where it or parts of it are not.
-pub(super) fn of(policy: &Arc<Policy>, groups: &Groups, context: PolicyStatusContext<'_>) -> (usize, Vec<Reason>) {
+pub(super) fn of(
+    policy: &Arc<Policy>,
+    groups: &Groups,
+    callers: &CallersWithoutTags,
+    context: PolicyStatusContext<'_>,
+) -> (usize, Vec<Reason>) {
     if policy.meta().is_shadow() {
         let text = "it has the label kuma.io/effect: shadow, so it is a dry run";
         return (0, vec![Reason::new(Why::Shadow, text)]);
@@ -55,6 +61,7 @@ pub(super) fn of(policy: &Arc<Policy>, groups: &Groups, context: PolicyStatusCon
         return (0, reasons);
     }
     let mut reasons = Vec::new();
+    let matches_tags = parts.iter().any(|part| part.path == "spec.from" && part.followed);
     if overridden > 0 {
         let place = if followed == 0 { String::new() } else { format!("on {overridden} of {selected} proxies, ") };
         let text = format!("{place}policies of higher precedence override it");
@@ -65,8 +72,11 @@ pub(super) fn of(policy: &Arc<Policy>, groups: &Groups, context: PolicyStatusCon
         reasons.push(Reason::new(Why::Overridden, text).at(part.path).by(part.overridden_by));
     }
     if !ignored_by.is_empty() {
-        let text = "`from` is ignored where a policy has `rules`, nor for proxies with a MeshIdentity; use `rules`";
+        let text = "`from` is ignored at inbounds where a policy has `rules`; use `rules`";
         reasons.push(Reason::new(Why::Ignored, text).at("spec.from").by(ignored_by));
+    }
+    if matches_tags {
+        reasons.extend(callers.reasons(policy));
     }
     reasons.extend(troubles.into_iter().map(|text| Reason::new(Why::TooMany, text).at("spec.to")));
     reasons.extend(references::find(policy, context));

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{
     ApiCall,
-    inspect::{References, reference_warnings},
+    inspect::{References, identity_warnings, reference_warnings},
     json,
 };
 use crate::{
@@ -112,6 +112,7 @@ pub(crate) async fn put(api: Api, kind: &'static Kind, call: ApiCall) -> Result<
         (put, api.catalog().store().snapshot())
     };
     put.warnings.extend(reference_warnings(&after, &target.key()));
+    put.warnings.extend(identity_warnings(&after, &target.key()));
     if put.changed && !dry_run {
         let action = if put.created { "create" } else { "update" };
         tracing::info!(user = %call.user.name, kind = kind.name, mesh, name, action, "Resource written.");
@@ -132,7 +133,7 @@ pub(crate) async fn delete(api: Api, kind: &'static Kind, call: ApiCall) -> Resu
     Ok(json(StatusCode::OK, "{}".to_owned()))
 }
 
-fn refuse_write(api: &Api, kind: &Kind) -> Option<ApiError> {
+pub(super) fn refuse_write(api: &Api, kind: &Kind) -> Option<ApiError> {
     if api.config().read_only {
         return Some(ApiError::method_not_allowed("this control plane's API is read-only (apiServer.readOnly)"));
     }

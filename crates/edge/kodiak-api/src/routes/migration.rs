@@ -1,4 +1,4 @@
-//! Routes of the migration from `kuma.io/service` tags to MeshService.
+//! Routes of the migrations from `kuma.io/service` tags to MeshService, and of permissions to SPIFFE IDs.
 
 use axum::http::Method;
 
@@ -30,6 +30,14 @@ pub(super) fn about_services() -> Vec<Route> {
             "Converts policies: adds MeshService references next to legacy ones, or returns the reason why not. Nothing is stored.",
             Content::Object,
             inspect::converted,
+        ),
+        route(
+            Method::POST,
+            "/meshes/{mesh}/_migration/identity/convert",
+            Need::ReadAny,
+            "Converts MeshTrafficPermissions from tags to SPIFFE IDs, or returns the reason why not, with a proof that verdicts stay the same. With apply, stores all of them at once.",
+            Content::Object,
+            inspect::converted_permissions,
         ),
     ]
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod hostnames;
 pub(crate) mod identities;
+pub(crate) mod identity_migration;
 pub(crate) mod layout;
 pub(crate) mod legacy;
 pub(crate) mod migration;

@@ -72,7 +72,7 @@ pub(super) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
     let converted = if args.files.files.is_empty() {
         vec![of_stored(session, &client, &mesh, args.replace).await?]
     } else {
-        match read(args, session, &mesh)? {
+        match read(&args.files, session, &mesh)? {
             Ok(read) => documents = read,
             Err(exit) => return Ok(exit),
         }
@@ -110,9 +110,9 @@ async fn of_stored(session: &Session, client: &Client, mesh: &str, replace: bool
 }
 
 /// Resources of the files in their order, or the exit code if the files are invalid.
-fn read(args: &Args, session: &Session, mesh: &str) -> anyhow::Result<Result<Vec<Value>, Exit>> {
+pub(super) fn read(files: &FileArgs, session: &Session, mesh: &str) -> anyhow::Result<Result<Vec<Value>, Exit>> {
     let terminal = session.terminal;
-    let (files, mut wrong) = args.files.read(terminal)?;
+    let (files, mut wrong) = files.read(terminal)?;
     let Checkup { resources, findings } = check(&files, &Names { mesh }, &Place::Global);
     wrong.extend(findings);
     if !wrong.is_empty() {
@@ -157,7 +157,7 @@ async fn of_files(
     Ok(all)
 }
 
-fn write(session: &Session, out: &Path, documents: &[&Value]) -> anyhow::Result<()> {
+pub(super) fn write(session: &Session, out: &Path, documents: &[&Value]) -> anyhow::Result<()> {
     let text = documents.iter().map(|document| yaml::to_string(document)).collect::<Vec<_>>().join("---\n");
     if out == Path::new("-") {
         session.terminal.data(text.trim_end())?;

@@ -9,8 +9,7 @@ use kodiak_model::{InboundTls, Protocol};
 use kodiak_xds::bootstrap::{Bootstrap, ControlPlane, XdsProtocol};
 use kodiak_xds::input::{
     Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, Dns, DnsRecord, DnsServer, Endpoint, Identity,
-    Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags, TlsSource,
-    UpstreamProtocol,
+    Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags, TlsSource, UpstreamProtocol,
 };
 use kodiak_xds::names;
 use kodiak_xds::node::{NodeMetadata, features};

@@ -107,8 +107,8 @@ impl Bed {
         })
         .await;
         seen.insert(step);
-        let Self { mesh, web, api, _services } = self;
-        Self { mesh: mesh.crash(async || ()).await, web, api, _services }
+        let Self { mesh, web, api, _services: services } = self;
+        Self { mesh: mesh.crash(async || ()).await, web, api, _services: services }
     }
 
     /// Until the rollout has reached its target.

@@ -146,8 +146,7 @@ fn partly_overridden_policy_is_partly_in_force() {
 
 #[test]
 fn from_is_ignored_where_another_policy_has_rules() {
-    const IGNORED: &str =
-        "`from` is ignored where a policy has `rules`, nor for proxies with a MeshIdentity; use `rules`";
+    const IGNORED: &str = "`from` is ignored at inbounds where a policy has `rules`; use `rules`";
     let mut world = World::new();
     let from = world.add(&FAULT, "from", &json!({ "from": everywhere("a", 1) }));
     let rules = world.add(&FAULT, "rules", &json!({ "targetRef": dataplane("web"), "rules": [{ "default": {} }] }));
@@ -171,32 +170,51 @@ fn from_is_ignored_where_another_policy_has_rules() {
 }
 
 #[test]
-fn from_is_ignored_for_proxies_with_an_identity() {
+fn from_by_tags_does_not_match_callers_with_a_mesh_identity() {
     let mut world = World::new();
-    let from = world.add(&FAULT, "from", &json!({ "from": everywhere("a", 1) }));
-    let rules = world.add(&TIMEOUT, "rules", &json!({ "from": everywhere("a", 1) }));
-    let selector = json!({ "dataplane": { "matchLabels": { "app": "web" } } });
-    let identity = |spec: Value, ready: bool| Identity {
+    world.proxy(
+        "job-1",
+        &json!({ "app": "job", "kuma.io/workload": "job" }),
+        &json!({ "inbound": [{ "port": 80, "tags": { "kuma.io/service": "job", "env": "dev" } }] }),
+    );
+    let item = |target: Value| json!({ "targetRef": target, "default": { "a": 1 } });
+    let by_tags = json!([
+        item(json!({ "kind": "Mesh" })),
+        item(json!({ "kind": "MeshService", "name": "web" })),
+        item(json!({ "kind": "MeshService", "name": "job" })),
+        item(json!({ "kind": "MeshSubset", "tags": { "kuma.io/service": "*", "env": "dev" } })),
+    ]);
+    let by_tags = world.add(&FAULT, "from", &json!({ "from": by_tags }));
+    let as_rules = world.add(&TIMEOUT, "rules", &json!({ "from": everywhere("a", 1) }));
+    let selector = json!({ "dataplane": { "matchLabels": { "app": "job" } } });
+    let identity = |spec: Value| Identity {
         mesh: "default".into(),
-        name: "web".into(),
+        name: "jobs".into(),
         labels: Arc::default(),
         spec: Arc::new(serde_json::from_value(spec).unwrap()),
-        ready,
+        ready: false,
         failed: false,
     };
-    let provided = json!({ "selector": selector, "provider": { "type": "Bundled" } });
-    for (identity, expected) in [
-        (identity(json!({ "selector": selector }), true), (State::InForce, 2)),
-        // Until it can issue, proxies are known by what they had.
-        (identity(provided.clone(), false), (State::InForce, 2)),
-        (identity(provided, true), (State::Partly, 1)),
+    let announced = identity(json!({ "selector": selector }));
+    let issuing = identity(json!({ "selector": selector, "provider": { "type": "Bundled" } }));
+    for (identity, resolution, expected) in [
+        (announced, NameResolution::Objects, vec![]),
+        // Without MeshServices, a MeshIdentity issues nothing.
+        (issuing.clone(), NameResolution::Both, vec![]),
+        (issuing, NameResolution::Objects, vec!["spec.from[2]", "spec.from[3]"]),
     ] {
         world.identities = vec![identity];
-        let status = world.status(&from);
-        assert_eq!((status.state, status.proxies), expected);
-        assert_eq!(world.status(&rules).state, State::InForce, "`from` that is read as rules is not about tags");
+        let status = of(&by_tags, PolicyStatusContext { resolution, ..world.context() });
+        let paths: Vec<&str> = status.reasons.iter().filter_map(|reason| reason.path.as_deref()).collect();
+        assert_eq!((paths, status.proxies), (expected, 3));
+        assert_eq!(world.status(&as_rules).state, State::InForce, "`from` that is read as rules is not about tags");
     }
-    assert_eq!(world.status(&from).reasons[0].policies, ["kri_mid_default___web_"]);
+    let context = PolicyStatusContext { resolution: NameResolution::Objects, ..world.context() };
+    let (state, _, reasons) = shown(&of(&by_tags, context));
+    let text = "CallersWithoutTags spec.from[2]: Dataplane job-1 gets spiffe://default.default.mesh.local/workload/job and \
+                no tags, so the item does not match it: convert it to rules (kodiak migrate identity convert) \
+                [kri_mid_default___jobs_]";
+    assert_eq!((state, reasons[0].as_str()), (State::Partly, text));
 }
 
 #[test]

@@ -119,6 +119,11 @@ fn document(policy: &Policy, spec: &Value) -> Value {
     json!({ "type": policy.kind.name, "mesh": *policy.mesh, "name": *policy.name, "labels": labels, "spec": spec })
 }
 
+pub(super) fn stored_document(snapshot: &Snapshot, policy: &Policy) -> Option<Value> {
+    let record = snapshot.get(&ResourceKey::in_mesh(policy.kind.name, &policy.mesh, &policy.name))?;
+    Some(document(policy, &serde_json::from_str(&record.spec).ok()?))
+}
+
 fn renew(mut document: Value, policy: &Policy, landscape: &Landscape<'_>, old_items: OldItems) -> Converted {
     let Conversion { spec, changed, findings } = convert(policy, &document["spec"], landscape, old_items);
     if changed {

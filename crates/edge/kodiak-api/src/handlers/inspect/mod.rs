@@ -3,6 +3,7 @@
 mod calls;
 mod hostnames;
 mod identities;
+mod identity_migration;
 mod matches;
 mod members;
 mod mesh;
@@ -39,6 +40,7 @@ use crate::{
 pub(crate) use calls::{check_permissions, graph, reachability, why};
 pub(crate) use hostnames::{hostnames, no_hostnames};
 pub(crate) use identities::identities;
+pub(crate) use identity_migration::converted as converted_permissions;
 pub(crate) use matches::matches;
 pub(crate) use members::{of_policy as policy_members, of_service as service_members};
 pub(crate) use mesh::Meshes;
@@ -47,7 +49,7 @@ pub(crate) use old::{affected, old_rules, policies as old_policies};
 pub(crate) use policies::{gateway_rules, layout, of_inbound, of_outbound, of_proxy, of_route, routes, rules};
 pub(crate) use query::flag;
 pub(crate) use references::{References, of_proxy as references, warnings as reference_warnings};
-pub(crate) use status::{of_policies as policy_statuses, of_policy as policy_status};
+pub(crate) use status::{identity_warnings, of_policies as policy_statuses, of_policy as policy_status};
 pub(crate) use traffic::traffic;
 
 const NOT_FOUND: &str = "Could not retrieve a resource";

@@ -6,11 +6,12 @@ use axum::response::Response;
 use kodiak_catalog::Target;
 use kodiak_inspection::{
     inspect::MeshView,
-    policy_status::{self, PolicyStatus, PolicyStatusContext},
+    policy_status::{self, PolicyStatus, PolicyStatusContext, Why},
 };
-use kodiak_kinds::in_force;
-use kodiak_model::{Kind, ResourceKey};
+use kodiak_kinds::{in_force, kinds};
+use kodiak_model::{Kind, Kri, ResourceKey};
 use kodiak_rules::Policy;
+use kodiak_store::Snapshot;
 use kodiak_world::{Resource, World};
 
 use super::{ApiCall, answer, find_resource, listed};
@@ -66,6 +67,28 @@ pub(crate) async fn of_policies(api: Api, call: ApiCall) -> Result<Response, Api
     let Page { items, total, next } = page;
     let items = items.into_iter().map(shapes::policy_status::PolicyStatus::from).collect();
     Ok(listed(&call, Page { items, total, next }))
+}
+
+/// Warning about policies that match callers by tags, for a MeshIdentity that is written: its certificates have no tags.
+pub(crate) fn identity_warnings(snapshot: &Snapshot, key: &ResourceKey) -> Option<String> {
+    let world = snapshot.world();
+    let identity = world.get(key).filter(|_| &*key.kind == "MeshIdentity")?;
+    let kri = Kri::of(identity.kind?, &key.mesh, &key.name, &identity.labels)?.to_string();
+    let kind = kinds().by_name("MeshTrafficPermission").expect("there are permissions");
+    let view = MeshView::of(world, &key.mesh, vec![kind]);
+    let is_affected = |status: &PolicyStatus| {
+        let mut reasons = status.reasons.iter();
+        reasons.any(|reason| reason.reason == Why::CallersWithoutTags && reason.policies.contains(&kri))
+    };
+    let statuses = of(world, &view, view.policy_index.policies()).into_iter().filter(is_affected);
+    let names: Vec<String> = statuses.map(|status| status.name.to_string()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "MeshTrafficPermissions match callers by tags, which certificates of this MeshIdentity do not have: {}; convert \
+             them to rules: kodiak migrate identity convert",
+            names.join(", ")
+        )
+    })
 }
 
 /// Policy of the mesh, or a stored one without a readable version.

@@ -1,6 +1,7 @@
 //! Inspection routes, called through the router.
 
 mod by_kri;
+mod identity_migration;
 mod legacy_names;
 mod members;
 mod mesh;

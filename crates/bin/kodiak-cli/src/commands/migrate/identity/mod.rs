@@ -1,5 +1,7 @@
 //! `kodiak migrate identity`: from a backend of the Mesh (mesh CA) to a MeshIdentity.
 
+mod convert;
+mod converted;
 mod plan;
 mod status;
 
@@ -31,6 +33,8 @@ pub(super) struct IdentityArgs {
 enum IdentityCommand {
     /// Show the progress of each proxy, and the proxies that the next step waits for
     Status(status::Args),
+    /// Convert MeshTrafficPermissions from tags to SPIFFE IDs, verifying that nobody gains or loses access
+    Convert(convert::Args),
     /// Show the next safe step, its reason, and the rollback
     Plan(plan::Args),
 }
@@ -38,6 +42,7 @@ enum IdentityCommand {
 pub(super) async fn run(args: IdentityArgs, session: &Session) -> anyhow::Result<Exit> {
     match args.command {
         IdentityCommand::Status(args) => status::run(&args, session).await,
+        IdentityCommand::Convert(args) => convert::run(&args, session).await,
         IdentityCommand::Plan(args) => plan::run(&args, session).await,
     }
 }
