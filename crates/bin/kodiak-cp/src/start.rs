@@ -321,7 +321,11 @@ fn store_config(config: &Config, work_dir: &Path, instance_id: &str, metrics: &M
     let mut store = StoreConfig::new(backend);
     if config.store.seal_secrets && config.store.store_type != StoreType::Memory {
         let secrets = kinds().iter().filter(|kind| kind.access == Access::Admin).map(|kind| kind.name.to_owned());
-        store.seal = Some(Seal::load_or_create(&work_dir.join("seal.key"), secrets.collect())?);
+        store.seal = Some(match config.store.seal_key.expose() {
+            "" => Seal::load_or_create(&work_dir.join("seal.key"), secrets.collect())?,
+            key => Seal::from_text(key, secrets.collect())
+                .context("store.sealKey (KODIAK_STORE_SEAL_KEY) must be 32 bytes in base64")?,
+        });
     }
     store.observer = Some(Arc::new(metrics.store.clone()));
     Ok(store)

@@ -22,9 +22,9 @@ use crate::{Admission, Graph, Target, admission::Source, certificates};
 pub type MeshGraph = Graph<Arc<str>, Target>;
 
 /// Whether permissions are enforced by all proxies: a caller without a certificate is refused everywhere, and every caller
-/// has one.
+/// has one. Without a backend, a Dataplane that no MeshIdentity selects has none.
 pub fn is_enforced(rollout: &Rollout) -> bool {
-    rollout.accept == InboundTls::Strict && rollout.call
+    rollout.accept == InboundTls::Strict && rollout.call && rollout.issuers.signer.is_some()
 }
 
 /// Current step of the mTLS rollout; without a recorded one, the mesh is at its target.

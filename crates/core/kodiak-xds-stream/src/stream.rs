@@ -150,6 +150,14 @@ impl<S: Subscription> Stream<S> {
         self.drains && self.drained < self.replaced
     }
 
+    /// Whether there are clusters or listeners and the client has not subscribed to them yet. A client that reconnects
+    /// subscribes to one type after the other.
+    pub fn lacks_subscriptions(&self) -> bool {
+        let lacks = |snapshot: &Snapshot, each| !snapshot.of(each).is_empty() && !self.is_subscribed(each);
+        let types = [TypeUrl::Cluster, TypeUrl::Listener];
+        self.snapshot.as_deref().is_some_and(|snapshot| types.into_iter().any(|each| lacks(snapshot, each)))
+    }
+
     /// Whether there is a secret that the client has not requested yet. Envoy acknowledges clusters and listeners before it
     /// requests the secrets that they wait for, so it still uses those before.
     pub fn lacks_secrets(&self) -> bool {

@@ -191,11 +191,16 @@ impl<W: Wire> Carrier<'_, W> {
 
     fn report(&mut self) {
         let stream = &self.stream;
-        // A type without a subscription lacks nothing. A client that reconnects subscribes one type after the other, so it
-        // has acknowledged nothing before it subscribed to those that every client needs.
-        let asked = || [TypeUrl::Cluster, TypeUrl::Listener].into_iter().all(|type_url| stream.is_subscribed(type_url));
+        // A client without subscriptions lacks nothing, but has acknowledged nothing either.
+        let asked = || TypeUrl::ALL.into_iter().any(|type_url| stream.is_subscribed(type_url));
         // Nothing is acknowledged that was not sent. Checked first: it is cheapest, and mostly true.
-        let settled = |_: &mut u64| self.outbox.is_empty() && asked() && stream.is_settled() && !stream.lacks_secrets();
+        let settled = |_: &mut u64| {
+            self.outbox.is_empty()
+                && asked()
+                && stream.is_settled()
+                && !stream.lacks_secrets()
+                && !stream.lacks_subscriptions()
+        };
         let settled = self.unsettled.take_if(settled);
         let sent = self.unsent.take_if(|_| self.outbox.is_empty());
         let counters = TypeUrl::ALL.map(|type_url| (type_url, stream.counters(type_url)));

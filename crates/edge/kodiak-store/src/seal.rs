@@ -28,6 +28,11 @@ impl Seal {
         Ok(Self { key: key_file::load_or_create(path)?, kinds })
     }
 
+    /// Takes the key from text: 32 bytes in base64.
+    pub fn from_text(text: &str, kinds: Vec<String>) -> std::io::Result<Self> {
+        Ok(Self { key: key_file::parse(text)?, kinds })
+    }
+
     /// Reads the key from a file that must exist.
     pub fn load(path: &Path, kinds: Vec<String>) -> Result<Self, StoreError> {
         Ok(Self { key: key_file::load(path).map_err(|error| StoreError::file(path, error))?, kinds })

@@ -14,8 +14,10 @@ pub struct Store {
     pub store_type: StoreType,
     pub file: FileStore,
     pub postgres: Postgres,
-    /// Encrypts secrets at rest, with a key in the working directory.
+    /// Encrypts secrets at rest, with `sealKey`, or with the key in the file `seal.key` of the working directory.
     pub seal_secrets: bool,
+    /// Key that encrypts secrets: 32 bytes in base64. Without it, the file is used, and created if it is missing.
+    pub seal_key: Masked,
     /// Lets a mesh be deleted while proxies are attached to it.
     pub unsafe_delete: bool,
 }
@@ -27,6 +29,7 @@ impl Default for Store {
             file: FileStore::default(),
             postgres: Postgres::default(),
             seal_secrets: true,
+            seal_key: Masked::default(),
             unsafe_delete: false,
         }
     }

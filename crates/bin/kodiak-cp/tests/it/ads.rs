@@ -2,9 +2,11 @@
 
 use kodiak_envoy::envoy::{
     config::core::v3::Node,
+    extensions::transport_sockets::tls::v3::Secret,
     service::discovery::v3::{DiscoveryRequest, DiscoveryResponse},
 };
 use kodiak_xds_stream::TypeUrl;
+use prost::Message as _;
 
 use crate::{
     grpc::{GrpcStream, token},
@@ -33,6 +35,15 @@ impl Stream {
         self.0.send(&DiscoveryRequest { type_url: type_url.as_str().to_owned(), ..DiscoveryRequest::default() });
     }
 
+    /// Secrets are requested by their names.
+    pub(crate) fn request_secrets(&self, names: &[&str]) {
+        self.0.send(&DiscoveryRequest {
+            type_url: TypeUrl::Secret.as_str().to_owned(),
+            resource_names: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..DiscoveryRequest::default()
+        });
+    }
+
     /// Waits for the next resources, and acknowledges them.
     pub(crate) async fn receive(&mut self) -> DiscoveryResponse {
         let response = self.next().await;
@@ -41,7 +52,10 @@ impl Stream {
     }
 
     pub(crate) fn acknowledge(&self, response: &DiscoveryResponse) {
+        let is_secret = response.type_url == TypeUrl::Secret.as_str();
+        let secrets = response.resources.iter().filter(|_| is_secret);
         self.0.send(&DiscoveryRequest {
+            resource_names: secrets.map(|any| Secret::decode(&*any.value).unwrap().name).collect(),
             type_url: response.type_url.clone(),
             version_info: response.version_info.clone(),
             response_nonce: response.nonce.clone(),

@@ -58,7 +58,7 @@ impl Proxy {
     async fn connect(cp: &TestControlPlane, name: &str) -> Self {
         let stream = Stream::connect(cp, "shop", name).await;
         stream.request(TypeUrl::Listener);
-        stream.request(TypeUrl::Secret);
+        stream.request_secrets(&["identity_cert:secret:shop", "mesh_ca:secret:shop"]);
         let mut proxy = Self { stream, has_outbound: false };
         proxy.settle().await;
         proxy

@@ -6,7 +6,7 @@ use std::{
 };
 
 use kodiak_identity::Identity;
-use kodiak_reachability::{Mode, SetId, certificates, is_enforced};
+use kodiak_reachability::{Certificate, Mode, SetId, certificates, is_enforced};
 use kodiak_rules::{Proxy, Shadow};
 
 use super::Mesh;
@@ -109,7 +109,14 @@ impl Mesh {
         let client = client.filter(|proxy| Mode::of(self.view.reachability, None, &proxy.labels).0 == Mode::On);
         // Without a certificate it may call what everybody may call.
         let identities = || self.identities.values().map(|identity| &**identity);
-        let certificates = client.map(|proxy| certificates(&self.name, proxy, identities()));
+        let certificates = client.map(|proxy| {
+            let mut all = certificates(&self.name, proxy, identities());
+            // A MeshIdentity that was deleted or edited has issued certificates that are still in use.
+            let in_use = kodiak_identity::expected_ids(&self.view.rollout, proxy).into_iter();
+            let in_use = in_use.map(|id| Certificate::from([id])).filter(|id| !all.contains(id));
+            all.extend(in_use.collect::<Vec<_>>());
+            all
+        });
         permitted.set_client(name, certificates.as_deref());
     }
 

@@ -26,6 +26,10 @@ pub(super) fn load(path: &Path) -> io::Result<[u8; 32]> {
     if mode & 0o077 != 0 {
         tracing::warn!(path = %path.display(), mode = format!("{:o}", mode & 0o777), "seal key file is readable by other users");
     }
+    parse(&text)
+}
+
+pub(super) fn parse(text: &str) -> io::Result<[u8; 32]> {
     let malformed = || io::Error::new(io::ErrorKind::InvalidData, "it does not hold 32 bytes in base64");
     let bytes = STANDARD.decode(text.trim()).map_err(|_| malformed())?;
     bytes.try_into().map_err(|_| malformed())
@@ -61,6 +65,14 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    #[test]
+    fn key_is_32_bytes_in_base64() {
+        assert_eq!(parse(&format!(" {}\n", STANDARD.encode([7; 32]))).unwrap(), [7; 32]);
+        for malformed in ["", "not base64", &STANDARD.encode([7; 31])] {
+            assert!(parse(malformed).is_err(), "{malformed:?}");
+        }
+    }
 
     #[test]
     fn key_file_is_created_once_and_readable_only_by_its_owner() {

@@ -117,9 +117,14 @@ impl ControlPlane {
         self.send(Method::POST, "/tokens/dataplane", claims.to_string()).await.fine().text
     }
 
+    /// All metrics.
+    pub(crate) async fn metrics(&self) -> String {
+        http::get(self.diagnostics(), "/metrics").await.unwrap().fine().text
+    }
+
     /// The value of a metric without labels.
     pub(crate) async fn metric(&self, name: &str) -> u64 {
-        let text = http::get(self.diagnostics(), "/metrics").await.unwrap().fine().text;
+        let text = self.metrics().await;
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("there is no {name} in {text}")).parse().unwrap()
     }

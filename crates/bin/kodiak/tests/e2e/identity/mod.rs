@@ -1,10 +1,14 @@
 //! Certificates of MeshIdentities: proxies move between identities under load, and wrong identities are refused.
 
 mod flows;
+mod keys;
 mod refused;
 mod spire;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 use kodiak_crypto::{CaKeyType, KeyPair, RootCaParams, root_ca};
@@ -60,9 +64,7 @@ impl Bed {
     pub(crate) async fn until_issued(&self, trust_domain: &str) {
         for sidecar in [&self.web, &self.api] {
             eventually(&format!("{} has a certificate of {trust_domain}", sidecar.dataplane.name), async || {
-                let ids = spiffe_ids(sidecar).await?;
-                let is_of_domain = |id: &String| id.starts_with(&format!("spiffe://{trust_domain}/"));
-                expect(!ids.is_empty() && ids.iter().all(is_of_domain), &ids)
+                expect(self.are_issued(trust_domain).await, spiffe_ids(sidecar).await)
             })
             .await;
         }
@@ -98,17 +100,30 @@ impl Bed {
         status["mTLS"]["step"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits for a step that was not seen before, kills the control plane, and starts it again.
-    pub(crate) async fn crash_at_new_step(self, seen: &mut BTreeSet<String>) -> Self {
-        let known = seen.clone();
-        let step = eventually("there is another step", async || {
+    /// Kills the control plane at every step that was not seen before, and starts it again, until both proxies have
+    /// certificates of this trust domain.
+    pub(crate) async fn crash_until_issued(mut self, trust_domain: &str, seen: &mut BTreeSet<String>) -> Self {
+        let started = Instant::now();
+        loop {
+            assert!(started.elapsed() < 2 * PATIENCE, "not moved to {trust_domain}: {}", self.step().await);
             let step = self.step().await;
-            if step.is_empty() || known.contains(&step) { Err(step) } else { Ok(step) }
-        })
-        .await;
-        seen.insert(step);
-        let Self { mesh, web, api, _services: services } = self;
-        Self { mesh: mesh.crash(async || ()).await, web, api, _services: services }
+            if !step.is_empty() && seen.insert(step) {
+                let Self { mesh, web, api, _services: services } = self;
+                self = Self { mesh: mesh.crash(async || ()).await, web, api, _services: services };
+            } else if self.are_issued(trust_domain).await {
+                return self;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn are_issued(&self, trust_domain: &str) -> bool {
+        let is_of_domain = |id: &String| id.starts_with(&format!("spiffe://{trust_domain}/"));
+        let mut all = true;
+        for sidecar in [&self.web, &self.api] {
+            all &= spiffe_ids(sidecar).await.is_ok_and(|ids| !ids.is_empty() && ids.iter().all(is_of_domain));
+        }
+        all
     }
 
     /// Until the rollout has reached its target.
