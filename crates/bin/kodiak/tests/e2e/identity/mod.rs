@@ -16,7 +16,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyUsageP
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Dataplane, Load, MESH, Mesh, Mtls, Service, Setup, Sidecar, eventually, expect, workload_address,
+    Dataplane, Load, MESH, Mesh, Mtls, PATIENCE, Service, Setup, Sidecar, eventually, expect, workload_address,
 };
 
 pub(crate) const LEGACY: &str = "shop";
