@@ -191,7 +191,7 @@ fn show(mesh: &str, step: IdentityStep, facts: &IdentityFacts) -> ShownStep {
             action: "ConvertPermissions",
             title: "convert permissions from tags to SPIFFE IDs".to_owned(),
             why: format!(
-                "certificates of a MeshIdentity have no tags, so `from` of a MeshTrafficPermission does not match them: {}",
+                "certificates of a MeshIdentity have no tags, so `from` of a MeshTrafficPermission does not match them: {}. The conversion needs the SPIFFE IDs: without a MeshIdentity, apply yours without its provider first",
                 facts.permissions.join(", ")
             ),
             commands: vec![format!("kodiak migrate identity convert --mesh {mesh}")],
