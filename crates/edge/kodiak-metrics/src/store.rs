@@ -18,6 +18,8 @@ pub struct StoreMetrics {
     commit_failures: Counter,
     commit_seconds: Histogram,
     resources: Family<KindLabels, Gauge>,
+    /// With the label of Kuma.
+    resources_count: Family<TypeLabels, Gauge>,
     revision: Gauge,
     unreadable: Gauge,
 }
@@ -25,6 +27,11 @@ pub struct StoreMetrics {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct KindLabels {
     kind: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TypeLabels {
+    resource_type: String,
 }
 
 pub(crate) fn seconds() -> Histogram {
@@ -40,6 +47,7 @@ impl StoreMetrics {
             commit_failures: Counter::default(),
             commit_seconds: seconds(),
             resources: Family::default(),
+            resources_count: Family::default(),
             revision: Gauge::default(),
             unreadable: Gauge::default(),
         }
@@ -58,6 +66,12 @@ impl StoreMetrics {
             "Stored resources that this version cannot read",
             self.unreadable.clone(),
         );
+    }
+
+    pub(crate) fn register_kuma(&self, registry: &mut Registry) {
+        registry.register("resources_count", "Stored resources by type", self.resources_count.clone());
+        let commits = registry.sub_registry_with_label(("operation".into(), "commit".into()));
+        commits.register("store", "Time of a durable write", self.commit_seconds.clone());
     }
 
     /// One durable write answered `requests` callers.
@@ -80,9 +94,11 @@ impl StoreMetrics {
     pub fn contents(&self, revision: u64, kinds: impl IntoIterator<Item = (impl AsRef<str>, usize)>) {
         self.revision.set(gauge(revision));
         self.resources.clear();
+        self.resources_count.clear();
         for (kind, count) in kinds {
-            let labels = KindLabels { kind: kind.as_ref().to_owned() };
-            self.resources.get_or_create(&labels).set(gauge(count));
+            let (kind, count) = (kind.as_ref().to_owned(), gauge(count));
+            self.resources_count.get_or_create(&TypeLabels { resource_type: kind.clone() }).set(count);
+            self.resources.get_or_create(&KindLabels { kind }).set(count);
         }
     }
 }

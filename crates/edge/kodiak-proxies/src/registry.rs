@@ -11,6 +11,7 @@ use std::{
 use jiff::Timestamp;
 use kodiak_ads::StreamReport;
 use kodiak_catalog::Catalog;
+use kodiak_metrics::Exchanged;
 use kodiak_model::{ProxyKey, kinds::dataplane_insight::MtlsInsight};
 use kodiak_xds::node::NodeMetadata;
 use kodiak_xds_stream::Snapshot;
@@ -99,7 +100,7 @@ impl Registry {
     /// The certificate that the proxy has. `acknowledged` is not taken from here.
     pub fn issued(&self, key: &ProxyKey, certificate: MtlsInsight) {
         if let Some(stream) = self.0.sessions.stream_of(key) {
-            self.0.insights.issued(stream, certificate);
+            self.0.insights.issued(stream, certificate, self.now());
         }
     }
 
@@ -158,12 +159,13 @@ impl Registry {
         // Before the stream can be replaced, which closes its observation.
         self.0.insights.opened(id, observation);
         self.0.readiness.connected(key, id);
-        let opened = self.0.sessions.open(key, stream, metadata);
+        let replaced = self.0.sessions.open(key, stream, metadata);
         self.0.registrations.connected(key, from_metadata);
-        if let Some(replaced) = opened.replaced {
+        if let Some(replaced) = replaced {
             self.0.insights.closed(replaced, connected);
+        } else if let Some(observer) = &self.0.settings.observer {
+            observer.connected();
         }
-        self.observe_count(opened.connected);
     }
 
     pub(crate) fn reported(&self, key: &ProxyKey, id: u64, report: &StreamReport<'_>) {
@@ -176,7 +178,7 @@ impl Registry {
             self.0.sessions.configured(key);
         }
         for (type_url, counters) in &report.counters {
-            if reported.rejected.iter().any(|(rejected, count)| rejected == type_url && *count > 0) {
+            if reported.exchanged.iter().any(|(each, exchanged)| each == type_url && exchanged.rejected > 0) {
                 let error = counters.last_error.as_deref().unwrap_or_default();
                 tracing::warn!(proxy = %key, kind = ?type_url, error, "proxy rejected its configuration (NACK)");
             }
@@ -189,25 +191,28 @@ impl Registry {
         if bytes > 0 {
             observer.sent(bytes);
         }
-        for (type_url, count) in reported.rejected.iter().filter(|(_, count)| *count > 0) {
-            observer.rejected(*type_url, *count);
+        for (type_url, exchanged) in &reported.exchanged {
+            if *exchanged != Exchanged::default() {
+                observer.exchanged(*type_url, *exchanged);
+            }
+        }
+        if let Some(took) = reported.delivered {
+            observer.delivered(took);
         }
     }
 
     /// The stream has ended. If it was the newest, the proxy is disconnected.
     pub(crate) fn disconnected(&self, key: &ProxyKey, id: u64) {
         let stopping = self.is_stopping();
-        let Some(connected) = self.0.sessions.close(key, id, !stopping) else { return };
+        if !self.0.sessions.close(key, id, !stopping) {
+            return;
+        }
         if !stopping {
             self.0.insights.closed(id, self.now());
             self.0.registrations.disconnected(key);
         }
-        self.observe_count(connected);
-    }
-
-    fn observe_count(&self, count: usize) {
         if let Some(observer) = &self.0.settings.observer {
-            observer.connected(count);
+            observer.disconnected();
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use kodiak_metrics::XdsMetrics;
+use kodiak_metrics::{Exchanged, ProxyPortMetrics, XdsMetrics};
 use kodiak_xds::health::Timing;
 use kodiak_xds_stream::TypeUrl;
 
@@ -45,6 +45,8 @@ pub struct ProxySettings {
     pub traffic: Option<TrafficSettings>,
     pub now: Clock,
     pub observer: Option<Arc<dyn Observer>>,
+    /// Counts requests that are no streams.
+    pub port_metrics: Option<ProxyPortMetrics>,
 }
 
 /// Observation of traffic.
@@ -94,20 +96,31 @@ impl ProxySettings {
             traffic: None,
             now: Arc::new(Timestamp::now),
             observer: None,
+            port_metrics: None,
         }
     }
 }
 
 /// Counts proxies and streams, for metrics. Called while streams wait, so it must be quick.
 pub trait Observer: Send + Sync {
-    /// Number of proxies that are connected now.
-    fn connected(&self, proxies: usize);
+    /// A proxy is connected that was not before. Calls for several proxies are in no order.
+    fn connected(&self);
+    /// A proxy has no stream any more.
+    fn disconnected(&self);
     /// A stream was not admitted.
     fn refused(&self);
-    /// A proxy has rejected `count` more responses.
-    fn rejected(&self, type_url: TypeUrl, count: u64);
+    /// More messages of a type were exchanged with a proxy.
+    fn exchanged(&self, type_url: TypeUrl, exchanged: Exchanged);
+    /// A proxy answered everything of a snapshot, this long after it was published.
+    fn delivered(&self, _took: Duration) {}
     /// `bytes` more were sent.
     fn sent(&self, bytes: u64);
+    fn health_stream_opened(&self) {}
+    fn health_stream_closed(&self) {}
+    /// A proxy was sent new health checks.
+    fn health_checks_sent(&self) {}
+    /// A proxy has reported results of its health checks.
+    fn health_reported(&self) {}
     /// A proxy has reported its traffic.
     fn load_reported(&self) {}
     /// Edges that this control plane has recorded since it started, and observations that it dropped.
@@ -115,16 +128,40 @@ pub trait Observer: Send + Sync {
 }
 
 impl Observer for XdsMetrics {
-    fn connected(&self, proxies: usize) {
-        self.proxies_connected(proxies);
+    fn connected(&self) {
+        self.proxy_connected();
+    }
+
+    fn disconnected(&self) {
+        self.proxy_disconnected();
     }
 
     fn refused(&self) {
         self.stream_refused();
     }
 
-    fn rejected(&self, _: TypeUrl, count: u64) {
-        self.responses_rejected(count);
+    fn exchanged(&self, type_url: TypeUrl, exchanged: Exchanged) {
+        self.exchanged(type_url.as_str(), exchanged);
+    }
+
+    fn delivered(&self, took: Duration) {
+        self.delivered(took);
+    }
+
+    fn health_stream_opened(&self) {
+        self.health_stream_opened();
+    }
+
+    fn health_stream_closed(&self) {
+        self.health_stream_closed();
+    }
+
+    fn health_checks_sent(&self) {
+        self.health_checks_sent();
+    }
+
+    fn health_reported(&self) {
+        self.health_report();
     }
 
     fn sent(&self, bytes: u64) {

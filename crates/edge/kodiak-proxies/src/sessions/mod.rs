@@ -26,6 +26,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Instant,
 };
 
 use kodiak_ads::{Closing, StreamReport};
@@ -78,14 +79,6 @@ struct State {
     rechecked: Option<ProxyKey>,
 }
 
-/// An ADS stream was opened.
-pub(crate) struct Opened {
-    /// Stream that has to end: an older one, or this one when a newer came first.
-    pub(crate) replaced: Option<u64>,
-    /// Proxies that are connected now.
-    pub(crate) connected: usize,
-}
-
 impl Sessions {
     pub(crate) fn new(events: mpsc::UnboundedSender<ProxyEvent>) -> Self {
         Self { state: Mutex::default(), last_id: AtomicU64::new(0), events, enough: Notify::new() }
@@ -96,11 +89,13 @@ impl Sessions {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub(crate) fn open(&self, key: &ProxyKey, stream: Stream, metadata: Arc<NodeMetadata>) -> Opened {
+    /// Returns the stream that has to end: an older one, or this one when a newer came first. `None` if the proxy was
+    /// not connected before.
+    pub(crate) fn open(&self, key: &ProxyKey, stream: Stream, metadata: Arc<NodeMetadata>) -> Option<u64> {
         let mut state = self.state();
         if state.streams.get(key).is_some_and(|known| known.id > stream.id) {
             stream.close(Closing::ALREADY_EXISTS, REPLACED);
-            return Opened { replaced: Some(stream.id), connected: state.streams.len() };
+            return Some(stream.id);
         }
         let mut older = state.streams.insert(key.clone(), stream);
         if let Some(older) = &mut older {
@@ -108,21 +103,23 @@ impl Sessions {
             older.close(Closing::ALREADY_EXISTS, REPLACED);
         }
         let _ = self.events.send(ProxyEvent::Connected { key: key.clone(), metadata });
-        Opened { replaced: older.map(|older| older.id), connected: state.streams.len() }
+        older.map(|older| older.id)
     }
 
-    /// The stream has ended. Returns how many proxies are still connected, if it was the proxy's newest. `announce` sends
+    /// The stream has ended. Returns whether it was the proxy's newest, so that the proxy is disconnected. `announce` sends
     /// the event.
-    pub(crate) fn close(&self, key: &ProxyKey, id: u64, announce: bool) -> Option<usize> {
+    pub(crate) fn close(&self, key: &ProxyKey, id: u64, announce: bool) -> bool {
         let mut state = self.state();
-        state.streams.get(key).filter(|stream| stream.id == id)?;
+        if state.streams.get(key).is_none_or(|stream| stream.id != id) {
+            return false;
+        }
         if let Some(mut ended) = state.streams.remove(key) {
             state.pushes.ended(&mut ended.push, &self.enough);
         }
         if announce {
             let _ = self.events.send(ProxyEvent::Disconnected { key: key.clone() });
         }
-        Some(state.streams.len())
+        true
     }
 
     /// `None` for a stream that is not the proxy's newest.
@@ -143,6 +140,7 @@ impl Sessions {
             pushes.published(&mut stream.push, snapshot.revision);
             stream.rollout.published(snapshot.revision, token);
             stream.faults.clear();
+            stream.published.get_or_insert_with(Instant::now);
             stream.snapshots.send_replace(Some(snapshot));
         }
     }
@@ -236,8 +234,8 @@ impl Sessions {
         key: &ProxyKey,
         revision: u64,
         checks: impl FnOnce(&NodeMetadata) -> Option<HealthCheckSpecifier>,
-    ) -> bool {
-        self.state().health.get_mut(key).is_some_and(|stream| stream.send(revision, checks))
+    ) -> Option<bool> {
+        self.state().health.get_mut(key)?.send(revision, checks)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use kodiak_ads::Proxies as _;
+use kodiak_metrics::Exchanged;
 use kodiak_model::kinds::dataplane_insight::MtlsInsight;
 use kodiak_proxies::Observer;
 use kodiak_tokens::DataplaneClaims;
@@ -193,16 +194,21 @@ async fn snapshots_reach_the_session_and_faults_are_in_the_status() {
 struct Recorded(Mutex<Vec<String>>);
 
 impl Observer for Recorded {
-    fn connected(&self, proxies: usize) {
-        self.0.lock().unwrap().push(format!("connected {proxies}"));
+    fn connected(&self) {
+        self.0.lock().unwrap().push("connected".to_owned());
+    }
+
+    fn disconnected(&self) {
+        self.0.lock().unwrap().push("disconnected".to_owned());
     }
 
     fn refused(&self) {
         self.0.lock().unwrap().push("refused".to_owned());
     }
 
-    fn rejected(&self, type_url: TypeUrl, count: u64) {
-        self.0.lock().unwrap().push(format!("rejected {type_url:?} {count}"));
+    fn exchanged(&self, type_url: TypeUrl, exchanged: Exchanged) {
+        let Exchanged { sent, acknowledged, rejected } = exchanged;
+        self.0.lock().unwrap().push(format!("{type_url:?}: {sent} sent, {acknowledged} ACK, {rejected} NACK"));
     }
 
     fn sent(&self, bytes: u64) {
@@ -214,12 +220,21 @@ impl Observer for Recorded {
 async fn observer_counts_connections_and_rejections() {
     let recorded = std::sync::Arc::new(Recorded::default());
     let bed = Bed::start_with(|settings| settings.observer = Some(recorded.clone())).await;
+    let replaced = bed.connect("web-1").await;
     let mut session = bed.connect("web-1").await;
+    drop(replaced);
     report(&mut session, &counters(3, 1, 2), None);
     report(&mut session, &counters(4, 1, 3), None);
     drop(session);
     bed.refused(hello("nobody", &json!({}), None)).await;
-    let expected =
-        ["connected 1", "sent 100", "rejected Cluster 2", "sent 100", "rejected Cluster 1", "connected 0", "refused"];
+    let expected = [
+        "connected",
+        "sent 100",
+        "Cluster: 3 sent, 1 ACK, 2 NACK",
+        "sent 100",
+        "Cluster: 1 sent, 0 ACK, 1 NACK",
+        "disconnected",
+        "refused",
+    ];
     assert_eq!(*recorded.0.lock().unwrap(), expected);
 }
