@@ -5,11 +5,15 @@
 
 #![deny(clippy::disallowed_methods)]
 
+mod legacy;
+
 use std::sync::LazyLock;
 
 use kodiak_model::{Draft, Problems};
 pub use kodiak_model::{Kind, Kinds};
 use serde_json::Value;
+
+pub use legacy::{LegacyKind, legacy_kinds};
 
 static KINDS: LazyLock<Kinds> =
     LazyLock::new(|| Kinds::new(kodiak_model::kinds::ALL.iter().chain(kodiak_policies::ALL).copied()));
@@ -17,6 +21,8 @@ static KINDS: LazyLock<Kinds> =
 pub fn kinds() -> &'static Kinds {
     &KINDS
 }
+
+pub use kodiak_policies::needs_mtls;
 
 /// Kinds of the policies that affect proxies. The others are only stored and validated.
 pub fn in_force() -> &'static [&'static str] {

@@ -136,6 +136,7 @@ impl Meta {
         let Self { kind, mesh, name, labels } = self;
         let ValidSpec { spec, mut warnings } = found;
         let labels = labels::compute(kind, &mesh, &labels, &spec.labels, place);
+        warnings.extend(kind.without_effect.map(|why| format!("{} has no effect: {why}", kind.name)));
         warnings.extend(name_warnings(kind, &mesh, &name, &labels, &spec.ports));
         warnings.extend(spec.warnings);
         Checked { kind, mesh, name, labels, spec: spec.json, value: spec.value, warnings, ports: spec.ports }

@@ -77,6 +77,8 @@ pub enum LegacyNames {
 
 pub struct Kind {
     pub name: &'static str,
+    /// Name for display, where the words of `name` do not give it.
+    pub display: Option<&'static str>,
     /// Path segment in REST URLs.
     pub path: &'static str,
     pub other_path: Option<&'static str>,
@@ -89,6 +91,8 @@ pub struct Kind {
     pub overview: Option<Overview>,
     pub policy: Option<PolicyFacts>,
     pub legacy_names: LegacyNames,
+    /// Why resources of the kind are stored and validated, but change nothing. Every write returns it as a warning.
+    pub without_effect: Option<&'static str>,
     pub language: Language,
     pub schema: SchemaCell,
 }
@@ -108,6 +112,7 @@ impl Kind {
     pub const fn legacy(name: &'static str, path: &'static str, scope: Scope, language: Language) -> Self {
         Self {
             name,
+            display: None,
             path,
             other_path: None,
             short: None,
@@ -118,6 +123,7 @@ impl Kind {
             overview: None,
             policy: None,
             legacy_names: LegacyNames::All,
+            without_effect: None,
             language,
             schema: SchemaCell::new(),
         }
@@ -142,6 +148,11 @@ impl Kind {
         kind
     }
 
+    pub const fn display(mut self, display: &'static str) -> Self {
+        self.display = Some(display);
+        self
+    }
+
     pub const fn short(mut self, short: &'static str) -> Self {
         self.short = Some(short);
         self
@@ -164,6 +175,11 @@ impl Kind {
 
     pub const fn legacy_names(mut self, legacy_names: LegacyNames) -> Self {
         self.legacy_names = legacy_names;
+        self
+    }
+
+    pub const fn without_effect(mut self, why: &'static str) -> Self {
+        self.without_effect = Some(why);
         self
     }
 
@@ -193,6 +209,9 @@ impl Kind {
 
     /// `MeshHTTPRoute` for display: `Mesh HTTP Route`.
     pub fn singular_display(&self) -> String {
+        if let Some(display) = self.display {
+            return display.to_owned();
+        }
         let bytes = self.name.as_bytes();
         let mut text = String::with_capacity(self.name.len() + 4);
         for (n, c) in self.name.char_indices() {
@@ -211,7 +230,7 @@ impl Kind {
         let singular = self.singular_display();
         match singular.strip_suffix('y') {
             Some(stem) if self.path.ends_with("ies") => format!("{stem}ies"),
-            _ if self.path.len() == self.name.len() + 2 => format!("{singular}es"),
+            _ if self.path.replace('-', "").len() == self.name.len() + 2 => format!("{singular}es"),
             _ => format!("{singular}s"),
         }
     }

@@ -14,6 +14,14 @@ pub const IDENTITIES: &str = "mesh-identities";
 /// Prefix of the names of records with observed traffic.
 pub const TRAFFIC: &str = "traffic";
 
+/// Key of the record with the allocation positions of virtual addresses. It belongs to no mesh.
+///
+/// Every transaction that stores a virtual address of a destination replaces it too, by compare-and-swap: so no two
+/// transactions can store the same address.
+pub fn service_addresses() -> ResourceKey {
+    ResourceKey::global(KIND, "service-addresses")
+}
+
 pub fn key(mesh: &str, name: &str) -> ResourceKey {
     ResourceKey::in_mesh(KIND, mesh, name)
 }

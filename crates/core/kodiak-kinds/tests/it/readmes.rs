@@ -23,7 +23,9 @@ fn examples_are_valid() {
     let folder = Path::new("../../../examples");
     let examples = folders::files(folder, ".yaml");
     assert!(!examples.is_empty());
-    for example in examples.iter().filter(|path| !path.ends_with("broken.yaml")) {
+    // One has mistakes on purpose, the other legacy kinds to convert.
+    let apart = ["broken.yaml", "kuma-export.yaml"];
+    for example in examples.iter().filter(|path| !apart.iter().any(|name| path.ends_with(name))) {
         assert_valid(example, &fs::read_to_string(example).unwrap());
     }
 }

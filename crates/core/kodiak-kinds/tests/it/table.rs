@@ -64,3 +64,10 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn policies_affect_proxies_or_say_that_they_do_not() {
+    for kind in kinds().iter().filter(|kind| kind.is_policy()) {
+        assert_eq!(kind.without_effect.is_none(), kodiak_kinds::in_force().contains(&kind.name), "{}", kind.name);
+    }
+}

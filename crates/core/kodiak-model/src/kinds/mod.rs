@@ -10,8 +10,10 @@ pub mod mesh_gateway;
 pub mod mesh_identity;
 pub mod mesh_insight;
 pub mod mesh_multi_zone_service;
+pub mod mesh_open_telemetry_backend;
 pub mod mesh_service;
 pub mod mesh_trust;
+pub mod mesh_zone_address;
 pub mod secret;
 pub mod service_insight;
 pub mod workload;
@@ -35,8 +37,10 @@ pub const ALL: &[&Kind] = &[
     &mesh_identity::KIND,
     &mesh_insight::KIND,
     &mesh_multi_zone_service::KIND,
+    &mesh_open_telemetry_backend::KIND,
     &mesh_service::KIND,
     &mesh_trust::KIND,
+    &mesh_zone_address::KIND,
     &secret::KIND,
     &service_insight::KIND,
     &workload::KIND,

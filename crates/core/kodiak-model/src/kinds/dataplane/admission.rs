@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{kinds::mesh_service::Selector, labels, proto_json::is_default, tags};
+use super::spec::{Health, Inbound, InboundState};
+use crate::{Choice, kinds::mesh_service::Selector, labels, proto_json::is_default, tags};
 
 /// Status of a stored Dataplane. Only the control plane writes it; no document contains it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +17,38 @@ pub struct DataplaneStatus {
     /// The process of the proxy reported that it is about to end. The next process, which asks for a bootstrap, clears it.
     #[serde(skip_serializing_if = "is_default")]
     pub draining: bool,
+    /// Envoy failed its own `/ready`, so it drains. The next process clears it, and so does an Envoy that is ready again.
+    #[serde(skip_serializing_if = "is_default")]
+    pub not_live: bool,
+    /// Inbounds that are NotReady because of that, as they were before: whichever control plane the next process
+    /// connects to restores them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<HeldInbound>,
+}
+
+/// Readiness of an inbound before it was made NotReady.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HeldInbound {
+    pub port: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<Choice<InboundState>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
+}
+
+impl HeldInbound {
+    pub fn of(inbound: &Inbound) -> Self {
+        Self { port: inbound.port, state: inbound.state.clone(), health: inbound.health.clone() }
+    }
+
+    /// Gives the inbound the readiness that it had, and returns whether that changed it.
+    pub fn restore(&self, inbound: &mut Inbound) -> bool {
+        let changed = inbound.state != self.state || inbound.health != self.health;
+        inbound.state.clone_from(&self.state);
+        inbound.health.clone_from(&self.health);
+        changed
+    }
 }
 
 /// Claims of the token with which a proxy registered its Dataplane.

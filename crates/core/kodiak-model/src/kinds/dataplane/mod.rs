@@ -14,7 +14,7 @@ use crate::{
     labels::{self, Labels},
 };
 
-pub use admission::{Admission, DataplaneStatus};
+pub use admission::{Admission, DataplaneStatus, HeldInbound};
 pub use spec::{
     BackendKind, Dataplane, EnvoyAdmin, Gateway, GatewayType, Health, Inbound, InboundState, IpFamilyMode, Listener,
     ListenerState, ListenerType, Networking, Outbound, OutboundBackendRef, ProbeEndpoint, Probes, ReachableBackendRef,

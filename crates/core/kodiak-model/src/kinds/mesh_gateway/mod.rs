@@ -7,7 +7,9 @@ use crate::{CheckCtx, Kind, Language, NoStatus, Problems, Scope, Spec};
 
 pub use spec::{Conf, Listener, ListenerResources, ListenerTls, MeshGateway, Protocol, Selector, TlsMode};
 
-pub static KIND: Kind = Kind::legacy("MeshGateway", "meshgateways", Scope::Mesh, Language::of::<MeshGateway>());
+pub static KIND: Kind = Kind::legacy("MeshGateway", "meshgateways", Scope::Mesh, Language::of::<MeshGateway>())
+    .short("mgw")
+    .without_effect("builtin gateways are not supported yet");
 
 impl Spec for MeshGateway {
     type Status = NoStatus;

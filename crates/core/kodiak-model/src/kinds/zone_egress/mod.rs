@@ -27,4 +27,8 @@ impl Spec for ZoneEgress {
     fn derived_labels(&self) -> Vec<(&'static str, Option<&'static str>)> {
         vec![(labels::PROXY_TYPE, Some("zoneegress"))]
     }
+
+    fn warnings(&self, _: &CheckCtx<'_>) -> Vec<String> {
+        vec!["proxies send calls to it, but zone egresses are not configured yet".to_owned()]
+    }
 }

@@ -8,6 +8,7 @@ use crate::{CheckCtx, Kind, Language, NoStatus, Overview, Problems, Scope, Spec,
 pub use spec::{AvailableService, Networking, ZoneIngress};
 
 pub static KIND: Kind = Kind::legacy("ZoneIngress", "zoneingresses", Scope::Global, Language::of::<ZoneIngress>())
+    .without_effect("zone ingresses are not supported yet, nor are several zones")
     .short("zi")
     .other_path("zone-ingresses")
     .overview(Overview {
