@@ -1,8 +1,12 @@
 //! Conversions from policy fields to Envoy's messages.
 
+use kodiak_envoy::envoy::config::core::v3::header_value_option::HeaderAppendAction;
+use kodiak_envoy::envoy::config::core::v3::{HeaderValue, HeaderValueOption};
 use kodiak_envoy::envoy::config::route::v3::{Route, RouteAction, route};
 use kodiak_envoy::google::protobuf;
 use kodiak_model::GoDuration;
+
+use crate::header::HeaderKeyValue;
 
 /// `None` for negative durations, which validation rejects.
 pub(crate) fn duration(written: GoDuration) -> Option<protobuf::Duration> {
@@ -21,6 +25,14 @@ pub(crate) fn set<T>(field: &mut Option<T>, written: Option<T>) {
     if written.is_some() {
         *field = written;
     }
+}
+
+/// A header to add. Envoy would expand command operators in the value, and reject the whole resource for an unknown one,
+/// so `%` is escaped.
+pub(crate) fn header_value(header: &HeaderKeyValue, action: HeaderAppendAction) -> HeaderValueOption {
+    let HeaderKeyValue { name, value } = header;
+    let header = HeaderValue { key: name.clone(), value: value.replace('%', "%%"), ..HeaderValue::default() };
+    HeaderValueOption { header: Some(header), append_action: action.into(), ..HeaderValueOption::default() }
 }
 
 /// Routes that forward to a cluster, with their names. Timeouts and retries do not apply to other routes, which Envoy

@@ -5,6 +5,7 @@
 
 #![deny(clippy::disallowed_methods)]
 
+mod callers;
 mod convert;
 mod file_path;
 mod from_to;
@@ -30,6 +31,9 @@ mod variant;
 use kodiak_model::Kind;
 
 pub use policy::{Confs, Entry, Policy, Source};
+
+/// Reason of the policies that affect no proxy.
+pub(crate) const NOT_SUPPORTED_YET: &str = "this policy is stored and validated, but not supported yet";
 
 /// Adds a policy: its folder and its line here.
 macro_rules! register {
@@ -64,6 +68,11 @@ register![
     mesh_trace,
     mesh_traffic_permission,
 ];
+
+/// Whether a policy of this kind applies only to callers with certificates.
+pub fn needs_mtls(kind: &Kind) -> bool {
+    in_force().iter().any(|policy| policy.kind().name == kind.name && policy.needs_mtls())
+}
 
 /// The policies that affect proxies, in the order in which they are applied.
 pub fn in_force() -> &'static [&'static dyn Policy] {

@@ -5,6 +5,8 @@
 pub enum HttpStep {
     /// Denied requests cost nothing further, and no other filter counts them.
     Permissions,
+    /// After permissions: denied requests do not use up the limit.
+    RateLimit,
     /// Counts responses, so directly before the router.
     GrpcStats,
     /// Terminal filter, which must be last.
@@ -16,6 +18,8 @@ pub enum HttpStep {
 pub enum NetworkStep {
     /// Before a connection to the application is opened.
     Permissions,
+    /// Before a connection to the application is opened.
+    RateLimit,
     /// Extracts the caller's identity for route matches, so before the connection manager.
     Caller,
 }

@@ -16,7 +16,7 @@ use kodiak_model::{Protocol, TargetKind, TargetRef, yaml};
 use prost::{Message, Name};
 use serde_json::Value;
 
-use crate::target::{Backends, Carrier, Chain, Http, Inbound, Outbound, Tcp, Upstream};
+use crate::target::{Backends, Carrier, Chain, Http, Inbound, Outbound, Tcp, Upstream, UpstreamTraffic};
 use crate::{Confs, Entry, Policy, Source};
 
 pub(crate) fn value(text: &str) -> Value {
@@ -111,7 +111,7 @@ pub(crate) fn upstream(http: bool) -> Upstream {
             ..Cluster::default()
         },
         http: http.then(HttpProtocolOptions::default),
-        has_http_timeouts: http,
+        traffic: if http { UpstreamTraffic::Http } else { UpstreamTraffic::Tcp },
     }
 }
 

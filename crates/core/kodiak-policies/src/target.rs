@@ -68,10 +68,28 @@ pub struct Chain {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upstream {
     pub cluster: Cluster,
-    /// `None` when the destination does not use HTTP.
+    /// `None` when the endpoints do not use HTTP. Between proxies it is set for TCP too, and Envoy ignores it there.
     pub http: Option<HttpProtocolOptions>,
-    /// Whether limits for idle connections, connections and streams apply: for HTTP, but not for gRPC and TCP.
-    pub has_http_timeouts: bool,
+    pub traffic: UpstreamTraffic,
+}
+
+/// Protocol of the application behind a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpstreamTraffic {
+    Http,
+    Grpc,
+    /// Also all protocols that are proxied as TCP.
+    Tcp,
+}
+
+impl From<Protocol> for UpstreamTraffic {
+    fn from(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::Http | Protocol::Http2 => Self::Http,
+            Protocol::Grpc => Self::Grpc,
+            Protocol::Kafka | Protocol::Mysql | Protocol::Tcp | Protocol::Tls => Self::Tcp,
+        }
+    }
 }
 
 /// Outbound side of one destination.

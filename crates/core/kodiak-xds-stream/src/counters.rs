@@ -23,14 +23,15 @@ impl Counters {
     pub(crate) fn count(&mut self, answer: Answer) {
         match answer {
             Answer::None => (),
-            Answer::Acknowledged => {
-                self.acknowledged += 1;
+            Answer::Acknowledged { older } => {
+                self.acknowledged += older + 1;
                 self.rejecting = false;
             }
-            Answer::Rejected(message) => {
+            Answer::Rejected { older, error } => {
+                self.acknowledged += older;
                 self.rejected += 1;
                 self.rejecting = true;
-                self.last_error = Some(cut(message));
+                self.last_error = Some(cut(error));
             }
         }
     }
@@ -45,19 +46,33 @@ fn cut(message: Arc<str>) -> Arc<str> {
 mod tests {
     use super::*;
 
+    fn rejected(error: &str) -> Answer {
+        Answer::Rejected { older: 0, error: error.into() }
+    }
+
+    #[test]
+    fn every_answered_response_is_counted_once() {
+        let mut counters = Counters { sent: 6, ..Counters::default() };
+        counters.count(Answer::Acknowledged { older: 2 });
+        counters.count(Answer::Rejected { older: 1, error: "no".into() });
+        counters.count(Answer::Acknowledged { older: 0 });
+        assert_eq!(counters.acknowledged + counters.rejected, counters.sent);
+        assert_eq!(counters.rejected, 1);
+    }
+
     #[test]
     fn long_messages_are_truncated_at_a_character() {
         let mut counters = Counters::default();
-        counters.count(Answer::Rejected("é".repeat(3000).into()));
+        counters.count(rejected(&"é".repeat(3000)));
         assert_eq!(counters.last_error.map(|message| message.len()), Some(LONGEST_MESSAGE));
     }
 
     #[test]
     fn the_error_outlives_the_rejection() {
         let mut counters = Counters::default();
-        counters.count(Answer::Rejected("no".into()));
+        counters.count(rejected("no"));
         assert!(counters.rejecting);
-        counters.count(Answer::Acknowledged);
+        counters.count(Answer::Acknowledged { older: 0 });
         assert!(!counters.rejecting);
         assert_eq!(counters.last_error.as_deref(), Some("no"));
     }

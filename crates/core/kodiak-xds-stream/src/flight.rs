@@ -12,6 +12,8 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
     unanswered: VecDeque<Nonce>,
+    /// Number of unanswered responses that were dropped. The next answer covers them too.
+    dropped: u64,
     last: Option<Nonce>,
 }
 
@@ -19,6 +21,7 @@ impl Flight {
     pub(crate) fn sent(&mut self, nonce: Nonce) {
         if self.unanswered.len() == MOST {
             self.unanswered.pop_front();
+            self.dropped += 1;
         }
         self.unanswered.push_back(nonce);
         self.last = Some(nonce);
@@ -39,6 +42,31 @@ impl Flight {
         let position = nonce.and_then(|nonce| self.unanswered.iter().position(|sent| *sent == nonce));
         let Some(position) = position else { return Answer::None };
         self.unanswered.drain(..=position);
-        error.map_or(Answer::Acknowledged, Answer::Rejected)
+        let older = position as u64 + std::mem::take(&mut self.dropped);
+        error.map_or(Answer::Acknowledged { older }, |error| Answer::Rejected { older, error })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_covers_all_older_responses() {
+        let mut flight = Flight::default();
+        (1..=3).for_each(|nonce| flight.sent(Nonce(nonce)));
+        assert_eq!(flight.answer(Some(Nonce(2)), None), Answer::Acknowledged { older: 1 });
+        assert_eq!(flight.answer(Some(Nonce(2)), None), Answer::None);
+        let error: Arc<str> = "no".into();
+        assert_eq!(flight.answer(Some(Nonce(3)), Some(error.clone())), Answer::Rejected { older: 0, error });
+        assert!(!flight.is_waiting());
+    }
+
+    #[test]
+    fn dropped_responses_are_answered_by_the_next_answer() {
+        let mut flight = Flight::default();
+        let sent = MOST as u64 + 5;
+        (1..=sent).for_each(|nonce| flight.sent(Nonce(nonce)));
+        assert_eq!(flight.answer(Some(Nonce(sent)), None), Answer::Acknowledged { older: sent - 1 });
     }
 }

@@ -99,8 +99,8 @@ impl crate::subscription::Subscription for Subscription {
         let answer = self.flight.answer(request.nonce, error);
         match answer {
             Answer::None => (),
-            Answer::Acknowledged => self.rejecting = false,
-            Answer::Rejected(_) => self.rejecting = true,
+            Answer::Acknowledged { .. } => self.rejecting = false,
+            Answer::Rejected { .. } => self.rejecting = true,
         }
         if begins {
             self.interest = Interest::default();

@@ -13,9 +13,15 @@ pub const WILDCARD: &str = "*";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     None,
-    Acknowledged,
-    /// NACK with the client's error.
-    Rejected(Arc<str>),
+    /// ACK. It also covers this number of older responses, because a client answers in order.
+    Acknowledged {
+        older: u64,
+    },
+    /// NACK with the client's error. The older responses count as acknowledged.
+    Rejected {
+        older: u64,
+        error: Arc<str>,
+    },
 }
 
 /// How much of the difference may be sent now.

@@ -103,7 +103,7 @@ pub(crate) fn http(http: Http) -> (String, Any) {
 
 /// Packs a cluster after policies changed it.
 pub(crate) fn seal(upstream: Upstream) -> Cluster {
-    let Upstream { cluster, http, has_http_timeouts: _ } = upstream;
+    let Upstream { cluster, http, traffic: _ } = upstream;
     Cluster { typed_extension_protocol_options: http.iter().map(packed).collect(), ..cluster }
 }
 

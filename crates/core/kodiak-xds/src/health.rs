@@ -1,7 +1,8 @@
-//! Health checks of applications through HDS, and the inbound readiness that follows from their results.
+//! Health checks of Envoy itself and of applications through HDS, and the inbound readiness that follows from their results.
 //!
-//! Only inbounds with a `serviceProbe` are affected. In Kuma one unhealthy service makes all inbounds of its proxy not
-//! ready, also those without a probe.
+//! Every Envoy with inbounds checks its own `/ready`: one that drains says so there, also when its runner does not notify
+//! the control plane. Inbounds with a `serviceProbe` follow the check of their application. In Kuma one unhealthy service
+//! makes all inbounds of its proxy not ready, also those without a probe.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,7 @@ use kodiak_envoy::envoy::config::core::v3::health_check::{HealthChecker, HttpHea
 use kodiak_envoy::envoy::config::core::v3::{Address, BindConfig, HealthCheck, HealthStatus};
 use kodiak_envoy::envoy::config::endpoint::v3::Endpoint;
 use kodiak_envoy::envoy::service::health::v3::{
-    ClusterEndpointsHealth, ClusterHealthCheck, EndpointHealthResponse, HealthCheckSpecifier, LocalityEndpoints,
+    ClusterHealthCheck, EndpointHealth, EndpointHealthResponse, HealthCheckSpecifier, LocalityEndpoints,
 };
 use kodiak_model::ProtoDuration;
 use kodiak_model::kinds::dataplane::{Dataplane, Inbound, InboundState, ServiceProbe};
@@ -44,10 +45,11 @@ pub struct Timing {
 }
 
 impl Default for Timing {
-    /// Kuma's defaults.
+    /// Kuma's defaults, except for reports.
     fn default() -> Self {
         Self {
-            report: Duration::from_secs(5),
+            // Kuma: 5 s. A proxy that drains is an endpoint until its next report.
+            report: Duration::from_secs(2),
             timeout: Duration::from_secs(2),
             interval: Duration::from_secs(1),
             no_traffic_interval: Duration::from_secs(1),
@@ -62,12 +64,12 @@ pub fn is_probed(inbound: &Inbound) -> bool {
     inbound.service_probe.is_some() && inbound.state() != InboundState::Ignored
 }
 
-/// Health checks for this proxy; `None` when nothing is probed.
+/// Health checks for this proxy; `None` when it has no inbounds, or nothing that can be checked.
 pub fn specifier(dataplane: &Dataplane, node: &NodeMetadata, timing: &Timing) -> Option<HealthCheckSpecifier> {
-    let probed = probed(dataplane);
-    if probed.is_empty() {
+    if !dataplane.inbounds().iter().any(Inbound::is_served) {
         return None;
     }
+    let probed = probed(dataplane);
     let networking = dataplane.networking.as_ref();
     let redirecting = networking.and_then(|networking| networking.transparent_proxying.as_ref());
     let transparent = node.shape(redirecting).transparent;
@@ -83,10 +85,9 @@ pub fn specifier(dataplane: &Dataplane, node: &NodeMetadata, timing: &Timing) ->
             ..at(cluster, address::tcp(&address.to_string(), inbound.service_port()))
         })
     });
-    Some(HealthCheckSpecifier {
-        cluster_health_checks: itself.into_iter().chain(workloads).collect(),
-        interval: Some(duration(timing.report.max(SHORTEST))),
-    })
+    let cluster_health_checks: Vec<_> = itself.into_iter().chain(workloads).collect();
+    let interval = Some(duration(timing.report.max(SHORTEST)));
+    (!cluster_health_checks.is_empty()).then_some(HealthCheckSpecifier { cluster_health_checks, interval })
 }
 
 /// For a proxy that has checks which it should stop.
@@ -97,22 +98,33 @@ pub fn nothing() -> HealthCheckSpecifier {
 /// Health report of an Envoy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Whether each checked cluster is healthy.
+    /// Whether Envoy passes its own `/ready`. `None` without an answer in time: a busy Envoy still serves.
+    pub is_live: Option<bool>,
+    /// Whether each checked application is healthy.
     clusters: BTreeMap<String, bool>,
 }
 
 impl Findings {
     pub fn read(report: EndpointHealthResponse) -> Self {
-        let found = report.cluster_endpoints_health.into_iter();
-        Self { clusters: found.filter_map(|found| is_well(&found).map(|well| (found.cluster_name, well))).collect() }
+        let mut findings = Self::default();
+        for found in report.cluster_endpoints_health {
+            let statuses = || {
+                let endpoints = found.locality_endpoints_health.iter().flat_map(|locality| &locality.endpoints_health);
+                endpoints.map(EndpointHealth::health_status)
+            };
+            if found.cluster_name == names::ADMIN {
+                findings.is_live = statuses().next().and_then(liveness);
+            } else if let Some(is_fine) = statuses().map(is_fine).reduce(|all, next| all && next) {
+                findings.clusters.insert(found.cluster_name, is_fine);
+            }
+        }
+        findings
     }
 
     /// Sets the readiness of probed inbounds, and returns whether any changed. An inbound without a result keeps its
     /// state: the report may be about an earlier Dataplane. Inbounds become ready only when `may_serve` is set.
     pub fn apply(&self, dataplane: &mut Dataplane, may_serve: bool) -> bool {
-        let envoy = self.clusters.get(names::ADMIN).copied().unwrap_or(true);
         let ready = |probed: &Probed<'_>| match &probed.workload {
-            _ if !envoy => Some(false),
             Some(workload) => self.clusters.get(&workload.cluster).copied(),
             None => Some(true),
         };
@@ -201,10 +213,12 @@ fn source(workload: IpAddr, transparent: bool) -> Option<BindConfig> {
     (transparent && !workload.is_loopback()).then(|| inbound::redirect_free_source(workload.is_ipv6()))
 }
 
-/// `None` without a reported endpoint.
-fn is_well(found: &ClusterEndpointsHealth) -> Option<bool> {
-    let endpoints = found.locality_endpoints_health.iter().flat_map(|locality| &locality.endpoints_health);
-    endpoints.map(|endpoint| is_fine(endpoint.health_status())).reduce(|all, next| all && next)
+fn liveness(status: HealthStatus) -> Option<bool> {
+    match status {
+        HealthStatus::Unknown | HealthStatus::Healthy | HealthStatus::Degraded => Some(true),
+        HealthStatus::Unhealthy | HealthStatus::Draining => Some(false),
+        HealthStatus::Timeout => None,
+    }
 }
 
 fn is_fine(status: HealthStatus) -> bool {

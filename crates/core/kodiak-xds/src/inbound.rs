@@ -71,12 +71,11 @@ fn made<'a>(inbound: &'a Inbound, listener: &'a str) -> target::Inbound<'a> {
 }
 
 fn upstream(cluster: Cluster, protocol: Protocol) -> Upstream {
-    let has_http_timeouts = matches!(protocol, Protocol::Http | Protocol::Http2);
     let http = http_of(protocol).map(|http| match protocol {
         Protocol::Grpc => clusters::grpc_to_service(),
         _ => clusters::http_to_service(http),
     });
-    Upstream { cluster, http, has_http_timeouts }
+    Upstream { cluster, http, traffic: protocol.into() }
 }
 
 /// Filter chain match of one chain.

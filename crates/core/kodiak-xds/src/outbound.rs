@@ -56,8 +56,7 @@ pub fn cluster(outbound: &OutboundCluster) -> Cluster {
 
 /// Sets the parts that every destination has, and applies the confs.
 pub(crate) fn finish(cluster: Cluster, upstream: UpstreamProtocol, confs: &ByKind<Conf>) -> Cluster {
-    let has_http_timeouts = upstream.has_http_timeouts();
-    let mut made = Upstream { cluster, http: clusters::http_to(upstream), has_http_timeouts };
+    let mut made = Upstream { cluster, http: clusters::http_to(upstream), traffic: upstream.traffic() };
     for policy in kodiak_policies::in_force() {
         if let Some(conf) = confs.get(policy.kind().name) {
             policy.cluster(conf, &mut made);

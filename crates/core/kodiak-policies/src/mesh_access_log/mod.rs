@@ -21,7 +21,8 @@ pub static KIND: Kind = Kind::policy(
     "mal",
     PolicyFacts { to: true, from: true, rules: true, from_as_rules: true, conf: ConfShape::Default, order: 600 },
     Language::of::<MeshAccessLog>(),
-);
+)
+.without_effect(crate::NOT_SUPPORTED_YET);
 
 impl Spec for MeshAccessLog {
     type Status = PolicyStatus;

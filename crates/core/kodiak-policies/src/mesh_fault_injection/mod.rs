@@ -20,7 +20,8 @@ pub static KIND: Kind = Kind::policy(
     "mfi",
     PolicyFacts { to: true, from: true, rules: true, from_as_rules: false, conf: ConfShape::Default, order: 800 },
     Language::of::<MeshFaultInjection>(),
-);
+)
+.without_effect(crate::NOT_SUPPORTED_YET);
 
 impl Spec for MeshFaultInjection {
     type Status = NoStatus;

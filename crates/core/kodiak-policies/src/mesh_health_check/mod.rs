@@ -1,14 +1,19 @@
 //! MeshHealthCheck: active health checks of endpoints.
 
 mod check;
+mod envoy;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
+use kodiak_model::{
+    CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy, policy::ConfShape, target_ref,
+};
 
 pub use spec::{Conf, GrpcHealthCheck, HttpHealthCheck, MeshHealthCheck, TcpHealthCheck};
 
-/// Not implemented: without effect on proxies.
-pub const POLICY: Option<&dyn crate::Policy> = None;
+use crate::Policy;
+use crate::target::Upstream;
+
+pub const POLICY: Option<&dyn Policy> = Some(&HealthChecks);
 
 pub static KIND: Kind = Kind::policy(
     "MeshHealthCheck",
@@ -17,6 +22,19 @@ pub static KIND: Kind = Kind::policy(
     PolicyFacts { to: true, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 1200 },
     Language::of::<MeshHealthCheck>(),
 );
+
+/// Applies the policy to proxies.
+struct HealthChecks;
+
+impl Policy for HealthChecks {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn cluster(&self, conf: &policy::Conf, cluster: &mut Upstream) {
+        envoy::cluster(&conf.read(), cluster);
+    }
+}
 
 impl Spec for MeshHealthCheck {
     type Status = NoStatus;

@@ -21,7 +21,8 @@ pub static KIND: Kind = Kind::policy(
     "mm",
     PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 1500 },
     Language::of::<MeshMetric>(),
-);
+)
+.without_effect(crate::NOT_SUPPORTED_YET);
 
 impl Spec for MeshMetric {
     type Status = PolicyStatus;

@@ -16,7 +16,8 @@ pub static KIND: Kind = Kind::policy(
     "mp",
     PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 500 },
     Language::of::<MeshPassthrough>(),
-);
+)
+.without_effect(crate::NOT_SUPPORTED_YET);
 
 impl Spec for MeshPassthrough {
     type Status = NoStatus;

@@ -21,7 +21,8 @@ pub static KIND: Kind = Kind::policy(
     "mpp",
     PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 9999 },
     Language::of::<MeshProxyPatch>(),
-);
+)
+.without_effect(crate::NOT_SUPPORTED_YET);
 
 impl Spec for MeshProxyPatch {
     type Status = NoStatus;

@@ -1,6 +1,7 @@
 //! MeshRateLimit: local rate limits for requests and connections.
 
 mod check;
+mod envoy;
 mod spec;
 
 use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
@@ -8,9 +9,10 @@ use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Sp
 pub use spec::{Conf, Local, LocalHttp, LocalTcp, MeshRateLimit, OnRateLimit, Rate};
 
 use crate::from_to::is_used;
+use crate::target::Inbound;
+use crate::{Entry, Policy};
 
-/// Not implemented: without effect on proxies.
-pub const POLICY: Option<&dyn crate::Policy> = None;
+pub const POLICY: Option<&dyn Policy> = Some(&RateLimits);
 
 pub static KIND: Kind = Kind::policy(
     "MeshRateLimit",
@@ -19,6 +21,19 @@ pub static KIND: Kind = Kind::policy(
     PolicyFacts { to: true, from: true, rules: true, from_as_rules: true, conf: ConfShape::Default, order: 900 },
     Language::of::<MeshRateLimit>(),
 );
+
+/// Applies the policy to proxies.
+struct RateLimits;
+
+impl Policy for RateLimits {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn inbound(&self, entries: &[Entry], inbound: &mut Inbound<'_>) {
+        envoy::inbound(entries, inbound);
+    }
+}
 
 impl Spec for MeshRateLimit {
     type Status = NoStatus;

@@ -1,13 +1,16 @@
 //! Timeouts of clusters, routes and TCP proxies.
 
-use kodiak_envoy::envoy::config::route::v3::RouteAction;
+use kodiak_envoy::envoy::config::route::v3::{RouteAction, route::Action};
 
-use super::{Conf, callers};
+use super::Conf;
+use crate::callers::{self, Keys};
 use crate::convert::{actions, set_duration};
 use crate::policy::for_everybody;
-use crate::target::{Carrier, Chain, Inbound, Outbound, Upstream};
+use crate::target::{Carrier, Chain, Inbound, Outbound, Upstream, UpstreamTraffic};
 use crate::timeouts;
 use crate::{Confs, Entry};
+
+const KEYS: Keys = Keys { spiffe_id: "kuma.mesh_timeout.match.spiffe_id", sni: "kuma.mesh_timeout.match.sni" };
 
 pub(super) fn inbound(entries: &[Entry], inbound: &mut Inbound<'_>) {
     let everybody = for_everybody(entries);
@@ -21,7 +24,11 @@ pub(super) fn inbound(entries: &[Entry], inbound: &mut Inbound<'_>) {
             route(&conf, action);
         }
         if *mtls {
-            callers::add_routes(&groups, http);
+            callers::add_routes(&groups, KEYS, http, |group, copy| {
+                if let Some(Action::Route(action)) = &mut copy.action {
+                    route(&group.conf.read(), action);
+                }
+            });
             inbound.inspects_tls |= callers::need_sni(&groups);
         }
     }
@@ -46,7 +53,8 @@ pub(super) fn outbound(confs: &Confs, outbound: &mut Outbound<'_>) {
 pub(super) fn cluster(conf: &Conf, upstream: &mut Upstream) {
     let Conf { connection_timeout, idle_timeout, http } = conf;
     set_duration(&mut upstream.cluster.connect_timeout, *connection_timeout);
-    let Some(options) = upstream.http.as_mut().filter(|_| upstream.has_http_timeouts) else { return };
+    // Streams of gRPC may be open for as long as they like, and TCP has its limits in the listener.
+    let Some(options) = upstream.http.as_mut().filter(|_| upstream.traffic == UpstreamTraffic::Http) else { return };
     let common = options.common_http_protocol_options.get_or_insert_default();
     set_duration(&mut common.idle_timeout, *idle_timeout);
     if let Some(http) = http {
@@ -66,7 +74,7 @@ fn whole(conf: &Conf, carrier: &mut Carrier) {
     }
 }
 
-pub(super) fn route(conf: &Conf, action: &mut RouteAction) {
+fn route(conf: &Conf, action: &mut RouteAction) {
     let Some(http) = &conf.http else { return };
     set_duration(&mut action.timeout, http.request_timeout);
     set_duration(&mut action.idle_timeout, http.stream_idle_timeout);
@@ -80,7 +88,7 @@ mod tests {
     use crate::samples::{
         as_http, as_tcp, check, conf, for_all, from, http, inbound, outbound, redirect, route, rule, tcp, upstream,
     };
-    use crate::target::{Carrier, Upstream};
+    use crate::target::{Carrier, Upstream, UpstreamTraffic};
     use crate::{Confs, Policy as _};
 
     const ALL: &str = "
@@ -104,7 +112,7 @@ mod tests {
             "common_http_protocol_options: {idle_timeout: 50s, max_stream_duration: 54s, max_connection_duration: 55s}",
         );
 
-        let mut grpc = Upstream { has_http_timeouts: false, ..upstream(true) };
+        let mut grpc = Upstream { traffic: UpstreamTraffic::Grpc, ..upstream(true) };
         Timeouts.cluster(&conf(ALL), &mut grpc);
         assert_eq!(grpc.cluster.connect_timeout.unwrap().seconds, 51);
         assert_eq!(grpc.http, upstream(true).http);

@@ -1,6 +1,5 @@
 //! MeshTimeout: timeouts of connections, requests and streams.
 
-mod callers;
 mod check;
 mod envoy;
 mod spec;

@@ -18,7 +18,8 @@ pub static KIND: Kind = Kind::policy(
     "mtls",
     PolicyFacts { to: false, from: true, rules: true, from_as_rules: true, conf: ConfShape::Default, order: 300 },
     Language::of::<MeshTLS>(),
-);
+)
+.without_effect(crate::NOT_SUPPORTED_YET);
 
 impl Spec for MeshTLS {
     type Status = NoStatus;

@@ -21,7 +21,8 @@ pub static KIND: Kind = Kind::policy(
     "mtr",
     PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 700 },
     Language::of::<MeshTrace>(),
-);
+)
+.without_effect(crate::NOT_SUPPORTED_YET);
 
 impl Spec for MeshTrace {
     type Status = PolicyStatus;

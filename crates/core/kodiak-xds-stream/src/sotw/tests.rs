@@ -72,6 +72,9 @@ fn request_without_a_nonce_starts_again() {
     peer.ask(RDS, "a");
     let again = Request { names: vec!["a".into(), "b".into()], ..Request::default() };
     assert_eq!(peer.request(RDS, again), "rds a1 b1");
+    peer.ack(RDS);
+    let counters = peer.stream.counters(RDS);
+    assert_eq!((counters.sent, counters.acknowledged), (2, 2), "the answer covers the first response, too");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Generated health checks, and readiness from their results.
 
-use kodiak_envoy::envoy::service::health::v3::{EndpointHealth, LocalityEndpointsHealth};
+use kodiak_envoy::envoy::service::health::v3::{ClusterEndpointsHealth, LocalityEndpointsHealth};
 use kodiak_model::{language, yaml};
 
 use super::*;
@@ -28,7 +28,7 @@ fn envoy_and_every_probed_service_are_checked() {
     check(
         &made.unwrap(),
         r#"
-        interval: 5s
+        interval: 2s
         cluster_health_checks:
         - cluster_name: kuma:envoy:admin
           locality_endpoints: [{endpoints: [{address: {pipe: {path: /tmp/admin.sock}}}]}]
@@ -43,8 +43,11 @@ fn envoy_and_every_probed_service_are_checked() {
 }
 
 #[test]
-fn nothing_is_checked_where_nothing_is_probed() {
-    for inbounds in ["[]", "[{port: 80}]", "[{port: 80, state: Ignored, serviceProbe: {}}]"] {
+fn envoy_is_checked_where_nothing_is_probed() {
+    let made = specifier_of("{address: 10.0.0.1, inbound: [{port: 80}]}").unwrap();
+    let names: Vec<_> = made.cluster_health_checks.iter().map(|check| check.cluster_name.as_str()).collect();
+    assert_eq!(names, [names::ADMIN]);
+    for inbounds in ["[]", "[{port: 80, state: Ignored, serviceProbe: {}}]"] {
         assert_eq!(specifier_of(&format!("{{address: 10.0.0.1, inbound: {inbounds}}}")), None, "{inbounds}");
     }
     assert_eq!(specifier(&Dataplane::default(), &node(), &Timing::default()), None);
@@ -132,10 +135,18 @@ fn probed_inbounds_follow_their_checks_and_others_do_not() {
     }
     for bad in [Unhealthy, Timeout, Draining] {
         applied("Ready", &[(names::ADMIN, Healthy), ("localhost:80", bad), ("localhost:81", Healthy)], [false, true]);
-        applied("Ready", &[(names::ADMIN, bad), ("localhost:80", Healthy)], [false, false]);
-        applied("NotReady", &[(names::ADMIN, bad), ("localhost:80", Healthy)], [false, false]);
     }
     applied("NotReady", &[("localhost:81", Healthy)], [false, true]);
+}
+
+#[test]
+fn report_says_whether_envoy_is_live() {
+    use HealthStatus::{Degraded, Draining, Healthy, Timeout, Unhealthy, Unknown};
+    let is_live = |status| findings(&[(names::ADMIN, status), ("localhost:80", Unhealthy)]).is_live;
+    assert_eq!([Healthy, Unknown, Degraded].map(is_live), [Some(true); 3]);
+    assert_eq!([Unhealthy, Draining].map(is_live), [Some(false); 2]);
+    assert_eq!(is_live(Timeout), None, "a busy Envoy still serves");
+    assert_eq!(findings(&[("localhost:80", Healthy)]).is_live, None);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use kodiak_model::policy::Conf;
 use kodiak_model::tls::TlsVersion;
 use kodiak_model::{Cidr, InboundTls, Kri, Protocol};
-use kodiak_policies::target::Backends;
+use kodiak_policies::target::{Backends, UpstreamTraffic};
 use kodiak_policies::{Confs, Entry};
 
 pub use kodiak_policies::target::{Endpoint, Tags};
@@ -151,12 +151,12 @@ impl UpstreamProtocol {
 }
 
 impl UpstreamProtocol {
-    /// Whether idle connections, and the duration of connections and streams, are limited. Streams of gRPC may be open
-    /// for as long as they like, and TCP has its limits in the listener.
-    pub(crate) fn has_http_timeouts(self) -> bool {
+    /// Protocol of the application.
+    pub(crate) fn traffic(self) -> UpstreamTraffic {
         match self {
-            Self::Proxy | Self::Http1 | Self::Http2 => true,
-            Self::ProxyGrpc | Self::ProxyTcp | Self::Grpc | Self::Tcp => false,
+            Self::Proxy | Self::Http1 | Self::Http2 => UpstreamTraffic::Http,
+            Self::ProxyGrpc | Self::Grpc => UpstreamTraffic::Grpc,
+            Self::ProxyTcp | Self::Tcp => UpstreamTraffic::Tcp,
         }
     }
 }

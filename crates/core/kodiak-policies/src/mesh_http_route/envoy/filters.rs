@@ -1,7 +1,7 @@
 //! Converts the filters of a rule to Envoy's route actions.
 
 use kodiak_envoy::envoy::config::core::v3::header_value_option::HeaderAppendAction;
-use kodiak_envoy::envoy::config::core::v3::{HeaderValue, HeaderValueOption, RuntimeFractionalPercent};
+use kodiak_envoy::envoy::config::core::v3::{HeaderValueOption, RuntimeFractionalPercent};
 use kodiak_envoy::envoy::config::route::v3::redirect_action::{
     PathRewriteSpecifier, RedirectResponseCode, SchemeRewriteSpecifier,
 };
@@ -12,6 +12,7 @@ use kodiak_envoy::envoy::r#type::matcher::v3::{RegexMatchAndSubstitute, RegexMat
 use kodiak_envoy::envoy::r#type::v3::{FractionalPercent, fractional_percent::DenominatorType};
 use kodiak_model::{Choice, IntOrString};
 
+use crate::convert::header_value;
 use crate::header::{HeaderKeyValue, HeaderModifier};
 use crate::mesh_http_route::{
     Filter, FilterType, PathRewrite, PathRewriteType, RequestMirror, RequestRedirect, UrlRewrite,
@@ -68,14 +69,6 @@ fn modify(written: Option<&HeaderModifier>, added: &mut Vec<HeaderValueOption>, 
     added.extend(values(set, HeaderAppendAction::OverwriteIfExistsOrAdd));
     added.extend(values(add, HeaderAppendAction::AppendIfExistsOrAdd));
     removed.extend(remove.iter().flatten().cloned());
-}
-
-/// Envoy would expand command operators in the value, and reject the whole listener for an unknown one, so `%` is
-/// escaped.
-fn header_value(header: &HeaderKeyValue, action: HeaderAppendAction) -> HeaderValueOption {
-    let HeaderKeyValue { name, value } = header;
-    let header = HeaderValue { key: name.clone(), value: value.replace('%', "%%"), ..HeaderValue::default() };
-    HeaderValueOption { header: Some(header), append_action: action.into(), ..HeaderValueOption::default() }
 }
 
 fn redirect(written: &RequestRedirect, matched: Option<&RouteMatch>) -> RedirectAction {

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use proptest::{collection::vec, option, sample::select};
 use serde_json::json;
 
-use super::{Entry, FilterStateMatcher, MatchPattern, NetworkStep, SPIFFE_ID, filter_state_matcher};
-use crate::mesh_timeout::Timeouts;
+use super::{Entry, FilterStateMatcher, MatchPattern, NetworkStep, filter_state_matcher};
+use crate::mesh_timeout::POLICY;
 use crate::samples::{as_http, check, from, http, inbound, redirect, rule, tcp};
 
 fn request(timeout: &str) -> String {
@@ -30,7 +30,7 @@ fn seconds(route: &Route) -> (i64, i64) {
 fn first(routes: &[Route], uris: &str, sni: &str) -> (i64, i64) {
     let is = |asked: &FilterStateMatcher| {
         let Some(filter_state_matcher::Matcher::StringMatch(matcher)) = &asked.matcher else { panic!() };
-        let text = if asked.key == SPIFFE_ID { uris } else { sni };
+        let text = if asked.key.ends_with(".spiffe_id") { uris } else { sni };
         match matcher.match_pattern.as_ref().unwrap() {
             MatchPattern::Exact(value) => value == text,
             MatchPattern::SafeRegex(regex) => {
@@ -52,7 +52,7 @@ fn routes_match_on_the_callers_filter_state() {
             &request("3s"),
         ),
     ];
-    let served = inbound(&Timeouts, &entries, &http(vec![redirect("gone"), crate::samples::route("here")]));
+    let served = inbound(POLICY.unwrap(), &entries, &http(vec![redirect("gone"), crate::samples::route("here")]));
     assert!(served.inspects_tls);
     let plain = as_http(&served.chains[0].carrier);
     assert!(plain.network_filters.is_empty());
@@ -103,7 +103,7 @@ fn most_specific_rule_wins_and_others_fill_gaps() {
         rule(asked, "http: {requestTimeout: 4s, streamIdleTimeout: 40s}"),
         rule("[]", &request("5s")),
     ];
-    let served = inbound(&Timeouts, &entries, &http(vec![crate::samples::route("")]));
+    let served = inbound(POLICY.unwrap(), &entries, &http(vec![crate::samples::route("")]));
     let routes = &as_http(&served.chains[1].carrier).routes;
     for (uris, sni, expected) in [
         ("spiffe://m/ns/web", "", (1, 20)),
@@ -121,7 +121,7 @@ fn most_specific_rule_wins_and_others_fill_gaps() {
 #[test]
 fn later_rule_wins_for_the_same_callers() {
     let entries = [rule(&exact("spiffe://m/a"), &request("1s")), rule(&exact("spiffe://m/a"), &request("2s"))];
-    let served = inbound(&Timeouts, &entries, &http(vec![crate::samples::route("")]));
+    let served = inbound(POLICY.unwrap(), &entries, &http(vec![crate::samples::route("")]));
     let routes = &as_http(&served.chains[1].carrier).routes;
     assert_eq!(routes.len(), 2);
     assert_eq!(seconds(&routes[0]), (2, 1800));
@@ -130,7 +130,7 @@ fn later_rule_wins_for_the_same_callers() {
 
 #[test]
 fn tcp_inbounds_ignore_rules_for_some_callers() {
-    let served = inbound(&Timeouts, &[rule(&exact("spiffe://m/a"), &request("1s"))], &tcp());
+    let served = inbound(POLICY.unwrap(), &[rule(&exact("spiffe://m/a"), &request("1s"))], &tcp());
     assert!(served.chains.iter().all(|chain| chain.carrier == tcp()));
 }
 
@@ -184,7 +184,7 @@ proptest! {
     #[test]
     fn first_matching_route_equals_the_definition(rules in rules()) {
         let entries: Vec<Entry> = rules.iter().map(entry).collect();
-        let served = inbound(&Timeouts, &entries, &http(vec![crate::samples::route("")]));
+        let served = inbound(POLICY.unwrap(), &entries, &http(vec![crate::samples::route("")]));
         let routes = &as_http(&served.chains[1].carrier).routes;
         for uri in IDS.iter().chain(&["spiffe://m/a/b/c", "spiffe://o"]) {
             for sni in NAMES.iter().chain(&[""]) {

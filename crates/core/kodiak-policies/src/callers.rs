@@ -1,7 +1,7 @@
-//! Timeouts that depend on the caller.
+//! Routes that depend on the caller, for policies whose `rules` have matches.
 //!
 //! A network filter stores the URIs and SNI of the caller's connection in the filter state; routes match on them.
-//! Routes with more specific matches come first, so that each caller gets the most specific timeouts.
+//! Routes with more specific matches come first, so that each caller gets the most specific conf.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -20,13 +20,16 @@ use kodiak_model::policy::{self, Conf};
 use kodiak_model::source_match::{Match, SpiffeIdMatchType};
 use kodiak_model::spiffe;
 
-use super::envoy;
 use crate::order::NetworkStep;
 use crate::target::Http;
 use crate::{Entry, Source};
 
-const SPIFFE_ID: &str = "kuma.mesh_timeout.match.spiffe_id";
-const SNI: &str = "kuma.mesh_timeout.match.sni";
+/// Names of a policy's entries in the filter state.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Keys {
+    pub(crate) spiffe_id: &'static str,
+    pub(crate) sni: &'static str,
+}
 
 /// More specific callers are greater.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,14 +46,14 @@ enum Identity {
 }
 
 /// A set of callers and their merged conf.
-pub(super) struct Group {
+pub(crate) struct Group {
     caller: Caller,
-    conf: super::Conf,
+    pub(crate) conf: Conf,
 }
 
 /// The sets of callers that entries distinguish, most specific first. For any two groups there is a group for their
 /// intersection, so that the first group that matches a caller is the most specific.
-pub(super) fn groups(entries: &[Entry], everybody: &Conf) -> Vec<Group> {
+pub(crate) fn groups(entries: &[Entry], everybody: &Conf) -> Vec<Group> {
     let mut rules = Vec::new();
     for entry in entries {
         let Source::Matches(matches) = &entry.source else { continue };
@@ -63,36 +66,36 @@ pub(super) fn groups(entries: &[Entry], everybody: &Conf) -> Vec<Group> {
     }
     let said = |caller: &Caller| {
         let confs = rules.iter().filter(|(rule, _)| rule.and(caller).as_ref() == Some(caller)).map(|(_, conf)| *conf);
-        policy::merge(std::iter::once(everybody).chain(confs)).read()
+        policy::merge(std::iter::once(everybody).chain(confs))
     };
     callers.into_iter().map(|Reverse(caller)| Group { conf: said(&caller), caller }).collect()
 }
 
-pub(super) fn need_sni(groups: &[Group]) -> bool {
+pub(crate) fn need_sni(groups: &[Group]) -> bool {
     groups.iter().any(|group| group.caller.sni.is_some())
 }
 
-/// Adds a copy of each route for each of the groups.
-pub(super) fn add_routes(groups: &[Group], http: &mut Http) {
+/// Adds a copy of each route for each of the groups, which `change` changes.
+pub(crate) fn add_routes(groups: &[Group], keys: Keys, http: &mut Http, change: impl Fn(&Group, &mut Route)) {
     if groups.is_empty() {
         return;
     }
-    http.network_filters.push((NetworkStep::Caller, note(groups)));
+    http.network_filters.push((NetworkStep::Caller, note(groups, keys)));
     for original in std::mem::take(&mut http.routes) {
-        http.routes.extend(groups.iter().filter_map(|group| group.route(&original)));
+        http.routes.extend(groups.iter().filter_map(|group| group.route(&original, keys, &change)));
         http.routes.push(original);
     }
 }
 
 impl Group {
     /// `None` for a route that does not forward to a cluster.
-    fn route(&self, original: &Route) -> Option<Route> {
+    fn route(&self, original: &Route, keys: Keys, change: impl Fn(&Self, &mut Route)) -> Option<Route> {
         let Caller { identity, sni } = &self.caller;
+        let Some(route::Action::Route(_)) = &original.action else { return None };
         let mut copy = original.clone();
-        let Some(route::Action::Route(action)) = &mut copy.action else { return None };
-        envoy::route(&self.conf, action);
-        let identity = identity.as_ref().map(|identity| asks(SPIFFE_ID, identity.pattern()));
-        let sni = sni.as_ref().map(|sni| asks(SNI, MatchPattern::Exact(sni.clone())));
+        change(self, &mut copy);
+        let identity = identity.as_ref().map(|identity| asks(keys.spiffe_id, identity.pattern()));
+        let sni = sni.as_ref().map(|sni| asks(keys.sni, MatchPattern::Exact(sni.clone())));
         copy.r#match.get_or_insert_default().filter_state.extend(identity.into_iter().chain(sni));
         Some(copy)
     }
@@ -150,11 +153,11 @@ fn asks(key: &str, pattern: MatchPattern) -> FilterStateMatcher {
     FilterStateMatcher { key: key.to_owned(), matcher: Some(filter_state_matcher::Matcher::StringMatch(matcher)) }
 }
 
-fn note(groups: &[Group]) -> Filter {
+fn note(groups: &[Group], keys: Keys) -> Filter {
     let identity = groups.iter().any(|group| group.caller.identity.is_some());
     let noted = [
-        identity.then(|| noted(SPIFFE_ID, "%DOWNSTREAM_PEER_URI_SAN%")),
-        need_sni(groups).then(|| noted(SNI, "%REQUESTED_SERVER_NAME%")),
+        identity.then(|| noted(keys.spiffe_id, "%DOWNSTREAM_PEER_URI_SAN%")),
+        need_sni(groups).then(|| noted(keys.sni, "%REQUESTED_SERVER_NAME%")),
     ];
     let config = Config { on_downstream_tls_handshake: noted.into_iter().flatten().collect(), ..Config::default() };
     Filter {
