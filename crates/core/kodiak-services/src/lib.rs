@@ -1,6 +1,6 @@
 //! Services of a mesh: the proxies behind them, their status, addresses and hostnames, and who reaches them.
 //!
-//! - [`service_status`] reconciles all of it: start at its `ServiceReconciler`.
+//! - [`service_status`] reconciles all of it, and Workloads: start at its `ServiceReconciler`.
 //! - [`generated_services`] derives MeshServices from Dataplanes, [`membership`] finds the proxies of a service,
 //!   [`service_addresses`] allocates virtual addresses for them and for the services of [`tag_services`], whose addresses
 //!   are stored as [`vips`]; [`hostnames`] renders names.

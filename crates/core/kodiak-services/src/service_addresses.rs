@@ -15,6 +15,8 @@ use std::{fmt, net::Ipv4Addr};
 
 use kodiak_model::{Cidr, Word, kinds::dataplane::BackendKind};
 
+use pools::Pools;
+
 pub use allocator::{AddressAllocator, FreedAddresses};
 pub use pools::Positions;
 
@@ -34,6 +36,20 @@ impl Default for Ranges {
 }
 
 impl Ranges {
+    /// Range of a kind.
+    pub fn of(&self, kind: BackendKind) -> Cidr {
+        match kind {
+            BackendKind::MeshService => self.services,
+            BackendKind::MeshExternalService => self.external_services,
+            BackendKind::MeshMultiZoneService => self.multi_zone_services,
+        }
+    }
+
+    /// Positions of a control plane that has not allocated any address.
+    pub fn first_positions(&self) -> Positions {
+        Pools::new(*self).position()
+    }
+
     fn all(&self) -> [Cidr; 3] {
         let Self { services, external_services, multi_zone_services } = *self;
         [services, external_services, multi_zone_services]

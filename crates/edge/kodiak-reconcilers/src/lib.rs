@@ -1,5 +1,5 @@
 //! Reconcilers that run on the leader: MeshServices with their status, virtual addresses and hostnames, virtual
-//! addresses of `kuma.io/service` tags, the providers of MeshIdentities, and the steps of mTLS rollouts.
+//! addresses of `kuma.io/service` tags, Workloads with their status, the providers of MeshIdentities, and the steps of mTLS rollouts.
 //!
 //! **Invariant:** reconcilers are level-triggered: they compare desired and stored state, so running twice is harmless.
 //! **Invariant:** only the leader writes, and every write is a compare-and-swap on the version that was read.

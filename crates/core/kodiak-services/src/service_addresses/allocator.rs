@@ -66,10 +66,11 @@ impl AddressAllocator {
         self.stored = Some(positions);
     }
 
-    /// Positions to store before the allocated addresses, so that the next leader continues after them.
+    /// Positions to store together with the allocated addresses, so that the next leader continues after them, and so
+    /// that nobody else stores one of them at the same time.
     pub fn unsaved_positions(&self) -> Option<Positions> {
-        let position = self.pools.position();
-        (!self.given.is_empty() && self.stored.as_ref() != Some(&position)).then_some(position)
+        let writes = self.stored.as_ref().map_or(0, |stored| stored.writes) + 1;
+        (!self.given.is_empty()).then(|| Positions { writes, ..self.pools.position() })
     }
 
     /// Releases the addresses of destinations that are not stored. Called when another control plane wrote the

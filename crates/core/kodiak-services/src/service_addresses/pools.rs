@@ -22,6 +22,9 @@ pub struct Positions {
     pub services: Ipv4Addr,
     pub external_services: Ipv4Addr,
     pub multi_zone_services: Ipv4Addr,
+    /// Number of transactions that stored addresses. It makes every one of them replace the record.
+    #[serde(default)]
+    pub writes: u64,
 }
 
 impl Pools {
@@ -64,12 +67,13 @@ impl Pools {
             services: services.position(),
             external_services: external_services.position(),
             multi_zone_services: multi_zone_services.position(),
+            writes: 0,
         }
     }
 
     /// Positions outside of their range, of an earlier setting, are ignored.
     pub(super) fn resume(&mut self, positions: &Positions) {
-        let Positions { services, external_services, multi_zone_services } = *positions;
+        let Positions { services, external_services, multi_zone_services, writes: _ } = *positions;
         self.services.resume(services);
         self.external_services.resume(external_services);
         self.multi_zone_services.resume(multi_zone_services);

@@ -159,6 +159,7 @@ pub enum Status {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Work {
     pub services_looked_at: u64,
+    pub workloads_looked_at: u64,
     /// Writes of spec and labels, and deletions.
     pub spec_writes: u64,
     pub status_writes: u64,

@@ -167,7 +167,7 @@ impl ServiceReconciler {
         address
     }
 
-    fn moment(&self, now: Timestamp) -> Moment {
+    pub(super) fn moment(&self, now: Timestamp) -> Moment {
         Moment { now, grace: self.settings.connection_grace, settling: now < self.settled }
     }
 

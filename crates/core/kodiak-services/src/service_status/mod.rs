@@ -1,5 +1,6 @@
 //! Service reconciler: generated MeshServices, and the status of all services with proxy counts, state, identities,
-//! virtual addresses and hostnames; and the virtual addresses of `kuma.io/service` names. Updated by changes.
+//! virtual addresses and hostnames; the virtual addresses of `kuma.io/service` names; and generated Workloads with the
+//! status of all Workloads. Updated by changes.
 //!
 //! **Invariant:** the result depends on the current inputs, not on the order of changes.
 //! **Invariant:** the cost of a change is proportional to the services that it affects.
@@ -16,6 +17,7 @@ mod tags;
 #[cfg(test)]
 mod tests;
 mod unvouched;
+mod workloads;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,6 +37,7 @@ use kodiak_world::destination::KINDS;
 
 pub use facts::{Content, DataplaneFacts, MeshFacts, Seen, ServiceSettings, Status, Stored, Wanted, Work, Write};
 pub use tags::{StoredVips, TagsWithoutAddress, WantedVips};
+pub use workloads::{StoredWorkload, WORKLOAD_MANAGER, WantedWorkload, WorkloadKey, WorkloadWrite};
 
 /// Computes the writes that bring stored services to the desired state. All stored resources must be set before the
 /// first call of `due`.
@@ -52,8 +55,10 @@ pub struct ServiceReconciler {
     unsettled: BTreeSet<ServiceKey>,
     /// Dirty set: meshes whose `kuma.io/service` names may need addresses.
     unsettled_tags: BTreeSet<Arc<str>>,
+    /// Dirty set: Workloads to reconcile. Some do not exist yet.
+    unsettled_workloads: BTreeSet<WorkloadKey>,
     timers: BTreeMap<Timestamp, BTreeSet<Timer>>,
-    /// Number of changes that affected a service.
+    /// Number of changes that affected a service or a Workload.
     notices: u64,
     work: Work,
 }
@@ -66,17 +71,20 @@ enum Timer {
     Proxy(Arc<str>, Arc<str>),
     /// Mesh in which the address of a deleted `kuma.io/service` name can be released.
     Tags(Arc<str>),
+    Workload(WorkloadKey),
 }
 
 /// Pending writes and findings.
 #[derive(Debug, Default, PartialEq)]
 pub struct Due {
-    /// Must be stored before `writes`, which use the allocated addresses.
+    /// Must be stored in each transaction of `writes`, which use the allocated addresses.
     pub positions: Option<Positions>,
     /// At most one write of spec and one of status per service.
     pub writes: Vec<Wanted>,
     /// At most one write per mesh.
     pub vips: Vec<WantedVips>,
+    /// At most one write of spec and one of status per Workload.
+    pub workloads: Vec<WantedWorkload>,
     /// Conflicts that were not reported before.
     pub conflicts: Vec<Conflict>,
     /// Services without an address because their range is exhausted.
@@ -86,7 +94,7 @@ pub struct Due {
 
 impl Due {
     pub fn has_writes(&self) -> bool {
-        !self.writes.is_empty() || !self.vips.is_empty()
+        !self.writes.is_empty() || !self.vips.is_empty() || !self.workloads.is_empty()
     }
 }
 
@@ -108,6 +116,7 @@ impl ServiceReconciler {
             conflicts: BTreeMap::new(),
             unsettled: BTreeSet::new(),
             unsettled_tags: BTreeSet::new(),
+            unsettled_workloads: BTreeSet::new(),
             timers: BTreeMap::new(),
             notices: 0,
             work: Work::default(),
@@ -122,7 +131,9 @@ impl ServiceReconciler {
         }
         population.facts = facts;
         let asked_for: Vec<_> = population.offers.services().cloned().collect();
+        let workloads: Vec<_> = population.workloads.names().cloned().collect();
         self.concern(name, asked_for);
+        self.note_workloads(name, workloads);
         for (_, kind) in KINDS {
             let all: Vec<_> = self.of_mesh(kind, name).cloned().collect();
             self.note(all);
@@ -134,8 +145,10 @@ impl ServiceReconciler {
     pub fn set_dataplane(&mut self, mesh: &Arc<str>, name: &Arc<str>, facts: Option<DataplaneFacts>) {
         let population = self.meshes.entry(mesh.clone()).or_default();
         let tags_changed = population.tags.set(name, facts.as_ref().map(|facts| &*facts.dataplane));
+        let workloads = population.workloads.set_dataplane(name, facts.as_ref());
         let concerned = population.set_dataplane(&self.settings.rules, mesh, name, facts);
         self.concern(mesh, concerned);
+        self.note_workloads(mesh, workloads);
         if tags_changed {
             self.note_tags(mesh);
         }
@@ -145,8 +158,7 @@ impl ServiceReconciler {
     pub fn set_seen(&mut self, mesh: &Arc<str>, name: &Arc<str>, seen: Option<Seen>) {
         let population = self.meshes.entry(mesh.clone()).or_default();
         if population.set_seen(name, seen) {
-            let concerned: Vec<_> = population.membership.services_of(name).cloned().collect();
-            self.concern(mesh, concerned);
+            self.concern_all_of(mesh, name);
             if let Some(end) = seen.and_then(|seen| seen.counts_until(self.settings.connection_grace)) {
                 self.timers.entry(end).or_default().insert(Timer::Proxy(mesh.clone(), name.clone()));
             }
@@ -208,6 +220,7 @@ impl ServiceReconciler {
                     Timer::Service(key) => self.note([key]),
                     Timer::Proxy(mesh, name) => self.expire(&mesh, &name, now),
                     Timer::Tags(mesh) => self.note_tags(&mesh),
+                    Timer::Workload(WorkloadKey { mesh, name }) => self.note_workloads(&mesh, [name]),
                 }
             }
         }
@@ -218,8 +231,7 @@ impl ServiceReconciler {
         let Some(population) = self.meshes.get(mesh) else { return };
         let grace = self.settings.connection_grace;
         if !population.seen(name).is_connected(grace, now) {
-            let concerned: Vec<_> = population.membership.services_of(name).cloned().collect();
-            self.concern(mesh, concerned);
+            self.concern_all_of(mesh, name);
         }
     }
 
@@ -228,12 +240,12 @@ impl ServiceReconciler {
         self.timers.first_key_value().map(|(first, _)| *first)
     }
 
-    /// Whether the dirty sets have services or meshes.
+    /// Whether the dirty sets have services, meshes or Workloads.
     pub fn is_unsettled(&self) -> bool {
-        !self.unsettled.is_empty() || !self.unsettled_tags.is_empty()
+        !self.unsettled.is_empty() || !self.unsettled_tags.is_empty() || !self.unsettled_workloads.is_empty()
     }
 
-    /// Increases with every change that affects a service.
+    /// Increases with every change that affects a service or a Workload.
     pub fn notices(&self) -> u64 {
         self.notices
     }
@@ -248,6 +260,10 @@ impl ServiceReconciler {
         }
         for mesh in std::mem::take(&mut self.unsettled_tags) {
             self.assign_tags(&mesh, now, &mut due);
+        }
+        for key in std::mem::take(&mut self.unsettled_workloads) {
+            self.work.workloads_looked_at += 1;
+            self.look_at_workload(&key, now, &mut due);
         }
         for wanted in &due.writes {
             match wanted.write {
@@ -266,6 +282,15 @@ impl ServiceReconciler {
     fn concern(&mut self, mesh: &Arc<str>, names: impl IntoIterator<Item = Arc<str>>) {
         let key = |name| ServiceKey { kind: BackendKind::MeshService, mesh: mesh.clone(), name };
         self.note(names.into_iter().map(key));
+    }
+
+    /// Services and Workload of a Dataplane.
+    fn concern_all_of(&mut self, mesh: &Arc<str>, dataplane: &str) {
+        let Some(population) = self.meshes.get(mesh) else { return };
+        let services: Vec<_> = population.membership.services_of(dataplane).cloned().collect();
+        let workload = population.workloads.of_dataplane(dataplane).cloned();
+        self.concern(mesh, services);
+        self.note_workloads(mesh, workload);
     }
 
     fn note(&mut self, keys: impl IntoIterator<Item = ServiceKey>) {

@@ -13,6 +13,7 @@ use super::{
     groups::Groups,
     health::Member,
     tags::StoredVips,
+    workloads::Workloads,
 };
 use crate::{
     generated_services::{Offers, Rules, is_local},
@@ -30,6 +31,7 @@ pub(super) struct Population {
     pub(super) groups: Groups,
     pub(super) tags: TagServices,
     pub(super) vips: Option<StoredVips>,
+    pub(super) workloads: Workloads,
     proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
     seen: BTreeMap<Arc<str>, Seen>,
 }
@@ -118,6 +120,10 @@ impl Population {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.facts.is_none() && self.proxies.is_empty() && self.seen.is_empty() && self.vips.is_none()
+        self.facts.is_none()
+            && self.proxies.is_empty()
+            && self.seen.is_empty()
+            && self.vips.is_none()
+            && self.workloads.is_empty()
     }
 }

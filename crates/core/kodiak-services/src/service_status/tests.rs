@@ -9,6 +9,7 @@ mod property;
 mod scale;
 mod tags;
 mod vouched;
+mod workloads;
 
 use kodiak_model::{
     Labels,
@@ -66,6 +67,7 @@ struct World {
     generators: BTreeMap<Arc<str>, Generator>,
     positions: Option<Positions>,
     vips: BTreeMap<Arc<str>, StoredVips>,
+    workloads: BTreeMap<WorkloadKey, StoredWorkload>,
 }
 
 /// The world and who keeps it.
@@ -105,6 +107,9 @@ impl World {
         }
         for (mesh, stored) in &self.vips {
             tell.push(Box::new(|keeper| keeper.set_vips(mesh, Some(stored.clone()))));
+        }
+        for (key, stored) in &self.workloads {
+            tell.push(Box::new(|keeper| keeper.set_workload(key, Some(stored.clone()))));
         }
         if backwards {
             tell.reverse();
@@ -299,6 +304,10 @@ impl Kept {
                 let stored = StoredVips { vips, version: version.unwrap_or_default() + 1 };
                 self.world.vips.insert(mesh.clone(), stored.clone());
                 self.keeper.set_vips(&mesh, Some(stored));
+            }
+            for wanted in &due.workloads {
+                self.world.write_workload(wanted);
+                self.keeper.set_workload(&wanted.key, self.world.workloads.get(&wanted.key).cloned());
             }
             for wanted in &due.writes {
                 self.world.write(wanted, self.now);

@@ -1,5 +1,6 @@
 //! Reconciler of services: generated MeshServices, and the status of all services with state, identities, proxy counts,
-//! virtual addresses and hostnames; and the virtual addresses of `kuma.io/service` names.
+//! virtual addresses and hostnames; the virtual addresses of `kuma.io/service` names; and generated Workloads with the
+//! status of all Workloads.
 //!
 //! [`kodiak_services::service_status::ServiceReconciler`] decides; this module feeds it with the store's changes, and
 //! commits its writes.

@@ -17,6 +17,7 @@ use kodiak_services::{
     hostnames::{Generator, ServiceKey},
     service_status::{
         Content, DataplaneFacts, MeshFacts, Seen, ServiceReconciler, ServiceSettings, Stored, StoredVips,
+        StoredWorkload, WorkloadKey,
     },
 };
 use kodiak_store::Snapshot;
@@ -24,7 +25,6 @@ use kodiak_world::{Change, Resource, document};
 
 use kodiak_xds::external::tls;
 
-use super::write;
 use crate::documents;
 
 /// Almost every proxy reports the CA file of its system; one that does not gets an error of its own.
@@ -69,7 +69,11 @@ impl ObservedState {
             "MeshMultiZoneService" => {
                 self.service(BackendKind::MeshMultiZoneService, key, resource.and_then(multi_zone));
             }
-            "Config" if *key == write::positions_key() => {
+            "Workload" => {
+                let key = WorkloadKey { mesh: mesh.clone(), name: name.clone() };
+                self.reconciler.set_workload(&key, resource.map(workload));
+            }
+            "Config" if *key == document::service_addresses() => {
                 self.positions = resource.map(|positions| positions.version);
                 if let Some(positions) = resource.and_then(documents::read) {
                     self.reconciler.set_positions(positions);
@@ -161,6 +165,15 @@ fn service(resource: &Resource) -> Option<(&Resource, Content)> {
 fn multi_zone(resource: &Resource) -> Option<(&Resource, Content)> {
     let spec = resource.spec::<MeshMultiZoneService>().map(Arc::unwrap_or_clone)?;
     Some((resource, Content::MultiZone { spec, status: status_of(resource) }))
+}
+
+fn workload(resource: &Resource) -> StoredWorkload {
+    StoredWorkload {
+        labels: resource.labels.clone(),
+        version: resource.version,
+        status_version: resource.status_version,
+        status: status_of(resource),
+    }
 }
 
 /// Why the engine cannot configure its TLS settings, whatever the proxy.

@@ -1,25 +1,30 @@
 //! Commits the writes of the service reconciler.
 
 use kodiak_catalog::owner_of;
-use kodiak_model::{Labels, ResourceKey, Word as _, kinds::mesh_service, language};
+use kodiak_model::{
+    Labels, ResourceKey, Word as _,
+    kinds::{
+        mesh_service,
+        workload::{self, Workload},
+    },
+    language,
+};
 use kodiak_services::{
     hostnames::ServiceKey,
     service_addresses::Positions,
-    service_status::{self as views, Conflict, Status, TagsWithoutAddress, Wanted, WantedVips},
+    service_status::{
+        self as views, Conflict, ServiceReconciler, Status, TagsWithoutAddress, Wanted, WantedVips, WantedWorkload,
+        WorkloadKey, WorkloadWrite,
+    },
 };
 use kodiak_store::{Expect, StoreError, Transaction, Write};
-use kodiak_world::document::VIPS;
+use kodiak_world::document::{self, VIPS};
 
 use super::Services;
 use crate::{documents, leader::leads};
 
 /// Writes per transaction.
 const BATCH: usize = 100;
-
-/// Record with the allocation positions of virtual addresses.
-pub(super) fn positions_key() -> ResourceKey {
-    ResourceKey::global("Config", "service-addresses")
-}
 
 impl Services {
     /// Commits until no write is pending: a created service next needs an address and a hostname. `true` when some
@@ -39,15 +44,12 @@ impl Services {
             for wanted in &due.vips {
                 failed |= !self.commit_vips(wanted).await;
             }
-            if let Some(positions) = &due.positions
-                && !self.claim(positions).await
-            {
-                failed = true;
-                self.state.reconciler.again(keys(&due.writes));
-            } else {
-                for batch in due.writes.chunks(BATCH) {
-                    failed |= !self.commit(batch).await;
-                }
+            for batch in due.workloads.chunks(BATCH) {
+                failed |= !self.commit(batch, &mut None).await;
+            }
+            let mut positions = due.positions;
+            for batch in due.writes.chunks(BATCH) {
+                failed |= !self.commit(batch, &mut positions).await;
             }
             // Own writes are applied before the next decision.
             self.catch_up()?;
@@ -56,30 +58,6 @@ impl Services {
             }
         }
         Ok(false)
-    }
-
-    /// Persists positions before their addresses are used, for the next leader. `false`: the addresses must not be
-    /// used.
-    async fn claim(&mut self, positions: &Positions) -> bool {
-        let write = Write::Put {
-            key: positions_key(),
-            spec: language::to_json(positions).into(),
-            labels: Labels::new(),
-            owner: None,
-            expect: expect(self.state.positions),
-        };
-        match self.store.commit(write.into()).await {
-            Ok(_) => true,
-            // Another control plane allocated addresses; its positions arrive through the watch.
-            Err(StoreError::Conflict(_)) => {
-                self.state.reconciler.lost_positions();
-                false
-            }
-            Err(error) => {
-                tracing::warn!(%error, "failed to persist the allocation of service addresses, retrying");
-                false
-            }
-        }
     }
 
     /// `false` when the write must be retried.
@@ -96,14 +74,16 @@ impl Services {
     }
 
     /// `false` when writes must be retried.
-    async fn commit(&mut self, batch: &[Wanted]) -> bool {
-        match self.store.commit(Transaction(batch.iter().map(write).collect())).await {
-            Ok(_) => true,
-            Err(error) if is_refused(&error) && batch.len() > 1 => {
+    async fn commit<W: Pending>(&mut self, batch: &[W], positions: &mut Option<Positions>) -> bool {
+        match self.try_commit(batch, positions).await {
+            Ok(()) => true,
+            Err(error) if is_refused(&error) && !is_lost(&error) && batch.len() > 1 => {
                 // One invalid write fails the transaction, so each is committed alone.
                 let mut done = true;
                 for wanted in batch {
-                    done &= self.commit_one(wanted).await;
+                    let one = std::slice::from_ref(wanted);
+                    let committed = self.try_commit(one, positions).await;
+                    done &= committed.map_or_else(|error| self.note(&error, one), |()| true);
                 }
                 done
             }
@@ -111,14 +91,39 @@ impl Services {
         }
     }
 
-    async fn commit_one(&mut self, wanted: &Wanted) -> bool {
-        let committed = self.store.commit(write(wanted).into()).await;
-        committed.map_or_else(|error| self.note(&error, std::slice::from_ref(wanted)), |_| true)
+    /// Stores the positions in the same transaction: it fails if somebody else stored addresses since they were read.
+    async fn try_commit<W: Pending>(
+        &mut self,
+        batch: &[W],
+        positions: &mut Option<Positions>,
+    ) -> Result<(), StoreError> {
+        let claim = positions.as_ref().map(|positions| Write::Put {
+            key: document::service_addresses(),
+            spec: language::to_json(positions).into(),
+            labels: Labels::new(),
+            owner: None,
+            expect: expect(self.state.positions),
+        });
+        let writes = claim.into_iter().chain(batch.iter().map(Pending::write)).collect();
+        let written = self.store.commit(Transaction(writes)).await?;
+        if let Some(positions) = positions {
+            positions.writes += 1;
+            self.state.positions = written.records.first().and_then(Option::as_ref).map(|record| record.version);
+        }
+        Ok(())
     }
 
     /// `true` when the error needs no retry.
-    fn note(&mut self, error: &StoreError, batch: &[Wanted]) -> bool {
+    fn note<W: Pending>(&mut self, error: &StoreError, batch: &[W]) -> bool {
         match error {
+            // Another control plane allocated addresses, or imported some; its positions arrive through the watch.
+            error if is_lost(error) => {
+                self.state.reconciler.lost_positions();
+                for wanted in batch {
+                    wanted.again(&mut self.state.reconciler);
+                }
+                false
+            }
             // Conflict: the newer record arrives through the watch.
             StoreError::Conflict(_) | StoreError::NotFound(_) | StoreError::OwnerMissing { .. } => true,
             StoreError::Invalid { .. } => {
@@ -127,10 +132,54 @@ impl Services {
             }
             error => {
                 tracing::warn!(%error, "failed to persist service updates, retrying");
-                self.state.reconciler.again(keys(batch));
+                for wanted in batch {
+                    wanted.again(&mut self.state.reconciler);
+                }
                 false
             }
         }
+    }
+}
+
+/// A write that the reconciler wants.
+trait Pending {
+    fn write(&self) -> Write;
+
+    /// Marks it for a retry.
+    fn again(&self, reconciler: &mut ServiceReconciler);
+}
+
+impl Pending for Wanted {
+    fn write(&self) -> Write {
+        write(self)
+    }
+
+    fn again(&self, reconciler: &mut ServiceReconciler) {
+        reconciler.again([self.key.clone()]);
+    }
+}
+
+impl Pending for WantedWorkload {
+    fn write(&self) -> Write {
+        let WorkloadKey { mesh, name } = &self.key;
+        let key = ResourceKey::in_mesh(workload::KIND.name, mesh, name);
+        match &self.write {
+            WorkloadWrite::Put { labels, version } => Write::Put {
+                owner: owner_of(&workload::KIND, mesh, name),
+                key,
+                spec: language::to_json(&Workload::default()).into(),
+                labels: labels.clone(),
+                expect: expect(*version),
+            },
+            WorkloadWrite::Status { status, version } => {
+                Write::PutStatus { key, status: language::to_json(status).into(), expect: expect(*version) }
+            }
+            WorkloadWrite::Delete { version } => Write::Delete { key, expect: Expect::Version(*version) },
+        }
+    }
+
+    fn again(&self, reconciler: &mut ServiceReconciler) {
+        reconciler.workloads_again([self.key.clone()]);
     }
 }
 
@@ -145,8 +194,9 @@ fn is_refused(error: &StoreError) -> bool {
     )
 }
 
-fn keys(wanted: &[Wanted]) -> impl Iterator<Item = ServiceKey> {
-    wanted.iter().map(|wanted| wanted.key.clone())
+/// Whether somebody else stored addresses at the same time.
+fn is_lost(error: &StoreError) -> bool {
+    matches!(error, StoreError::Conflict(key) if *key == document::service_addresses())
 }
 
 fn expect(version: Option<u64>) -> Expect {

@@ -7,3 +7,4 @@ mod external;
 mod meshes;
 mod services;
 mod vips;
+mod workloads;

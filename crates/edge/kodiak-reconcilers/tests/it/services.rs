@@ -61,7 +61,7 @@ fn insight(name: &str, ended: Option<SignedDuration>) -> Write {
     write(key("DataplaneInsight", name), &json!({ "subscriptions": [subscription] }))
 }
 
-async fn put_insight(store: &Store, name: &str, ended: Option<SignedDuration>) {
+pub(crate) async fn put_insight(store: &Store, name: &str, ended: Option<SignedDuration>) {
     store.commit(insight(name, ended).into()).await.unwrap();
 }
 
@@ -70,7 +70,11 @@ pub(crate) fn key(kind: &str, name: &str) -> ResourceKey {
 }
 
 /// Waits until the record matches; `None` when it does not exist.
-async fn eventually(store: &Store, key: &ResourceKey, wanted: impl Fn(Option<&Record>) -> bool) -> Option<Record> {
+pub(crate) async fn eventually(
+    store: &Store,
+    key: &ResourceKey,
+    wanted: impl Fn(Option<&Record>) -> bool,
+) -> Option<Record> {
     loop {
         let record = store.get(key);
         if wanted(record.as_ref()) {
@@ -80,7 +84,7 @@ async fn eventually(store: &Store, key: &ResourceKey, wanted: impl Fn(Option<&Re
     }
 }
 
-fn status(record: Option<&Record>) -> Value {
+pub(crate) fn status(record: Option<&Record>) -> Value {
     let text = record.and_then(|record| record.status.as_deref());
     text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
 }

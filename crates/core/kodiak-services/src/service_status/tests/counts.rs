@@ -17,7 +17,10 @@ fn generated_service_is_complete_after_one_write_of_spec_and_status() {
     assert_eq!((world.counts("web"), world.is_available("web")), ([2, 2, 3], true));
     let identities = serde_json::to_value(&world.spec("web").identities).unwrap();
     assert_eq!(identities, json!([{ "type": "ServiceTag", "value": "web" }]));
-    assert_eq!(kept.keeper.work(), Work { services_looked_at: 3, spec_writes: 1, status_writes: 1 });
+    assert_eq!(
+        kept.keeper.work(),
+        Work { services_looked_at: 3, workloads_looked_at: 0, spec_writes: 1, status_writes: 1 }
+    );
 }
 
 /// Whether a connected proxy with these inbounds is healthy for a service of these ports and selector.

@@ -66,7 +66,11 @@ fn apply(kept: &mut Kept, step: &Step) {
                 json!([{ "port": 80, "state": "NotReady", "tags": { "kuma.io/service": "web" } }]),
                 serves(&[]),
             ];
-            kept.dataplane_with(&format!("p{n}"), &inbounds[shape], &json!({ "app": format!("a{}", n % 2) }));
+            let mut labels = json!({ "app": format!("a{}", n % 2) });
+            if shape != 1 {
+                labels["kuma.io/workload"] = format!("w{}", (n + shape) % 2).into();
+            }
+            kept.dataplane_with(&format!("p{n}"), &inbounds[shape], &labels);
         }
         Step::Gone { n } => kept.gone(&format!("p{n}")),
         Step::Seen { n, how } => {
@@ -176,9 +180,13 @@ proptest! {
         kept.now += 40;
         let mut fresh = kept.world.keeper(kept.now - 1000, false);
         let mut backwards = kept.world.keeper(kept.now - 1000, true);
-        let expected = without_addresses(fresh.due(at(kept.now)).writes);
-        prop_assert_eq!(&without_addresses(backwards.due(at(kept.now)).writes), &expected);
-        let written: BTreeSet<_> = kept.keeper.due(at(kept.now)).writes.iter().map(|wanted| wanted.key.clone()).collect();
+        let (expected, other) = (fresh.due(at(kept.now)), backwards.due(at(kept.now)));
+        prop_assert_eq!(&other.workloads, &expected.workloads);
+        let (workloads, expected) = (expected.workloads, without_addresses(expected.writes));
+        prop_assert_eq!(&without_addresses(other.writes), &expected);
+        let due = kept.keeper.due(at(kept.now));
+        prop_assert_eq!(due.workloads, workloads);
+        let written: BTreeSet<_> = due.writes.iter().map(|wanted| wanted.key.clone()).collect();
         let wanted: BTreeSet<_> = expected.iter().map(|wanted| wanted.key.clone()).collect();
         prop_assert_eq!(&written, &wanted);
         kept.keeper.again(written);
@@ -193,6 +201,7 @@ proptest! {
         }
         kept.pass(40);
         check_counts(&kept);
+        kept.world.check_workloads(kept.now);
         let addresses: Vec<_> = kept.world.services.values().flat_map(Stored::addresses).collect();
         prop_assert_eq!(addresses.iter().collect::<BTreeSet<_>>().len(), addresses.len());
         prop_assert_eq!(addresses.len(), kept.world.services.len());

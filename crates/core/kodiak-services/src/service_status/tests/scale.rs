@@ -22,6 +22,7 @@ fn work_in(services: u32) -> Work {
     let after = kept.keeper.work();
     Work {
         services_looked_at: after.services_looked_at - before.services_looked_at,
+        workloads_looked_at: after.workloads_looked_at - before.workloads_looked_at,
         spec_writes: after.spec_writes - before.spec_writes,
         status_writes: after.status_writes - before.status_writes,
     }
@@ -31,6 +32,6 @@ fn work_in(services: u32) -> Work {
 fn work_for_a_proxy_is_proportional_to_its_services() {
     let small = work_in(10);
     // Each of the three changes, and each time what was written.
-    assert_eq!(small, Work { services_looked_at: 6, spec_writes: 0, status_writes: 3 });
+    assert_eq!(small, Work { services_looked_at: 6, workloads_looked_at: 0, spec_writes: 0, status_writes: 3 });
     assert_eq!(work_in(400), small);
 }
