@@ -1,4 +1,4 @@
-//! Migrations: from `kuma.io/service` tags to MeshService, and of permissions from tags to SPIFFE IDs.
+//! Migrations: from Kuma, from `kuma.io/service` tags to MeshService, and of permissions from tags to SPIFFE IDs.
 //!
 //! ```text
 //!  MeshView --> Landscape: services by their tags, with the MeshServices that may replace them
@@ -7,6 +7,7 @@
 //!                 --> breaks: destinations that it would lose in another mode
 //!  facts about all of them --> plan: the next safe step
 //!  World --> identity_permissions: `from` of MeshTrafficPermissions to `rules`, with a proof
+//!  export of Kuma --> kuma: resources to import, with legacy policies converted
 //! ```
 //!
 //! **Invariant:** an ambiguous reference is not converted, and is reported with the reason.
@@ -15,6 +16,7 @@ mod breaks;
 mod consumer;
 mod convert;
 pub mod identity_permissions;
+pub mod kuma;
 mod landscape;
 mod old;
 pub mod plan;
