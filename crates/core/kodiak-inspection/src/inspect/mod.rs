@@ -20,6 +20,7 @@ use kodiak_model::{
     kinds::{dataplane::InboundState, mesh::MeshServicesMode},
     tags,
 };
+use kodiak_rollout::Rollout;
 use kodiak_rules::{Matched, PolicyIndex, Proxy, Resources, Shadow, outbound::NameResolution};
 use kodiak_services::reachable::{self, Outbounds};
 use kodiak_world::{Destination, World, destination::DestinationPort};
@@ -34,6 +35,8 @@ pub struct MeshView {
     pub proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
     pub destinations: Vec<Arc<Destination>>,
     pub identities: Vec<Identity>,
+    /// Current step of mutual TLS.
+    pub rollout: Rollout,
 }
 
 impl MeshView {
@@ -47,6 +50,7 @@ impl MeshView {
             proxies: world.proxies(mesh).map(|proxy| (proxy.name.clone(), proxy.clone())).collect(),
             destinations: world.destinations(mesh).cloned().collect(),
             identities: world.list_in("MeshIdentity", mesh).filter_map(|identity| Identity::of(identity)).collect(),
+            rollout: kodiak_identity::current(world, mesh).unwrap_or_default(),
         }
     }
 

@@ -1,15 +1,32 @@
-//! Callers that `from` does not match, because their certificates have no tags.
+//! Callers that a policy does not match: there are no certificates, or they have no tags.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use kodiak_identity::issuing;
-use kodiak_model::{Kri, kinds::mesh_identity};
-use kodiak_rules::{Policy, outbound::NameResolution};
+use kodiak_identity::{has_certificate, issuing};
+use kodiak_model::{InboundTls, Kri, kinds::mesh_identity};
+use kodiak_rollout::Rollout;
+use kodiak_rules::{Policy, Proxy, outbound::NameResolution};
 
 use super::{PolicyStatusContext, Reason, Why, followed::tags_of};
+
+/// Whether inbounds of a proxy request certificates.
+pub(super) fn are_known(rollout: &Rollout, server: &Proxy) -> bool {
+    rollout.accept != InboundTls::Plaintext && has_certificate(&rollout.issuers, server)
+}
+
+/// For a policy about callers by their certificates, of `selected` proxies `in_plain_text`.
+pub(super) fn unknown(in_plain_text: usize, selected: usize) -> Reason {
+    let place =
+        if in_plain_text == selected { String::new() } else { format!("on {in_plain_text} of {selected} proxies, ") };
+    let text = format!(
+        "{place}inbounds accept plain text, so it is not enforced and every call is allowed: enable mutual TLS in the Mesh \
+         (mtls.enabledBackend), or select the proxies in a MeshIdentity"
+    );
+    Reason::new(Why::NoMutualTls, text)
+}
 
 /// Dataplanes with a certificate of a MeshIdentity, now or when the rollout reaches them.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use kodiak_rules::{
     subset,
 };
 
-use super::PolicyStatusContext;
+use super::{PolicyStatusContext, callers};
 
 pub(super) struct Groups {
     all: Vec<Group>,
@@ -24,6 +24,8 @@ pub(super) struct Group {
     pub(super) matched: Arc<Matched>,
     /// Number of proxies.
     pub(super) proxies: usize,
+    /// Number of those whose inbounds accept plain text only.
+    pub(super) in_plain_text: usize,
     asked: OnceCell<Asked>,
     trouble: OnceCell<Option<String>>,
 }
@@ -34,18 +36,18 @@ impl Groups {
         // Equal answers are the same while they are kept, and the groups keep them.
         let mut places: HashMap<*const Matched, usize> = HashMap::new();
         let mut all: Vec<Group> = Vec::new();
-        for (name, _) in context.proxies.iter().filter(|(_, proxy)| !proxy.dataplane.is_builtin_gateway()) {
+        for (name, proxy) in context.proxies.iter().filter(|(_, proxy)| !proxy.dataplane.is_builtin_gateway()) {
             let matched = context.policy_index.matched(kind, name, Shadow::Ignored);
             if matched.proxy.is_empty() {
                 continue;
             }
             let place = *places.entry(Arc::as_ptr(&matched)).or_insert(all.len());
-            match all.get_mut(place) {
-                Some(group) => group.proxies += 1,
-                None => {
-                    all.push(Group { matched, proxies: 1, asked: OnceCell::new(), trouble: OnceCell::new() });
-                }
+            if place == all.len() {
+                let (asked, trouble) = (OnceCell::new(), OnceCell::new());
+                all.push(Group { matched, proxies: 0, in_plain_text: 0, asked, trouble });
             }
+            all[place].proxies += 1;
+            all[place].in_plain_text += usize::from(!callers::are_known(context.rollout, proxy));
         }
         let mut by_policy: HashMap<Arc<str>, Vec<(usize, usize)>> = HashMap::new();
         for (n, group) in all.iter().enumerate() {

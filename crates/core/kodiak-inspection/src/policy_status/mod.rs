@@ -4,7 +4,7 @@
 //!  proxies --> groups: proxies with the same policies --> followed: parts of a policy that take effect there
 //!  policy --> selected: whether it selects any proxy
 //!         --> references: whether their targets exist
-//!         --> callers: whether certificates of callers have the tags in `from`
+//!         --> callers: whether callers are known, and their certificates have the tags in `from`
 //! ```
 //!
 //! Nothing is ignored silently: every part without effect has a reason here.
@@ -29,6 +29,7 @@ use kodiak_world::{Resource, Unreadable};
 
 use self::{callers::CallersWithoutTags, groups::Groups};
 use kodiak_identity::Identity;
+use kodiak_rollout::Rollout;
 
 /// Inputs.
 #[derive(Clone, Copy)]
@@ -39,8 +40,8 @@ pub struct PolicyStatusContext<'a> {
     /// [`MeshView::legacy_services`](crate::inspect::MeshView::legacy_services) of the mesh.
     pub services: &'a BTreeSet<String>,
     pub identities: &'a [Identity],
-    /// Kinds that affect the configuration of proxies.
-    pub in_force: &'a [&'static str],
+    /// Current step of mutual TLS of the mesh.
+    pub rollout: &'a Rollout,
     /// Whether proxies have destinations by `kuma.io/service` beside those that are objects.
     pub resolution: NameResolution,
 }
@@ -110,6 +111,8 @@ pub enum Why {
     Overridden,
     /// Another policy at the same inbounds disables its `from`.
     Ignored,
+    /// Inbounds that it selects accept plain text, so callers are not known there.
+    NoMutualTls,
     /// Callers that its `from` matches by tags get certificates of a MeshIdentity, which have no tags.
     CallersWithoutTags,
     /// Together with others it has too many combinations of tags.
@@ -161,9 +164,8 @@ pub fn of_all<'p>(
     let callers = CallersWithoutTags::of(context);
     let mut of = |policy: &Arc<Policy>| {
         let kind = policy.kind.name;
-        if !context.in_force.contains(&kind) {
-            let text = format!("{kind} is stored and validated, but not implemented yet");
-            return status(policy, 0, vec![Reason::new(Why::NotSupportedYet, text)], context);
+        if let Some(why) = policy.kind.without_effect {
+            return status(policy, 0, vec![Reason::new(Why::NotSupportedYet, why)], context);
         }
         let groups = kinds.entry(kind).or_insert_with(|| Groups::of(kind, context));
         let (proxies, reasons) = verdict::of(policy, groups, &callers, context);

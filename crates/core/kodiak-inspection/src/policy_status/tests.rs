@@ -14,6 +14,7 @@ use kodiak_model::{
     kinds::{mesh, mesh_service},
     policy::{Body, ConfShape},
 };
+use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Resource, Resources, outbound::NameResolution};
 use serde_json::{Value, json};
 
@@ -34,7 +35,8 @@ static FAULT: Kind = kind("MeshFaultInjection", "mfi", facts(true, false, ConfSh
 static TRACE: Kind = kind("MeshTrace", "mtr", facts(false, false, ConfShape::Default));
 static ROUTE: Kind =
     kind("MeshHTTPRoute", "mhttpr", facts(true, false, ConfShape::Routes)).legacy_names(LegacyNames::Nothing);
-static RETRY: Kind = kind("MeshRetry", "mr", facts(true, false, ConfShape::Default));
+static RETRY: Kind = kind("MeshRetry", "mr", facts(true, false, ConfShape::Default)).without_effect("not yet");
+static PERMISSION: Kind = kind("MeshTrafficPermission", "mtp", facts(true, false, ConfShape::Default));
 
 const IN_FORCE: &[&str] = &["MeshTimeout", "MeshFaultInjection", "MeshTrace", "MeshHTTPRoute"];
 
@@ -45,6 +47,7 @@ struct World {
     proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
     services: BTreeSet<String>,
     identities: Vec<Identity>,
+    rollout: Rollout,
 }
 
 fn labels(pairs: &Value) -> Arc<Labels> {
@@ -109,14 +112,14 @@ impl World {
     }
 
     fn context(&self) -> PolicyStatusContext<'_> {
-        let Self { policy_index, resources, proxies, services, identities } = self;
+        let Self { policy_index, resources, proxies, services, identities, rollout } = self;
         PolicyStatusContext {
             policy_index,
             resources,
             proxies,
             services,
             identities,
-            in_force: IN_FORCE,
+            rollout,
             resolution: NameResolution::Both,
         }
     }

@@ -6,7 +6,7 @@ use kodiak_rules::Policy;
 
 use super::{
     PolicyStatusContext, Reason, Why,
-    callers::CallersWithoutTags,
+    callers::{self, CallersWithoutTags},
     followed::{self, Outcome},
     groups::{Group, Groups},
     references, selected,
@@ -23,7 +23,7 @@ struct Part {
 pub(super) fn of(
     policy: &Arc<Policy>,
     groups: &Groups,
-    callers: &CallersWithoutTags,
+    without_tags: &CallersWithoutTags,
     context: PolicyStatusContext<'_>,
 ) -> (usize, Vec<Reason>) {
     if policy.meta().is_shadow() {
@@ -32,11 +32,14 @@ pub(super) fn of(
     }
     let (mut parts, mut ignored_by, mut troubles): (Vec<Part>, BTreeSet<String>, BTreeSet<String>) = <_>::default();
     let (mut selected, mut followed, mut overridden, mut stronger_ones) = (0, 0, 0, BTreeSet::new());
+    let (needs_mtls, mut in_plain_text) = (kodiak_policies::needs_mtls(policy.kind), 0);
     for (group, stronger) in groups.about(policy) {
         selected += group.proxies;
+        let unenforced = if needs_mtls { group.in_plain_text } else { 0 };
+        in_plain_text += unenforced;
         let outcomes = outcomes(policy, group, stronger, context);
         if outcomes.iter().any(|(_, outcome)| outcome.followed) {
-            followed += group.proxies;
+            followed += group.proxies - unenforced;
         } else if outcomes.iter().any(|(_, outcome)| !outcome.overridden_by.is_empty()) {
             overridden += group.proxies;
             stronger_ones.extend(outcomes.iter().flat_map(|(_, outcome)| outcome.overridden_by.iter().cloned()));
@@ -61,6 +64,9 @@ pub(super) fn of(
         return (0, reasons);
     }
     let mut reasons = Vec::new();
+    if in_plain_text > 0 {
+        reasons.push(callers::unknown(in_plain_text, selected));
+    }
     let matches_tags = parts.iter().any(|part| part.path == "spec.from" && part.followed);
     if overridden > 0 {
         let place = if followed == 0 { String::new() } else { format!("on {overridden} of {selected} proxies, ") };
@@ -76,7 +82,7 @@ pub(super) fn of(
         reasons.push(Reason::new(Why::Ignored, text).at("spec.from").by(ignored_by));
     }
     if matches_tags {
-        reasons.extend(callers.reasons(policy));
+        reasons.extend(without_tags.reasons(policy));
     }
     reasons.extend(troubles.into_iter().map(|text| Reason::new(Why::TooMany, text).at("spec.to")));
     reasons.extend(references::find(policy, context));

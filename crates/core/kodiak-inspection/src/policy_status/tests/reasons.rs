@@ -1,5 +1,7 @@
 //! Each reason, and when it is given.
 
+use kodiak_model::InboundTls;
+
 use super::*;
 
 #[test]
@@ -19,8 +21,27 @@ fn policy_that_takes_effect_everywhere_is_in_force() {
 fn kind_that_is_not_implemented_is_not_in_force() {
     let mut world = World::new();
     let retry = world.add(&RETRY, "retry", &json!({ "to": everywhere("a", 1) }));
-    let text = "NotSupportedYet all: MeshRetry is stored and validated, but not implemented yet []";
-    assert_eq!(shown(&world.status(&retry)), (State::NotInForce, 0, vec![text.to_owned()]));
+    assert_eq!(
+        shown(&world.status(&retry)),
+        (State::NotInForce, 0, vec!["NotSupportedYet all: not yet []".to_owned()])
+    );
+}
+
+#[test]
+fn permission_is_in_force_where_callers_have_certificates() {
+    let mut world = World::new();
+    let allow = json!([{ "targetRef": { "kind": "Mesh" }, "default": { "action": "Allow" } }]);
+    let permission = world.add(&PERMISSION, "allow", &json!({ "from": allow }));
+    let (state, proxies, reasons) = shown(&world.status(&permission));
+    assert_eq!((state, proxies), (State::NotInForce, 0));
+    assert!(
+        reasons[0].starts_with("NoMutualTls all: inbounds accept plain text, so it is not enforced"),
+        "{reasons:?}"
+    );
+    assert_eq!(reasons.len(), 1);
+    world.rollout.accept = InboundTls::Permissive;
+    world.rollout.issuers.signer = Some("ca-1".into());
+    assert_eq!(shown(&world.status(&permission)), (State::InForce, 2, vec![]));
 }
 
 #[test]
