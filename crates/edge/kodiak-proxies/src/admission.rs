@@ -184,6 +184,7 @@ impl Registry {
             rollout: Rollout::default(),
             types,
             settled: None,
+            published: None,
             push: Push::Sent,
             bytes: 0,
             faults: Vec::new(),
@@ -205,8 +206,8 @@ fn provided_document(
     let ProvidedDataplane { document, mut effective } = provided;
     let written = effective.spec.clone();
     let known = stored::dataplane(snapshot, key);
-    let draining = stored::is_draining(snapshot, key);
-    registration.hold(&mut effective.spec, known.as_ref().map(|known| &known.spec), draining);
+    let status = stored::dataplane_status(snapshot, key);
+    registration.hold(&mut effective.spec, known.as_ref().map(|known| &known.spec), &status);
     if effective.spec == written { document } else { effective.document(key) }
 }
 

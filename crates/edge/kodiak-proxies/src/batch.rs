@@ -1,13 +1,13 @@
 //! Many writes in few commits.
 
-use kodiak_store::{Store, StoreError, Write};
+use kodiak_store::{Store, StoreError, Transaction};
 
 /// Most writes of one durable commit, so that no other writer waits long.
 const MOST_WRITES: usize = 1000;
 
-/// Commits all writes, together with those of proxies that arrive, and returns the outcome of each. A write that is refused
-/// does not fail others.
-pub(crate) async fn commit(store: &Store, writes: Vec<Write>) -> Vec<Result<(), StoreError>> {
+/// Commits all writes or transactions, together with those of proxies that arrive, and returns the outcome of each. One that
+/// is refused does not fail others.
+pub(crate) async fn commit(store: &Store, writes: Vec<impl Into<Transaction>>) -> Vec<Result<(), StoreError>> {
     let mut outcomes = Vec::with_capacity(writes.len());
     let mut writes = writes.into_iter().peekable();
     while writes.peek().is_some() {
@@ -29,7 +29,7 @@ mod tests {
     };
 
     use kodiak_model::ResourceKey;
-    use kodiak_store::{Backend, Expect, Observer, StoreConfig};
+    use kodiak_store::{Backend, Expect, Observer, StoreConfig, Write};
 
     use super::*;
 

@@ -73,6 +73,9 @@ impl Registry {
         };
         self.0.sessions.open_health(key, stream);
         self.0.readiness.probes_opened(key, id);
+        if let Some(observer) = &self.0.settings.observer {
+            observer.health_stream_opened();
+        }
         tracing::debug!(proxy = %key, peer = %hello.peer, "proxy opened a stream of health checks");
         let report = Box::new(HealthReporter { registry: self.clone(), key: key.clone(), id });
         HealthSession { checks: checks_of_session, closing: closing_of_session, report }
@@ -90,8 +93,11 @@ impl Registry {
         }
         let known = stored::dataplane(&snapshot, key);
         let checks = |node: &NodeMetadata| health::specifier(&known.as_ref()?.spec, node, timing);
-        let is_newest = self.0.sessions.send_checks(key, snapshot.revision(), checks);
-        if let Some(EffectiveDataplane { spec, .. }) = known.filter(|_| is_newest) {
+        let sent = self.0.sessions.send_checks(key, snapshot.revision(), checks);
+        if let (Some(true), Some(observer)) = (sent, &self.0.settings.observer) {
+            observer.health_checks_sent();
+        }
+        if let Some(EffectiveDataplane { spec, .. }) = known.filter(|_| sent.is_some()) {
             self.0.readiness.changed(key, spec);
         }
     }
@@ -106,6 +112,9 @@ struct HealthReporter {
 
 impl HealthReport for HealthReporter {
     fn report(&mut self, found: EndpointHealthResponse) {
+        if let Some(observer) = &self.registry.0.settings.observer {
+            observer.health_reported();
+        }
         self.registry.0.readiness.probed(&self.key, self.id, Findings::read(found));
     }
 }
@@ -114,5 +123,8 @@ impl Drop for HealthReporter {
     fn drop(&mut self) {
         self.registry.0.sessions.close_health(&self.key, self.id);
         self.registry.0.readiness.probes_closed(&self.key, self.id);
+        if let Some(observer) = &self.registry.0.settings.observer {
+            observer.health_stream_closed();
+        }
     }
 }

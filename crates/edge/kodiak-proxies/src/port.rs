@@ -1,6 +1,6 @@
 //! The proxy port's interface to the registry, and the responses of its HTTP requests.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Instant};
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
@@ -12,6 +12,8 @@ use serde_json::Value;
 
 use crate::Registry;
 
+const BOOTSTRAP: &str = "/bootstrap";
+const DRAIN: &str = "/drain";
 /// Many times the size of a Dataplane, a certificate and a token.
 const LONGEST_BODY: usize = 1024 * 1024;
 
@@ -34,21 +36,33 @@ impl Proxies for Registry {
 
     fn answer(&self, request: Request<Bytes>, _: SocketAddr) -> Answer<'_, Reply> {
         Box::pin(async move {
-            let path = request.uri().path();
-            if !matches!(path, "/bootstrap" | "/drain") {
-                return empty(StatusCode::NOT_FOUND);
+            let path = match request.uri().path() {
+                "/bootstrap" => BOOTSTRAP,
+                "/drain" => DRAIN,
+                _ => return empty(StatusCode::NOT_FOUND),
+            };
+            let started = Instant::now();
+            let reply = self.answer_at(path, &request).await;
+            if let Some(metrics) = &self.0.settings.port_metrics {
+                metrics.answered(path, reply.status().as_u16(), reply.body().len(), started.elapsed());
             }
-            if request.method() != Method::POST {
-                return text(StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes POST only"));
-            }
-            if request.body().len() > LONGEST_BODY {
-                return text(StatusCode::PAYLOAD_TOO_LARGE, format!("the request is longer than {LONGEST_BODY} bytes"));
-            }
-            if path == "/drain" {
-                return self.drain(request.headers(), request.body()).await;
-            }
-            self.bootstrap(&request).await
+            reply
         })
+    }
+}
+
+impl Registry {
+    async fn answer_at(&self, path: &'static str, request: &Request<Bytes>) -> Reply {
+        if request.method() != Method::POST {
+            return text(StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes POST only"));
+        }
+        if request.body().len() > LONGEST_BODY {
+            return text(StatusCode::PAYLOAD_TOO_LARGE, format!("the request is longer than {LONGEST_BODY} bytes"));
+        }
+        if path == DRAIN {
+            return self.drain(request.headers(), request.body()).await;
+        }
+        self.bootstrap(request).await
     }
 }
 

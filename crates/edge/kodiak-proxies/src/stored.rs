@@ -24,10 +24,9 @@ pub(crate) fn dataplane(snapshot: &Snapshot, key: &ProxyKey) -> Option<Effective
     Some(EffectiveDataplane { labels: (*proxy.labels).clone(), spec: (*proxy.dataplane).clone() })
 }
 
-/// Whether the process of the proxy has reported that it is about to end, and no other one has started.
-pub(crate) fn is_draining(snapshot: &Snapshot, key: &ProxyKey) -> bool {
-    let dataplane = snapshot.world().get(&key.dataplane());
-    dataplane.is_some_and(|dataplane| dataplane.status::<DataplaneStatus>().draining)
+/// Defaults where there is no Dataplane, or its status is unreadable.
+pub(crate) fn dataplane_status(snapshot: &Snapshot, key: &ProxyKey) -> Arc<DataplaneStatus> {
+    snapshot.world().get(&key.dataplane()).map(|dataplane| dataplane.status()).unwrap_or_default()
 }
 
 pub(crate) fn insight_of(snapshot: &Snapshot, key: &ProxyKey) -> Option<Arc<DataplaneInsight>> {

@@ -76,9 +76,9 @@ impl InsightWriter {
     }
 
     /// The certificate that was sent to the proxy. `acknowledged` is not taken from here.
-    pub(crate) fn issued(&self, stream: u64, certificate: MtlsInsight) {
+    pub(crate) fn issued(&self, stream: u64, certificate: MtlsInsight, now: Timestamp) {
         if let Some(observation) = self.observations().get_mut(&stream) {
-            observation.issue(certificate);
+            observation.issue(certificate, now);
         }
     }
 

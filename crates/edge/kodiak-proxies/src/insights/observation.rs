@@ -22,6 +22,8 @@ pub(crate) struct Observation {
     pub(super) subscription: Subscription,
     pub(super) metadata: Option<Value>,
     pub(super) certificate: Option<MtlsInsight>,
+    /// When the certificate was sent first.
+    pub(super) issued: Option<Timestamp>,
     pub(super) acknowledged: Option<Arc<str>>,
     /// Why the proxy does not acknowledge a step of an mTLS rollout; empty for nothing.
     pub(super) rejecting: String,
@@ -47,6 +49,7 @@ impl Observation {
             subscription,
             metadata,
             certificate: None,
+            issued: None,
             acknowledged: None,
             rejecting: String::new(),
             due: Due::Now,
@@ -76,8 +79,11 @@ impl Observation {
         now
     }
 
-    pub(super) fn issue(&mut self, certificate: MtlsInsight) {
+    pub(super) fn issue(&mut self, certificate: MtlsInsight, now: Timestamp) {
         if self.certificate.as_ref() != Some(&certificate) {
+            if self.certificate.as_ref().is_none_or(|known| known.serial_number != certificate.serial_number) {
+                self.issued = Some(now);
+            }
             self.certificate = Some(certificate);
             self.change(Due::Later);
         }
@@ -151,9 +157,23 @@ impl Observation {
     fn apply_certificate(&self, mtls: &mut Option<MtlsInsight>) {
         let stored = mtls.take().unwrap_or_default();
         let acknowledged = self.acknowledged.as_deref().unwrap_or(&stored.acknowledged).to_owned();
-        let certificate = self.certificate.clone().unwrap_or(stored);
+        let certificate = match self.certificate.clone() {
+            Some(certificate) => self.counted(certificate, stored),
+            None => stored,
+        };
         let next = MtlsInsight { acknowledged, rejecting: self.rejecting.clone(), ..certificate };
         *mtls = (next != MtlsInsight::default()).then_some(next);
+    }
+
+    /// The certificate with the number of certificates that the proxy had, and when it got this one.
+    fn counted(&self, certificate: MtlsInsight, stored: MtlsInsight) -> MtlsInsight {
+        let is_new = !certificate.serial_number.is_empty() && certificate.serial_number != stored.serial_number;
+        let issued = self.issued.filter(|_| is_new).map(|issued| issued.to_string());
+        MtlsInsight {
+            last_certificate_regeneration: issued.or(stored.last_certificate_regeneration),
+            certificate_regenerations: stored.certificate_regenerations.saturating_add(u32::from(is_new)),
+            ..certificate
+        }
     }
 }
 
@@ -228,5 +248,29 @@ mod tests {
         observed.acknowledged = None;
         observed.apply(&mut insight, 2);
         assert_eq!(insight.mtls, Some(MtlsInsight { acknowledged: "step-1".to_owned(), ..certificate }));
+    }
+
+    #[test]
+    fn certificates_of_a_proxy_are_counted() {
+        let certificate = |serial: &str| MtlsInsight { serial_number: serial.to_owned(), ..MtlsInsight::default() };
+        let counted = |insight: &DataplaneInsight| {
+            let mtls = insight.mtls.clone().unwrap();
+            (mtls.certificate_regenerations, mtls.last_certificate_regeneration.unwrap())
+        };
+        let (early, late) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(60).unwrap());
+        let mut insight = DataplaneInsight::default();
+        let mut observed = observation("a", None, false);
+        observed.issue(certificate("01"), early);
+        observed.apply(&mut insight, 2);
+        observed.issue(certificate("01"), late);
+        observed.apply(&mut insight, 2);
+        assert_eq!(counted(&insight), (1, early.to_string()));
+        let mut reconnected = observation("b", None, false);
+        reconnected.issue(certificate("01"), late);
+        reconnected.apply(&mut insight, 2);
+        assert_eq!(counted(&insight), (1, early.to_string()), "the same certificate");
+        reconnected.issue(certificate("02"), late);
+        reconnected.apply(&mut insight, 2);
+        assert_eq!(counted(&insight), (2, late.to_string()));
     }
 }

@@ -1,14 +1,16 @@
-//! A proxy that is about to end asks to receive no more requests.
+//! A proxy that is about to end gets no more requests, because it asked for that or because its Envoy says so.
 
-use std::sync::Arc;
-
-use kodiak_model::{ProxyKey, kinds::dataplane::DataplaneStatus, language};
+use kodiak_model::{
+    ProxyKey,
+    kinds::dataplane::{DataplaneStatus, HeldInbound},
+    language,
+};
 use kodiak_store::{Expect, Snapshot, StoreError, Transaction, Write};
 
 use super::{
     InboundReadiness,
-    causes::{Cause, Hold},
-    round::write,
+    causes::{Cause, Ending, Hold},
+    round::writes,
 };
 use crate::{dataplane::EffectiveDataplane, stored};
 
@@ -37,14 +39,14 @@ impl InboundReadiness {
             let causes = {
                 let mut proxies = self.proxies();
                 let causes = proxies.entry(key.clone()).or_default();
-                causes.hold = Some(Hold::draining(causes.hold.take(), &known.spec, snapshot.revision()));
+                let earlier = earlier(causes.hold.take(), &snapshot, key);
+                causes.hold = Some(Hold::ending(Ending::Draining, earlier, &known.spec, snapshot.revision()));
                 // The round looks again: it repeats this write if it fails, and undoes one of its own that a report of
                 // health checks caused at the same time.
                 causes.due = true;
                 causes.clone()
             };
-            let mark = mark(&snapshot, key, true);
-            let writes: Vec<_> = write(&snapshot, key, &causes, self.probing).into_iter().chain(mark).collect();
+            let writes = writes(&snapshot, key, &causes, self.probing);
             if writes.is_empty() {
                 return Ok(());
             }
@@ -57,16 +59,33 @@ impl InboundReadiness {
         }
     }
 
-    /// A new process of the proxy starts: a drain of the one before is over. Inbounds stay as they are until the new one
+    /// Envoy fails its own `/ready`: nobody asked to drain, but no request should go there any more.
+    pub(super) fn not_live(&self, key: &ProxyKey) {
+        let snapshot = self.store.snapshot();
+        let Some(known) = stored::dataplane(&snapshot, key) else { return };
+        let mut proxies = self.proxies();
+        let Some(causes) = proxies.get_mut(key) else { return };
+        if causes.hold.as_ref().is_some_and(|hold| hold.cause == Cause::Ending(Ending::Draining)) {
+            return;
+        }
+        let earlier = earlier(causes.hold.take(), &snapshot, key);
+        causes.hold = Some(Hold::ending(Ending::NotLive, earlier, &known.spec, snapshot.revision()));
+        causes.due = true;
+        self.due.notify_one();
+    }
+
+    /// A new process of the proxy starts: the end of the one before is over. Inbounds stay as they are until the new one
     /// has acknowledged its configuration.
     pub(crate) async fn restarted(&self, key: &ProxyKey) -> Result<(), StoreError> {
         if let Some(hold) = self.proxies().get_mut(key).and_then(|causes| causes.hold.as_mut())
-            && hold.cause == Cause::Draining
+            && matches!(hold.cause, Cause::Ending(_))
         {
             hold.cause = Cause::Arriving { stream: None };
         }
         loop {
-            let Some(write) = mark(&self.store.snapshot(), key, false) else { return Ok(()) };
+            let snapshot = self.store.snapshot();
+            let started = |status| DataplaneStatus { draining: false, not_live: false, ..status };
+            let Some(write) = status_write(&snapshot, key, started) else { return Ok(()) };
             match self.store.commit(write.into()).await {
                 Ok(_) | Err(StoreError::NotFound(_)) => return Ok(()),
                 Err(StoreError::Conflict(_)) => (),
@@ -76,14 +95,25 @@ impl InboundReadiness {
     }
 }
 
-/// The write that marks the Dataplane as draining or not, for all control planes; `None` when it is marked so already.
-fn mark(snapshot: &Snapshot, key: &ProxyKey, draining: bool) -> Option<Write> {
+/// Inbounds that are held back already: by this hold, or by one that is stored.
+fn earlier(hold: Option<Hold>, snapshot: &Snapshot, key: &ProxyKey) -> Vec<HeldInbound> {
+    hold.map_or_else(|| stored::dataplane_status(snapshot, key).held.clone(), |hold| hold.before)
+}
+
+/// The write that changes the status of the Dataplane, which all control planes read; `None` when it is so already.
+pub(super) fn status_write(
+    snapshot: &Snapshot,
+    key: &ProxyKey,
+    change: impl FnOnce(DataplaneStatus) -> DataplaneStatus,
+) -> Option<Write> {
     let resource = snapshot.world().get(&key.dataplane())?;
     // One that cannot be read vouches for nothing, and must not be replaced by one that does.
     let status = resource.readable_status::<DataplaneStatus>()?;
     let expect = resource.status_version.map_or(Expect::Absent, Expect::Version);
-    (status.draining != draining).then(|| {
-        let status = DataplaneStatus { draining, ..Arc::unwrap_or_clone(status) };
-        Write::PutStatus { key: key.dataplane(), status: language::to_json(&status).into(), expect }
+    let changed = change((*status).clone());
+    (changed != *status).then(|| Write::PutStatus {
+        key: key.dataplane(),
+        status: language::to_json(&changed).into(),
+        expect,
     })
 }

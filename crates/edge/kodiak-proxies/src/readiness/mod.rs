@@ -23,8 +23,11 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use causes::{Cause, Causes, Probes};
-use kodiak_model::{ProxyKey, kinds::dataplane::Dataplane};
+use causes::{Cause, Causes, Ending, Hold, Probes};
+use kodiak_model::{
+    ProxyKey,
+    kinds::dataplane::{Dataplane, DataplaneStatus, Inbound},
+};
 use kodiak_store::Store;
 use kodiak_xds::health::Findings;
 use tokio::sync::Notify;
@@ -49,16 +52,33 @@ impl InboundReadiness {
     }
 
     /// The proxy has a new ADS stream. Inbounds that are held back stay so until it acknowledges on this stream. A process
-    /// that drains stays drained: Envoy connects again until the end, for example when the control plane was restarted.
+    /// that ends stays NotReady: Envoy connects again until the end, for example when the control plane was restarted.
     pub(crate) fn connected(&self, key: &ProxyKey, stream: u64) {
-        let draining = stored::is_draining(&self.store.snapshot(), key);
-        if let Some(hold) = self.proxies().get_mut(key).and_then(|causes| causes.hold.as_mut()) {
-            match hold.cause {
-                Cause::Arriving { stream: Some(newer) } if newer > stream => (),
-                Cause::Draining if draining => (),
-                Cause::Arriving { .. } | Cause::Draining => hold.cause = Cause::Arriving { stream: Some(stream) },
-                Cause::Arrived => (),
+        let snapshot = self.store.snapshot();
+        let status = stored::dataplane_status(&snapshot, key);
+        let mut proxies = self.proxies();
+        let ending = self.ending(&status);
+        let Some(hold) = proxies.get_mut(key).and_then(|causes| causes.hold.as_mut()) else {
+            if let Some(hold) = Hold::stored(&status, ending, stream, snapshot.revision()) {
+                proxies.entry(key.clone()).or_default().hold = Some(hold);
             }
+            return;
+        };
+        match hold.cause {
+            Cause::Arriving { stream: Some(newer) } if newer > stream => (),
+            Cause::Ending(_) if ending.is_some() => (),
+            Cause::Arriving { .. } | Cause::Ending(_) => hold.cause = Cause::Arriving { stream: Some(stream) },
+            Cause::Arrived => (),
+        }
+    }
+
+    /// Whether the process of the proxy is about to end, according to the status of its Dataplane. Without health checks
+    /// nobody would notice that Envoy is live again.
+    fn ending(&self, status: &DataplaneStatus) -> Option<Ending> {
+        match (status.draining, status.not_live && self.probing) {
+            (true, _) => Some(Ending::Draining),
+            (false, true) => Some(Ending::NotLive),
+            (false, false) => None,
         }
     }
 
@@ -95,17 +115,32 @@ impl InboundReadiness {
         let mut proxies = self.proxies();
         let Some(causes) = proxies.get_mut(key) else { return };
         let Some(probes) = causes.probes.as_mut().filter(|known| known.stream == stream) else { return };
-        if probes.findings.as_ref() != Some(&findings) {
+        let is_news = probes.observe(findings.is_live);
+        let (is_live, is_not_live) = (probes.is_live(), probes.is_not_live());
+        let ended = Cause::Ending(Ending::NotLive);
+        if let Some(hold) = causes.hold.as_mut().filter(|hold| is_live && hold.cause == ended) {
+            hold.cause = Cause::Arrived;
+        }
+        if is_news || probes.findings.as_ref() != Some(&findings) {
             probes.findings = Some(findings);
             causes.due = true;
             self.due.notify_one();
         }
+        drop(proxies);
+        if is_news && is_not_live {
+            self.not_live(key);
+        }
     }
 
-    /// The stored Dataplane was changed, by whomever. An inbound whose probe fails is made NotReady again. A result that
-    /// says healthy counts no more where the Dataplane says NotReady, until it is reported again: somebody may have
-    /// reasons to stop the inbound.
+    /// The stored Dataplane was changed, by whomever. An inbound whose probe fails is made NotReady again, and all of them
+    /// while Envoy is not live. A result that says healthy counts no more where the Dataplane says NotReady, until it is
+    /// reported again: somebody may have reasons to stop the inbound.
     pub(crate) fn changed(&self, key: &ProxyKey, mut stored: Dataplane) {
+        let is_not_live = self.proxies().get(key).is_some_and(|causes| causes.is_not_live() && causes.probes.is_some());
+        if is_not_live && stored.inbounds().iter().any(Inbound::is_ready) {
+            self.not_live(key);
+            return;
+        }
         let known = self.proxies().get(key).and_then(|causes| causes.findings().cloned());
         let Some(findings) = known else { return };
         let fails = findings.apply(&mut stored, false);

@@ -1,6 +1,9 @@
 //! Readiness of a Dataplane that a proxy registers.
 
-use kodiak_model::{ProxyKey, kinds::dataplane::Dataplane};
+use kodiak_model::{
+    ProxyKey,
+    kinds::dataplane::{Dataplane, DataplaneStatus},
+};
 
 use super::{
     InboundReadiness,
@@ -23,12 +26,12 @@ impl InboundReadiness {
 }
 
 impl Registration<'_> {
-    /// Holds back the inbounds that do not serve yet, or all of them with `draining`. To be called again when the stored Dataplane has changed since.
-    pub(crate) fn hold(&self, provided: &mut Dataplane, stored: Option<&Dataplane>, draining: bool) {
-        let hold = if draining {
-            Some(Hold::still_draining(provided))
-        } else {
-            Hold::arriving(provided, stored, self.readiness.probing)
+    /// Holds back the inbounds that do not serve yet, or all of them while the process ends. To be called again when the
+    /// stored Dataplane has changed since.
+    pub(crate) fn hold(&self, provided: &mut Dataplane, stored: Option<&Dataplane>, status: &DataplaneStatus) {
+        let hold = match self.readiness.ending(status) {
+            Some(ending) => Some(Hold::still_ending(ending, provided)),
+            None => Hold::arriving(provided, stored, self.readiness.probing),
         };
         // Before the Dataplane is stored, so that no report of health checks comes in between.
         self.readiness.proxies().entry(self.key.clone()).or_default().hold = hold;

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use kodiak_catalog::owner_of;
 use kodiak_model::{ProxyKey, language};
-use kodiak_store::{Expect, Snapshot, StoreError, Write};
+use kodiak_store::{Expect, Snapshot, StoreError, Transaction, Write};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     InboundReadiness,
     causes::{Cause, Causes},
+    drain::status_write,
 };
 use crate::{
     batch, dataplane,
@@ -40,21 +41,28 @@ impl InboundReadiness {
     async fn write_due(&self) {
         // Taken before the causes: a drain that begins after this changes the Dataplane, and this write is refused.
         let snapshot = self.store.snapshot();
-        let (mut written, mut writes) = (Vec::new(), Vec::new());
+        let (mut written, mut transactions) = (Vec::new(), Vec::new());
         for (key, causes) in self.take_due() {
             if snapshot.get(&key.dataplane()).is_none() {
                 self.deleted(&key, snapshot.revision());
-            } else if let Some(write) = write(&snapshot, &key, &causes, self.probing) {
-                written.push((key, causes));
-                writes.push(write);
-            } else {
+                continue;
+            }
+            let writes = writes(&snapshot, &key, &causes, self.probing);
+            if writes.is_empty() {
                 self.finished(&key, &causes, None);
+            } else {
+                written.push((key, causes));
+                transactions.push(Transaction(writes));
             }
         }
-        for ((key, causes), outcome) in written.into_iter().zip(batch::commit(&self.store, writes).await) {
+        for ((key, causes), outcome) in written.into_iter().zip(batch::commit(&self.store, transactions).await) {
             match outcome {
                 Ok(()) => {
-                    let cause = if causes.is_arrived() { "configuration acknowledged" } else { "health checks" };
+                    let cause = match &causes {
+                        causes if causes.is_arrived() => "Envoy is ready",
+                        causes if causes.is_not_live() => "Envoy drains",
+                        _ => "health checks",
+                    };
                     tracing::info!(proxy = %key, cause, "inbound readiness changed");
                     self.finished(&key, &causes, Some(Instant::now()));
                 }
@@ -105,8 +113,13 @@ impl InboundReadiness {
     }
 }
 
-/// The write that applies the decision to the Dataplane. `None` when it says so already.
-pub(super) fn write(snapshot: &Snapshot, key: &ProxyKey, causes: &Causes, probing: bool) -> Option<Write> {
+/// The writes that apply the decision to the Dataplane and its status. None when they say so already.
+pub(super) fn writes(snapshot: &Snapshot, key: &ProxyKey, causes: &Causes, probing: bool) -> Vec<Write> {
+    let status = status_write(snapshot, key, |status| causes.apply_to_status(status));
+    spec_write(snapshot, key, causes, probing).into_iter().chain(status).collect()
+}
+
+fn spec_write(snapshot: &Snapshot, key: &ProxyKey, causes: &Causes, probing: bool) -> Option<Write> {
     let record = snapshot.get(&key.dataplane())?;
     let mut spec = stored::dataplane(snapshot, key)?.spec;
     causes.apply(&mut spec, probing).then(|| Write::Put {

@@ -28,18 +28,19 @@ impl HealthStream {
         stream::close(&self.closing, code, message)
     }
 
-    /// Sends checks that differ from those that the proxy has. False when it has checks of a newer revision.
+    /// Sends checks that differ from those that the proxy has, and returns whether they did. `None` when it has checks of
+    /// a newer revision.
     pub(super) fn send(
         &mut self,
         revision: u64,
         checks: impl FnOnce(&NodeMetadata) -> Option<HealthCheckSpecifier>,
-    ) -> bool {
+    ) -> Option<bool> {
         if self.revision > revision {
-            return false;
+            return None;
         }
         self.revision = revision;
         let specifier = checks(&self.node);
-        self.checks.send_if_modified(|checks| {
+        let sent = self.checks.send_if_modified(|checks| {
             let new = match (&checks, specifier) {
                 (None, None) => None,
                 (Some(_), None) => Some(health::nothing()),
@@ -51,6 +52,6 @@ impl HealthStream {
             }
             is_new
         });
-        true
+        Some(sent)
     }
 }

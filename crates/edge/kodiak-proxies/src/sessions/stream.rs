@@ -1,9 +1,13 @@
 //! One ADS stream of a proxy, and its reports.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 use kodiak_ads::{Closing, Credential, Protocol, Report, StreamReport};
+use kodiak_metrics::Exchanged;
 use kodiak_model::{ProxyKey, subscription::Version};
 use kodiak_xds_stream::{Snapshot, TypeUrl};
 use tokio::sync::watch;
@@ -31,6 +35,8 @@ pub(crate) struct Stream {
     pub(crate) rollout: Rollout,
     pub(crate) types: [TypeStatus; TypeUrl::COUNT],
     pub(crate) settled: Option<u64>,
+    /// When the first snapshot that is not answered yet was published.
+    pub(crate) published: Option<Instant>,
     pub(crate) push: Push,
     pub(crate) bytes: u64,
     pub(crate) faults: Vec<String>,
@@ -46,7 +52,9 @@ pub(crate) struct Reported {
     pub(crate) acknowledged: Option<Arc<str>>,
     /// Error that holds up the step; empty for none. `None` while the proxy has not answered.
     pub(crate) rejecting: Option<String>,
-    pub(crate) rejected: [(TypeUrl, u64); TypeUrl::COUNT],
+    pub(crate) exchanged: [(TypeUrl, Exchanged); TypeUrl::COUNT],
+    /// The newest snapshot is answered, this long after it was published.
+    pub(crate) delivered: Option<Duration>,
 }
 
 impl Stream {
@@ -61,7 +69,8 @@ impl Stream {
             is_first: false,
             acknowledged: None,
             rejecting: None,
-            rejected: report.counters.map(|(type_url, _)| (type_url, 0)),
+            exchanged: report.counters.map(|(type_url, _)| (type_url, Exchanged::default())),
+            delivered: None,
         };
         let mut changed = false;
         for (index, (type_url, counters)) in report.counters.iter().enumerate() {
@@ -75,7 +84,12 @@ impl Stream {
             };
             if self.types[index] != now {
                 changed = true;
-                reported.rejected[index].1 = now.rejected.saturating_sub(self.types[index].rejected);
+                let before = &self.types[index];
+                reported.exchanged[index].1 = Exchanged {
+                    sent: now.sent.saturating_sub(before.sent),
+                    acknowledged: now.acknowledged.saturating_sub(before.acknowledged),
+                    rejected: now.rejected.saturating_sub(before.rejected),
+                };
                 self.types[index] = now;
             }
         }
@@ -83,6 +97,9 @@ impl Stream {
         if let Some(revision) = report.settled {
             reported.is_first = self.settled.is_none();
             self.settled = Some(revision);
+            if self.snapshots.borrow().as_ref().is_some_and(|snapshot| snapshot.revision == revision) {
+                reported.delivered = self.published.take().map(|published| published.elapsed());
+            }
             // A proxy that runs on an older configuration has not acknowledged the step.
             let holding_up = rejection::holding_up(&self.types, self.snapshots.borrow().as_deref());
             reported.acknowledged = self.rollout.settled(revision).filter(|_| holding_up.is_none());

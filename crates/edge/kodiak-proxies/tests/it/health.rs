@@ -1,7 +1,8 @@
-//! Inbounds with a `serviceProbe` follow their health checks.
+//! Inbounds follow the health checks of Envoy, and those with a `serviceProbe` that of their workload.
 
 use std::time::Duration;
 
+use http::StatusCode;
 use kodiak_ads::{Closing, HealthHello, HealthSession, Hello, Proxies as _, Session};
 use kodiak_envoy::envoy::{
     config::core::v3::HealthStatus,
@@ -11,6 +12,7 @@ use kodiak_proxies::Recheck;
 use kodiak_tokens::DataplaneClaims;
 use kodiak_xds_stream::Counters;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::bed::{Bed, hello, key, report, snapshot};
 
@@ -100,8 +102,75 @@ async fn only_inbounds_with_a_service_probe_follow_it() {
     assert_eq!((ready(&bed), version(&bed)), (vec![false, true], written + 1));
     find(&bed, &mut health, Healthy, Healthy).await;
     assert_eq!((ready(&bed), version(&bed)), (vec![true, true], written + 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn proxy_is_not_ready_while_its_envoy_is_not_live() {
+    use HealthStatus::{Healthy, Timeout, Unhealthy};
+    let bed = Bed::start().await;
+    let (session, mut health) = arrived(&bed).await;
+    find(&bed, &mut health, Healthy, Healthy).await;
+    let before = bed.dataplane("web-1");
+    find(&bed, &mut health, Timeout, Healthy).await;
+    assert_eq!(ready(&bed), [true, true], "a busy Envoy still serves");
     find(&bed, &mut health, Unhealthy, Healthy).await;
-    assert_eq!(ready(&bed), [false, true], "Envoy itself does not serve");
+    assert_eq!(ready(&bed), [false, false]);
+    // A write of a user does not make it ready, and neither does a new stream of the same process.
+    bed.put(dataplane()).await;
+    bed.registry.refresh_checks(&key("web-1"));
+    bed.pass(Duration::from_secs(2)).await;
+    assert_eq!(ready(&bed), [false, false]);
+    let mut again = connect(&bed).await;
+    settle(&bed, &mut again).await;
+    assert_eq!(ready(&bed), [false, false]);
+    find(&bed, &mut health, Healthy, Healthy).await;
+    assert_eq!(bed.dataplane("web-1"), before, "it goes on");
+    // It ends without being asked. The next process is ready once it listens, and probed workloads once they are checked.
+    find(&bed, &mut health, Unhealthy, Healthy).await;
+    drop((session, again, health));
+    bed.restart("web-1").await;
+    let mut session = connect(&bed).await;
+    assert_eq!(ready(&bed), [false, false]);
+    settle(&bed, &mut session).await;
+    assert_eq!(ready(&bed), [false, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn inbounds_of_a_user_are_restored_by_another_control_plane() {
+    use HealthStatus::{Healthy, Unhealthy};
+    let bed = Bed::start().await;
+    let mut written = crate::bed::dataplane("web-1");
+    let stopped = json!({ "port": 8081, "state": "NotReady", "tags": { "kuma.io/service": "web" } });
+    written["networking"]["inbound"].as_array_mut().unwrap().push(stopped);
+    bed.put(written).await;
+    let before = bed.dataplane("web-1");
+    let proxy = || {
+        let metadata = json!({ "dataplane.admin.port": "9901" });
+        hello("default.web-1", &metadata, Some(bed.token(&DataplaneClaims::default())))
+    };
+    let mut health = bed.registry.connect_health(asking(proxy())).await.ok().unwrap();
+    find(&bed, &mut health, Healthy, Healthy).await;
+    find(&bed, &mut health, Unhealthy, Healthy).await;
+    assert_eq!(ready(&bed), [false, false]);
+    // This control plane ends, too: what it remembered is in the store.
+    let other = bed.another_with("cp-2", |settings| {
+        settings.server_names = vec!["localhost".to_owned()];
+        settings.ca = Some("CA".to_owned());
+    });
+    let drain = CancellationToken::new();
+    let _end = drain.clone().drop_guard();
+    let running = other.clone();
+    tokio::spawn(async move { running.run(drain).await });
+    let token = bed.token(&DataplaneClaims::default());
+    let request = json!({ "mesh": "default", "name": "web-1", "dataplaneToken": token }).to_string();
+    assert_eq!(bed.post_to(&other, "/bootstrap", &[], &request).await.0, StatusCode::OK);
+    let mut session = other.connect(proxy()).await.map_err(|closing| closing.message).unwrap();
+    bed.settle().await;
+    assert_eq!(ready(&bed), [false, false], "it does not listen yet");
+    other.publish(&key("web-1"), snapshot(1), "".into());
+    report(&mut session, &Counters::default(), Some(1));
+    bed.settle().await;
+    assert_eq!(bed.dataplane("web-1"), before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,16 +192,12 @@ async fn health_checks_follow_the_dataplane() {
     assert_eq!(checks(&health).unwrap().len(), 3);
     bed.put(crate::bed::dataplane("web-1")).await;
     bed.registry.refresh_checks(&key("web-1"));
-    assert_eq!(checks(&health), Some(Vec::new()), "it has to be recorded that there is nothing any more");
-}
-
-#[tokio::test(start_paused = true)]
-async fn proxy_without_service_probes_gets_no_health_checks() {
-    let bed = Bed::start().await;
-    let _session = bed.connect("web-1").await;
-    let health = bed.registry.connect_health(asking(bed.hello("web-1"))).await.ok().unwrap();
+    assert_eq!(checks(&health), Some(vec![ENVOY.to_owned()]));
+    let mut gateway = crate::bed::dataplane("web-1");
+    gateway["networking"] = json!({ "address": "10.0.0.1", "gateway": { "tags": { "kuma.io/service": "edge" } } });
+    bed.put(gateway).await;
     bed.registry.refresh_checks(&key("web-1"));
-    assert_eq!(checks(&health), None);
+    assert_eq!(checks(&health), Some(Vec::new()), "it has to be sent that there is nothing any more");
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,7 +345,7 @@ async fn newest_health_stream_wins() {
     drop(older);
     bed.put(crate::bed::dataplane("web-1")).await;
     bed.registry.refresh_checks(&key("web-1"));
-    assert_eq!(checks(&newer), Some(Vec::new()), "it is still known");
+    assert_eq!(checks(&newer), Some(vec![ENVOY.to_owned()]), "it is still known");
 }
 
 #[tokio::test(start_paused = true)]
