@@ -6,7 +6,7 @@ use axum::{
     body::Body,
     http::{HeaderMap, StatusCode, header},
 };
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{ApiError, go_json::syntax_error};
@@ -46,4 +46,13 @@ pub(crate) fn typed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
         let text = if error.is_syntax() || error.is_eof() { syntax_error(bytes, &error) } else { error.to_string() };
         ApiError::bad_request(text)
     })
+}
+
+/// Field of a request whose `null` means that it is not set, as in Go.
+pub(crate) fn or_default<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Deserialize<'de> + Default,
+    D: Deserializer<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -8,6 +8,8 @@ use crate::user::{AUTHENTICATED, UNAUTHENTICATED, User};
 pub struct ApiConfig {
     /// Refuses all writes.
     pub read_only: bool,
+    /// Answers `GET /` with the product and version that kumactl accepts.
+    pub present_as_kuma: bool,
     pub authn: AuthnConfig,
     pub access: AccessConfig,
     /// Origins whose pages may call the API from a browser. None by default, and never all.
@@ -111,6 +113,7 @@ impl Default for ApiConfig {
     fn default() -> Self {
         Self {
             read_only: false,
+            present_as_kuma: true,
             authn: AuthnConfig { tokens: true, localhost_is_admin: true },
             access: AccessConfig::default(),
             cors_allowed_domains: Vec::new(),

@@ -9,10 +9,12 @@ use std::{
 use axum::{
     Router,
     extract::{FromRequestParts, RawPathParams, Request, State},
-    http::{HeaderValue, Method, StatusCode, header, request::Parts, uri::Authority},
+    http::{HeaderValue, Method, StatusCode, Uri, header, request::Parts, uri::Authority},
     response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter},
 };
+
+use kodiak_kinds::legacy_kinds;
 
 use crate::{Api, ApiError, Connection, handlers::ApiCall, routes, routes::Route, user};
 
@@ -39,13 +41,25 @@ pub fn local_router(api: &Api) -> Router {
     }
     let mut router = Router::new();
     for (path, methods) in by_path {
-        router = router.route(&path, methods.fallback(method_not_allowed));
+        let methods = methods.fallback(method_not_allowed);
+        // Kuma's router ignores a slash at the end.
+        if path != "/" {
+            router = router.route(&format!("{path}/"), methods.clone());
+        }
+        router = router.route(&path, methods);
     }
     router.fallback(page_not_found).with_state(api.clone())
 }
 
-async fn page_not_found() -> Response {
-    ApiError::page_not_found().into_response()
+/// Paths of legacy kinds of Kuma get an error with their replacement.
+async fn page_not_found(uri: Uri) -> Response {
+    let segments: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
+    let path = match *segments.as_slice() {
+        [path] | ["meshes", _, path] | ["meshes", _, path, _] => path,
+        _ => "",
+    };
+    let legacy = legacy_kinds().iter().find(|kind| kind.path == path);
+    legacy.map_or_else(ApiError::page_not_found, ApiError::legacy_kind).into_response()
 }
 
 async fn method_not_allowed(State(api): State<Api>, request: Request) -> Response {
@@ -61,6 +75,7 @@ async fn method_not_allowed(State(api): State<Api>, request: Request) -> Respons
 
 async fn answer(route: &Route, api: Api, request: Request) -> Response {
     let started = Instant::now();
+    let _in_flight = api.metrics().api.begun(&route.path);
     let origin = request.headers().get(header::ORIGIN).cloned();
     let result = match tokio::time::timeout(TIME, run(route, &api, request)).await {
         Ok(result) => result,

@@ -5,6 +5,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use kodiak_catalog::{Refusal, Stage};
+use kodiak_kinds::LegacyKind;
 use kodiak_model::Problems;
 use kodiak_tokens::TokenError;
 use serde::Serialize;
@@ -65,6 +66,10 @@ impl ApiError {
     pub(crate) fn page_not_found() -> Self {
         // Kuma's clients match this text.
         Self::plain(StatusCode::NOT_FOUND, "404: Page Not Found")
+    }
+
+    pub(crate) fn legacy_kind(kind: &LegacyKind) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "Kind not supported", kind.advice())
     }
 
     pub(crate) fn bad_request(detail: impl std::fmt::Display) -> Self {

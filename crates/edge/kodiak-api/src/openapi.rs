@@ -126,7 +126,13 @@ fn parameters(route: &Route) -> Vec<Value> {
                 parameters.push(query("gateway", "string", "true, false, builtin or delegated"));
             }
         }
-        Content::Written(_) => parameters.push(query("dryRun", "boolean", "Validate without storing")),
+        Content::Written(kind) => {
+            parameters.push(query("dryRun", "boolean", "Validate without storing"));
+            if kind.language.destination {
+                let keep = "keep: an administrator imports the virtual address in the status, if it is free";
+                parameters.push(query("vip", "string", keep));
+            }
+        }
         Content::EnvoyOutput => parameters.push(query("format", "string", "json or text; text by default")),
         Content::Resource(_)
         | Content::Names

@@ -188,10 +188,11 @@ fn of_kind(kind: &'static Kind, path: &str, routes: &mut Vec<Route>) {
     let delete =
         if kind.access == Access::ReadOnly { write } else { "Deletes the resource and the resources that it owns." };
     add(Method::DELETE, &one, Need::Modify(kind), delete.to_owned(), Content::Deleted, boxed!(resources::delete));
-    if let Some(overview) = kind.overview.filter(|_| path == kind.path) {
-        of_overview(kind, &base, overview, &mut add);
+    if let Some(overview) = kind.overview {
+        of_overview(kind, &base, path, overview, &mut add);
     }
     of_members(kind, &one, &mut add);
+    of_zone_proxy(kind, &one, &mut add);
 }
 
 /// Proxies and status of a policy, proxies and hostnames of a service.
@@ -220,12 +221,30 @@ fn of_members(kind: &'static Kind, one: &str, add: &mut impl FnMut(Method, &str,
     if name == "MeshGateway" {
         let summary = format!("Rules of a proxy that serves a {name}.");
         get("_rules", summary, Content::Object, boxed!(inspect::gateway_rules));
+        let summary = format!("Proxies that serve a {name}, in the legacy format.");
+        get("dataplanes", summary, Content::Object, boxed!(inspect::gateway_members));
+    }
+}
+
+/// Envoy's admin interface of a zone proxy.
+fn of_zone_proxy(kind: &'static Kind, one: &str, add: &mut impl FnMut(Method, &str, Need, String, Content, Handler)) {
+    if !["ZoneIngress", "ZoneEgress"].contains(&kind.name) {
+        return;
+    }
+    for (last, need, output) in [
+        ("xds", Need::ConfigDump, "Configuration dump"),
+        ("stats", Need::Stats, "Envoy statistics"),
+        ("clusters", Need::Clusters, "Clusters of the Envoy"),
+    ] {
+        let summary = format!("{output} of a {}. No zone proxy connects yet, so there is none.", kind.name);
+        add(Method::GET, &format!("{one}/{last}"), need, summary, Content::EnvoyOutput, boxed!(inspect::zone_proxy));
     }
 }
 
 fn of_overview(
     kind: &'static Kind,
     base: &str,
+    path: &str,
     overview: Overview,
     add: &mut impl FnMut(Method, &str, Need, String, Content, Handler),
 ) {
@@ -233,8 +252,11 @@ fn of_overview(
     let old = base.replace(kind.path, old_path);
     let lists = format!("Lists {} resources with their insights.", kind.name);
     let reads = format!("Reads a {name}.");
-    let mut paths = vec![(format!("{base}/_overview"), true), (old.clone(), true)];
-    paths.extend([(format!("{base}/{{name}}/_overview"), false), (format!("{old}/{{name}}"), false)]);
+    let mut paths = vec![(format!("{base}/_overview"), true), (format!("{base}/{{name}}/_overview"), false)];
+    // Older clients know the main path only.
+    if path == kind.path {
+        paths.extend([(old.clone(), true), (format!("{old}/{{name}}"), false)]);
+    }
     if kind.scope == Scope::Mesh {
         paths.push((format!("/{}/_overview", kind.path), true));
         paths.push((format!("/{old_path}"), true));

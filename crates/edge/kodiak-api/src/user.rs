@@ -55,7 +55,7 @@ impl User {
     }
 
     pub fn admin() -> Self {
-        Self { name: ADMIN_USER.to_owned(), groups: vec![ADMIN_GROUP.to_owned()] }
+        Self { name: ADMIN_USER.to_owned(), groups: vec![ADMIN_GROUP.to_owned(), AUTHENTICATED.to_owned()] }
     }
 }
 

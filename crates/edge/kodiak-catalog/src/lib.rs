@@ -6,8 +6,10 @@
 //! **Invariant:** stored resources are valid, and belong to a mesh that exists.
 //! **Invariant:** a rejected write changes nothing: related writes are one transaction.
 //! **Invariant:** a resource never references a Secret of the control plane; no user may write such a reference.
+//! **Invariant:** an imported virtual address is stored only if nobody has it.
 //! **Invariant:** this crate knows nothing of HTTP, and does not decide who may write.
 
+mod address;
 mod ca;
 mod delete;
 mod external_source;
@@ -27,6 +29,7 @@ mod system_secret;
 use std::sync::Arc;
 
 use kodiak_model::{Kind, Place, ResourceKey, Scope};
+use kodiak_services::service_addresses::Ranges;
 use kodiak_store::Store;
 
 pub use ca::{ADMIN_CA, CaSources, ca_sources};
@@ -51,6 +54,7 @@ pub struct Catalog {
     settings: Arc<CatalogSettings>,
     keys: Arc<signing::KeyCache>,
     files: FileSources,
+    ranges: Ranges,
 }
 
 #[derive(Debug, Clone)]
@@ -77,7 +81,13 @@ impl Target<'_> {
 
 impl Catalog {
     pub fn new(store: Store, settings: CatalogSettings) -> Self {
-        Self { store, settings: Arc::new(settings), keys: Arc::default(), files: FileSources::default() }
+        Self {
+            store,
+            settings: Arc::new(settings),
+            keys: Arc::default(),
+            files: FileSources::default(),
+            ranges: Ranges::default(),
+        }
     }
 
     /// Files that data sources may name.
@@ -88,6 +98,11 @@ impl Catalog {
     /// Allows file data sources.
     pub fn with_files(self, files: FileSources) -> Self {
         Self { files, ..self }
+    }
+
+    /// Ranges of virtual addresses, if they are not the default ones.
+    pub fn with_ranges(self, ranges: Ranges) -> Self {
+        Self { ranges, ..self }
     }
 
     pub fn store(&self) -> &Store {

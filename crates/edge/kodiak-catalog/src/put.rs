@@ -1,5 +1,7 @@
 //! Creates and replaces resources.
 
+use std::sync::Arc;
+
 use kodiak_model::{
     Checked, Draft, FieldPath, Kind, Problems, ResourceKey, Scope, Shape, check,
     check::{Meta, ValidSpec},
@@ -16,7 +18,7 @@ use crate::{
 };
 
 /// Maximum number of attempts after conflicts with concurrent writes.
-const TRIES: usize = 5;
+pub(crate) const TRIES: usize = 5;
 
 /// Result of a write, or of a dry run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +86,7 @@ impl Catalog {
     }
 
     /// Validates the document: first its spec, then its name and labels.
-    fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, ValidSpec, LeftOut), Refusal> {
+    pub(crate) fn read(&self, target: Target<'_>, body: Value) -> Result<(Meta, ValidSpec, LeftOut), Refusal> {
         let draft = Draft::from_value(body, |_| Some(target.kind.shape))
             .map_err(|problems| malformed(target.kind, &problems))?;
         let meta = Meta {
@@ -147,15 +149,8 @@ impl Catalog {
         writes.extend(secrets);
         writes.extend(companions);
         writes.extend(authored);
-        match self.commit(Transaction(writes), author).await {
-            Ok(_) => Ok(put),
-            Err(StoreError::Invalid { problem, .. }) => {
-                let mut problems = Problems::default();
-                problems.add(&FieldPath::ROOT, problem);
-                Err(Refusal::invalid(Stage::Check, problems))
-            }
-            Err(error) => Err(error.into()),
-        }
+        self.commit(Transaction(writes), author).await.map_err(Refusal::from)?;
+        Ok(put)
     }
 
     async fn commit(&self, transaction: Transaction, author: &Author) -> Result<Written, StoreError> {
@@ -170,7 +165,7 @@ impl Catalog {
     }
 
     /// Validates the document against the stored resources, and returns the resource with all related writes.
-    fn prepare(
+    pub(crate) fn prepare(
         &self,
         snapshot: &Snapshot,
         mut checked: Checked,
@@ -216,13 +211,16 @@ fn authored(checked: &Checked, snapshot: &Snapshot, author: &Author) -> Option<W
     if checked.kind.name != dataplane::KIND.name {
         return None;
     }
-    let admission = match author {
-        Author::User => None,
-        Author::Proxy(admission) => Some(admission.clone()),
-    };
     let key = key_of(checked);
-    let draining = snapshot.world().get(&key).is_some_and(|old| old.status::<DataplaneStatus>().draining);
-    let status = serde_json::to_string(&DataplaneStatus { admission, draining }).expect("a status has text keys");
+    let old = snapshot.world().get(&key).map(|old| old.status::<DataplaneStatus>());
+    let old = old.map(Arc::unwrap_or_clone).unwrap_or_default();
+    let (admission, held) = match author {
+        Author::User => (None, old.held),
+        // The Dataplane that the proxy provides says which inbounds serve.
+        Author::Proxy(admission) => (Some(admission.clone()), Vec::new()),
+    };
+    let status = DataplaneStatus { admission, held, ..old };
+    let status = serde_json::to_string(&status).expect("a status has text keys");
     let same = match snapshot.get(&key).and_then(|old| old.status.as_deref()) {
         Some(stored) => stored == status,
         None => status == "{}",

@@ -1,6 +1,6 @@
 //! Reasons for which a request is rejected.
 
-use kodiak_model::{Problems, ResourceKey};
+use kodiak_model::{FieldPath, Problems, ResourceKey};
 use kodiak_store::StoreError;
 
 /// Step at which a document was rejected.
@@ -57,6 +57,11 @@ impl From<StoreError> for Refusal {
             StoreError::Conflict(key) => Self::Conflict(key),
             StoreError::NotFound(_) => Self::NotFound,
             StoreError::OwnerMissing { .. } => Self::NoMesh,
+            StoreError::Invalid { problem, .. } => {
+                let mut problems = Problems::default();
+                problems.add(&FieldPath::ROOT, problem);
+                Self::invalid(Stage::Check, problems)
+            }
             other => Self::Store(other),
         }
     }

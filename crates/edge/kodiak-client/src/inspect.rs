@@ -22,6 +22,19 @@ impl Client {
         self.page_at(&format!("{}/{view}", id.path())).await
     }
 
+    /// Dataplanes of a mesh with their insights: those with all of the tags, or only gateways.
+    pub async fn dataplane_overviews(
+        &self,
+        mesh: &str,
+        tags: &[(String, String)],
+        gateways: bool,
+    ) -> Result<Vec<Value>, ClientError> {
+        let tags = tags.iter().map(|(key, value)| format!("tag={}", encode(&format!("{key}:{value}"))));
+        let query: Vec<String> = gateways.then(|| "gateway=true".to_owned()).into_iter().chain(tags).collect();
+        let separator = if query.is_empty() { "" } else { "?" };
+        self.list_at(&format!("/meshes/{}/dataplanes/_overview{separator}{}", encode(mesh), query.join("&"))).await
+    }
+
     /// Status of the policies of a mesh, or of those with `part` in their names.
     pub async fn policies(&self, mesh: &str, part: Option<&str>) -> Result<Vec<Value>, ClientError> {
         let query = part.map_or_else(String::new, |part| format!("?name={}", encode(part)));

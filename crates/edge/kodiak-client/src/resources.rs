@@ -32,15 +32,42 @@ pub(super) fn collection(kind: &Kind, mesh: Option<&str>) -> String {
     }
 }
 
-/// Product and version of the control plane: `GET /`.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+/// Product and version of the control plane: `GET /`. Kodiak gives its own in the field `kodiak`, beside those that
+/// kumactl accepts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase", from = "IndexBody")]
 pub struct ControlPlaneInfo {
     pub product: String,
     pub version: String,
     pub hostname: String,
     pub instance_id: String,
     pub cluster_id: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct IndexBody {
+    product: String,
+    version: String,
+    hostname: String,
+    instance_id: String,
+    cluster_id: String,
+    kodiak: Option<OwnName>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct OwnName {
+    product: String,
+    version: String,
+}
+
+impl From<IndexBody> for ControlPlaneInfo {
+    fn from(body: IndexBody) -> Self {
+        let IndexBody { product, version, hostname, instance_id, cluster_id, kodiak } = body;
+        let OwnName { product, version } = kodiak.unwrap_or(OwnName { product, version });
+        Self { product, version, hostname, instance_id, cluster_id }
+    }
 }
 
 /// Result of a write.
@@ -91,13 +118,21 @@ impl Client {
 
     /// Creates or replaces a resource.
     pub async fn put(&self, id: ResourceId<'_>, body: Bytes) -> Result<PutResult, ClientError> {
-        let path = id.path();
-        let answer = self.send(Method::PUT, &path, Some(body)).await?;
+        self.put_at(&id.path(), body).await
+    }
+
+    async fn put_at(&self, path: &str, body: Bytes) -> Result<PutResult, ClientError> {
+        let answer = self.send(Method::PUT, path, Some(body)).await?;
         let created = answer.status == StatusCode::CREATED;
         let body = answer.success()?;
         let PutBody { warnings } =
             if body.is_empty() { PutBody::default() } else { self.json(&format!("PUT {path}"), &body)? };
         Ok(PutResult { created, warnings })
+    }
+
+    /// Creates or replaces a service that keeps the virtual address in its status. For administrators.
+    pub async fn put_with_address(&self, id: ResourceId<'_>, body: Bytes) -> Result<PutResult, ClientError> {
+        self.put_at(&format!("{}?vip=keep", id.path()), body).await
     }
 
     /// Deletes a resource. `false` if it did not exist.
@@ -111,5 +146,22 @@ impl Client {
         let body = serde_json::to_vec(request).expect("requests for tokens are made of text and lists");
         let answer = self.send(Method::POST, path, Some(body.into())).await?;
         Ok(String::from_utf8_lossy(&answer.success()?).trim().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_name_of_a_control_plane_is_preferred() {
+        let info = |text: &str| serde_json::from_str::<ControlPlaneInfo>(text).unwrap();
+        let kodiak = info(r#"{"product":"Kuma","version":"2.14.3","kodiak":{"product":"Kodiak","version":"0.1.0"}}"#);
+        assert_eq!((kodiak.product.as_str(), kodiak.version.as_str()), ("Kodiak", "0.1.0"));
+        let kuma = info(r#"{"product":"Kuma","version":"2.14.3","instanceId":"i-1"}"#);
+        assert_eq!(
+            (kuma.product.as_str(), kuma.version.as_str(), kuma.instance_id.as_str()),
+            ("Kuma", "2.14.3", "i-1")
+        );
     }
 }

@@ -22,7 +22,7 @@ pub enum SetupError {
     #[error("{} holds no certificates in PEM format{reason}", file.display())]
     Certificates { file: PathBuf, reason: String },
     #[error("{} holds a certificate that is not a valid CA", file.display())]
-    NotACa { file: PathBuf, source: rustls::Error },
+    NotACa { file: PathBuf, source: kodiak_crypto::CryptoError },
     #[error("{} holds no private key in PEM format ({reason})", file.display())]
     PrivateKey { file: PathBuf, reason: String },
     #[error("certificate {} does not match private key {}", cert_file.display(), key_file.display())]

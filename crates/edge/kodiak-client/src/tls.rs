@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use hyper_rustls::ConfigBuilderExt as _;
 use rustls::client::WantsClientCert;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
@@ -16,11 +18,11 @@ use super::endpoint::{ClientCertificate, Endpoint};
 /// TLS configuration for a control plane. For plain HTTP it is built but not used.
 pub(super) fn config(endpoint: &Endpoint) -> Result<ClientConfig, SetupError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&TLS13, &TLS12])
         .map_err(SetupError::Tls)?;
     let builder: ConfigBuilder<ClientConfig, WantsClientCert> = match &endpoint.ca_cert_file {
-        Some(file) => builder.with_root_certificates(root_certificates(file)?),
+        Some(file) => builder.dangerous().with_custom_certificate_verifier(verifier(file, provider)?),
         // Plain HTTP needs no root certificates, so a machine without any can use it.
         None if !endpoint.address.is_https() => builder.with_root_certificates(RootCertStore::empty()),
         None => builder.with_native_roots().map_err(SetupError::NoSystemRoots)?,
@@ -37,12 +39,10 @@ pub(super) fn config(endpoint: &Endpoint) -> Result<ClientConfig, SetupError> {
     }
 }
 
-fn root_certificates(file: &Path) -> Result<RootCertStore, SetupError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(file)? {
-        roots.add(certificate).map_err(|source| SetupError::NotACa { file: file.to_owned(), source })?;
-    }
-    Ok(roots)
+/// Verifies servers by the CAs of the file, or by their own certificate in it.
+fn verifier(file: &Path, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ServerCertVerifier>, SetupError> {
+    let unusable = |source| SetupError::NotACa { file: file.to_owned(), source };
+    kodiak_crypto::server_verifier(certificates(file)?, provider).map_err(unusable)
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, SetupError> {

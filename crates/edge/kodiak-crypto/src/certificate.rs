@@ -27,7 +27,7 @@ pub struct KeyPair {
     pub key_pem: PrivatePem,
 }
 
-/// Type of the private key of a CA.
+/// Type of the private key of a CA, or of a self-signed certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CaKeyType {
     Rsa(RsaBits),
@@ -56,18 +56,7 @@ pub fn root_ca(params: &RootCaParams<'_>) -> Result<KeyPair, CryptoError> {
         certificate.subject_alt_names.push(SanType::URI(ascii(uri)?));
     }
 
-    let (signer, key_pem) = match key {
-        CaKeyType::Rsa(bits) => {
-            let key = RsaKey::generate_bits(*bits)?;
-            let signer = rcgen::KeyPair::from_pkcs8_der_and_sign_algo(&key.pkcs8()?, &PKCS_RSA_SHA256).map_err(make)?;
-            (signer, key.to_pem()?)
-        }
-        CaKeyType::P256 => {
-            let signer = rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(make)?;
-            let key_pem = PrivatePem::new(signer.serialize_pem());
-            (signer, key_pem)
-        }
-    };
+    let (signer, key_pem) = new_key(*key)?;
     let cert_pem = certificate.self_signed(&signer).map_err(make)?.pem();
     Ok(KeyPair { cert_pem, key_pem })
 }
@@ -84,22 +73,73 @@ pub struct ServerCertParams<'a> {
 /// Clients trust it by taking it as their CA file, as they would a root.
 pub fn self_signed_server(params: &ServerCertParams<'_>) -> Result<KeyPair, CryptoError> {
     let ServerCertParams { hostnames, ips, valid_for, now } = params;
+    let hostnames: Vec<&str> = hostnames.iter().copied().chain(["localhost"]).collect();
+    self_signed(&SelfSignedParams {
+        hostnames: &hostnames,
+        ips,
+        usage: CertificateUse::Server,
+        key: CaKeyType::P256,
+        valid_for: *valid_for,
+        now: *now,
+    })
+}
+
+/// Usage of a self-signed certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateUse {
+    Server,
+    Client,
+}
+
+pub struct SelfSignedParams<'a> {
+    /// The first one is the common name.
+    pub hostnames: &'a [&'a str],
+    pub ips: &'a [IpAddr],
+    pub usage: CertificateUse,
+    pub key: CaKeyType,
+    pub valid_for: Duration,
+    pub now: Timestamp,
+}
+
+/// A self-signed certificate of a server or a client, with the given names and addresses.
+pub fn self_signed(params: &SelfSignedParams<'_>) -> Result<KeyPair, CryptoError> {
+    let SelfSignedParams { hostnames, ips, usage, key, valid_for, now } = params;
     let mut certificate = valid(*now, *valid_for)?;
-    certificate.distinguished_name = subject(hostnames.first().copied().unwrap_or("localhost"));
-    let names: BTreeSet<&str> = hostnames.iter().copied().chain(["localhost"]).collect();
+    let first_ip = ips.first().map(ToString::to_string);
+    let common_name = hostnames.first().copied().or(first_ip.as_deref()).unwrap_or("localhost");
+    certificate.distinguished_name = subject(common_name);
+    let names: BTreeSet<&str> = hostnames.iter().copied().collect();
     for name in names {
         certificate.subject_alt_names.push(dns_name(name)?);
     }
     let ips: BTreeSet<IpAddr> = ips.iter().copied().collect();
     certificate.subject_alt_names.extend(ips.into_iter().map(SanType::IpAddress));
-    certificate.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    certificate.extended_key_usages = vec![match usage {
+        CertificateUse::Server => ExtendedKeyUsagePurpose::ServerAuth,
+        CertificateUse::Client => ExtendedKeyUsagePurpose::ClientAuth,
+    }];
     // Not a CA, because webpki rejects a CA as the certificate of a server. And no key usage at all: OpenSSL and
     // BoringSSL treat a certificate as self-signed only if its key usage is absent or allows signing certificates.
     certificate.is_ca = IsCa::NoCa;
 
-    let signer = rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(make)?;
+    let (signer, key_pem) = new_key(*key)?;
     let cert_pem = certificate.self_signed(&signer).map_err(make)?.pem();
-    Ok(KeyPair { cert_pem, key_pem: PrivatePem::new(signer.serialize_pem()) })
+    Ok(KeyPair { cert_pem, key_pem })
+}
+
+fn new_key(key: CaKeyType) -> Result<(rcgen::KeyPair, PrivatePem), CryptoError> {
+    match key {
+        CaKeyType::Rsa(bits) => {
+            let key = RsaKey::generate_bits(bits)?;
+            let signer = rcgen::KeyPair::from_pkcs8_der_and_sign_algo(&key.pkcs8()?, &PKCS_RSA_SHA256).map_err(make)?;
+            Ok((signer, key.to_pem()?))
+        }
+        CaKeyType::P256 => {
+            let signer = rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(make)?;
+            let key_pem = PrivatePem::new(signer.serialize_pem());
+            Ok((signer, key_pem))
+        }
+    }
 }
 
 fn subject(common_name: &str) -> DistinguishedName {

@@ -46,6 +46,6 @@ pub enum CryptoError {
     MakeCertificate { source: rcgen::Error },
     #[error("the certificate and key are not usable for TLS")]
     Tls { source: rustls::Error },
-    #[error("the CA for client certificates is not usable")]
+    #[error("the CA certificates are not usable")]
     ClientCa { source: rustls::server::VerifierBuilderError },
 }

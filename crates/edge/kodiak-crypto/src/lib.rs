@@ -16,12 +16,16 @@ mod pem;
 mod random;
 mod rsa_key;
 mod server_names;
+mod server_verifier;
 #[cfg(test)]
 mod tests;
 mod tls;
 
 pub use ca_check::{CaFault, CaProblem, PairFault, check_ca_pair};
-pub use certificate::{CaKeyType, KeyPair, RootCaParams, ServerCertParams, TEN_YEARS, root_ca, self_signed_server};
+pub use certificate::{
+    CaKeyType, CertificateUse, KeyPair, RootCaParams, SelfSignedParams, ServerCertParams, TEN_YEARS, root_ca,
+    self_signed, self_signed_server,
+};
 pub use error::CryptoError;
 pub use fingerprint::fingerprint;
 pub use issue::{CaPair, IssuedLeaf, LeafSpec, LeafUsage};
@@ -31,4 +35,5 @@ pub use rustls_pki_types::CertificateDer;
 
 pub use rsa_key::{RsaBits, RsaKey, RsaPublicKey};
 pub use server_names::server_names;
+pub use server_verifier::server_verifier;
 pub use tls::{ClientCa, client_config, client_config_with, server_config};

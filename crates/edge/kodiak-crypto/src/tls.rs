@@ -11,6 +11,7 @@ use rustls::{ClientConfig, ConfigBuilder, RootCertStore, ServerConfig};
 
 use crate::CryptoError;
 use crate::pem;
+use crate::server_verifier::server_verifier;
 
 /// CAs whose client certificates are trusted, and whether a client needs one. The text is the PEM of one or more CAs.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +43,8 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
-/// TLS 1.2 and 1.3 for a client that trusts the given CAs, and no others. The text is PEM.
+/// TLS 1.2 and 1.3 for a client that trusts the given CAs, and no others. The text is PEM. A server may have one of these
+/// certificates itself; see `server_verifier`.
 pub fn client_config(ca_pem: &[u8]) -> Result<ClientConfig, CryptoError> {
     Ok(client(ca_pem)?.with_no_client_auth())
 }
@@ -54,8 +56,9 @@ pub fn client_config_with(ca_pem: &[u8], cert_pem: &[u8], key_pem: &[u8]) -> Res
 }
 
 fn client(ca_pem: &[u8]) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, CryptoError> {
+    let verifier = server_verifier(pem::certificates(ca_pem)?, provider())?;
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13, &TLS12]);
-    Ok(builder.map_err(tls)?.with_root_certificates(roots(ca_pem)?))
+    Ok(builder.map_err(tls)?.dangerous().with_custom_certificate_verifier(verifier))
 }
 
 pub(crate) fn provider() -> Arc<CryptoProvider> {

@@ -14,16 +14,24 @@ use serde_json::{Value, json};
 use super::{ApiCall, json};
 use crate::{Api, ApiError, inspect::Quarantined};
 
+/// Version of Kuma whose API this is.
+const KUMA_VERSION: &str = "2.14.3";
+const PRODUCT: &str = "Kodiak";
+
+/// `product` and `version` are those that kumactl accepts, unless the settings say otherwise; `kodiak` has our own.
 pub(crate) async fn index(api: Api, _: ApiCall) -> Result<Response, ApiError> {
     let info = api.info();
+    let (product, version) =
+        if api.config().present_as_kuma { ("Kuma", KUMA_VERSION) } else { (PRODUCT, info.version.as_str()) };
     let body = json!({
         "hostname": info.hostname,
-        "product": "Kodiak",
-        "version": info.version,
+        "product": product,
+        "version": version,
         "instanceId": info.instance_id,
         "clusterId": info.cluster_id,
         "gui": "",
-        "basedOnKuma": "2.14.3",
+        "basedOnKuma": KUMA_VERSION,
+        "kodiak": { "product": PRODUCT, "version": info.version },
     });
     Ok(json(StatusCode::OK, body.to_string()))
 }
@@ -106,6 +114,6 @@ fn resource(api: &Api, kind: &Kind) -> Value {
 
 /// Whether a global control plane syncs the kind to its zones. Insights and Dataplanes stay in their zone.
 fn federated(kind: &Kind) -> bool {
-    let of_a_zone = ["Dataplane", "Zone", "ZoneIngress", "ZoneEgress", "MeshService", "Workload"];
+    let of_a_zone = ["Dataplane", "Zone", "ZoneIngress", "ZoneEgress", "MeshService", "MeshZoneAddress", "Workload"];
     !kind.read_only() && (kind.provider == Provider::GlobalOnly || !of_a_zone.contains(&kind.name))
 }

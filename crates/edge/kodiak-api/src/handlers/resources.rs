@@ -1,15 +1,17 @@
 //! Reading, listing, writing and deleting resources of any kind.
 
+use std::net::Ipv4Addr;
+
 use axum::{http::StatusCode, response::Response};
 use kodiak_catalog::{Planned, Target};
 use kodiak_kinds::kinds;
 use kodiak_model::{Access, Kind, Kri, Scope};
 use kodiak_store::{Record, Snapshot};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     ApiCall,
-    inspect::{References, identity_warnings, reference_warnings},
+    inspect::{References, identity_warnings, mtls_warning, reference_warnings},
     json,
 };
 use crate::{
@@ -100,19 +102,28 @@ pub(crate) async fn put(api: Api, kind: &'static Kind, call: ApiCall) -> Result<
     let target = Target { kind, mesh: &mesh, name: &name };
     let refused = |refusal| ApiError::refused(refusal, "Failed to find a resource");
     api.catalog().require_mesh(kind, &mesh).map_err(refused)?;
+    let vip = call.query_value("vip");
     let bytes = body::read(&call.headers, call.body).await?;
     let document = body::document(&bytes, kind.name)?;
     let rights = access::rights(&api.config().access, &call.user);
+    let address = kept_address(vip.as_deref(), &document)?;
+    if address.is_some() && !rights.secrets {
+        return Err(ApiError::denied(&call.user.to_string(), "virtual addresses of services"));
+    }
     let (mut put, after) = if dry_run {
         let now = api.catalog().store().snapshot();
         let Planned { put, transaction } = api.catalog().plan(&now, target, document, rights).map_err(refused)?;
         (put, now.with(transaction).map_err(|error| refused(error.into()))?)
     } else {
-        let put = api.catalog().put_with(target, document, rights).await.map_err(refused)?;
-        (put, api.catalog().store().snapshot())
+        let put = match address {
+            Some(address) => api.catalog().put_with_address(target, document, rights, address).await,
+            None => api.catalog().put_with(target, document, rights).await,
+        };
+        (put.map_err(refused)?, api.catalog().store().snapshot())
     };
     put.warnings.extend(reference_warnings(&after, &target.key()));
     put.warnings.extend(identity_warnings(&after, &target.key()));
+    put.warnings.extend(mtls_warning(&after, kind, &mesh));
     if put.changed && !dry_run {
         let action = if put.created { "create" } else { "update" };
         tracing::info!(user = %call.user.name, kind = kind.name, mesh, name, action, "Resource written.");
@@ -120,6 +131,20 @@ pub(crate) async fn put(api: Api, kind: &'static Kind, call: ApiCall) -> Result<
     let status = if put.created { StatusCode::CREATED } else { StatusCode::OK };
     let body = if put.warnings.is_empty() { json!({}) } else { json!({ "warnings": put.warnings }) };
     Ok(json(status, body.to_string()))
+}
+
+/// Address in the status of the document, which `?vip=keep` takes over: for administrators who import services.
+fn kept_address(asked: Option<&str>, document: &Value) -> Result<Option<Ipv4Addr>, ApiError> {
+    match asked {
+        None => return Ok(None),
+        Some("keep") => (),
+        Some(other) => return Err(ApiError::bad_request(format_args!("vip must be keep, not {other:?}"))),
+    }
+    let written = document.pointer("/status/vips/0/ip").or_else(|| document.pointer("/status/vip/ip"));
+    let address = written.and_then(Value::as_str).and_then(|ip| ip.parse().ok());
+    address
+        .map(Some)
+        .ok_or_else(|| ApiError::bad_request("vip=keep needs an IPv4 address in status.vips or status.vip"))
 }
 
 pub(crate) async fn delete(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {

@@ -19,32 +19,45 @@ use crate::{Api, ApiError, body};
 
 const INVALID: &str = "Invalid request";
 
+/// Optional fields may be `null`: Go clients send empty lists and maps so.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct DataplaneRequest {
+    #[serde(deserialize_with = "body::or_default")]
     name: String,
+    #[serde(deserialize_with = "body::or_default")]
     mesh: String,
+    #[serde(deserialize_with = "body::or_default")]
     tags: BTreeMap<String, Vec<String>>,
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "body::or_default")]
     proxy_type: String,
+    #[serde(deserialize_with = "body::or_default")]
     workload: String,
+    #[serde(deserialize_with = "body::or_default")]
     labels: BTreeMap<String, Vec<String>>,
+    #[serde(deserialize_with = "body::or_default")]
     valid_for: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct ZoneRequest {
+    #[serde(deserialize_with = "body::or_default")]
     zone: String,
+    #[serde(deserialize_with = "body::or_default")]
     scope: Vec<String>,
+    #[serde(deserialize_with = "body::or_default")]
     valid_for: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct UserRequest {
+    #[serde(deserialize_with = "body::or_default")]
     name: String,
+    #[serde(deserialize_with = "body::or_default")]
     groups: Vec<String>,
+    #[serde(deserialize_with = "body::or_default")]
     valid_for: String,
 }
 

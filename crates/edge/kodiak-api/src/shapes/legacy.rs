@@ -63,13 +63,17 @@ pub(crate) struct RuleEntry {
 }
 
 pub(crate) fn affected(view: &MeshView, proxy: &Proxy) -> Affected {
-    let dataplane = Name { mesh: proxy.mesh.to_string(), name: proxy.name.to_string() };
+    let dataplane = name_of(proxy);
     if let Some(gateway) = view.policy_index.gateway_of(proxy) {
         let gateway = Name { mesh: gateway.mesh.to_string(), name: gateway.name.to_string() };
         return Affected::MeshGatewayDataplane { dataplane, gateway };
     }
     let attachment = Attachment { kind: "dataplane", ..Attachment::default() };
     Affected::SidecarDataplane { dataplane, attachments: vec![attachment] }
+}
+
+pub(crate) fn name_of(proxy: &Proxy) -> Name {
+    Name { mesh: proxy.mesh.to_string(), name: proxy.name.to_string() }
 }
 
 /// All rules by tags. Those that cannot be made are missing.

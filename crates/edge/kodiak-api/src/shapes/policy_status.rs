@@ -62,6 +62,7 @@ impl From<Reason> for StatusReason {
             Why::UnsupportedProxyType => "UnsupportedProxyType",
             Why::Overridden => "Overridden",
             Why::Ignored => "Ignored",
+            Why::NoMutualTls => "NoMutualTls",
             Why::CallersWithoutTags => "CallersWithoutTags",
             Why::TooMany => "TooMany",
             Why::Unresolved => "Unresolved",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer, SanType};
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, SanType};
 use rustls::version::{TLS12, TLS13};
 use rustls::{
     ClientConfig, ClientConnection, ProtocolVersion, RootCertStore, ServerConfig, ServerConnection,
@@ -12,7 +12,9 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use super::{DAY, made};
 use crate::tls::provider;
-use crate::{ClientCa, CryptoError, KeyPair, ServerCertParams, client_config, pem, self_signed_server, server_config};
+use crate::{
+    ClientCa, CryptoError, KeyPair, PrivatePem, ServerCertParams, client_config, pem, self_signed_server, server_config,
+};
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
@@ -105,4 +107,72 @@ fn invalid_tls_settings_are_rejected() {
     assert!(matches!(client_config(b""), Err(CryptoError::PemEmpty("certificate"))));
     let no_ca = server_config(cert, key, Some(ClientCa::Required(b"")));
     assert!(matches!(no_ca, Err(CryptoError::PemEmpty("certificate"))));
+}
+
+/// Self-signed and marked as a CA, as kuma-cp generates it for itself.
+fn server_ca(change: impl FnOnce(&mut CertificateParams)) -> KeyPair {
+    let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    change(&mut params);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let cert_pem = params.self_signed(&key).unwrap().pem();
+    KeyPair { cert_pem, key_pem: PrivatePem::new(key.serialize_pem()) }
+}
+
+/// Handshake of a client that has `trusted` as its CA file.
+fn connect(server: Arc<ServerConfig>, trusted: &str, name: &'static str) -> Result<(), rustls::Error> {
+    let config = client_config(trusted.as_bytes()).unwrap();
+    let mut client = ClientConnection::new(Arc::new(config), ServerName::try_from(name).unwrap()).unwrap();
+    let mut server = ServerConnection::new(server).unwrap();
+    while client.wants_write() || server.wants_write() {
+        let mut bytes = Vec::new();
+        client.write_tls(&mut bytes).unwrap();
+        server.read_tls(&mut bytes.as_slice()).unwrap();
+        server.process_new_packets()?;
+        let mut bytes = Vec::new();
+        server.write_tls(&mut bytes).unwrap();
+        client.read_tls(&mut bytes.as_slice()).unwrap();
+        client.process_new_packets()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn server_certificate_that_is_its_own_ca_is_trusted_byte_for_byte() {
+    let (own, other) = (server_ca(|_| ()), server_ca(|_| ()));
+    connect(config(&own, None), &own.cert_pem, "localhost").unwrap();
+    let bundle = format!("{}{}", other.cert_pem, own.cert_pem);
+    connect(config(&own, None), &bundle, "localhost").unwrap();
+
+    let refused = |pair: &KeyPair, trusted: &KeyPair, name| {
+        connect(config(pair, None), &trusted.cert_pem, name).unwrap_err().to_string()
+    };
+    assert!(refused(&own, &own, "example.com").contains("not valid for name"));
+    // The same subject and another key.
+    refused(&own, &other, "localhost");
+    let expired = server_ca(|params| params.not_after = rcgen::date_time_ymd(2020, 1, 1));
+    assert!(refused(&expired, &expired, "localhost").contains("Expired"));
+    let future = server_ca(|params| params.not_before = rcgen::date_time_ymd(3000, 1, 1));
+    assert!(refused(&future, &future, "localhost").contains("NotValidYet"));
+    let client_only = server_ca(|params| params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth]);
+    assert!(refused(&client_only, &client_only, "localhost").contains("InvalidPurpose"));
+}
+
+#[test]
+fn certificates_of_a_ca_are_trusted_and_a_ca_that_it_issued_is_none() {
+    let ca = server_ca(|params| params.extended_key_usages.clear());
+    let issuer =
+        Issuer::from_ca_cert_pem(&ca.cert_pem, rcgen::KeyPair::from_pem(ca.key_pem.expose()).unwrap()).unwrap();
+    let leaf = |is_ca: IsCa| {
+        let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.is_ca = is_ca;
+        let key = rcgen::KeyPair::generate().unwrap();
+        let cert_pem = params.signed_by(&key, &issuer).unwrap().pem();
+        KeyPair { cert_pem, key_pem: PrivatePem::new(key.serialize_pem()) }
+    };
+    connect(config(&leaf(IsCa::NoCa), None), &ca.cert_pem, "localhost").unwrap();
+    let intermediate = leaf(IsCa::Ca(BasicConstraints::Unconstrained));
+    connect(config(&intermediate, None), &ca.cert_pem, "localhost").unwrap_err();
+    connect(config(&server_pair(), None), &ca.cert_pem, "localhost").unwrap_err();
 }

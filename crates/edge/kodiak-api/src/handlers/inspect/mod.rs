@@ -45,11 +45,11 @@ pub(crate) use matches::matches;
 pub(crate) use members::{of_policy as policy_members, of_service as service_members};
 pub(crate) use mesh::Meshes;
 pub(crate) use migration::{consumers, converted, standing};
-pub(crate) use old::{affected, old_rules, policies as old_policies};
+pub(crate) use old::{affected, gateway_members, old_rules, policies as old_policies};
 pub(crate) use policies::{gateway_rules, layout, of_inbound, of_outbound, of_proxy, of_route, routes, rules};
 pub(crate) use query::flag;
 pub(crate) use references::{References, of_proxy as references, warnings as reference_warnings};
-pub(crate) use status::{identity_warnings, of_policies as policy_statuses, of_policy as policy_status};
+pub(crate) use status::{identity_warnings, mtls_warning, of_policies as policy_statuses, of_policy as policy_status};
 pub(crate) use traffic::traffic;
 
 const NOT_FOUND: &str = "Could not retrieve a resource";
@@ -103,9 +103,18 @@ pub(crate) async fn clusters(api: Api, call: ApiCall) -> Result<Response, ApiErr
     ask(api, call, AdminQuery::Clusters { json }).await
 }
 
+/// Envoy's admin interface of a zone proxy. None connects to this control plane, so its Envoy is unknown.
+pub(crate) async fn zone_proxy(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
+    let snapshot = api.catalog().store().snapshot();
+    if snapshot.get(&ResourceKey::global(kind.name, call.param(0))).is_none() {
+        return Err(ApiError::not_found(NOT_FOUND));
+    }
+    Err(ApiError::not_found(&format!("Could not retrieve the {}Insight", kind.name)))
+}
+
 /// Any other path below a proxy. Kuma answers a missing page for names with `_`, and a missing resource for others.
 pub(crate) async fn unknown(_: Api, call: ApiCall) -> Result<Response, ApiError> {
-    let what = call.param(2);
+    let what = call.params.last().map_or("", String::as_str);
     Err(if what.starts_with('_') { ApiError::page_not_found() } else { ApiError::not_found(NOT_FOUND) })
 }
 

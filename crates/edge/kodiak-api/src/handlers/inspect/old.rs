@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::response::Response;
 use kodiak_model::{Kind, ResourceKey};
-use kodiak_rules::Shadow;
+use kodiak_rules::{Proxy, Shadow};
 use serde_json::{Value, json};
 
 use super::{ApiCall, NOT_FOUND, answer, find, find_proxy, find_resource};
@@ -52,9 +52,25 @@ pub(crate) async fn policies(api: Api, call: ApiCall) -> Result<Response, ApiErr
             json!({ "kind": "SidecarDataplane", "total": items.len(), "items": items })
         }
         Affected::MeshGatewayDataplane { gateway, .. } => {
-            json!({ "kind": "MeshGatewayDataplane", "gateway": gateway, "policies": matched })
+            // One policy of each kind: that with the highest precedence, which is the last.
+            let policies: BTreeMap<&str, Value> = matched
+                .into_iter()
+                .filter_map(|(kind, policies)| Some((kind, policies.into_iter().next_back()?)))
+                .collect();
+            json!({ "kind": "MeshGatewayDataplane", "gateway": gateway, "listeners": [], "policies": policies })
         }
     }))
+}
+
+/// `meshgateways/{name}/dataplanes`: proxies that serve a MeshGateway.
+pub(crate) async fn gateway_members(api: Api, kind: &'static Kind, call: ApiCall) -> Result<Response, ApiError> {
+    let (snapshot, record) = find_resource(&api, kind, &call, NOT_FOUND)?;
+    let view = api.meshes().view(&snapshot, &record.key.mesh);
+    let serves =
+        |proxy: &Proxy| view.policy_index.gateway_of(proxy).is_some_and(|gateway| *gateway.name == *record.key.name);
+    let proxies = view.proxies.values().filter(|proxy| serves(proxy));
+    let items: Vec<Value> = proxies.map(|proxy| json!({ "dataplane": legacy::name_of(proxy) })).collect();
+    Ok(answer(&List::from(items)))
 }
 
 /// `dataplanes/{name}/rules`

@@ -8,7 +8,7 @@ use kodiak_inspection::{
     inspect::MeshView,
     policy_status::{self, PolicyStatus, PolicyStatusContext, Why},
 };
-use kodiak_kinds::{in_force, kinds};
+use kodiak_kinds::kinds;
 use kodiak_model::{Kind, Kri, ResourceKey};
 use kodiak_rules::Policy;
 use kodiak_store::Snapshot;
@@ -110,6 +110,18 @@ fn is_left_out(resource: &Resource, mesh: &str) -> bool {
     &*resource.key.mesh == mesh && resource.kind.is_some_and(Kind::is_policy) && resource.policy().is_none()
 }
 
+/// Warning for a policy about callers that is written in a mesh where no caller has a certificate.
+pub(crate) fn mtls_warning(snapshot: &Snapshot, kind: &Kind, mesh: &str) -> Option<String> {
+    let target = kodiak_identity::target(snapshot.world(), mesh).filter(|_| kodiak_kinds::needs_mtls(kind))?;
+    target.issuers.is_empty().then(|| {
+        format!(
+            "{} is not enforced, because mesh {mesh:?} has no mutual TLS: every call is allowed until the Mesh has \
+             mtls.enabledBackend, or a MeshIdentity issues certificates",
+            kind.name
+        )
+    })
+}
+
 /// Policies that were left out come last, in the order of the list.
 fn of_listed<'a>(world: &World, view: &MeshView, listed: impl IntoIterator<Item = Listed<'a>>) -> Vec<PolicyStatus> {
     let (mut policies, mut left_out) = (Vec::new(), Vec::new());
@@ -136,7 +148,7 @@ fn of<'a>(world: &World, view: &MeshView, policies: impl IntoIterator<Item = &'a
         proxies: &view.proxies,
         services: &services,
         identities: &view.identities,
-        in_force: in_force(),
+        rollout: &view.rollout,
         resolution: view.resolution(),
     };
     let unreadable = |status: &PolicyStatus| {

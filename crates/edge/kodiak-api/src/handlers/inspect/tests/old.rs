@@ -45,7 +45,10 @@ async fn legacy_routes_show_gateways_separately() {
     assert_eq!(found["items"][0]["gateway"], json!({ "mesh": "default", "name": "edge" }));
     let of_proxy = world.get(&format!("{WEB}/policies")).await;
     assert_eq!(of_proxy["kind"], "MeshGatewayDataplane");
-    assert_eq!(texts(&of_proxy["policies"]["MeshTimeout"], "/name"), ["all"]);
+    assert_eq!(of_proxy["listeners"], json!([]));
+    assert_eq!(of_proxy["policies"]["MeshTimeout"]["name"], "all", "kumactl reads one policy of each kind");
+    let found = world.get("/meshes/default/meshgateways/edge/dataplanes").await;
+    assert_eq!(found, json!({ "total": 1, "items": [{ "dataplane": { "mesh": "default", "name": "web-1" } }] }));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! How policies stand, one by one and as a list.
 
+use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::{World, texts, to};
@@ -68,4 +69,25 @@ async fn policy_statuses_are_paged_and_filtered_by_state() {
     assert_eq!(out["next"], format!("http://localhost:5681{path}?offset=1&size=1&state=NotInForce"));
     assert_eq!(world.refused(&format!("{path}?state=Dead")).await.0, 400);
     assert_eq!(world.refused("/meshes/gone/_policies").await.0, 404);
+}
+
+#[tokio::test]
+async fn permission_without_mutual_tls_is_not_in_force_and_warns() {
+    let world = World::new("Disabled").await;
+    world.web().await;
+    let allow = json!([{ "targetRef": { "kind": "Mesh" }, "default": { "action": "Allow" } }]);
+    let document =
+        json!({ "type": "MeshTrafficPermission", "mesh": "default", "name": "all", "spec": { "from": allow } });
+    let path = "/meshes/default/meshtrafficpermissions/all";
+    let (_, answer) = world.ask(Method::PUT, path, document.to_string()).await;
+    let warnings = answer["warnings"].to_string();
+    assert!(warnings.contains("has no mutual TLS: every call is allowed"), "{answer}");
+    let status = world.get(&format!("{path}/_status")).await;
+    assert_eq!(stand(&status), json!(["MeshTrafficPermission", "all", "NotInForce", 0, ["NoMutualTls"]]));
+    let mtls = json!({ "enabledBackend": "ca-1", "backends": [{ "name": "ca-1", "type": "builtin" }] });
+    let mesh = json!({ "type": "Mesh", "name": "default", "mtls": mtls });
+    world.ask(Method::PUT, "/meshes/default", mesh.to_string()).await;
+    let (_, answer) = world.ask(Method::PUT, path, document.to_string()).await;
+    assert!(!answer.to_string().contains("mutual TLS"), "{answer}");
+    assert_eq!(world.get(&format!("{path}/_status")).await["state"], "InForce");
 }
