@@ -62,6 +62,7 @@ async fn metrics(State(diagnostics): State<Diagnostics>) -> Response {
     diagnostics.metrics.meshes.mtls_waiting(waiting.filter(|(_, count)| *count > 0));
     diagnostics.metrics.store.contents(snapshot.revision(), snapshot.counts());
     diagnostics.metrics.store.unreadable(snapshot.world().unreadable().count());
+    diagnostics.metrics.leads(*diagnostics.store.leadership().borrow());
     let text = diagnostics.metrics.scrape();
     ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
 }

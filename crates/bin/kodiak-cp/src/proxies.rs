@@ -43,6 +43,7 @@ pub(crate) fn settings(
         health: config.dp_server.hds.enabled.then(|| timing(&config.dp_server.hds)),
         traffic: config.traffic.settings(),
         observer: Some(Arc::new(metrics.xds.clone())),
+        port_metrics: Some(metrics.proxy_port.clone()),
         ..ProxySettings::new(instance_id)
     }
 }

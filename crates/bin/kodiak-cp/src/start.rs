@@ -17,7 +17,7 @@ use kodiak_ca::{Expiries, MeshCas, watch_expiries};
 use kodiak_catalog::{Catalog, CatalogSettings};
 use kodiak_kinds::kinds;
 use kodiak_listen::{ConnectionLimits, Listener};
-use kodiak_metrics::Metrics;
+use kodiak_metrics::{ControlPlaneInfo, Metrics};
 use kodiak_model::{Access, Place};
 use kodiak_proxies::Registry;
 use kodiak_reconcilers::{quarantine::Quarantine, run_identities, run_mtls, run_services};
@@ -112,15 +112,17 @@ impl ControlPlane {
         let place = Place::Zone { name: config.multizone.zone.name.clone() };
         let catalog = Catalog::new(store.clone(), CatalogSettings { place, unsafe_delete: config.store.unsafe_delete });
         let files = data_sources::files(&config.general, &work_dir)?;
-        let catalog = catalog.with_files(files.clone());
+        let keeping = config::services(&config, &config.multizone.zone.name)?;
+        let catalog = catalog.with_files(files.clone()).with_ranges(keeping.ranges);
         let info = Info {
             cluster_id: identity::cluster_id(&catalog).await?,
             hostname: hostname.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             instance_id: instance_id.clone(),
-            config: serde_json::to_value(&config)?,
+            config: shown(&config)?,
         };
-        let certificate = certificate::load(&config.general, &work_dir, &hostname)?;
+        let shown_info = control_plane_info(&info, &config);
+        let certificate = certificate::load(&config, &work_dir, &hostname)?;
         let proxy_listener = bind("dpServer.port", config.dp_server.interface, config.dp_server.port).await?;
         let proxies = proxy_listener.local_addr()?;
         let settings = proxies::settings(&config, &instance_id, &certificate, proxies.port(), &metrics);
@@ -128,7 +130,6 @@ impl ControlPlane {
         let registry = Registry::new(catalog.clone(), settings, events);
         let mesh_cas = MeshCas::new(store.clone()).with_files(files).with_renewal(config.certificates.renewal()?);
         let expiries = Expiries::default();
-        let keeping = config::services(&config, &config.multizone.zone.name)?;
         let engine = kodiak_engine::EngineSettings {
             zone: config.multizone.zone.name.as_str().into(),
             shadow: Shadow::Ignored,
@@ -239,6 +240,7 @@ impl ControlPlane {
         let listener =
             bind("diagnostics.serverPort", config.diagnostics.interface, config.diagnostics.server_port).await?;
         let diagnostics = listener.local_addr()?;
+        let metrics = with_kuma_names(metrics, &config, &shown_info);
         let state = Diagnostics { store, metrics, started: started.clone(), writes: Arc::default() };
         let router = diagnostics::router(state.clone());
         tasks.spawn("diagnostics", ending(ports.plain("diagnostics", listener, ports.diagnostics, router)));
@@ -292,6 +294,30 @@ async fn watch_store(store: Store, drain: CancellationToken) -> anyhow::Result<(
 async fn ending(task: impl Future<Output = ()>) -> anyhow::Result<()> {
     task.await;
     Ok(())
+}
+
+/// Labels of Kuma's `cp_info`.
+fn control_plane_info(info: &Info, config: &Config) -> ControlPlaneInfo {
+    let store = match config.store.store_type {
+        StoreType::Memory => "memory",
+        StoreType::File => "file",
+        StoreType::Postgres => "postgres",
+    };
+    let Info { cluster_id, hostname, version, instance_id, .. } = info;
+    vec![
+        ("product", "Kodiak".to_owned()),
+        ("version", version.clone()),
+        ("instance_id", instance_id.clone()),
+        ("cluster_id", cluster_id.clone()),
+        ("hostname", hostname.clone()),
+        ("environment", "universal".to_owned()),
+        ("mode", "zone".to_owned()),
+        ("store", store.to_owned()),
+    ]
+}
+
+fn with_kuma_names(metrics: Metrics, config: &Config, info: &ControlPlaneInfo) -> Metrics {
+    if config.metrics.kuma_names { metrics.with_kuma_names(&config.multizone.zone.name, info) } else { metrics }
 }
 
 fn work_dir(config: &Config) -> anyhow::Result<PathBuf> {
@@ -385,6 +411,7 @@ fn api_config(config: &Config) -> ApiConfig {
     }
     ApiConfig {
         read_only: config.api_server.read_only,
+        present_as_kuma: config.api_server.present_as_kuma,
         authn: AuthnConfig { tokens: tokens.enabled, localhost_is_admin: config.api_server.authn.localhost_is_admin },
         access: AccessConfig {
             admin_resources: allowed(&lists.admin_resources),
@@ -406,4 +433,11 @@ fn api_config(config: &Config) -> ApiConfig {
         },
         calls: WhyContext { reachability: config.reachability.mode.into(), naming: naming(config), offline: false },
     }
+}
+/// Settings for `GET /config`, with those that clients of Kuma read and that have one value here.
+fn shown(config: &Config) -> anyhow::Result<serde_json::Value> {
+    let mut shown = serde_json::to_value(config)?;
+    shown["mode"] = "zone".into();
+    shown["environment"] = "universal".into();
+    Ok(shown)
 }

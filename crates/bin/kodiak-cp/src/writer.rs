@@ -105,8 +105,9 @@ impl Writer {
                 }
             }
             if !inputs.is_empty() || !others.is_empty() {
+                let started = Instant::now();
                 let outcome = engine.apply(inputs, others, &self.mesh_cas, Timestamp::now());
-                self.publish(outcome);
+                self.publish(outcome, started.elapsed());
                 published = Instant::now();
             }
             self.recheck(&mut rechecks, recheck);
@@ -163,12 +164,12 @@ impl Writer {
         }
     }
 
-    fn publish(&self, outcome: Outcome) {
+    fn publish(&self, outcome: Outcome, took: Duration) {
         let Outcome { proxies, stats } = outcome;
         if stats.encoded > 0 || !proxies.is_empty() {
             tracing::debug!(encoded = stats.encoded, woken = stats.woken, "generated configuration");
         }
-        self.metrics.generated(stats.encoded, stats.woken);
+        self.metrics.generated(stats.encoded, stats.woken, took);
         self.registry.begin_pushes(proxies.len());
         for updated in proxies {
             let Updated { key, snapshot, faults, rollout, issued } = updated;
@@ -178,6 +179,7 @@ impl Writer {
                 Some(snapshot) if faults.is_empty() => self.registry.publish(&key, snapshot, rollout),
                 _ => {
                     tracing::warn!(proxy = %key, faults = faults.join("; "), "snapshot is invalid, proxy stays on its last good configuration");
+                    self.metrics.snapshot_invalid();
                     self.registry.fault(&key, faults);
                 }
             }

@@ -1,6 +1,7 @@
 //! Configuration of the control plane: read once from file, environment and flags; unknown keys are errors.
 
 mod certificates;
+mod keys;
 mod listeners;
 mod load;
 mod reachability;
@@ -14,7 +15,7 @@ mod types;
 
 pub use certificates::Certificates;
 pub use listeners::{ApiSocket, ListenerLimits};
-pub use load::{LoadError, Sources, load};
+pub use load::{FromKuma, LoadError, Loaded, Sources, WithoutEffect, load};
 pub use reachability::{Reachability, ReachabilityMode};
 pub use secret::Masked;
 pub use services::{GenerateFrom, Ipam, LabelPropagation, MeshService, Range, services};

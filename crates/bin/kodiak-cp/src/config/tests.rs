@@ -14,7 +14,11 @@ fn sources(file: &str, environment: &[(&str, &str)], flags: &[&str]) -> Sources 
 
 #[track_caller]
 fn refused(sources: &Sources, expected: &str) {
-    assert_eq!(load(sources).unwrap_err().to_string(), expected);
+    assert_eq!(super::load(sources).unwrap_err().to_string(), expected);
+}
+
+fn load(sources: &Sources) -> Result<Config, LoadError> {
+    super::load(sources).map(|loaded| loaded.config)
 }
 
 #[test]
@@ -41,12 +45,12 @@ fn lists_are_separated_by_commas() {
 fn unknown_settings_are_errors_with_their_source() {
     refused(
         &sources("apiServer:\n  htp: {}\n", &[], &[]),
-        "kodiak.yaml:2:3: apiServer.htp: unknown field `htp`, expected one of `http`, `https`, `socket`, `authn`, `readOnly`, `corsAllowedDomains`, `basePath`, `limits`",
+        "kodiak.yaml:2:3: apiServer.htp: no such setting; did you mean apiServer.http?",
     );
     refused(&sources("a: [", &[], &[]), "kodiak.yaml:2:1: while parsing a node, did not find expected node content");
     refused(
         &sources("", &[("KODIAK_API_SERVER_HTTP_PROT", "1")], &[]),
-        "KODIAK_API_SERVER_HTTP_PROT: no such setting; `kodiak run --show-config` lists all",
+        "KODIAK_API_SERVER_HTTP_PROT: no such setting; did you mean KODIAK_API_SERVER_HTTP_PORT?",
     );
     refused(
         &sources("", &[], &["api.port=1"]),

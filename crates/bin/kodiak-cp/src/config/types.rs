@@ -26,6 +26,7 @@ pub struct Config {
     pub certificates: Certificates,
     pub defaults: Defaults,
     pub diagnostics: Diagnostics,
+    pub metrics: Metrics,
     pub log: Log,
 }
 
@@ -34,10 +35,13 @@ pub struct Config {
 pub struct General {
     /// Working directory with the database, private keys and the certificate. `~/.kodiak` when empty.
     pub work_dir: PathBuf,
-    /// Certificate of all servers. Self-signed, in the working directory, when empty.
+    /// Certificate of all servers. Issued at each start by a CA in the working directory, `kodiak.crt`, when empty.
     pub tls_cert_file: PathBuf,
     /// Private key of the certificate.
     pub tls_key_file: PathBuf,
+    /// Further names and addresses of the certificate that is issued when no file is configured. It has the host name and
+    /// the addresses of this machine, `localhost` and `bootstrapServer.params.xdsHost` in any case.
+    pub certificate_names: Vec<String>,
     /// Folder of files that data sources of resources may reference. None when empty.
     pub data_source_folder: PathBuf,
 }
@@ -70,6 +74,9 @@ pub struct ApiServer {
     pub authn: Authn,
     /// Refuses all writes.
     pub read_only: bool,
+    /// Names `Kuma` and the version whose API this is as product and version in `GET /`, so that kumactl works without
+    /// warnings. Our own name and version are always in its field `kodiak`.
+    pub present_as_kuma: bool,
     /// Origins whose pages may call the API from a browser, such as `https://gui.example`.
     pub cors_allowed_domains: Vec<String>,
     /// Prefix of all paths of the REST API.
@@ -87,6 +94,7 @@ impl Default for ApiServer {
             socket: ApiSocket::default(),
             authn: Authn::default(),
             read_only: false,
+            present_as_kuma: true,
             cors_allowed_domains: Vec::new(),
             base_path: "/".to_owned(),
             limits: ListenerLimits::of(&ConnectionLimits::api()),
@@ -162,20 +170,21 @@ impl Default for DpServer {
     }
 }
 
-/// Health checks of workloads whose inbounds have a `serviceProbe`.
+/// Health checks that proxies run: of Envoy itself, and of workloads whose inbounds have a `serviceProbe`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Hds {
-    /// Enables the checks. Without them, such inbounds need a `state`, unless their proxy registers them.
+    /// Enables the checks. Without them, inbounds with a `serviceProbe` need a `state`, unless their proxy registers them,
+    /// and a proxy of kuma-dp that drains stays an endpoint until it ends.
     pub enabled: bool,
-    /// Interval at which proxies report results.
+    /// Interval at which proxies report results. A proxy of kuma-dp that drains is an endpoint until its next report.
     pub interval: GoDuration,
     pub check_defaults: HdsCheck,
 }
 
 impl Default for Hds {
     fn default() -> Self {
-        Self { enabled: true, interval: GoDuration::from_secs(5), check_defaults: HdsCheck::default() }
+        Self { enabled: true, interval: GoDuration::from_secs(2), check_defaults: HdsCheck::default() }
     }
 }
 
@@ -383,6 +392,19 @@ impl Default for Diagnostics {
             health_port: 5689,
             limits: ListenerLimits::of(&ConnectionLimits::diagnostics()),
         }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct Metrics {
+    /// Serves the metrics of Kuma's dashboards under Kuma's names, beside our own.
+    pub kuma_names: bool,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self { kuma_names: true }
     }
 }
 

@@ -23,7 +23,8 @@ fn expected(method: &str, path: &str) -> Option<Least> {
     let thing = match segments.as_slice() {
         [] => "",
         // Routes that show configuration, or quote it.
-        ["meshes", "{mesh}", "dataplanes", "{name}", "_config" | "_status" | "xds"] => {
+        ["meshes", "{mesh}", "dataplanes", "{name}", "_config" | "_status" | "xds"]
+        | ["zoneingresses" | "zone-ingresses" | "zoneegresses", "{name}", "xds"] => {
             return (method == "get").then_some(Least::Admin);
         }
         ["store", "backup"] => return (method == "get").then_some(Least::Admin),
@@ -86,6 +87,8 @@ fn expected(method: &str, path: &str) -> Option<Least> {
         | "hostnamegenerators"
         | "meshidentities"
         | "meshtrusts"
+        | "meshopentelemetrybackends"
+        | "meshzoneaddresses"
         | "workloads"
         | "meshtrafficpermissions"
         | "meshhttproutes"

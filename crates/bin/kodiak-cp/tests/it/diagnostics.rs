@@ -47,10 +47,10 @@ async fn frequent_readiness_probes_cause_few_writes() {
 }
 
 #[tokio::test]
-async fn index_shows_product_version_and_instance() {
+async fn index_shows_version_and_instance() {
     let cp = TestControlPlane::start_with(|config| config.store.postgres.password = "hunter2".into()).await;
     let index = cp.get("/").await.json();
-    assert_eq!((&index["product"], &index["version"]), (&"Kodiak".into(), &env!("CARGO_PKG_VERSION").into()));
+    assert_eq!(index["kodiak"]["version"], env!("CARGO_PKG_VERSION"));
     assert!(!index["clusterId"].as_str().unwrap().is_empty());
     let config = cp.get("/config").await;
     assert!(!config.text.contains("hunter2"));
@@ -90,6 +90,43 @@ async fn https_certificate_can_be_verified() {
     assert_eq!(response.status(), StatusCode::OK);
     let body = response.into_body().collect().await.unwrap().to_bytes();
     assert!(String::from_utf8_lossy(&body).contains("\"name\":\"default\""));
+}
+
+#[tokio::test]
+async fn ca_file_verifies_all_names_also_those_that_are_added_later() {
+    let cp = TestControlPlane::start_with(|config| {
+        config.api_server.https.interface = "0.0.0.0".parse().unwrap();
+        config.general.certificate_names = vec!["127.0.0.7".to_owned()];
+    })
+    .await;
+    let ca = std::fs::read(cp.folder().join("kodiak.crt")).unwrap();
+    assert!(answers(&cp, &ca, "127.0.0.1").await && answers(&cp, &ca, "127.0.0.7").await);
+    assert!(!answers(&cp, &ca, "127.0.0.8").await);
+    // Another address of this machine, if it has one.
+    let own = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
+    if own.connect("192.0.2.1:9").is_ok() {
+        assert!(answers(&cp, &ca, &own.local_addr().unwrap().ip().to_string()).await);
+    }
+    let cp = cp
+        .restart_with(|config| {
+            config.api_server.https.interface = "0.0.0.0".parse().unwrap();
+            config.general.certificate_names = vec!["127.0.0.8".to_owned()];
+        })
+        .await;
+    assert!(answers(&cp, &ca, "127.0.0.8").await, "clients need no new file");
+}
+
+/// Whether a client with this CA file gets an answer at the address.
+async fn answers(cp: &TestControlPlane, ca: &[u8], address: &str) -> bool {
+    let connector = hyper_rustls::HttpsConnectorBuilder::new()
+        .with_tls_config(kodiak_crypto::client_config(ca).unwrap())
+        .https_only()
+        .enable_http1()
+        .build();
+    let client: Client<_, Empty<hyper::body::Bytes>> = Client::builder(TokioExecutor::new()).build(connector);
+    let url = format!("https://{address}:{}/", cp.control_plane.https.unwrap().port());
+    let request = Request::builder().method(Method::GET).uri(url).body(Empty::new()).unwrap();
+    client.request(request).await.is_ok_and(|response| response.status() == StatusCode::OK)
 }
 
 #[tokio::test]

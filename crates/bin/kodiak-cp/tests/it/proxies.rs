@@ -14,7 +14,7 @@ use crate::harness::{Answer, TestControlPlane};
 const NOT_A_TOKEN: &str = "authentication failed: the token is not a JWT; generate a new one";
 
 /// Posts to the proxy port over TLS.
-async fn post(cp: &TestControlPlane, path: &str, body: &Value) -> Answer {
+pub(crate) async fn post(cp: &TestControlPlane, path: &str, body: &Value) -> Answer {
     let ca = std::fs::read(cp.folder().join("kodiak.crt")).unwrap();
     let mut http = HttpConnector::new();
     http.enforce_http(false);

@@ -20,6 +20,23 @@ fn dataplane(name: &str, service: &str) -> Value {
 }
 
 #[tokio::test]
+async fn kinds_without_effect_are_stored_with_a_warning() {
+    let cp = TestControlPlane::start().await;
+    for (kind, path, spec) in [
+        ("MeshOpenTelemetryBackend", "meshopentelemetrybackends", json!({ "endpoint": { "port": 4317 } })),
+        ("MeshZoneAddress", "meshzoneaddresses", json!({ "address": "10.0.0.1", "port": 10001 })),
+    ] {
+        let path = format!("/meshes/default/{path}/one");
+        let document = json!({ "type": kind, "mesh": "default", "name": "one", "spec": spec });
+        let put = cp.put(&path, &document).await;
+        assert_eq!(put.status, StatusCode::CREATED, "{}", put.text);
+        let warning = put.json()["warnings"][0].as_str().unwrap().to_owned();
+        assert!(warning.starts_with(&format!("{kind} has no effect: ")), "{warning}");
+        assert_eq!(cp.get(&path).await.json()["spec"], spec);
+    }
+}
+
+#[tokio::test]
 async fn resource_can_be_created_read_updated_and_deleted() {
     let cp = TestControlPlane::start().await;
     let path = "/meshes/default/meshtimeouts/t1";

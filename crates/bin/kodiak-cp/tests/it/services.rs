@@ -95,6 +95,28 @@ async fn generated_mesh_services_follow_the_dataplanes_of_a_mesh() {
 }
 
 #[tokio::test]
+async fn workload_is_generated_from_the_label_of_a_dataplane_and_deleted_with_it() {
+    let cp = start().await;
+    let dataplane = json!({
+        "type": "Dataplane", "mesh": "default", "name": "shop-1", "labels": { "kuma.io/workload": "shop" },
+        "networking": { "address": "10.0.0.1", "inbound": [{ "port": 80, "tags": { "kuma.io/service": "shop" } }] },
+    });
+    assert_eq!(cp.put("/meshes/default/dataplanes/shop-1", &dataplane).await.status, StatusCode::CREATED);
+    let workload = async || cp.get("/meshes/default/workloads/shop").await;
+    while !workload().await.text.contains("dataplaneProxies") {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let shown = workload().await.json();
+    assert_eq!(shown["status"]["dataplaneProxies"], json!({ "connected": 0, "healthy": 1, "total": 1 }));
+    assert_eq!(shown["labels"]["kuma.io/managed-by"], "workload-generator");
+    assert_eq!(shown["kri"], "kri_wl_default_default__shop_");
+    delete_dataplane(&cp, "shop-1").await;
+    while workload().await.status != StatusCode::NOT_FOUND {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
 async fn mesh_service_of_a_user_gets_a_status_only() {
     let cp = start().await;
     let by_hand = json!({
