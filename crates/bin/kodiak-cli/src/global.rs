@@ -8,8 +8,9 @@ use kodiak_model::GoDuration;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
-    /// Configuration file with the control planes to connect to [default: ~/.kodiak/config]
-    #[arg(long, value_name = "FILE", env = "KODIAK_CONFIG", global = true)]
+    /// Configuration file with the control planes to connect to [env: KODIAK_CONFIG] [default: ~/.kodiak/config]
+    // Without clap's `env`: `kodiak run` has a --config-file of its own, which would inherit the value.
+    #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config_file: Option<PathBuf>,
 
     /// Context of the configuration file to use instead of the current one

@@ -1,6 +1,6 @@
 //! Context of a command: global flags, the selected control plane, and the terminal.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use kodiak_client::{Address, Client, ClientCertificate, Endpoint};
@@ -29,6 +29,9 @@ impl Session {
         if let Some(path) = &self.flags.config_file {
             return Ok(path.clone());
         }
+        if let Some(path) = std::env::var_os("KODIAK_CONFIG").filter(|path| !path.is_empty()) {
+            return Ok(path.into());
+        }
         let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
         let home =
             home.ok_or_else(|| usage("there is no home folder; pass the configuration file with --config-file"))?;
@@ -48,6 +51,18 @@ impl Session {
         Ok(Client::new(&self.endpoint()?, self.timeout())?)
     }
 
+    /// Client of another control plane than the selected one, with these credentials or those of the configuration.
+    pub(crate) fn client_of(&self, url: &str, token: Option<&str>, ca: Option<&Path>) -> anyhow::Result<Client> {
+        let mut endpoint = self.endpoint_of(url)?;
+        if let Some(token) = token {
+            endpoint.token = Some(token.to_owned());
+        }
+        if let Some(ca) = ca {
+            endpoint.ca_cert_file = Some(ca.to_owned());
+        }
+        Ok(Client::new(&endpoint, self.timeout())?)
+    }
+
     /// Mesh of the flag, of the context, or the default one.
     pub(crate) fn mesh(&self, flag: Option<&str>) -> anyhow::Result<String> {
         if let Some(mesh) = flag {
@@ -63,14 +78,10 @@ impl Session {
     }
 
     fn endpoint(&self) -> anyhow::Result<Endpoint> {
-        let config = self.config()?;
         if let Some(url) = &self.flags.cp {
-            let address = Address::parse(url)?;
-            // For a configured control plane, its credentials are used.
-            let mut known = config.control_planes.iter().map(|known| &known.coordinates.api_server);
-            let this = known.find(|known| Address::parse(&known.url).is_ok_and(|known| known == address));
-            return this.map_or_else(|| Ok(Endpoint::anonymous(address)), endpoint);
+            return self.endpoint_of(url);
         }
+        let config = self.config()?;
         let context = self.context(&config)?;
         let Some(control_plane) = config.control_plane(&context.control_plane) else {
             return Err(usage(format!(
@@ -83,6 +94,15 @@ impl Session {
             Some(socket) => Ok(Endpoint::anonymous(Address::Socket(socket))),
             None => endpoint(api_server),
         }
+    }
+
+    /// For a configured control plane, its credentials are used.
+    fn endpoint_of(&self, url: &str) -> anyhow::Result<Endpoint> {
+        let config = self.config()?;
+        let address = Address::parse(url)?;
+        let mut known = config.control_planes.iter().map(|known| &known.coordinates.api_server);
+        let this = known.find(|known| Address::parse(&known.url).is_ok_and(|known| known == address));
+        this.map_or_else(|| Ok(Endpoint::anonymous(address)), endpoint)
     }
 
     fn context<'a>(&self, config: &'a ConfigFile) -> anyhow::Result<&'a ConfigContext> {

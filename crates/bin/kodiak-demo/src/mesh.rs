@@ -149,8 +149,9 @@ fn introduction(api: &str, startup: Duration) -> String {
 Ready: {services} services with {proxies} proxies, {:.1} s after the start. No permission allows {from} to call {to}.
 Try in another terminal:
   {kodiak} get dataplanes
-  {kodiak} get meshtrafficpermissions -o yaml
+  {kodiak} get meshtrafficpermission {permission} -o yaml > permission.yaml
   {kodiak} delete meshtrafficpermission {permission}     its calls are denied, and count as failed
+  {kodiak} apply -f permission.yaml     they are allowed again
 Stop it with Ctrl-C.
 ",
         startup.as_secs_f64()

@@ -12,7 +12,7 @@ pub enum Exit {
     Usage,
     /// No control plane answers at the address.
     Unreachable,
-    /// The answer is no: a call cannot work, or a caller would lose access.
+    /// The answer is no: a call cannot work, a caller would lose access, or an import is incomplete.
     Negative,
     /// Envoy exited by itself with this code; 128 plus the signal number if a signal ended it.
     Envoy(u8),

@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use kodiak_cli::GlobalArgs;
 use kodiak_cli::commands::{
     apply, completion, config, delete, diff, dp, export, generate, get, graph, inspect, install, migrate, permissions,
-    reachability, validate, why,
+    reachability, validate, version, why,
 };
 
 use crate::{render, run, store};
@@ -85,7 +85,7 @@ pub(crate) enum Command {
     /// Print a shell completion script
     Completion(completion::Args),
     /// Print the version of this command and of the control plane
-    Version,
+    Version(version::Args),
     /// Show the user and groups of the current credentials
     WhoAmI,
 }
@@ -114,5 +114,32 @@ mod tests {
             command.get_subcommands().for_each(|command| walk(command, &path));
         }
         walk(&Cli::command(), "");
+    }
+
+    /// Second column of the table in the guide for users of kumactl.
+    #[test]
+    fn commands_of_the_kumactl_guide_parse() {
+        let guide = include_str!("../../../../docs/guides/kumactl.md");
+        let rows = guide.lines().filter(|line| line.starts_with('|'));
+        let commands = rows.filter_map(|row| row.split('|').nth(2)?.trim().strip_prefix("`kodiak ")?.strip_suffix('`'));
+        let commands: Vec<&str> = commands.collect();
+        assert!(commands.len() > 40, "the guide has a table: {commands:?}");
+        for command in commands {
+            let words = std::iter::once("kodiak").chain(command.split_whitespace());
+            if let Err(error) = Cli::try_parse_from(words) {
+                panic!("`kodiak {command}`: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_of_policies_can_be_inspected_by_its_name() {
+        for kind in kodiak_kinds::kinds().iter().filter(|kind| kind.is_policy()) {
+            let name = kind.name.to_ascii_lowercase();
+            for spelling in [name.as_str(), kind.path, kind.short.unwrap()] {
+                let parsed = Cli::try_parse_from(["kodiak", "inspect", spelling, "slow", "-m", "demo", "-o", "json"]);
+                assert!(parsed.is_ok(), "{spelling}");
+            }
+        }
     }
 }

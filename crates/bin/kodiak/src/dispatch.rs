@@ -37,7 +37,7 @@ pub(crate) async fn dispatch(command: Command, session: &Session) -> anyhow::Res
         Command::Bench(args) => kodiak_bench::run(args, session.terminal).await,
         Command::Openapi => openapi::run(session.terminal),
         Command::Completion(args) => completion::run(&args, Cli::command()),
-        Command::Version => version::run(session).await,
+        Command::Version(args) => version::run(&args, session).await,
         Command::WhoAmI => who_am_i::run(session).await,
     }
 }

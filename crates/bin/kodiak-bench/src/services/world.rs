@@ -104,7 +104,7 @@ impl World {
     }
 
     pub(super) fn work(&self) -> Work {
-        let service_status::Work { services_looked_at, spec_writes, status_writes } = self.reconciler.work();
+        let service_status::Work { services_looked_at, spec_writes, status_writes, .. } = self.reconciler.work();
         let (encoded, woken) = (self.engine.encoded(), self.woken);
         Work { looked_at: services_looked_at, spec_writes, status_writes, encoded, woken }
     }

@@ -16,8 +16,11 @@ use kodiak_terminal::{Exit, usage};
 use crate::documents::{Checkup, FileArgs, FileResource, Finding, Locator, Names, Phase, SourceFile, check, phases};
 use crate::report::{self, Warnings};
 use crate::session::Session;
-use outcome::{Outcome, Tally};
-use send::Sender;
+use outcome::Tally;
+
+pub(super) use compare::is_same;
+pub(super) use outcome::Outcome;
+pub(super) use send::Sender;
 
 #[derive(clap::Args)]
 #[command(after_help = "\

@@ -14,6 +14,7 @@ use kodiak_terminal::{Exit, usage};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::commands::elsewhere::Elsewhere;
 use crate::private_file;
 use crate::session::Session;
 
@@ -30,6 +31,10 @@ pub struct Args {
     /// Kinds to export
     #[arg(short, long, value_enum, default_value_t = Profile::Federation)]
     profile: Profile,
+
+    /// Format of the resources
+    #[arg(short, long, value_enum, default_value_t = Format::Universal)]
+    format: Format,
 
     /// Include secrets
     #[arg(short = 'a', long)]
@@ -50,6 +55,14 @@ pub(crate) enum Profile {
     All,
     /// Everything except Dataplanes
     NoDataplanes,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Files for `kodiak apply`
+    Universal,
+    #[value(hide = true)]
+    Kubernetes,
 }
 
 impl Profile {
@@ -77,6 +90,9 @@ struct Exported {
 }
 
 pub async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
+    if args.format == Format::Kubernetes {
+        return Err(Elsewhere::Kubernetes.into());
+    }
     let client = session.client()?;
     let info = client.info().await?;
     let kinds = chosen(args, session, &client).await?;

@@ -1,5 +1,6 @@
-//! `kodiak generate`: tokens and the keys that sign them.
+//! `kodiak generate`: tokens, the keys that sign them, and certificates.
 
+mod certificate;
 mod keys;
 mod tokens;
 
@@ -27,6 +28,8 @@ enum GenerateCommand {
     SigningKey(keys::SigningKeyArgs),
     /// Print the public key of a signing key
     PublicKey(keys::PublicKeyArgs),
+    /// Generate a self-signed certificate for a server or a client
+    TlsCertificate(certificate::Args),
 }
 
 pub async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
@@ -36,6 +39,7 @@ pub async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
         GenerateCommand::UserToken(args) => tokens::user(args, session).await?,
         GenerateCommand::SigningKey(args) => keys::signing_key(&args)?,
         GenerateCommand::PublicKey(args) => keys::public_key(&args)?,
+        GenerateCommand::TlsCertificate(args) => certificate::run(&args)?,
     };
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())?;

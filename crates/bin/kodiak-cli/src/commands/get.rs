@@ -64,6 +64,23 @@ pub struct Args {
     name_part: Option<String>,
 }
 
+impl Args {
+    /// Arguments of `kodiak get policies`.
+    pub(crate) fn of_policies(mesh: Option<String>, output: Output) -> Self {
+        Self {
+            kind: "policies".to_owned(),
+            name: None,
+            mesh,
+            all_meshes: false,
+            output,
+            size: None,
+            offset: None,
+            filter: Vec::new(),
+            name_part: None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     Table,

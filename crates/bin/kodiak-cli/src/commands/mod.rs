@@ -6,6 +6,7 @@ pub mod config;
 pub mod delete;
 pub mod diff;
 pub mod dp;
+mod elsewhere;
 pub mod export;
 pub mod generate;
 pub mod get;

@@ -3,7 +3,7 @@
 use kodiak_model::Place;
 use kodiak_terminal::{Exit, usage};
 
-use crate::documents::{Checkup, FileArgs, FileResource, Names, SourceFile, check};
+use crate::documents::{Checkup, FileArgs, FileResource, Names, Severity, SourceFile, check};
 use crate::report::{self, Warnings};
 use crate::session::Session;
 
@@ -49,9 +49,14 @@ pub fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
     }
     warnings.lines().for_each(|line| terminal.remark(&line));
     for (n, file) in files.iter().enumerate() {
-        match findings.iter().filter(|finding| finding.file == n).count() {
-            0 => terminal.note(&fine(n, file, &resources)),
-            problems => terminal.error(&format!("{}: {}", file.name, counted(problems, "problem"))),
+        let of_file = |severity| findings.iter().filter(|found| found.file == n && found.severity == severity).count();
+        match (of_file(Severity::Error), of_file(Severity::Warning)) {
+            (0, _) => terminal.note(&fine(n, file, &resources)),
+            (problems, 0) => terminal.error(&format!("{}: {}", file.name, counted(problems, "problem"))),
+            (problems, warnings) => {
+                let (problems, warnings) = (counted(problems, "problem"), counted(warnings, "warning"));
+                terminal.error(&format!("{}: {problems}, {warnings}", file.name));
+            }
         }
     }
     Ok(if findings.is_empty() { Exit::Fine } else { Exit::Refused })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kodiak_client::ResourceId;
-use kodiak_kinds::{Kind, kinds};
+use kodiak_kinds::{Kind, LegacyKind, kinds};
 use kodiak_model::{
     Checked, Draft, Place, Problems, ResourceKey, Scope, Shape,
     check::unknown_fields,
@@ -11,7 +11,7 @@ use kodiak_model::{
 };
 use serde_json::{Map, Value};
 
-use super::{Finding, Origin, SourceFile, Spot, nearest, spot};
+use super::{Finding, Origin, Severity, SourceFile, Spot, nearest, spot};
 
 /// Valid resource.
 #[derive(Debug, Clone)]
@@ -119,7 +119,8 @@ pub(crate) fn check(files: &[SourceFile], names: &Names<'_>, place: &Place) -> C
             Err(problems) => {
                 findings.extend(from_problems(&subject, origin, &places, problems));
                 for unknown in draft.spec.iter().flat_map(|spec| unknown_fields(kind, spec)) {
-                    findings.push(finding(&subject, origin, &places, &unknown.path, unknown.to_string()));
+                    let found = finding(&subject, origin, &places, &unknown.path, unknown.to_string());
+                    findings.push(Finding { severity: Severity::Warning, ..found });
                 }
             }
         }
@@ -163,6 +164,7 @@ fn documents<'a>(
             subject: "cannot be read as YAML".to_owned(),
             path: String::new(),
             message: error.message,
+            severity: Severity::Error,
         }])],
     })
 }
@@ -205,6 +207,9 @@ pub(crate) fn unknown_kind(typed: &str) -> String {
     if typed.is_empty() {
         return "the kind is missing; write for example `type: MeshTimeout`".to_owned();
     }
+    if let Some(legacy) = LegacyKind::by_arg(typed) {
+        return legacy.advice();
+    }
     let by_other_spelling = kinds().by_arg(typed).map(|kind| kind.name);
     let near = by_other_spelling.or_else(|| nearest(typed, kinds().iter().map(|kind| kind.name)));
     match near {
@@ -237,6 +242,7 @@ fn finding(subject: &str, origin: Origin, places: &yaml::Places, path: &str, mes
         subject: subject.to_owned(),
         path: path.to_owned(),
         message,
+        severity: Severity::Error,
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) use near::nearest;
 pub use offline::as_stored;
 pub(crate) use order::{Phase, phases};
 pub use read::FileArgs;
-pub(crate) use read::{SourceFile, read_template};
+pub(crate) use read::{SourceFile, fill_template, read_template};
 
 use std::collections::BTreeMap;
 
@@ -32,6 +32,14 @@ pub(crate) struct Finding {
     /// Path of the field. Empty if the finding is not about a field.
     pub(crate) path: String,
     pub(crate) message: String,
+    pub(crate) severity: Severity,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Severity {
+    Error,
+    /// Would not be a reason to reject the file.
+    Warning,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +96,7 @@ impl<'a> Locator<'a> {
             subject: format!("{} {:?}", resource.checked.kind.name, resource.checked.name),
             path: path.to_owned(),
             message,
+            severity: Severity::Error,
         }
     }
 

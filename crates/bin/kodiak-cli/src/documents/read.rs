@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use kodiak_terminal::{Terminal, usage};
 
 use super::template::{self, Variables};
-use super::{Finding, Spot};
+use super::{Finding, Severity, Spot};
 
 /// Larger files are rejected as a mistake.
 const LARGEST_FILE: u64 = 256 << 20;
@@ -69,6 +69,18 @@ pub(crate) fn read_template(
     Ok((files, findings))
 }
 
+/// As [`read_template`], for a text with a name for findings.
+pub(crate) fn fill_template(
+    name: &str,
+    text: String,
+    vars: &[(String, String)],
+    terminal: Terminal,
+) -> (Vec<SourceFile>, Vec<Finding>) {
+    let mut files = vec![SourceFile { name: name.to_owned(), text }];
+    let findings = fill_in(&mut files, vars, terminal);
+    (files, findings)
+}
+
 fn fill_in(files: &mut [SourceFile], vars: &[(String, String)], terminal: Terminal) -> Vec<Finding> {
     let variables: Variables = vars.iter().cloned().collect();
     let mut findings = Vec::new();
@@ -88,6 +100,7 @@ fn fill_in(files: &mut [SourceFile], vars: &[(String, String)], terminal: Termin
                 subject: "cannot fill in the variables".to_owned(),
                 path: String::new(),
                 message: fault.message,
+                severity: Severity::Error,
             })),
         }
     }

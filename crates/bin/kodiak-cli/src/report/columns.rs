@@ -181,7 +181,7 @@ fn mtls(mesh: &Value) -> String {
 }
 
 /// Tags of all inbounds and of the gateway: `kuma.io/protocol=http kuma.io/service=web,web-admin`.
-fn tags(networking: &Value) -> String {
+pub(super) fn tags(networking: &Value) -> String {
     let inbounds = networking.get("inbound").and_then(Value::as_array).into_iter().flatten();
     let sets = inbounds.chain(networking.get("gateway")).filter_map(|one| one.get("tags")?.as_object());
     let mut all: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

@@ -2,6 +2,7 @@
 
 mod age;
 mod columns;
+pub(crate) mod insights;
 mod output;
 mod policy;
 mod snippet;

@@ -47,6 +47,7 @@ pub(crate) fn short_reason(status: &Value) -> String {
         "Shadow" => "shadow policy".to_owned(),
         "Overridden" => format!("overridden by {names}"),
         "Ignored" => format!("`from` ignored because of {names}"),
+        "NoMutualTls" => "no mutual TLS: not enforced".to_owned(),
         "CallersWithoutTags" => format!("callers of {names} have no tags, use `rules`"),
         "TooMany" => "too many tags".to_owned(),
         _ => first["message"].as_str().unwrap_or_default().to_owned(),

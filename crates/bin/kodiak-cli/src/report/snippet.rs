@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use kodiak_model::yaml::Mark;
 
-use crate::documents::{Finding, SourceFile};
+use crate::documents::{Finding, Severity, SourceFile};
 
 /// Findings to show per file.
 const SHOWN_PER_FILE: usize = 20;
@@ -30,7 +30,7 @@ pub(crate) fn findings(files: &[SourceFile], findings: &[Finding], color: bool) 
 }
 
 fn render(renderer: &Renderer, file: &SourceFile, finding: &Finding) -> String {
-    let Finding { file: _, spot, subject, path, message } = finding;
+    let Finding { file: _, spot, subject, path, message, severity } = finding;
     let title = if path.is_empty() { subject.clone() } else { format!("{subject}: {path}") };
     let message = in_own_words(message);
     let label = if spot.exact { message } else { format!("in here: {}{message}", missing(path)) };
@@ -39,7 +39,11 @@ fn render(renderer: &Renderer, file: &SourceFile, finding: &Finding) -> String {
         .line_start(spot.mark.line)
         .path(file.name.as_str())
         .annotation(AnnotationKind::Primary.span(span).label(label.as_str()));
-    renderer.render(&[Level::ERROR.primary_title(title.as_str()).element(snippet)])
+    let level = match severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    renderer.render(&[level.primary_title(title.as_str()).element(snippet)])
 }
 
 /// Shortens messages of the API, which are a contract with its clients: the snippet shows the location already.
@@ -189,7 +193,7 @@ mod tests {
         #[test]
         fn any_place_is_shown(text in "[a-zé\t\r\n]{0,20}", line in 0_usize..5, column in 0_usize..30, length in 0_usize..30) {
             let spot = crate::documents::Spot::at(Mark { line, column, length });
-            let finding = Finding { file: 0, spot, subject: "s".to_owned(), path: "p".to_owned(), message: "m".to_owned() };
+            let finding = Finding { file: 0, spot, subject: "s".to_owned(), path: "p".to_owned(), message: "m".to_owned(), severity: Severity::Error };
             findings(&[SourceFile { name: "a.yaml".to_owned(), text }], &[finding], false);
         }
     }

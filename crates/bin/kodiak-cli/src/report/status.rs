@@ -61,7 +61,7 @@ fn last(overview: &Value) -> Option<&Value> {
     overview.pointer("/dataplaneInsight/subscriptions")?.as_array()?.last()
 }
 
-fn is_connected(insight: &Value) -> bool {
+pub(super) fn is_connected(insight: &Value) -> bool {
     let subscriptions = insight.get("subscriptions").and_then(Value::as_array);
     subscriptions.into_iter().flatten().any(|subscription| {
         let has = |field| subscription.get(field).is_some_and(|time| !time.is_null());
@@ -69,7 +69,7 @@ fn is_connected(insight: &Value) -> bool {
     })
 }
 
-fn is_ready(inbound: &Value) -> bool {
+pub(super) fn is_ready(inbound: &Value) -> bool {
     let healthy = inbound.pointer("/health/ready").and_then(Value::as_bool);
     healthy != Some(false) && state(inbound).is_none_or(|state| state == "Ready")
 }

@@ -117,6 +117,11 @@ impl ControlPlane {
             let told = timeout(DRAIN_TIME, self.post("/drain", body.clone(), self.token.clone())).await;
             let (error, final_answer) = match told {
                 Ok(Ok((status, _))) if status.is_success() => return,
+                // Kuma has no such request.
+                Ok(Ok((StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED, _))) => {
+                    tracing::debug!("the control plane takes no reports of proxies that are about to end");
+                    return;
+                }
                 Ok(Ok((status, _))) => (format!("it answered {status}"), status.is_client_error()),
                 Ok(Err(RequestError::Untrusted(error))) => (error.to_string(), true),
                 Ok(Err(RequestError::Passing(error))) => (error, false),

@@ -22,17 +22,25 @@ pub struct Options {
     /// Drain time: how long connections may continue once the proxy stops.
     pub drain_time: Duration,
     pub envoy_log_level: String,
+    /// Levels of components, as `upstream:debug,http:trace`.
+    pub envoy_component_log_level: Option<String>,
     /// File for the output of Envoy, instead of our standard output.
     pub envoy_output: Option<PathBuf>,
     /// 0 is chosen by the system.
     pub readiness_port: u16,
     pub dns: Option<Dns>,
     pub transparent_proxy: Option<TransparentProxy>,
+    /// Outbounds listen on their virtual addresses, which are loopback addresses then.
+    pub bind_outbounds: bool,
     pub ipv6: bool,
     /// CA file of this machine; see [`crate::system_ca`].
     pub system_ca: Option<PathBuf>,
     /// Socket of the SPIRE agent.
     pub spire_socket: Option<PathBuf>,
+    /// Certificate and private key of the listener with metrics.
+    pub metrics_certificate: Option<(PathBuf, PathBuf)>,
+    /// Memory at which Envoy sheds load; 0 is no limit.
+    pub max_heap_bytes: u64,
     pub discovery: Discovery,
     /// Delay between two requests to the control plane.
     pub retry_every: Duration,
@@ -96,13 +104,17 @@ impl Options {
             work_dir: None,
             drain_time: Duration::from_secs(30),
             envoy_log_level: "info".to_owned(),
+            envoy_component_log_level: None,
             envoy_output: None,
             readiness_port: 0,
             dns: None,
             transparent_proxy: None,
+            bind_outbounds: false,
             ipv6: false,
             system_ca: None,
             spire_socket: None,
+            metrics_certificate: None,
+            max_heap_bytes: 0,
             discovery: Discovery::Delta,
             retry_every: Duration::from_secs(3),
         }

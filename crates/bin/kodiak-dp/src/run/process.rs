@@ -102,6 +102,9 @@ fn commands(options: &Options, bootstrap: &Path, folder: &Path) -> io::Result<[C
         command.arg("--drain-time-s").arg(options.drain_time.max(LISTENER_DRAIN_TIME).as_secs().to_string());
         command.args(["--drain-strategy", "immediate", "--disable-hot-restart"]);
         command.args(["--log-level", &options.envoy_log_level]);
+        if let Some(levels) = &options.envoy_component_log_level {
+            command.arg("--component-log-level").arg(levels);
+        }
         if let Some(concurrency) = options.concurrency {
             command.arg("--concurrency").arg(concurrency.to_string());
         }

@@ -19,6 +19,8 @@ pub(super) struct Found {
 }
 
 pub(super) fn request(options: &Options, found: &Found) -> Value {
+    let path = |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+    let metrics = options.metrics_certificate.as_ref();
     let mut request = json!({
         "mesh": options.proxy.mesh,
         "name": options.proxy.name,
@@ -34,12 +36,15 @@ pub(super) fn request(options: &Options, found: &Found) -> Value {
         "appProbeProxyDisabled": false,
         "operatingSystem": std::env::consts::OS,
         "features": features(options),
-        "resources": {"maxHeapSizeBytes": 0},
+        "resources": {"maxHeapSizeBytes": options.max_heap_bytes},
         "workdir": WORK_DIR,
-        "metricsResources": {"certPath": "", "keyPath": ""},
-        "systemCaPath": options.system_ca.as_deref().map(Path::to_string_lossy).unwrap_or_default(),
+        "metricsResources": {
+            "certPath": path(metrics.map(|(cert, _)| cert.as_path())),
+            "keyPath": path(metrics.map(|(_, key)| key.as_path())),
+        },
+        "systemCaPath": path(options.system_ca.as_deref()),
         "ipv6Enabled": options.ipv6,
-        "spireResources": {"socketPath": options.spire_socket.as_deref().map(Path::to_string_lossy).unwrap_or_default()},
+        "spireResources": {"socketPath": path(options.spire_socket.as_deref())},
     });
     let token = options.token.as_ref();
     let optional = [
@@ -67,6 +72,9 @@ fn features(options: &Options) -> Vec<&'static str> {
     }
     if options.transparent_proxy.is_some() {
         features.push("feature-transparent-proxy-in-dataplane-metadata");
+    }
+    if options.bind_outbounds {
+        features.push("feature-bind-outbounds");
     }
     if options.spire_socket.is_some() {
         features.push("feature-spire");
@@ -127,6 +135,9 @@ mod tests {
         options.transparent_proxy = Some(TransparentProxy { inbound_port: 15006, outbound_port: 15001 });
         options.discovery = Discovery::StateOfTheWorld;
         options.system_ca = Some("/etc/ca.pem".into());
+        options.bind_outbounds = true;
+        options.metrics_certificate = Some(("/c.pem".into(), "/k.pem".into()));
+        options.max_heap_bytes = 7;
         assert!(!format!("{options:?}").contains("secret"));
         let asked = asked(&options);
         assert_eq!((&asked["dataplaneToken"], &asked["dataplaneTokenPath"]), (&json!("secret"), &json!("/run/token")));
@@ -134,7 +145,11 @@ mod tests {
         assert_eq!(asked["systemCaPath"], "/etc/ca.pem");
         let features: Vec<_> = asked["features"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         assert!(!features.contains(&"feature-delta-grpc"), "{features:?}");
-        for feature in ["feature-embedded-dns", "feature-transparent-proxy-in-dataplane-metadata"] {
+        assert_eq!(asked["metricsResources"], json!({"certPath": "/c.pem", "keyPath": "/k.pem"}));
+        assert_eq!(asked["resources"]["maxHeapSizeBytes"], 7);
+        for feature in
+            ["feature-bind-outbounds", "feature-embedded-dns", "feature-transparent-proxy-in-dataplane-metadata"]
+        {
             assert!(features.contains(&feature), "{features:?}");
         }
         assert_eq!(

@@ -9,6 +9,7 @@ mod cluster;
 mod damage;
 mod direct_access;
 mod disk;
+mod drain;
 mod endpoints;
 mod expiry;
 mod floods;

@@ -74,7 +74,7 @@ fn start(folder: &str, setup: Setup) -> Process {
 
 async fn control_plane(flags: Vec<String>) {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
-    let config = load(&Sources { flags, ..Sources::default() }).unwrap();
+    let config = load(&Sources { flags, ..Sources::default() }).unwrap().config;
     let now = CancellationToken::new();
     let faults = Faults { engine: None, task: Some((TASK, now.clone())) };
     let mut signals = signal(SignalKind::user_defined1()).unwrap();

@@ -63,7 +63,7 @@ async fn workload_is_an_endpoint_while_its_health_check_passes() {
     until_states(&mesh, "one", ["Ready", "Ready"]).await;
     until_answered_by(&client, &["one", "two"]).await;
 
-    // Where the probe is taken away, Envoy has nothing to check any more.
+    // Where the probe is taken away, Envoy checks only itself.
     let mut document = second.dataplane.document();
     document["networking"]["inbound"][0].as_object_mut().unwrap().remove("serviceProbe");
     mesh.control_plane.put(&format!("/meshes/{MESH}/dataplanes/two"), &document).await;

@@ -39,15 +39,37 @@ struct ControlPlane {
 impl ControlPlane {
     /// Writes its certificate to `ca.pem`.
     fn start(kodiak: &Kodiak, status: &'static str, body: &str) -> Self {
+        let body = body.to_owned();
         let now = jiff::Timestamp::now();
         let valid_for = Duration::from_hours(1);
         let pair = self_signed_server(&ServerCertParams { hostnames: &[], ips: &[], valid_for, now }).unwrap();
-        let tls = server_config(pair.cert_pem.as_bytes(), pair.key_pem.expose().as_bytes(), None).unwrap();
-        kodiak.file("ca.pem", &pair.cert_pem);
+        Self::serve(kodiak, &pair.cert_pem, pair.key_pem.expose(), move |_| (status, body.clone()))
+    }
+
+    /// Has a self-signed certificate that is marked as a CA, and knows `/bootstrap` alone.
+    fn start_like_kuma(kodiak: &Kodiak, bootstrap: &str) -> Self {
+        let mut params = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap().pem();
+        let bootstrap = bootstrap.to_owned();
+        Self::serve(kodiak, &certificate, &key.serialize_pem(), move |path| match path {
+            "/bootstrap" => ("200 OK", bootstrap.clone()),
+            _ => ("404 Not Found", "404: Page Not Found".to_owned()),
+        })
+    }
+
+    fn serve(
+        kodiak: &Kodiak,
+        certificate: &str,
+        key: &str,
+        answer: impl Fn(&str) -> (&'static str, String) + Send + 'static,
+    ) -> Self {
+        let tls = server_config(certificate.as_bytes(), key.as_bytes(), None).unwrap();
+        kodiak.file("ca.pem", certificate);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("https://localhost:{}", listener.local_addr().unwrap().port());
         let (sender, asked) = channel();
-        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len());
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let session = rustls::ServerConnection::new(Arc::clone(&tls)).unwrap();
@@ -61,8 +83,12 @@ impl ControlPlane {
                 let mut body = vec![0; length.unwrap().parse().unwrap()];
                 stream.read_exact(&mut body).unwrap();
                 let path = head.split(' ').nth(1).unwrap().to_owned();
+                let (status, text) = answer(&path);
                 // The test may have seen enough.
                 let _ = sender.send((path, serde_json::from_slice(&body).unwrap()));
+                let length = text.len();
+                let answer =
+                    format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}");
                 stream.get_mut().write_all(answer.as_bytes()).unwrap();
                 stream.get_mut().conn.send_close_notify();
                 stream.get_mut().flush().unwrap();
@@ -101,14 +127,21 @@ struct Running {
 
 impl Running {
     fn start(kodiak: &Kodiak, control_plane: &ControlPlane, extra: &[&str]) -> Self {
+        let usual = [
+            &["-d", "web.yaml", "-v", "name=web-1", "-v", "address=127.0.0.1"][..],
+            &["--ca-cert-file", "ca.pem", "--envoy", "./envoy", "--readiness-port", "0"],
+        ];
+        let arguments = [&usual.concat(), extra].concat();
+        Self::start_with(kodiak, &[("KUMA_CONTROL_PLANE_URL", &control_plane.address)], &arguments)
+    }
+
+    fn start_with(kodiak: &Kodiak, environment: &[(&str, &str)], arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kodiak"))
-            .args(["dp", "run", "-d", "web.yaml", "-v", "name=web-1", "-v", "address=127.0.0.1"])
-            .args(["--ca-cert-file", "ca.pem", "--envoy", "./envoy", "--readiness-port", "0", "--no-color"])
-            .args(extra)
+            .args(["dp", "run", "--no-color"])
+            .args(arguments)
             .current_dir(kodiak.home.path())
-            // Environment variables of kuma-dp are used.
-            .env("KUMA_CONTROL_PLANE_URL", &control_plane.address)
             .env("HOME", kodiak.home.path())
+            .envs(environment.iter().copied())
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -203,6 +236,86 @@ fn sidecar_runs_until_a_signal() {
 }
 
 #[test]
+fn flags_and_variables_of_kuma_dp_are_used() {
+    let kodiak = Kodiak::new();
+    let control_plane = ControlPlane::with_bootstrap(&kodiak);
+    envoy(&kodiak, "echo \"$@\" >$HOME/started; exec sleep 600");
+    let dataplane = DATAPLANE.replace("{{ name }}", "web-1").replace("{{address}}", "127.0.0.1");
+    let tproxy = "kumaDPUser: x\nredirect:\n  inbound: {port: 1001}\n  dns: {enabled: false}\n";
+    kodiak.file("tproxy.yaml", tproxy);
+    let running = Running::start_with(
+        &kodiak,
+        &[
+            ("KUMA_CONTROL_PLANE_URL", &control_plane.address),
+            ("KUMA_CONTROL_PLANE_CA_CERT", &fs::read_to_string(kodiak.home.path().join("ca.pem")).unwrap()),
+            ("KUMA_DATAPLANE_RUNTIME_ENVOY_LOG_LEVEL", "warn"),
+            ("KUMA_DATAPLANE_RUNTIME_ENVOY_XDS_TRANSPORT_PROTOCOL_VARIANT", "GRPC"),
+            ("KUMA_DATAPLANE_DRAIN_TIME", "90s"),
+            ("KUMA_DATAPLANE_PROXY_TYPE", "dataplane"),
+            ("KUMA_DATAPLANE_RUNTIME_CONCURRENCY", "3"),
+            ("KUMA_READINESS_PORT", "0"),
+            ("KUMA_DNS_PROMETHEUS_PORT", "19153"),
+            ("PATH", &format!("{}:{}", kodiak.home.path().display(), std::env::var("PATH").unwrap())),
+        ],
+        &[
+            &["--binary-path", "envoy", "--dataplane", &dataplane, "--dataplane-token", "the.token"][..],
+            &["--config-dir", "work", "--envoy-component-log-level", "http:debug", "--dns-envoy-port", "15054"],
+            &["--transparent-proxy-config", "tproxy.yaml", "--bind-outbounds", "--proxy-type=dataplane"],
+            &["--dns-enabled=false", "--skip-verify=false", "--metrics-cert-path", "/c", "--metrics-key-path", "/k"],
+        ]
+        .concat(),
+    );
+    let (_, asked) = control_plane.next();
+    assert_eq!((&asked["name"], &asked["dataplaneToken"]), (&json!("web-1"), &json!("the.token")));
+    assert_eq!(asked.get("dataplaneTokenPath"), None);
+    assert_eq!(asked["dataplaneConfig"]["redirect"]["inbound"]["port"], 1001);
+    assert_eq!(asked["dataplaneConfig"]["redirect"]["dns"]["enabled"], false);
+    assert_eq!(asked["metricsResources"], json!({"certPath": "/c", "keyPath": "/k"}));
+    let features = asked["features"].to_string();
+    assert!(features.contains("feature-bind-outbounds") && !features.contains("delta"), "{features}");
+    let started = kodiak.home.path().join("started");
+    running.wait_until("Envoy is started", || fs::read_to_string(&started).is_ok_and(|text| text.ends_with('\n')));
+    let flags = fs::read_to_string(&started).unwrap();
+    assert!(flags.contains("work/bootstrap.yaml --drain-time-s 90 "), "{flags}");
+    assert!(flags.ends_with("--log-level warn --component-log-level http:debug --concurrency 3\n"), "{flags}");
+    let printed = running.printed();
+    for warning in [
+        "--dataplane-token is visible in the process list",
+        "flag of kuma-dp without effect: DNS is answered by this process flag=\"--dns-envoy-port\"",
+        "variable of kuma-dp without effect variable=\"KUMA_DNS_PROMETHEUS_PORT\"",
+        "settings=\"kumaDPUser\"",
+    ] {
+        assert!(printed.contains(warning), "{warning}: {printed}");
+    }
+}
+
+#[test]
+fn short_help_hides_flags_of_kuma_dp() {
+    let kodiak = Kodiak::new();
+    assert!(!kodiak.run(&["dp", "run", "-h"]).is(0).out.contains("--binary-path"));
+    let long = kodiak.run(&["dp", "run", "--help"]).is(0).out;
+    assert!(long.contains("Flags of kuma-dp") && long.contains("--binary-path"), "{long}");
+}
+
+#[test]
+fn control_plane_without_drain_is_no_reason_for_a_warning() {
+    let kodiak = Kodiak::new();
+    let body = json!({"bootstrap": BASE64_STANDARD.encode("node: {}")}).to_string();
+    let control_plane = ControlPlane::start_like_kuma(&kodiak, &body);
+    kodiak.file("web.yaml", DATAPLANE);
+    envoy(&kodiak, "touch $HOME/started; exec sleep 600");
+    let running = Running::start(&kodiak, &control_plane, &["--drain-time", "0s"]);
+    running.wait_until("Envoy is started", || kodiak.home.path().join("started").exists());
+    running.wait_until("it is logged", || running.printed().contains("Envoy is started"));
+    running.signal("-TERM");
+    let (code, printed) = running.ended();
+    assert_eq!(code, 0, "{printed}");
+    assert!(!printed.contains("about to end") && !printed.contains("404"), "{printed}");
+    assert_eq!(control_plane.next().0, "/bootstrap");
+    assert_eq!(control_plane.next().0, "/drain");
+}
+
+#[test]
 fn sidecar_exits_with_the_code_of_envoy() {
     for (what, expected) in [("exit 7", 7), ("exit 0", 1), ("kill -9 $$", 137)] {
         let kodiak = Kodiak::new();
@@ -276,6 +389,11 @@ fn rejects_invalid_arguments_before_starting_anything() {
         (&["-d", "mesh.yaml", "--ca-cert-file", "ca.pem"], 2, &["mesh.yaml holds a Mesh; a proxy is a Dataplane"]),
         (&["-d", "web.yaml", "--name", "x", "--ca-cert-file", "ca.pem"], 2, &["omit --name and --mesh"]),
         (&["--ca-cert-file", "ca.pem"], 2, &["--dataplane-file FILE", "--name NAME"]),
+        (&["--name", "x", "--skip-verify"], 2, &["always verified", "--ca-cert-file FILE", "kuma-cp.crt"]),
+        (&["--name", "x", "--proxy-type", "ingress"], 2, &["--proxy-type ingress is not supported yet"]),
+        (&["--name", "x", "--proxy-type", "sidecar"], 2, &["must be dataplane"]),
+        (&["--name", "x", "--binary-path", "no-such", "--ca-cert-file", "ca.pem"], 2, &["no-such is not in PATH"]),
+        (&["--name", "x", "--nonsense"], 2, &["--nonsense"]),
         (&["--name", "x", "--ca-cert-file", "none.pem"], 2, &["none.pem"]),
         (&["--name", "x", "--ca-cert-file", "ca.pem", "--dataplane-token-file", "none"], 2, &["cannot read none"]),
         (&["--name", "x", "--ca-cert-file", "ca.pem", "--envoy", "/none"], 2, &["/none", "install-envoy"]),

@@ -48,6 +48,10 @@ impl Bed {
         bed
     }
 
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     pub(crate) fn run(&self, args: &[&str]) -> crate::Ran {
         self.kodiak.run(&[&["--cp", &self.url], args].concat())
     }

@@ -13,13 +13,16 @@ mod dp;
 mod generate;
 mod inspect;
 mod migrate;
+mod migrate_kuma;
 mod policies;
 mod read;
 mod references;
 mod render;
+mod run;
 mod server;
 mod socket;
 mod store;
+mod trusted;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -111,8 +114,26 @@ fn unreachable_control_plane_is_reported_with_advice() {
     for part in [url.as_str(), "refused", "kodiak run", "--cp URL", "config control-planes add"] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
-    let version = kodiak.run(&["--cp", &url, "version"]).is(0);
+    let version = kodiak.run(&["--cp", &url, "version"]).is(3);
     assert!(version.out.contains("Client: Kodiak") && version.out.contains("cannot reach"), "{}", version.out);
+}
+
+#[test]
+fn commands_of_kumactl_that_exist_elsewhere_say_where() {
+    let kodiak = Kodiak::new();
+    for (command, part) in [
+        ("install control-plane --mode zone | kubectl apply -f -", "`kodiak run`"),
+        ("install crds", "kodiak apply"),
+        ("install demo", "`kodiak demo`"),
+        ("install observability --components grafana", "monitoring.md"),
+        ("inspect zoneingress in --type stats", "zoneingresses"),
+        ("inspect dataplanes --ingress", "zoneingresses"),
+        ("export --format kubernetes", "format=k8s"),
+        ("config control-planes add --name a --address https://cp --skip-verify", "--ca-cert-file"),
+    ] {
+        let ran = kodiak.run(&command.split(' ').collect::<Vec<_>>()).is(2);
+        assert!(ran.err.contains(part), "{command}: {}", ran.err);
+    }
 }
 
 #[test]

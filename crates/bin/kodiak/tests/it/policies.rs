@@ -120,7 +120,7 @@ fn shows_why_a_policy_is_not_in_force() {
         MeshTimeout             fast      Mesh                                in force       1/1       -
         MeshTimeout             nobody    MeshSubset kuma.io/service=nobody   not in force   0/1       no proxy is tagged kuma.io/service=nobody (the policy is of zone "default")
         MeshTimeout             slow      Mesh                                not in force   0/1       overridden by fast
-        MeshTrafficPermission   all       Mesh                                in force       1/1       -
+        MeshTrafficPermission   all       Mesh                                not in force   0/1       no mutual TLS: not enforced
     "#]]
     .assert_eq(&run(&["get", "policies"]));
     let wide = run(&["get", "policies", "-o", "wide"]);

@@ -30,7 +30,7 @@ const COMPUTED_FIELDS: [(&str, &str); 7] = [
     ("ZoneIngress", "availableServices"),
 ];
 
-pub(super) fn is_same(resource: &FileResource, current: &Value) -> bool {
+pub(in crate::commands) fn is_same(resource: &FileResource, current: &Value) -> bool {
     let Ok(draft) = kodiak_kinds::draft(current.clone()) else { return false };
     // A stored resource that is no longer valid is written again.
     let Ok(current) = kodiak_model::check(resource.checked.kind, draft, &Place::Global) else { return false };

@@ -6,7 +6,7 @@ use crate::documents::{FileResource, Finding, Locator, SourceFile};
 use crate::report::Warnings;
 
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(in crate::commands) enum Outcome {
     Created {
         warnings: Vec<String>,
     },

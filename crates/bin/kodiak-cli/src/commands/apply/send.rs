@@ -12,21 +12,21 @@ use crate::documents::FileResource;
 /// Retries of a write that conflicts with another one.
 const CONFLICTS: usize = 3;
 
-pub(super) struct Sender<'a> {
-    pub(super) client: &'a Client,
-    pub(super) dry_run: bool,
-    pub(super) bar: ProgressBar,
+pub(in crate::commands) struct Sender<'a> {
+    pub(in crate::commands) client: &'a Client,
+    pub(in crate::commands) dry_run: bool,
+    pub(in crate::commands) bar: ProgressBar,
 }
 
 /// Result of each resource, in their order.
-pub(super) struct Sent {
-    pub(super) outcomes: Vec<Outcome>,
+pub(in crate::commands) struct Sent {
+    pub(in crate::commands) outcomes: Vec<Outcome>,
     /// Set when the control plane became unreachable.
-    pub(super) broken: Option<ClientError>,
+    pub(in crate::commands) broken: Option<ClientError>,
 }
 
 impl Sender<'_> {
-    pub(super) async fn send(&self, resources: &[FileResource]) -> Sent {
+    pub(in crate::commands) async fn send(&self, resources: &[FileResource]) -> Sent {
         let existing = match Existing::look_up(self.client, resources).await {
             Ok(existing) => existing,
             Err(error) => {

@@ -7,6 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use kodiak_client::{Client, ControlPlaneInfo};
 use kodiak_terminal::usage;
 
+use crate::commands::elsewhere::Elsewhere;
 use crate::config_file::{ApiServer, Header};
 use crate::session::{Session, endpoint};
 
@@ -56,12 +57,19 @@ pub(super) struct Args {
     #[arg(long, value_name = "KEY=VALUE", value_parser = kodiak_terminal::key_value, requires = "auth_type")]
     auth_conf: Vec<(String, String)>,
 
+    /// Not available: the certificate is always verified
+    #[arg(long, hide = true)]
+    skip_verify: bool,
+
     /// Do not connect to the control plane to verify the address
     #[arg(long)]
     skip_check: bool,
 }
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
+    if args.skip_verify {
+        return Err(Elsewhere::SkipVerify.into());
+    }
     let mut config = session.config()?;
     let name = args.name.clone();
     if config.control_plane(&name).is_some() && !args.overwrite {
@@ -112,6 +120,7 @@ fn to_api_server(args: Args) -> anyhow::Result<ApiServer> {
         headers,
         auth_type,
         auth_conf,
+        skip_verify: _,
         skip_check: _,
     } = args;
     Ok(ApiServer {

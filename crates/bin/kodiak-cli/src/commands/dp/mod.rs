@@ -2,7 +2,9 @@
 
 mod dataplane;
 mod install_envoy;
+mod kuma_dp;
 mod run;
+mod transparent_proxy_config;
 
 use kodiak_terminal::Exit;
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::str::FromStr;
+use std::time::Duration;
 
 use kodiak_dp::envoy::{Environment, find};
 use kodiak_dp::run::{Discovery, Dns, Options, Proxy, RunError, Runner, Token, TransparentProxy};
@@ -12,7 +12,9 @@ use kodiak_dp::system_ca;
 use kodiak_model::GoDuration;
 use kodiak_terminal::{Exit, Signals, usage};
 
-use super::dataplane;
+use super::dataplane::{self, Source};
+use super::kuma_dp::{KumaDpArgs, duration, or_variable, variable};
+use super::transparent_proxy_config::TransparentProxyConfig;
 use crate::session::Session;
 
 /// Default address of a control plane on this machine, for proxies.
@@ -20,6 +22,11 @@ const LOCAL: &str = "https://localhost:5678";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 const READINESS_PORT: u16 = 9902;
 const DNS_PORT: u16 = 15053;
+const INBOUND_PORT: u16 = 15006;
+const OUTBOUND_PORT: u16 = 15001;
+const DRAIN_TIME: Duration = Duration::from_secs(30);
+/// Log levels of Envoy.
+const LEVELS: [&str; 8] = ["trace", "debug", "info", "warning", "warn", "error", "critical", "off"];
 /// Larger files hold no token.
 const LONGEST_TOKEN: u64 = 64 << 10;
 
@@ -27,10 +34,11 @@ const LONGEST_TOKEN: u64 = 64 << 10;
 #[command(after_help = "\
 Gets the bootstrap from the control plane, waiting for it if necessary, starts Envoy, and exits with it. On SIGTERM or
 SIGINT it drains: it fails readiness, notifies the control plane, waits for --drain-time, and stops Envoy; a second
-signal ends the wait. Environment variables of kuma-dp (KUMA_…) are used if those of Kodiak (KODIAK_…) are not set.
+signal ends the wait. Flags of kuma-dp are understood, too: `--help` lists them. Environment variables of kuma-dp (KUMA_…)
+are used if those of Kodiak (KODIAK_…) are not set.
 
 The certificate of the control plane is always verified. A control plane with a self-signed certificate has it as
-kodiak.crt in its data directory: copy that file to this machine and pass it with --ca-cert-file.
+kodiak.crt in its data directory (Kuma: kuma-cp.crt): copy that file to this machine and pass it with --ca-cert-file.
 
 Examples:
   kodiak generate dataplane-token --mesh default --name web-1 --valid-for 720h > token
@@ -75,21 +83,20 @@ pub(crate) struct Args {
     envoy: Option<PathBuf>,
 
     /// Worker threads of Envoy [default: one per core]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, alias = "cpu", value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     concurrency: Option<u32>,
 
     /// Folder for the bootstrap and sockets of this proxy [default: a temporary folder]
     #[arg(long, value_name = "DIR")]
     work_dir: Option<PathBuf>,
 
-    /// Time for connections to drain
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = kodiak_terminal::duration)]
-    drain_time: GoDuration,
+    /// Time for connections to drain [default: 30s]
+    #[arg(long, value_name = "DURATION", env = "KODIAK_DATAPLANE_DRAIN_TIME", value_parser = kodiak_terminal::duration)]
+    drain_time: Option<GoDuration>,
 
-    /// Log level of Envoy
-    #[arg(long, value_name = "LEVEL", default_value = "info",
-        value_parser = ["trace", "debug", "info", "warning", "error", "critical", "off"])]
-    envoy_log_level: String,
+    /// Log level of Envoy [default: info]
+    #[arg(long, value_name = "LEVEL", value_parser = LEVELS)]
+    envoy_log_level: Option<String>,
 
     /// Port of GET /ready on 127.0.0.1; 0 lets the system choose one, which is logged [default: 9902]
     #[arg(long, value_name = "PORT", env = "KODIAK_READINESS_PORT")]
@@ -104,13 +111,13 @@ pub(crate) struct Args {
     #[arg(long)]
     transparent_proxy: bool,
 
-    /// Port that inbound traffic is redirected to
-    #[arg(long, value_name = "PORT", default_value_t = 15006, requires = "transparent_proxy")]
-    redirect_inbound_port: u16,
+    /// Port that inbound traffic is redirected to [default: 15006]
+    #[arg(long, value_name = "PORT", requires = "transparent_proxy")]
+    redirect_inbound_port: Option<u16>,
 
-    /// Port that outbound traffic is redirected to
-    #[arg(long, value_name = "PORT", default_value_t = 15001, requires = "transparent_proxy")]
-    redirect_outbound_port: u16,
+    /// Port that outbound traffic is redirected to [default: 15001]
+    #[arg(long, value_name = "PORT", requires = "transparent_proxy")]
+    redirect_outbound_port: Option<u16>,
 
     /// This machine has IPv6
     #[arg(long)]
@@ -129,6 +136,9 @@ pub(crate) struct Args {
     /// Use state-of-the-world xDS instead of delta xDS
     #[arg(long)]
     sotw: bool,
+
+    #[command(flatten)]
+    kuma: KumaDpArgs,
 }
 
 pub(crate) async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
@@ -178,22 +188,25 @@ fn explained(error: RunError) -> anyhow::Error {
 
 /// Prints the findings and returns `None` if the Dataplane is invalid.
 fn options(args: Args, session: &Session) -> anyhow::Result<Option<Options>> {
-    let ca_file = or_kuma(args.ca_cert_file, "KUMA_CONTROL_PLANE_CA_CERT_FILE")?.ok_or_else(|| {
-        usage(
-            "pass the CA of the control plane with --ca-cert-file FILE; a control plane with a self-signed certificate has it as \
-             kodiak.crt in its work folder, on this machine mostly ~/.kodiak/kodiak.crt",
-        )
-    })?;
-    let ca_pem =
-        std::fs::read(&ca_file).map_err(|error| usage(format!("cannot read {}: {error}", ca_file.display())))?;
-    let file = or_kuma(args.dataplane_file, "KUMA_DATAPLANE_RUNTIME_RESOURCE_PATH")?;
-    let (name, mesh) = (or_kuma(args.name, "KUMA_DATAPLANE_NAME")?, or_kuma(args.mesh, "KUMA_DATAPLANE_MESH")?);
-    let proxy = match (file, name, mesh) {
-        (Some(file), None, None) => match dataplane::read(&file, &args.dataplane_var, session)? {
+    let kuma = &args.kuma;
+    kuma.check()?;
+    let ca_pem = ca(args.ca_cert_file)?;
+    let source = match (args.dataplane_file, kuma.dataplane.clone()) {
+        (Some(file), _) => Some(Source::File(file)),
+        (None, Some(text)) => Some(Source::Text(text)),
+        (None, None) => match variable("KUMA_DATAPLANE_RUNTIME_RESOURCE")? {
+            Some(text) => Some(Source::Text(text)),
+            None => variable("KUMA_DATAPLANE_RUNTIME_RESOURCE_PATH")?.map(Source::File),
+        },
+    };
+    let name = or_variable(args.name, "KUMA_DATAPLANE_NAME")?;
+    let mesh = or_variable(args.mesh, "KUMA_DATAPLANE_MESH")?;
+    let proxy = match (source, name, mesh) {
+        (Some(source), None, None) => match dataplane::read(source, &args.dataplane_var, session)? {
             Some(proxy) => proxy,
             None => return Ok(None),
         },
-        (Some(_), _, _) => return Err(usage("name and mesh are in the Dataplane file; omit --name and --mesh")),
+        (Some(_), _, _) => return Err(usage("name and mesh are in the Dataplane; omit --name and --mesh")),
         (None, _, _) if !args.dataplane_var.is_empty() => {
             return Err(usage("--dataplane-var is for the file with the Dataplane; pass it with --dataplane-file"));
         }
@@ -202,38 +215,94 @@ fn options(args: Args, session: &Session) -> anyhow::Result<Option<Options>> {
             return Err(usage("pass the Dataplane with --dataplane-file FILE, or its name with --name NAME"));
         }
     };
-    let token_file = or_kuma(args.dataplane_token_file, "KUMA_DATAPLANE_RUNTIME_TOKEN_PATH")?;
-    let token = token_file.map(|file| read_token(&file)).transpose()?;
-    let envoy =
-        find(args.envoy.as_deref(), &Environment::of_this_process()).map_err(|error| usage(error.to_string()))?;
-    let address = or_kuma(args.cp_address, "KUMA_CONTROL_PLANE_URL")?.unwrap_or_else(|| LOCAL.to_owned());
-    let default_dns = if args.transparent_proxy { DNS_PORT } else { 0 };
-    let dns_port = or_kuma(args.dns_port, "KUMA_DNS_PROXY_PORT")?.unwrap_or(default_dns);
-    let ports =
-        TransparentProxy { inbound_port: args.redirect_inbound_port, outbound_port: args.redirect_outbound_port };
+    let token = token(args.dataplane_token_file, kuma.dataplane_token.clone())?;
+    let program = if args.envoy.is_some() { args.envoy } else { kuma.program()? };
+    let envoy = find(program.as_deref(), &Environment::of_this_process()).map_err(|error| usage(error.to_string()))?;
+    let address = or_variable(args.cp_address, "KUMA_CONTROL_PLANE_URL")?.unwrap_or_else(|| LOCAL.to_owned());
+    let redirected = kuma.transparent_proxy_config.as_deref().map(TransparentProxyConfig::read).transpose()?;
+    let transparent = args.transparent_proxy || redirected.is_some();
+    let redirected = redirected.unwrap_or_default();
+    let default_dns = match redirected.redirect.dns.enabled {
+        Some(false) => 0,
+        _ if transparent => redirected.redirect.dns.port.or(variable("KUMA_DNS_CORE_DNS_PORT")?).unwrap_or(DNS_PORT),
+        _ => 0,
+    };
+    let dns_port = if args.dns_port.is_some() { args.dns_port } else { kuma.dns_port()? }.unwrap_or(default_dns);
+    let port = |flag: Option<u16>, file: Option<u16>, usual: u16| flag.or(file).unwrap_or(usual);
+    let ports = TransparentProxy {
+        inbound_port: port(args.redirect_inbound_port, redirected.redirect.inbound.port, INBOUND_PORT),
+        outbound_port: port(args.redirect_outbound_port, redirected.redirect.outbound.port, OUTBOUND_PORT),
+    };
     let mut options = Options::new(address, ca_pem, proxy, envoy);
     options.token = token;
-    options.concurrency = args.concurrency;
-    options.work_dir = args.work_dir;
-    options.drain_time = args.drain_time.to_std().ok_or_else(|| usage("--drain-time must not be negative"))?;
-    options.envoy_log_level = args.envoy_log_level;
-    options.readiness_port = or_kuma(args.readiness_port, "KUMA_READINESS_PORT")?.unwrap_or(READINESS_PORT);
+    let concurrency = or_variable(args.concurrency, "KUMA_DATAPLANE_RUNTIME_CONCURRENCY")?;
+    options.concurrency = concurrency.filter(|threads| *threads > 0);
+    let work_dir = or_variable(args.work_dir.or(args.kuma.config_dir), "KUMA_DATAPLANE_RUNTIME_WORK_DIR")?;
+    options.work_dir = or_variable(work_dir, "KUMA_DATAPLANE_RUNTIME_CONFIG_DIR")?;
+    options.drain_time = match args.drain_time {
+        Some(time) => time.to_std().ok_or_else(|| usage("--drain-time must not be negative"))?,
+        None => duration("KUMA_DATAPLANE_DRAIN_TIME")?.unwrap_or(DRAIN_TIME),
+    };
+    if let Some(level) = or_variable(args.envoy_log_level, "KUMA_DATAPLANE_RUNTIME_ENVOY_LOG_LEVEL")? {
+        if !LEVELS.contains(&level.as_str()) {
+            let advice = LEVELS.join(", ");
+            return Err(usage(format!("KUMA_DATAPLANE_RUNTIME_ENVOY_LOG_LEVEL is {level:?}, not one of {advice}")));
+        }
+        options.envoy_log_level = level;
+    }
+    let components = "KUMA_DATAPLANE_RUNTIME_ENVOY_COMPONENT_LOG_LEVEL";
+    options.envoy_component_log_level = or_variable(args.kuma.envoy_component_log_level, components)?;
+    options.readiness_port = or_variable(args.readiness_port, "KUMA_READINESS_PORT")?.unwrap_or(READINESS_PORT);
     options.dns = (dns_port != 0).then(|| Dns { port: dns_port, resolv_conf: RESOLV_CONF.into() });
-    options.transparent_proxy = args.transparent_proxy.then_some(ports);
-    options.ipv6 = args.ipv6;
-    options.system_ca = system_ca(or_kuma(args.system_ca_path, "KUMA_DATAPLANE_RUNTIME_DYNAMIC_SYSTEM_CA_PATH")?)?;
+    options.transparent_proxy = transparent.then_some(ports);
+    options.bind_outbounds = args.kuma.bind_outbounds;
+    options.ipv6 = args.ipv6 || redirected.ipv6();
+    let system_ca_path = or_variable(args.system_ca_path, "KUMA_DATAPLANE_RUNTIME_DYNAMIC_SYSTEM_CA_PATH")?;
+    options.system_ca = system_ca(system_ca_path)?;
     options.spire_socket = args.spire_socket;
-    options.discovery = if args.sotw { Discovery::StateOfTheWorld } else { Discovery::Delta };
+    let metrics_cert = or_variable(args.kuma.metrics_cert_path, "KUMA_DATAPLANE_RUNTIME_METRICS_CERT_PATH")?;
+    let metrics_key = or_variable(args.kuma.metrics_key_path, "KUMA_DATAPLANE_RUNTIME_METRICS_KEY_PATH")?;
+    options.metrics_certificate = metrics_cert.zip(metrics_key);
+    options.max_heap_bytes = variable("KUMA_DATAPLANE_RESOURCES_MAX_MEMORY_BYTES")?.unwrap_or_default();
+    options.discovery = discovery(args.sotw)?;
+    if let Some(delay) = KumaDpArgs::retry_every()? {
+        options.retry_every = delay;
+    }
     Ok(Some(options))
 }
 
-/// The given value, or that of the environment variable of kuma-dp.
-fn or_kuma<T: FromStr>(given: Option<T>, variable: &str) -> anyhow::Result<Option<T>> {
-    if given.is_some() {
-        return Ok(given);
+/// PEM of the CAs that verify the control plane.
+fn ca(file: Option<PathBuf>) -> anyhow::Result<Vec<u8>> {
+    if file.is_none()
+        && let Some(pem) = KumaDpArgs::ca_pem()?
+    {
+        return Ok(pem);
     }
-    let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) else { return Ok(None) };
-    text.parse().map(Some).map_err(|_| usage(format!("{variable} is {text:?}, which is not valid")))
+    let file = or_variable(file, "KUMA_CONTROL_PLANE_CA_CERT_FILE")?.ok_or_else(|| {
+        usage(
+            "pass the CA of the control plane with --ca-cert-file FILE; a control plane with a self-signed certificate has it as \
+             kodiak.crt in its work folder, on this machine mostly ~/.kodiak/kodiak.crt",
+        )
+    })?;
+    std::fs::read(&file).map_err(|error| usage(format!("cannot read {}: {error}", file.display())))
+}
+
+fn token(file: Option<PathBuf>, text: Option<String>) -> anyhow::Result<Option<Token>> {
+    let text = if file.is_none() { or_variable(text, "KUMA_DATAPLANE_RUNTIME_TOKEN")? } else { None };
+    if let Some(text) = text {
+        return Ok(Some(Token { text: text.trim().to_owned(), file: None }));
+    }
+    or_variable(file, "KUMA_DATAPLANE_RUNTIME_TOKEN_PATH")?.map(|file| read_token(&file)).transpose()
+}
+
+fn discovery(sotw: bool) -> anyhow::Result<Discovery> {
+    let name = "KUMA_DATAPLANE_RUNTIME_ENVOY_XDS_TRANSPORT_PROTOCOL_VARIANT";
+    match variable::<String>(name)?.as_deref() {
+        _ if sotw => Ok(Discovery::StateOfTheWorld),
+        Some("GRPC") => Ok(Discovery::StateOfTheWorld),
+        None | Some("DELTA_GRPC") => Ok(Discovery::Delta),
+        Some(other) => Err(usage(format!("{name} is {other:?}, not GRPC or DELTA_GRPC"))),
+    }
 }
 
 /// The given file, or the CA certificates of this machine.

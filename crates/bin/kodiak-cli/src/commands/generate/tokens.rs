@@ -43,7 +43,7 @@ pub(super) struct DataplaneArgs {
     workload: Option<String>,
 
     /// Type of the proxy
-    #[arg(long, value_enum, default_value_t = ProxyType::Dataplane)]
+    #[arg(long, alias = "type", value_enum, default_value_t = ProxyType::Dataplane)]
     proxy_type: ProxyType,
 
     #[command(flatten)]

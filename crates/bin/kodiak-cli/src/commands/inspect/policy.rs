@@ -2,16 +2,15 @@
 
 use std::fmt::Write as _;
 
-use clap::{ValueEnum, builder::NonEmptyStringValueParser};
+use clap::builder::NonEmptyStringValueParser;
 use kodiak_client::{Client, Page, Refusal, ResourceId};
 use kodiak_kinds::{Kind, kinds};
-use kodiak_model::yaml;
 use kodiak_terminal::{Exit, printable, usage};
 use serde_json::{Value, json};
 
-use crate::commands::get::absent;
+use crate::commands::get::{self, absent};
 use crate::documents::unknown_kind;
-use crate::report::{policy_reason, policy_state, policy_target};
+use crate::report::{Output, policy_reason, policy_state, policy_target};
 use crate::session::Session;
 
 /// Proxies to name; further ones are counted.
@@ -41,12 +40,48 @@ pub(crate) struct Args {
     output: Output,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// Human-readable
-    Table,
-    Yaml,
-    Json,
+/// Arguments of `kodiak inspect meshtimeout`, for every kind of policies.
+#[derive(clap::Args)]
+pub(crate) struct KindArgs {
+    /// Name of the policy
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    name: String,
+
+    /// Mesh [default: that of the context, or default]
+    #[arg(short, long)]
+    mesh: Option<String>,
+
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+impl KindArgs {
+    pub(crate) fn of(self, kind: &'static Kind) -> Args {
+        let Self { name, mesh, output } = self;
+        Args { policy: name, kind: Some(kind.name.to_owned()), mesh, output }
+    }
+}
+
+/// Arguments of `kodiak inspect policies`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  kodiak inspect policies
+  kodiak inspect policies -m demo -o json")]
+pub(crate) struct ListArgs {
+    /// Mesh [default: that of the context, or default]
+    #[arg(short, long)]
+    mesh: Option<String>,
+
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = get::Output::Table)]
+    output: get::Output,
+}
+
+pub(crate) async fn list(args: ListArgs, session: &Session) -> anyhow::Result<Exit> {
+    let ListArgs { mesh, output } = args;
+    get::run(&get::Args::of_policies(mesh, output), session).await
 }
 
 pub(crate) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> {
@@ -67,12 +102,8 @@ pub(crate) async fn run(args: &Args, session: &Session) -> anyhow::Result<Exit> 
         other => other?,
     };
     let selected = client.inspect_page(target, &format!("_resources/dataplanes?size={MOST_PROXIES}")).await?;
-    let shown = match args.output {
-        Output::Table => text(&status, &selected),
-        Output::Yaml => yaml::to_string(&document(&status, &selected)),
-        Output::Json => serde_json::to_string_pretty(&document(&status, &selected))?,
-    };
-    session.terminal.data(shown.trim_end())?;
+    let shown = args.output.show(&document(&status, &selected), || text(&status, &selected))?;
+    session.terminal.data(&shown)?;
     Ok(Exit::Fine)
 }
 

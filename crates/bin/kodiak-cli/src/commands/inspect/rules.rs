@@ -35,6 +35,9 @@ pub(super) fn text(found: &Value) -> String {
         let _ = writeln!(shown, "{}", table.show());
     }
     for of_kind in list(found, "rules") {
+        if let Some(why) = kinds().by_name(&string(of_kind, "type")).and_then(|kind| kind.without_effect) {
+            let _ = writeln!(shown, "\nWarning: {} has no effect: {why}", string(of_kind, "type"));
+        }
         for warning in list(of_kind, "warnings").iter().filter_map(Value::as_str) {
             let _ = writeln!(shown, "\nWarning: {}: {}", string(of_kind, "type"), printable(warning));
         }
@@ -240,6 +243,8 @@ mod tests {
             destination            kuma.io/service=db      MeshTimeout             all < db        {"a":1}
             destination            everything              MeshTimeout             all             {"a":2}
             proxy                  -                       MeshTrace               t               {}
+
+            Warning: MeshTrace has no effect: this policy is stored and validated, but not supported yet
 
             Warning: MeshTimeout: unable to resolve
         "#]]

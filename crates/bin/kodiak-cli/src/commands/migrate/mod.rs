@@ -5,6 +5,7 @@ mod convert;
 mod converted;
 mod gather;
 mod identity;
+mod kuma;
 mod plan;
 mod proof;
 mod status;
@@ -24,6 +25,8 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum MigrateCommand {
+    /// Import the meshes of a Kuma control plane
+    Kuma(kuma::Args),
     /// Migrate from kuma.io/service tags to MeshService
     Services(ServicesArgs),
     /// Migrate from a backend of the Mesh (mesh CA) to a MeshIdentity
@@ -57,6 +60,7 @@ enum Services {
 pub async fn run(args: Args, session: &Session) -> anyhow::Result<Exit> {
     let command = match args.command {
         MigrateCommand::Services(ServicesArgs { command }) => command,
+        MigrateCommand::Kuma(args) => return kuma::run(&args, session).await,
         MigrateCommand::Identity(args) => return identity::run(args, session).await,
     };
     match command {

@@ -17,7 +17,7 @@ fn resources(text: &str) -> Vec<FileResource> {
 #[track_caller]
 fn check(text: &str, expected: &Expect) {
     let show = |finding: &Finding| {
-        let Finding { file: _, spot, subject, path, message } = finding;
+        let Finding { file: _, spot, subject, path, message, severity: _ } = finding;
         let exact = if spot.exact { "" } else { " (near)" };
         format!("{}:{}{exact} {subject} [{path}] {message}\n", spot.mark.line, spot.mark.column)
     };

@@ -15,8 +15,9 @@ const PORTS: std::ops::Range<u16> = 20_000..32_000;
 pub(crate) fn loopback() -> Ipv4Addr {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     let [_, _, high, low] = std::process::id().to_be_bytes();
-    let next = u8::try_from(NEXT.fetch_add(1, Ordering::Relaxed)).expect("there are few proxies");
-    Ipv4Addr::new(127, high | 1, low, next)
+    let [round, next] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    // Odd, so never that of 127.0.0.1.
+    Ipv4Addr::new(127, (high | 1).wrapping_add(2 * round), low, next)
 }
 
 /// A port that is free now, and that no other test of this process was given.

@@ -86,7 +86,7 @@ async fn in_time(exchange: impl Future<Output = Result<Answer, String>>) -> Resu
     tokio::time::timeout(LONGEST, exchange).await.map_err(|_| format!("no answer within {LONGEST:?}"))?
 }
 
-async fn carry(
+pub(super) async fn carry(
     io: impl Read + Write + Unpin + Send + 'static,
     host: &str,
     method: Method,

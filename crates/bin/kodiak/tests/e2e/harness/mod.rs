@@ -14,6 +14,7 @@ pub(crate) mod network;
 mod process;
 mod service;
 mod sidecar;
+mod stock;
 mod tls;
 
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ pub(crate) use network::Network;
 pub(crate) use process::Process;
 pub(crate) use service::{Manner, Service};
 pub(crate) use sidecar::{Sidecar, User, workload_address};
+pub(crate) use stock::StockSidecar;
 pub(crate) use tls::Tls;
 
 /// Its name is part of what certificates say, so it is not the one that exists anyway.
