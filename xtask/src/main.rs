@@ -9,6 +9,7 @@
 mod capture;
 mod ci;
 mod codegen;
+mod compat;
 mod conformance;
 mod copy;
 mod deny;
@@ -49,6 +50,7 @@ enum Command {
     Tidy(tidy::Args),
     Test(test::Args),
     Conformance(conformance::Args),
+    Compat(compat::Args),
     Deny(deny::Args),
     Dist(dist::Args),
     Docs(docs::Args),
@@ -83,6 +85,7 @@ fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Dist(args) => dist::run(&workspace, &args),
         Command::Deny(args) => deny::run(&workspace, &args),
         Command::Conformance(args) => conformance::run(&workspace, &args),
+        Command::Compat(args) => compat::run(&workspace, &args),
         Command::Fuzz(args) => fuzz::run(&workspace, &args),
         Command::Meshes(args) => meshes::run(&workspace, &args),
         Command::Soak(args) => soak::run(&workspace, &args),

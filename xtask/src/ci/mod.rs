@@ -10,7 +10,7 @@ use crate::envoy::Envoy;
 use crate::postgres::Postgres;
 use crate::spire::Spire;
 use crate::workspace::Workspace;
-use crate::{codegen, conformance, deny, docs, fuzz, new, process, programs, test, tidy, tools};
+use crate::{codegen, compat, conformance, deny, docs, fuzz, new, process, programs, test, tidy, tools};
 use summary::{Outcome, Row};
 
 /// Runs all checks and stops at the first that fails.
@@ -39,6 +39,7 @@ const STEPS: &[Step] = &[
     Step { name: "setup", what: "what the tests start is installed", slow: false, run: setup },
     Step { name: "deny", what: "licences and sources of dependencies are allowed", slow: false, run: deny },
     Step { name: "test", what: "unit and integration tests pass", slow: false, run: tests },
+    Step { name: "compat", what: "kumactl and Kuma's REST clients are answered as recorded", slow: false, run: compat },
     Step { name: "codegen", what: "generated files are what the code says", slow: false, run: generated },
     Step { name: "docs", what: "the book builds and its links resolve", slow: false, run: docs },
     Step { name: "skeleton", what: "a new policy compiles and passes its tests", slow: true, run: skeleton },
@@ -117,6 +118,11 @@ fn deny(workspace: &Workspace) -> Result<Outcome> {
 
 fn tests(workspace: &Workspace) -> Result<Outcome> {
     test::everything(workspace)?;
+    Ok(Outcome::Passed(None))
+}
+
+fn compat(workspace: &Workspace) -> Result<Outcome> {
+    compat::check(workspace)?;
     Ok(Outcome::Passed(None))
 }
 

@@ -38,11 +38,8 @@ const GROUPS: &[Group] = &[
 /// Kinds that are no policies and on which the control plane does not act in full, with what is missing.
 const PARTLY: &[(&str, &str)] = &[
     ("MeshGateway", "Builtin gateways are matched by policies and inspected, but no listeners are configured."),
-    (
-        "MeshIdentity",
-        "It is stored and validated, but no certificates are issued by it: the mesh CA issues all of them.",
-    ),
-    ("MeshTrust", "It is stored and validated, but proxies do not use it."),
+    ("MeshOpenTelemetryBackend", "It is stored and validated, but no policy that references it has an effect yet."),
+    ("MeshZoneAddress", "It is stored and validated, but several zones are not supported yet."),
     ("ZoneEgress", "Proxies use it as a destination, but the control plane does not configure the zone egress itself."),
     ("ZoneIngress", "It is stored and validated, but the control plane does not configure the zone ingress."),
 ];

@@ -46,7 +46,8 @@ pub(super) fn page(root: &Path, program: &Path) -> Result<Generated> {
         types.add(&fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?);
     }
     let mut command = Command::new(program);
-    for (key, _) in env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("KODIAK_")) {
+    let is_setting = |key: &str| key.starts_with("KODIAK_") || key.starts_with("KUMA_");
+    for (key, _) in env::vars_os().filter(|(key, _)| is_setting(&key.to_string_lossy())) {
         command.env_remove(key);
     }
     let settings = settings(&process::output(command.args(["run", "--show-config"]))?)?;

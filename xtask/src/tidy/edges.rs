@@ -60,6 +60,7 @@ const ALLOWED: &[(&str, Uses)] = &[
         "kodiak-migration",
         Only(&[
             "kodiak-identity",
+            "kodiak-kinds",
             "kodiak-model",
             "kodiak-policies",
             "kodiak-reachability",
@@ -98,6 +99,7 @@ const ALLOWED: &[(&str, Uses)] = &[
             "kodiak-model",
             "kodiak-kinds",
             "kodiak-rules",
+            "kodiak-services",
             "kodiak-world",
             "kodiak-store",
             "kodiak-crypto",
@@ -173,7 +175,7 @@ const ALLOWED: &[(&str, Uses)] = &[
         ]),
     ),
     // A library for others, without control plane or command line. Its tests use the table of kinds.
-    ("kodiak-client", Only(&["kodiak-model", "kodiak-kinds"])),
+    ("kodiak-client", Only(&["kodiak-model", "kodiak-crypto", "kodiak-kinds"])),
     ("kodiak-cp", Groups(&["core", "edge"])),
     ("kodiak-dp", Groups(&["core", "edge"])),
     ("kodiak-terminal", Only(&["kodiak-model"])),
@@ -202,6 +204,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak", Anything),
     ("kodiak-testkit", Anything),
     ("kodiak-conformance", Anything),
+    ("kodiak-compat", Anything),
     ("kodiak-protogen", Only(&[])),
     ("xtask", Only(&[])),
 ];

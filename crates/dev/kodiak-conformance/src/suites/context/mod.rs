@@ -18,8 +18,6 @@ use crate::{
 };
 use watched::{Addresses, Sets, Watched, is_remade};
 
-/// Kinds that no proxy depends on yet.
-const WITHOUT_EFFECT: [&str; 2] = ["MeshGateway", "ZoneIngress"];
 /// A kind for the control plane only.
 const CONFIG: &str = "Config";
 
@@ -59,7 +57,11 @@ struct Recorded {
 async fn judge_async(scope: Scope, text: String, change: &str) -> anyhow::Result<Outcome> {
     let recorded = Recorded::read(scope, &text)?;
     let changed = documents(change)?;
-    if let Some(kind) = changed.iter().map(|key| &key.kind).find(|kind| WITHOUT_EFFECT.contains(&&***kind)) {
+    if let Some(kind) = changed
+        .iter()
+        .map(|key| &key.kind)
+        .find(|kind| kinds().by_name(kind).is_some_and(|kind| kind.without_effect.is_some()))
+    {
         return Ok(Outcome::Skipped(format!("no proxy depends on a {kind} yet")));
     }
     let store = Store::open(StoreConfig::new(Backend::Memory)).await?;

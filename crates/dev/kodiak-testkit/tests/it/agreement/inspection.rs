@@ -10,7 +10,7 @@ use kodiak_engine::offline::OfflineMesh;
 use kodiak_engine::{EngineChange, EngineSettings};
 use kodiak_inspection::inspect::MeshView;
 use kodiak_inspection::policy_status::{self, PolicyStatusContext, State};
-use kodiak_kinds::{in_force, kinds};
+use kodiak_kinds::kinds;
 use kodiak_model::{Kri, ProxyKey, ResourceKey};
 use kodiak_services::reachable::Outbounds;
 use kodiak_world::{Stored, World};
@@ -195,7 +195,7 @@ proptest! {
             proxies: &view.proxies,
             services: &services,
             identities: &view.identities,
-            in_force: in_force(),
+            rollout: &view.rollout,
             resolution: view.resolution(),
         };
         // An overridden permission may leave other text in the filter, with the same meaning.
