@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
+use kodiak_policies::target::Collector;
 use kodiak_xds::{
     Built,
     input::{
@@ -22,6 +23,7 @@ pub(crate) struct Cache {
     pub(crate) assignments: InputCache<Assignment>,
     pub(crate) external: InputCache<ExternalCluster>,
     pub(crate) direct_access: InputCache<DirectAccessCluster>,
+    pub(crate) collectors: InputCache<Collector>,
     pub(crate) passthrough: InputCache<Passthrough>,
     pub(crate) admin: InputCache<Admin>,
     pub(crate) probes: InputCache<Probes>,
@@ -58,6 +60,7 @@ impl Cache {
             assignments,
             external,
             direct_access,
+            collectors,
             passthrough,
             admin,
             probes,
@@ -70,6 +73,7 @@ impl Cache {
             + assignments.encoded
             + external.encoded
             + direct_access.encoded
+            + collectors.encoded
             + passthrough.encoded
             + admin.encoded
             + probes.encoded
@@ -86,6 +90,7 @@ impl Cache {
             assignments,
             external,
             direct_access,
+            collectors,
             passthrough,
             admin,
             probes,
@@ -98,6 +103,7 @@ impl Cache {
         assignments.sweep();
         external.sweep();
         direct_access.sweep();
+        collectors.sweep();
         passthrough.sweep();
         admin.sweep();
         probes.sweep();

@@ -12,7 +12,7 @@ use kodiak_policies::target::PortRef;
 use kodiak_xds::{
     Built, build_assignment, build_cluster, build_listener,
     check::{self, Fault},
-    direct_access, endpoints, external,
+    collector, direct_access, endpoints, external,
     input::DnsRecord,
     names::Naming,
     outbound,
@@ -358,6 +358,9 @@ fn build(planned: &plan::Cluster, cache: &mut Cache) -> Vec<Group> {
         ],
         plan::Cluster::DirectAccess(cluster) => {
             vec![cache.direct_access.get(cluster, |input| vec![build_cluster(&direct_access::cluster(input))])]
+        }
+        plan::Cluster::Collector(cluster) => {
+            vec![cache.collectors.get(&**cluster, |input| vec![build_cluster(&collector::cluster(input))])]
         }
         plan::Cluster::External(cluster) => {
             vec![cache.external.get(cluster, |input| vec![build_cluster(&external::cluster(input))])]

@@ -198,8 +198,10 @@ impl Mesh {
             return;
         }
         let either = |has: fn(&Policy) -> bool| old.iter().chain(policy).any(|policy| has(policy));
-        let inbound = either(|policy| !policy.body.from.is_empty() || !policy.body.rules.is_empty());
-        let outbound = either(|policy| !policy.body.to.is_empty());
+        let whole_proxy = either(|policy| policy.body.default.is_some());
+        let inbound = whole_proxy || either(|policy| !policy.body.from.is_empty() || !policy.body.rules.is_empty());
+        let all_traffic = whole_proxy && kodiak_policies::find(key.0).is_some_and(|hook| hook.applies_to_all_traffic());
+        let outbound = all_traffic || either(|policy| !policy.body.to.is_empty());
         let selected = self.policy_index.set_policy(key, policy.cloned());
         if key.0 == MESH_TRAFFIC_PERMISSION && self.permitted.is_some() {
             self.permission_changed(&selected);
@@ -398,14 +400,17 @@ impl Mesh {
     }
 
     fn class_key(&self, name: &Arc<str>, proxy: &EngineProxy, member: &Proxy, shadow: Shadow) -> ClassKey {
-        let kinds = kodiak_policies::in_force().iter().map(|hook| hook.kind());
-        let kinds = kinds.filter(|kind| kind.policy.is_some_and(|facts| facts.to));
+        let on_outbounds = |hook: &&&'static dyn kodiak_policies::Policy| {
+            hook.applies_to_all_traffic() || hook.kind().policy.is_some_and(|facts| facts.to)
+        };
+        let kinds = kodiak_policies::in_force().iter().filter(on_outbounds).map(|hook| hook.kind());
         let matched: Vec<_> =
             kinds.map(|kind| (kind.name, self.policy_index.matched(kind.name, name, shadow))).collect();
         let all: Vec<&Policy> =
             matched.iter().flat_map(|(_, matched)| matched.proxy.iter().map(|each| &**each)).collect();
         let lists = matched.iter().filter_map(|(kind, matched)| {
-            let outbound = matched.proxy.iter().filter(|policy| !policy.body.to.is_empty());
+            let outbound =
+                matched.proxy.iter().filter(|policy| !policy.body.to.is_empty() || policy.body.default.is_some());
             let names: Arc<[Arc<str>]> = outbound.map(|policy| policy.name.clone()).collect();
             (!names.is_empty()).then_some((*kind, names))
         });

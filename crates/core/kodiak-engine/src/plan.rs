@@ -12,7 +12,7 @@ use std::{
 
 use kodiak_identity::{expected_ids, is_encrypted};
 use kodiak_model::{Protocol, tags};
-use kodiak_policies::target::{Backend, BackendKey, Backends, EndpointLabels, Endpoints, PortRef};
+use kodiak_policies::target::{Backend, BackendKey, Backends, Collector, EndpointLabels, Endpoints, PortRef};
 use kodiak_reachability::MeshGraph;
 use kodiak_rules::Proxy;
 use kodiak_services::vips::{self, Vips};
@@ -76,6 +76,7 @@ pub(crate) enum Cluster {
     Discovered(OutboundCluster, Assignment),
     External(ExternalCluster),
     DirectAccess(DirectAccessCluster),
+    Collector(Arc<Collector>),
 }
 
 /// The outbounds of touched targets, by the name of their own cluster.
@@ -224,6 +225,7 @@ impl ServiceOutbound {
 
     fn outbound(&self) -> Outbound {
         let mut cluster_targets = self.route_backends.cluster_targets.clone();
+        cluster_targets.extend(self.merged.collectors());
         cluster_targets.insert(ClusterTarget::Service(self.tags.clone()));
         Outbound {
             target: Target::Service(names::service(&self.tags).into()),
@@ -283,6 +285,7 @@ pub(crate) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, cluster_
         ClusterTarget::Service(tags) => tags,
         ClusterTarget::Port(port) => return port::cluster(key, rules, from, port),
         ClusterTarget::DirectAccess => return direct_access::cluster(key, from),
+        ClusterTarget::Collector(collector) => return Cluster::Collector(collector.clone()),
     };
     let service = names::service(tags);
     let (name, mesh): (Arc<str>, _) = (names::service_cluster(tags).into(), from.view.name.clone());

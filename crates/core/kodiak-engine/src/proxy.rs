@@ -7,13 +7,13 @@ use std::{
 
 use jiff::Timestamp;
 use kodiak_model::{Cidr, InboundTls, ProxyKey, kinds::dataplane::Dataplane};
-use kodiak_policies::Entry;
+use kodiak_policies::{Entry, target::Collector};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{PolicyIndex, Proxy};
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
     check::{self, Fault},
-    dns, inbound,
+    collector, dns, inbound,
     input::{self, Admin, ByKind, Dns, DnsRecord, Passthrough, ProbeEndpoint, Probes},
     names,
     node::{NodeMetadata, features},
@@ -182,6 +182,7 @@ impl EngineProxy {
         let entries = entries::of(subject.policy_index, &subject.key.name, inbounds, subject.accept(), shadow);
         let clusters = local_clusters(spec, &entries);
         let mut own = self.inbounds(subject, &entries, &clusters, context);
+        own.extend(collectors(&entries, context));
         own.extend(self.redirection(subject, context));
         own.extend(self.admin(subject, context));
         own.extend(self.probes(subject, &clusters, context));
@@ -335,6 +336,16 @@ impl EngineProxy {
         };
         Ok(vec![identity, trust])
     }
+}
+
+/// Clusters of the collectors that inbounds reference.
+fn collectors(entries: &[Arc<ByKind<Vec<Entry>>>], context: &mut UpdateContext<'_>) -> Vec<Group> {
+    let entries = entries.iter().flat_map(|by_kind| by_kind.iter());
+    let confs = entries.filter_map(|(kind, entries)| Some((kodiak_policies::find(kind)?, entries)));
+    let used = confs.flat_map(|(policy, entries)| entries.iter().flat_map(move |entry| policy.collectors(&entry.conf)));
+    let used: BTreeSet<Collector> = used.collect();
+    let make = |input: &Collector| vec![build_cluster(&collector::cluster(input))];
+    used.iter().map(|input| context.cache.collectors.get(input, make)).collect()
 }
 
 /// Port at which the control plane reaches the admin interface of a proxy.

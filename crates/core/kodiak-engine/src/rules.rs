@@ -21,6 +21,8 @@ use kodiak_xds::{
     names,
 };
 
+use crate::target::ClusterTarget;
+
 /// Names of the outbound policies that select a proxy, by kind, in ascending precedence.
 pub(crate) type Lists = Arc<[(&'static str, Arc<[Arc<str>]>)]>;
 
@@ -35,6 +37,8 @@ struct KindRules {
     services: ServiceLookup,
     /// Rules for MeshServices and the like, and their ports.
     by_resource: Asked,
+    /// Conf of policies without lists, for all destinations.
+    everywhere: Option<Conf>,
 }
 
 /// Finds the merged configuration of a `kuma.io/service`.
@@ -78,6 +82,15 @@ impl MergedConf {
         self.http_route.is_some() || self.tcp_route.is_some()
     }
 
+    /// Clusters of the collectors that listeners with these confs reference.
+    pub(crate) fn collectors(&self) -> impl Iterator<Item = ClusterTarget> {
+        let confs = self.listener.iter().filter_map(|(kind, confs)| Some((kodiak_policies::find(kind)?, confs)));
+        let collectors = confs.flat_map(|(policy, confs)| {
+            confs.whole.iter().chain(confs.routes.values()).flat_map(move |conf| policy.collectors(conf))
+        });
+        collectors.map(|collector| ClusterTarget::Collector(Arc::new(collector)))
+    }
+
     /// Backends of the routes that apply.
     pub(crate) fn backends(&self, carried: Carried) -> impl Iterator<Item = &BackendKey> {
         let route = match carried {
@@ -107,8 +120,7 @@ impl Rules {
     ) -> Self {
         let kind_rules = |(kind, names): &(&'static str, Arc<[Arc<str>]>)| {
             let policies: Vec<Arc<Policy>> = names.iter().filter_map(|name| find(kind, name)).cloned().collect();
-            let policy = kodiak_policies::in_force().iter().find(|policy| policy.kind().name == *kind)?;
-            Some(KindRules::new(*policy, policies, resources, resolution))
+            Some(KindRules::new(kodiak_policies::find(kind)?, policies, resources, resolution))
         };
         Self(lists.iter().filter_map(kind_rules).collect())
     }
@@ -133,8 +145,10 @@ impl Rules {
         let mut merged = MergedConf::default();
         let rules: Vec<Option<ResourceRule>> =
             self.0.iter().map(|kind_rules| kind_rules.by_resource.about(resource, section)).collect();
-        let wholes: Vec<Option<Conf>> =
-            rules.iter().map(|rule| rule.as_ref().and_then(|rule| rule.confs.first()).cloned()).collect();
+        let whole = |(kind_rules, rule): (&KindRules, &Option<ResourceRule>)| {
+            kind_rules.everywhere.clone().or_else(|| rule.as_ref()?.confs.first().cloned())
+        };
+        let wholes: Vec<Option<Conf>> = self.0.iter().zip(&rules).map(whole).collect();
         self.route(&wholes, &mut merged);
         let by_matches = rules.iter().flatten().flat_map(|rule| &rule.by_matches);
         let policies: BTreeMap<Arc<str>, &Policy> =
@@ -184,16 +198,21 @@ impl KindRules {
         resources: &Arc<Resources>,
         resolution: NameResolution,
     ) -> Self {
+        let everywhere = policies.first().is_some_and(|policy| policy.body.default.is_some());
+        let everywhere = everywhere.then(|| subset::single(&policies)).flatten().map(|rule| rule.conf);
         let by_resource = Asked::new(&policies, resolution);
         let shape = policy.kind().policy.map_or(ConfShape::Default, |facts| facts.conf);
         // Policies that rules by tags cannot express are reported in their status.
         let rules = subset::to(&policies, resources).unwrap_or_default();
         let services =
             by_service(&rules).unwrap_or_else(|| ServiceLookup::Evaluated { policies, resources: resources.clone() });
-        Self { policy, shape, services, by_resource }
+        Self { policy, shape, services, by_resource, everywhere }
     }
 
     fn conf(&self, service: &str) -> Option<Conf> {
+        if self.everywhere.is_some() {
+            return self.everywhere.clone();
+        }
         match &self.services {
             ServiceLookup::ByService { confs, others } => confs.get(service).or(others.as_ref()).cloned(),
             ServiceLookup::Evaluated { policies, resources } => {

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kodiak_model::{Kri, TargetKind, TargetRef, tags};
+use kodiak_policies::target::Collector;
 use kodiak_rules::{
     Policy,
     outbound::{PolicyTargets, targets_of},
@@ -24,6 +25,8 @@ pub(crate) enum ClusterTarget {
     Port(Arc<PortTarget>),
     /// Instances that are called by their own addresses.
     DirectAccess,
+    /// Not a destination: a server that receives logs or traces.
+    Collector(Arc<Collector>),
 }
 
 /// A port of a resource.
@@ -52,6 +55,7 @@ impl ClusterTarget {
             Self::Service(tags) => names::service_cluster(tags).into(),
             Self::Port(port) => port.cluster_name(naming),
             Self::DirectAccess => names::DIRECT_ACCESS.into(),
+            Self::Collector(collector) => collector.name.clone(),
         }
     }
 
@@ -61,6 +65,7 @@ impl ClusterTarget {
             Self::Port(port) => Target::Object(port.object.clone()),
             // No service has a colon in its name.
             Self::DirectAccess => Target::Service(format!("{}:", names::DIRECT_ACCESS).into()),
+            Self::Collector(collector) => Target::Service(format!("{}:", collector.name).into()),
         }
     }
 }
@@ -83,10 +88,10 @@ impl Default for Targets {
 }
 
 impl Targets {
-    /// The destinations that the `to` items of a policy select.
+    /// The destinations that the `to` items of a policy select; all for a policy without lists.
     pub(crate) fn of(policy: &Policy, objects: &Objects) -> Self {
         let top = policy.body.target.as_ref().and_then(TargetRef::known_kind);
-        if top == Some(TargetKind::MeshHTTPRoute) {
+        if top == Some(TargetKind::MeshHTTPRoute) || policy.body.default.is_some() {
             return Self::All;
         }
         let named = policy.body.to.iter().map(|item| match item.target.known_kind() {

@@ -65,6 +65,13 @@ pub struct PolicyFacts {
     pub order: u16,
 }
 
+impl PolicyFacts {
+    /// Whether a policy has one conf (`default`) for the whole proxy, and no lists.
+    pub const fn is_for_whole_proxy(&self) -> bool {
+        !self.to && !self.from && !self.rules
+    }
+}
+
 /// How much of a policy also applies to a MeshService that the policy references by its legacy `kuma.io/service` name,
 /// `<name>_<namespace>_svc_<port>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -71,7 +71,12 @@ register![
 
 /// Whether a policy of this kind applies only to callers with certificates.
 pub fn needs_mtls(kind: &Kind) -> bool {
-    in_force().iter().any(|policy| policy.kind().name == kind.name && policy.needs_mtls())
+    find(kind.name).is_some_and(Policy::needs_mtls)
+}
+
+/// The policy of a kind, if it affects proxies.
+pub fn find(kind: &str) -> Option<&'static dyn Policy> {
+    in_force().iter().find(|policy| policy.kind().name == kind).copied()
 }
 
 /// The policies that affect proxies, in the order in which they are applied.

@@ -8,7 +8,7 @@ use kodiak_model::policy::{self, Body, Conf};
 use kodiak_model::source_match::Match;
 use kodiak_model::{BackendRef, Kind, TargetRef};
 
-use crate::target::{Endpoints, Inbound, Outbound, Upstream};
+use crate::target::{Collector, Endpoints, Inbound, Outbound, Upstream};
 
 /// A policy that affects proxies. It changes the generated configuration through these hooks; the defaults leave it
 /// unchanged.
@@ -36,6 +36,17 @@ pub trait Policy: Sync {
     /// Whether it applies only to callers with certificates: an inbound without mTLS gets no entries of it.
     fn needs_mtls(&self) -> bool {
         false
+    }
+
+    /// For kinds with one conf for the whole proxy: whether it applies to each inbound and outbound. Then
+    /// [`inbound`](Self::inbound) gets one entry, and [`outbound`](Self::outbound) the conf.
+    fn applies_to_all_traffic(&self) -> bool {
+        false
+    }
+
+    /// Collectors that the configuration of an inbound or outbound with this conf references.
+    fn collectors(&self, _conf: &Conf) -> Vec<Collector> {
+        Vec::new()
     }
 
     /// Changes an inbound and the cluster of its application. Called for every inbound, also without entries.

@@ -180,6 +180,26 @@ impl PortRef {
     }
 }
 
+/// A server that receives the logs, traces or metrics of proxies. A proxy has its cluster while its configuration
+/// references it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Collector {
+    /// Name of its cluster. Collectors with one name are equal.
+    pub name: Arc<str>,
+    /// An IP address, or a hostname that Envoy resolves.
+    pub address: String,
+    pub port: u32,
+    pub protocol: CollectorProtocol,
+    /// Whether connections are encrypted. Certificates are not verified, as in Kuma.
+    pub tls: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CollectorProtocol {
+    Http,
+    Grpc,
+}
+
 /// Labels of the Dataplanes behind endpoints, by address and port. Not part of endpoints: Envoy does not read them.
 pub type EndpointLabels = BTreeMap<(Arc<str>, u32), Arc<Labels>>;
 

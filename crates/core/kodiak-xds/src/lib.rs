@@ -17,6 +17,7 @@ mod built;
 mod carrier;
 pub mod check;
 mod clusters;
+pub mod collector;
 pub mod direct_access;
 pub mod dns;
 mod encode;

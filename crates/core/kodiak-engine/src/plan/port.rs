@@ -223,6 +223,7 @@ impl PortOutbound {
 
     fn outbound(&self) -> Outbound {
         let mut cluster_targets = self.route_backends.cluster_targets.clone();
+        cluster_targets.extend(self.merged.collectors());
         cluster_targets.insert(ClusterTarget::Port(self.port_target.clone()));
         Outbound {
             target: Target::Object(self.port_target.object.clone()),
