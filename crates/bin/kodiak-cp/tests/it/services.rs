@@ -103,11 +103,15 @@ async fn workload_is_generated_from_the_label_of_a_dataplane_and_deleted_with_it
     });
     assert_eq!(cp.put("/meshes/default/dataplanes/shop-1", &dataplane).await.status, StatusCode::CREATED);
     let workload = async || cp.get("/meshes/default/workloads/shop").await;
-    while !workload().await.text.contains("dataplaneProxies") {
+    // Counts are stored after the Workload itself.
+    let counts = json!({ "connected": 0, "healthy": 1, "total": 1 });
+    let shown = loop {
+        let answer = workload().await;
+        if answer.status == StatusCode::OK && answer.json()["status"]["dataplaneProxies"] == counts {
+            break answer.json();
+        }
         tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let shown = workload().await.json();
-    assert_eq!(shown["status"]["dataplaneProxies"], json!({ "connected": 0, "healthy": 1, "total": 1 }));
+    };
     assert_eq!(shown["labels"]["kuma.io/managed-by"], "workload-generator");
     assert_eq!(shown["kri"], "kri_wl_default_default__shop_");
     delete_dataplane(&cp, "shop-1").await;
