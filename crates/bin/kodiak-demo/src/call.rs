@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::{StatusCode, Uri};
+use hyper::{HeaderMap, Request, StatusCode, Uri};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 
@@ -43,12 +43,23 @@ impl Caller {
 
     /// The whole response, or the reason of the failure.
     pub(super) async fn get(&self, uri: Uri, connection: Connection) -> Result<CallResponse, String> {
+        self.get_with(uri, HeaderMap::new(), connection).await
+    }
+
+    pub(super) async fn get_with(
+        &self,
+        uri: Uri,
+        headers: HeaderMap,
+        connection: Connection,
+    ) -> Result<CallResponse, String> {
         let client = match connection {
             Connection::Kept => &self.kept,
             Connection::Fresh => &self.fresh,
         };
+        let mut request = Request::new(Empty::new());
+        (*request.uri_mut(), *request.headers_mut()) = (uri, headers);
         let exchange = async {
-            let response = client.get(uri).await.map_err(|error| innermost(&error))?;
+            let response = client.request(request).await.map_err(|error| innermost(&error))?;
             let status = response.status();
             let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
             Ok(CallResponse { status, body: body.map_err(|error| innermost(&*error))?.to_bytes() })

@@ -63,7 +63,7 @@ pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> 
         terminal.result(&format!("{:>4} s  {}", time.as_secs(), tally.line()))
     };
     let started = Instant::now();
-    let traffic = Traffic::start(&[Flow { uris: vec![args.url], expect }], args.rate, &Caller::new());
+    let traffic = Traffic::start(&[Flow { uris: vec![args.url], expect, tolerated: &[] }], args.rate, &Caller::new());
     let mut clock = tokio::time::interval_at(tokio::time::Instant::now() + SECOND, SECOND);
     let end = tokio::time::sleep(limit.unwrap_or(Duration::MAX));
     tokio::pin!(end);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -26,11 +27,16 @@ use super::call::{Caller, Connection};
 const GRACE: Duration = Duration::from_secs(5);
 /// Pause after a failed accept, mostly for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Headers that an application forwards, so that spans of proxies belong to one trace. By prefix.
+const TRACE_HEADERS: &[&str] =
+    &["x-request-id", "x-b3-", "traceparent", "tracestate", "x-datadog-", "x-ot-span-context"];
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Responds to every path with its name, the path and the request headers, as JSON; the header x-forwarded-client-cert has
-the identity of the caller. /via/NAME/REST requests /REST from the service NAME of --next, and includes its response.
+the identity of the caller. /via/NAME/REST requests /REST from the service NAME of --next, and includes its response;
+headers of traces are forwarded. /health responds with 200, or with 503 after a request to /health/fail, until one to
+/health/pass.
 The service speaks HTTP/1.1 and HTTP/2 without TLS, on 127.0.0.1.
 
 Examples:
@@ -59,13 +65,15 @@ struct Echo {
     name: String,
     next: BTreeMap<String, Uri>,
     caller: Caller,
+    /// Whether its health check fails.
+    unhealthy: AtomicBool,
 }
 
 pub(super) async fn run(args: Args, terminal: Terminal) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     let Args { name, port, next, while_stdin_is_open } = args;
     let next = next.into_iter().map(|(name, url)| Ok((name, address(&url)?))).collect::<anyhow::Result<_>>()?;
-    let echo = Arc::new(Echo { name, next, caller: Caller::new() });
+    let echo = Arc::new(Echo { name, next, caller: Caller::new(), unhealthy: AtomicBool::new(false) });
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen on {address}; choose another port with --port"))?;
@@ -134,8 +142,15 @@ impl Echo {
         let mut status = StatusCode::OK;
         if let Some(way) = path.strip_prefix("/via/") {
             let next;
-            (status, next) = self.call(way).await;
+            (status, next) = self.call(way, request.headers()).await;
             answer["next"] = next;
+        } else if let Some(health) = path.strip_prefix("/health") {
+            match health {
+                "/fail" => self.unhealthy.store(true, Ordering::Relaxed),
+                "/pass" => self.unhealthy.store(false, Ordering::Relaxed),
+                _ if self.unhealthy.load(Ordering::Relaxed) => status = StatusCode::SERVICE_UNAVAILABLE,
+                _ => (),
+            }
         }
         let mut response = Response::new(Full::from(answer.to_string()));
         *response.status_mut() = status;
@@ -144,7 +159,7 @@ impl Echo {
     }
 
     /// Status and body of the response of the next service.
-    async fn call(&self, way: &str) -> (StatusCode, Value) {
+    async fn call(&self, way: &str, headers: &HeaderMap) -> (StatusCode, Value) {
         let (name, rest) = way.split_once('/').unwrap_or((way, ""));
         let Some(address) = self.next.get(name) else {
             return (StatusCode::NOT_FOUND, json!({"error": format!("{} knows nobody named {name:?}", self.name)}));
@@ -152,7 +167,7 @@ impl Echo {
         let Ok(uri) = format!("{address}{rest}").parse() else {
             return (StatusCode::BAD_REQUEST, json!({"error": format!("{rest:?} is no path")}));
         };
-        match self.caller.get(uri, Connection::Kept).await {
+        match self.caller.get_with(uri, trace_headers(headers), Connection::Kept).await {
             Ok(answer) => {
                 let text = || Value::from(String::from_utf8_lossy(&answer.body).into_owned());
                 (answer.status, serde_json::from_slice(&answer.body).unwrap_or_else(|_| text()))
@@ -160,6 +175,15 @@ impl Echo {
             Err(error) => (StatusCode::BAD_GATEWAY, json!({"error": error})),
         }
     }
+}
+
+fn trace_headers(headers: &HeaderMap) -> HeaderMap {
+    let is_of_trace = |name: &str| TRACE_HEADERS.iter().any(|prefix| name.starts_with(prefix));
+    headers
+        .iter()
+        .filter(|(name, _)| is_of_trace(name.as_str()))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// Of repeated headers, the last one.
@@ -171,6 +195,15 @@ fn headers(headers: &HeaderMap) -> BTreeMap<&str, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_headers_of_traces_are_forwarded() {
+        let names = ["x-b3-traceid", "accept", "traceparent", "x-request-id", "x-forwarded-client-cert"];
+        let headers = names.map(|name| (name.parse().unwrap(), HeaderValue::from_static("1"))).into_iter().collect();
+        let mut forwarded: Vec<_> = trace_headers(&headers).keys().map(ToString::to_string).collect();
+        forwarded.sort();
+        assert_eq!(forwarded, ["traceparent", "x-b3-traceid", "x-request-id"]);
+    }
 
     #[test]
     fn accepts_only_plain_http_addresses() {

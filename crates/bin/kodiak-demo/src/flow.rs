@@ -12,6 +12,8 @@ pub(super) struct Flow {
     /// Used in turn.
     pub(super) uris: Vec<Uri>,
     pub(super) expect: Expect,
+    /// Other statuses that are no failures.
+    pub(super) tolerated: &'static [u16],
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,6 +16,8 @@ pub(super) struct Edge {
 pub(super) struct Instance {
     pub(super) service: &'static str,
     pub(super) name: String,
+    /// Value of its tag `version`.
+    pub(super) version: String,
 }
 
 pub(super) const SERVICES: &[Service] = &[
@@ -44,7 +46,11 @@ pub(super) const JOURNEY: &[&str] = &["web", "api", "orders", "db"];
 pub(super) fn instances() -> Vec<Instance> {
     let of = |service: &Service| {
         let name = service.name;
-        (1..=service.replicas).map(move |number| Instance { service: name, name: format!("{name}-{number}") })
+        (1..=service.replicas).map(move |number| Instance {
+            service: name,
+            name: format!("{name}-{number}"),
+            version: format!("v{number}"),
+        })
     };
     SERVICES.iter().flat_map(of).collect()
 }

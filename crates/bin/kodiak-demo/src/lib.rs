@@ -4,6 +4,7 @@
 //! - `stage` starts all processes, with `ports`, `service` and `proxy`, and leaves nothing behind.
 //! - `traffic` sends requests of `flow`s with `call` and counts them in `tally` and `latency`;
 //!   `view` summarises the results, and `screen` prints them.
+//! - `scenario` defines policies that are shown at work; `play` takes their steps, and `spans` collects traces.
 //! - `mesh` is the command itself; `echo` and `client` are also commands of their own.
 
 mod call;
@@ -13,11 +14,14 @@ mod flow;
 mod graph;
 mod latency;
 mod mesh;
+mod play;
 mod ports;
 mod proxy;
 mod resources;
+mod scenario;
 mod screen;
 mod service;
+mod spans;
 mod stage;
 mod tally;
 mod traffic;

@@ -40,7 +40,7 @@ impl DemoProxy {
         let name = instance.name.clone();
         let asked = json!({"name": name, "mesh": MESH, "type": "dataplane", "validFor": "24h"});
         let token = common.api.token("/tokens/dataplane", &asked).await?;
-        let resource = dataplane(&name, instance.service, ports).to_string();
+        let resource = dataplane(instance, ports).to_string();
         let proxy = run::Proxy { mesh: MESH.to_owned(), name: name.clone(), resource: Some(resource) };
         let log = common.folder.join(format!("{name}.log"));
         let mut options = Options::new(&common.control_plane, common.ca_pem.clone(), proxy, common.envoy.to_owned());

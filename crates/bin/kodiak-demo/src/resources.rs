@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::graph::{EDGES, Edge};
+use super::graph::{EDGES, Edge, Instance};
 
 /// Default mesh of all commands.
 pub(super) const MESH: &str = "default";
@@ -57,7 +57,8 @@ pub(super) struct Ports {
     pub(super) outbounds: Vec<(&'static str, u16)>,
 }
 
-pub(super) fn dataplane(name: &str, service: &str, ports: &Ports) -> Value {
+pub(super) fn dataplane(instance: &Instance, ports: &Ports) -> Value {
+    let Instance { service, name, version } = instance;
     let outbounds = ports
         .outbounds
         .iter()
@@ -72,7 +73,7 @@ pub(super) fn dataplane(name: &str, service: &str, ports: &Ports) -> Value {
             "inbound": [{
                 "port": ports.inbound,
                 "servicePort": ports.application,
-                "tags": {"kuma.io/service": service, "kuma.io/protocol": "http"},
+                "tags": {"kuma.io/service": service, "kuma.io/protocol": "http", "version": version},
             }],
             "outbound": outbounds.collect::<Vec<_>>(),
         },
@@ -81,13 +82,14 @@ pub(super) fn dataplane(name: &str, service: &str, ports: &Ports) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use super::super::graph::instances;
     use super::*;
 
     #[test]
     fn all_resources_are_valid() {
         let ports = Ports { inbound: 10, application: 11, outbounds: vec![("api", 12)] };
         let mut all: Vec<_> = documents().into_iter().map(|(_, _, document)| document).collect();
-        all.push(dataplane("web-1", "web", &ports));
+        all.push(dataplane(&instances()[0], &ports));
         for document in all {
             let shown = document.to_string();
             let draft = kodiak_kinds::draft(document);

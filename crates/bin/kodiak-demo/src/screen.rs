@@ -6,6 +6,7 @@ use std::time::Duration;
 use kodiak_terminal::printable;
 use serde_json::{Value, json};
 
+use super::play::{Play, Taken};
 use super::view::{Results, Sent};
 
 pub(super) struct Screen {
@@ -23,6 +24,14 @@ pub(super) struct Times {
     pub(super) steady: Duration,
 }
 
+/// Results at one moment.
+pub(super) struct Shown<'a> {
+    pub(super) results: &'a Results,
+    pub(super) sent: &'a [Sent],
+    pub(super) times: Times,
+    pub(super) play: Option<&'a Play>,
+}
+
 impl Screen {
     pub(super) fn new(json: bool) -> Self {
         Self { json, redraws: !json && io::stdout().is_terminal(), lines: 0 }
@@ -37,28 +46,52 @@ impl Screen {
         Ok(())
     }
 
-    /// Prints the current results.
-    pub(super) fn show(&mut self, results: &Results, sent: &[Sent], times: Times) -> io::Result<()> {
+    /// Prints a step of the scenario, and its resources. They stay on the screen.
+    pub(super) fn step(&mut self, taken: &Taken) -> io::Result<()> {
+        let Taken { number, of, title, yaml } = taken;
         if self.json {
-            return write(&summary("second", results, sent, times));
+            return write(&json!({"event": "step", "step": number, "steps": of, "title": title, "yaml": yaml}));
+        }
+        self.lines = 0;
+        let mut text = format!("\nStep {number} of {of}: {title}.\n");
+        if let Some(yaml) = yaml {
+            text.push_str("Applied:\n");
+            yaml.lines().for_each(|line| text.push_str(&format!("    {line}\n")));
+        }
+        text.push('\n');
+        io::stdout().lock().write_all(printable(&text).as_bytes())
+    }
+
+    /// Prints the current results.
+    pub(super) fn show(&mut self, shown: &Shown<'_>) -> io::Result<()> {
+        if self.json {
+            return write(&shown.json("second"));
         }
         if self.redraws {
-            return self.draw(results, sent, times);
+            return self.draw(shown);
         }
-        let line = results.line();
-        writeln!(io::stdout().lock(), "{:>4.0} s  {}", times.steady.as_secs_f64(), printable(&line))
+        let mut line = shown.results.line();
+        if let Some(play) = shown.play {
+            line = format!("{line}\n        {}", play.text().replace('\n', "\n        "));
+        }
+        writeln!(io::stdout().lock(), "{:>4.0} s  {}", shown.times.steady.as_secs_f64(), printable(&line))
     }
 
     /// Prints the final results.
-    pub(super) fn last(&mut self, results: &Results, sent: &[Sent], times: Times) -> io::Result<()> {
+    pub(super) fn last(&mut self, shown: &Shown<'_>) -> io::Result<()> {
         if self.json {
-            return write(&summary("end", results, sent, times));
+            return write(&shown.json("end"));
         }
-        self.draw(results, sent, times)
+        self.draw(shown)
     }
 
-    fn draw(&mut self, results: &Results, sent: &[Sent], times: Times) -> io::Result<()> {
-        let text = format!("{}\n\nAfter {:.0} s.\n", results.tables(sent), times.steady.as_secs_f64());
+    fn draw(&mut self, shown: &Shown<'_>) -> io::Result<()> {
+        let Shown { results, sent, times, play } = shown;
+        let mut text = results.tables(sent);
+        if let Some(play) = play {
+            text = format!("{text}\n\n{}", play.text());
+        }
+        let text = format!("{text}\n\nAfter {:.0} s.\n", times.steady.as_secs_f64());
         let mut out = io::stdout().lock();
         if self.lines > 0 {
             // Move up to the first line of the last table, and clear everything below.
@@ -77,13 +110,18 @@ fn write(value: &Value) -> io::Result<()> {
     writeln!(io::stdout().lock(), "{value}")
 }
 
-fn summary(event: &str, results: &Results, sent: &[Sent], times: Times) -> Value {
-    let (steady, startup) = (seconds(times.steady), seconds(times.startup));
-    let mut summary = json!({"event": event, "seconds": steady, "startup_seconds": startup});
-    if let (Value::Object(summary), Value::Object(results)) = (&mut summary, results.json(sent)) {
-        summary.extend(results);
+impl Shown<'_> {
+    fn json(&self, event: &str) -> Value {
+        let (steady, startup) = (seconds(self.times.steady), seconds(self.times.startup));
+        let mut summary = json!({"event": event, "seconds": steady, "startup_seconds": startup});
+        if let (Value::Object(summary), Value::Object(results)) = (&mut summary, self.results.json(self.sent)) {
+            summary.extend(results);
+        }
+        if let Some(play) = self.play {
+            summary["scenario"] = play.json();
+        }
+        summary
     }
-    summary
 }
 
 fn seconds(time: Duration) -> f64 {

@@ -1,6 +1,6 @@
 //! All processes of the demo: started and stopped together, with nothing left behind.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ pub(super) struct Stage {
     proxies: Vec<DemoProxy>,
     services: Vec<DemoService>,
     seats: Vec<Seat>,
+    pub(super) api: Client,
     pub(super) control_plane: ControlPlane,
     _folder: TempDir,
 }
@@ -72,7 +73,7 @@ impl Stage {
         let proxies =
             try_join_all(seats.iter().zip(&services).map(|(seat, service)| seat.start_proxy(service, &common)));
         let proxies = proxies.await?;
-        let stage = Self { proxies, services, seats, control_plane, _folder: folder };
+        let stage = Self { proxies, services, seats, api, control_plane, _folder: folder };
         let caller = Caller::new();
         try_join_all(stage.proxies.iter().map(|proxy| proxy.ready(&caller))).await?;
         Ok(stage)
@@ -82,14 +83,21 @@ impl Stage {
         self.proxies.iter().map(|proxy| proxy.name.as_str())
     }
 
-    /// One flow per allowed call, then the forbidden call, then the call through several services.
-    pub(super) fn flows(&self) -> anyhow::Result<Vec<Flow>> {
+    /// Address of the application of an instance.
+    pub(super) fn application(&self, instance: &str) -> Option<SocketAddr> {
+        self.services.iter().find(|service| service.name == instance).map(|service| service.address)
+    }
+
+    /// One flow per allowed call, then the forbidden call, then the call through several services. `tolerated` are
+    /// statuses that are no failures.
+    pub(super) fn flows(&self, tolerated: &'static [u16]) -> anyhow::Result<Vec<Flow>> {
         let mut flows = Vec::new();
         for edge in EDGES {
-            flows.push(Flow { uris: self.outbounds(edge)?, expect: Expect::SuccessAs(identity(edge.from)) });
+            flows.push(Flow { uris: self.outbounds(edge)?, expect: Expect::SuccessAs(identity(edge.from)), tolerated });
         }
-        flows.push(Flow { uris: self.outbounds(&FORBIDDEN)?, expect: Expect::Status(StatusCode::FORBIDDEN) });
-        flows.push(self.journey()?);
+        let expect = Expect::Status(StatusCode::FORBIDDEN);
+        flows.push(Flow { uris: self.outbounds(&FORBIDDEN)?, expect, tolerated: &[] });
+        flows.push(self.journey(tolerated)?);
         Ok(flows)
     }
 
@@ -101,12 +109,12 @@ impl Stage {
     }
 
     /// The first application is called directly: it has no caller in the mesh.
-    fn journey(&self) -> anyhow::Result<Flow> {
+    fn journey(&self, tolerated: &'static [u16]) -> anyhow::Result<Flow> {
         let path = format!("/via/{}", JOURNEY[1..].join("/via/"));
         let first = self.seats.iter().zip(&self.services).filter(|(seat, _)| seat.instance.service == JOURNEY[0]);
         let uris = first.map(|(_, service)| Ok(format!("http://{}{path}", service.address).parse()?));
         let uris = uris.collect::<anyhow::Result<_>>()?;
-        Ok(Flow { uris, expect: Expect::SuccessAs(identity(JOURNEY[JOURNEY.len() - 2])) })
+        Ok(Flow { uris, expect: Expect::SuccessAs(identity(JOURNEY[JOURNEY.len() - 2])), tolerated })
     }
 
     /// Waits until each flow gets the expected response from each of its addresses.
@@ -149,7 +157,7 @@ impl Stage {
 
     /// Stops all processes in order.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
-        let Self { proxies, services, seats, control_plane, _folder: folder } = self;
+        let Self { proxies, services, seats, api: _, control_plane, _folder: folder } = self;
         join_all(proxies.into_iter().map(DemoProxy::stop)).await;
         join_all(services.into_iter().map(DemoService::stop)).await;
         drop(seats);

@@ -7,16 +7,19 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::call::CallResponse;
-use super::flow::Expect;
+use super::flow::Flow;
 use super::latency::Latencies;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     pub(super) requests: u64,
     pub(super) failed: u64,
+    /// Requests with a status that is tolerated instead of the expected one.
+    pub(super) tolerated: u64,
     pub(super) latencies: Latencies,
     /// By the service name in the response.
     pub(super) answered_by: BTreeMap<String, u64>,
+    pub(super) statuses: BTreeMap<u16, u64>,
     pub(super) last_failure: Option<String>,
 }
 
@@ -26,9 +29,16 @@ struct ServiceName {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, expect: &Expect, answer: &Result<CallResponse, String>, took: Duration) {
+    pub(super) fn add(&mut self, flow: &Flow, answer: &Result<CallResponse, String>, took: Duration) {
         self.requests += 1;
-        match answer.as_ref().map_err(Clone::clone).and_then(|answer| expect.check(answer).map(|()| answer)) {
+        if let Ok(answer) = answer {
+            *self.statuses.entry(answer.status.as_u16()).or_default() += 1;
+            if flow.tolerated.contains(&answer.status.as_u16()) {
+                self.tolerated += 1;
+                return;
+            }
+        }
+        match answer.as_ref().map_err(Clone::clone).and_then(|answer| flow.expect.check(answer).map(|()| answer)) {
             Ok(answer) => {
                 self.latencies.add(took);
                 if let Ok(ServiceName { name }) = serde_json::from_slice(&answer.body) {
@@ -45,7 +55,11 @@ impl Tally {
     pub(super) fn merge(&mut self, other: &Self) {
         self.requests += other.requests;
         self.failed += other.failed;
+        self.tolerated += other.tolerated;
         self.latencies.merge(&other.latencies);
+        for (status, count) in &other.statuses {
+            *self.statuses.entry(*status).or_default() += count;
+        }
         for (name, count) in &other.answered_by {
             *self.answered_by.entry(name.clone()).or_default() += count;
         }
@@ -61,7 +75,7 @@ impl Tally {
     }
 
     pub(super) fn right(&self) -> u64 {
-        self.requests - self.failed
+        self.requests - self.failed - self.tolerated
     }
 
     /// Whether there were requests and none failed.
@@ -73,6 +87,7 @@ impl Tally {
         json!({
             "requests": self.requests,
             "failed": self.failed,
+            "statuses": self.statuses,
             "p50_ms": self.latencies.milliseconds(50),
             "p99_ms": self.latencies.milliseconds(99),
             "answered_by": self.answered_by,
@@ -105,22 +120,37 @@ pub(super) fn time(latencies: &Latencies, percent: u64) -> String {
 mod tests {
     use hyper::StatusCode;
 
+    use super::super::flow::Expect;
     use super::*;
+
+    fn flow(tolerated: &'static [u16]) -> Flow {
+        Flow { uris: Vec::new(), expect: Expect::Success, tolerated }
+    }
 
     #[test]
     fn counts_failures_apart_from_responses() {
         let answer = |status: StatusCode| Ok(CallResponse { status, body: r#"{"name": "api-1"}"#.into() });
         let mut tally = Tally::default();
         assert!(!tally.is_fine(), "nothing was asked");
-        tally.add(&Expect::Success, &answer(StatusCode::OK), Duration::from_micros(1500));
+        tally.add(&flow(&[]), &answer(StatusCode::OK), Duration::from_micros(1500));
         assert!(tally.is_fine());
         let mut other = Tally::default();
-        other.add(&Expect::Success, &answer(StatusCode::BAD_GATEWAY), Duration::from_secs(1));
-        other.add(&Expect::Success, &Err("connection refused".to_owned()), Duration::from_secs(1));
+        other.add(&flow(&[]), &answer(StatusCode::BAD_GATEWAY), Duration::from_secs(1));
+        other.add(&flow(&[]), &Err("connection refused".to_owned()), Duration::from_secs(1));
         let all = Tally::of([&tally, &other]);
         assert_eq!((all.requests, all.failed, all.right(), all.is_fine()), (3, 2, 1, false));
         assert_eq!(all.answered_by, BTreeMap::from([("api-1".to_owned(), 1)]));
         let expected = "3 requests, 2 failed, p50 1.5 ms, p99 1.5 ms; the last failure: connection refused";
         assert_eq!(all.line(), expected);
+    }
+
+    #[test]
+    fn tolerated_statuses_are_no_failures_and_no_successes() {
+        let mut tally = Tally::default();
+        for status in [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS, StatusCode::BAD_GATEWAY] {
+            tally.add(&flow(&[429]), &Ok(CallResponse { status, body: "".into() }), Duration::ZERO);
+        }
+        assert_eq!((tally.requests, tally.failed, tally.tolerated, tally.right()), (3, 1, 1, 1));
+        assert_eq!(tally.statuses, BTreeMap::from([(200, 1), (429, 1), (502, 1)]));
     }
 }

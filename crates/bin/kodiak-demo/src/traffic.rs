@@ -85,7 +85,7 @@ async fn send(flow: Flow, mut pace: Pace, caller: Caller, tally: Arc<Mutex<Tally
             let started = Instant::now();
             let answer = caller.get(uri, connection).await;
             let took = started.elapsed();
-            tally.lock().unwrap_or_else(PoisonError::into_inner).add(&flow.expect, &answer, took);
+            tally.lock().unwrap_or_else(PoisonError::into_inner).add(&flow, &answer, took);
         });
     }
     while under_way.join_next().await.is_some() {}

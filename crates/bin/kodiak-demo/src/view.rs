@@ -9,7 +9,7 @@ use kodiak_xds_stream::TypeUrl;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::graph::{EDGES, FORBIDDEN, JOURNEY, SERVICES};
+use super::graph::{EDGES, Edge, FORBIDDEN, JOURNEY, SERVICES};
 use super::resources::MESH;
 use super::tally::{Tally, time};
 
@@ -59,6 +59,11 @@ impl Results {
         let mut rest = tallies.split_off(EDGES.len()).into_iter();
         let (forbidden, journey) = (rest.next().unwrap_or_default(), rest.next().unwrap_or_default());
         Self { edges: tallies, forbidden, journey }
+    }
+
+    /// Of an allowed call.
+    pub(super) fn of(&self, edge: &Edge) -> Option<&Tally> {
+        EDGES.iter().position(|known| known == edge).and_then(|position| self.edges.get(position))
     }
 
     /// Sum of the flows that should succeed.

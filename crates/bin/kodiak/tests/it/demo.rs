@@ -257,3 +257,60 @@ fn client_counts_requests_by_result() {
     assert!(gone["failed"].as_u64().unwrap() > 0 && gone["p50_ms"].is_null(), "{gone:#}");
     client(&["ftp://a/"]).is(2);
 }
+
+/// The last event of a scenario whose steps follow each other quickly.
+fn scenario(name: &str, time: &str) -> Option<Value> {
+    let mut demo = demo(&["--scenario", name, "--step", "2s", "--for", time])?;
+    let (code, out, err) = demo.end();
+    assert_eq!(code, Some(0), "{out}{err}");
+    let steps: Vec<Value> = out.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let steps = steps.iter().filter(|event| event["event"] == "step").count();
+    let end = event(out.lines().last().unwrap(), "end");
+    assert_eq!(end["scenario"]["steps"], steps, "{end:#}");
+    demo.leaves_nothing();
+    Some(end)
+}
+
+#[test]
+fn rate_limit_scenario_rejects_a_part_of_the_requests() {
+    let Some(end) = scenario("rate-limit", "8s") else { return };
+    let statuses = &end["scenario"]["statuses"];
+    assert!(statuses["200"].as_u64() > Some(0) && statuses["429"].as_u64() > Some(0), "{end:#}");
+}
+
+#[test]
+fn faults_scenario_aborts_a_part_of_the_requests() {
+    let Some(end) = scenario("faults", "10s") else { return };
+    let statuses = &end["scenario"]["statuses"];
+    assert!(statuses["200"].as_u64() > Some(0) && statuses["503"].as_u64() > Some(0), "{end:#}");
+}
+
+#[test]
+fn health_scenario_uses_the_instance_again_without_a_failed_request() {
+    let Some(end) = scenario("health", "14s") else { return };
+    assert_eq!(end["failed"], 0, "{end:#}");
+    assert!(end["scenario"]["answered_by"]["api-2"].as_u64() > Some(0), "{end:#}");
+}
+
+#[test]
+fn canary_scenario_ends_with_the_new_version_alone() {
+    let Some(end) = scenario("canary", "20s") else { return };
+    let answered = end["scenario"]["answered_by"].as_object().unwrap();
+    assert_eq!(answered.keys().collect::<Vec<_>>(), ["api-2"], "{end:#}");
+}
+
+#[test]
+fn tracing_scenario_shows_one_trace_over_several_services() {
+    let Some(end) = scenario("tracing", "10s") else { return };
+    let services = end["scenario"]["trace"]["services"].as_array().map_or(0, Vec::len);
+    assert!(services >= 3, "{end:#}");
+}
+
+#[test]
+fn scenarios_are_listed() {
+    let ran = super::Kodiak::new().run(&["demo", "--list"]);
+    let names = ["rate-limit", "faults", "health", "canary", "tracing"];
+    assert!(names.iter().all(|name| ran.out.contains(name)), "{}", ran.out);
+    let wrong = super::Kodiak::new().run(&["demo", "--scenario", "nothing"]);
+    assert!(wrong.err.contains("rate-limit"), "{}", wrong.err);
+}
