@@ -31,7 +31,7 @@ impl Results {
         }
     }
 
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         let mut object = Map::new();
         for Row { key, value, .. } in &self.0 {
             let number = if value.fract() == 0.0 { json!(whole(*value)) } else { json!(value) };

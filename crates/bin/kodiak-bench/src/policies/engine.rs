@@ -62,7 +62,7 @@ pub(super) fn measure(
     Ok(())
 }
 
-fn mesh(size: Size) -> anyhow::Result<Vec<EngineChange>> {
+pub(super) fn mesh(size: Size) -> anyhow::Result<Vec<EngineChange>> {
     let backends = json!([{ "name": "ca", "type": "builtin" }]);
     let spec = serde_json::from_value(json!({ "mtls": { "enabledBackend": "ca", "backends": backends } }))?;
     let mut changes = vec![EngineChange::Mesh { name: MESH.into(), mesh: Some(Arc::new(spec)), reachability: None }];
@@ -76,6 +76,6 @@ fn mesh(size: Size) -> anyhow::Result<Vec<EngineChange>> {
     Ok(changes)
 }
 
-fn number(count: u64) -> f64 {
+pub(super) fn number(count: u64) -> f64 {
     as_f64(usize::try_from(count).unwrap_or(usize::MAX))
 }

@@ -2,6 +2,7 @@
 
 mod change;
 mod engine;
+mod kinds;
 mod mesh;
 mod rebuild;
 
@@ -24,7 +25,8 @@ Examples:
   kodiak bench policies --connected 10000          with more connected proxies
 
 No process is started: the mesh is created in memory. The cost of changes is also measured in a mesh of a tenth of the
-size: counts that are equal in both do not grow with the mesh.")]
+size: counts that are equal in both do not grow with the mesh. At the end, one policy of each kind is added, changed and
+deleted: one that selects nobody encodes nothing, and one for a service wakes its proxies alone.")]
 pub(super) struct Args {
     #[arg(long, default_value_t = 10_000, value_parser = enough)]
     policies: usize,
@@ -82,6 +84,10 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> anyhow::Result<Exit> {
         }
         remark(&format!("The same through the engine, with {connected} proxies connected."));
         engine::measure(size, connected, args.changes, (prefix, which), &mut results)?;
+    }
+    if args.connected > 0 {
+        remark("One policy of each kind, through the engine.");
+        kinds::measure(smaller, args.connected, &mut results)?;
     }
     results.show(args.json);
     Ok(Exit::Fine)

@@ -7,6 +7,7 @@ mod cases;
 mod documents;
 mod laws;
 mod meshes;
+mod pairs;
 mod reachability;
 mod recorded;
 mod regex;

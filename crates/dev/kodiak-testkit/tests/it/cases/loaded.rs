@@ -32,7 +32,7 @@ fn envoy_rejects_invalid_configuration() {
 }
 
 /// All resources are static; only secrets would come from a control plane.
-fn bootstrap(config: &Snapshot) -> Value {
+pub(crate) fn bootstrap(config: &Snapshot) -> Value {
     let config = redacted::config(config).unwrap();
     let of = |type_url: TypeUrl| {
         let resources = config[type_url.as_str()].as_object().cloned().unwrap_or_default();
@@ -79,7 +79,7 @@ fn secrets_without_ads(value: &mut Value) {
 }
 
 /// The error is Envoy's.
-fn load(program: &Path, bootstrap: &Value) -> Result<(), String> {
+pub(crate) fn load(program: &Path, bootstrap: &Value) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("bootstrap.json");
     fs::write(&file, bootstrap.to_string()).unwrap();

@@ -5,7 +5,7 @@
 
 mod case;
 mod changed;
-mod loaded;
+pub(crate) mod loaded;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
