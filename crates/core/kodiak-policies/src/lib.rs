@@ -5,6 +5,7 @@
 
 #![deny(clippy::disallowed_methods)]
 
+mod caller_uris;
 mod callers;
 mod convert;
 mod file_path;
@@ -72,6 +73,11 @@ register![
 /// Whether a policy of this kind applies only to callers with certificates.
 pub fn needs_mtls(kind: &Kind) -> bool {
     in_force().iter().any(|policy| policy.kind().name == kind.name && policy.needs_mtls())
+}
+
+/// Whether `rules` of this kind for all callers are merged.
+pub fn merges_rules(kind: &Kind) -> bool {
+    in_force().iter().any(|policy| policy.kind().name == kind.name && policy.merges_rules())
 }
 
 /// The policies that affect proxies, in the order in which they are applied.
