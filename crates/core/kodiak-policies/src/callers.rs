@@ -20,6 +20,7 @@ use kodiak_model::policy::{self, Conf};
 use kodiak_model::source_match::{Match, SpiffeIdMatchType};
 use kodiak_model::spiffe;
 
+use crate::caller_uris;
 use crate::order::NetworkStep;
 use crate::target::Http;
 use crate::{Entry, Source};
@@ -138,11 +139,10 @@ impl Identity {
         }
     }
 
-    /// Matches within all URIs of the certificate, which Envoy joins with commas.
     fn pattern(&self) -> MatchPattern {
         let regex = match self {
-            Self::Prefix(_, value) => format!("(.*,)?{}([/,].*)?", regex_lite::escape(value.trim_end_matches('/'))),
-            Self::Exact(value) => format!("(.*,)?{}(,.*)?", regex_lite::escape(value)),
+            Self::Prefix(_, value) => caller_uris::prefix(value),
+            Self::Exact(value) => caller_uris::exact(value),
         };
         MatchPattern::SafeRegex(RegexMatcher { regex, ..RegexMatcher::default() })
     }

@@ -5,6 +5,7 @@
 
 #![deny(clippy::disallowed_methods)]
 
+mod caller_uris;
 mod callers;
 mod convert;
 mod file_path;
@@ -77,6 +78,11 @@ pub fn needs_mtls(kind: &Kind) -> bool {
 /// The policy of a kind, if it affects proxies.
 pub fn find(kind: &str) -> Option<&'static dyn Policy> {
     in_force().iter().find(|policy| policy.kind().name == kind).copied()
+}
+
+/// Whether `rules` of this kind for all callers are merged.
+pub fn merges_rules(kind: &Kind) -> bool {
+    in_force().iter().any(|policy| policy.kind().name == kind.name && policy.merges_rules())
 }
 
 /// The policies that affect proxies, in the order in which they are applied.

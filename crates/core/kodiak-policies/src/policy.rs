@@ -49,6 +49,11 @@ pub trait Policy: Sync {
         Vec::new()
     }
 
+    /// Whether of several `rules` for all callers only the merged conf applies. Otherwise each of them applies on its own.
+    fn merges_rules(&self) -> bool {
+        self.kind().policy.is_some_and(|facts| facts.from_as_rules)
+    }
+
     /// Changes an inbound and the cluster of its application. Called for every inbound, also without entries.
     fn inbound(&self, _entries: &[Entry], _inbound: &mut Inbound<'_>) {}
 

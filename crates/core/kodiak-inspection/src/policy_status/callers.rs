@@ -6,7 +6,7 @@ use std::{
 };
 
 use kodiak_identity::{has_certificate, issuing};
-use kodiak_model::{InboundTls, Kri, kinds::mesh_identity};
+use kodiak_model::{InboundTls, Kri, TargetRef, kinds::mesh_identity, policy::Body};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, Proxy, outbound::NameResolution};
 
@@ -19,13 +19,51 @@ pub(super) fn are_known(rollout: &Rollout, server: &Proxy) -> bool {
 
 /// For a policy about callers by their certificates, of `selected` proxies `in_plain_text`.
 pub(super) fn unknown(in_plain_text: usize, selected: usize) -> Reason {
-    let place =
-        if in_plain_text == selected { String::new() } else { format!("on {in_plain_text} of {selected} proxies, ") };
-    let text = format!(
-        "{place}inbounds accept plain text, so it is not enforced and every call is allowed: enable mutual TLS in the Mesh \
-         (mtls.enabledBackend), or select the proxies in a MeshIdentity"
-    );
+    let place = place(in_plain_text, selected);
+    let text =
+        format!("{place}inbounds accept plain text, so it is not enforced and every call is allowed: {MUTUAL_TLS}");
     Reason::new(Why::NoMutualTls, text)
+}
+
+const MUTUAL_TLS: &str = "enable mutual TLS in the Mesh (mtls.enabledBackend), or select the proxies in a MeshIdentity";
+
+fn place(in_plain_text: usize, selected: usize) -> String {
+    if in_plain_text == selected { String::new() } else { format!("on {in_plain_text} of {selected} proxies, ") }
+}
+
+/// Whether every item depends on the caller, so that the policy does nothing where callers are unknown. For kinds whose
+/// `from` selects callers.
+pub(super) fn decide(policy: &Policy) -> bool {
+    let Body { to, from, rules, default, .. } = &policy.body;
+    selects_callers(policy)
+        && to.is_empty()
+        && default.is_none()
+        && from.iter().all(|item| tags_of(&item.target).is_none_or(|tags| !tags.is_empty()))
+        && rules.iter().all(|rule| !rule.matches.is_empty())
+}
+
+/// Items that depend on the caller, of a policy that also applies where callers are unknown.
+pub(super) fn ignored_in_plain_text(policy: &Policy, in_plain_text: usize, selected: usize) -> Vec<Reason> {
+    if in_plain_text == 0 || !selects_callers(policy) {
+        return Vec::new();
+    }
+    let Body { from, rules, .. } = &policy.body;
+    let tagged = from.iter().enumerate().filter(|(_, item)| rules.is_empty() && is_by_tags(&item.target));
+    let matched = rules.iter().enumerate().filter(|(_, rule)| !rule.matches.is_empty());
+    let paths = tagged.map(|(n, _)| format!("spec.from[{n}]")).chain(matched.map(|(n, _)| format!("spec.rules[{n}]")));
+    let text = format!(
+        "{}inbounds accept plain text, so callers are unknown and the item matches none of them: {MUTUAL_TLS}",
+        place(in_plain_text, selected)
+    );
+    paths.map(|path| Reason::new(Why::NoMutualTls, text.clone()).at(path)).collect()
+}
+
+fn selects_callers(policy: &Policy) -> bool {
+    policy.kind.policy.is_some_and(|facts| facts.from && !facts.from_as_rules)
+}
+
+fn is_by_tags(target: &TargetRef) -> bool {
+    tags_of(target).is_some_and(|tags| !tags.is_empty())
 }
 
 /// Dataplanes with a certificate of a MeshIdentity, now or when the rollout reaches them.
@@ -73,8 +111,7 @@ impl CallersWithoutTags {
 
     /// One for each item of `from` with tags that such a caller has.
     pub(super) fn reasons(&self, policy: &Policy) -> Vec<Reason> {
-        let selects_callers = policy.kind.policy.is_some_and(|facts| facts.from && !facts.from_as_rules);
-        if self.callers.is_empty() || !selects_callers {
+        if self.callers.is_empty() || !selects_callers(policy) {
             return Vec::new();
         }
         let items = policy.body.from.iter().enumerate();

@@ -150,7 +150,7 @@ pub(super) fn from(policy: &Arc<Policy>, group: &Group) -> Outcome {
 /// `rules`, and `from` where items of it are rules for everybody.
 pub(super) fn rules(policy: &Arc<Policy>, group: &Group) -> Outcome {
     // Rules that are not merged each stand for themselves.
-    let merged = policy.kind.policy.is_some_and(|facts| facts.from_as_rules);
+    let merged = kodiak_policies::merges_rules(policy.kind);
     let by_itself = policy.body.rules.iter().any(|rule| !merged || !rule.matches.is_empty());
     let mut outcome = Outcome::default();
     for (_, stronger) in group.places(policy) {
@@ -188,7 +188,8 @@ fn confs(rules: Result<Vec<Rule>, RuleError>) -> Option<Vec<Conf>> {
 
 fn is_for_everybody(policy: &Policy) -> bool {
     let Body { from, rules, .. } = &policy.body;
-    rules.iter().any(|rule| rule.matches.is_empty()) || (rules.is_empty() && !from.is_empty())
+    let from_as_rules = policy.kind.policy.is_some_and(|facts| facts.from_as_rules);
+    rules.iter().any(|rule| rule.matches.is_empty()) || (from_as_rules && rules.is_empty() && !from.is_empty())
 }
 
 pub(super) fn is_for_route(policy: &Policy) -> bool {

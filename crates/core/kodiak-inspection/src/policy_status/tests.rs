@@ -10,7 +10,7 @@ use std::{
 };
 
 use kodiak_model::{
-    Kind, Labels, Language, LegacyNames, PolicyFacts, PortSection,
+    InboundTls, Kind, Labels, Language, LegacyNames, PolicyFacts, PortSection,
     kinds::{mesh, mesh_service},
     policy::{Body, ConfShape},
 };
@@ -69,6 +69,13 @@ impl World {
             world.resource(&mesh_service::KIND, name, &json!({ "team": name }));
         }
         world
+    }
+
+    /// Callers have certificates.
+    fn with_mtls(mut self) -> Self {
+        self.rollout.accept = InboundTls::Permissive;
+        self.rollout.issuers.signer = Some("ca-1".into());
+        self
     }
 
     fn service(&mut self, name: &str, service: &str) {

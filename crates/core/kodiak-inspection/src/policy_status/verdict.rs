@@ -33,10 +33,11 @@ pub(super) fn of(
     let (mut parts, mut ignored_by, mut troubles): (Vec<Part>, BTreeSet<String>, BTreeSet<String>) = <_>::default();
     let (mut selected, mut followed, mut overridden, mut stronger_ones) = (0, 0, 0, BTreeSet::new());
     let (needs_mtls, mut in_plain_text) = (kodiak_policies::needs_mtls(policy.kind), 0);
+    let callers_decide = needs_mtls || callers::decide(policy);
     for (group, stronger) in groups.about(policy) {
         selected += group.proxies;
-        let unenforced = if needs_mtls { group.in_plain_text } else { 0 };
-        in_plain_text += unenforced;
+        in_plain_text += group.in_plain_text;
+        let unenforced = if callers_decide { group.in_plain_text } else { 0 };
         let outcomes = outcomes(policy, group, stronger, context);
         if outcomes.iter().any(|(_, outcome)| outcome.followed) {
             followed += group.proxies - unenforced;
@@ -64,8 +65,10 @@ pub(super) fn of(
         return (0, reasons);
     }
     let mut reasons = Vec::new();
-    if in_plain_text > 0 {
-        reasons.push(callers::unknown(in_plain_text, selected));
+    if needs_mtls {
+        reasons.extend((in_plain_text > 0).then(|| callers::unknown(in_plain_text, selected)));
+    } else {
+        reasons.extend(callers::ignored_in_plain_text(policy, in_plain_text, selected));
     }
     let matches_tags = parts.iter().any(|part| part.path == "spec.from" && part.followed);
     if overridden > 0 {

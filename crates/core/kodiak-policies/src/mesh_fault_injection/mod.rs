@@ -1,6 +1,10 @@
 //! MeshFaultInjection: aborts, delays or slows down requests, to test how callers handle it.
 
 mod check;
+mod envoy;
+mod faults;
+mod injections;
+mod matcher;
 mod spec;
 
 use kodiak_model::{
@@ -10,9 +14,10 @@ use kodiak_model::{
 pub use spec::{Abort, Conf, Delay, Fault, MeshFaultInjection, ResponseBandwidth};
 
 use crate::from_to::is_used;
+use crate::target::Inbound;
+use crate::{Entry, Policy};
 
-/// Not implemented: without effect on proxies.
-pub const POLICY: Option<&dyn crate::Policy> = None;
+pub const POLICY: Option<&dyn Policy> = Some(&FaultInjections);
 
 pub static KIND: Kind = Kind::policy(
     "MeshFaultInjection",
@@ -20,8 +25,24 @@ pub static KIND: Kind = Kind::policy(
     "mfi",
     PolicyFacts { to: true, from: true, rules: true, from_as_rules: false, conf: ConfShape::Default, order: 800 },
     Language::of::<MeshFaultInjection>(),
-)
-.without_effect(crate::NOT_SUPPORTED_YET);
+);
+
+/// Applies the policy to proxies.
+struct FaultInjections;
+
+impl Policy for FaultInjections {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn merges_rules(&self) -> bool {
+        true
+    }
+
+    fn inbound(&self, entries: &[Entry], inbound: &mut Inbound<'_>) {
+        envoy::inbound(entries, inbound);
+    }
+}
 
 impl Spec for MeshFaultInjection {
     type Status = NoStatus;

@@ -5,7 +5,8 @@
 use kodiak_model::spiffe;
 
 use super::permissions::{Form, Identified, Identity, Rules, Tagged};
-use super::{Action, Permissions, Verdict, caller::tag_uri};
+use super::{Action, Permissions, Verdict};
+use crate::caller_uris;
 
 /// Algebra of sets of callers, identified by the URIs of their certificates.
 pub trait Callers {
@@ -93,8 +94,8 @@ impl Permissions {
 impl Tagged {
     fn uri_matches(&self, mesh: &str) -> impl Iterator<Item = UriMatch> {
         self.tags.iter().map(move |(key, value)| match value.as_str() {
-            "*" => UriMatch::AnyValue(tag_uri(mesh, key, "")),
-            value => UriMatch::Exact(tag_uri(mesh, key, value)),
+            "*" => UriMatch::AnyValue(caller_uris::of_tag(mesh, key, "")),
+            value => UriMatch::Exact(caller_uris::of_tag(mesh, key, value)),
         })
     }
 

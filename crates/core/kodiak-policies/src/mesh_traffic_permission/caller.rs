@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kodiak_model::tags::SERVICE;
 
+use crate::caller_uris;
+
 /// Caller of a connection to an inbound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Caller<'a> {
@@ -16,25 +18,15 @@ pub struct Caller<'a> {
 /// URI SANs of a proxy with these tags, in a mesh with an mTLS backend: services, then all tags.
 pub fn uris<'t>(mesh: &str, tag_sets: impl IntoIterator<Item = &'t BTreeMap<String, String>>) -> Vec<String> {
     let tags: BTreeSet<(&String, &String)> = tag_sets.into_iter().flatten().collect();
-    let services = tags.iter().filter(|(key, _)| *key == SERVICE).map(|(_, service)| tag_uri(mesh, SERVICE, service));
+    let services =
+        tags.iter().filter(|(key, _)| *key == SERVICE).map(|(_, service)| caller_uris::of_tag(mesh, SERVICE, service));
     services.chain(tags.iter().map(|(key, value)| format!("kuma://{key}/{value}"))).collect()
-}
-
-/// URI of a tag. For `kuma.io/service` it is the SPIFFE ID.
-pub(super) fn tag_uri(mesh: &str, key: &str, value: &str) -> String {
-    let (scheme, authority) = parts(mesh, key);
-    format!("{scheme}{authority}/{value}")
-}
-
-/// Scheme, and the part before the value.
-fn parts<'a>(mesh: &'a str, key: &'a str) -> (&'static str, &'a str) {
-    if key == SERVICE { ("spiffe://", mesh) } else { ("kuma://", key) }
 }
 
 impl Caller<'_> {
     /// `*` matches any value. A proxy with several services has the tags of all of them.
     pub(super) fn has_tag(&self, mesh: &str, key: &str, value: &str) -> bool {
-        let (scheme, authority) = parts(mesh, key);
+        let (scheme, authority) = caller_uris::parts(mesh, key);
         let value_in = |uri: &str| {
             let found = uri.strip_prefix(scheme)?.strip_prefix(authority)?.strip_prefix('/')?;
             Some(if value == "*" { !found.is_empty() && !found.contains('/') } else { found == value })

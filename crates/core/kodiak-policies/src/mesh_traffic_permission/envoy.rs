@@ -17,12 +17,12 @@ use kodiak_envoy::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
 use kodiak_envoy::envoy::r#type::matcher::v3::{RegexMatcher, StringMatcher};
 use kodiak_envoy::{any, stat_name};
 
-use super::caller::tag_uri;
 use kodiak_model::spiffe;
 
 use super::permissions::{Form, Identified, Identity, Rules, Tagged};
 use super::{Action, Permissions};
 use crate::Entry;
+use crate::caller_uris;
 use crate::order::{HttpStep, NetworkStep};
 use crate::target::{Carrier, Inbound};
 
@@ -188,10 +188,10 @@ fn server(sni: &str) -> Permission {
 fn tags(tags: &BTreeMap<String, String>, mesh: &str) -> Principal {
     let tag = |(key, value): (&String, &String)| match value.as_str() {
         "*" => {
-            let regex = format!("{}[^/]+", regex_lite::escape(&tag_uri(mesh, key, "")));
+            let regex = format!("{}[^/]+", regex_lite::escape(&caller_uris::of_tag(mesh, key, "")));
             uri(MatchPattern::SafeRegex(RegexMatcher { regex, ..RegexMatcher::default() }))
         }
-        value => uri(MatchPattern::Exact(tag_uri(mesh, key, value))),
+        value => uri(MatchPattern::Exact(caller_uris::of_tag(mesh, key, value))),
     };
     let ids: Vec<Principal> = tags.iter().map(tag).collect();
     if ids.is_empty() { principal(Identifier::Any(true)) } else { all_of(ids) }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use kodiak_model::Choice;
 use kodiak_model::source_match::{Match, SpiffeIdMatchType};
-use kodiak_model::{Choice, TargetKind, TargetRef, tags};
 
 use super::{Action, Conf, RuleConf};
-use crate::{Entry, Source};
+use crate::{Entry, Source, caller_uris};
 
 /// Callers that an inbound allows. None by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -92,29 +92,16 @@ fn from(entries: &[Entry]) -> Vec<Tagged> {
     kept
 }
 
-/// `None` for a target that no caller can be: certificates do not contain the labels of a service.
+/// `None` for a target that no caller can be.
 fn tagged(entry: &Entry) -> Option<Tagged> {
     let Source::From(target) = &entry.source else { return None };
     // A word that another version wrote must not widen access.
     let action = entry.conf.read::<Conf>().action?.known().unwrap_or(Action::Deny);
-    let TargetRef { name, tags: written, .. } = target;
-    let mut tags = BTreeMap::new();
-    let Some(kind) = target.known_kind() else {
-        let everybody = Tagged { policy: Arc::clone(&entry.policy), tags, action };
-        return (action == Action::Deny).then_some(everybody);
-    };
-    if let TargetKind::MeshSubset | TargetKind::MeshServiceSubset = kind {
-        tags.extend(written.clone().unwrap_or_default());
+    let tagged = |tags| Tagged { policy: Arc::clone(&entry.policy), tags, action };
+    if target.known_kind().is_none() {
+        return (action == Action::Deny).then(|| tagged(BTreeMap::new()));
     }
-    match kind {
-        TargetKind::Mesh | TargetKind::MeshSubset => (),
-        TargetKind::MeshService | TargetKind::MeshServiceSubset => {
-            let name = name.as_ref().filter(|name| !name.is_empty())?;
-            tags.insert(tags::SERVICE.to_owned(), name.clone());
-        }
-        _ => return None,
-    }
-    Some(Tagged { policy: Arc::clone(&entry.policy), tags, action })
+    caller_uris::tags(target).map(tagged)
 }
 
 fn rules(entries: &[Entry]) -> Rules {

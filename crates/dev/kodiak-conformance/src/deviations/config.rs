@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{cliques, permissions};
+use super::{cliques, faults, permissions};
 
 const ASSIGNMENT: &str = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
 const LISTENER: &str = "type.googleapis.com/envoy.config.listener.v3.Listener";
@@ -13,7 +13,8 @@ pub(crate) fn rewrite(xds: &mut Value, has_ipv6: bool) {
         without_labels(assignments);
     }
     if let Some(listeners) = xds.get_mut(LISTENER) {
-        by_principals(listeners);
+        by_caller(listeners);
+        faults::without_tags_header(listeners);
     }
     if !has_ipv6 {
         without_ipv6(xds);
@@ -41,19 +42,20 @@ fn without_ipv6(xds: &mut Value) {
     }
 }
 
-/// [`super::PRINCIPALS`] and [`super::MOST_SPECIFIC`]
-fn by_principals(value: &mut Value) {
+/// [`super::PRINCIPALS`], [`super::MOST_SPECIFIC`] and [`super::ONE_URI`]
+fn by_caller(value: &mut Value) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
                 if let ("filters" | "httpFilters", Some(filters)) = (name.as_str(), value.as_array_mut()) {
                     permissions::by_principals(filters);
                     filters.iter_mut().filter(|filter| is_permissions(filter)).for_each(cliques::most_specific);
+                    filters.iter_mut().for_each(faults::by_one_uri);
                 }
-                by_principals(value);
+                by_caller(value);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(by_principals),
+        Value::Array(items) => items.iter_mut().for_each(by_caller),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod changes;
 mod cliques;
 pub(crate) mod config;
 pub(crate) mod defaults;
+mod faults;
 pub(crate) mod names;
 mod permissions;
 
@@ -57,6 +58,18 @@ const MOST_SPECIFIC: Deviation = Deviation {
     because: "in `from`, a Deny overrides a broader Allow; the recorded output allows callers that any rule allows",
 };
 
+const ONE_URI: Deviation = Deviation {
+    name: "faults-by-one-uri-of-the-certificate",
+    because: "`rules` of MeshFaultInjection match one URI of a certificate as a whole, by a regular expression: Envoy's \
+              matchers see all URIs of a certificate joined; a `Prefix` matches whole segments (ADR 003)",
+};
+
+const NO_TAGS_HEADER: Deviation = Deviation {
+    name: "no-header-with-tags",
+    because: "callers do not send their tags in `x-kuma-tags`: `from` of MeshFaultInjection identifies them by certificates, \
+              which nobody can forge (ADR 003)",
+};
+
 const NO_DEFAULTS: Deviation = Deviation {
     name: "defaults-are-not-stored",
     because: "a resource is read back as it was written: defaults apply when it is used, and do not override the fields \
@@ -72,6 +85,8 @@ const ALL: &[&Deviation] = &[
     &NO_IPV6,
     &PRINCIPALS,
     &MOST_SPECIFIC,
+    &ONE_URI,
+    &NO_TAGS_HEADER,
     &NO_DEFAULTS,
 ];
 

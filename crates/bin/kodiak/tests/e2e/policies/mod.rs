@@ -5,6 +5,7 @@ mod breakers;
 mod changes;
 mod connections;
 mod defaults;
+mod faults;
 mod health_checks;
 mod outliers;
 mod rate_limits;

@@ -138,7 +138,7 @@ fn specs() -> impl Strategy<Value = (usize, Value)> {
 }
 
 fn world(specs: &[(usize, Value)]) -> (World, Vec<Arc<Policy>>) {
-    let mut world = World::new();
+    let mut world = World::new().with_mtls();
     let rule = json!({ "matches": matches(), "default": {} });
     let route = json!({ "to": [{ "targetRef": { "kind": "MeshService", "name": "web" }, "rules": [rule] }] });
     world.add(&ROUTE, "route", &route);

@@ -1,7 +1,5 @@
 //! Each reason, and when it is given.
 
-use kodiak_model::InboundTls;
-
 use super::*;
 
 #[test]
@@ -39,9 +37,47 @@ fn permission_is_in_force_where_callers_have_certificates() {
         "{reasons:?}"
     );
     assert_eq!(reasons.len(), 1);
-    world.rollout.accept = InboundTls::Permissive;
-    world.rollout.issuers.signer = Some("ca-1".into());
+    let world = world.with_mtls();
     assert_eq!(shown(&world.status(&permission)), (State::InForce, 2, vec![]));
+}
+
+#[test]
+fn items_for_some_callers_match_nobody_in_plain_text() {
+    let mut world = World::new();
+    let own = json!([{ "spiffeID": { "type": "Exact", "value": "spiffe://a/b" } }]);
+    let by_tags = world.add(&FAULT, "tags", &json!({ "from": to_service("web", "a", 1) }));
+    let matched = json!([{ "matches": own, "default": { "a": 1 } }]);
+    let by_id = world.add(&FAULT, "id", &json!({ "targetRef": dataplane("db"), "rules": matched }));
+    let rules = json!([{ "default": { "a": 1 } }, { "matches": own, "default": { "a": 2 } }]);
+    let also = world.add(&FAULT, "also", &json!({ "targetRef": dataplane("db"), "rules": rules }));
+    for (policy, state, proxies, path) in [
+        (&by_tags, State::NotInForce, 0, "spec.from[0]"),
+        (&by_id, State::NotInForce, 0, "spec.rules[0]"),
+        (&also, State::Partly, 1, "spec.rules[1]"),
+    ] {
+        let status = world.status(policy);
+        assert_eq!((status.state, status.proxies), (state, proxies), "{status:?}");
+        let reasons: Vec<_> = status.reasons.iter().map(|reason| (reason.reason, reason.path.as_deref())).collect();
+        assert!(reasons.contains(&(Why::NoMutualTls, Some(path))), "{status:?}");
+    }
+    let text = &world.status(&by_tags).reasons[0].message;
+    assert!(text.starts_with("inbounds accept plain text, so callers are unknown"), "{text}");
+    let world = world.with_mtls();
+    for policy in [&by_id, &also] {
+        assert_eq!(shown(&world.status(policy)), (State::InForce, 1, vec![]));
+    }
+}
+
+#[test]
+fn rules_for_all_callers_override_those_of_lower_precedence_when_the_kind_merges_them() {
+    let mut world = World::new().with_mtls();
+    let rules = json!([{ "default": { "a": 1 } }]);
+    for (kind, overridden) in [(&TIMEOUT, true), (&FAULT, true), (&PERMISSION, false)] {
+        let all = world.add(kind, "all", &json!({ "targetRef": dataplane("web"), "rules": rules }));
+        let name = json!({ "kind": "Dataplane", "name": "web-1" });
+        world.add(kind, "one", &json!({ "targetRef": name, "rules": [{ "default": { "a": 2 } }] }));
+        assert_eq!(world.status(&all).state == State::NotInForce, overridden, "{}", kind.name);
+    }
 }
 
 #[test]
@@ -192,7 +228,7 @@ fn from_is_ignored_where_another_policy_has_rules() {
 
 #[test]
 fn from_by_tags_does_not_match_callers_with_a_mesh_identity() {
-    let mut world = World::new();
+    let mut world = World::new().with_mtls();
     world.proxy(
         "job-1",
         &json!({ "app": "job", "kuma.io/workload": "job" }),
