@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, Uses)] = &[
     ("kodiak-world", Only(&["kodiak-model", "kodiak-rules", "kodiak-kinds"])),
     ("kodiak-services", Only(&["kodiak-identity", "kodiak-model", "kodiak-rollout", "kodiak-rules", "kodiak-world"])),
     ("kodiak-rollout", Only(&["kodiak-model"])),
-    ("kodiak-identity", Only(&["kodiak-model", "kodiak-rollout", "kodiak-rules", "kodiak-world"])),
+    ("kodiak-identity", Only(&["kodiak-model", "kodiak-policies", "kodiak-rollout", "kodiak-rules", "kodiak-world"])),
     (
         "kodiak-reachability",
         Only(&[

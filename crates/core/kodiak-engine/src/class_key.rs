@@ -15,7 +15,7 @@ use kodiak_rollout::{AppliedProvider, Issuers};
 use kodiak_rules::Proxy;
 use kodiak_services::reachable::{self, Wanted};
 use kodiak_xds::{
-    input::{Shape, SpireAgent, Tags},
+    input::{Shape, SpireAgent, Tags, TlsParameters},
     node::{NodeMetadata, features},
 };
 
@@ -37,6 +37,8 @@ pub(crate) struct ClassKey {
     /// Path of the CA bundle of the operating system.
     pub(crate) system_ca: Option<Arc<str>>,
     pub(crate) certificate: Certificate,
+    /// TLS versions and ciphers of their calls with mTLS.
+    pub(crate) tls_parameters: TlsParameters,
 }
 
 /// Socket of the SPIRE agent, if the proxy does not report another one.

@@ -7,15 +7,15 @@ use kodiak_policies::{Entry, Source};
 use kodiak_rules::{Policy, PolicyIndex, Shadow, subset};
 use kodiak_xds::input::ByKind;
 
-/// For each inbound of the proxy, entries by kind, in ascending precedence.
+/// For each inbound of the proxy, entries by kind, in ascending precedence. `accepted` has the connections that each
+/// accepts. Policies that configure TLS decided that, and have no entries.
 pub(crate) fn of(
     policy_index: &PolicyIndex,
     proxy: &str,
-    inbounds: usize,
-    accept: InboundTls,
+    accepted: &[InboundTls],
     shadow: Shadow,
 ) -> Vec<Arc<ByKind<Vec<Entry>>>> {
-    let mut all = vec![ByKind::new(); inbounds];
+    let mut all = vec![ByKind::new(); accepted.len()];
     for hook in kodiak_policies::in_force() {
         let kind = hook.kind();
         let Some(facts) = kind.policy.as_ref() else { continue };
@@ -24,14 +24,16 @@ pub(crate) fn of(
             let entry = Entry { policy, source: Source::Matches(Vec::new()), conf };
             all.iter_mut().for_each(|at| drop(at.insert(kind.name, vec![entry.clone()])));
         }
-        if !(facts.from || facts.rules) || (hook.needs_mtls() && accept == InboundTls::Plaintext) {
+        if !(facts.from || facts.rules) || hook.configures_tls() {
             continue;
         }
+        let applies = |accept: &InboundTls| !hook.needs_mtls() || *accept != InboundTls::Plaintext;
         let matched = policy_index.matched(kind.name, proxy, shadow);
         for (inbound, policies) in &matched.inbounds {
             let entries: Vec<Entry> =
                 policies.iter().flat_map(|policy| Entry::of(&kri(policy), &policy.body)).collect();
-            if let Some(at) = all.get_mut(*inbound).filter(|_| !entries.is_empty()) {
+            let applies = !entries.is_empty() && accepted.get(*inbound).is_some_and(applies);
+            if let Some(at) = all.get_mut(*inbound).filter(|_| applies) {
                 at.insert(kind.name, entries);
             }
         }

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::Identity;
+use kodiak_identity::{Identity, TlsPolicies};
 use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
 use kodiak_reachability::Mode;
 use kodiak_rollout::Rollout;
@@ -203,7 +203,8 @@ impl Mesh {
         let all_traffic = whole_proxy && kodiak_policies::find(key.0).is_some_and(|hook| hook.applies_to_all_traffic());
         let outbound = all_traffic || either(|policy| !policy.body.to.is_empty());
         let selected = self.policy_index.set_policy(key, policy.cloned());
-        if key.0 == MESH_TRAFFIC_PERMISSION && self.permitted.is_some() {
+        let is_about_tls = TlsPolicies::kinds().any(|kind| kind.name == key.0);
+        if (key.0 == MESH_TRAFFIC_PERMISSION || is_about_tls) && self.permitted.is_some() {
             self.permission_changed(&selected);
         }
         let selected = selected.into_iter().filter(|name| self.proxies.contains_key(name));
@@ -424,6 +425,7 @@ impl Mesh {
             caller_tags: rules::caller_tags(&all, member),
             system_ca: proxy.metadata.system_ca_path.as_deref().map(Arc::from),
             certificate: Certificate::of(&self.view.rollout.issuers, member, &proxy.metadata),
+            tls_parameters: TlsPolicies { index: &self.policy_index, shadow }.outbounds(name),
         }
     }
 
@@ -438,11 +440,13 @@ impl Mesh {
     ) -> Class {
         let from = self.sources(context.identities);
         let similar = before.and_then(|before| self.classes.get(before)).filter(|(old, _)| {
-            let ClassKey { reach, permitted: _, policies: _, caller_tags, system_ca, certificate } = key;
+            let ClassKey { reach, permitted: _, policies: _, caller_tags, system_ca, certificate, tls_parameters } =
+                key;
             old.reach == *reach
                 && old.caller_tags == *caller_tags
                 && old.system_ca == *system_ca
                 && old.certificate == *certificate
+                && old.tls_parameters == *tls_parameters
         });
         let mut class = similar.map_or_else(Class::default, |(_, class)| class.without_members());
         class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.resolution(), &self.policies));

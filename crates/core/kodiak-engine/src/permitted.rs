@@ -11,6 +11,7 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use kodiak_reachability::{Admission, Certificate, MeshGraph, admission::Source};
+use kodiak_rollout::Rollout;
 use kodiak_rules::{PolicyIndex, Shadow};
 use kodiak_world::destination::Behind;
 
@@ -45,6 +46,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) objects: &'a Objects,
     pub(crate) policy_index: &'a PolicyIndex,
     pub(crate) shadow: Shadow,
+    pub(crate) rollout: &'a Rollout,
 }
 
 /// Consequences of a change.
@@ -149,7 +151,7 @@ impl Evidence<'_> {
 
     /// `None` for a destination that does not exist.
     fn admission(self, target: &Target) -> Option<Admission> {
-        let source = Source { index: self.policy_index, shadow: self.shadow };
+        let source = Source { index: self.policy_index, shadow: self.shadow, rollout: self.rollout };
         match target {
             Target::Service(name) => Some(source.inbounds(self.services.get(name)?.inbounds())),
             Target::Object(kri) => {

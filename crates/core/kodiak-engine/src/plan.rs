@@ -298,8 +298,12 @@ pub(crate) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, cluster_
     let peer = || {
         let mut identities = BTreeSet::from([names::service_identity(&mesh, service)]);
         identities.extend(servers().flat_map(|server| expected_ids(&from.view.rollout, server)));
-        let tls = from.view.tls_source(&key.certificate);
-        Arc::new(Peer { sni: names::sni(tags, &mesh), identities: identities.into_iter().collect(), tls })
+        Arc::new(Peer {
+            sni: names::sni(tags, &mesh),
+            identities: identities.into_iter().collect(),
+            tls: from.view.tls_source(&key.certificate),
+            tls_parameters: key.tls_parameters.clone(),
+        })
     };
     let mtls = from.view.calls_with_mtls(&key.certificate);
     let peer = (mtls && servers().all(|server| is_encrypted(&from.view.rollout, server))).then(peer);

@@ -6,15 +6,16 @@ use std::{
 };
 
 use jiff::Timestamp;
+use kodiak_identity::{TlsPolicies, accepts};
 use kodiak_model::{Cidr, InboundTls, ProxyKey, kinds::dataplane::Dataplane};
 use kodiak_policies::{Entry, target::Collector};
 use kodiak_rollout::Rollout;
-use kodiak_rules::{PolicyIndex, Proxy};
+use kodiak_rules::{PolicyIndex, Proxy, Shadow};
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
     check::{self, Fault},
     collector, dns, inbound,
-    input::{self, Admin, ByKind, Dns, DnsRecord, Passthrough, ProbeEndpoint, Probes},
+    input::{self, Admin, ByKind, Dns, DnsRecord, Passthrough, ProbeEndpoint, Probes, TlsParameters, TlsSource},
     names,
     node::{NodeMetadata, features},
     passthrough, probes, secrets,
@@ -74,13 +75,31 @@ pub(crate) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Connections that its inbounds accept.
-    fn accept(&self) -> InboundTls {
-        match self.certificate {
-            Certificate::None => InboundTls::Plaintext,
-            Certificate::ControlPlane | Certificate::Spire(_) => self.view.rollout.accept,
-        }
+    /// Of each inbound.
+    fn tls(&self, shadow: Shadow) -> Vec<ServerTls> {
+        let policies = TlsPolicies { index: self.policy_index, shadow };
+        let of = |position| {
+            let tls = policies.inbound(&self.key.name, position);
+            let accept = accepts(&self.view.rollout, self.dataplane, tls.mode);
+            ServerTls { accept, parameters: tls.parameters }
+        };
+        (0..self.dataplane.dataplane.inbounds().len()).map(of).collect()
     }
+
+    /// Where inbounds that accept mTLS get their certificate, and the trust domains of their callers.
+    fn server_certificate(&self) -> (TlsSource, Arc<[Arc<str>]>) {
+        let trust_domains = match &self.view.trusted {
+            Some(Ok(trusted)) => trusted.domains(),
+            Some(Err(_)) | None => Arc::default(),
+        };
+        (self.view.tls_source(self.certificate), trust_domains)
+    }
+}
+
+/// TLS of one inbound.
+struct ServerTls {
+    accept: InboundTls,
+    parameters: TlsParameters,
 }
 
 /// Inputs of a proxy that lost destinations, and answers calls to them.
@@ -178,12 +197,14 @@ impl EngineProxy {
 
     fn own(&mut self, subject: &Subject<'_>, context: &mut UpdateContext<'_>, faults: &mut Vec<Fault>) -> Vec<Group> {
         let spec = &subject.dataplane.dataplane;
-        let (inbounds, shadow) = (spec.inbounds().len(), context.settings.shadow);
-        let entries = entries::of(subject.policy_index, &subject.key.name, inbounds, subject.accept(), shadow);
+        let shadow = context.settings.shadow;
+        let tls = subject.tls(shadow);
+        let accepted: Vec<InboundTls> = tls.iter().map(|tls| tls.accept).collect();
+        let entries = entries::of(subject.policy_index, &subject.key.name, &accepted, shadow);
         let clusters = local_clusters(spec, &entries);
-        let mut own = self.inbounds(subject, &entries, &clusters, context);
+        let mut own = self.inbounds(subject, tls, &entries, &clusters, context);
         own.extend(collectors(&entries, context));
-        own.extend(self.redirection(subject, context));
+        own.extend(self.redirection(subject, &accepted, context));
         own.extend(self.admin(subject, context));
         own.extend(self.probes(subject, &clusters, context));
         own.extend(self.dns(subject, context));
@@ -197,35 +218,39 @@ impl EngineProxy {
     fn inbounds(
         &self,
         subject: &Subject<'_>,
+        tls: Vec<ServerTls>,
         entries: &[Arc<ByKind<Vec<Entry>>>],
         clusters: &[Arc<str>],
         context: &mut UpdateContext<'_>,
     ) -> Vec<Group> {
         let spec = &subject.dataplane.dataplane;
         let shape = self.metadata.shape(transparent(spec));
-        let accept = subject.accept();
-        let (tls, trust_domains) = match (accept, &subject.view.trusted) {
-            (InboundTls::Plaintext, _) => <_>::default(),
-            (_, Some(Ok(trusted))) => (subject.view.tls_source(subject.certificate), trusted.domains()),
-            (_, _) => (subject.view.tls_source(subject.certificate), Arc::default()),
-        };
+        let certificate = subject.server_certificate();
         let address = address(spec);
-        let served = spec.inbounds().iter().enumerate().filter(|(_, inbound)| inbound.is_served());
-        let inputs = served.map(|(position, inbound)| input::Inbound {
-            mesh: subject.key.mesh.clone(),
-            address: inbound.address_or(address).to_owned(),
-            port: inbound.port,
-            workload_address: inbound.service_address_or(address).to_owned(),
-            workload_port: inbound.service_port(),
-            cluster: clusters[position].clone(),
-            section: inbound.section_name(),
-            protocol: inbound.protocol(),
-            tags: inbound.tags.clone(),
-            accept,
-            tls: tls.clone(),
-            trust_domains: trust_domains.clone(),
-            entries: entries[position].clone(),
-            shape,
+        let served = spec.inbounds().iter().zip(tls).enumerate().filter(|(_, (inbound, _))| inbound.is_served());
+        let inputs = served.map(|(position, (inbound, ServerTls { accept, parameters }))| {
+            // Without mTLS, an input does not depend on it.
+            let ((tls, trust_domains), tls_parameters) = match accept {
+                InboundTls::Plaintext => <_>::default(),
+                InboundTls::Permissive | InboundTls::Strict => (certificate.clone(), parameters),
+            };
+            input::Inbound {
+                mesh: subject.key.mesh.clone(),
+                address: inbound.address_or(address).to_owned(),
+                port: inbound.port,
+                workload_address: inbound.service_address_or(address).to_owned(),
+                workload_port: inbound.service_port(),
+                cluster: clusters[position].clone(),
+                section: inbound.section_name(),
+                protocol: inbound.protocol(),
+                tags: inbound.tags.clone(),
+                accept,
+                tls,
+                tls_parameters,
+                trust_domains,
+                entries: entries[position].clone(),
+                shape,
+            }
         });
         let make = |input: &input::Inbound| {
             vec![build_listener(&inbound::listener(input)), build_cluster(&inbound::cluster(input))]
@@ -233,10 +258,23 @@ impl EngineProxy {
         inputs.map(|input| context.cache.inbounds.get(&input, make)).collect()
     }
 
-    fn redirection(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Option<Group> {
+    fn redirection(
+        &self,
+        subject: &Subject<'_>,
+        accepted: &[InboundTls],
+        context: &mut UpdateContext<'_>,
+    ) -> Option<Group> {
         let spec = &subject.dataplane.dataplane;
         let redirect = self.metadata.redirection(transparent(spec))?;
-        let strict = self.metadata.has(features::STRICT_INBOUND_PORTS) && subject.accept() == InboundTls::Strict;
+        // A single permissive inbound does not open the ports that are not declared.
+        let served = spec.inbounds().iter().zip(accepted).filter(|(inbound, _)| inbound.is_served());
+        let mut served = served.map(|(_, accept)| *accept).peekable();
+        let is_strict = if served.peek().is_some() {
+            served.any(|accept| accept == InboundTls::Strict)
+        } else {
+            accepts(&subject.view.rollout, subject.dataplane, None) == InboundTls::Strict
+        };
+        let strict = self.metadata.has(features::STRICT_INBOUND_PORTS) && is_strict;
         let declared = || {
             let ports: BTreeSet<u32> =
                 spec.inbounds().iter().filter(|inbound| inbound.is_served()).map(|each| each.port).collect();

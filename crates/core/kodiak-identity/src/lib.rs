@@ -1,5 +1,5 @@
 //! Identities of proxies: which MeshIdentity or backend issues the certificate of a proxy, its SPIFFE ID, the SPIFFE IDs that
-//! clients expect, and the next step of a mesh from one issuer to another.
+//! clients expect, the connections that an inbound accepts, and the next step of a mesh from one issuer to another.
 //!
 //! **Invariant:** of several MeshIdentities that select a proxy the most specific one issues, then the first by name; one
 //! without a provider never does.
@@ -9,6 +9,7 @@ mod applied;
 mod desired;
 mod progress;
 mod spiffe_id;
+mod tls;
 
 pub use applied::{
     Issuer, NoSpiffeId, best_match, expected_ids, has_certificate, is_encrypted, issuer_of, spiffe_id as applied_id,
@@ -16,3 +17,4 @@ pub use applied::{
 pub use desired::{applied_provider, creates_trust, current, desired, expected, target};
 pub use progress::{Progress, RolloutStatus, Step, rollout_status};
 pub use spiffe_id::{Identity, issuing, of_proxy, possible};
+pub use tls::{TlsPolicies, accepts, is_permissive};

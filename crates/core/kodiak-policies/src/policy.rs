@@ -8,7 +8,7 @@ use kodiak_model::policy::{self, Body, Conf};
 use kodiak_model::source_match::Match;
 use kodiak_model::{BackendRef, Kind, TargetRef};
 
-use crate::target::{Collector, Endpoints, Inbound, Outbound, Upstream};
+use crate::target::{Collector, Endpoints, Inbound, Outbound, Tls, Upstream};
 
 /// A policy that affects proxies. It changes the generated configuration through these hooks; the defaults leave it
 /// unchanged.
@@ -53,6 +53,15 @@ pub trait Policy: Sync {
     fn merges_rules(&self) -> bool {
         self.kind().policy.is_some_and(|facts| facts.from_as_rules)
     }
+
+    /// Whether it changes TLS between proxies, and no other part of inbounds.
+    fn configures_tls(&self) -> bool {
+        false
+    }
+
+    /// Changes TLS between proxies: of an inbound, with its entries, or of the outbounds of a proxy, with all entries that
+    /// select the proxy. Called only when [`configures_tls`](Self::configures_tls) is true.
+    fn tls(&self, _entries: &[Entry], _tls: &mut Tls) {}
 
     /// Changes an inbound and the cluster of its application. Called for every inbound, also without entries.
     fn inbound(&self, _entries: &[Entry], _inbound: &mut Inbound<'_>) {}

@@ -12,6 +12,8 @@ use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::
 use kodiak_envoy::envoy::extensions::filters::network::tcp_proxy::v3::TcpProxy;
 use kodiak_envoy::envoy::extensions::upstreams::http::v3::HttpProtocolOptions;
 use kodiak_model::kinds::dataplane::BackendKind;
+use kodiak_model::kinds::mesh::MtlsMode;
+use kodiak_model::tls::TlsVersion;
 use kodiak_model::{BackendRef, Labels, Protocol, TargetKind, tags};
 
 use crate::order::{HttpStep, NetworkStep};
@@ -42,6 +44,23 @@ pub struct Tcp {
     pub proxy: TcpProxy,
     /// As for HTTP; the TCP proxy itself comes last.
     pub filters: Vec<(NetworkStep, Filter)>,
+}
+
+/// TLS between proxies, as policies configure it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// Of an inbound. The mTLS rollout of the mesh decides when it takes effect.
+    pub mode: Option<MtlsMode>,
+    pub parameters: TlsParameters,
+}
+
+/// TLS versions and ciphers; Envoy's defaults when missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TlsParameters {
+    pub min: Option<TlsVersion>,
+    pub max: Option<TlsVersion>,
+    /// Names as Envoy has them. TLS 1.3 has its own, which cannot be configured.
+    pub ciphers: Vec<&'static str>,
 }
 
 /// One inbound: its filter chains, and the cluster of its application.

@@ -1,5 +1,7 @@
 //! Permissions of the inbounds behind a destination.
 //!
+//! An inbound that accepts plain text admits everybody, whatever its permissions are: a caller may be outside the mesh.
+//!
 //! Dataplanes in this zone are known, so their permissions are exact. Those of other zones are not: there, a MeshService
 //! stands for a proxy with one inbound that has the tags of its selector, its zone and nothing else that is known.
 
@@ -8,8 +10,9 @@ mod tests;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use kodiak_identity::{TlsPolicies, accepts, is_permissive};
 use kodiak_model::{
-    ProxyType, TargetKind, TargetRef,
+    InboundTls, ProxyType, TargetKind, TargetRef,
     kinds::{
         dataplane::{Dataplane, Inbound, Networking},
         mesh_service::Selector,
@@ -20,16 +23,18 @@ use kodiak_policies::{
     Entry,
     mesh_traffic_permission::{KIND, Permissions},
 };
+use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Shadow};
 use kodiak_world::{Destination, destination::Service};
 
 use crate::Admission;
 
-/// Permissions of a mesh.
+/// Permissions of a mesh, and the modes of its inbounds.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     pub index: &'a PolicyIndex,
     pub shadow: Shadow,
+    pub rollout: &'a Rollout,
 }
 
 impl Admission {
@@ -54,6 +59,9 @@ impl Source<'_> {
         // Instances of one service mostly have the same policies.
         let mut known: Vec<(Vec<Arc<Policy>>, Arc<Permissions>)> = Vec::new();
         for (proxy, position) in inbounds {
+            if !self.is_strict(proxy, position) {
+                return Admission::Open;
+            }
             let matched = self.index.matched(KIND.name, proxy, self.shadow);
             let policies = matched.inbounds.get(&position).map_or(&[][..], Vec::as_slice);
             if !known.iter().any(|(other, _)| same(other, policies)) {
@@ -61,6 +69,12 @@ impl Source<'_> {
             }
         }
         Admission::any([Admission::By(known.into_iter().map(|(_, permissions)| permissions).collect())])
+    }
+
+    fn is_strict(&self, proxy: &str, position: usize) -> bool {
+        let mode = TlsPolicies { index: self.index, shadow: self.shadow }.inbound(proxy, position).mode;
+        let server = self.index.proxy(proxy);
+        server.is_some_and(|server| accepts(self.rollout, server, mode) == InboundTls::Strict)
     }
 
     /// A MeshService, with the Dataplanes of this zone that it selects.
@@ -88,10 +102,15 @@ impl Source<'_> {
         let matched = self.index.matched_by(KIND.name, &proxy, self.shadow);
         let certain = matched.inbounds.get(&0).map_or(&[][..], Vec::as_slice);
         let mut all = vec![permissions(certain)];
-        for policy in self.index.policies().filter(|policy| policy.kind.name == KIND.name) {
-            let is_shadow = policy.meta().is_shadow() && self.shadow == Shadow::Ignored;
+        let is_shadow = |policy: &Policy| policy.meta().is_shadow() && self.shadow == Shadow::Ignored;
+        let decides = |kind: &str| kind == KIND.name || TlsPolicies::kinds().any(|other| other.name == kind);
+        let possible = self.index.policies().filter(|policy| decides(policy.kind.name) && !is_shadow(policy));
+        for policy in possible.filter(|policy| may_select(policy.body.target.as_ref(), &proxy)) {
+            if is_permissive(policy) {
+                return Admission::Open;
+            }
             let is_certain = certain.iter().any(|other| Arc::ptr_eq(other, policy));
-            if !is_shadow && !is_certain && may_select(policy.body.target.as_ref(), &proxy) {
+            if policy.kind.name == KIND.name && !is_certain {
                 all.push(permissions(std::slice::from_ref(policy)));
             }
         }

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::Identity;
+use kodiak_identity::{Identity, TlsPolicies};
 use kodiak_model::{InboundTls, kinds::dataplane::BackendKind};
 use kodiak_policies::mesh_traffic_permission::KIND;
 use kodiak_rollout::Rollout;
@@ -21,8 +21,9 @@ use crate::{Admission, Graph, Target, admission::Source, certificates};
 /// Clients are Dataplanes, by name.
 pub type MeshGraph = Graph<Arc<str>, Target>;
 
-/// Whether permissions are enforced by all proxies: a caller without a certificate is refused everywhere, and every caller
-/// has one. Without a backend, a Dataplane that no MeshIdentity selects has none.
+/// Whether permissions are enforced in the mesh: inbounds refuse callers without a certificate, but for those that a policy
+/// makes permissive, and every caller has one. Without a backend, a Dataplane that no MeshIdentity selects has none. In a
+/// permissive mesh, inbounds that a policy makes strict are not considered: nothing is trimmed.
 pub fn is_enforced(rollout: &Rollout) -> bool {
     rollout.accept == InboundTls::Strict && rollout.call && rollout.issuers.signer.is_some()
 }
@@ -51,11 +52,12 @@ impl MeshGraph {
 /// The admission of each destination of a mesh.
 fn admissions(world: &World, mesh: &str, shadow: Shadow) -> BTreeMap<Target, Admission> {
     let targets = targets(world, mesh);
-    if !is_enforced(&rollout(world, mesh)) {
+    let rollout = rollout(world, mesh);
+    if !is_enforced(&rollout) {
         return targets.into_iter().map(|target| (target, Admission::Open)).collect();
     }
-    let index = world.policy_index([&KIND], mesh);
-    let source = Source { index: &index, shadow };
+    let index = world.policy_index(TlsPolicies::kinds().chain([&KIND]), mesh);
+    let source = Source { index: &index, shadow, rollout: &rollout };
     let mut all = BTreeMap::new();
     let mut inbounds: BTreeMap<&str, Vec<(&str, usize)>> = BTreeMap::new();
     for proxy in world.proxies(mesh) {

@@ -8,10 +8,12 @@
 //! | from | to | steps |
 //! |---|---|---|
 //! | off | strict | servers accept both, clients use mTLS, servers accept mTLS only |
+//! | off | permissive | servers accept both, clients use mTLS, a MeshTLS may make servers strict |
 //! | strict | off | servers accept both, clients use plain text, servers accept plain text only |
 //! | CA A | CA B | all trust A and B, certificates of B, all trust B |
 //! | identity A | identity B | all trust the CAs of both, clients expect the SPIFFE IDs of both, certificates of B, clients expect B, all trust the CA of B |
 
+mod inbound;
 mod issuers;
 #[cfg(test)]
 mod tests;
@@ -26,6 +28,7 @@ use kodiak_model::{
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+pub use inbound::CertificateSource;
 pub use issuers::{AppliedIdentity, AppliedProvider, Issuers, Selector};
 pub use waiting::{WaitReason, Waiting};
 
@@ -36,7 +39,11 @@ pub type TrustDomains = BTreeMap<Arc<str>, Vec<Arc<str>>>;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rollout {
+    /// Connections that inbounds accept, unless a policy or a MeshIdentity says otherwise: [`Rollout::accepts`].
     pub accept: InboundTls,
+    /// With a permissive `accept`, whether single inbounds may be strict: all clients use mTLS.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub strict_allowed: bool,
     /// Whether clients use mTLS.
     pub call: bool,
     /// Issuers of the certificates of proxies.
@@ -106,6 +113,7 @@ impl Rollout {
         };
         Self {
             accept,
+            strict_allowed: accept == InboundTls::Permissive,
             call: !issuers.is_empty(),
             issuers,
             other_issuers: None,
@@ -117,7 +125,7 @@ impl Rollout {
     /// Identifier of the step, which proxies with its configuration acknowledge. Empty when there is nothing to
     /// acknowledge.
     pub fn token(&self) -> String {
-        let Self { accept, call, issuers, other_issuers, trust, trust_domains } = self;
+        let Self { accept, strict_allowed, call, issuers, other_issuers, trust, trust_domains } = self;
         let Issuers { signer, identities } = issuers;
         let mut words = Vec::new();
         if signer.is_some() || !issuers.is_empty() {
@@ -127,6 +135,7 @@ impl Rollout {
                 InboundTls::Strict => "mtls",
             };
             words.push(format!("accept={accept} call={}", if *call { "mtls" } else { "plain" }));
+            words.extend(strict_allowed.then(|| "strict=allowed".to_owned()));
         }
         words.extend(signer.as_ref().map(|signer| format!("signer={signer}")));
         if !trust.is_empty() {
@@ -180,7 +189,8 @@ impl Rollout {
             step.change_call(target);
             Phase::Encrypt
         } else {
-            let phase = if self.accept == target.accept { Phase::Remove } else { Phase::Encrypt };
+            let accepts = |step: &Self| (step.accept, step.strict_allowed);
+            let phase = if accepts(self) == accepts(target) { Phase::Remove } else { Phase::Encrypt };
             step = target.clone();
             phase
         };
@@ -194,9 +204,9 @@ impl Rollout {
             let before = std::mem::replace(&mut step.issuers, target.issuers.clone());
             step.other_issuers = (!before.is_same_to_clients(&target.issuers)).then_some(before);
             Phase::Issue
-        } else if loses && self.accept == InboundTls::Strict {
+        } else if loses && self.may_refuse_plaintext() {
             // Clients are about to use plain text with the servers that lose their certificates.
-            step.accept = InboundTls::Permissive;
+            step.accept_both();
             Phase::Encrypt
         } else {
             step.other_issuers = Some(target.issuers.clone());
@@ -207,9 +217,15 @@ impl Rollout {
     /// Both ways of calling must be accepted before and while clients change.
     fn change_call(&mut self, target: &Self) {
         match self.accept {
-            InboundTls::Permissive => self.call = target.call,
-            InboundTls::Plaintext | InboundTls::Strict => self.accept = InboundTls::Permissive,
+            InboundTls::Permissive if !self.strict_allowed => self.call = target.call,
+            InboundTls::Plaintext | InboundTls::Permissive | InboundTls::Strict => self.accept_both(),
         }
+    }
+
+    /// Every inbound with a certificate accepts both, whatever policies say.
+    fn accept_both(&mut self) {
+        self.accept = InboundTls::Permissive;
+        self.strict_allowed = false;
     }
 
     /// Whether a proxy at this step trusts every CA of `target`.

@@ -1,4 +1,4 @@
-//! Every step of every rollout is safe: proxies at it and at the one before accept each other.
+//! Every step of every rollout is safe: proxies at it and at the one before accept each other, whatever mode policies set.
 
 use serde_json::json;
 
@@ -73,6 +73,17 @@ fn trusts(step: &Rollout, (domain, ca): &(Arc<str>, Arc<str>)) -> bool {
     if **domain == *"mesh" { step.trust.contains(ca) } else { in_domain }
 }
 
+/// Connections that inbounds of a server accept, with each mode that a policy may set.
+fn accepted(step: &Rollout, server: &[&str]) -> [InboundTls; 3] {
+    let issuing = matching(&step.issuers, server).any(|each| each.provider.is_some());
+    let source = match &step.issuers.signer {
+        _ if issuing => CertificateSource::MeshIdentity,
+        Some(_) => CertificateSource::Backend,
+        None => CertificateSource::None,
+    };
+    [None, Some(MtlsMode::Strict), Some(MtlsMode::Permissive)].map(|mode| step.accepts(source, mode))
+}
+
 /// While some proxies are at one step and some at the next, every server accepts, expects and trusts every client.
 fn assert_safe(old: &Rollout, new: &Rollout) {
     for (caller, server) in [(old, old), (old, new), (new, old), (new, new)] {
@@ -82,13 +93,12 @@ fn assert_safe(old: &Rollout, new: &Rollout) {
             let has_one = caller.all_issuers().all(|issuers| certificate(issuers, serving).is_some());
             let encrypted = caller.call && shown.is_some() && has_one;
             let presented = certificate(&server.issuers, serving);
-            let accept = if presented.is_some() { server.accept } else { InboundTls::Plaintext };
-            let is_accepted = match accept {
+            let is_accepted = |accept| match accept {
                 InboundTls::Plaintext => !encrypted,
                 InboundTls::Permissive => true,
                 InboundTls::Strict => encrypted,
             };
-            assert!(is_accepted, "{}", case());
+            assert!(accepted(server, serving).into_iter().all(is_accepted), "{}", case());
             if encrypted {
                 let presented = presented.unwrap_or_else(|| panic!("{}", case()));
                 assert!(trusts(caller, &presented) && trusts(server, &shown.unwrap()), "{}", case());
@@ -201,6 +211,33 @@ fn strict_mtls_accepts_both_first() {
         path(&mesh("a", "STRICT", &["a"]), &off()),
         ["accept=both call=mtls signer=a trust=a", "accept=both call=plain signer=a trust=a", ""]
     );
+}
+
+#[test]
+fn policies_make_inbounds_strict_only_when_all_clients_use_mtls() {
+    let permissive = mesh("a", "PERMISSIVE", &["a"]);
+    assert_eq!(
+        path(&off(), &permissive),
+        [
+            "accept=both call=plain signer=a trust=a",
+            "accept=both call=mtls signer=a trust=a",
+            "accept=both call=mtls strict=allowed signer=a trust=a",
+        ]
+    );
+    assert_eq!(
+        path(&permissive, &off()),
+        ["accept=both call=mtls signer=a trust=a", "accept=both call=plain signer=a trust=a", ""]
+    );
+    assert_eq!(path(&permissive, &mesh("a", "STRICT", &["a"])), ["accept=mtls call=mtls signer=a trust=a"]);
+}
+
+#[test]
+fn stored_step_of_an_older_version_allows_no_strict_inbounds_yet() {
+    let stored = json!({ "accept": "both", "call": true, "signer": "a", "trust": ["a"] });
+    let stored: Rollout = serde_json::from_value(stored).unwrap();
+    assert!(!stored.may_refuse_plaintext());
+    let permissive = mesh("a", "PERMISSIVE", &["a"]);
+    assert_eq!(stored.next(&permissive, false), Some((Phase::Encrypt, permissive)));
 }
 
 #[test]

@@ -8,32 +8,43 @@ use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::common_tls_cont
     CombinedCertificateValidationContext, ValidationContextType,
 };
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
+use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::tls_parameters::TlsProtocol;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
-    CertificateValidationContext, CommonTlsContext, DownstreamTlsContext, SdsSecretConfig, SubjectAltNameMatcher,
-    UpstreamTlsContext,
+    self as envoy, CertificateValidationContext, CommonTlsContext, DownstreamTlsContext, SdsSecretConfig,
+    SubjectAltNameMatcher, UpstreamTlsContext,
 };
 use kodiak_envoy::envoy::r#type::matcher::v3::{StringMatcher, string_matcher::MatchPattern};
 use kodiak_envoy::{TypeUrl, any};
+use kodiak_model::tls::TlsVersion;
 
 use std::sync::Arc;
 
-use crate::input::{Peer, TlsSource};
+use crate::input::{Peer, TlsParameters, TlsSource};
 use crate::{names, spire};
 
 /// Callers in the mesh send this ALPN: an inbound that also accepts other TLS identifies them by it.
 pub(crate) const ALPN: &str = "kuma";
 
+/// Envoy's minimum version by default, and as a client also its maximum.
+const ENVOY_VERSION: TlsVersion = TlsVersion::Tls12;
+
 /// Accepts only callers of the mesh, or of these trust domains.
-pub fn downstream(mesh: &str, source: &TlsSource, trust_domains: &[Arc<str>]) -> DownstreamTlsContext {
+pub fn downstream(
+    mesh: &str,
+    source: &TlsSource,
+    trust_domains: &[Arc<str>],
+    versions_and_ciphers: &TlsParameters,
+) -> DownstreamTlsContext {
     let callers = match source {
         TlsSource::MeshCa => vec![names::identity_prefix(mesh)],
         TlsSource::TrustBundle => trust_domains.iter().map(|domain| names::identity_prefix(domain)).collect(),
         // The agent decides which domains are trusted.
         TlsSource::Spire(_) => Vec::new(),
     };
+    let common = mutual(mesh, source, callers.into_iter().map(MatchPattern::Prefix).collect());
     DownstreamTlsContext {
         require_client_certificate: Some(true),
-        common_tls_context: Some(mutual(mesh, source, callers.into_iter().map(MatchPattern::Prefix).collect())),
+        common_tls_context: Some(CommonTlsContext { tls_params: parameters(versions_and_ciphers), ..common }),
         ..DownstreamTlsContext::default()
     }
 }
@@ -48,8 +59,33 @@ pub fn upstream(mesh: &str, peer: &Peer) -> UpstreamTlsContext {
     let common = mutual(mesh, &peer.tls, expected);
     UpstreamTlsContext {
         sni: peer.sni.clone(),
-        common_tls_context: Some(CommonTlsContext { alpn_protocols: vec![ALPN.to_owned()], ..common }),
+        common_tls_context: Some(CommonTlsContext {
+            alpn_protocols: vec![ALPN.to_owned()],
+            tls_params: parameters(&peer.tls_parameters),
+            ..common
+        }),
         ..UpstreamTlsContext::default()
+    }
+}
+
+/// As a client Envoy offers only TLS 1.2 by default: setting one bound must move the other too, or no version remains.
+pub(crate) fn parameters(configured: &TlsParameters) -> Option<envoy::TlsParameters> {
+    let TlsParameters { min, max, ciphers } = configured;
+    (*configured != TlsParameters::default()).then(|| envoy::TlsParameters {
+        tls_minimum_protocol_version: protocol(min.or(max.filter(|version| *version < ENVOY_VERSION))).into(),
+        tls_maximum_protocol_version: protocol(max.or(min.filter(|version| *version > ENVOY_VERSION))).into(),
+        cipher_suites: ciphers.iter().map(ToString::to_string).collect(),
+        ..envoy::TlsParameters::default()
+    })
+}
+
+fn protocol(version: Option<TlsVersion>) -> TlsProtocol {
+    match version {
+        None | Some(TlsVersion::Auto) => TlsProtocol::TlsAuto,
+        Some(TlsVersion::Tls10) => TlsProtocol::TlSv10,
+        Some(TlsVersion::Tls11) => TlsProtocol::TlSv11,
+        Some(TlsVersion::Tls12) => TlsProtocol::TlSv12,
+        Some(TlsVersion::Tls13) => TlsProtocol::TlSv13,
     }
 }
 
@@ -118,7 +154,7 @@ mod tests {
     #[test]
     fn inbound_accepts_callers_of_its_mesh() {
         check(
-            &downstream("default", &TlsSource::MeshCa, &[]),
+            &downstream("default", &TlsSource::MeshCa, &[], &TlsParameters::default()),
             r#"
             require_client_certificate: true
             common_tls_context:
@@ -157,6 +193,27 @@ mod tests {
             "#,
         );
     }
+
+    #[test]
+    fn servers_and_clients_have_the_same_versions_and_ciphers() {
+        let cipher = "ECDHE-ECDSA-AES256-GCM-SHA384";
+        for (min, max, shown) in [
+            (Some(TlsVersion::Tls12), Some(TlsVersion::Tls13), ["TLSv1_2", "TLSv1_3"]),
+            // One bound alone would leave a client without any version.
+            (Some(TlsVersion::Tls13), None, ["TLSv1_3", "TLSv1_3"]),
+            (None, Some(TlsVersion::Tls11), ["TLSv1_1", "TLSv1_1"]),
+        ] {
+            let tls_parameters = TlsParameters { min, max, ciphers: vec![cipher] };
+            let server = downstream("default", &TlsSource::MeshCa, &[], &tls_parameters);
+            let client = upstream("default", &Peer { tls_parameters, ..Peer::default() });
+            for made in [at(&server, "/commonTlsContext/tlsParams"), at(&client, "/commonTlsContext/tlsParams")] {
+                assert_eq!(made["tlsMinimumProtocolVersion"], shown[0]);
+                assert_eq!(made["tlsMaximumProtocolVersion"], shown[1]);
+                assert_eq!(made["cipherSuites"][0], cipher);
+            }
+        }
+    }
+
     #[test]
     fn without_identities_any_identity_of_the_mesh_is_accepted() {
         let context = upstream("default", &Peer { sni: "a".to_owned(), ..Peer::default() });
@@ -166,7 +223,8 @@ mod tests {
 
     #[test]
     fn trust_bundle_accepts_callers_of_its_domains_and_the_expected_server() {
-        let context = downstream("default", &TlsSource::TrustBundle, &["a.local".into(), "default".into()]);
+        let domains = ["a.local".into(), "default".into()];
+        let context = downstream("default", &TlsSource::TrustBundle, &domains, &TlsParameters::default());
         let root = "/commonTlsContext/combinedValidationContext";
         let expected = format!("{root}/defaultValidationContext/matchTypedSubjectAltNames");
         assert_eq!(at(&context, &expected)[0]["matcher"]["prefix"], "spiffe://a.local/");

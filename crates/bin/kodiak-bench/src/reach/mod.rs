@@ -14,11 +14,13 @@ use std::{
 };
 
 use kodiak_dp::envoy::{Environment, find};
+use kodiak_model::InboundTls;
 use kodiak_policies::{
     Entry,
     mesh_traffic_permission::{Action, Caller, Permissions},
 };
 use kodiak_reachability::{Graph, admission::Source, certificate};
+use kodiak_rollout::{Issuers, Rollout};
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Shadow};
 use kodiak_terminal::{Exit, Table, Terminal};
 use serde_json::{Value, json};
@@ -127,13 +129,17 @@ fn program(args: &Args, terminal: Terminal) -> anyhow::Result<Option<PathBuf>> {
 /// Index of policies, and the graph that follows it.
 struct World {
     policies: PolicyIndex,
+    /// Strict mTLS: permissions decide.
+    rollout: Rollout,
     graph: Graph<Arc<str>, Arc<str>>,
 }
 
 impl World {
     /// Without a graph.
     fn new(proxies: &[Arc<Proxy>], permissions: &[Arc<Policy>]) -> Self {
-        let mut world = Self { policies: PolicyIndex::default(), graph: Graph::new(MESH.into()) };
+        let issuers = Issuers { signer: Some("ca".into()), ..Issuers::default() };
+        let rollout = Rollout { accept: InboundTls::Strict, call: true, issuers, ..Rollout::default() };
+        let mut world = Self { policies: PolicyIndex::default(), rollout, graph: Graph::new(MESH.into()) };
         for proxy in proxies {
             world.policies.set_proxy(&proxy.name, Some(proxy.clone()));
         }
@@ -178,7 +184,7 @@ impl World {
     }
 
     fn update(&mut self, destination: &Arc<str>) -> usize {
-        let source = Source { index: &self.policies, shadow: Shadow::Ignored };
+        let source = Source { index: &self.policies, shadow: Shadow::Ignored, rollout: &self.rollout };
         let effect = self.graph.set_destination(destination, Some(&source.inbounds([(&**destination, 0)])));
         self.graph.clients(&effect.affected).len()
     }

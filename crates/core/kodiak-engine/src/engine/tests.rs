@@ -153,7 +153,7 @@ fn rollout_step_is_published_to_proxies_whose_resources_stay_equal() {
         r#"{"mtls": {"enabledBackend": "ca", "backends": [{"name": "ca", "type": "builtin", "mode": "PERMISSIVE"}]}}"#;
     let before = world.snapshot("edge");
     let outcome = world.mesh(permissive);
-    assert_eq!(&*outcome.proxies[0].rollout, "accept=both call=mtls signer=ca trust=ca");
+    assert_eq!(&*outcome.proxies[0].rollout, "accept=both call=mtls strict=allowed signer=ca trust=ca");
     assert_eq!(world.snapshot("edge").resources, before.resources);
 }
 

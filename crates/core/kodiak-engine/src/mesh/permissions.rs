@@ -48,7 +48,7 @@ impl Mesh {
         self.dirty.admissions.extend(served);
     }
 
-    /// A permission changed that selects these Dataplanes, and perhaps some that are not known.
+    /// A permission, or the mode of inbounds, changed that selects these Dataplanes, and perhaps some that are not known.
     pub(super) fn permission_changed(&mut self, selected: &BTreeSet<Arc<str>>) {
         for name in selected {
             let Some(dataplane) = self.dataplanes.get(name) else { continue };
@@ -60,7 +60,13 @@ impl Mesh {
     }
 
     fn evidence(&self, shadow: Shadow) -> Evidence<'_> {
-        Evidence { services: &self.services, objects: &self.objects, policy_index: &self.policy_index, shadow }
+        Evidence {
+            services: &self.services,
+            objects: &self.objects,
+            policy_index: &self.policy_index,
+            shadow,
+            rollout: &self.view.rollout,
+        }
     }
 
     /// Updates the destinations that proxies may call. Adds to `dirty` what depends on them.

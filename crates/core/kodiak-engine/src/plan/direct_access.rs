@@ -54,7 +54,13 @@ pub(super) fn outbound(key: &ClassKey, from: Sources<'_>, direct: &DirectAccess)
 
 /// Any identity of the mesh is accepted: the listener does not know which instance is called.
 pub(super) fn cluster(key: &ClassKey, from: Sources<'_>) -> Cluster {
-    let peer = || Arc::new(Peer { tls: from.view.tls_source(&key.certificate), ..Peer::default() });
+    let peer = || {
+        Arc::new(Peer {
+            tls: from.view.tls_source(&key.certificate),
+            tls_parameters: key.tls_parameters.clone(),
+            ..Peer::default()
+        })
+    };
     let peer = from.view.calls_with_mtls(&key.certificate).then(peer);
     Cluster::DirectAccess(DirectAccessCluster { mesh: from.view.name.clone(), peer })
 }

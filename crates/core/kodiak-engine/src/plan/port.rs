@@ -142,8 +142,14 @@ pub(super) fn cluster(key: &ClassKey, rules: &Rules, from: Sources<'_>, port_tar
     };
     let sni =
         object.map(|object| names::port_sni(&object.sni_name(), port_target.number, &mesh, object.destination.kind()));
-    let tls = from.view.tls_source(&key.certificate);
-    let peer = mtls.then(|| Arc::new(Peer { sni: sni.unwrap_or_default(), identities: peer, tls }));
+    let peer = mtls.then(|| {
+        Arc::new(Peer {
+            sni: sni.unwrap_or_default(),
+            identities: peer,
+            tls: from.view.tls_source(&key.certificate),
+            tls_parameters: key.tls_parameters.clone(),
+        })
+    });
     let labels = || object.map(|object| object.labels().clone()).unwrap_or_default();
     let assignment = near(key, &merged, from, name.clone(), (endpoints, &labels));
     Cluster::Discovered(OutboundCluster { name, mesh, peer, upstream, confs: merged.cluster }, assignment)

@@ -5,16 +5,16 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::{has_certificate, issuing};
+use kodiak_identity::{accepts, issuing};
 use kodiak_model::{InboundTls, Kri, TargetRef, kinds::mesh_identity, policy::Body};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, Proxy, outbound::NameResolution};
 
 use super::{PolicyStatusContext, Reason, Why, followed::tags_of};
 
-/// Whether inbounds of a proxy request certificates.
+/// Whether inbounds of a proxy request certificates. A mode does not change that.
 pub(super) fn are_known(rollout: &Rollout, server: &Proxy) -> bool {
-    rollout.accept != InboundTls::Plaintext && has_certificate(&rollout.issuers, server)
+    accepts(rollout, server, None) != InboundTls::Plaintext
 }
 
 /// For a policy about callers by their certificates, of `selected` proxies `in_plain_text`.

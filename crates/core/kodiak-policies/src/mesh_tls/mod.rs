@@ -1,16 +1,17 @@
 //! MeshTLS: TLS mode of inbounds, TLS versions and ciphers.
 
 mod check;
+mod envoy;
 mod spec;
 
 use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
 pub use spec::{Conf, MeshTLS, Mode, Rule, TlsCipher};
 
-use crate::from_to;
+use crate::target::Tls;
+use crate::{Entry, Policy, from_to};
 
-/// Not implemented: without effect on proxies.
-pub const POLICY: Option<&dyn crate::Policy> = None;
+pub const POLICY: Option<&dyn Policy> = Some(&TlsSettings);
 
 pub static KIND: Kind = Kind::policy(
     "MeshTLS",
@@ -18,8 +19,28 @@ pub static KIND: Kind = Kind::policy(
     "mtls",
     PolicyFacts { to: false, from: true, rules: true, from_as_rules: true, conf: ConfShape::Default, order: 300 },
     Language::of::<MeshTLS>(),
-)
-.without_effect(crate::NOT_SUPPORTED_YET);
+);
+
+/// Applies the policy to proxies.
+struct TlsSettings;
+
+impl Policy for TlsSettings {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn needs_mtls(&self) -> bool {
+        true
+    }
+
+    fn configures_tls(&self) -> bool {
+        true
+    }
+
+    fn tls(&self, entries: &[Entry], tls: &mut Tls) {
+        envoy::tls(entries, tls);
+    }
+}
 
 impl Spec for MeshTLS {
     type Status = NoStatus;

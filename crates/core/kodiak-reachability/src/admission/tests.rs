@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use kodiak_model::{Kri, kinds::mesh_service, policy::Body};
-use kodiak_policies::mesh_traffic_permission::{Action, uris};
+use kodiak_model::{Kind, Kri, kinds::mesh_service, policy::Body};
+use kodiak_policies::{
+    mesh_tls,
+    mesh_traffic_permission::{Action, uris},
+};
+use kodiak_rollout::Issuers;
 use kodiak_world::destination::Behind;
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Value, json};
@@ -14,8 +18,12 @@ use super::*;
 const MESH: &str = "default";
 
 fn policy(name: &str, spec: &Value) -> Arc<Policy> {
-    let body = Body::read(&KIND.policy.unwrap(), spec).unwrap();
-    Arc::new(Policy { kind: &KIND, mesh: MESH.into(), name: name.into(), labels: Arc::default(), body })
+    policy_of(&KIND, name, spec)
+}
+
+fn policy_of(kind: &'static Kind, name: &str, spec: &Value) -> Arc<Policy> {
+    let body = Body::read(&kind.policy.unwrap(), spec).unwrap();
+    Arc::new(Policy { kind, mesh: MESH.into(), name: name.into(), labels: Arc::default(), body })
 }
 
 fn index(specs: &[Value]) -> PolicyIndex {
@@ -55,7 +63,13 @@ fn admits(admission: &Admission, caller: &str) -> bool {
 fn unseen(specs: &[Value]) -> Admission {
     let (destination, service) = service(&json!({ "dataplaneTags": { "app": "backend" } }), &json!({}));
     let index = index(specs);
-    Source { index: &index, shadow: Shadow::Ignored }.service(&destination, &service, [])
+    Source { index: &index, shadow: Shadow::Ignored, rollout: &strict() }.service(&destination, &service, [])
+}
+
+/// A step of strict mTLS.
+fn strict() -> Rollout {
+    let issuers = Issuers { signer: Some("ca".into()), ..Issuers::default() };
+    Rollout { accept: InboundTls::Strict, call: true, issuers, ..Rollout::default() }
 }
 
 fn permission(target: &Value, caller: &str, action: &str) -> Value {
@@ -89,6 +103,25 @@ fn permission_for_a_part_of_the_service_admits() {
     ] {
         let deny = permission(&json!({ "kind": "Mesh" }), "a", "Deny");
         assert!(admits(&unseen(&[deny, permission(&part, "a", "Allow")]), "a"), "{part}");
+    }
+}
+
+#[test]
+fn service_that_a_permissive_mode_may_select_admits_everybody() {
+    let (destination, service) = service(&json!({ "dataplaneTags": { "app": "backend" } }), &json!({}));
+    for (tags, mode, is_open) in [
+        (json!({ "app": "backend" }), "Permissive", true),
+        (json!({ "version": "2" }), "Permissive", true),
+        (json!({ "app": "other" }), "Permissive", false),
+        (json!({ "app": "backend" }), "Strict", false),
+    ] {
+        let mut index = index(&[]);
+        let target = json!({ "kind": "MeshSubset", "tags": tags });
+        let spec = json!({ "targetRef": target, "rules": [{ "default": { "mode": mode } }] });
+        let policy = policy_of(&mesh_tls::KIND, "mode", &spec);
+        index.set_policy(&(mesh_tls::KIND.name, policy.name.clone()), Some(policy));
+        let source = Source { index: &index, shadow: Shadow::Ignored, rollout: &strict() };
+        assert_eq!(admits(&source.service(&destination, &service, []), "a"), is_open, "{tags} {mode}");
     }
 }
 
@@ -129,6 +162,7 @@ proptest! {
     #[test]
     fn unseen_service_admits_what_its_dataplanes_admit(
         specs in vec(spec(), 0..6),
+        modes in vec((target(), select(&["Strict", "Permissive"][..])), 0..3),
         by_labels in any::<bool>(),
         more in vec((select(&["version", "kuma.io/service", "kuma.io/zone"][..]), select(&["backend", "1", "2", "east"][..])), 0..3),
     ) {
@@ -142,7 +176,13 @@ proptest! {
         let mut properties: BTreeMap<String, String> = BTreeMap::from([("app".to_owned(), "backend".to_owned())]);
         properties.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())));
         let mut index = index(&specs);
-        let source = Source { index: &index, shadow: Shadow::Ignored };
+        for (n, (target, mode)) in modes.iter().enumerate() {
+            let spec = json!({ "targetRef": target, "rules": [{ "default": { "mode": mode } }] });
+            let policy = policy_of(&mesh_tls::KIND, &format!("m{n}"), &spec);
+            index.set_policy(&(mesh_tls::KIND.name, policy.name.clone()), Some(policy));
+        }
+        let rollout = strict();
+        let source = Source { index: &index, shadow: Shadow::Ignored, rollout: &rollout };
         let unseen = source.service(&destination, &service, []);
         let dataplane = json!({ "networking": { "address": "10.0.0.1", "inbound": [{ "port": 80, "name": "main", "tags": properties }] } });
         let proxy = Arc::new(Proxy {
@@ -153,7 +193,7 @@ proptest! {
             admission: None,
         });
         index.set_proxy(&proxy.name, Some(proxy.clone()));
-        let seen = Source { index: &index, shadow: Shadow::Ignored }.inbounds([(&*proxy.name, 0)]);
+        let seen = Source { index: &index, shadow: Shadow::Ignored, rollout: &rollout }.inbounds([(&*proxy.name, 0)]);
         for caller in ["a", "b", "c"] {
             prop_assert!(!admits(&seen, caller) || admits(&unseen, caller), "{}", caller);
         }

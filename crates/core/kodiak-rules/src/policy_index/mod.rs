@@ -101,6 +101,10 @@ impl PolicyIndex {
         self.place(name, proxy.map(|proxy| (proxy, gateway)));
     }
 
+    pub fn proxy(&self, name: &str) -> Option<&Arc<Proxy>> {
+        self.proxies.get(name).map(|indexed| &indexed.proxy)
+    }
+
     /// Returns the names of proxies that may be affected: those of the old or the new gateway.
     pub fn set_gateway(&mut self, name: &Arc<str>, gateway: Option<Arc<Gateway>>) -> BTreeSet<Arc<str>> {
         match gateway {

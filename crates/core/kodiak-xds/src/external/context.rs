@@ -3,19 +3,13 @@
 use kodiak_envoy::envoy::config::core::v3::{DataSource, data_source};
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::common_tls_context::ValidationContextType;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::subject_alt_name_matcher::SanType;
-use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::tls_parameters::TlsProtocol;
 use kodiak_envoy::envoy::extensions::transport_sockets::tls::v3::{
-    CertificateValidationContext, CommonTlsContext, SubjectAltNameMatcher, TlsCertificate, TlsParameters,
-    UpstreamTlsContext,
+    CertificateValidationContext, CommonTlsContext, SubjectAltNameMatcher, TlsCertificate, UpstreamTlsContext,
 };
 use kodiak_envoy::envoy::r#type::matcher::v3::string_matcher::MatchPattern;
-use kodiak_model::tls::TlsVersion;
 
-use crate::input::{ExternalCa, ExternalName, ExternalTls};
+use crate::input::{ExternalCa, ExternalName, ExternalTls, TlsParameters};
 use crate::tls;
-
-/// Minimum and maximum version of Envoy as a client by default.
-const ENVOY_VERSION: TlsVersion = TlsVersion::Tls12;
 
 pub(super) fn upstream(tls_settings: &ExternalTls) -> UpstreamTlsContext {
     let ExternalTls { versions, allow_renegotiation, sni, names, authority, client } = tls_settings;
@@ -28,32 +22,12 @@ pub(super) fn upstream(tls_settings: &ExternalTls) -> UpstreamTlsContext {
         sni: sni.clone().unwrap_or_default(),
         allow_renegotiation: *allow_renegotiation,
         common_tls_context: Some(CommonTlsContext {
-            tls_params: parameters(*versions),
+            tls_params: tls::parameters(&TlsParameters { min: versions.0, max: versions.1, ciphers: Vec::new() }),
             tls_certificates: client.into_iter().collect(),
             validation_context_type: validation(authority, names).map(ValidationContextType::ValidationContext),
             ..CommonTlsContext::default()
         }),
         ..UpstreamTlsContext::default()
-    }
-}
-
-/// As a client Envoy offers only TLS 1.2 by default: setting one bound must move the other too, or no version remains.
-fn parameters((oldest, newest): (Option<TlsVersion>, Option<TlsVersion>)) -> Option<TlsParameters> {
-    let either = oldest.is_some() || newest.is_some();
-    either.then(|| TlsParameters {
-        tls_minimum_protocol_version: protocol(oldest.or(newest.filter(|version| *version < ENVOY_VERSION))).into(),
-        tls_maximum_protocol_version: protocol(newest.or(oldest.filter(|version| *version > ENVOY_VERSION))).into(),
-        ..TlsParameters::default()
-    })
-}
-
-fn protocol(version: Option<TlsVersion>) -> TlsProtocol {
-    match version {
-        None | Some(TlsVersion::Auto) => TlsProtocol::TlsAuto,
-        Some(TlsVersion::Tls10) => TlsProtocol::TlSv10,
-        Some(TlsVersion::Tls11) => TlsProtocol::TlSv11,
-        Some(TlsVersion::Tls12) => TlsProtocol::TlSv12,
-        Some(TlsVersion::Tls13) => TlsProtocol::TlSv13,
     }
 }
 

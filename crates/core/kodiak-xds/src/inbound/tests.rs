@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::input::{Shape, TlsSource};
+use crate::input::{Shape, TlsParameters, TlsSource};
 use crate::testing::{at, check, tags};
 
 fn inbound(protocol: Protocol, accept: InboundTls) -> Inbound {
@@ -21,6 +21,7 @@ fn inbound(protocol: Protocol, accept: InboundTls) -> Inbound {
         tags: tags(&[("kuma.io/service", "backend")]),
         accept,
         tls: TlsSource::MeshCa,
+        tls_parameters: TlsParameters::default(),
         trust_domains: Arc::default(),
         entries: Arc::default(),
         shape: Shape { transparent: true, reuse_port: true, ipv6: false },

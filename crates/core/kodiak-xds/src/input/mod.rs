@@ -11,7 +11,7 @@ use kodiak_model::{Cidr, InboundTls, Kri, Protocol};
 use kodiak_policies::target::{Backends, UpstreamTraffic};
 use kodiak_policies::{Confs, Entry};
 
-pub use kodiak_policies::target::{Endpoint, Tags};
+pub use kodiak_policies::target::{Endpoint, Tags, TlsParameters};
 
 /// Values by policy kind.
 pub type ByKind<T> = BTreeMap<&'static str, T>;
@@ -41,6 +41,7 @@ pub struct Inbound {
     pub tags: Tags,
     pub accept: InboundTls,
     pub tls: TlsSource,
+    pub tls_parameters: TlsParameters,
     /// Trust domains of the callers that it accepts, sorted. The mesh itself when empty.
     pub trust_domains: Arc<[Arc<str>]>,
     pub entries: Arc<ByKind<Vec<Entry>>>,
@@ -191,6 +192,7 @@ pub struct Peer {
     /// SPIFFE IDs, of which the certificate must have one; when empty, any identity of a trusted domain is accepted. Sorted.
     pub identities: Vec<String>,
     pub tls: TlsSource,
+    pub tls_parameters: TlsParameters,
 }
 
 /// Cluster of a MeshExternalService, without a zone egress.

@@ -91,6 +91,7 @@ pub(super) fn inbound(protocol: Protocol, port: u32, accept: InboundTls, shape: 
         tags: tags("web"),
         accept,
         tls: TlsSource::MeshCa,
+        tls_parameters: TlsParameters::default(),
         trust_domains: Arc::default(),
         entries: Arc::default(),
         shape,

@@ -14,6 +14,7 @@ mod retries;
 mod shadow;
 mod splits;
 mod timeouts;
+mod tls;
 mod zones;
 
 use std::collections::BTreeMap;

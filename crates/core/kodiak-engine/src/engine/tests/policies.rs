@@ -71,6 +71,80 @@ fn policy_updates_only_the_proxies_that_it_selects() {
     assert_eq!((gone.stats.encoded, gone.stats.woken), (0, 1), "resources of the other proxies are cached");
 }
 
+fn mtls(mode: &str) -> String {
+    let backend = json!({ "name": "ca", "type": "builtin", "mode": mode });
+    json!({ "mtls": { "enabledBackend": "ca", "backends": [backend] } }).to_string()
+}
+
+/// MeshTLS for the proxies that `target` selects.
+fn tls(target: &Value, conf: &Value) -> String {
+    json!({ "targetRef": target, "rules": [{ "default": conf }] }).to_string()
+}
+
+/// Number of filter chains of the inbound of a client of [`many`]: 1 when strict, 3 when permissive.
+fn inbound_chains(world: &World, proxy: &str) -> usize {
+    let path = "/type.googleapis.com~1envoy.config.listener.v3.Listener/inbound:10.0.0.7:80/filterChains";
+    at(world, proxy, path).as_array().unwrap().len()
+}
+
+#[test]
+fn tls_mode_updates_only_the_proxies_that_it_selects() {
+    for (mesh, mode, [before, after]) in [("STRICT", "Permissive", [1, 3]), ("PERMISSIVE", "Strict", [3, 1])] {
+        let mut world = many();
+        world.mesh(&mtls(mesh));
+        let one = json!({ "kind": "Dataplane", "name": "front-7" });
+        let put = world.policy("MeshTLS", "t", Some(&tls(&one, &json!({ "mode": mode }))));
+        assert_eq!(put.stats.woken, 1);
+        assert_eq!((inbound_chains(&world, "front-7"), inbound_chains(&world, "front-8")), (after, before));
+        let gone = world.policy("MeshTLS", "t", None);
+        assert_eq!(gone.stats.woken, 1);
+        assert_eq!(inbound_chains(&world, "front-7"), before);
+        let same = world.policy("MeshTLS", "t", Some(&tls(&one, &json!({ "mode": mesh_mode(mesh) }))));
+        assert_eq!((same.stats.woken, same.stats.encoded), (0, 0), "the proxies have this mode already");
+    }
+}
+
+fn mesh_mode(backend: &str) -> &'static str {
+    if backend == "STRICT" { "Strict" } else { "Permissive" }
+}
+
+#[test]
+fn strict_mode_waits_for_the_rollout() {
+    let mut world = many();
+    world.policy("MeshTLS", "t", Some(&tls(&json!({ "kind": "Mesh" }), &json!({ "mode": "Strict" }))));
+    world.rollout(Some(kodiak_rollout::Rollout::default()));
+    world.mesh(&mtls("PERMISSIVE"));
+    let mut chains = vec![inbound_chains(&world, "front-7")];
+    while let Some(next) = world.next_rollout() {
+        world.rollout(Some(next));
+        chains.push(inbound_chains(&world, "front-7"));
+    }
+    assert_eq!(chains, [1, 3, 3, 1], "plain text, both, clients use mTLS, strict");
+    world.mesh("{}");
+    let mut chains = Vec::new();
+    while let Some(next) = world.next_rollout() {
+        world.rollout(Some(next));
+        chains.push(inbound_chains(&world, "front-7"));
+    }
+    assert_eq!(chains, [3, 3, 1], "both, clients use plain text, plain text");
+}
+
+#[test]
+fn tls_versions_apply_to_the_calls_of_the_selected_proxies() {
+    let mut world = many();
+    world.mesh(&mtls("STRICT"));
+    let minimum = |proxy: &str, world: &World| {
+        let tls = "transportSocket/typedConfig/commonTlsContext/tlsParams/tlsMinimumProtocolVersion";
+        at(world, proxy, &format!("{CLUSTERS}/service-3/{tls}"))
+    };
+    let versions = tls(&json!({ "kind": "Mesh" }), &json!({ "tlsVersion": { "min": "TLS13" } }));
+    let put = world.policy("MeshTLS", "t", Some(&versions));
+    assert_eq!(put.stats.woken, 20);
+    assert_eq!((minimum("front-7", &world), minimum("front-8", &world)), (json!("TLSv1_3"), json!("TLSv1_3")));
+    assert_eq!(world.policy("MeshTLS", "t", None).stats.woken, 20);
+    assert_eq!(minimum("front-7", &world), Value::Null);
+}
+
 #[test]
 fn policies_with_equal_configuration_share_resources() {
     let mut world = many();

@@ -223,3 +223,21 @@ fn identity_that_a_proxy_will_have_counts() {
     world.apply(change(None));
     assert_eq!(called(&world, "a"), [""; 0]);
 }
+
+#[test]
+fn destination_that_accepts_plain_text_is_never_trimmed() {
+    let mut world = mesh(Mode::On);
+    let mode = |mode: &str| {
+        let target = json!({ "kind": "Dataplane", "name": "x" });
+        json!({ "targetRef": target, "rules": [{ "default": { "mode": mode } }] }).to_string()
+    };
+    let server = world.policy("MeshTLS", "x", Some(&mode("Permissive")));
+    assert_eq!(server.proxies.iter().map(|each| &*each.key.name).collect::<Vec<_>>(), ["x"]);
+    assert_eq!(called(&world, "a"), [""; 0], "the server has not acknowledged");
+    world.acknowledge();
+    assert_eq!((called(&world, "a"), called(&world, "b")), (vec!["x".to_owned()], vec!["x".to_owned()]));
+    world.policy("MeshTLS", "x", Some(&mode("Strict")));
+    assert_eq!(called(&world, "a"), ["x"], "the server has not acknowledged");
+    world.acknowledge();
+    assert_eq!((called(&world, "a"), called(&world, "b")), (vec![], vec![]));
+}

@@ -196,7 +196,7 @@ fn a_dataplane() -> impl Strategy<Value = Value> {
     )
 }
 
-const KINDS: [&str; 7] = [
+const KINDS: [&str; 8] = [
     "MeshTrafficPermission",
     "MeshTimeout",
     "MeshRetry",
@@ -204,6 +204,7 @@ const KINDS: [&str; 7] = [
     "MeshLoadBalancingStrategy",
     "MeshHTTPRoute",
     "MeshTCPRoute",
+    "MeshTLS",
 ];
 
 fn a_target() -> impl Strategy<Value = Value> + Clone {
@@ -260,8 +261,14 @@ fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
             json!({ "targetRef": { "kind": "MeshService", "name": name, "sectionName": section }, "rules": [rule] });
         (kind, json!({ "targetRef": top, "to": [to] }))
     });
+    let tls = prop_oneof![
+        prop::sample::select(&["Strict", "Permissive"][..]).prop_map(|mode| json!({ "mode": mode })),
+        prop::sample::select(&["TLS12", "TLS13"][..]).prop_map(|min| json!({ "tlsVersion": { "min": min } })),
+    ];
+    let tls = (a_target(), tls).prop_map(|(top, conf)| json!({ "targetRef": top, "rules": [{ "default": conf }] }));
     prop_oneof![
         2 => a_permission().prop_map(|spec| ("MeshTrafficPermission", spec)),
+        2 => tls.prop_map(|spec| ("MeshTLS", spec)),
         4 => to,
         1 => from,
         3 => route,

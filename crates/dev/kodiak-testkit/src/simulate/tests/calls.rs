@@ -108,6 +108,7 @@ fn callee(protocol: Protocol, accept: InboundTls) -> SimulatedProxy {
         tags: tags("backend"),
         accept,
         tls: TlsSource::MeshCa,
+        tls_parameters: TlsParameters::default(),
         trust_domains: Arc::default(),
         entries: Arc::new([("MeshTrafficPermission", vec![only_web])].into()),
         shape: SHAPE,
