@@ -1,6 +1,6 @@
 //! Hooks through which a policy changes Envoy's configuration; implemented in each policy folder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use kodiak_model::policy::{self, Body, Conf};
 use kodiak_model::source_match::Match;
 use kodiak_model::{BackendRef, Kind, TargetRef};
 
-use crate::target::{Collector, Endpoints, Inbound, Outbound, Upstream};
+use crate::target::{Collector, Endpoints, Inbound, Outbound, ProxyFact, Upstream};
 
 /// A policy that affects proxies. It changes the generated configuration through these hooks; the defaults leave it
 /// unchanged.
@@ -47,6 +47,17 @@ pub trait Policy: Sync {
     /// Collectors that the configuration of an inbound or outbound with this conf references.
     fn collectors(&self, _conf: &Conf) -> Vec<Collector> {
         Vec::new()
+    }
+
+    /// Facts about the proxy that the configuration of an inbound or outbound with this conf contains.
+    fn proxy_facts(&self, _conf: &Conf) -> BTreeSet<ProxyFact> {
+        BTreeSet::new()
+    }
+
+    /// Whether [`outbound`](Self::outbound) is also called for connections to addresses without an outbound, with the conf of
+    /// the `to` items for the whole mesh.
+    fn applies_to_passthrough(&self) -> bool {
+        false
     }
 
     /// Changes an inbound and the cluster of its application. Called for every inbound, also without entries.

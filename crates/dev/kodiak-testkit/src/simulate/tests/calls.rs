@@ -31,6 +31,9 @@ fn insert_passthrough(resources: &mut ResourceSet) {
         outbound_allowed: true,
         inbound_ports: None,
         trimmed: None,
+        mesh: "default".into(),
+        confs: Arc::default(),
+        facts: Arc::default(),
     };
     for listener in passthrough::listeners(&input) {
         resources.insert(TypeUrl::Listener, encode(&listener.name, &listener));
@@ -53,6 +56,7 @@ fn caller(protocol: Protocol, mtls: bool) -> SimulatedProxy {
         protocol,
         carried: Carried::by(protocol),
         confs: Arc::default(),
+        facts: Arc::default(),
         backends: Arc::default(),
         bind: false,
         shape: SHAPE,
@@ -110,6 +114,7 @@ fn callee(protocol: Protocol, accept: InboundTls) -> SimulatedProxy {
         tls: TlsSource::MeshCa,
         trust_domains: Arc::default(),
         entries: Arc::new([("MeshTrafficPermission", vec![only_web])].into()),
+        facts: Arc::default(),
         shape: SHAPE,
     };
     let (listener, cluster) = (inbound::listener(&input), inbound::cluster(&input));
