@@ -10,6 +10,7 @@ use kodiak_model::{
     },
     tags,
 };
+use kodiak_policies::target::ProxyFacts;
 use kodiak_reachability::SetId;
 use kodiak_rollout::{AppliedProvider, Issuers};
 use kodiak_rules::Proxy;
@@ -34,6 +35,8 @@ pub(crate) struct ClassKey {
     pub(crate) policies: Lists,
     /// Their values of the tags that these policies match on.
     pub(crate) caller_tags: Tags,
+    /// Facts about them that these policies need.
+    pub(crate) facts: Arc<ProxyFacts>,
     /// Path of the CA bundle of the operating system.
     pub(crate) system_ca: Option<Arc<str>>,
     pub(crate) certificate: Certificate,

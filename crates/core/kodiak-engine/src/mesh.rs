@@ -28,6 +28,7 @@ use crate::{
     permitted::Permitted,
     plan::Sources,
     proxy::{EngineProxy, Stale, Subject, Trimmed},
+    proxy_facts,
     rules::{self, Lists, Rules},
     services::Services,
     target::{Target, Targets},
@@ -388,6 +389,7 @@ impl Mesh {
         let trimmed = hostnames.zip(explained).map(|(all, ranges)| Trimmed { records: all.table(), ranges });
         let subject = Subject {
             certificate: &key.certificate,
+            facts: &key.facts,
             key: ProxyKey { mesh: self.name.clone(), name: name.clone() },
             view: &self.view,
             dataplane: &dataplane,
@@ -418,11 +420,16 @@ impl Mesh {
         let reach = Reach::of(&proxy.metadata, member, self.view.mode);
         let permitted = self.permitted.as_ref().filter(|_| !reach.is_listed());
         let permitted = permitted.and_then(|permitted| permitted.graph().sets_of_client(name));
+        let items = all.iter().flat_map(|policy| policy.body.to.iter().map(|item| (policy.kind.name, &item.conf)));
+        let whole = all.iter().filter_map(|policy| Some((policy.kind.name, policy.body.default.as_ref()?)));
+        let needed = proxy_facts::needed(items.chain(whole));
+        let facts = proxy_facts::of(&needed, &self.name, name, member, &proxy.metadata, &self.view.zone);
         ClassKey {
             reach,
             permitted: permitted.map(Arc::from),
             policies: lists.collect(),
             caller_tags: rules::caller_tags(&all, member),
+            facts: Arc::new(facts),
             system_ca: proxy.metadata.system_ca_path.as_deref().map(Arc::from),
             certificate: Certificate::of(&self.view.rollout.issuers, member, &proxy.metadata),
             tls_parameters: TlsPolicies { index: &self.policy_index, shadow }.outbounds(name),
@@ -440,10 +447,19 @@ impl Mesh {
     ) -> Class {
         let from = self.sources(context.identities);
         let similar = before.and_then(|before| self.classes.get(before)).filter(|(old, _)| {
-            let ClassKey { reach, permitted: _, policies: _, caller_tags, system_ca, certificate, tls_parameters } =
-                key;
+            let ClassKey {
+                reach,
+                permitted: _,
+                policies: _,
+                caller_tags,
+                facts,
+                system_ca,
+                certificate,
+                tls_parameters,
+            } = key;
             old.reach == *reach
                 && old.caller_tags == *caller_tags
+                && old.facts == *facts
                 && old.system_ca == *system_ca
                 && old.certificate == *certificate
                 && old.tls_parameters == *tls_parameters

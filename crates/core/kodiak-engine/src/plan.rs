@@ -105,7 +105,7 @@ pub(crate) fn outbounds(
             if let Some(direct) = direct_access
                 && touched.services().is_none_or(|mut services| services.any(|name| direct.includes(name)))
             {
-                plans.extend([direct_access::outbound(key, from, direct)]);
+                plans.extend([direct_access::outbound(key, rules, from, direct)]);
             }
             let is_visible = |name: &&Arc<str>| services.as_ref().is_none_or(|list| list.contains(&***name));
             let names = names.into_iter().filter(|_| from.view.has_legacy_destinations()).filter(is_visible);
@@ -216,6 +216,7 @@ impl ServiceOutbound {
             protocol: self.protocol,
             carried: self.carried,
             confs: self.merged.listener.clone(),
+            facts: self.merged.facts(&key.facts),
             backends: self.route_backends.backends.clone(),
             route_names: Arc::default(),
             bind: socket == Socket::Bound,

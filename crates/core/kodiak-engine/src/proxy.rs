@@ -8,7 +8,10 @@ use std::{
 use jiff::Timestamp;
 use kodiak_identity::{TlsPolicies, accepts};
 use kodiak_model::{Cidr, InboundTls, ProxyKey, kinds::dataplane::Dataplane};
-use kodiak_policies::{Entry, target::Collector};
+use kodiak_policies::{
+    Entry,
+    target::{Collector, ProxyFacts},
+};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{PolicyIndex, Proxy, Shadow};
 use kodiak_xds::{
@@ -30,6 +33,8 @@ use crate::{
     engine::{Issued, UpdateContext},
     entries,
     leaf::ProxyCertificate,
+    proxy_facts,
+    rules::Rules,
     view::{TrustedCas, View},
 };
 
@@ -52,6 +57,8 @@ pub(crate) struct EngineProxy {
     records: Arc<[DnsRecord]>,
     /// Whether `own` was built for a proxy that lost destinations.
     trimmed: bool,
+    /// Rules of its class that `own` was built with.
+    rules: Arc<Rules>,
     /// Inputs of the snapshot.
     parts: Parts,
 }
@@ -71,6 +78,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) policy_index: &'a PolicyIndex,
     pub(crate) class: &'a Class,
     pub(crate) certificate: &'a Certificate,
+    /// Facts that its outbound policies need.
+    pub(crate) facts: &'a ProxyFacts,
     pub(crate) trimmed: Option<Trimmed<'a>>,
 }
 
@@ -134,6 +143,7 @@ impl EngineProxy {
             own: Vec::new(),
             records: Arc::default(),
             trimmed: false,
+            rules: Arc::default(),
             parts: Parts::default(),
         }
     }
@@ -155,11 +165,12 @@ impl EngineProxy {
         let records = trimmed.map_or(&subject.class.records, |trimmed| trimmed.records);
         // Compare pointers: the table is long.
         let records_changed = !Arc::ptr_eq(&self.records, records) && self.has_dns(subject);
-        let own_changed = records_changed || self.trimmed != trimmed.is_some();
+        let own_changed = records_changed || self.trimmed != trimmed.is_some() || self.passthrough_changed(subject);
         // A proxy with faults is always rebuilt: otherwise faults of its own resources would be lost.
         if stale == Stale::OwnResources || own_changed || !self.faults.is_empty() {
             self.records = records.clone();
             self.trimmed = trimmed.is_some();
+            self.rules = subject.class.rules.clone();
             self.own = self.own(subject, context, &mut faults);
         }
         faults.extend(subject.class.faults.values().flatten().cloned());
@@ -190,6 +201,13 @@ impl EngineProxy {
         subject.trimmed.filter(|_| redirection.outbound_port != 0)
     }
 
+    /// Whether rules of its class for connections to addresses outside the mesh changed.
+    fn passthrough_changed(&self, subject: &Subject<'_>) -> bool {
+        let rules = &subject.class.rules;
+        // Compare pointers first: rules change less often than resources.
+        !Arc::ptr_eq(&self.rules, rules) && self.rules.for_passthrough() != rules.for_passthrough()
+    }
+
     /// Whether it has a DNS server for the hostnames of the mesh.
     fn has_dns(&self, subject: &Subject<'_>) -> bool {
         self.metadata.dns_server(transparent(&subject.dataplane.dataplane)).is_some()
@@ -203,7 +221,7 @@ impl EngineProxy {
         let entries = entries::of(subject.policy_index, &subject.key.name, &accepted, shadow);
         let clusters = local_clusters(spec, &entries);
         let mut own = self.inbounds(subject, tls, &entries, &clusters, context);
-        own.extend(collectors(&entries, context));
+        own.extend(collectors(&entries, &subject.class.rules, context));
         own.extend(self.redirection(subject, &accepted, context));
         own.extend(self.admin(subject, context));
         own.extend(self.probes(subject, &clusters, context));
@@ -227,6 +245,13 @@ impl EngineProxy {
         let shape = self.metadata.shape(transparent(spec));
         let certificate = subject.server_certificate();
         let address = address(spec);
+        let facts = |position: usize| {
+            let entries = entries[position].iter();
+            let confs = entries.flat_map(|(kind, entries)| entries.iter().map(|entry| (*kind, &entry.conf)));
+            let needed = proxy_facts::needed(confs);
+            let ProxyKey { mesh, name } = &subject.key;
+            Arc::new(proxy_facts::of(&needed, mesh, name, subject.dataplane, &self.metadata, &subject.view.zone))
+        };
         let served = spec.inbounds().iter().zip(tls).enumerate().filter(|(_, (inbound, _))| inbound.is_served());
         let inputs = served.map(|(position, (inbound, ServerTls { accept, parameters }))| {
             // Without mTLS, an input does not depend on it.
@@ -249,6 +274,7 @@ impl EngineProxy {
                 tls_parameters,
                 trust_domains,
                 entries: entries[position].clone(),
+                facts: facts(position),
                 shape,
             }
         });
@@ -280,7 +306,10 @@ impl EngineProxy {
                 spec.inbounds().iter().filter(|inbound| inbound.is_served()).map(|each| each.port).collect();
             ports.into_iter().collect()
         };
+        let merged = subject.class.rules.for_passthrough();
         let input = Passthrough {
+            mesh: subject.key.mesh.clone(),
+            facts: merged.facts(subject.facts),
             inbound_port: redirect.inbound_port.unwrap_or_default(),
             outbound_port: redirect.outbound_port,
             ipv6: redirect.ipv6 && self.metadata.ipv6_enabled,
@@ -288,6 +317,7 @@ impl EngineProxy {
             outbound_allowed: subject.view.passthrough,
             inbound_ports: strict.then(declared),
             trimmed: self.trimmed(subject).map(|trimmed| trimmed.ranges.clone()),
+            confs: merged.listener,
         };
         Some(context.cache.passthrough.get(&input, |input| {
             let listeners = passthrough::listeners(input);
@@ -376,12 +406,13 @@ impl EngineProxy {
     }
 }
 
-/// Clusters of the collectors that inbounds reference.
-fn collectors(entries: &[Arc<ByKind<Vec<Entry>>>], context: &mut UpdateContext<'_>) -> Vec<Group> {
+/// Clusters of the collectors that inbounds and the passthrough listeners reference.
+fn collectors(entries: &[Arc<ByKind<Vec<Entry>>>], rules: &Rules, context: &mut UpdateContext<'_>) -> Vec<Group> {
     let entries = entries.iter().flat_map(|by_kind| by_kind.iter());
     let confs = entries.filter_map(|(kind, entries)| Some((kodiak_policies::find(kind)?, entries)));
     let used = confs.flat_map(|(policy, entries)| entries.iter().flat_map(move |entry| policy.collectors(&entry.conf)));
-    let used: BTreeSet<Collector> = used.collect();
+    let mut used: BTreeSet<Arc<Collector>> = used.map(Arc::new).collect();
+    used.extend(rules.for_passthrough().used_collectors());
     let make = |input: &Collector| vec![build_cluster(&collector::cluster(input))];
     used.iter().map(|input| context.cache.collectors.get(input, make)).collect()
 }

@@ -6,11 +6,14 @@ use std::{
 };
 
 use kodiak_model::{
-    Protocol,
-    policy::{Conf, ConfShape},
+    Protocol, TargetKind,
+    policy::{self, Conf, ConfShape},
     tags,
 };
-use kodiak_policies::{Confs, target::BackendKey};
+use kodiak_policies::{
+    Confs,
+    target::{BackendKey, Collector, ProxyFacts},
+};
 use kodiak_rules::{
     Policy, Resource, Resources,
     outbound::{Asked, NameResolution, ResourceRule},
@@ -21,7 +24,7 @@ use kodiak_xds::{
     names,
 };
 
-use crate::target::ClusterTarget;
+use crate::{proxy_facts, target::ClusterTarget};
 
 /// Names of the outbound policies that select a proxy, by kind, in ascending precedence.
 pub(crate) type Lists = Arc<[(&'static str, Arc<[Arc<str>]>)]>;
@@ -39,6 +42,8 @@ struct KindRules {
     by_resource: Asked,
     /// Conf of policies without lists, for all destinations.
     everywhere: Option<Conf>,
+    /// Conf for addresses outside the mesh, of policies that apply to them.
+    outside: Option<Conf>,
 }
 
 /// Finds the merged configuration of a `kuma.io/service`.
@@ -51,7 +56,7 @@ enum ServiceLookup {
 }
 
 /// Merged configuration of one destination.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct MergedConf {
     pub(crate) cluster: Arc<ByKind<Conf>>,
     pub(crate) listener: Arc<ByKind<Confs>>,
@@ -84,11 +89,23 @@ impl MergedConf {
 
     /// Clusters of the collectors that listeners with these confs reference.
     pub(crate) fn collectors(&self) -> impl Iterator<Item = ClusterTarget> {
+        self.used_collectors().map(ClusterTarget::Collector)
+    }
+
+    pub(crate) fn used_collectors(&self) -> impl Iterator<Item = Arc<Collector>> {
         let confs = self.listener.iter().filter_map(|(kind, confs)| Some((kodiak_policies::find(kind)?, confs)));
         let collectors = confs.flat_map(|(policy, confs)| {
             confs.whole.iter().chain(confs.routes.values()).flat_map(move |conf| policy.collectors(conf))
         });
-        collectors.map(|collector| ClusterTarget::Collector(Arc::new(collector)))
+        collectors.map(Arc::new)
+    }
+
+    /// Facts about a proxy that listeners with these confs need.
+    pub(crate) fn facts(&self, all: &ProxyFacts) -> Arc<ProxyFacts> {
+        let confs = self.listener.iter().flat_map(|(kind, confs)| {
+            confs.whole.iter().chain(confs.routes.values()).map(|conf| (*kind, conf))
+        });
+        proxy_facts::for_confs(all, confs)
     }
 
     /// Backends of the routes that apply.
@@ -127,6 +144,17 @@ impl Rules {
 
     pub(crate) fn have_routes(&self) -> bool {
         self.0.iter().any(|kind_rules| kind_rules.shape != ConfShape::Default)
+    }
+
+    /// Configuration of connections to addresses outside the mesh.
+    pub(crate) fn for_passthrough(&self) -> MergedConf {
+        let confs = |kind_rules: &KindRules| {
+            let whole = kind_rules.everywhere.clone().filter(|_| kind_rules.policy.applies_to_passthrough());
+            let whole = Some(whole.or_else(|| kind_rules.outside.clone())?);
+            Some((kind_rules.policy.kind().name, Confs { whole, ..Confs::default() }))
+        };
+        let listener: ByKind<Confs> = self.0.iter().filter_map(confs).collect();
+        MergedConf { listener: Arc::new(listener), ..MergedConf::default() }
     }
 
     pub(crate) fn for_service(&self, service: &str) -> MergedConf {
@@ -200,13 +228,14 @@ impl KindRules {
     ) -> Self {
         let everywhere = policies.first().is_some_and(|policy| policy.body.default.is_some());
         let everywhere = everywhere.then(|| subset::single(&policies)).flatten().map(|rule| rule.conf);
+        let outside = outside(policy, &policies);
         let by_resource = Asked::new(&policies, resolution);
         let shape = policy.kind().policy.map_or(ConfShape::Default, |facts| facts.conf);
         // Policies that rules by tags cannot express are reported in their status.
         let rules = subset::to(&policies, resources).unwrap_or_default();
         let services =
             by_service(&rules).unwrap_or_else(|| ServiceLookup::Evaluated { policies, resources: resources.clone() });
-        Self { policy, shape, services, by_resource, everywhere }
+        Self { policy, shape, services, by_resource, everywhere, outside }
     }
 
     fn conf(&self, service: &str) -> Option<Conf> {
@@ -230,6 +259,17 @@ impl KindRules {
         };
         routes.iter().filter_map(conf).collect()
     }
+}
+
+/// Merged conf of the `to` items for the whole mesh.
+fn outside(policy: &dyn kodiak_policies::Policy, policies: &[Arc<Policy>]) -> Option<Conf> {
+    if !policy.applies_to_passthrough() {
+        return None;
+    }
+    let items = policies.iter().flat_map(|policy| &policy.body.to);
+    let mut confs = items.filter(|item| item.target.known_kind() == Some(TargetKind::Mesh)).map(|item| &item.conf).peekable();
+    confs.peek()?;
+    Some(policy::merge(confs))
 }
 
 /// `None` if a rule matches by more than the name of a service.

@@ -1,10 +1,14 @@
 //! OpenTelemetry collectors in the policies for logs, metrics and traces.
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 
 use kodiak_model::{Choice, FieldPath, Problems, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+/// Port of OTLP over gRPC.
+const OTLP_PORT: u16 = 4317;
 
 words! {
     pub enum CollectorKind {
@@ -48,6 +52,21 @@ pub(crate) fn check(
     }
 }
 
+/// Host and port of an endpoint. `None` if it is neither a host nor a host and a port.
+pub(crate) fn endpoint(text: &str) -> Option<(String, u32)> {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']')?;
+            host.parse::<Ipv6Addr>().ok()?;
+            (host, if port.is_empty() { None } else { Some(port.strip_prefix(':')?) })
+        }
+        None if text.parse::<Ipv6Addr>().is_ok() => (text, None),
+        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    };
+    let port = port.map_or(Some(OTLP_PORT), |port| port.parse::<u16>().ok().filter(|port| *port != 0))?;
+    (!host.is_empty()).then(|| (host.to_owned(), port.into()))
+}
+
 impl CollectorRef {
     fn check(&self, at: &FieldPath<'_>, problems: &mut Problems) {
         let Self { kind, name, labels } = self;
@@ -58,6 +77,33 @@ impl CollectorRef {
             (true, true) => problems.add(at, "backendRef must have only one type defined: name, labels"),
             (false, false) => problems.add(at, "backendRef must have exactly one defined: name, labels"),
             (true, false) | (false, true) => (),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::endpoint;
+
+    #[test]
+    fn endpoint_has_a_default_port_and_ipv6_in_brackets() {
+        let some = |host: &str, port| Some((host.to_owned(), port));
+        for (text, expected) in [
+            ("collector.observability", some("collector.observability", 4317)),
+            ("collector:4318", some("collector", 4318)),
+            ("10.0.0.1:1", some("10.0.0.1", 1)),
+            ("[fd00::1]:5", some("fd00::1", 5)),
+            ("[fd00::1]", some("fd00::1", 4317)),
+            ("fd00::1", some("fd00::1", 4317)),
+            ("", None),
+            (":4317", None),
+            ("collector:", None),
+            ("collector:0", None),
+            ("collector:65536", None),
+            ("[collector]:1", None),
+            ("[fd00::1]x", None),
+        ] {
+            assert_eq!(endpoint(text), expected, "{text}");
         }
     }
 }

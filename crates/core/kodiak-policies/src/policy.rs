@@ -1,6 +1,6 @@
 //! Hooks through which a policy changes Envoy's configuration; implemented in each policy folder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use kodiak_model::policy::{self, Body, Conf};
 use kodiak_model::source_match::Match;
 use kodiak_model::{BackendRef, Kind, TargetRef};
 
-use crate::target::{Collector, Endpoints, Inbound, Outbound, Tls, Upstream};
+use crate::target::{Collector, Endpoints, Inbound, Outbound, ProxyFact, Tls, Upstream};
 
 /// A policy that affects proxies. It changes the generated configuration through these hooks; the defaults leave it
 /// unchanged.
@@ -62,6 +62,17 @@ pub trait Policy: Sync {
     /// Changes TLS between proxies: of an inbound, with its entries, or of the outbounds of a proxy, with all entries that
     /// select the proxy. Called only when [`configures_tls`](Self::configures_tls) is true.
     fn tls(&self, _entries: &[Entry], _tls: &mut Tls) {}
+
+    /// Facts about the proxy that the configuration of an inbound or outbound with this conf contains.
+    fn proxy_facts(&self, _conf: &Conf) -> BTreeSet<ProxyFact> {
+        BTreeSet::new()
+    }
+
+    /// Whether [`outbound`](Self::outbound) is also called for connections to addresses without an outbound, with the conf of
+    /// the `to` items for the whole mesh.
+    fn applies_to_passthrough(&self) -> bool {
+        false
+    }
 
     /// Changes an inbound and the cluster of its application. Called for every inbound, also without entries.
     fn inbound(&self, _entries: &[Entry], _inbound: &mut Inbound<'_>) {}

@@ -1,5 +1,7 @@
 //! Test samples of the messages that policies change, compared with YAML.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kodiak_envoy::duration;
@@ -16,7 +18,9 @@ use kodiak_model::{Protocol, TargetKind, TargetRef, yaml};
 use prost::{Message, Name};
 use serde_json::Value;
 
-use crate::target::{Backends, Carrier, Chain, Http, Inbound, Outbound, Tcp, Upstream, UpstreamTraffic};
+use crate::target::{
+    Backends, Carrier, Chain, Destination, Http, Inbound, Outbound, ProxyFacts, Tcp, Upstream, UpstreamTraffic,
+};
 use crate::{Confs, Entry, Policy, Source};
 
 pub(crate) fn value(text: &str) -> Value {
@@ -125,10 +129,26 @@ pub(crate) fn cluster(policy: &dyn Policy, text: &str) -> Upstream {
 /// A route or TCP proxy of a destination with this protocol, after the policy changed it.
 pub(crate) fn outbound(policy: &dyn Policy, confs: &Confs, protocol: Protocol, carrier: Carrier) -> Carrier {
     let backends = Backends::default();
-    let mut outbound = Outbound { mesh: "default", cluster: "backend", protocol, carrier, backends: &backends };
+    let mut outbound = to_backend(protocol, carrier, &backends);
     policy.outbound(confs, &mut outbound);
     outbound.carrier
 }
+
+pub(crate) fn to_backend(protocol: Protocol, carrier: Carrier, backends: &Backends) -> Outbound<'_> {
+    Outbound {
+        mesh: "default",
+        cluster: "backend",
+        destination: Destination::Service("backend"),
+        protocol,
+        carrier,
+        backends,
+        route_names: &NO_NAMES,
+        facts: &NO_FACTS,
+    }
+}
+
+static NO_NAMES: BTreeMap<Arc<str>, Arc<str>> = BTreeMap::new();
+static NO_FACTS: ProxyFacts = ProxyFacts::new();
 
 pub(crate) fn for_all(text: &str) -> Confs {
     Confs { whole: Some(conf(text)), ..Confs::default() }
@@ -144,6 +164,8 @@ pub(crate) fn inbound(policy: &dyn Policy, entries: &[Entry], carrier: &Carrier)
         mesh: "default",
         listener: "inbound:10.0.0.1:80",
         protocol,
+        service: "backend",
+        facts: &NO_FACTS,
         chains: [false, true].map(|mtls| Chain { mtls, carrier: carrier.clone() }).into(),
         inspects_tls: false,
         workload: upstream(is_http),

@@ -70,6 +70,10 @@ pub struct Inbound<'a> {
     /// Name of the listener.
     pub listener: &'a str,
     pub protocol: Protocol,
+    /// Its `kuma.io/service`; empty without tags.
+    pub service: &'a str,
+    /// Facts about the proxy that its confs need.
+    pub facts: &'a ProxyFacts,
     pub chains: Vec<Chain>,
     /// Whether the listener needs the TLS inspector, to match filter chains by SNI and ALPN.
     pub inspects_tls: bool,
@@ -117,11 +121,43 @@ pub struct Outbound<'a> {
     pub mesh: &'a str,
     /// Name of its cluster.
     pub cluster: &'a str,
+    pub destination: Destination<'a>,
     pub protocol: Protocol,
     pub carrier: Carrier,
     /// Backends of the confs that were found.
     pub backends: &'a Backends,
+    /// Names that Envoy shows for routes, by the names that confs have for them. The other routes keep theirs.
+    pub route_names: &'a BTreeMap<Arc<str>, Arc<str>>,
+    /// Facts about the proxy that its confs need.
+    pub facts: &'a ProxyFacts,
 }
+
+/// Destination of an outbound, as users name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Destination<'a> {
+    /// A `kuma.io/service`.
+    Service(&'a str),
+    /// A MeshService, MeshExternalService or MeshMultiZoneService.
+    Resource(&'a str),
+    /// Any address outside the mesh.
+    Outside,
+}
+
+/// A fact about a proxy that confs may contain. Proxies share outbound configuration only if the facts that their
+/// policies need are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProxyFact {
+    /// Its first service; in meshes without tags, its workload.
+    Service,
+    /// KRI of its Workload.
+    Workload,
+    Zone,
+    /// Path of the pipe from which its sidecar process forwards access logs.
+    AccessLogPipe,
+}
+
+/// A fact that does not exist is missing.
+pub type ProxyFacts = BTreeMap<ProxyFact, Arc<str>>;
 
 /// Prefix of clusters that never exist: Envoy closes connections to them.
 pub const NOWHERE: &str = "unresolved:";

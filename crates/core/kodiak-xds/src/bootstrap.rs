@@ -173,7 +173,7 @@ impl Bootstrap {
     }
 
     fn access_log_cluster(&self) -> Option<Cluster> {
-        let path = names::access_log_socket(self.metadata.workdir.as_deref()?, &self.name, &self.mesh);
+        let path = names::access_log_pipe(self.metadata.workdir.as_deref()?, &self.name, &self.mesh);
         Some(grpc_cluster(names::ACCESS_LOG_SINK, DiscoveryType::Static, address::pipe(&path)))
     }
 

@@ -66,8 +66,7 @@ mod tests {
     #[test]
     fn address_is_not_resolved() {
         let plain = cluster(&collector("10.0.0.1", CollectorProtocol::Http, false));
-        // STATIC is the default, which JSON omits.
-        assert_eq!(at(&plain, "/type"), Value::Null);
+        assert_eq!(at(&plain, "/type"), "STATIC");
         assert_eq!(at(&plain, "/transportSocket"), Value::Null);
         assert_eq!(at(&plain, "/typedExtensionProtocolOptions"), Value::Null);
     }

@@ -59,6 +59,8 @@ fn made<'a>(inbound: &'a Inbound, listener: &'a str) -> target::Inbound<'a> {
         mesh: &inbound.mesh,
         listener,
         protocol: inbound.protocol,
+        service: inbound.tags.get(SERVICE).map_or("", String::as_str),
+        facts: &inbound.facts,
         chains: chains.collect(),
         inspects_tls: inbound.accept == InboundTls::Permissive,
         workload: upstream(workload, inbound.protocol),

@@ -268,9 +268,10 @@ pub fn identity_prefix(mesh: &str) -> String {
     format!("spiffe://{mesh}/")
 }
 
-/// Socket on which `kodiak dp` receives access logs.
-pub fn access_log_socket(workdir: &str, name: &str, mesh: &str) -> String {
-    socket(workdir, &format!("kuma-al-{name}-{mesh}"))
+/// Pipe from which the sidecar process forwards access logs. A folder relative to that of Envoy has the files of one proxy
+/// only, so the name of the pipe is the same for all: listeners with it can be shared.
+pub fn access_log_pipe(workdir: &str, name: &str, mesh: &str) -> String {
+    if workdir.starts_with('/') { socket(workdir, &format!("kuma-al-{name}-{mesh}")) } else { socket(workdir, "kuma-al") }
 }
 
 /// Socket of Envoy's admin interface, for `kodiak dp` only.
@@ -338,7 +339,8 @@ mod tests {
 
     #[test]
     fn long_socket_paths_are_truncated() {
-        assert_eq!(access_log_socket("/tmp/dp/", "web-1", "default"), "/tmp/dp/kuma-al-web-1-default.sock");
+        assert_eq!(access_log_pipe("/tmp/dp/", "web-1", "default"), "/tmp/dp/kuma-al-web-1-default.sock");
+        assert_eq!(access_log_pipe(".", "web-1", "default"), "./kuma-al.sock");
         let cut = admin_socket(&format!("/{}", "é".repeat(80)));
         assert!(cut.ends_with("é.sock") && cut.len() <= 98 + 5, "{cut}");
     }

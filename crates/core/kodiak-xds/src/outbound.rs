@@ -11,7 +11,8 @@ use kodiak_envoy::envoy::config::listener::v3::{FilterChain, Listener};
 use kodiak_envoy::envoy::config::route::v3::Route;
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
 use kodiak_model::policy::Conf;
-use kodiak_policies::target::{self, Carrier, Upstream};
+use kodiak_policies::Confs;
+use kodiak_policies::target::{self, Carrier, Destination, Upstream};
 
 use crate::input::{ByKind, Callee, Carried, HostHeader, OutboundCluster, OutboundListener, Tags, UpstreamProtocol};
 use crate::routes::RouteTimeouts;
@@ -21,15 +22,17 @@ pub fn listener(outbound: &OutboundListener) -> Listener {
     let mut made = target::Outbound {
         mesh: &outbound.mesh,
         cluster: &outbound.cluster,
+        destination: match &outbound.callee {
+            Callee::Service(tags) => Destination::Service(names::service(tags)),
+            Callee::Port { kri, .. } => Destination::Resource(&kri.name),
+        },
         protocol: outbound.protocol,
         carrier: carrier(outbound),
         backends: &outbound.backends,
+        route_names: &outbound.route_names,
+        facts: &outbound.facts,
     };
-    for policy in kodiak_policies::in_force() {
-        if let Some(confs) = outbound.confs.get(policy.kind().name) {
-            policy.outbound(confs, &mut made);
-        }
-    }
+    apply(&outbound.confs, &mut made);
     if let Carrier::Http(http) = &mut made.carrier {
         rename(&mut http.routes, &outbound.route_names);
     }
@@ -41,6 +44,15 @@ pub fn listener(outbound: &OutboundListener) -> Listener {
         metadata: Some(metadata::under(&[names::TAGS_METADATA], &tags(&outbound.callee))),
         filter_chains: vec![FilterChain { filters: carrier::seal(made.carrier), ..FilterChain::default() }],
         ..Listener::default()
+    }
+}
+
+/// Lets policies change an outbound.
+pub(crate) fn apply(confs: &ByKind<Confs>, outbound: &mut target::Outbound<'_>) {
+    for policy in kodiak_policies::in_force() {
+        if let Some(confs) = confs.get(policy.kind().name) {
+            policy.outbound(confs, outbound);
+        }
     }
 }
 
@@ -124,6 +136,7 @@ mod tests {
             protocol,
             carried: Carried::by(protocol),
             confs: Arc::default(),
+            facts: Arc::default(),
             backends: Arc::default(),
             route_names: Arc::default(),
             bind,

@@ -1,13 +1,17 @@
 //! Redirected connections without a matching listener.
 
+use std::collections::BTreeMap;
+
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
 use kodiak_envoy::envoy::config::cluster::v3::cluster::{DiscoveryType, LbPolicy};
 use kodiak_envoy::envoy::config::core::v3::TrafficDirection;
 use kodiak_envoy::envoy::config::listener::v3::{FilterChain, FilterChainMatch, Listener};
+use kodiak_model::Protocol;
+use kodiak_policies::target::{self, Backends, Carrier, Destination, Tcp};
 
 use crate::address::{self, ANY_IPV4, ANY_IPV6};
 use crate::input::Passthrough;
-use crate::{clusters, filters, inbound, names, trimmed};
+use crate::{carrier, clusters, filters, inbound, names, outbound, trimmed};
 
 /// Names of the resources of one IP family.
 struct Family {
@@ -85,9 +89,26 @@ fn outgoing(passthrough: &Passthrough, family: &Family) -> Listener {
     let trimmed = passthrough.trimmed.as_deref().filter(|ranges| !family.ipv6 && !ranges.is_empty());
     Listener {
         traffic_direction: TrafficDirection::Outbound.into(),
-        filter_chains: trimmed.map(trimmed::chain).into_iter().chain([chain(family.outbound, cluster)]).collect(),
+        filter_chains: trimmed.map(trimmed::chain).into_iter().chain([outside(passthrough, family, cluster)]).collect(),
         ..redirected(family.outbound, family.any, passthrough.outbound_port)
     }
+}
+
+/// Connections to addresses outside the mesh.
+fn outside(passthrough: &Passthrough, family: &Family, cluster: &str) -> FilterChain {
+    let proxy = filters::tcp_proxy(family.outbound, cluster, None);
+    let mut outbound = target::Outbound {
+        mesh: &passthrough.mesh,
+        cluster,
+        destination: Destination::Outside,
+        protocol: Protocol::Tcp,
+        carrier: Carrier::Tcp(Box::new(Tcp { proxy, filters: Vec::new() })),
+        backends: &Backends::default(),
+        route_names: &BTreeMap::new(),
+        facts: &passthrough.facts,
+    };
+    outbound::apply(&passthrough.confs, &mut outbound);
+    FilterChain { filters: carrier::seal(outbound.carrier), ..FilterChain::default() }
 }
 
 fn redirected(name: &str, address: &str, port: u32) -> Listener {
@@ -121,6 +142,8 @@ pub(crate) fn original_destination(name: &str) -> Cluster {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use kodiak_model::Cidr;
     use serde_json::{Value, json};
 
@@ -137,6 +160,9 @@ mod tests {
             outbound_allowed: true,
             inbound_ports: Some(vec![80]),
             trimmed: None,
+            mesh: "default".into(),
+            confs: Arc::default(),
+            facts: Arc::default(),
         }
     }
 

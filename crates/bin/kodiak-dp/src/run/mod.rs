@@ -1,4 +1,4 @@
-//! Running one proxy: its bootstrap, its Envoy, its readiness and its DNS, from the start to the end.
+//! Running one proxy: its bootstrap, its Envoy, its readiness, its DNS and its access logs, from the start to the end.
 //!
 //! Ports are bound first, because the bootstrap request has them. Nothing is restarted: when Envoy exits, the sidecar process
 //! exits too, and its supervisor starts both again.
@@ -27,6 +27,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::access_logs::AccessLogs;
 use crate::dns;
 use crate::envoy::Version;
 use crate::socket;
@@ -42,6 +43,8 @@ pub use options::{Discovery, Dns, Options, Proxy, Token, TransparentProxy};
 const DRAIN_HEAD_START: Duration = Duration::from_secs(3);
 /// Time for Envoy to exit on SIGTERM, after it has drained.
 const END_TIME: Duration = Duration::from_secs(10);
+/// Time to forward the last access logs after Envoy exited.
+const LAST_LOGS_TIME: Duration = Duration::from_secs(2);
 
 /// A running proxy. Dropping it ends it at once, and leaves no process and no file.
 pub struct Runner {
@@ -66,7 +69,7 @@ impl Runner {
         let program = options.envoy.clone();
         let version = tokio::task::spawn_blocking(move || Version::of_usable(&program)).await;
         let version = version.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
-        let work_dir = WorkDir::new(options.work_dir.as_deref())?;
+        let mut work_dir = WorkDir::new(options.work_dir.as_deref())?;
 
         let ready = SocketAddr::from((Ipv4Addr::LOCALHOST, options.readiness_port));
         let in_use = |source| RunError::Listen { what: "/ready", flag: "--readiness-port", address: ready, source };
@@ -78,10 +81,18 @@ impl Runner {
         };
         let dns_address = dns.as_ref().map(dns::Server::address);
 
-        let readiness = Arc::new(Readiness { admin: work_dir.admin_socket(), terminating: AtomicBool::new(false) });
+        let pipe = work_dir.access_log_pipe();
+        let access_logs = AccessLogs::open(&pipe).map_err(|source| RunError::WorkDir { folder: pipe, source })?;
+        work_dir.link_access_logs(&options.proxy.mesh, &options.proxy.name)?;
+        let readiness = Arc::new(Readiness {
+            admin: work_dir.admin_socket(),
+            terminating: AtomicBool::new(false),
+            access_logs: access_logs.counts(),
+        });
         let mut tasks = JoinSet::new();
         let failed = Arc::new(Notify::new());
         tasks.spawn(watched(Arc::clone(&failed), readiness::serve(listener, Arc::clone(&readiness))));
+        tasks.spawn(watched(Arc::clone(&failed), access_logs.forward()));
         if let Some(dns) = dns {
             tasks.spawn(watched(Arc::clone(&failed), dns.serve()));
         }
@@ -115,13 +126,13 @@ impl Runner {
         &self.readiness.admin
     }
 
-    /// Waits until Envoy exits. If readiness or DNS of the sidecar process fail, Envoy is killed: the supervisor starts both
+    /// Waits until Envoy exits. If readiness, DNS or access logs of the sidecar process fail, Envoy is killed: the supervisor starts both
     /// again.
     pub async fn ended(&self) -> ExitStatus {
         tokio::select! {
             status = self.envoy.ended() => status,
             () = self.failed.notified() => {
-                tracing::error!("readiness or DNS failed, ending Envoy");
+                tracing::error!("readiness, DNS or access logs failed, ending Envoy");
                 self.envoy.terminate(END_TIME).await
             }
         }
@@ -156,6 +167,7 @@ impl Runner {
             status = self.envoy.ended() => tracing::warn!(%status, "Envoy exited while draining"),
         }
         let status = self.envoy.terminate(END_TIME).await;
+        self.readiness.access_logs.drained(LAST_LOGS_TIME).await;
         self.tasks.shutdown().await;
         tracing::info!(%status, work_dir = %self.work_dir.for_sockets().display(), "proxy stopped");
         status

@@ -1,4 +1,4 @@
-//! `GET /ready`: whether traffic may be sent to this proxy.
+//! `GET /ready`: whether traffic may be sent to this proxy. `GET /access-logs`: counters of forwarded access logs.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -16,6 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use crate::access_logs::AccessLogCounts;
 use crate::socket;
 
 /// Connections at a time: there are few clients, and each asks every few seconds.
@@ -28,6 +29,7 @@ pub(super) struct Readiness {
     pub(super) admin: PathBuf,
     /// Set when the proxy drains; never reset.
     pub(super) terminating: AtomicBool,
+    pub(super) access_logs: AccessLogCounts,
 }
 
 pub(super) async fn serve(listener: TcpListener, readiness: Arc<Readiness>) {
@@ -65,13 +67,23 @@ async fn connection(stream: TcpStream, readiness: Arc<Readiness>) {
 
 async fn answer(request: &Request<Incoming>, readiness: &Readiness) -> Response<Full<Bytes>> {
     let (status, text) = match (request.method(), request.uri().path()) {
-        (&Method::GET, "/ready") => ready(readiness).await,
-        (_, "/ready") => (StatusCode::METHOD_NOT_ALLOWED, "ask with GET\n"),
-        (_, _) => (StatusCode::NOT_FOUND, "there is only /ready\n"),
+        (&Method::GET, "/ready") => own(ready(readiness).await),
+        (&Method::GET, "/access-logs") => (StatusCode::OK, access_logs(readiness)),
+        (_, "/ready" | "/access-logs") => own((StatusCode::METHOD_NOT_ALLOWED, "ask with GET\n")),
+        (_, _) => own((StatusCode::NOT_FOUND, "there are only /ready and /access-logs\n")),
     };
     let mut response = Response::new(Full::from(text));
     *response.status_mut() = status;
     response
+}
+
+fn own((status, text): (StatusCode, &str)) -> (StatusCode, String) {
+    (status, text.to_owned())
+}
+
+/// Counters of the access logs that are forwarded to TCP servers, as JSON.
+fn access_logs(readiness: &Readiness) -> String {
+    serde_json::to_string(&readiness.access_logs.status()).expect("counters and addresses are JSON") + "\n"
 }
 
 async fn ready(readiness: &Readiness) -> (StatusCode, &'static str) {

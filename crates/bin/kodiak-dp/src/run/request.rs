@@ -63,7 +63,7 @@ pub(super) fn request(options: &Options, found: &Found) -> Value {
 }
 
 fn features(options: &Options) -> Vec<&'static str> {
-    let mut features = vec!["feature-reuse-port", "feature-strict-inbound-ports"];
+    let mut features = vec!["feature-reuse-port", "feature-strict-inbound-ports", "feature-tcp-accesslog-via-named-pipe"];
     if options.discovery == Discovery::Delta {
         features.push("feature-delta-grpc");
     }
@@ -119,7 +119,12 @@ mod tests {
         }
         assert_eq!(
             asked["features"],
-            json!(["feature-reuse-port", "feature-strict-inbound-ports", "feature-delta-grpc"])
+            json!([
+                "feature-reuse-port",
+                "feature-strict-inbound-ports",
+                "feature-tcp-accesslog-via-named-pipe",
+                "feature-delta-grpc"
+            ])
         );
         assert_eq!(asked["version"]["envoy"]["version"], "1.40.0");
         assert_eq!((&asked["workdir"], &asked["readinessPort"]), (&json!("."), &json!(9902)));

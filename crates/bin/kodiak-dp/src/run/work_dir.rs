@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -13,6 +13,7 @@ const BOOTSTRAP: &str = "bootstrap.yaml";
 /// Names of sockets, as control planes write them into the bootstrap.
 const ADMIN: &str = "kuma-envoy-admin.sock";
 const DYNAMIC_CONFIG: &str = "kuma-mesh-metric-config.sock";
+const ACCESS_LOGS: &str = "kuma-al.sock";
 /// Control planes truncate the path of a socket to this, before `.sock`: systems allow little more than a hundred bytes.
 const LONGEST_SOCKET: usize = 98;
 
@@ -21,6 +22,8 @@ const LONGEST_SOCKET: usize = 98;
 pub(super) struct WorkDir {
     folder: PathBuf,
     sockets: PathBuf,
+    /// Another name of the pipe.
+    link: Option<PathBuf>,
     /// Lock against a second proxy in the folder.
     _lock: File,
     _temporary: Option<TempDir>,
@@ -53,7 +56,7 @@ impl WorkDir {
             // Some network file systems have no locks.
             Err(fs::TryLockError::Error(error)) => tracing::debug!(%error, "failed to lock the work folder"),
         }
-        let this = Self { folder, sockets, _lock: lock, _temporary: temporary };
+        let this = Self { folder, sockets, link: None, _lock: lock, _temporary: temporary };
         // Left by a process that was killed.
         this.remove_ours();
         Ok(this)
@@ -72,6 +75,22 @@ impl WorkDir {
         self.sockets.join(DYNAMIC_CONFIG)
     }
 
+    pub(super) fn access_log_pipe(&self) -> PathBuf {
+        self.sockets.join(ACCESS_LOGS)
+    }
+
+    /// Links the name under which control planes of Kuma expect the pipe. Without it Envoy would create a file there, which
+    /// grows.
+    pub(super) fn link_access_logs(&mut self, mesh: &str, name: &str) -> Result<(), RunError> {
+        let path = format!("./kuma-al-{name}-{mesh}");
+        let file = format!("{}.sock", &path[..path.floor_char_boundary(LONGEST_SOCKET)]);
+        let link = self.sockets.join(file);
+        let _ = fs::remove_file(&link);
+        symlink(ACCESS_LOGS, &link).map_err(|source| RunError::WorkDir { folder: link.clone(), source })?;
+        self.link = Some(link);
+        Ok(())
+    }
+
     /// Readable by its owner alone, because it has the token.
     pub(super) fn write_bootstrap(&self, text: &[u8]) -> Result<PathBuf, RunError> {
         let file = self.folder.join(BOOTSTRAP);
@@ -84,7 +103,13 @@ impl WorkDir {
     }
 
     fn remove_ours(&self) {
-        for file in [self.folder.join(BOOTSTRAP), self.admin_socket(), self.dynamic_config_socket()] {
+        let ours = [
+            self.folder.join(BOOTSTRAP),
+            self.admin_socket(),
+            self.dynamic_config_socket(),
+            self.access_log_pipe(),
+        ];
+        for file in ours.iter().chain(&self.link) {
             // A missing file need not be removed.
             let _ = fs::remove_file(file);
         }

@@ -1,5 +1,6 @@
 //! Changes of a mesh: which proxies get which resources, and how many are encoded.
 
+mod access_logs;
 mod addresses;
 mod explained;
 mod objects;

@@ -16,11 +16,19 @@ use kodiak_xds::{
 use super::{Cluster, Outbound, Sources};
 use crate::{
     class_key::{ClassKey, DirectAccess},
+    rules::Rules,
     target::ClusterTarget,
 };
 
 /// Listeners at the addresses of all instances, and their key among the outbounds.
-pub(super) fn outbound(key: &ClassKey, from: Sources<'_>, direct: &DirectAccess) -> (Arc<str>, Outbound) {
+pub(super) fn outbound(
+    key: &ClassKey,
+    rules: &Rules,
+    from: Sources<'_>,
+    direct: &DirectAccess,
+) -> (Arc<str>, Outbound) {
+    // Policies for a service do not apply: its instances may belong to several.
+    let merged = rules.for_passthrough();
     let names = from.services.names().filter(|name| direct.includes(name));
     let services = names.filter_map(|name| Some((name, from.services.get(name)?)));
     let instances = services.flat_map(|(name, service)| service.addresses().iter().map(move |at| (at, name)));
@@ -35,7 +43,8 @@ pub(super) fn outbound(key: &ClassKey, from: Sources<'_>, direct: &DirectAccess)
         cluster: names::DIRECT_ACCESS.into(),
         protocol: Protocol::Tcp,
         carried: Carried::Tcp,
-        confs: Arc::default(),
+        confs: merged.listener.clone(),
+        facts: merged.facts(&key.facts),
         backends: Arc::default(),
         route_names: Arc::default(),
         bind: false,
@@ -46,7 +55,7 @@ pub(super) fn outbound(key: &ClassKey, from: Sources<'_>, direct: &DirectAccess)
         target: ClusterTarget::DirectAccess.destination(),
         listeners: instances.map(listener).collect(),
         records: Vec::new(),
-        cluster_targets: BTreeSet::from([ClusterTarget::DirectAccess]),
+        cluster_targets: merged.collectors().chain([ClusterTarget::DirectAccess]).collect(),
         backend_refs: BTreeSet::new(),
     };
     (format!("{}:", names::DIRECT_ACCESS).into(), outbound)

@@ -220,6 +220,7 @@ impl PortOutbound {
             protocol: self.protocol,
             carried: self.carried,
             confs: self.merged.listener.clone(),
+            facts: self.merged.facts(&key.facts),
             backends: self.route_backends.backends.clone(),
             route_names: self.merged.route_names.clone(),
             bind: socket == Socket::Bound,

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use kodiak_envoy::envoy::config::accesslog::v3::{AccessLog, access_log};
 use kodiak_envoy::envoy::config::core::v3::socket_address::{PortSpecifier, Protocol};
-use kodiak_envoy::envoy::config::core::v3::{SocketAddress, address::Address};
+use kodiak_envoy::envoy::config::core::v3::{SocketAddress, address::Address, grpc_service};
 use kodiak_envoy::envoy::config::listener::v3::{Filter, FilterChain, Listener, filter};
 use kodiak_envoy::envoy::config::route::v3::{RouteAction, RouteConfiguration, route, route_action};
+use kodiak_envoy::envoy::extensions::access_loggers::open_telemetry::v3::OpenTelemetryAccessLogConfig;
 use kodiak_envoy::envoy::extensions::filters::http::router::v3::Router;
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::{
@@ -46,6 +48,7 @@ pub(super) fn collect(listener: &Listener, links: &mut Links) {
     for chain in chains {
         collect_chain(chain, links);
     }
+    collect_loggers(&listener.access_log, links);
     find_equal_matches(&listener.filter_chains, links);
 }
 
@@ -112,7 +115,27 @@ fn config(filter: &Filter) -> Option<&Any> {
     }
 }
 
+/// Envoy rejects a listener whose logger sends to a cluster that does not exist.
+fn collect_loggers(loggers: &[AccessLog], links: &mut Links) {
+    for logger in loggers {
+        let Some(access_log::ConfigType::TypedConfig(any)) = &logger.config_type else { continue };
+        if any.type_url != OpenTelemetryAccessLogConfig::TYPE_URL {
+            continue;
+        }
+        match unpack::<OpenTelemetryAccessLogConfig>(any) {
+            Ok(config) => {
+                let target = config.grpc_service.and_then(|service| service.target_specifier);
+                if let Some(grpc_service::TargetSpecifier::EnvoyGrpc(grpc)) = target {
+                    links.need(TypeUrl::Cluster, &grpc.cluster_name);
+                }
+            }
+            Err(error) => links.fault(error.to_string()),
+        }
+    }
+}
+
 fn collect_tcp(proxy: &TcpProxy, links: &mut Links) {
+    collect_loggers(&proxy.access_log, links);
     match &proxy.cluster_specifier {
         Some(tcp_proxy::ClusterSpecifier::Cluster(cluster)) => links.need(TypeUrl::Cluster, cluster),
         Some(tcp_proxy::ClusterSpecifier::WeightedClusters(weighted)) => {
@@ -123,6 +146,7 @@ fn collect_tcp(proxy: &TcpProxy, links: &mut Links) {
 }
 
 fn collect_http(manager: &HttpConnectionManager, links: &mut Links) {
+    collect_loggers(&manager.access_log, links);
     let is_router = |config: &http_filter::ConfigType| match config {
         http_filter::ConfigType::TypedConfig(any) => any.type_url == Router::TYPE_URL,
         http_filter::ConfigType::ConfigDiscovery(_) => false,

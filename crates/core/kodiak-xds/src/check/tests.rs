@@ -131,3 +131,17 @@ fn service_cluster_references_endpoints_and_secrets() {
     let fixed = crate::clusters::of_one("localhost:80", crate::address::tcp("127.0.0.1", 80));
     assert_eq!(Links::of_cluster(&fixed), Links::default());
 }
+
+#[test]
+fn clusters_of_access_loggers_are_references() {
+    let logger = "{name: l, typed_config: {\"@type\": \
+                  type.googleapis.com/envoy.extensions.access_loggers.open_telemetry.v3.OpenTelemetryAccessLogConfig, \
+                  grpc_service: {envoy_grpc: {cluster_name: collector}}}}";
+    let tcp = format!(
+        "{{name: t, typed_config: {{TYPE.network.tcp_proxy.v3.TcpProxy, stat_prefix: t, cluster: backend, \
+         access_log: [{logger}]}}}}"
+    );
+    let links = Links::of_listener(&listener(&format!("{{name: x, {ADDRESS}, filter_chains: [{{filters: [{tcp}]}}]}}")));
+    let needs: Vec<_> = links.needs.iter().map(|(_, name)| &**name).collect();
+    assert_eq!(needs, ["backend", "collector"]);
+}

@@ -24,6 +24,7 @@ fn inbound(protocol: Protocol, accept: InboundTls) -> Inbound {
         tls_parameters: TlsParameters::default(),
         trust_domains: Arc::default(),
         entries: Arc::default(),
+        facts: Arc::default(),
         shape: Shape { transparent: true, reuse_port: true, ipv6: false },
     }
 }

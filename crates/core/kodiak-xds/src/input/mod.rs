@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use kodiak_model::policy::Conf;
 use kodiak_model::tls::TlsVersion;
 use kodiak_model::{Cidr, InboundTls, Kri, Protocol};
-use kodiak_policies::target::{Backends, UpstreamTraffic};
+use kodiak_policies::target::{Backends, ProxyFacts, UpstreamTraffic};
 use kodiak_policies::{Confs, Entry};
 
 pub use kodiak_policies::target::{Endpoint, Tags, TlsParameters};
@@ -45,6 +45,8 @@ pub struct Inbound {
     /// Trust domains of the callers that it accepts, sorted. The mesh itself when empty.
     pub trust_domains: Arc<[Arc<str>]>,
     pub entries: Arc<ByKind<Vec<Entry>>>,
+    /// Facts about the proxy that the entries need.
+    pub facts: Arc<ProxyFacts>,
     pub shape: Shape,
 }
 
@@ -60,6 +62,8 @@ pub struct OutboundListener {
     pub protocol: Protocol,
     pub carried: Carried,
     pub confs: Arc<ByKind<Confs>>,
+    /// Facts about the proxy that the confs need.
+    pub facts: Arc<ProxyFacts>,
     /// Backends of the confs.
     pub backends: Arc<Backends>,
     /// Display names of routes, by the hash of their matches.
@@ -284,6 +288,11 @@ pub struct Passthrough {
     /// Ranges of virtual addresses, if the proxy answers calls to those that it has no listener for: destinations were
     /// trimmed, and their hostnames resolve.
     pub trimmed: Option<Arc<[Cidr]>>,
+    pub mesh: Arc<str>,
+    /// Confs for outbound connections.
+    pub confs: Arc<ByKind<Confs>>,
+    /// Facts about the proxy that the confs need.
+    pub facts: Arc<ProxyFacts>,
 }
 
 /// Envoy's admin interface, as reached by the control plane and by probes.

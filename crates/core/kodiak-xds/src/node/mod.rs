@@ -47,6 +47,8 @@ pub struct NodeMetadata {
     pub spire_socket: Option<String>,
     /// The Dataplane that the proxy registers, as text.
     pub resource: Option<String>,
+    /// Address of the Dataplane, for access logs.
+    pub address: Option<String>,
     pub admin_port: Option<u32>,
     pub admin_address: Option<String>,
     pub admin_socket: Option<String>,
@@ -82,6 +84,7 @@ impl NodeMetadata {
             ipv6_enabled: fields.flag("ipv6Enabled").unwrap_or(true),
             spire_socket: fields.text("spireAgent.socketPath"),
             resource: fields.text("dataplane.resource"),
+            address: fields.text("dataplane.address"),
             admin_port: fields.port("dataplane.admin.port"),
             admin_address: fields.text("dataplane.admin.address"),
             admin_socket: fields.text("dataplane.admin.socketPath"),
@@ -106,6 +109,7 @@ impl NodeMetadata {
             ipv6_enabled,
             spire_socket,
             resource,
+            address,
             admin_port,
             admin_address,
             admin_socket,
@@ -127,6 +131,8 @@ impl NodeMetadata {
             .flag("ipv6Enabled", Some(*ipv6_enabled))
             .text("spireAgent.socketPath", spire_socket.as_deref())
             .text("dataplane.resource", resource.as_deref())
+            .text("dataplane.address", address.as_deref())
+            .text("dataplane.addressAndPort", address.as_deref().map(|at| names::host_port(at, 0)).as_deref())
             .port("dataplane.admin.port", *admin_port)
             .text("dataplane.admin.address", admin_address.as_deref())
             .text("dataplane.admin.socketPath", admin_socket.as_deref())
@@ -165,6 +171,12 @@ impl NodeMetadata {
         }
         let address = self.admin_address.clone().unwrap_or_else(|| LOOPBACK.to_owned());
         Some(AdminEndpoint::Address { address, port: self.admin_port? })
+    }
+
+    /// Pipe from which the sidecar process of a proxy forwards access logs. `None` if it does not.
+    pub fn access_log_pipe(&self, name: &str, mesh: &str) -> Option<String> {
+        let workdir = self.workdir.as_deref().filter(|_| self.has(features::ACCESS_LOG_PIPE))?;
+        Some(names::access_log_pipe(workdir, name, mesh))
     }
 
     /// `None` when DNS is not redirected to the proxy.

@@ -8,7 +8,7 @@ use kodiak_model::kinds::dataplane::Dataplane;
 use kodiak_model::kinds::mesh::Mesh;
 use kodiak_model::{Checked, Place, check, tags};
 use kodiak_world::Resource;
-use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy};
+use kodiak_xds::node::{NodeMetadata, Redirect, TransparentProxy, features};
 use serde_json::Value;
 
 /// Zone of the control plane.
@@ -46,7 +46,7 @@ pub(crate) fn resource(document: Value) -> Result<Checked, String> {
     Ok(resource)
 }
 
-/// Minimal node metadata: only whether connections are redirected.
+/// Minimal node metadata: whether connections are redirected, and that the sidecar process forwards access logs.
 pub(crate) fn metadata(redirected: bool) -> NodeMetadata {
     let redirect = |port| Redirect { enabled: true, port: Some(port) };
     let transparent_proxy = redirected.then(|| TransparentProxy {
@@ -55,5 +55,10 @@ pub(crate) fn metadata(redirected: bool) -> NodeMetadata {
         dns: Redirect::default(),
         ip_family_mode: Some("ipv4".to_owned()),
     });
-    NodeMetadata { transparent_proxy, ..NodeMetadata::default() }
+    NodeMetadata {
+        transparent_proxy,
+        features: [features::ACCESS_LOG_PIPE.to_owned()].into(),
+        workdir: Some(".".to_owned()),
+        ..NodeMetadata::default()
+    }
 }

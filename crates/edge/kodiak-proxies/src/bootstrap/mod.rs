@@ -200,7 +200,8 @@ impl Registry {
         })?;
         let workdir = requested.workdir.as_deref().filter(|_| self.0.settings.admin_socket);
         let admin_socket = workdir.map(names::admin_socket);
-        Ok(NodeMetadata { admin_port: Some(admin_port(dataplane)), admin_socket, ..requested })
+        let address = dataplane.networking.as_ref().map(|networking| networking.address.clone());
+        Ok(NodeMetadata { address, admin_port: Some(admin_port(dataplane)), admin_socket, ..requested })
     }
 
     /// CA by which the proxy will trust the control plane.

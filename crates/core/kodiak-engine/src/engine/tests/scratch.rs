@@ -196,7 +196,8 @@ fn a_dataplane() -> impl Strategy<Value = Value> {
     )
 }
 
-const KINDS: [&str; 8] = [
+const KINDS: [&str; 9] = [
+    "MeshAccessLog",
     "MeshTrafficPermission",
     "MeshTimeout",
     "MeshRetry",
@@ -227,6 +228,17 @@ fn a_destination() -> impl Strategy<Value = Value> {
     ]
 }
 
+fn logs() -> impl Strategy<Value = (&'static str, Value)> + Clone {
+    let backends = [
+        json!([]),
+        json!([{ "type": "File", "file": { "path": "/dev/stdout" } }]),
+        json!([{ "type": "File", "file": { "path": "/l", "format": { "type": "Plain", "plain": "%KUMA_ZONE%" } } }]),
+        json!([{ "type": "Tcp", "tcp": { "address": "127.0.0.1:5000" } }]),
+        json!([{ "type": "OpenTelemetry", "openTelemetry": { "endpoint": "otel" } }]),
+    ];
+    prop::sample::select(backends.to_vec()).prop_map(|backends| ("MeshAccessLog", json!({ "backends": backends })))
+}
+
 fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
     let seconds = 1..4u32;
     let conf = prop_oneof![
@@ -239,9 +251,13 @@ fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
             json!({ "localityAwareness": { "localZone": { "affinityTags": [{ "key": "version" }] } } })
         )),
         Just(("MeshLoadBalancingStrategy", json!({ "loadBalancer": { "type": "Random" } }))),
+        logs(),
     ];
     let to = (a_target(), a_destination(), conf).prop_map(|(top, to, (kind, conf))| {
         (kind, json!({ "targetRef": top, "to": [{ "targetRef": to, "default": conf }] }))
+    });
+    let logged = (a_target(), logs()).prop_map(|(top, (kind, conf))| {
+        (kind, json!({ "targetRef": top, "rules": [{ "default": conf }] }))
     });
     let from = (a_target(), seconds).prop_map(|(top, n)| {
         let conf = json!({ "http": { "requestTimeout": format!("{n}s") } });
@@ -271,6 +287,7 @@ fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
         2 => tls.prop_map(|spec| ("MeshTLS", spec)),
         4 => to,
         1 => from,
+        1 => logged,
         3 => route,
     ]
 }
@@ -363,7 +380,8 @@ fn make(world: &mut World, edit: Edit) {
             // A proxy with its own DNS server, and without redirection, may bind its outbounds.
             let binds = dns && !redirected;
             let features =
-                [(reuse_port, features::REUSE_PORT), (dns, features::EMBEDDED_DNS), (binds, features::BIND_OUTBOUNDS)];
+                [(reuse_port, features::REUSE_PORT), (dns, features::EMBEDDED_DNS), (binds, features::BIND_OUTBOUNDS),
+                (reuse_port, features::ACCESS_LOG_PIPE)];
             let features = features.into_iter().filter(|(has, _)| *has).map(|(_, feature)| feature.to_owned());
             let redirect = |port| Redirect { enabled: true, port: Some(port) };
             let transparent_proxy = redirected.then(|| TransparentProxy {

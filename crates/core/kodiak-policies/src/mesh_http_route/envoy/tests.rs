@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::*;
 use crate::mesh_http_route::Routing;
+use crate::samples::to_backend;
 use crate::target::{BackendKey, Http, Tcp};
 use crate::{Confs, Policy};
 
@@ -62,8 +63,7 @@ fn conf(rules: &str) -> Conf {
 
 fn carried(rules: &str, carrier: Carrier) -> Carrier {
     let backends = backends();
-    let mut outbound =
-        Outbound { mesh: "default", cluster: "backend", protocol: Protocol::Http, carrier, backends: &backends };
+    let mut outbound = to_backend(Protocol::Http, carrier, &backends);
     let confs = Confs { whole: Some(conf(rules)), ..Confs::default() };
     Routing.outbound(&confs, &mut outbound);
     outbound.carrier

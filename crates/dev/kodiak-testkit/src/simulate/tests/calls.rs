@@ -7,7 +7,7 @@ use kodiak_model::{InboundTls, Protocol};
 use kodiak_policies::{Entry, Source};
 use kodiak_xds::input::{
     Assignment, Callee, Carried, Endpoint, Inbound, OutboundCluster, OutboundListener, Passthrough, Peer, Shape, Tags,
-    TlsSource, UpstreamProtocol,
+    TlsParameters, TlsSource, UpstreamProtocol,
 };
 use kodiak_xds::{encode, endpoints, inbound, names, outbound, passthrough};
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
@@ -31,6 +31,9 @@ fn insert_passthrough(resources: &mut ResourceSet) {
         outbound_allowed: true,
         inbound_ports: None,
         trimmed: None,
+        mesh: "default".into(),
+        confs: Arc::default(),
+        facts: Arc::default(),
     };
     for listener in passthrough::listeners(&input) {
         resources.insert(TypeUrl::Listener, encode(&listener.name, &listener));
@@ -53,6 +56,7 @@ fn caller(protocol: Protocol, mtls: bool) -> SimulatedProxy {
         protocol,
         carried: Carried::by(protocol),
         confs: Arc::default(),
+        facts: Arc::default(),
         backends: Arc::default(),
         bind: false,
         shape: SHAPE,
@@ -111,6 +115,7 @@ fn callee(protocol: Protocol, accept: InboundTls) -> SimulatedProxy {
         tls_parameters: TlsParameters::default(),
         trust_domains: Arc::default(),
         entries: Arc::new([("MeshTrafficPermission", vec![only_web])].into()),
+        facts: Arc::default(),
         shape: SHAPE,
     };
     let (listener, cluster) = (inbound::listener(&input), inbound::cluster(&input));
