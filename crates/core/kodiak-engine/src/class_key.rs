@@ -10,6 +10,7 @@ use kodiak_model::{
     },
     tags,
 };
+use kodiak_policies::target::ProxyFacts;
 use kodiak_reachability::SetId;
 use kodiak_rollout::{AppliedProvider, Issuers};
 use kodiak_rules::Proxy;
@@ -37,6 +38,8 @@ pub(crate) struct ClassKey {
     /// Path of the CA bundle of the operating system.
     pub(crate) system_ca: Option<Arc<str>>,
     pub(crate) certificate: Certificate,
+    /// Facts about them that these policies need.
+    pub(crate) facts: Arc<ProxyFacts>,
 }
 
 /// Socket of the SPIRE agent, if the proxy does not report another one.

@@ -37,6 +37,7 @@ pub mod patch;
 mod permitted;
 mod plan;
 mod proxy;
+mod proxy_facts;
 pub mod redacted;
 mod rules;
 mod services;

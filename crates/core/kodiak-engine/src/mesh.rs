@@ -28,6 +28,7 @@ use crate::{
     permitted::Permitted,
     plan::Sources,
     proxy::{EngineProxy, Stale, Subject, Trimmed},
+    proxy_facts,
     rules::{self, Lists, Rules},
     services::Services,
     target::{Target, Targets},
@@ -417,6 +418,10 @@ impl Mesh {
         let reach = Reach::of(&proxy.metadata, member, self.view.mode);
         let permitted = self.permitted.as_ref().filter(|_| !reach.is_listed());
         let permitted = permitted.and_then(|permitted| permitted.graph().sets_of_client(name));
+        let confs = all.iter().flat_map(|policy| {
+            let confs = policy.body.to.iter().map(|item| &item.conf).chain(&policy.body.default);
+            confs.map(|conf| (policy.kind.name, conf))
+        });
         ClassKey {
             reach,
             permitted: permitted.map(Arc::from),
@@ -424,6 +429,7 @@ impl Mesh {
             caller_tags: rules::caller_tags(&all, member),
             system_ca: proxy.metadata.system_ca_path.as_deref().map(Arc::from),
             certificate: Certificate::of(&self.view.rollout.issuers, member, &proxy.metadata),
+            facts: proxy_facts::of(confs, member, &self.view.zone),
         }
     }
 
@@ -438,11 +444,12 @@ impl Mesh {
     ) -> Class {
         let from = self.sources(context.identities);
         let similar = before.and_then(|before| self.classes.get(before)).filter(|(old, _)| {
-            let ClassKey { reach, permitted: _, policies: _, caller_tags, system_ca, certificate } = key;
+            let ClassKey { reach, permitted: _, policies: _, caller_tags, system_ca, certificate, facts } = key;
             old.reach == *reach
                 && old.caller_tags == *caller_tags
                 && old.system_ca == *system_ca
                 && old.certificate == *certificate
+                && old.facts == *facts
         });
         let mut class = similar.map_or_else(Class::default, |(_, class)| class.without_members());
         class.rules = Arc::new(rules_of(&key.policies, &self.resources, self.view.resolution(), &self.policies));

@@ -218,6 +218,7 @@ impl ServiceOutbound {
             confs: self.merged.listener.clone(),
             backends: self.route_backends.backends.clone(),
             route_names: Arc::default(),
+            facts: key.facts.clone(),
             bind: socket == Socket::Bound,
             shape: key.reach.shape(),
         }

@@ -29,6 +29,7 @@ use crate::{
     engine::{Issued, UpdateContext},
     entries,
     leaf::ProxyCertificate,
+    proxy_facts,
     view::{TrustedCas, View},
 };
 
@@ -209,6 +210,9 @@ impl EngineProxy {
             (_, Some(Ok(trusted))) => (subject.view.tls_source(subject.certificate), trusted.domains()),
             (_, _) => (subject.view.tls_source(subject.certificate), Arc::default()),
         };
+        let confs = entries.iter().flat_map(|by_kind| by_kind.iter());
+        let confs = confs.flat_map(|(kind, entries)| entries.iter().map(|entry| (*kind, &entry.conf)));
+        let facts = proxy_facts::of(confs, subject.dataplane, &subject.view.zone);
         let address = address(spec);
         let served = spec.inbounds().iter().enumerate().filter(|(_, inbound)| inbound.is_served());
         let inputs = served.map(|(position, inbound)| input::Inbound {
@@ -225,6 +229,7 @@ impl EngineProxy {
             tls: tls.clone(),
             trust_domains: trust_domains.clone(),
             entries: entries[position].clone(),
+            facts: facts.clone(),
             shape,
         });
         let make = |input: &input::Inbound| {

@@ -1,6 +1,6 @@
 //! Hooks through which a policy changes Envoy's configuration; implemented in each policy folder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use kodiak_model::policy::{self, Body, Conf};
 use kodiak_model::source_match::Match;
 use kodiak_model::{BackendRef, Kind, TargetRef};
 
-use crate::target::{Collector, Endpoints, Inbound, Outbound, Upstream};
+use crate::target::{Collector, Endpoints, Inbound, Outbound, ProxyFact, Upstream};
 
 /// A policy that affects proxies. It changes the generated configuration through these hooks; the defaults leave it
 /// unchanged.
@@ -42,6 +42,11 @@ pub trait Policy: Sync {
     /// [`inbound`](Self::inbound) gets one entry, and [`outbound`](Self::outbound) the conf.
     fn applies_to_all_traffic(&self) -> bool {
         false
+    }
+
+    /// Facts about the proxy that the configuration of an inbound or outbound with this conf contains.
+    fn proxy_facts(&self, _conf: &Conf) -> BTreeSet<ProxyFact> {
+        BTreeSet::new()
     }
 
     /// Collectors that the configuration of an inbound or outbound with this conf references.

@@ -1,5 +1,6 @@
 //! Test samples of the messages that policies change, compared with YAML.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use kodiak_envoy::duration;
@@ -16,7 +17,9 @@ use kodiak_model::{Protocol, TargetKind, TargetRef, yaml};
 use prost::{Message, Name};
 use serde_json::Value;
 
-use crate::target::{Backends, Carrier, Chain, Http, Inbound, Outbound, Tcp, Upstream, UpstreamTraffic};
+use crate::target::{
+    Backends, Carrier, Chain, Http, Inbound, Outbound, ProxyFact, ProxyFacts, Tcp, Upstream, UpstreamTraffic,
+};
 use crate::{Confs, Entry, Policy, Source};
 
 pub(crate) fn value(text: &str) -> Value {
@@ -125,10 +128,25 @@ pub(crate) fn cluster(policy: &dyn Policy, text: &str) -> Upstream {
 /// A route or TCP proxy of a destination with this protocol, after the policy changed it.
 pub(crate) fn outbound(policy: &dyn Policy, confs: &Confs, protocol: Protocol, carrier: Carrier) -> Carrier {
     let backends = Backends::default();
-    let mut outbound = Outbound { mesh: "default", cluster: "backend", protocol, carrier, backends: &backends };
+    let mut outbound = Outbound {
+        mesh: "default",
+        cluster: "backend",
+        protocol,
+        carrier,
+        backends: &backends,
+        external: false,
+        facts: &FACTS,
+    };
     policy.outbound(confs, &mut outbound);
     outbound.carrier
 }
+
+/// A replica of `web` in zone `east`.
+pub(crate) static FACTS: LazyLock<ProxyFacts> = LazyLock::new(|| {
+    let facts =
+        [(ProxyFact::Service, "web"), (ProxyFact::Workload, "kri_wl_default_east__web_"), (ProxyFact::Zone, "east")];
+    facts.map(|(fact, value)| (fact, value.into())).into()
+});
 
 pub(crate) fn for_all(text: &str) -> Confs {
     Confs { whole: Some(conf(text)), ..Confs::default() }
@@ -146,6 +164,7 @@ pub(crate) fn inbound(policy: &dyn Policy, entries: &[Entry], carrier: &Carrier)
         protocol,
         chains: [false, true].map(|mtls| Chain { mtls, carrier: carrier.clone() }).into(),
         inspects_tls: false,
+        facts: &FACTS,
         workload: upstream(is_http),
     };
     policy.inbound(entries, &mut inbound);

@@ -54,6 +54,8 @@ pub struct Inbound<'a> {
     pub chains: Vec<Chain>,
     /// Whether the listener needs the TLS inspector, to match filter chains by SNI and ALPN.
     pub inspects_tls: bool,
+    /// Facts about the proxy that its confs need.
+    pub facts: &'a ProxyFacts,
     pub workload: Upstream,
 }
 
@@ -102,6 +104,10 @@ pub struct Outbound<'a> {
     pub carrier: Carrier,
     /// Backends of the confs that were found.
     pub backends: &'a Backends,
+    /// A MeshExternalService.
+    pub external: bool,
+    /// Facts about the proxy that its confs need.
+    pub facts: &'a ProxyFacts,
 }
 
 /// Prefix of clusters that never exist: Envoy closes connections to them.
@@ -179,6 +185,20 @@ impl PortRef {
         }
     }
 }
+
+/// A fact about a proxy that confs may contain. Proxies share outbound configuration only if the facts that their
+/// policies need are equal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProxyFact {
+    /// Its first service; in meshes without tags, its workload.
+    Service,
+    /// KRI of its Workload.
+    Workload,
+    Zone,
+}
+
+/// A fact that does not exist is missing.
+pub type ProxyFacts = BTreeMap<ProxyFact, Arc<str>>;
 
 /// A server that receives the logs, traces or metrics of proxies. A proxy has its cluster while its configuration
 /// references it.

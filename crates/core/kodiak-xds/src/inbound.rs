@@ -61,6 +61,7 @@ fn made<'a>(inbound: &'a Inbound, listener: &'a str) -> target::Inbound<'a> {
         protocol: inbound.protocol,
         chains: chains.collect(),
         inspects_tls: inbound.accept == InboundTls::Permissive,
+        facts: &inbound.facts,
         workload: upstream(workload, inbound.protocol),
     };
     for policy in kodiak_policies::in_force() {

@@ -10,6 +10,7 @@ use kodiak_envoy::envoy::config::core::v3::TrafficDirection;
 use kodiak_envoy::envoy::config::listener::v3::{FilterChain, Listener};
 use kodiak_envoy::envoy::config::route::v3::Route;
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use kodiak_model::kinds::mesh_external_service;
 use kodiak_model::policy::Conf;
 use kodiak_policies::target::{self, Carrier, Upstream};
 
@@ -24,6 +25,8 @@ pub fn listener(outbound: &OutboundListener) -> Listener {
         protocol: outbound.protocol,
         carrier: carrier(outbound),
         backends: &outbound.backends,
+        external: is_external(&outbound.callee),
+        facts: &outbound.facts,
     };
     for policy in kodiak_policies::in_force() {
         if let Some(confs) = outbound.confs.get(policy.kind().name) {
@@ -71,6 +74,13 @@ fn rename(routes: &mut [Route], names: &BTreeMap<Arc<str>, Arc<str>>) {
         if let Some(name) = names.get(&*route.name) {
             route.name = name.to_string();
         }
+    }
+}
+
+fn is_external(callee: &Callee) -> bool {
+    match callee {
+        Callee::Service(_) => false,
+        Callee::Port { kri, .. } => Some(kri.short) == mesh_external_service::KIND.short,
     }
 }
 
@@ -126,6 +136,7 @@ mod tests {
             confs: Arc::default(),
             backends: Arc::default(),
             route_names: Arc::default(),
+            facts: Arc::default(),
             bind,
             shape: Shape { transparent: !bind, reuse_port: true, ipv6: false },
         }

@@ -38,6 +38,7 @@ pub(super) fn outbound(key: &ClassKey, from: Sources<'_>, direct: &DirectAccess)
         confs: Arc::default(),
         backends: Arc::default(),
         route_names: Arc::default(),
+        facts: Arc::default(),
         bind: false,
         shape: key.reach.shape(),
     };

@@ -216,6 +216,7 @@ impl PortOutbound {
             confs: self.merged.listener.clone(),
             backends: self.route_backends.backends.clone(),
             route_names: self.merged.route_names.clone(),
+            facts: key.facts.clone(),
             bind: socket == Socket::Bound,
             shape: key.reach.shape(),
         }

@@ -23,6 +23,7 @@ fn inbound(protocol: Protocol, accept: InboundTls) -> Inbound {
         tls: TlsSource::MeshCa,
         trust_domains: Arc::default(),
         entries: Arc::default(),
+        facts: Arc::default(),
         shape: Shape { transparent: true, reuse_port: true, ipv6: false },
     }
 }

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use kodiak_model::policy::Conf;
 use kodiak_model::tls::TlsVersion;
 use kodiak_model::{Cidr, InboundTls, Kri, Protocol};
-use kodiak_policies::target::{Backends, UpstreamTraffic};
+use kodiak_policies::target::{Backends, ProxyFacts, UpstreamTraffic};
 use kodiak_policies::{Confs, Entry};
 
 pub use kodiak_policies::target::{Endpoint, Tags};
@@ -44,6 +44,8 @@ pub struct Inbound {
     /// Trust domains of the callers that it accepts, sorted. The mesh itself when empty.
     pub trust_domains: Arc<[Arc<str>]>,
     pub entries: Arc<ByKind<Vec<Entry>>>,
+    /// Facts about the proxy that the confs need.
+    pub facts: Arc<ProxyFacts>,
     pub shape: Shape,
 }
 
@@ -63,6 +65,8 @@ pub struct OutboundListener {
     pub backends: Arc<Backends>,
     /// Display names of routes, by the hash of their matches.
     pub route_names: Arc<BTreeMap<Arc<str>, Arc<str>>>,
+    /// Facts about the proxy that the confs need.
+    pub facts: Arc<ProxyFacts>,
     /// Whether the listener binds its socket: without redirection, or when VIPs are loopback addresses.
     pub bind: bool,
     pub shape: Shape,

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::*;
 use crate::mesh_http_route::Routing;
+use crate::samples::FACTS;
 use crate::target::{BackendKey, Http, Tcp};
 use crate::{Confs, Policy};
 
@@ -62,8 +63,15 @@ fn conf(rules: &str) -> Conf {
 
 fn carried(rules: &str, carrier: Carrier) -> Carrier {
     let backends = backends();
-    let mut outbound =
-        Outbound { mesh: "default", cluster: "backend", protocol: Protocol::Http, carrier, backends: &backends };
+    let mut outbound = Outbound {
+        mesh: "default",
+        cluster: "backend",
+        protocol: Protocol::Http,
+        carrier,
+        backends: &backends,
+        external: false,
+        facts: &FACTS,
+    };
     let confs = Confs { whole: Some(conf(rules)), ..Confs::default() };
     Routing.outbound(&confs, &mut outbound);
     outbound.carrier

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::mesh_tcp_route::Routing;
+use crate::samples::FACTS;
 use crate::target::{Backend, BackendKey, Backends, Http, Tcp};
 use crate::{Confs, Policy};
 
@@ -30,8 +31,15 @@ fn conf(refs: &str) -> Conf {
 
 fn carried(conf: Conf, carrier: Carrier) -> Carrier {
     let backends = backends();
-    let mut outbound =
-        Outbound { mesh: "default", cluster: "database", protocol: Protocol::Tcp, carrier, backends: &backends };
+    let mut outbound = Outbound {
+        mesh: "default",
+        cluster: "database",
+        protocol: Protocol::Tcp,
+        carrier,
+        backends: &backends,
+        external: false,
+        facts: &FACTS,
+    };
     Routing.outbound(&Confs { whole: Some(conf), ..Confs::default() }, &mut outbound);
     outbound.carrier
 }

@@ -48,6 +48,7 @@ fn caller(protocol: Protocol, mtls: bool) -> SimulatedProxy {
         name: names::outbound_listener("240.0.0.1", 80).into(),
         callee: Callee::Service(Arc::new(tags("backend"))),
         route_names: Arc::default(),
+        facts: Arc::default(),
         mesh: "default".into(),
         cluster: "backend".into(),
         protocol,
@@ -110,6 +111,7 @@ fn callee(protocol: Protocol, accept: InboundTls) -> SimulatedProxy {
         tls: TlsSource::MeshCa,
         trust_domains: Arc::default(),
         entries: Arc::new([("MeshTrafficPermission", vec![only_web])].into()),
+        facts: Arc::default(),
         shape: SHAPE,
     };
     let (listener, cluster) = (inbound::listener(&input), inbound::cluster(&input));
