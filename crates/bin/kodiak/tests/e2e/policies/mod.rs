@@ -13,6 +13,7 @@ mod retries;
 mod shadow;
 mod splits;
 mod timeouts;
+mod traces;
 mod zones;
 
 use std::collections::BTreeMap;
