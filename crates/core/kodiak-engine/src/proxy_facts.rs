@@ -65,3 +65,36 @@ fn workload(proxy: &Proxy, mesh: &str, zone: &str) -> Option<String> {
     };
     Some(kri.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use kodiak_model::Labels;
+
+    use super::*;
+
+    fn facts(networking: &str, labels: &[(&str, &str)]) -> Vec<Option<String>> {
+        let labels: Labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let proxy = Proxy {
+            mesh: "default".into(),
+            name: "web-1".into(),
+            labels: Arc::new(labels),
+            dataplane: Arc::new(serde_json::from_str(networking).unwrap()),
+            admission: None,
+        };
+        let all = [ProxyFact::Service, ProxyFact::Workload, ProxyFact::Zone];
+        let facts = of(&all.into(), "default", "web-1", &proxy, &NodeMetadata::default(), "east");
+        all.map(|fact| facts.get(&fact).map(ToString::to_string)).into()
+    }
+
+    #[test]
+    fn service_is_the_first_tag_or_the_workload() {
+        let tagged = r#"{"networking": {"inbound": [
+            {"port": 1, "tags": {"kuma.io/service": "web"}}, {"port": 2, "tags": {"kuma.io/service": "admin"}}]}}"#;
+        assert_eq!(facts(tagged, &[]), [Some("admin".to_owned()), None, Some("east".to_owned())]);
+        let untagged = r#"{"networking": {"inbound": [{"port": 1}]}}"#;
+        let labels = [(labels::WORKLOAD, "shop"), (labels::NAMESPACE, "prod")];
+        let kri = "kri_wl_default_east_prod_shop_".to_owned();
+        assert_eq!(facts(untagged, &labels), [Some("shop".to_owned()), Some(kri), Some("east".to_owned())]);
+        assert_eq!(facts(untagged, &[])[0], None);
+    }
+}

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
+use kodiak_model::address::{is_dns_name, is_ip};
 use kodiak_model::{Choice, FieldPath, Problems, words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,7 +65,7 @@ pub(crate) fn endpoint(text: &str) -> Option<(String, u32)> {
         None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
     let port = port.map_or(Some(OTLP_PORT), |port| port.parse::<u16>().ok().filter(|port| *port != 0))?;
-    (!host.is_empty()).then(|| (host.to_owned(), port.into()))
+    (is_ip(host) || is_dns_name(host)).then(|| (host.to_owned(), port.into()))
 }
 
 impl CollectorRef {
@@ -102,6 +103,8 @@ mod tests {
             ("collector:65536", None),
             ("[collector]:1", None),
             ("[fd00::1]x", None),
+            ("http://collector", None),
+            ("a b:1", None),
         ] {
             assert_eq!(endpoint(text), expected, "{text}");
         }

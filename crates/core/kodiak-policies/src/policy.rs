@@ -44,6 +44,11 @@ pub trait Policy: Sync {
         false
     }
 
+    /// Facts about the proxy that the configuration of an inbound or outbound with this conf contains.
+    fn proxy_facts(&self, _conf: &Conf) -> BTreeSet<ProxyFact> {
+        BTreeSet::new()
+    }
+
     /// Collectors that the configuration of an inbound or outbound with this conf references.
     fn collectors(&self, _conf: &Conf) -> Vec<Collector> {
         Vec::new()
@@ -62,11 +67,6 @@ pub trait Policy: Sync {
     /// Changes TLS between proxies: of an inbound, with its entries, or of the outbounds of a proxy, with all entries that
     /// select the proxy. Called only when [`configures_tls`](Self::configures_tls) is true.
     fn tls(&self, _entries: &[Entry], _tls: &mut Tls) {}
-
-    /// Facts about the proxy that the configuration of an inbound or outbound with this conf contains.
-    fn proxy_facts(&self, _conf: &Conf) -> BTreeSet<ProxyFact> {
-        BTreeSet::new()
-    }
 
     /// Whether [`outbound`](Self::outbound) is also called for connections to addresses without an outbound, with the conf of
     /// the `to` items for the whole mesh.

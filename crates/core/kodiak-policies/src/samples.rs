@@ -1,7 +1,7 @@
 //! Test samples of the messages that policies change, compared with YAML.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use kodiak_envoy::duration;
@@ -19,7 +19,8 @@ use prost::{Message, Name};
 use serde_json::Value;
 
 use crate::target::{
-    Backends, Carrier, Chain, Destination, Http, Inbound, Outbound, ProxyFacts, Tcp, Upstream, UpstreamTraffic,
+    Backends, Carrier, Chain, Destination, Http, Inbound, Outbound, ProxyFact, ProxyFacts, Tcp, Upstream,
+    UpstreamTraffic,
 };
 use crate::{Confs, Entry, Policy, Source};
 
@@ -143,12 +144,18 @@ pub(crate) fn to_backend(protocol: Protocol, carrier: Carrier, backends: &Backen
         carrier,
         backends,
         route_names: &NO_NAMES,
-        facts: &NO_FACTS,
+        facts: &FACTS,
     }
 }
 
 static NO_NAMES: BTreeMap<Arc<str>, Arc<str>> = BTreeMap::new();
-static NO_FACTS: ProxyFacts = ProxyFacts::new();
+
+/// A replica of `web` in zone `east`.
+pub(crate) static FACTS: LazyLock<ProxyFacts> = LazyLock::new(|| {
+    let facts =
+        [(ProxyFact::Service, "web"), (ProxyFact::Workload, "kri_wl_default_east__web_"), (ProxyFact::Zone, "east")];
+    facts.map(|(fact, value)| (fact, value.into())).into()
+});
 
 pub(crate) fn for_all(text: &str) -> Confs {
     Confs { whole: Some(conf(text)), ..Confs::default() }
@@ -165,9 +172,9 @@ pub(crate) fn inbound(policy: &dyn Policy, entries: &[Entry], carrier: &Carrier)
         listener: "inbound:10.0.0.1:80",
         protocol,
         service: "backend",
-        facts: &NO_FACTS,
         chains: [false, true].map(|mtls| Chain { mtls, carrier: carrier.clone() }).into(),
         inspects_tls: false,
+        facts: &FACTS,
         workload: upstream(is_http),
     };
     policy.inbound(entries, &mut inbound);

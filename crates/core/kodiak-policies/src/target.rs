@@ -137,8 +137,10 @@ pub struct Outbound<'a> {
 pub enum Destination<'a> {
     /// A `kuma.io/service`.
     Service(&'a str),
-    /// A MeshService, MeshExternalService or MeshMultiZoneService.
+    /// A MeshService or MeshMultiZoneService.
     Resource(&'a str),
+    /// A MeshExternalService.
+    External(&'a str),
     /// Any address outside the mesh.
     Outside,
 }

@@ -10,6 +10,7 @@ use kodiak_envoy::envoy::config::core::v3::TrafficDirection;
 use kodiak_envoy::envoy::config::listener::v3::{FilterChain, Listener};
 use kodiak_envoy::envoy::config::route::v3::Route;
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::HttpConnectionManager;
+use kodiak_model::kinds::mesh_external_service;
 use kodiak_model::policy::Conf;
 use kodiak_policies::Confs;
 use kodiak_policies::target::{self, Carrier, Destination, Upstream};
@@ -24,6 +25,9 @@ pub fn listener(outbound: &OutboundListener) -> Listener {
         cluster: &outbound.cluster,
         destination: match &outbound.callee {
             Callee::Service(tags) => Destination::Service(names::service(tags)),
+            Callee::Port { kri, .. } if Some(kri.short) == mesh_external_service::KIND.short => {
+                Destination::External(&kri.name)
+            }
             Callee::Port { kri, .. } => Destination::Resource(&kri.name),
         },
         protocol: outbound.protocol,
@@ -136,9 +140,9 @@ mod tests {
             protocol,
             carried: Carried::by(protocol),
             confs: Arc::default(),
-            facts: Arc::default(),
             backends: Arc::default(),
             route_names: Arc::default(),
+            facts: Arc::default(),
             bind,
             shape: Shape { transparent: !bind, reuse_port: true, ipv6: false },
         }

@@ -7,6 +7,7 @@ mod objects;
 mod policies;
 mod reachability;
 mod scratch;
+mod traces;
 mod world;
 
 use std::sync::Arc;

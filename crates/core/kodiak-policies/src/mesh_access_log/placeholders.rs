@@ -58,7 +58,7 @@ impl<'a> Values<'a> {
             source_address: OWN_ADDRESS,
             source_address_and_port: OWN_ADDRESS_AND_PORT,
             destination_service: match outbound.destination {
-                Destination::Service(name) | Destination::Resource(name) => name,
+                Destination::Service(name) | Destination::Resource(name) | Destination::External(name) => name,
                 Destination::Outside => OUTSIDE,
             },
             traffic_direction: "OUTBOUND",

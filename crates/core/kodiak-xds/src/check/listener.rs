@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 
 use kodiak_envoy::envoy::config::accesslog::v3::{AccessLog, access_log};
 use kodiak_envoy::envoy::config::core::v3::socket_address::{PortSpecifier, Protocol};
-use kodiak_envoy::envoy::config::core::v3::{SocketAddress, address::Address, grpc_service};
+use kodiak_envoy::envoy::config::core::v3::{
+    SocketAddress, address::Address, grpc_service, http_uri::HttpUpstreamType,
+};
 use kodiak_envoy::envoy::config::listener::v3::{Filter, FilterChain, Listener, filter};
 use kodiak_envoy::envoy::config::route::v3::{RouteAction, RouteConfiguration, route, route_action};
+use kodiak_envoy::envoy::config::trace::v3::{DatadogConfig, OpenTelemetryConfig, ZipkinConfig, tracing};
 use kodiak_envoy::envoy::extensions::access_loggers::open_telemetry::v3::OpenTelemetryAccessLogConfig;
 use kodiak_envoy::envoy::extensions::filters::http::router::v3::Router;
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::RouteSpecifier;
@@ -154,6 +157,9 @@ fn collect_http(manager: &HttpConnectionManager, links: &mut Links) {
     if !manager.http_filters.last().and_then(|last| last.config_type.as_ref()).is_some_and(is_router) {
         links.fault("the last HTTP filter is not the router".to_owned());
     }
+    if let Some(provider) = manager.tracing.as_ref().and_then(|tracing| tracing.provider.as_ref()) {
+        collect_tracer(provider, links);
+    }
     match &manager.route_specifier {
         Some(RouteSpecifier::RouteConfig(routes)) => collect_routes(routes, links),
         Some(RouteSpecifier::Rds(rds)) if is_over_ads(rds.config_source.as_ref()) => {
@@ -161,6 +167,35 @@ fn collect_http(manager: &HttpConnectionManager, links: &mut Links) {
         }
         Some(RouteSpecifier::Rds(_) | RouteSpecifier::ScopedRoutes(_)) => (),
         None => links.fault("an HTTP connection manager has no routes".to_owned()),
+    }
+}
+
+/// Envoy rejects a listener with a tracer whose cluster does not exist.
+fn collect_tracer(provider: &tracing::Http, links: &mut Links) {
+    let Some(tracing::http::ConfigType::TypedConfig(any)) = &provider.config_type else {
+        return links.fault(format!("tracer {} has no configuration", provider.name));
+    };
+    let cluster = match any.type_url.as_str() {
+        ZipkinConfig::TYPE_URL => unpack(any).map(|config: ZipkinConfig| Some(config.collector_cluster)),
+        DatadogConfig::TYPE_URL => unpack(any).map(|config: DatadogConfig| Some(config.collector_cluster)),
+        OpenTelemetryConfig::TYPE_URL => unpack(any).map(|config| cluster_of_spans(&config)),
+        _ => Ok(None),
+    };
+    match cluster {
+        Ok(Some(cluster)) => links.need(TypeUrl::Cluster, &cluster),
+        Ok(None) => (),
+        Err(error) => links.fault(error.to_string()),
+    }
+}
+
+fn cluster_of_spans(config: &OpenTelemetryConfig) -> Option<String> {
+    let over_http = || match config.http_service.as_ref()?.http_uri.as_ref()?.http_upstream_type.as_ref()? {
+        HttpUpstreamType::Cluster(cluster) => Some(cluster.clone()),
+    };
+    match config.grpc_service.as_ref().and_then(|service| service.target_specifier.as_ref()) {
+        Some(grpc_service::TargetSpecifier::EnvoyGrpc(service)) => Some(service.cluster_name.clone()),
+        Some(grpc_service::TargetSpecifier::GoogleGrpc(_)) => None,
+        None => over_http(),
     }
 }
 

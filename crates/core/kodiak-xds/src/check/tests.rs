@@ -74,6 +74,28 @@ fn a_listener_needs_the_clusters_it_routes_to() {
 }
 
 #[test]
+fn a_listener_needs_the_clusters_of_its_tracer() {
+    const CONFIG: &str = "\"@type\": type.googleapis.com/envoy.config.trace.v3";
+    for (config, expected) in [
+        ("ZipkinConfig, collector_cluster: spans", Some("spans")),
+        ("DatadogConfig, collector_cluster: spans", Some("spans")),
+        ("OpenTelemetryConfig, grpc_service: {envoy_grpc: {cluster_name: spans}}", Some("spans")),
+        ("OpenTelemetryConfig, http_service: {http_uri: {cluster: spans}}", Some("spans")),
+        ("OpenTelemetryConfig", None),
+    ] {
+        let traced = http(ROUTER).replace(
+            "http_filters:",
+            &format!("tracing: {{provider: {{name: t, typed_config: {{{CONFIG}.{config}}}}}}}, http_filters:"),
+        );
+        let links =
+            Links::of_listener(&listener(&format!("{{name: x, {ADDRESS}, filter_chains: [{{filters: [{traced}]}}]}}")));
+        let others = ["a", "b", "mirror"];
+        let needed = links.needs.iter().map(|(_, name)| &**name).find(|name| !others.contains(name));
+        assert_eq!((needed, links.faults.len()), (expected, 0), "{config}");
+    }
+}
+
+#[test]
 fn undecodable_bytes_are_a_fault() {
     let mut broken = listener(&format!("{{name: x, {ADDRESS}, filter_chains: [{{filters: [{TCP}]}}]}}"));
     let filter = &mut broken.filter_chains[0].filters[0];

@@ -244,8 +244,6 @@ mod tests {
             destination            everything              MeshTimeout             all             {"a":2}
             proxy                  -                       MeshTrace               t               {}
 
-            Warning: MeshTrace has no effect: this policy is stored and validated, but not supported yet
-
             Warning: MeshTimeout: unable to resolve
         "#]]
         .assert_eq(&text(&found));

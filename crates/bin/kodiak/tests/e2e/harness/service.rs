@@ -21,6 +21,8 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpListener, sync::watch, task::JoinSet};
 
+use super::get_with;
+
 pub(crate) struct Service {
     pub(crate) address: SocketAddr,
     /// The same once more: what proxies do for HTTP and for TCP in front of one port would differ.
@@ -39,7 +41,25 @@ pub(crate) enum Manner {
     Late(Duration),
     /// Not before it is told otherwise.
     Held,
+    /// With the answer of another service, called here with the trace headers of the request.
+    Forwarding(SocketAddr),
 }
+
+/// Headers that applications forward, so that their requests belong to the trace of the request that they serve.
+const TRACE_HEADERS: [&str; 12] = [
+    "x-request-id",
+    "traceparent",
+    "tracestate",
+    "b3",
+    "x-b3-traceid",
+    "x-b3-spanid",
+    "x-b3-parentspanid",
+    "x-b3-sampled",
+    "x-datadog-trace-id",
+    "x-datadog-parent-id",
+    "x-datadog-sampling-priority",
+    "x-datadog-tags",
+];
 
 struct Workload {
     name: Bytes,
@@ -96,7 +116,8 @@ async fn serve(listener: TcpListener, workload: Arc<Workload>) {
 
 impl Workload {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
-        *self.last.lock().unwrap() = Some(request.into_parts().0);
+        let (head, _) = request.into_parts();
+        *self.last.lock().unwrap() = Some(head.clone());
         self.counted.fetch_add(1, Ordering::Relaxed);
         let mut response = Response::new(Full::new(self.name.clone()));
         let manner = *self.manner.borrow();
@@ -112,9 +133,23 @@ impl Workload {
                 let mut manner = self.manner.subscribe();
                 manner.wait_for(|manner| *manner != Manner::Held).await.expect("who answers keeps the sender");
             }
+            Manner::Forwarding(address) => return forward(&head, address).await,
         }
         response
     }
+}
+
+async fn forward(head: &Parts, address: SocketAddr) -> Response<Full<Bytes>> {
+    let headers = TRACE_HEADERS.iter().filter_map(|name| Some((*name, head.headers.get(*name)?.to_str().ok()?)));
+    let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+    let answer = get_with(address, path, &headers.collect::<Vec<_>>()).await;
+    let (status, text) = match answer {
+        Ok(answer) => (answer.status, answer.text),
+        Err(error) => (StatusCode::BAD_GATEWAY, error),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response
 }
 
 impl Manner {

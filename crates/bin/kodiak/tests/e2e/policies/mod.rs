@@ -15,6 +15,7 @@ mod shadow;
 mod splits;
 mod timeouts;
 mod tls;
+mod traces;
 mod zones;
 
 use std::collections::BTreeMap;

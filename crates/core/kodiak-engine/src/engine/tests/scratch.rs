@@ -196,7 +196,7 @@ fn a_dataplane() -> impl Strategy<Value = Value> {
     )
 }
 
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
     "MeshAccessLog",
     "MeshTrafficPermission",
     "MeshTimeout",
@@ -206,6 +206,7 @@ const KINDS: [&str; 9] = [
     "MeshHTTPRoute",
     "MeshTCPRoute",
     "MeshTLS",
+    "MeshTrace",
 ];
 
 fn a_target() -> impl Strategy<Value = Value> + Clone {
@@ -285,11 +286,24 @@ fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
     prop_oneof![
         2 => a_permission().prop_map(|spec| ("MeshTrafficPermission", spec)),
         2 => tls.prop_map(|spec| ("MeshTLS", spec)),
+        3 => a_trace().prop_map(|spec| ("MeshTrace", spec)),
         4 => to,
         1 => from,
         1 => logged,
         3 => route,
     ]
+}
+
+/// Different collectors behind the same cluster name, different tracers, and none.
+fn a_trace() -> impl Strategy<Value = Value> {
+    let collector = |endpoint: &str| json!([{ "type": "OpenTelemetry", "openTelemetry": { "endpoint": endpoint } }]);
+    let backends = prop_oneof![
+        Just(collector("collector:4317")),
+        Just(collector("10.0.9.9:4318")),
+        Just(json!([{ "type": "Datadog", "datadog": { "url": "http://agent:8126", "splitService": true } }])),
+        Just(json!([])),
+    ];
+    (a_target(), backends).prop_map(|(top, backends)| json!({ "targetRef": top, "default": { "backends": backends } }))
 }
 
 /// Includes services that do not exist, and subsets.
@@ -424,6 +438,9 @@ proptest! {
             make(&mut world, edit);
             world.acknowledge();
             let (scratch, outcome) = world.rebuilt();
+            // Faults of other resources are expected: proxies may have the same addresses.
+            let mut faults = outcome.proxies.iter().flat_map(|each| &each.faults);
+            prop_assert!(!faults.any(|fault| fault.contains("meshtrace")));
             for proxy in world.connected() {
                 let fresh = scratch.snapshot(&key(proxy));
                 let faulty = outcome.proxies.iter().any(|each| *each.key.name == **proxy && !each.faults.is_empty());
