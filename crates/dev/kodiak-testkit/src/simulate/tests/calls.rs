@@ -7,7 +7,7 @@ use kodiak_model::{InboundTls, Protocol};
 use kodiak_policies::{Entry, Source};
 use kodiak_xds::input::{
     Assignment, Callee, Carried, Endpoint, Inbound, OutboundCluster, OutboundListener, Passthrough, Peer, Shape, Tags,
-    TlsSource, UpstreamProtocol,
+    TlsParameters, TlsSource, UpstreamProtocol,
 };
 use kodiak_xds::{encode, endpoints, inbound, names, outbound, passthrough};
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
