@@ -35,8 +35,6 @@ use crate::{
     view::View,
 };
 
-/// The kind of policy that decides who may call whom.
-const MESH_TRAFFIC_PERMISSION: &str = "MeshTrafficPermission";
 /// The kind of policy that other policies can target.
 const MESH_HTTP_ROUTE: &str = "MeshHTTPRoute";
 
@@ -204,10 +202,7 @@ impl Mesh {
         let all_traffic = whole_proxy && kodiak_policies::find(key.0).is_some_and(|hook| hook.applies_to_all_traffic());
         let outbound = all_traffic || either(|policy| !policy.body.to.is_empty());
         let selected = self.policy_index.set_policy(key, policy.cloned());
-        let is_about_tls = TlsPolicies::kinds().any(|kind| kind.name == key.0);
-        if (key.0 == MESH_TRAFFIC_PERMISSION || is_about_tls) && self.permitted.is_some() {
-            self.permission_changed(&selected);
-        }
+        self.permission_changed(key.0, &selected);
         let selected = selected.into_iter().filter(|name| self.proxies.contains_key(name));
         if inbound {
             self.dirty.proxies.extend(selected);

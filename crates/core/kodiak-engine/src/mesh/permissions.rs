@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_identity::Identity;
+use kodiak_identity::{Identity, TlsPolicies};
 use kodiak_reachability::{Certificate, Mode, SetId, certificates, is_enforced};
 use kodiak_rules::{Proxy, Shadow};
 
@@ -16,6 +16,9 @@ use crate::{
     permitted::{Evidence, Moved, Permitted},
     target::{Target, Targets},
 };
+
+/// The kind of policy that decides who may call whom.
+const MESH_TRAFFIC_PERMISSION: &str = "MeshTrafficPermission";
 
 impl Mesh {
     pub(crate) fn set_identity(&mut self, name: &Arc<str>, identity: Option<Arc<Identity>>) {
@@ -48,8 +51,12 @@ impl Mesh {
         self.dirty.admissions.extend(served);
     }
 
-    /// A permission, or the mode of inbounds, changed that selects these Dataplanes, and perhaps some that are not known.
-    pub(super) fn permission_changed(&mut self, selected: &BTreeSet<Arc<str>>) {
+    /// A policy of this kind changed that selects these Dataplanes, and perhaps some that are not known.
+    pub(super) fn permission_changed(&mut self, kind: &str, selected: &BTreeSet<Arc<str>>) {
+        let decides = kind == MESH_TRAFFIC_PERMISSION || TlsPolicies::kinds().any(|other| other.name == kind);
+        if !decides || self.permitted.is_none() {
+            return;
+        }
         for name in selected {
             let Some(dataplane) = self.dataplanes.get(name) else { continue };
             let services = dataplane.dataplane.inbounds().iter().filter_map(|inbound| inbound.service()).map(Arc::from);

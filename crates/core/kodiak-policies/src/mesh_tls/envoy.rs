@@ -75,4 +75,17 @@ mod tests {
         assert_eq!((min, max), (None, Some(TlsVersion::Tls12)));
         assert_eq!(ciphers, ["ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305"]);
     }
+
+    #[test]
+    fn ciphers_that_no_proxy_can_use_are_reported() {
+        for (conf, expected) in [
+            ("tlsCiphers: [ECDHE-RSA-AES128-GCM-SHA256]", true),
+            ("{tlsCiphers: [ECDHE-RSA-AES128-GCM-SHA256], tlsVersion: {max: TLS13}}", false),
+            ("tlsCiphers: [ECDHE-RSA-AES128-GCM-SHA256, ECDHE-ECDSA-AES128-GCM-SHA256]", false),
+            ("tlsCiphers: []", false),
+            ("mode: Strict", false),
+        ] {
+            assert_eq!(from(conf).conf.read::<Conf>().excludes_tls12(), expected, "{conf}");
+        }
+    }
 }

@@ -21,6 +21,9 @@ pub static KIND: Kind = Kind::policy(
     Language::of::<MeshTLS>(),
 );
 
+const NO_ECDSA: &str = "tlsCiphers has no ECDHE-ECDSA cipher, and certificates of proxies have ECDSA keys: connections \
+                        with TLS 1.2 fail. Add one, or set tlsVersion.max to TLS13";
+
 /// Applies the policy to proxies.
 struct TlsSettings;
 
@@ -55,6 +58,7 @@ impl Spec for MeshTLS {
             warnings.push("'from' field is deprecated, use 'rules' instead".to_owned());
         }
         warnings.extend(target_ref::deprecations(self.target_ref.as_ref()));
+        warnings.extend(self.confs().any(Conf::excludes_tls12).then(|| NO_ECDSA.to_owned()));
         warnings
     }
 }

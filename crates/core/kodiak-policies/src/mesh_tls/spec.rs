@@ -1,6 +1,10 @@
 //! Spec of MeshTLS.
 
-use kodiak_model::{Choice, TargetRef, tls::TlsVersions, words};
+use kodiak_model::{
+    Choice, TargetRef, Word,
+    tls::{TlsVersion, TlsVersions},
+    words,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +29,13 @@ pub struct MeshTLS {
 #[serde(rename_all = "camelCase", default)]
 pub struct Rule {
     pub default: Conf,
+}
+
+impl MeshTLS {
+    pub(super) fn confs(&self) -> impl Iterator<Item = &Conf> {
+        let from = self.from.iter().flatten().map(|item| &item.default);
+        from.chain(self.rules.iter().flatten().map(|rule| &rule.default))
+    }
 }
 
 words! {
@@ -59,4 +70,16 @@ pub struct Conf {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["Permissive", "Strict"]))]
     pub mode: Option<Choice<Mode>>,
+}
+
+impl Conf {
+    /// Whether TLS 1.2 has no cipher for the ECDSA keys of proxies, and no newer version is allowed to clients.
+    pub(super) fn excludes_tls12(&self) -> bool {
+        let ciphers = self.tls_ciphers.as_deref().unwrap_or_default();
+        let is_rsa =
+            |cipher: &Choice<TlsCipher>| cipher.known().is_some_and(|known| known.text().starts_with("ECDHE-RSA"));
+        let bounds = self.tls_version.iter().flat_map(|versions| [&versions.min, &versions.max]).flatten();
+        let is_newer = bounds.into_iter().any(|version| version.is(TlsVersion::Tls13));
+        !ciphers.is_empty() && ciphers.iter().all(is_rsa) && !is_newer
+    }
 }

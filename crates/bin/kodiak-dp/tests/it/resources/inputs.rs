@@ -9,7 +9,8 @@ use kodiak_model::{InboundTls, Protocol};
 use kodiak_xds::bootstrap::{Bootstrap, ControlPlane, XdsProtocol};
 use kodiak_xds::input::{
     Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, Dns, DnsRecord, DnsServer, Endpoint, Identity,
-    Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags, TlsSource, UpstreamProtocol,
+    Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags, TlsParameters, TlsSource,
+    UpstreamProtocol,
 };
 use kodiak_xds::names;
 use kodiak_xds::node::{NodeMetadata, features};
