@@ -29,7 +29,7 @@ pub struct CollectorRef {
 }
 
 /// Port of collectors, for OTLP over gRPC.
-const PORT: u32 = 4317;
+pub(crate) const PORT: u32 = 4317;
 
 /// Host and port of `host:port`, `[ipv6]:port` or a host alone. `None` when it is not one.
 pub(crate) fn endpoint(text: &str) -> Option<(String, u32)> {
@@ -41,6 +41,11 @@ pub(crate) fn endpoint(text: &str) -> Option<(String, u32)> {
     };
     let port = port.map_or(Some(PORT), |port| port.parse::<u16>().ok().filter(|port| *port != 0).map(u32::from))?;
     (is_ip(host) || is_dns_name(host)).then(|| (host.to_owned(), port))
+}
+
+/// `host:port`, with brackets for IPv6.
+pub(crate) fn authority(host: &str, port: u32) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Exactly one of the two must be set. `check_endpoint` adds the endpoint rules of the policy.
