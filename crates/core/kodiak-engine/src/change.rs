@@ -7,6 +7,7 @@ use kodiak_model::{
     ProxyKey,
     kinds::{dataplane::BackendKind, mesh::Mesh, zone_egress::ZoneEgress},
 };
+use kodiak_policies::otlp_backends::OtlpBackend;
 use kodiak_reachability::Mode;
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, Proxy, policy_index::PolicyKey};
@@ -52,6 +53,12 @@ pub enum EngineChange {
         name: Arc<str>,
         identity: Option<Arc<Identity>>,
     },
+    /// A MeshOpenTelemetryBackend.
+    OtlpBackend {
+        mesh: Arc<str>,
+        name: Arc<str>,
+        backend: Option<Arc<OtlpBackend>>,
+    },
     ZoneEgress {
         name: Arc<str>,
         egress: Option<Arc<ZoneEgress>>,
@@ -88,6 +95,7 @@ impl EngineChange {
             Self::Dataplane { dataplane, .. } => dataplane.is_none(),
             Self::Destination { destination, .. } => destination.is_none(),
             Self::Identity { identity, .. } => identity.is_none(),
+            Self::OtlpBackend { backend, .. } => backend.is_none(),
             Self::ZoneEgress { egress, .. } => egress.is_none(),
             Self::Policy { policy, .. } => policy.is_none(),
             Self::Disconnected { .. } => true,

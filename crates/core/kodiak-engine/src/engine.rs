@@ -170,6 +170,9 @@ impl Engine {
                 self.mesh(&mesh, touched).set_object(&(kind, name), destination.as_ref());
             }
             EngineChange::Identity { mesh, name, identity } => self.mesh(&mesh, touched).set_identity(&name, identity),
+            EngineChange::OtlpBackend { mesh, name, backend } => {
+                self.mesh(&mesh, touched).set_otlp_backend(&name, backend);
+            }
             EngineChange::ZoneEgress { name, egress } => {
                 match egress {
                     Some(egress) => drop(self.egresses.insert(name, egress)),

@@ -1,6 +1,7 @@
 //! One mesh: its resources, and the state that is computed from them for all its proxies.
 
 mod hostnames;
+mod otlp_backends;
 mod permissions;
 
 use std::{
@@ -10,6 +11,7 @@ use std::{
 
 use kodiak_identity::{Identity, TlsPolicies};
 use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
+use kodiak_policies::otlp_backends::OtlpBackends;
 use kodiak_reachability::Mode;
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, Shadow, policy_index::PolicyKey};
@@ -47,7 +49,11 @@ pub(crate) struct Mesh {
     vips: Arc<Vips>,
     view: View,
     dataplanes: BTreeMap<Arc<str>, Arc<Proxy>>,
+    /// With endpoints instead of references to MeshOpenTelemetryBackends.
     policies: BTreeMap<PolicyKey, Arc<Policy>>,
+    /// Policies that reference MeshOpenTelemetryBackends, as they are stored.
+    referring: BTreeMap<PolicyKey, Arc<Policy>>,
+    otlp_backends: OtlpBackends,
     policy_index: PolicyIndex,
     identities: BTreeMap<Arc<str>, Arc<Identity>>,
     /// MeshHTTPRoutes, for the policies that target them.
@@ -87,6 +93,8 @@ impl Mesh {
             view: View::default(),
             dataplanes: BTreeMap::new(),
             policies: BTreeMap::new(),
+            referring: BTreeMap::new(),
+            otlp_backends: OtlpBackends::default(),
             identities: BTreeMap::new(),
             policy_index: PolicyIndex::default(),
             resources: Arc::default(),
@@ -113,6 +121,8 @@ impl Mesh {
             view: _,
             dataplanes,
             policies,
+            referring: _,
+            otlp_backends,
             policy_index: _,
             identities,
             resources: _,
@@ -126,7 +136,7 @@ impl Mesh {
             dirty: _,
         } = self;
         let has_documents =
-            !identities.is_empty() || spec.is_some() || rollout.is_some() || vips.iter().next().is_some();
+            !identities.is_empty() || !otlp_backends.is_empty() || spec.is_some() || rollout.is_some() || vips.iter().next().is_some();
         !has_documents && dataplanes.is_empty() && policies.is_empty() && objects.is_empty() && proxies.is_empty()
     }
 
@@ -188,7 +198,8 @@ impl Mesh {
         self.dirty.targets.extend(touched);
     }
 
-    pub(crate) fn set_policy(&mut self, key: &PolicyKey, policy: Option<&Arc<Policy>>) {
+    /// The policy has no references to MeshOpenTelemetryBackends that resolve.
+    fn set_resolved_policy(&mut self, key: &PolicyKey, policy: Option<&Arc<Policy>>) {
         let old = match policy {
             Some(new) => self.policies.insert(key.clone(), new.clone()),
             None => self.policies.remove(key),

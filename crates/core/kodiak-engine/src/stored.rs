@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kodiak_identity::Identity;
 use kodiak_kinds::kinds;
 use kodiak_model::{Kind, ProxyKey, ResourceKey};
+use kodiak_policies::otlp_backends::OtlpBackend;
 use kodiak_reachability::Mode;
 use kodiak_world::{World, destination, document};
 
@@ -28,6 +29,16 @@ impl EngineChange {
             "MeshIdentity" => {
                 let identity = resource.and_then(Identity::of).map(Arc::new);
                 Self::Identity { mesh, name, identity }
+            }
+            "MeshOpenTelemetryBackend" => {
+                let backend = resource.and_then(|backend| {
+                    Some(OtlpBackend {
+                        labels: backend.labels.clone(),
+                        created: backend.created,
+                        spec: backend.spec()?,
+                    })
+                });
+                Self::OtlpBackend { mesh, name, backend: backend.map(Arc::new) }
             }
             "Secret" => Self::Secret { mesh },
             "ZoneEgress" => Self::ZoneEgress { name, egress: resource.and_then(kodiak_world::Resource::spec) },
@@ -55,7 +66,7 @@ impl EngineChange {
         let itself = world.get(&ResourceKey::global("Mesh", mesh));
         let policies = kinds().iter().filter(|kind| kind.is_policy()).map(|kind: &Kind| kind.name);
         let destinations = destination::KINDS.iter().map(|(kind, _)| kind.name);
-        let within = ["Dataplane", "MeshIdentity"].into_iter().chain(destinations).chain(policies);
+        let within = ["Dataplane", "MeshIdentity", "MeshOpenTelemetryBackend"].into_iter().chain(destinations).chain(policies);
         let within = within.flat_map(|kind| world.list_in(kind, mesh));
         let documents = [document::VIPS, document::ROLLOUT].map(|name| world.get(&document::key(mesh, name)));
         itself

@@ -15,6 +15,7 @@ pub mod header;
 mod matches;
 pub mod open_telemetry;
 pub mod order;
+pub mod otlp_backends;
 mod percentage;
 mod policy;
 pub mod policy_status;

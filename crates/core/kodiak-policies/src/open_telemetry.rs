@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Port of OTLP over gRPC.
-const OTLP_PORT: u16 = 4317;
+pub(crate) const OTLP_PORT: u16 = 4317;
 
 words! {
     pub enum CollectorKind {
@@ -30,6 +30,11 @@ pub struct CollectorRef {
     /// For resources of another control plane, whose names are unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
+}
+
+/// `host:port`, with brackets for IPv6.
+pub(crate) fn authority(host: &str, port: u32) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Exactly one of the two must be set. `check_endpoint` adds the endpoint rules of the policy.

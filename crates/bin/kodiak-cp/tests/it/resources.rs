@@ -23,7 +23,6 @@ fn dataplane(name: &str, service: &str) -> Value {
 async fn kinds_without_effect_are_stored_with_a_warning() {
     let cp = TestControlPlane::start().await;
     for (kind, path, spec) in [
-        ("MeshOpenTelemetryBackend", "meshopentelemetrybackends", json!({ "endpoint": { "port": 4317 } })),
         ("MeshZoneAddress", "meshzoneaddresses", json!({ "address": "10.0.0.1", "port": 10001 })),
     ] {
         let path = format!("/meshes/default/{path}/one");

@@ -22,6 +22,7 @@ use kodiak_model::{
 };
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Matched, PolicyIndex, Proxy, Resources, Shadow, outbound::NameResolution};
+use kodiak_policies::otlp_backends::{OtlpBackend, OtlpBackends};
 use kodiak_services::reachable::{self, Outbounds};
 use kodiak_world::{Destination, World, destination::DestinationPort};
 
@@ -35,8 +36,20 @@ pub struct MeshView {
     pub proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
     pub destinations: Vec<Arc<Destination>>,
     pub identities: Vec<Identity>,
+    pub otlp_backends: OtlpBackends,
     /// Current step of mutual TLS.
     pub rollout: Rollout,
+}
+
+fn otlp_backends(world: &World, mesh: &str) -> OtlpBackends {
+    let mut backends = OtlpBackends::default();
+    for resource in world.list_in("MeshOpenTelemetryBackend", mesh) {
+        if let Some(spec) = resource.spec() {
+            let backend = OtlpBackend { labels: resource.labels.clone(), created: resource.created, spec };
+            backends.set(&resource.key.name, Some(Arc::new(backend)));
+        }
+    }
+    backends
 }
 
 impl MeshView {
@@ -50,6 +63,7 @@ impl MeshView {
             proxies: world.proxies(mesh).map(|proxy| (proxy.name.clone(), proxy.clone())).collect(),
             destinations: world.destinations(mesh).cloned().collect(),
             identities: world.list_in("MeshIdentity", mesh).filter_map(|identity| Identity::of(identity)).collect(),
+            otlp_backends: otlp_backends(world, mesh),
             rollout: kodiak_identity::current(world, mesh).unwrap_or_default(),
         }
     }

@@ -24,6 +24,7 @@ use std::{
 };
 
 use kodiak_model::{Kri, TargetRef};
+use kodiak_policies::otlp_backends::OtlpBackends;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, outbound::NameResolution};
 use kodiak_world::{Resource, Unreadable};
 
@@ -40,6 +41,7 @@ pub struct PolicyStatusContext<'a> {
     /// [`MeshView::legacy_services`](crate::inspect::MeshView::legacy_services) of the mesh.
     pub services: &'a BTreeSet<String>,
     pub identities: &'a [Identity],
+    pub otlp_backends: &'a OtlpBackends,
     /// Current step of mutual TLS of the mesh.
     pub rollout: &'a Rollout,
     /// Whether proxies have destinations by `kuma.io/service` beside those that are objects.

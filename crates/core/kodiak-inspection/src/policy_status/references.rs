@@ -6,6 +6,7 @@ use kodiak_model::{
     BackendRef, TargetKind, TargetRef,
     policy::{Body, Item},
 };
+use kodiak_policies::otlp_backends::Unresolved;
 use kodiak_rules::{
     Policy,
     outbound::{Asked, NameResolution, ResourceRule, ResourceRules},
@@ -51,6 +52,9 @@ pub(super) fn find(policy: &Policy, context: PolicyStatusContext<'_>) -> Vec<Rea
             let message = "callers are identified by their tags, not by labels of a service";
             missing(format!("spec.from[{n}]"), message.to_owned());
         }
+    }
+    for Unresolved { path, message } in context.otlp_backends.unresolved(&policy.body) {
+        missing(path, message);
     }
     reasons
 }
@@ -129,7 +133,7 @@ fn is_reached(backend: &BackendRef, policy: &Policy, context: PolicyStatusContex
     found.values().any(has_port)
 }
 
-/// Backend references anywhere in the conf of a route.
+/// Backend references anywhere in the conf of a route. Those to MeshOpenTelemetryBackends are no destinations.
 fn backends(conf: &Value) -> impl Iterator<Item = BackendRef> {
     let mut found = Vec::new();
     collect(conf, &mut found);
@@ -137,7 +141,8 @@ fn backends(conf: &Value) -> impl Iterator<Item = BackendRef> {
 }
 
 fn collect(conf: &Value, found: &mut Vec<BackendRef>) {
-    let read = |value: &Value| serde_json::from_value::<BackendRef>(value.clone()).ok();
+    let is_destination = |backend: &BackendRef| backend.kind.as_ref().is_none_or(|kind| kind.known().is_some());
+    let read = |value: &Value| serde_json::from_value(value.clone()).ok().filter(is_destination);
     match conf {
         Value::Object(fields) => {
             for (name, value) in fields {

@@ -15,6 +15,7 @@ use kodiak_model::{
     policy::{Body, ConfShape},
 };
 use kodiak_rollout::Rollout;
+use kodiak_policies::otlp_backends::OtlpBackends;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Resource, Resources, outbound::NameResolution};
 use serde_json::{Value, json};
 
@@ -47,6 +48,7 @@ struct World {
     proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
     services: BTreeSet<String>,
     identities: Vec<Identity>,
+    otlp_backends: OtlpBackends,
     rollout: Rollout,
 }
 
@@ -119,13 +121,14 @@ impl World {
     }
 
     fn context(&self) -> PolicyStatusContext<'_> {
-        let Self { policy_index, resources, proxies, services, identities, rollout } = self;
+        let Self { policy_index, resources, proxies, services, identities, otlp_backends, rollout } = self;
         PolicyStatusContext {
             policy_index,
             resources,
             proxies,
             services,
             identities,
+            otlp_backends,
             rollout,
             resolution: NameResolution::Both,
         }

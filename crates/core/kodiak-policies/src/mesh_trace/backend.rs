@@ -15,8 +15,19 @@ const HTTPS_PORT: u32 = 443;
 pub(super) enum Sink {
     Zipkin(Zipkin),
     Datadog { address: Address, split_service: bool },
-    OpenTelemetry { address: Address },
+    OpenTelemetry { address: Address, transport: Otlp },
 }
+
+/// Transport of OTLP.
+#[derive(Debug, PartialEq)]
+pub(super) enum Otlp {
+    Grpc,
+    /// Only MeshOpenTelemetryBackends have it.
+    Http { path: String },
+}
+
+/// Path of traces, after the path of the backend.
+const OTLP_TRACES: &str = "/v1/traces";
 
 #[derive(Debug, PartialEq)]
 pub(super) struct Zipkin {
@@ -48,8 +59,14 @@ pub(super) fn of(conf: &Conf) -> Option<Sink> {
         }
         BackendType::OpenTelemetry => {
             let OpenTelemetryBackend { endpoint, backend_ref: _ } = open_telemetry.as_ref()?;
-            let (host, port) = open_telemetry::endpoint(endpoint.as_deref()?)?;
-            Some(Sink::OpenTelemetry { address: Address { host, port } })
+            let endpoint = endpoint.as_deref()?;
+            if endpoint.contains("://") {
+                let (_, address, path) = parse(endpoint)?;
+                let path = format!("{}{OTLP_TRACES}", path.trim_end_matches('/'));
+                return Some(Sink::OpenTelemetry { address, transport: Otlp::Http { path } });
+            }
+            let (host, port) = open_telemetry::endpoint(endpoint)?;
+            Some(Sink::OpenTelemetry { address: Address { host, port }, transport: Otlp::Grpc })
         }
     }
 }
@@ -68,7 +85,8 @@ impl Sink {
         let (Address { host, port }, protocol, tls) = match self {
             Self::Zipkin(zipkin) => (&zipkin.address, CollectorProtocol::Http, zipkin.tls),
             Self::Datadog { address, .. } => (address, CollectorProtocol::Http, false),
-            Self::OpenTelemetry { address } => (address, CollectorProtocol::Grpc, false),
+            Self::OpenTelemetry { address, transport: Otlp::Grpc } => (address, CollectorProtocol::Grpc, false),
+            Self::OpenTelemetry { address, transport: Otlp::Http { .. } } => (address, CollectorProtocol::Http, false),
         };
         Collector { name: self.cluster().into(), address: host.clone(), port: *port, protocol, tls }
     }
@@ -93,7 +111,7 @@ impl Address {
     /// Value of the host header.
     pub(super) fn authority(&self) -> String {
         let Self { host, port } = self;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        open_telemetry::authority(host, *port)
     }
 }
 
@@ -153,6 +171,17 @@ mod tests {
         let collector = "{type: OpenTelemetry, openTelemetry: {endpoint: 'collector'}}";
         let grpc = CollectorProtocol::Grpc;
         assert_eq!(of(collector), ("meshtrace:opentelemetry".into(), "collector".into(), 4317, grpc, false));
+    }
+
+    #[test]
+    fn open_telemetry_over_http_has_a_path() {
+        let http = "{type: OpenTelemetry, openTelemetry: {endpoint: 'http://collector:4318/tenant'}}";
+        let address = Address { host: "collector".to_owned(), port: 4318 };
+        let transport = Otlp::Http { path: "/tenant/v1/traces".to_owned() };
+        assert_eq!(sink(http), Some(Sink::OpenTelemetry { address, transport }));
+        assert_eq!(sink(http).unwrap().collector().protocol, CollectorProtocol::Http);
+        let root = sink("{type: OpenTelemetry, openTelemetry: {endpoint: 'http://[::1]:4318'}}").unwrap();
+        assert!(matches!(root, Sink::OpenTelemetry { transport: Otlp::Http { path }, .. } if path == "/v1/traces"));
     }
 
     #[test]

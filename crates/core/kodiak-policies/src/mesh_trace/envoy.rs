@@ -1,15 +1,18 @@
 //! Tracing of the HTTP connection managers of inbounds and outbounds.
 
-use kodiak_envoy::any;
-use kodiak_envoy::envoy::config::core::v3::{GrpcService, grpc_service};
+use std::time::Duration;
+
+use kodiak_envoy::envoy::config::core::v3::http_uri::HttpUpstreamType;
+use kodiak_envoy::envoy::config::core::v3::{GrpcService, HttpService, HttpUri, grpc_service};
 use kodiak_envoy::envoy::config::trace::v3::zipkin_config::CollectorEndpointVersion;
 use kodiak_envoy::envoy::config::trace::v3::{DatadogConfig, OpenTelemetryConfig, ZipkinConfig, tracing};
 use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::http_connection_manager::Tracing;
 use kodiak_envoy::envoy::r#type::tracing::v3::{CustomTag, custom_tag};
 use kodiak_envoy::envoy::r#type::v3::Percent;
+use kodiak_envoy::{any, duration};
 use kodiak_model::IntOrString;
 
-use super::backend::{self, Address, Sink, Zipkin};
+use super::backend::{self, Address, Otlp, Sink, Zipkin};
 use super::{Conf, HeaderTag, Sampling, Tag, ZipkinApiVersion};
 use crate::policy::for_everybody;
 use crate::target::{Carrier, Destination, Inbound, Outbound, ProxyFact, ProxyFacts};
@@ -17,6 +20,8 @@ use crate::{Confs, Entry};
 
 /// Name of a service without tags and without a workload.
 const UNKNOWN: &str = "unknown";
+/// Of OTLP over HTTP, as in the specification of OpenTelemetry.
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 const MESH_TAG: &str = "kuma.mesh";
 const ZONE_TAG: &str = "kuma.zone";
 const WORKLOAD_TAG: &str = "kuma.workload";
@@ -123,7 +128,11 @@ fn provider(sink: &Sink, service: &str, direction: Direction<'_>) -> tracing::Ht
         Sink::Datadog { address, split_service } => {
             ("envoy.tracers.datadog", any(&datadog(address, *split_service, sink.cluster(), service, direction)))
         }
-        Sink::OpenTelemetry { .. } => ("envoy.tracers.opentelemetry", any(&open_telemetry(sink.cluster(), service))),
+        Sink::OpenTelemetry { address, transport } => {
+            let config = open_telemetry(address, transport, sink.cluster());
+            let config = OpenTelemetryConfig { service_name: service.to_owned(), ..config };
+            ("envoy.tracers.opentelemetry", any(&config))
+        }
     };
     tracing::Http { name: name.to_owned(), config_type: Some(tracing::http::ConfigType::TypedConfig(config)) }
 }
@@ -166,15 +175,26 @@ fn datadog(
     }
 }
 
-fn open_telemetry(cluster: &str, service: &str) -> OpenTelemetryConfig {
-    let collector = grpc_service::EnvoyGrpc { cluster_name: cluster.to_owned(), ..grpc_service::EnvoyGrpc::default() };
-    OpenTelemetryConfig {
-        grpc_service: Some(GrpcService {
-            target_specifier: Some(grpc_service::TargetSpecifier::EnvoyGrpc(collector)),
-            ..GrpcService::default()
-        }),
-        service_name: service.to_owned(),
-        ..OpenTelemetryConfig::default()
+fn open_telemetry(address: &Address, transport: &Otlp, cluster: &str) -> OpenTelemetryConfig {
+    match transport {
+        Otlp::Grpc => {
+            let collector =
+                grpc_service::EnvoyGrpc { cluster_name: cluster.to_owned(), ..grpc_service::EnvoyGrpc::default() };
+            let service = GrpcService {
+                target_specifier: Some(grpc_service::TargetSpecifier::EnvoyGrpc(collector)),
+                ..GrpcService::default()
+            };
+            OpenTelemetryConfig { grpc_service: Some(service), ..OpenTelemetryConfig::default() }
+        }
+        Otlp::Http { path } => {
+            let uri = HttpUri {
+                uri: format!("http://{}{path}", address.authority()),
+                timeout: Some(duration(EXPORT_TIMEOUT)),
+                http_upstream_type: Some(HttpUpstreamType::Cluster(cluster.to_owned())),
+            };
+            let service = HttpService { http_uri: Some(uri), ..HttpService::default() };
+            OpenTelemetryConfig { http_service: Some(service), ..OpenTelemetryConfig::default() }
+        }
     }
 }
 
@@ -232,6 +252,25 @@ mod tests {
             "#;
         check(&of_outbound(&conf(TO_COLLECTOR)).unwrap(), expected);
         check(&of_inbound(&conf(TO_COLLECTOR)).unwrap(), expected);
+    }
+
+    #[test]
+    fn open_telemetry_over_http_posts_to_the_path_of_traces() {
+        let http = "{type: OpenTelemetry, openTelemetry: {endpoint: 'http://collector:4318/tenant'}}";
+        check(
+            &of_inbound(&conf(http)).unwrap().provider.unwrap(),
+            r#"
+            name: envoy.tracers.opentelemetry
+            typed_config:
+              "@type": type.googleapis.com/envoy.config.trace.v3.OpenTelemetryConfig
+              http_service:
+                http_uri:
+                  uri: http://collector:4318/tenant/v1/traces
+                  cluster: meshtrace:opentelemetry
+                  timeout: 10s
+              service_name: web
+            "#,
+        );
     }
 
     #[test]

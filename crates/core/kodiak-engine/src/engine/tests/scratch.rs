@@ -17,6 +17,7 @@ use crate::EngineChange;
 enum Edit {
     Mesh { backends: Vec<&'static str>, enabled: Option<usize>, permissive: bool, mode: &'static str },
     Object { kind: BackendKind, name: &'static str, stored: Option<Value> },
+    OtlpBackend { name: &'static str, stored: Option<(i64, Value, Value)> },
     Identities(Vec<&'static str>),
     Rollout,
     Vips,
@@ -301,9 +302,22 @@ fn a_trace() -> impl Strategy<Value = Value> {
         Just(collector("collector:4317")),
         Just(collector("10.0.9.9:4318")),
         Just(json!([{ "type": "Datadog", "datadog": { "url": "http://agent:8126", "splitService": true } }])),
+        Just(json!([{ "type": "OpenTelemetry", "openTelemetry": { "backendRef": { "name": "one" } } }])),
+        Just(json!([{ "type": "OpenTelemetry", "openTelemetry": { "backendRef": { "labels": { "team": "x" } } } }])),
         Just(json!([])),
     ];
     (a_target(), backends).prop_map(|(top, backends)| json!({ "targetRef": top, "default": { "backends": backends } }))
+}
+
+fn an_otlp_backend() -> impl Strategy<Value = Edit> {
+    let spec = prop_oneof![
+        Just(json!({ "endpoint": { "address": "first" } })),
+        Just(json!({ "endpoint": { "address": "second", "port": 4318 }, "protocol": "http" })),
+    ];
+    let labels = prop_oneof![Just(json!({ "team": "x" })), Just(json!({}))];
+    let stored = prop::option::weighted(0.8, (0..3i64, labels, spec));
+    let name = prop::sample::select(&["one", "two"][..]);
+    (name, stored).prop_map(|(name, stored)| Edit::OtlpBackend { name, stored })
 }
 
 /// Includes services that do not exist, and subsets.
@@ -340,6 +354,7 @@ fn an_edit() -> impl Strategy<Value = Edit> {
         ),
         5 => an_object().prop_map(|(kind, name, stored)| Edit::Object { kind, name, stored: Some(stored) }),
         1 => an_object().prop_map(|(kind, name, _)| Edit::Object { kind, name, stored: None }),
+        2 => an_otlp_backend(),
         2 => prop::sample::subsequence(IDENTITIES.to_vec(), 0..=3).prop_map(Edit::Identities),
         6 => Just(Edit::Rollout),
         2 => Just(Edit::Vips),
@@ -374,6 +389,7 @@ fn make(world: &mut World, edit: Edit) {
             });
             world.mesh(&spec.to_string());
         }
+        Edit::OtlpBackend { name, stored } => drop(world.otlp_backend(name, stored)),
         Edit::Identities(names) => world.identities = desired(&names),
         Edit::Rollout => {
             if let Some(next) = world.next_rollout() {

@@ -203,3 +203,52 @@ fn external_services_are_not_traced() {
     assert!(names(&world, "app", TypeUrl::Listener).contains(&"outbound:242.0.0.1:80".to_owned()));
     assert_eq!(tracer(&world, "app", "outbound:242.0.0.1:80"), Value::Null);
 }
+
+fn referring(reference: &Value) -> Value {
+    json!([{ "type": "OpenTelemetry", "openTelemetry": { "backendRef": reference } }])
+}
+
+fn backend(created: i64, labels: &Value, address: &str) -> Option<(i64, Value, Value)> {
+    Some((created, labels.clone(), json!({ "endpoint": { "address": address } })))
+}
+
+/// Address of the collector of a proxy.
+fn address(world: &World, proxy: &str) -> Value {
+    let config = redacted::config(&world.snapshot(proxy)).unwrap();
+    let cluster = &config["type.googleapis.com/envoy.config.cluster.v3.Cluster"]["meshtrace:opentelemetry"];
+    cluster["loadAssignment"]["endpoints"][0]["lbEndpoints"][0]["endpoint"]["address"]["socketAddress"]["address"]
+        .clone()
+}
+
+#[test]
+fn referenced_backend_may_come_later_change_and_be_deleted() {
+    let mut world = two_callers();
+    let before = world.snapshot("web-1");
+    put(&mut world, &web(), &referring(&json!({ "kind": "MeshOpenTelemetryBackend", "name": "main" })));
+    assert_eq!(world.snapshot("web-1").resources, before.resources);
+    for collector in ["first", "second"] {
+        let outcome = world.otlp_backend("main", backend(1, &json!({}), collector));
+        assert_valid(&outcome);
+        assert_eq!(woken(&outcome), ["web-1", "web-2"]);
+        assert_eq!(address(&world, "web-1"), collector);
+    }
+    assert_eq!(world.otlp_backend("other", backend(1, &json!({}), "elsewhere")).stats, Stats::default());
+    let outcome = world.otlp_backend("main", None);
+    assert_valid(&outcome);
+    assert_eq!(woken(&outcome), ["web-1", "web-2"]);
+    assert_eq!(world.snapshot("web-1").resources, before.resources);
+}
+
+#[test]
+fn labels_select_the_oldest_backend() {
+    let mut world = two_callers();
+    let labels = json!({ "team": "x" });
+    put(&mut world, &web(), &referring(&json!({ "kind": "MeshOpenTelemetryBackend", "labels": labels })));
+    world.otlp_backend("a", backend(5, &labels, "newer"));
+    assert_eq!(address(&world, "web-1"), "newer");
+    world.otlp_backend("b", backend(4, &labels, "older"));
+    assert_eq!(address(&world, "web-1"), "older");
+    assert_eq!(world.otlp_backend("c", backend(6, &labels, "newest")).stats, Stats::default());
+    world.otlp_backend("b", None);
+    assert_eq!(address(&world, "web-1"), "newer");
+}

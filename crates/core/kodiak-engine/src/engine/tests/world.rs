@@ -12,6 +12,7 @@ use kodiak_model::{
     kinds::{dataplane::BackendKind, mesh_external_service::Source},
     policy::Body,
 };
+use kodiak_policies::otlp_backends::OtlpBackend;
 use kodiak_reachability::Mode;
 use kodiak_rollout::{DesiredIdentities, Rollout};
 use kodiak_rules::{Policy, Proxy};
@@ -48,6 +49,8 @@ pub(super) struct World {
     dataplanes: BTreeMap<String, String>,
     policies: BTreeMap<(&'static str, String), String>,
     objects: BTreeMap<(BackendKind, String), Value>,
+    /// MeshOpenTelemetryBackends: when they were created, labels and specs.
+    otlp_backends: BTreeMap<String, (i64, Value, Value)>,
     connected: BTreeMap<String, Arc<NodeMetadata>>,
     tags: TagServices,
 }
@@ -82,6 +85,7 @@ impl World {
             dataplanes: BTreeMap::new(),
             policies: BTreeMap::new(),
             objects: BTreeMap::new(),
+            otlp_backends: BTreeMap::new(),
             connected: BTreeMap::new(),
             tags: TagServices::default(),
         }
@@ -173,6 +177,16 @@ impl World {
         self.apply(change)
     }
 
+    /// `stored` has the time of creation, labels and spec. `None` deletes the MeshOpenTelemetryBackend.
+    pub(super) fn otlp_backend(&mut self, name: &str, stored: Option<(i64, Value, Value)>) -> Outcome {
+        let change = otlp_backend_change(name, stored.as_ref());
+        match stored {
+            Some(stored) => self.otlp_backends.insert(name.to_owned(), stored),
+            None => self.otlp_backends.remove(name),
+        };
+        self.apply(change)
+    }
+
     pub(super) fn assign_vips(&mut self) -> Outcome {
         let keep = SignedDuration::from_hours(24);
         let mut allocator = AddressAllocator::new(Ranges::default());
@@ -245,6 +259,7 @@ impl World {
         changes.extend(self.mesh.iter().map(|spec| mesh_change(spec, self.reachability)));
         changes.extend(self.dataplanes.iter().map(|(name, spec)| dataplane_change(name, Some(spec))));
         changes.extend(self.policies.iter().map(|((kind, name), spec)| policy_change(kind, name, Some(spec))));
+        changes.extend(self.otlp_backends.iter().map(|(name, stored)| otlp_backend_change(name, Some(stored))));
         changes.extend(self.objects.iter().map(|(key, stored)| object_change(key, Some(stored))));
         let connected = self.connected.iter();
         changes.extend(
@@ -284,6 +299,15 @@ fn policy_change(kind: &str, name: &str, spec: Option<&str>) -> EngineChange {
     };
     let policy = spec.map(|spec| Arc::new(policy(spec)));
     EngineChange::Policy { mesh: MESH.into(), key: (kind.name, name.into()), policy }
+}
+
+fn otlp_backend_change(name: &str, stored: Option<&(i64, Value, Value)>) -> EngineChange {
+    let backend = stored.map(|(created, labels, spec)| OtlpBackend {
+        labels: Arc::new(serde_json::from_value(labels.clone()).unwrap()),
+        created: Timestamp::from_second(*created).unwrap(),
+        spec: Arc::new(serde_json::from_value(spec.clone()).unwrap()),
+    });
+    EngineChange::OtlpBackend { mesh: MESH.into(), name: name.into(), backend: backend.map(Arc::new) }
 }
 
 fn object_change(key: &(BackendKind, String), stored: Option<&Value>) -> EngineChange {

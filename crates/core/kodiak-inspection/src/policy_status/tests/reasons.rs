@@ -1,5 +1,8 @@
 //! Each reason, and when it is given.
 
+use jiff::Timestamp;
+use kodiak_policies::otlp_backends::OtlpBackend;
+
 use super::*;
 
 #[test]
@@ -445,4 +448,29 @@ fn legacy_name_is_overridden_by_a_target_of_the_object() {
     world.add(&TIMEOUT, "port", &json!({ "to": [{ "targetRef": port, "default": { "a": 2 } }] }));
     let text = "Overridden all: policies of higher precedence override it [kri_mt_default___port_]";
     assert_eq!(shown(&world.status(&old)), (State::NotInForce, 0, vec![text.to_owned()]));
+}
+
+#[test]
+fn reference_to_a_missing_collector_is_reported_and_is_no_destination() {
+    let mut world = World::new();
+    let backends = |name: &str| {
+        let reference = json!({ "kind": "MeshOpenTelemetryBackend", "name": name });
+        json!({ "backends": [{ "type": "OpenTelemetry", "openTelemetry": { "backendRef": reference } }] })
+    };
+    let trace = world.add(&TRACE, "trace", &json!({ "default": backends("main") }));
+    let text = |path: &str| {
+        format!(
+            "Unresolved {path}.backends[0].openTelemetry.backendRef: there is no MeshOpenTelemetryBackend \"main\": \
+             nothing is sent to this backend []"
+        )
+    };
+    assert_eq!(shown(&world.status(&trace)), (State::Partly, 2, vec![text("spec.default")]));
+    let to = json!([{ "targetRef": { "kind": "Mesh" }, "default": backends("main") }]);
+    let outbound = world.add(&FAULT, "to", &json!({ "to": to }));
+    assert_eq!(shown(&world.status(&outbound)).2, [text("spec.to[0].default")]);
+    let backend = OtlpBackend { labels: Arc::default(), created: Timestamp::UNIX_EPOCH, spec: Arc::default() };
+    world.otlp_backends.set(&"main".into(), Some(Arc::new(backend)));
+    for policy in [trace, outbound] {
+        assert_eq!(shown(&world.status(&policy)), (State::InForce, 2, vec![]));
+    }
 }

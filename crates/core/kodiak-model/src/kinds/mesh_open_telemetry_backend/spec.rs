@@ -9,13 +9,13 @@ use crate::{Choice, words};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MeshOpenTelemetryBackend {
-    /// Address of the collector. The host of the proxy, port 4317, by default.
+    /// Address of the collector. Port 4317 of the host of the proxy by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<Endpoint>,
     /// Transport of OTLP. `grpc` by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Choice<Protocol>>,
-    /// Use of the standard `OTEL_EXPORTER_OTLP_*` environment variables of the proxy.
+    /// Use of the standard `OTEL_EXPORTER_OTLP_*` environment variables of the proxy. Without effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<Env>,
 }
@@ -23,8 +23,7 @@ pub struct MeshOpenTelemetryBackend {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Endpoint {
-    /// An IP address or a hostname. The proxy resolves a missing one itself: `HOST_IP` of its environment, else
-    /// `127.0.0.1`.
+    /// An IP address or a hostname. `127.0.0.1` by default: `HOST_IP` of the proxy's environment is not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// 4317 by default.

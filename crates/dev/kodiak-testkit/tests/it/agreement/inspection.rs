@@ -195,6 +195,7 @@ proptest! {
             proxies: &view.proxies,
             services: &services,
             identities: &view.identities,
+            otlp_backends: &view.otlp_backends,
             rollout: &view.rollout,
             resolution: view.resolution(),
         };

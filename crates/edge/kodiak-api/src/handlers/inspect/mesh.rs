@@ -68,8 +68,15 @@ impl Fingerprint {
 
 /// Kinds that a view is built from.
 fn viewed_kinds() -> impl Iterator<Item = &'static str> {
-    let others =
-        ["Dataplane", "MeshService", "MeshExternalService", "MeshMultiZoneService", "MeshIdentity", "MeshGateway"];
+    let others = [
+        "Dataplane",
+        "MeshService",
+        "MeshExternalService",
+        "MeshMultiZoneService",
+        "MeshIdentity",
+        "MeshGateway",
+        "MeshOpenTelemetryBackend",
+    ];
     policies().into_iter().map(|kind| kind.name).chain(others)
 }
 
