@@ -1,4 +1,5 @@
-//! The sidecar process (`kodiak dp`): runs the Envoy of an application, and answers its DNS queries.
+//! The sidecar process (`kodiak dp`): runs the Envoy of an application, answers its DNS queries,
+//! and serves its metrics.
 //!
 //! In: [`run::Options`], already validated by the command. Out: an Envoy with a bootstrap of the control plane, and no trace
 //! of it after its end. [`transparent_proxy`] redirects the traffic of the machine to that Envoy.
@@ -11,7 +12,9 @@
 #![cfg_attr(test, allow(clippy::needless_raw_string_hashes, reason = "expect-test writes them"))]
 
 mod dns;
+mod dynamic_config;
 pub mod envoy;
+mod metrics;
 pub mod run;
 mod socket;
 pub mod system_ca;

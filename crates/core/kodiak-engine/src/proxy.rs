@@ -13,8 +13,11 @@ use kodiak_rules::{PolicyIndex, Proxy};
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
     check::{self, Fault},
-    collector, dns, inbound,
-    input::{self, Admin, ByKind, Dns, DnsRecord, Passthrough, ProbeEndpoint, Probes},
+    collector, dns, dynamic_config, inbound,
+    input::{
+        self, Admin, ByKind, DnsListener, DnsRecord, DnsServer, DnsTable, DynamicConfig, Passthrough, ProbeEndpoint,
+        Probes, TlsSource,
+    },
     names,
     node::{NodeMetadata, features},
     passthrough, probes, secrets,
@@ -29,6 +32,7 @@ use crate::{
     engine::{Issued, UpdateContext},
     entries,
     leaf::ProxyCertificate,
+    metrics,
     view::{TrustedCas, View},
 };
 
@@ -75,10 +79,19 @@ pub(crate) struct Subject<'a> {
 
 impl Subject<'_> {
     /// Connections that its inbounds accept.
-    fn accept(&self) -> InboundTls {
+    pub(crate) fn accept(&self) -> InboundTls {
         match self.certificate {
             Certificate::None => InboundTls::Plaintext,
             Certificate::ControlPlane | Certificate::Spire(_) => self.view.rollout.accept,
+        }
+    }
+
+    /// Source of its certificate, and the trust domains of its callers, unless it accepts only plaintext.
+    pub(crate) fn server_tls(&self) -> (TlsSource, Arc<[Arc<str>]>) {
+        match (self.accept(), &self.view.trusted) {
+            (InboundTls::Plaintext, _) => <_>::default(),
+            (_, Some(Ok(trusted))) => (self.view.tls_source(self.certificate), trusted.domains()),
+            (_, _) => (self.view.tls_source(self.certificate), Arc::default()),
         }
     }
 }
@@ -186,7 +199,7 @@ impl EngineProxy {
         own.extend(self.redirection(subject, context));
         own.extend(self.admin(subject, context));
         own.extend(self.probes(subject, &clusters, context));
-        own.extend(self.dns(subject, context));
+        own.extend(self.dns_and_metrics(subject, context));
         match self.secrets(subject, context) {
             Ok(secrets) => own.extend(secrets),
             Err(fault) => faults.push(fault),
@@ -204,11 +217,7 @@ impl EngineProxy {
         let spec = &subject.dataplane.dataplane;
         let shape = self.metadata.shape(transparent(spec));
         let accept = subject.accept();
-        let (tls, trust_domains) = match (accept, &subject.view.trusted) {
-            (InboundTls::Plaintext, _) => <_>::default(),
-            (_, Some(Ok(trusted))) => (subject.view.tls_source(subject.certificate), trusted.domains()),
-            (_, _) => (subject.view.tls_source(subject.certificate), Arc::default()),
-        };
+        let (tls, trust_domains) = subject.server_tls();
         let address = address(spec);
         let served = spec.inbounds().iter().enumerate().filter(|(_, inbound)| inbound.is_served());
         let inputs = served.map(|(position, inbound)| input::Inbound {
@@ -299,11 +308,32 @@ impl EngineProxy {
         Some(context.cache.probes.get(&input, |input| vec![build_listener(&probes::listener(input))]))
     }
 
-    fn dns(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Option<Group> {
+    /// DNS names, and settings for metrics: for `kodiak dp`, or for Envoy.
+    fn dns_and_metrics(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Vec<Group> {
         let spec = &subject.dataplane.dataplane;
-        let server = self.metadata.dns_server(transparent(spec))?;
-        let input = Dns { records: self.records.clone(), server, ipv6: self.metadata.ipv6_enabled };
-        Some(context.cache.dns.get(&input, |input| vec![build_listener(&dns::listener(input))]))
+        let (mut own, mut documents) = (Vec::new(), BTreeMap::new());
+        let table = || DnsTable { records: self.records.clone(), ipv6: self.metadata.ipv6_enabled };
+        match self.metadata.dns_server(transparent(spec)) {
+            Some(DnsServer::Envoy { port }) => {
+                let input = DnsListener { table: table(), port };
+                own.push(context.cache.dns.get(&input, |input| vec![build_listener(&dns::listener(input))]));
+            }
+            Some(DnsServer::Runner { socket: _ }) => {
+                let make = |table: &DnsTable| Arc::new(dns::document(table));
+                documents.insert(dns::PATH, context.cache.dns_documents.get_shared(&table(), make));
+            }
+            None => (),
+        }
+        if let Some(metrics) = metrics::of(&self.metadata, subject, context) {
+            own.push(metrics.resources);
+            documents.insert(kodiak_xds::metrics::PATH, metrics.document);
+        }
+        if let Some(workdir) = self.metadata.workdir.as_ref().filter(|_| !documents.is_empty()) {
+            let input = DynamicConfig { socket: names::dynamic_config_socket(workdir), documents };
+            let make = |input: &DynamicConfig| vec![build_listener(&dynamic_config::listener(input))];
+            own.push(context.cache.dynamic_config.get(&input, make));
+        }
+        own
     }
 
     fn secrets(&mut self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Result<Vec<Group>, Fault> {
@@ -359,7 +389,7 @@ fn own_fault(resource: &Arc<str>, fault: &str) -> Fault {
     Fault::Own { resource: resource.clone(), fault: fault.to_owned() }
 }
 
-fn address(dataplane: &Dataplane) -> &str {
+pub(crate) fn address(dataplane: &Dataplane) -> &str {
     dataplane.networking.as_ref().map_or("", |networking| &networking.address)
 }
 
