@@ -46,7 +46,7 @@ pub(crate) fn resource(document: Value) -> Result<Checked, String> {
     Ok(resource)
 }
 
-/// Minimal node metadata: only whether connections are redirected.
+/// Minimal node metadata: a folder for sockets, and whether connections are redirected.
 pub(crate) fn metadata(redirected: bool) -> NodeMetadata {
     let redirect = |port| Redirect { enabled: true, port: Some(port) };
     let transparent_proxy = redirected.then(|| TransparentProxy {
@@ -55,5 +55,5 @@ pub(crate) fn metadata(redirected: bool) -> NodeMetadata {
         dns: Redirect::default(),
         ip_family_mode: Some("ipv4".to_owned()),
     });
-    NodeMetadata { transparent_proxy, ..NodeMetadata::default() }
+    NodeMetadata { transparent_proxy, workdir: Some("/tmp/kodiak-dp".to_owned()), ..NodeMetadata::default() }
 }
