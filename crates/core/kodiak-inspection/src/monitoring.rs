@@ -53,7 +53,8 @@ fn assignment(proxy: &Proxy, metrics: &ProxyMetrics, client_id: &str) -> Option<
     let endpoint = metrics.endpoint_for(client_id)?;
     let networking = proxy.dataplane.networking.as_ref()?;
     // Prometheus is not behind the proxy, as other proxies are not.
-    let address = [&networking.advertised_address, &networking.address].into_iter().find(|address| !address.is_empty())?;
+    let address =
+        [&networking.advertised_address, &networking.address].into_iter().find(|address| !address.is_empty())?;
     let target = MonitoringTarget {
         name: proxy.name.to_string(),
         scheme: match endpoint.tls {

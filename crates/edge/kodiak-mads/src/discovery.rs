@@ -68,11 +68,7 @@ struct Resource {
 }
 
 /// The body is JSON, whatever its content type says: so it is with Kuma.
-pub(crate) async fn discover(
-    State(mads): State<Mads>,
-    Query(parameters): Query<Parameters>,
-    body: Bytes,
-) -> Response {
+pub(crate) async fn discover(State(mads): State<Mads>, Query(parameters): Query<Parameters>, body: Bytes) -> Response {
     let request: DiscoveryRequest = match serde_json::from_slice(&body) {
         Ok(request) => request,
         Err(error) => return invalid(format!("the request is not a DiscoveryRequest in JSON: {error}\n")),

@@ -44,7 +44,8 @@ enum PushError {
 }
 
 /// Pushes to each collector once in its interval, and at once to a new one.
-pub(super) async fn forever(scraper: &Scraper, mut settings: watch::Receiver<Arc<MetricsSettings>>) {
+/// Sockets may be relative to the folder.
+pub(super) async fn forever(scraper: &Scraper, folder: &Path, mut settings: watch::Receiver<Arc<MetricsSettings>>) {
     let started = SystemTime::now();
     let mut due: BTreeMap<String, Instant> = BTreeMap::new();
     loop {
@@ -61,7 +62,8 @@ pub(super) async fn forever(scraper: &Scraper, mut settings: watch::Receiver<Arc
                 continue;
             }
             *at = Instant::now() + collector.interval();
-            let pushed = tokio::time::timeout(PUSH_TIME, push(scraper, &current, &collector.endpoint, started)).await;
+            let socket = folder.join(&collector.endpoint);
+            let pushed = tokio::time::timeout(PUSH_TIME, push(scraper, &current, &socket, started)).await;
             if let Err(error) = pushed.unwrap_or(Err(PushError::TimedOut)) {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, collector = name, "failed to push metrics, retrying at the next interval");
@@ -78,12 +80,12 @@ pub(super) async fn forever(scraper: &Scraper, mut settings: watch::Receiver<Arc
 async fn push(
     scraper: &Scraper,
     settings: &MetricsSettings,
-    socket: &str,
+    socket: &Path,
     started: SystemTime,
 ) -> Result<(), PushError> {
     let sources = scraper.sources(settings).await?;
     for request in otlp::requests(&sources, &settings.extra_labels, started, SystemTime::now()) {
-        export(Path::new(socket), &request).await?;
+        export(socket, &request).await?;
     }
     Ok(())
 }

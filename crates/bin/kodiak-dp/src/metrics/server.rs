@@ -63,7 +63,9 @@ impl MetricsServer {
     /// Serves, refreshes its settings and pushes to collectors, forever.
     pub(crate) async fn serve(self) {
         let Self { listener, dynamic_config, state, settings } = self;
-        let pushes = push::forever(&state.scraper, state.settings.clone());
+        // Envoy runs in the folder of its sockets, and the control plane may name them relative to it.
+        let folder = dynamic_config.parent().unwrap_or(Path::new("/"));
+        let pushes = push::forever(&state.scraper, folder, state.settings.clone());
         tokio::select! {
             () = accept(listener, Arc::clone(&state)) => (),
             () = refresh(&dynamic_config, &settings) => (),

@@ -62,7 +62,8 @@ impl ControlPlane {
     /// With its files in this folder.
     pub(crate) async fn start(folder: &Path, setup: Setup) -> Self {
         let port = || addresses::port(HOST);
-        let place = Place { setup, zone: "default", api: port(), proxies: port(), diagnostics: port(), monitoring: port() };
+        let place =
+            Place { setup, zone: "default", api: port(), proxies: port(), diagnostics: port(), monitoring: port() };
         if setup.host != HOST {
             certify(folder, setup.host);
         }
@@ -189,7 +190,8 @@ impl Killed {
 fn run(folder: &Path, place: Place) -> Process {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kodiak"));
     command.arg("run").arg("--data-dir").arg(folder).current_dir(folder).env("HOME", folder).env_remove("RUST_LOG");
-    let Place { setup: Setup { host, settings: more, environment }, zone, api, proxies, diagnostics, monitoring } = place;
+    let Place { setup: Setup { host, settings: more, environment }, zone, api, proxies, diagnostics, monitoring } =
+        place;
     command.envs(environment.iter().copied());
     let settings = [
         format!("multizone.zone.name={zone}"),

@@ -6,6 +6,7 @@ mod changes;
 mod connections;
 mod defaults;
 mod health_checks;
+mod metrics;
 mod outliers;
 mod rate_limits;
 mod requests;
