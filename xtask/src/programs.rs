@@ -18,6 +18,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("iptables", "iptables"),
     ("nft", "nftables"),
     ("nsenter", "util-linux"),
+    ("prometheus", "prometheus"),
+    ("promtool", "prometheus"),
     ("python3", "python3-venv"),
     ("setpriv", "util-linux"),
     ("unshare", "util-linux"),

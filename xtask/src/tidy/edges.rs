@@ -107,6 +107,7 @@ const ALLOWED: &[(&str, Uses)] = &[
         ]),
     ),
     ("kodiak-listen", Only(&["kodiak-metrics"])),
+    ("kodiak-mads", Only(&["kodiak-model", "kodiak-world", "kodiak-inspection", "kodiak-store"])),
     ("kodiak-ads", Only(&["kodiak-envoy", "kodiak-xds-stream", "kodiak-listen"])),
     (
         "kodiak-ca",

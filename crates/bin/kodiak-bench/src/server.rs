@@ -47,6 +47,7 @@ impl Server {
             .args(["--set", "diagnostics.interface=127.0.0.1"])
             .args(["--set", &format!("diagnostics.serverPort={}", diagnostics.port())])
             .args(["--set", "diagnostics.healthPort=0"])
+            .args(["--set", "monitoringAssignmentServer.port=0"])
             .args(["--set", "log.level=error"])
             .stdin(Stdio::null())
             .spawn()

@@ -26,6 +26,7 @@ pub(crate) struct Ports {
     pub(crate) https: ConnectionLimits,
     pub(crate) proxies: ConnectionLimits,
     pub(crate) diagnostics: ConnectionLimits,
+    pub(crate) monitoring: ConnectionLimits,
     metrics: Listeners,
     drain: CancellationToken,
 }
@@ -38,11 +39,12 @@ impl Ports {
             https: api,
             proxies: config.dp_server.limits.over(ConnectionLimits::proxies()),
             diagnostics: config.diagnostics.limits.over(ConnectionLimits::diagnostics()),
+            monitoring: config.monitoring_assignment_server.limits.over(ConnectionLimits::monitoring()),
             metrics: metrics.listeners.clone(),
             drain: drain.clone(),
         };
-        let Self { http, https, proxies, diagnostics, .. } = &mut ports;
-        descriptors::fit(&mut [http, https, proxies, diagnostics]);
+        let Self { http, https, proxies, diagnostics, monitoring, .. } = &mut ports;
+        descriptors::fit(&mut [http, https, proxies, diagnostics, monitoring]);
         ports
     }
 

@@ -17,6 +17,7 @@ use kodiak_ca::{Expiries, MeshCas, watch_expiries};
 use kodiak_catalog::{Catalog, CatalogSettings};
 use kodiak_kinds::kinds;
 use kodiak_listen::{ConnectionLimits, Listener};
+use kodiak_mads::Mads;
 use kodiak_metrics::{ControlPlaneInfo, Metrics};
 use kodiak_model::{Access, Place};
 use kodiak_proxies::Registry;
@@ -58,6 +59,8 @@ pub struct ControlPlane {
     pub diagnostics: SocketAddr,
     /// Health port.
     pub health: SocketAddr,
+    /// Discovery for Prometheus.
+    pub monitoring: Option<SocketAddr>,
     /// Proxy port.
     pub proxies: SocketAddr,
     pub catalog: Catalog,
@@ -236,6 +239,17 @@ impl ControlPlane {
             async { Ok(steps.await?) }
         });
 
+        let mut monitoring = None;
+        let server = &config.monitoring_assignment_server;
+        if server.enabled {
+            let listener = bind("monitoringAssignmentServer.port", server.interface, server.port).await?;
+            monitoring = Some(listener.local_addr()?);
+            let default_wait = server.default_fetch_timeout.to_std().unwrap_or_default();
+            let mads = Mads::new(store.clone(), default_wait, drain.clone());
+            let served = ports.plain("monitoring", listener, ports.monitoring, mads.router());
+            tasks.spawn("monitoring assignments", ending(served));
+        }
+
         let started = Arc::new(AtomicBool::new(false));
         let listener =
             bind("diagnostics.serverPort", config.diagnostics.interface, config.diagnostics.server_port).await?;
@@ -258,8 +272,8 @@ impl ControlPlane {
         let shown =
             |address: Option<SocketAddr>| address.map_or_else(|| "off".to_owned(), |address| address.to_string());
         let shown_socket = socket.as_ref().map_or_else(|| "off".to_owned(), |path| path.display().to_string());
-        tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, %health, socket = shown_socket, "listening");
-        Ok(Self { http, https, socket, diagnostics, health, proxies, catalog, registry, tasks })
+        tracing::info!(http = shown(http), https = shown(https), %proxies, %diagnostics, %health, monitoring = shown(monitoring), socket = shown_socket, "listening");
+        Ok(Self { http, https, socket, diagnostics, health, monitoring, proxies, catalog, registry, tasks })
     }
 
     /// Shuts down after a failure, within a time limit: some tasks may wait for the failed one. Releases the lease

@@ -199,6 +199,7 @@ fn config(folder: &Path) -> Config {
     (config.dp_server.interface, config.dp_server.port) = (here, 0);
     (config.diagnostics.interface, config.diagnostics.server_port) = (here, 0);
     config.diagnostics.health_port = 0;
+    config.monitoring_assignment_server.port = 0;
     // The mesh is applied with mutual TLS from the beginning.
     config.defaults.skip_mesh_creation = true;
     config

@@ -1,5 +1,5 @@
-//! The sidecar process (`kodiak dp`): runs the Envoy of an application, answers its DNS queries, and
-//! forwards its access logs.
+//! The sidecar process (`kodiak dp`): runs the Envoy of an application, answers its DNS queries, forwards its access logs,
+//! and serves its metrics.
 //!
 //! In: [`run::Options`], already validated by the command. Out: an Envoy with a bootstrap of the control plane, and no trace
 //! of it after its end. [`transparent_proxy`] redirects the traffic of the machine to that Envoy.
@@ -13,7 +13,9 @@
 
 mod access_logs;
 mod dns;
+mod dynamic_config;
 pub mod envoy;
+mod metrics;
 pub mod run;
 mod socket;
 pub mod system_ca;

@@ -1,4 +1,5 @@
-//! HTTP over the Unix sockets of Envoy: its admin interface, and the DNS names that the control plane publishes through it.
+//! HTTP requests: over the Unix sockets of Envoy to its admin interface and to the configuration that the control plane
+//! publishes through it, and over TCP to applications.
 
 use std::io;
 use std::path::Path;
@@ -9,6 +10,7 @@ use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 
 /// Timeout: Envoy answers these at once, or does not work.
@@ -41,6 +43,17 @@ pub(crate) async fn ask(
     path: &str,
     headers: &[(&'static str, HeaderValue)],
 ) -> Result<Answer, SocketError> {
+    ask_for_at_most(MAX_ANSWER, socket, method, path, headers).await
+}
+
+/// As above, with another limit of the response.
+pub(crate) async fn ask_for_at_most(
+    max: usize,
+    socket: &Path,
+    method: Method,
+    path: &str,
+    headers: &[(&'static str, HeaderValue)],
+) -> Result<Answer, SocketError> {
     let mut request = Request::new(Empty::<Bytes>::new());
     *request.method_mut() = method;
     *request.uri_mut() = path.parse().expect("paths are written in this crate");
@@ -48,17 +61,25 @@ pub(crate) async fn ask(
     for (name, value) in headers {
         request.headers_mut().insert(*name, value.clone());
     }
-    tokio::time::timeout(PATIENCE, exchange(socket, request)).await.map_err(|_| SocketError::TimedOut)?
+    let asked = async {
+        let stream = UnixStream::connect(socket).await.map_err(SocketError::Connect)?;
+        exchange(stream, request, max).await
+    };
+    tokio::time::timeout(PATIENCE, asked).await.map_err(|_| SocketError::TimedOut)?
 }
 
-async fn exchange(socket: &Path, request: Request<Empty<Bytes>>) -> Result<Answer, SocketError> {
-    let stream = UnixStream::connect(socket).await.map_err(SocketError::Connect)?;
+/// One request over a new connection, which is closed afterwards. The caller limits the time.
+pub(crate) async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    request: Request<Empty<Bytes>>,
+    max: usize,
+) -> Result<Answer, SocketError> {
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(SocketError::Exchange)?;
     let answer = async {
         let response = sender.send_request(request).await.map_err(SocketError::Exchange)?;
         let (head, body) = response.into_parts();
-        let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(SocketError::Read)?.to_bytes();
+        let body = Limited::new(body, max).collect().await.map_err(SocketError::Read)?.to_bytes();
         Ok(Answer { status: head.status, headers: head.headers, body })
     };
     tokio::pin!(answer);

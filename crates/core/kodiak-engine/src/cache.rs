@@ -5,9 +5,10 @@ use std::{collections::HashMap, hash::Hash, sync::Arc};
 use kodiak_policies::target::Collector;
 use kodiak_xds::{
     Built,
+    dynamic_config::Document,
     input::{
-        Admin, Assignment, DirectAccessCluster, Dns, ExternalCluster, Inbound, OutboundCluster, OutboundListener,
-        Passthrough, Probes,
+        Admin, Assignment, DirectAccessCluster, DnsListener, DnsTable, DynamicConfig, ExternalCluster, Inbound,
+        Metrics, OutboundCluster, OutboundListener, Passthrough, Probes,
     },
 };
 use kodiak_xds_stream::Version;
@@ -27,7 +28,11 @@ pub(crate) struct Cache {
     pub(crate) passthrough: InputCache<Passthrough>,
     pub(crate) admin: InputCache<Admin>,
     pub(crate) probes: InputCache<Probes>,
-    pub(crate) dns: InputCache<Dns>,
+    pub(crate) dns: InputCache<DnsListener>,
+    /// Long tables, in dynamic configurations of many proxies.
+    pub(crate) dns_documents: InputCache<DnsTable, Document>,
+    pub(crate) dynamic_config: InputCache<DynamicConfig>,
+    pub(crate) metrics: InputCache<Metrics>,
     pub(crate) secrets: InputCache<SecretInput>,
 }
 
@@ -65,6 +70,9 @@ impl Cache {
             admin,
             probes,
             dns,
+            dns_documents: _,
+            dynamic_config,
+            metrics,
             secrets,
         } = self;
         inbounds.encoded
@@ -78,6 +86,8 @@ impl Cache {
             + admin.encoded
             + probes.encoded
             + dns.encoded
+            + dynamic_config.encoded
+            + metrics.encoded
             + secrets.encoded
     }
 
@@ -95,6 +105,9 @@ impl Cache {
             admin,
             probes,
             dns,
+            dns_documents,
+            dynamic_config,
+            metrics,
             secrets,
         } = self;
         inbounds.sweep();
@@ -108,40 +121,57 @@ impl Cache {
         admin.sweep();
         probes.sweep();
         dns.sweep();
+        dynamic_config.sweep();
+        // After the listeners that have them.
+        dns_documents.sweep();
+        metrics.sweep();
         secrets.sweep();
     }
 }
 
-pub(crate) struct InputCache<K> {
-    groups: HashMap<K, Group>,
+/// Values by their inputs; resources unless said otherwise.
+pub(crate) struct InputCache<K, T: ?Sized = [Built]> {
+    values: HashMap<K, Arc<T>>,
     encoded: u64,
     /// Number of entries after the last sweep.
     live: usize,
 }
 
-impl<K> Default for InputCache<K> {
+impl<K, T: ?Sized> Default for InputCache<K, T> {
     fn default() -> Self {
-        Self { groups: HashMap::new(), encoded: 0, live: 0 }
+        Self { values: HashMap::new(), encoded: 0, live: 0 }
     }
 }
 
 impl<K: Clone + Eq + Hash> InputCache<K> {
     pub(crate) fn get(&mut self, input: &K, make: impl FnOnce(&K) -> Vec<Built>) -> Group {
-        if let Some(known) = self.groups.get(input) {
+        let mut encoded = 0;
+        let group = self.get_shared(input, |input| {
+            let group: Group = make(input).into();
+            encoded = group.len() as u64;
+            group
+        });
+        self.encoded += encoded;
+        group
+    }
+}
+
+impl<K: Clone + Eq + Hash, T: ?Sized> InputCache<K, T> {
+    pub(crate) fn get_shared(&mut self, input: &K, make: impl FnOnce(&K) -> Arc<T>) -> Arc<T> {
+        if let Some(known) = self.values.get(input) {
             return known.clone();
         }
-        let group: Group = make(input).into();
-        self.encoded += group.len() as u64;
-        self.groups.insert(input.clone(), group.clone());
-        group
+        let value = make(input);
+        self.values.insert(input.clone(), value.clone());
+        value
     }
 
     /// Does nothing until the number of entries has doubled, so that the cost per added entry is constant.
     fn sweep(&mut self) {
         const FEW: usize = 64;
-        if self.groups.len() > 2 * self.live + FEW {
-            self.groups.retain(|_, group| Arc::strong_count(group) > 1);
-            self.live = self.groups.len();
+        if self.values.len() > 2 * self.live + FEW {
+            self.values.retain(|_, value| Arc::strong_count(value) > 1);
+            self.live = self.values.len();
         }
     }
 }
@@ -158,7 +188,7 @@ mod tests {
             cache.get(&input, |_| Vec::new());
             cache.sweep();
         }
-        assert!(cache.groups.len() < 80, "{}", cache.groups.len());
+        assert!(cache.values.len() < 80, "{}", cache.values.len());
         assert!(Arc::ptr_eq(&kept, &cache.get(&0, |_| unreachable!("the group is in use"))));
     }
 }

@@ -31,6 +31,7 @@ mod hostnames;
 mod identity;
 mod leaf;
 mod mesh;
+mod metrics;
 mod objects;
 pub mod offline;
 pub mod patch;

@@ -17,8 +17,11 @@ use kodiak_rules::{PolicyIndex, Proxy, Shadow};
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
     check::{self, Fault},
-    collector, dns, inbound,
-    input::{self, Admin, ByKind, Dns, DnsRecord, Passthrough, ProbeEndpoint, Probes, TlsParameters, TlsSource},
+    collector, dns, dynamic_config, inbound,
+    input::{
+        self, Admin, ByKind, DnsListener, DnsRecord, DnsServer, DnsTable, DynamicConfig, Passthrough, ProbeEndpoint,
+        Probes, TlsParameters, TlsSource,
+    },
     names,
     node::{NodeMetadata, features},
     passthrough, probes, secrets,
@@ -33,7 +36,7 @@ use crate::{
     engine::{Issued, UpdateContext},
     entries,
     leaf::ProxyCertificate,
-    proxy_facts,
+    metrics, proxy_facts,
     rules::Rules,
     view::{TrustedCas, View},
 };
@@ -95,13 +98,19 @@ impl Subject<'_> {
         (0..self.dataplane.dataplane.inbounds().len()).map(of).collect()
     }
 
-    /// Where inbounds that accept mTLS get their certificate, and the trust domains of their callers.
+    /// Where listeners that accept mTLS get their certificate, and the trust domains of their callers.
     fn server_certificate(&self) -> (TlsSource, Arc<[Arc<str>]>) {
         let trust_domains = match &self.view.trusted {
             Some(Ok(trusted)) => trusted.domains(),
             Some(Err(_)) | None => Arc::default(),
         };
         (self.view.tls_source(self.certificate), trust_domains)
+    }
+
+    /// For listeners of the proxy itself. `None` while its inbounds accept only plain text.
+    pub(crate) fn own_server_certificate(&self) -> Option<(TlsSource, Arc<[Arc<str>]>)> {
+        let accept = accepts(&self.view.rollout, self.dataplane, None);
+        (accept != InboundTls::Plaintext).then(|| self.server_certificate())
     }
 }
 
@@ -225,7 +234,7 @@ impl EngineProxy {
         own.extend(self.redirection(subject, &accepted, context));
         own.extend(self.admin(subject, context));
         own.extend(self.probes(subject, &clusters, context));
-        own.extend(self.dns(subject, context));
+        own.extend(self.dns_and_metrics(subject, context));
         match self.secrets(subject, context) {
             Ok(secrets) => own.extend(secrets),
             Err(fault) => faults.push(fault),
@@ -367,11 +376,32 @@ impl EngineProxy {
         Some(context.cache.probes.get(&input, |input| vec![build_listener(&probes::listener(input))]))
     }
 
-    fn dns(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Option<Group> {
+    /// DNS names, and settings for metrics: for `kodiak dp`, or for Envoy.
+    fn dns_and_metrics(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Vec<Group> {
         let spec = &subject.dataplane.dataplane;
-        let server = self.metadata.dns_server(transparent(spec))?;
-        let input = Dns { records: self.records.clone(), server, ipv6: self.metadata.ipv6_enabled };
-        Some(context.cache.dns.get(&input, |input| vec![build_listener(&dns::listener(input))]))
+        let (mut own, mut documents) = (Vec::new(), BTreeMap::new());
+        let table = || DnsTable { records: self.records.clone(), ipv6: self.metadata.ipv6_enabled };
+        match self.metadata.dns_server(transparent(spec)) {
+            Some(DnsServer::Envoy { port }) => {
+                let input = DnsListener { table: table(), port };
+                own.push(context.cache.dns.get(&input, |input| vec![build_listener(&dns::listener(input))]));
+            }
+            Some(DnsServer::Runner { socket: _ }) => {
+                let make = |table: &DnsTable| Arc::new(dns::document(table));
+                documents.insert(dns::PATH, context.cache.dns_documents.get_shared(&table(), make));
+            }
+            None => (),
+        }
+        if let Some(metrics) = metrics::of(&self.metadata, subject, context) {
+            own.push(metrics.resources);
+            documents.insert(kodiak_xds::metrics::PATH, metrics.document);
+        }
+        if let Some(workdir) = self.metadata.workdir.as_ref().filter(|_| !documents.is_empty()) {
+            let input = DynamicConfig { socket: names::dynamic_config_socket(workdir), documents };
+            let make = |input: &DynamicConfig| vec![build_listener(&dynamic_config::listener(input))];
+            own.push(context.cache.dynamic_config.get(&input, make));
+        }
+        own
     }
 
     fn secrets(&mut self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Result<Vec<Group>, Fault> {
@@ -428,7 +458,7 @@ fn own_fault(resource: &Arc<str>, fault: &str) -> Fault {
     Fault::Own { resource: resource.clone(), fault: fault.to_owned() }
 }
 
-fn address(dataplane: &Dataplane) -> &str {
+pub(crate) fn address(dataplane: &Dataplane) -> &str {
     dataplane.networking.as_ref().map_or("", |networking| &networking.address)
 }
 

@@ -34,6 +34,8 @@ pub const PROBES_HOST: &str = "probe";
 pub const DNS: &str = "kuma:dns";
 /// Listener on which `kodiak dp` reads the configuration that Envoy received for it.
 pub const DYNAMIC_CONFIG: &str = "_kuma:dynamicconfig";
+/// Cluster of the metrics socket of `kodiak dp`.
+pub const METRICS: &str = "_kuma:metrics:hijacker";
 /// Cluster of the control plane.
 pub const CONTROL_PLANE: &str = "ads_cluster";
 /// Cluster of the access log socket of `kodiak dp`.
@@ -283,6 +285,28 @@ pub fn admin_socket(workdir: &str) -> String {
 /// content.
 pub fn dynamic_config_socket(workdir: &str) -> String {
     socket(workdir, "kuma-mesh-metric-config")
+}
+
+/// Socket on which `kodiak dp` serves metrics of Envoy and of applications.
+pub fn metrics_socket(workdir: &str, name: &str, mesh: &str) -> String {
+    socket(workdir, &format!("kuma-mh-{name}-{mesh}"))
+}
+
+/// Socket on which Envoy receives metrics for a collector. A name that ends with a hash fits if the others do.
+pub fn collector_socket(workdir: &str, collector: &str) -> String {
+    let mut name = "kuma-mm-otel-".to_owned();
+    write_hex(&Sha256::digest(collector)[..4], &mut name);
+    socket(workdir, &name)
+}
+
+/// Listener for a Prometheus.
+pub fn prometheus_listener(backend: &str) -> String {
+    format!("_kuma:metrics:prometheus:{backend}")
+}
+
+/// Listener and cluster of an OpenTelemetry collector of metrics.
+pub fn metric_collector(collector: &str) -> String {
+    format!("_kuma:metrics:opentelemetry:{collector}")
 }
 
 /// Unix socket paths are limited to about a hundred bytes, so long ones are truncated.

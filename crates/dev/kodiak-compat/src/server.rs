@@ -40,6 +40,7 @@ impl Server {
         config.api_server.https.enabled = false;
         (config.dp_server.port, config.dp_server.interface) = (0, here);
         (config.diagnostics.server_port, config.diagnostics.health_port) = (0, 0);
+        config.monitoring_assignment_server.port = 0;
         let control_plane = ControlPlane::start(config).await?;
         let address = control_plane.http.context("the control plane has no API")?;
         let server = Self { own: Some((control_plane, folder)), ..Self::at(format!("http://{address}")) };

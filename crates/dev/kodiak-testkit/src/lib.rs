@@ -1,9 +1,11 @@
-//! Test infrastructure: a real PostgreSQL, Envoy and SPIRE, an OpenTelemetry collector, small disks, and a simulator of Envoy.
+//! Test infrastructure: a real PostgreSQL, Envoy, Prometheus and SPIRE, an OpenTelemetry collector, small disks, and a
+//! simulator of Envoy.
 
 pub mod disk;
 pub mod envoy;
 pub mod otlp;
 pub mod postgres;
+pub mod prometheus;
 pub mod simulate;
 pub mod skip;
 pub mod spire;

@@ -86,6 +86,17 @@ impl ConnectionLimits {
         }
     }
 
+    /// Discovery for Prometheus: few clients, each with one request that waits for a change.
+    pub const fn monitoring() -> Self {
+        Self {
+            connections: 128,
+            connections_per_peer: 32,
+            exchange: Some(Duration::from_mins(6)),
+            streams: 16,
+            ..Self::api()
+        }
+    }
+
     /// Health alone: short requests and responses, on a local network.
     pub const fn health() -> Self {
         Self {

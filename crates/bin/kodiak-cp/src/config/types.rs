@@ -26,6 +26,7 @@ pub struct Config {
     pub certificates: Certificates,
     pub defaults: Defaults,
     pub diagnostics: Diagnostics,
+    pub monitoring_assignment_server: MonitoringAssignmentServer,
     pub metrics: Metrics,
     pub log: Log,
 }
@@ -391,6 +392,31 @@ impl Default for Diagnostics {
             server_port: 5680,
             health_port: 5689,
             limits: ListenerLimits::of(&ConnectionLimits::diagnostics()),
+        }
+    }
+}
+
+/// Discovery of proxies for Prometheus (MADS).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub struct MonitoringAssignmentServer {
+    pub enabled: bool,
+    /// Address that the port is opened on. It needs no authentication: it has names, tags and addresses of proxies.
+    pub interface: IpAddr,
+    pub port: u16,
+    /// How long a request waits for a change when it sets no `fetch-timeout`. At most 5 minutes.
+    pub default_fetch_timeout: GoDuration,
+    pub limits: ListenerLimits,
+}
+
+impl Default for MonitoringAssignmentServer {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            interface: IpAddr::from([0, 0, 0, 0]),
+            port: 5676,
+            default_fetch_timeout: GoDuration::from_secs(30),
+            limits: ListenerLimits::of(&ConnectionLimits::monitoring()),
         }
     }
 }

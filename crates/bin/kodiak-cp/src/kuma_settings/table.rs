@@ -10,7 +10,7 @@ pub(super) const IRREGULAR_SECTIONS: &[&str] = &["KUMA_XDS_", "KUMA_DNS_SERVICE_
 const ZONES: &str = "not supported: several zones";
 const KUBERNETES: &str = "not supported: Kubernetes";
 const GUI: &str = "not supported: the GUI";
-const MADS: &str = "not supported: monitoring assignments (MADS)";
+const PLAIN_MADS: &str = "monitoring assignments are served without TLS";
 const TRACING: &str = "not supported: traces of the control plane";
 const EVENTS: &str = "not needed: changes are event-driven";
 const IN_MEMORY: &str = "not needed: reads are served from memory";
@@ -236,7 +236,16 @@ pub(crate) const SETTINGS: &[KumaSetting] = &[
     setting("diagnostics.tlsMinVersion", Ignored(PLAIN_DIAGNOSTICS)),
     setting("diagnostics.tlsMaxVersion", Ignored(PLAIN_DIAGNOSTICS)),
     setting("diagnostics.tlsCipherSuites", Ignored(PLAIN_DIAGNOSTICS)),
-    setting("monitoringAssignmentServer.*", Ignored(MADS)),
+    setting("monitoringAssignmentServer.port", Same),
+    setting("monitoringAssignmentServer.defaultFetchTimeout", Same),
+    setting("monitoringAssignmentServer.apiVersions", Ignored("not needed: there is one version, v1")),
+    setting("monitoringAssignmentServer.assignmentRefreshInterval", Ignored(EVENTS)),
+    setting("monitoringAssignmentServer.tlsEnabled", Only(&["false"], PLAIN_MADS)),
+    setting("monitoringAssignmentServer.tlsCertFile", Only(&[], PLAIN_MADS)),
+    setting("monitoringAssignmentServer.tlsKeyFile", Only(&[], PLAIN_MADS)),
+    setting("monitoringAssignmentServer.tlsMinVersion", Ignored(PLAIN_MADS)),
+    setting("monitoringAssignmentServer.tlsMaxVersion", Ignored(PLAIN_MADS)),
+    setting("monitoringAssignmentServer.tlsCipherSuites", Ignored(PLAIN_MADS)),
     setting("reports.enabled", Ignored("not needed: no usage is reported")),
     named("tracing.openTelemetry.*", "KUMA_TRACING_OPENTELEMETRY", Ignored(TRACING)),
     // Access.

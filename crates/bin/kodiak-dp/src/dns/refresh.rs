@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{ETAG, HeaderValue};
-use hyper::{Method, StatusCode};
 use tokio::sync::watch;
 
 use super::resolvers;
 use super::server::DnsSettings;
 use super::table::Table;
-use crate::socket;
+use crate::dynamic_config;
 
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -43,16 +42,7 @@ pub(super) async fn refresh(settings: DnsSettings, ourselves: SocketAddr, knowle
 
 /// `None` when nothing changed, or the request failed.
 async fn names(settings: &DnsSettings, version: &mut Option<HeaderValue>) -> Option<Table> {
-    let known: Vec<_> = version.iter().map(|version| ("if-none-match", version.clone())).collect();
-    let answer = match socket::ask(&settings.records, Method::GET, "/dns", &known).await {
-        Ok(answer) if answer.status == StatusCode::OK => answer,
-        // Not modified, or Envoy has no names for us yet.
-        Ok(_) => return None,
-        Err(error) => {
-            tracing::debug!(%error, "failed to get DNS names from Envoy");
-            return None;
-        }
-    };
+    let answer = dynamic_config::changed(&settings.records, "/dns", version.as_ref()).await?;
     match Table::from_json(&answer.body) {
         Ok(table) => {
             *version = answer.headers.get(ETAG).cloned();

@@ -1,4 +1,5 @@
-//! Running one proxy: its bootstrap, its Envoy, its readiness, its DNS and its access logs, from the start to the end.
+//! Running one proxy: its bootstrap, its Envoy, its readiness, its DNS, its access logs and its metrics, from the start to
+//! the end.
 //!
 //! Ports are bound first, because the bootstrap request has them. Nothing is restarted: when Envoy exits, the sidecar process
 //! exits too, and its supervisor starts both again.
@@ -30,6 +31,7 @@ use tokio::time::timeout;
 use crate::access_logs::AccessLogs;
 use crate::dns;
 use crate::envoy::Version;
+use crate::metrics::MetricsServer;
 use crate::socket;
 use control_plane::ControlPlane;
 use process::Envoy;
@@ -80,6 +82,9 @@ impl Runner {
             None => None,
         };
         let dns_address = dns.as_ref().map(dns::Server::address);
+        let socket = work_dir.metrics_socket(&options.proxy.name, &options.proxy.mesh);
+        let metrics = MetricsServer::bind(&socket, work_dir.admin_socket(), work_dir.dynamic_config_socket())
+            .map_err(|source| RunError::WorkDir { folder: work_dir.for_sockets().to_owned(), source })?;
 
         let pipe = work_dir.access_log_pipe();
         let access_logs = AccessLogs::open(&pipe).map_err(|source| RunError::WorkDir { folder: pipe, source })?;
@@ -93,6 +98,7 @@ impl Runner {
         let failed = Arc::new(Notify::new());
         tasks.spawn(watched(Arc::clone(&failed), readiness::serve(listener, Arc::clone(&readiness))));
         tasks.spawn(watched(Arc::clone(&failed), access_logs.forward()));
+        tasks.spawn(watched(Arc::clone(&failed), metrics.serve()));
         if let Some(dns) = dns {
             tasks.spawn(watched(Arc::clone(&failed), dns.serve()));
         }
@@ -126,13 +132,13 @@ impl Runner {
         &self.readiness.admin
     }
 
-    /// Waits until Envoy exits. If readiness, DNS or access logs of the sidecar process fail, Envoy is killed: the supervisor starts both
-    /// again.
+    /// Waits until Envoy exits. If readiness, DNS, access logs or metrics of the sidecar process fail, Envoy is killed: the
+    /// supervisor starts both again.
     pub async fn ended(&self) -> ExitStatus {
         tokio::select! {
             status = self.envoy.ended() => status,
             () = self.failed.notified() => {
-                tracing::error!("readiness, DNS or access logs failed, ending Envoy");
+                tracing::error!("readiness, DNS, access logs or metrics failed, ending Envoy");
                 self.envoy.terminate(END_TIME).await
             }
         }

@@ -14,6 +14,9 @@ const BOOTSTRAP: &str = "bootstrap.yaml";
 const ADMIN: &str = "kuma-envoy-admin.sock";
 const DYNAMIC_CONFIG: &str = "kuma-mesh-metric-config.sock";
 const ACCESS_LOGS: &str = "kuma-al.sock";
+/// Starts of the names of sockets: of metrics, and of each collector.
+const METRICS: &str = "kuma-mh-";
+const COLLECTOR: &str = "kuma-mm-otel-";
 /// Control planes truncate the path of a socket to this, before `.sock`: systems allow little more than a hundred bytes.
 const LONGEST_SOCKET: usize = 98;
 
@@ -91,6 +94,12 @@ impl WorkDir {
         Ok(())
     }
 
+    /// Socket on which metrics are served.
+    pub(super) fn metrics_socket(&self, proxy: &str, mesh: &str) -> PathBuf {
+        let path = format!("{}/{METRICS}{proxy}-{mesh}", self.sockets.display());
+        format!("{}.sock", &path[..path.floor_char_boundary(LONGEST_SOCKET)]).into()
+    }
+
     /// Readable by its owner alone, because it has the token.
     pub(super) fn write_bootstrap(&self, text: &[u8]) -> Result<PathBuf, RunError> {
         let file = self.folder.join(BOOTSTRAP);
@@ -112,6 +121,13 @@ impl WorkDir {
         for file in ours.iter().chain(&self.link) {
             // A missing file need not be removed.
             let _ = fs::remove_file(file);
+        }
+        for file in fs::read_dir(&self.sockets).into_iter().flatten().flatten() {
+            let name = file.file_name();
+            let is_ours = |start: &str| name.to_str().is_some_and(|name| name.starts_with(start));
+            if is_ours(METRICS) || is_ours(COLLECTOR) {
+                let _ = fs::remove_file(file.path());
+            }
         }
     }
 }

@@ -65,6 +65,7 @@ fn start(folder: &str, setup: Setup) -> Process {
         "dpServer.port=0",
         "diagnostics.serverPort=0",
         "diagnostics.healthPort=0",
+        "monitoringAssignmentServer.port=0",
     ];
     let own = [format!("general.workDir={folder}"), "dpServer.interface=127.0.0.1".to_owned()];
     let settings = setup.settings.iter().chain(&ports).map(ToString::to_string).chain(own).collect::<Vec<_>>();

@@ -35,6 +35,7 @@ impl Bed {
         config.diagnostics.interface = local;
         config.diagnostics.server_port = 0;
         config.diagnostics.health_port = 0;
+        config.monitoring_assignment_server.port = 0;
         config.dp_server.interface = local;
         config.dp_server.port = 0;
         // The default folder of the command.

@@ -58,7 +58,8 @@ fn start_logs_a_short_line_and_the_settings_without_effect() {
     let kodiak = Kodiak::new();
     kodiak.file("kuma-cp.yaml", KUMA);
     let ports = ["apiServer.http", "apiServer.https", "dpServer"].map(|server| format!("{server}.port=0"));
-    let ports = ports.into_iter().chain(["diagnostics.serverPort=0".to_owned(), "diagnostics.healthPort=0".to_owned()]);
+    let others = ["diagnostics.serverPort=0", "diagnostics.healthPort=0", "monitoringAssignmentServer.port=0"];
+    let ports = ports.into_iter().chain(others.map(str::to_owned));
     let mut control_plane = Command::new(env!("CARGO_BIN_EXE_kodiak"))
         .args(["run", "-c", "kuma-cp.yaml"])
         .args(ports.flat_map(|port| ["--set".to_owned(), port]))

@@ -15,6 +15,7 @@ fn config(kodiak: &Kodiak) -> Config {
     config.diagnostics.interface = "127.0.0.1".parse().unwrap();
     config.diagnostics.server_port = 0;
     config.diagnostics.health_port = 0;
+    config.monitoring_assignment_server.port = 0;
     config.dp_server.interface = "127.0.0.1".parse().unwrap();
     config.dp_server.port = 0;
     config

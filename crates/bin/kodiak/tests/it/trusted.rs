@@ -35,7 +35,7 @@ fn kodiak(home: &Kodiak, arguments: &[&str]) -> Command {
 fn control_plane(home: &Kodiak, more: &[&str]) -> (Process, u16) {
     let ports = ["apiServer.http.port", "apiServer.https.port", "dpServer.port", "diagnostics.serverPort"];
     let mut command = kodiak(home, &["run", "--data-dir", "cp", "--set", "dpServer.authn.dpProxy.type=none"]);
-    for port in ports.into_iter().chain(["diagnostics.healthPort"]) {
+    for port in ports.into_iter().chain(["diagnostics.healthPort", "monitoringAssignmentServer.port"]) {
         command.args(["--set", &format!("{port}=0")]);
     }
     let mut process = Process(command.args(more).stderr(Stdio::piped()).spawn().unwrap());

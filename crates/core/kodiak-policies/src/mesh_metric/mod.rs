@@ -1,6 +1,7 @@
 //! MeshMetric: metrics of proxies and applications, and their backends.
 
 mod check;
+mod proxy_metrics;
 mod spec;
 
 use kodiak_model::{CheckCtx, Kind, Language, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
@@ -10,10 +11,14 @@ pub use spec::{
     PrometheusBackend, PrometheusTls, Selector, SelectorType, Sidecar, TlsMode,
 };
 
+pub use proxy_metrics::{
+    ApplicationEndpoint, MetricCollector, PrometheusEndpoint, ProxyMetrics, metric_labels, service,
+};
+
+use crate::Policy;
 use crate::policy_status::PolicyStatus;
 
-/// Not implemented: without effect on proxies.
-pub const POLICY: Option<&dyn crate::Policy> = None;
+pub const POLICY: Option<&dyn Policy> = Some(&Metrics);
 
 pub static KIND: Kind = Kind::policy(
     "MeshMetric",
@@ -21,8 +26,16 @@ pub static KIND: Kind = Kind::policy(
     "mm",
     PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 1500 },
     Language::of::<MeshMetric>(),
-)
-.without_effect(crate::NOT_SUPPORTED_YET);
+);
+
+/// Has no hooks: listeners and clusters for metrics are resources of their own.
+struct Metrics;
+
+impl Policy for Metrics {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+}
 
 impl Spec for MeshMetric {
     type Status = PolicyStatus;

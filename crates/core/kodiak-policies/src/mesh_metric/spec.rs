@@ -180,7 +180,7 @@ pub struct OpenTelemetryBackend {
     pub refresh_interval: Option<GoDuration>,
 }
 
-const METRICS_PATH: &str = "/metrics";
+pub(super) const METRICS_PATH: &str = "/metrics";
 
 #[expect(clippy::unnecessary_wraps, reason = "the default of an optional field")]
 fn metrics_path_of_application() -> Option<String> {

@@ -13,6 +13,12 @@ use kodiak_policies::{Confs, Entry};
 
 pub use kodiak_policies::target::{Endpoint, Tags, TlsParameters};
 
+mod metrics;
+
+pub use metrics::{CollectorListener, Metrics, MetricsListener, MetricsTls};
+
+use crate::dynamic_config::Document;
+
 /// Values by policy kind.
 pub type ByKind<T> = BTreeMap<&'static str, T>;
 
@@ -350,13 +356,27 @@ pub struct ProbeEndpoint {
     pub cluster: Option<Arc<str>>,
 }
 
-/// DNS records of a proxy, and the server that answers them.
+/// Configuration that `kodiak dp` reads through Envoy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Dns {
+pub struct DynamicConfig {
+    pub socket: String,
+    /// By path. No path is a prefix of another.
+    pub documents: BTreeMap<&'static str, Arc<Document>>,
+}
+
+/// DNS records of a proxy.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DnsTable {
     /// Sorted by name.
     pub records: Arc<[DnsRecord]>,
-    pub server: DnsServer,
     pub ipv6: bool,
+}
+
+/// Envoy as the DNS server, on a port of 127.0.0.1.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DnsListener {
+    pub table: DnsTable,
+    pub port: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -367,7 +387,7 @@ pub struct DnsRecord {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DnsServer {
-    /// `kodiak dp` answers, and reads the records from this socket.
+    /// `kodiak dp` answers, and reads the records from its dynamic configuration.
     Runner { socket: String },
     /// Envoy answers on this port of 127.0.0.1.
     Envoy { port: u32 },

@@ -46,7 +46,8 @@ pub(crate) fn resource(document: Value) -> Result<Checked, String> {
     Ok(resource)
 }
 
-/// Minimal node metadata: whether connections are redirected, and that the sidecar process forwards access logs.
+/// Minimal node metadata: whether connections are redirected, a folder for sockets, and that the sidecar process forwards
+/// access logs.
 pub(crate) fn metadata(redirected: bool) -> NodeMetadata {
     let redirect = |port| Redirect { enabled: true, port: Some(port) };
     let transparent_proxy = redirected.then(|| TransparentProxy {

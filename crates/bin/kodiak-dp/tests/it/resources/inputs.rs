@@ -8,12 +8,13 @@ use std::sync::Arc;
 use kodiak_model::{InboundTls, Protocol};
 use kodiak_xds::bootstrap::{Bootstrap, ControlPlane, XdsProtocol};
 use kodiak_xds::input::{
-    Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, Dns, DnsRecord, DnsServer, Endpoint, Identity,
-    Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags, TlsParameters, TlsSource,
+    Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, DnsRecord, DnsTable, DynamicConfig, Endpoint,
+    Identity, Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags, TlsParameters,
+    TlsSource,
     UpstreamProtocol,
 };
-use kodiak_xds::names;
 use kodiak_xds::node::{NodeMetadata, features};
+use kodiak_xds::{dns, names};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, SanType};
 
 /// The certificate of one service of the mesh, and its CA.
@@ -175,9 +176,13 @@ pub(super) fn probes() -> Probes {
     }
 }
 
-pub(super) fn dns(server: DnsServer) -> Dns {
+pub(super) fn dns_table() -> DnsTable {
     let record = |name: &str, last| DnsRecord { name: name.into(), address: Ipv4Addr::new(240, 0, 0, last) };
-    Dns { records: [record("backend.mesh", 1), record("web.mesh", 2)].into(), server, ipv6: true }
+    DnsTable { records: [record("backend.mesh", 1), record("web.mesh", 2)].into(), ipv6: true }
+}
+
+pub(super) fn dynamic_config(socket: String) -> DynamicConfig {
+    DynamicConfig { socket, documents: [(dns::PATH, Arc::new(dns::document(&dns_table())))].into() }
 }
 
 fn tags(service: &str) -> Tags {

@@ -18,8 +18,8 @@ use kodiak_model::{InboundTls, Protocol};
 use kodiak_testkit::envoy::envoy;
 use kodiak_xds::bootstrap::to_yaml;
 use kodiak_xds::check::{Links, clashes};
-use kodiak_xds::input::{DnsServer, Passthrough, Shape};
-use kodiak_xds::{admin, dns, endpoints, inbound, names, outbound, passthrough, probes, secrets};
+use kodiak_xds::input::{DnsListener, Passthrough, Shape};
+use kodiak_xds::{admin, dns, dynamic_config, endpoints, inbound, names, outbound, passthrough, probes, secrets};
 use serde_json::Value;
 
 use crate::running::Running;
@@ -137,8 +137,8 @@ fn own_listeners_of_the_proxy_are_accepted() {
         let socket = names::dynamic_config_socket(folder.path().to_str().unwrap());
         let mut listeners = passthrough::listeners(&through);
         listeners.extend(admin::listener(&admin));
-        listeners.push(dns::listener(&inputs::dns(DnsServer::Runner { socket })));
-        listeners.push(dns::listener(&inputs::dns(DnsServer::Envoy { port: 15054 })));
+        listeners.push(dynamic_config::listener(&inputs::dynamic_config(socket)));
+        listeners.push(dns::listener(&DnsListener { table: inputs::dns_table(), port: 15054 }));
         listeners.push(probes::listener(&inputs::probes()));
         let mut clusters = passthrough::clusters(&through);
         clusters.extend(admin::clusters(&admin));

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 
 use kodiak_testkit::envoy::envoy;
-use kodiak_xds::input::DnsServer;
-use kodiak_xds::{dns, names};
+use kodiak_xds::input::DnsListener;
+use kodiak_xds::{dns, dynamic_config, names};
 
 use super::inputs::{self, Certificates};
 use super::{start, with};
@@ -24,16 +24,16 @@ fn sidecar_process_reads_dns_names_from_envoy() {
     let made = Certificates::make();
     let folder = tempfile::tempdir().unwrap();
     let socket = names::dynamic_config_socket(folder.path().to_str().unwrap());
-    let input = inputs::dns(DnsServer::Runner { socket: socket.clone() });
+    let input = inputs::dynamic_config(socket.clone());
     let mut bootstrap = inputs::bootstrap("127.0.0.1", folder.path(), &made);
     bootstrap.admin = inputs::any_admin();
-    let message = with(bootstrap.message(), vec![dns::listener(&input)], vec![], &made);
+    let message = with(bootstrap.message(), vec![dynamic_config::listener(&input)], vec![], &made);
     let running = start(program, message);
-    let table = dns::table(&input);
-    let etag = names::etag(&table);
+    let document = &input.documents[dns::PATH];
+    let (table, etag) = (document.body(), document.etag());
     let first = get(&socket, "").unwrap();
     assert!(first.starts_with("HTTP/1.1 200 ") && first.contains(&format!("etag: {etag}")), "{first}");
-    assert!(first.ends_with(&table), "{first}");
+    assert!(first.ends_with(table), "{first}");
     let second = get(&socket, &format!("If-None-Match: {etag}\r\n")).unwrap();
     assert!(second.starts_with("HTTP/1.1 304 ") && second.ends_with("\r\n\r\n"), "{second}");
     assert!(get(&socket, "If-None-Match: older\r\n").unwrap().starts_with("HTTP/1.1 200 "));
@@ -50,7 +50,7 @@ fn envoy_answers_dns_names_of_the_mesh() {
     let folder = tempfile::tempdir().unwrap();
     let mut bootstrap = inputs::bootstrap("127.0.0.1", folder.path(), &made);
     bootstrap.admin = inputs::any_admin();
-    let input = inputs::dns(DnsServer::Envoy { port: 0 });
+    let input = DnsListener { table: inputs::dns_table(), port: 0 };
     let message = with(bootstrap.message(), vec![dns::listener(&input)], vec![], &made);
     let running = start(program, message);
     let server = running.listener(names::DNS);

@@ -55,13 +55,15 @@ struct Place {
     api: u16,
     proxies: u16,
     diagnostics: u16,
+    monitoring: u16,
 }
 
 impl ControlPlane {
     /// With its files in this folder.
     pub(crate) async fn start(folder: &Path, setup: Setup) -> Self {
         let port = || addresses::port(HOST);
-        let place = Place { setup, zone: "default", api: port(), proxies: port(), diagnostics: port() };
+        let place =
+            Place { setup, zone: "default", api: port(), proxies: port(), diagnostics: port(), monitoring: port() };
         if setup.host != HOST {
             certify(folder, setup.host);
         }
@@ -134,6 +136,11 @@ impl ControlPlane {
         SocketAddr::from((HOST, self.place.api))
     }
 
+    /// Discovery for Prometheus.
+    pub(crate) fn monitoring(&self) -> SocketAddr {
+        SocketAddr::from((HOST, self.place.monitoring))
+    }
+
     /// May be refused.
     pub(crate) async fn try_put(&self, path: &str, body: &Value) -> Result<Answer, String> {
         http::send(self.api(), Method::PUT, path, body.to_string()).await
@@ -183,7 +190,8 @@ impl Killed {
 fn run(folder: &Path, place: Place) -> Process {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kodiak"));
     command.arg("run").arg("--data-dir").arg(folder).current_dir(folder).env("HOME", folder).env_remove("RUST_LOG");
-    let Place { setup: Setup { host, settings: more, environment }, zone, api, proxies, diagnostics } = place;
+    let Place { setup: Setup { host, settings: more, environment }, zone, api, proxies, diagnostics, monitoring } =
+        place;
     command.envs(environment.iter().copied());
     let settings = [
         format!("multizone.zone.name={zone}"),
@@ -194,6 +202,8 @@ fn run(folder: &Path, place: Place) -> Process {
         format!("diagnostics.interface={HOST}"),
         format!("diagnostics.serverPort={diagnostics}"),
         "diagnostics.healthPort=0".to_owned(),
+        format!("monitoringAssignmentServer.interface={HOST}"),
+        format!("monitoringAssignmentServer.port={monitoring}"),
         // A proxy that leaves is gone soon, and what is known of one is written soon.
         "xdsServer.dataplaneDeregistrationDelaySeconds=2".to_owned(),
         "xdsServer.dataplaneStatusFlushIntervalSeconds=1".to_owned(),

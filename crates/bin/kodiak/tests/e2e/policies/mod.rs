@@ -7,6 +7,7 @@ mod connections;
 mod defaults;
 mod faults;
 mod health_checks;
+mod metrics;
 mod outliers;
 mod rate_limits;
 mod requests;
