@@ -7,14 +7,14 @@ use std::{
 
 use jiff::Timestamp;
 use kodiak_model::{Cidr, InboundTls, ProxyKey, kinds::dataplane::Dataplane};
-use kodiak_policies::{Entry, target::Collector};
+use kodiak_policies::{Entry, passthrough::PassthroughRules, target::Collector};
 use kodiak_rollout::Rollout;
-use kodiak_rules::{PolicyIndex, Proxy};
+use kodiak_rules::{PolicyIndex, Proxy, Shadow};
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
     check::{self, Fault},
     collector, dns, inbound,
-    input::{self, Admin, ByKind, Dns, DnsRecord, Passthrough, ProbeEndpoint, Probes},
+    input::{self, Admin, ByKind, Dns, DnsRecord, OutsideTraffic, Passthrough, ProbeEndpoint, Probes},
     names,
     node::{NodeMetadata, features},
     passthrough, probes, secrets,
@@ -247,7 +247,7 @@ impl EngineProxy {
             outbound_port: redirect.outbound_port,
             ipv6: redirect.ipv6 && self.metadata.ipv6_enabled,
             reuse_port: self.metadata.has(features::REUSE_PORT),
-            outbound_allowed: subject.view.passthrough,
+            outside: outside(subject, context.settings.shadow),
             inbound_ports: strict.then(declared),
             trimmed: self.trimmed(subject).map(|trimmed| trimmed.ranges.clone()),
         };
@@ -335,6 +335,17 @@ impl EngineProxy {
             }
         };
         Ok(vec![identity, trust])
+    }
+}
+
+/// A MeshPassthrough overrides the Mesh.
+fn outside(subject: &Subject<'_>, shadow: Shadow) -> OutsideTraffic {
+    match entries::passthrough(subject.policy_index, &subject.key.name, shadow) {
+        Some(PassthroughRules::All) => OutsideTraffic::Allowed,
+        Some(PassthroughRules::None) => OutsideTraffic::RefusedByPolicy,
+        Some(PassthroughRules::Matched(matches)) => OutsideTraffic::Matched(matches),
+        None if subject.view.passthrough => OutsideTraffic::Allowed,
+        None => OutsideTraffic::RefusedByMesh,
     }
 }
 

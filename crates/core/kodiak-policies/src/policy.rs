@@ -8,6 +8,7 @@ use kodiak_model::policy::{self, Body, Conf};
 use kodiak_model::source_match::Match;
 use kodiak_model::{BackendRef, Kind, TargetRef};
 
+use crate::passthrough::PassthroughRules;
 use crate::target::{Collector, Endpoints, Inbound, Outbound, Upstream};
 
 /// A policy that affects proxies. It changes the generated configuration through these hooks; the defaults leave it
@@ -38,6 +39,11 @@ pub trait Policy: Sync {
         false
     }
 
+    /// Whether it applies only to proxies with transparent proxying.
+    fn needs_transparent_proxying(&self) -> bool {
+        false
+    }
+
     /// For kinds with one conf for the whole proxy: whether it applies to each inbound and outbound. Then
     /// [`inbound`](Self::inbound) gets one entry, and [`outbound`](Self::outbound) the conf.
     fn applies_to_all_traffic(&self) -> bool {
@@ -47,6 +53,11 @@ pub trait Policy: Sync {
     /// Collectors that the configuration of an inbound or outbound with this conf references.
     fn collectors(&self, _conf: &Conf) -> Vec<Collector> {
         Vec::new()
+    }
+
+    /// For kinds with one conf for the whole proxy: destinations outside the mesh that it lets its application reach.
+    fn passthrough(&self, _conf: &Conf) -> Option<PassthroughRules> {
+        None
     }
 
     /// Changes an inbound and the cluster of its application. Called for every inbound, also without entries.

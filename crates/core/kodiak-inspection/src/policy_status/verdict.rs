@@ -33,10 +33,16 @@ pub(super) fn of(
     let (mut parts, mut ignored_by, mut troubles): (Vec<Part>, BTreeSet<String>, BTreeSet<String>) = <_>::default();
     let (mut selected, mut followed, mut overridden, mut stronger_ones) = (0, 0, 0, BTreeSet::new());
     let (needs_mtls, mut in_plain_text) = (kodiak_policies::needs_mtls(policy.kind), 0);
+    let (needs_redirection, mut not_redirected) = (kodiak_policies::needs_transparent_proxying(policy.kind), 0);
     for (group, stronger) in groups.about(policy) {
         selected += group.proxies;
-        let unenforced = if needs_mtls { group.in_plain_text } else { 0 };
-        in_plain_text += unenforced;
+        let unenforced = match (needs_mtls, needs_redirection) {
+            (true, _) => group.in_plain_text,
+            (false, true) => group.not_redirected,
+            (false, false) => 0,
+        };
+        in_plain_text += if needs_mtls { unenforced } else { 0 };
+        not_redirected += if needs_redirection { group.not_redirected } else { 0 };
         let outcomes = outcomes(policy, group, stronger, context);
         if outcomes.iter().any(|(_, outcome)| outcome.followed) {
             followed += group.proxies - unenforced;
@@ -66,6 +72,9 @@ pub(super) fn of(
     let mut reasons = Vec::new();
     if in_plain_text > 0 {
         reasons.push(callers::unknown(in_plain_text, selected));
+    }
+    if not_redirected > 0 {
+        reasons.push(selected::not_redirected(not_redirected, selected));
     }
     let matches_tags = parts.iter().any(|part| part.path == "spec.from" && part.followed);
     if overridden > 0 {

@@ -18,7 +18,7 @@ use kodiak_model::{InboundTls, Protocol};
 use kodiak_testkit::envoy::envoy;
 use kodiak_xds::bootstrap::to_yaml;
 use kodiak_xds::check::{Links, clashes};
-use kodiak_xds::input::{DnsServer, Passthrough, Shape};
+use kodiak_xds::input::{DnsServer, OutsideTraffic, Passthrough, Shape};
 use kodiak_xds::{admin, dns, endpoints, inbound, names, outbound, passthrough, probes, secrets};
 use serde_json::Value;
 
@@ -121,7 +121,13 @@ fn outbounds_of_each_protocol_are_accepted() {
 fn own_listeners_of_the_proxy_are_accepted() {
     let Some(program) = envoy() else { return };
     let made = Certificates::make();
-    for (inbound_ports, outbound_allowed) in [(None, true), (Some(vec![8080, 9090]), true), (Some(vec![]), false)] {
+    let matched = OutsideTraffic::Matched(inputs::outside_matches());
+    for (inbound_ports, outside) in [
+        (None, OutsideTraffic::Allowed),
+        (Some(vec![8080, 9090]), OutsideTraffic::RefusedByPolicy),
+        (Some(vec![]), OutsideTraffic::RefusedByMesh),
+        (None, matched),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let bootstrap = inputs::bootstrap("127.0.0.1", folder.path(), &made);
         let through = Passthrough {
@@ -129,7 +135,7 @@ fn own_listeners_of_the_proxy_are_accepted() {
             outbound_port: 15001,
             ipv6: true,
             reuse_port: true,
-            outbound_allowed,
+            outside,
             inbound_ports,
             trimmed: Some(["240.0.0.0/4", "10.7.0.0/16"].map(|range| range.parse().unwrap()).into()),
         };
