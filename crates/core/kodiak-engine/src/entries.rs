@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kodiak_model::{InboundTls, policy::Conf};
-use kodiak_policies::{Entry, Source};
+use kodiak_policies::{Entry, Source, passthrough::PassthroughRules};
 use kodiak_rules::{Policy, PolicyIndex, Shadow, subset};
 use kodiak_xds::input::ByKind;
 
@@ -49,6 +49,17 @@ pub(crate) fn of_whole_proxy(
     shadow: Shadow,
 ) -> Option<Conf> {
     whole(&policy_index.matched(kind, proxy, shadow).proxy).map(|(_, conf)| conf)
+}
+
+/// Rules for destinations outside the mesh. `None` if no policy has any for the proxy.
+pub(crate) fn passthrough(policy_index: &PolicyIndex, proxy: &str, shadow: Shadow) -> Option<PassthroughRules> {
+    let whole = kodiak_policies::in_force().iter().filter(|hook| {
+        let facts = hook.kind().policy.as_ref();
+        facts.is_some_and(|facts| !(facts.to || facts.from || facts.rules))
+    });
+    whole.into_iter().find_map(|hook| {
+        hook.passthrough(&of_whole_proxy(policy_index, hook.kind().name, proxy, shadow)?)
+    })
 }
 
 /// With the KRI of the policy that has the highest precedence.

@@ -10,6 +10,7 @@ use kodiak_identity::{TlsPolicies, accepts};
 use kodiak_model::{Cidr, InboundTls, ProxyKey, kinds::dataplane::Dataplane};
 use kodiak_policies::{
     Entry,
+    passthrough::PassthroughRules,
     target::{Collector, ProxyFacts},
 };
 use kodiak_rollout::Rollout;
@@ -19,8 +20,8 @@ use kodiak_xds::{
     check::{self, Fault},
     collector, dns, dynamic_config, inbound,
     input::{
-        self, Admin, ByKind, DnsListener, DnsRecord, DnsServer, DnsTable, DynamicConfig, Passthrough, ProbeEndpoint,
-        Probes, TlsParameters, TlsSource,
+        self, Admin, ByKind, DnsListener, DnsRecord, DnsServer, DnsTable, DynamicConfig, OutsideTraffic, Passthrough,
+        ProbeEndpoint, Probes, TlsParameters, TlsSource,
     },
     names,
     node::{NodeMetadata, features},
@@ -323,7 +324,7 @@ impl EngineProxy {
             outbound_port: redirect.outbound_port,
             ipv6: redirect.ipv6 && self.metadata.ipv6_enabled,
             reuse_port: self.metadata.has(features::REUSE_PORT),
-            outbound_allowed: subject.view.passthrough,
+            outside: outside(subject, context.settings.shadow),
             inbound_ports: strict.then(declared),
             trimmed: self.trimmed(subject).map(|trimmed| trimmed.ranges.clone()),
             confs: merged.listener,
@@ -433,6 +434,17 @@ impl EngineProxy {
             }
         };
         Ok(vec![identity, trust])
+    }
+}
+
+/// A MeshPassthrough overrides the Mesh.
+fn outside(subject: &Subject<'_>, shadow: Shadow) -> OutsideTraffic {
+    match entries::passthrough(subject.policy_index, &subject.key.name, shadow) {
+        Some(PassthroughRules::All) => OutsideTraffic::Allowed,
+        Some(PassthroughRules::None) => OutsideTraffic::RefusedByPolicy,
+        Some(PassthroughRules::Matched(matches)) => OutsideTraffic::Matched(matches),
+        None if subject.view.passthrough => OutsideTraffic::Allowed,
+        None => OutsideTraffic::RefusedByMesh,
     }
 }
 

@@ -145,6 +145,7 @@ type_urls! {
     envoy::extensions::access_loggers::file::v3::FileAccessLog = "envoy.extensions.access_loggers.file.v3.FileAccessLog",
     envoy::extensions::access_loggers::filters::cel::v3::ExpressionFilter = "envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
     envoy::extensions::access_loggers::open_telemetry::v3::OpenTelemetryAccessLogConfig = "envoy.extensions.access_loggers.open_telemetry.v3.OpenTelemetryAccessLogConfig",
+    envoy::extensions::access_loggers::stream::v3::StderrAccessLog = "envoy.extensions.access_loggers.stream.v3.StderrAccessLog",
     envoy::config::trace::v3::DatadogConfig = "envoy.config.trace.v3.DatadogConfig",
     envoy::config::trace::v3::OpenTelemetryConfig = "envoy.config.trace.v3.OpenTelemetryConfig",
     envoy::config::trace::v3::ZipkinConfig = "envoy.config.trace.v3.ZipkinConfig",

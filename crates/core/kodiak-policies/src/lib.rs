@@ -16,6 +16,7 @@ mod matches;
 pub mod open_telemetry;
 pub mod order;
 pub mod otlp_backends;
+pub mod passthrough;
 mod percentage;
 mod policy;
 pub mod policy_status;
@@ -74,6 +75,11 @@ register![
 /// Whether a policy of this kind applies only to callers with certificates.
 pub fn needs_mtls(kind: &Kind) -> bool {
     find(kind.name).is_some_and(Policy::needs_mtls)
+}
+
+/// Whether a policy of this kind applies only to proxies with transparent proxying.
+pub fn needs_transparent_proxying(kind: &Kind) -> bool {
+    find(kind.name).is_some_and(Policy::needs_transparent_proxying)
 }
 
 /// The policy of a kind, if it affects proxies.

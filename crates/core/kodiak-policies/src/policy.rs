@@ -8,6 +8,7 @@ use kodiak_model::policy::{self, Body, Conf};
 use kodiak_model::source_match::Match;
 use kodiak_model::{BackendRef, Kind, TargetRef};
 
+use crate::passthrough::PassthroughRules;
 use crate::target::{Collector, Endpoints, Inbound, Outbound, ProxyFact, Tls, Upstream};
 
 /// A policy that affects proxies. It changes the generated configuration through these hooks; the defaults leave it
@@ -35,6 +36,11 @@ pub trait Policy: Sync {
 
     /// Whether it applies only to callers with certificates: an inbound without mTLS gets no entries of it.
     fn needs_mtls(&self) -> bool {
+        false
+    }
+
+    /// Whether it applies only to proxies with transparent proxying.
+    fn needs_transparent_proxying(&self) -> bool {
         false
     }
 
@@ -72,6 +78,11 @@ pub trait Policy: Sync {
     /// the `to` items for the whole mesh.
     fn applies_to_passthrough(&self) -> bool {
         false
+    }
+
+    /// For kinds with one conf for the whole proxy: destinations outside the mesh that it lets its application reach.
+    fn passthrough(&self, _conf: &Conf) -> Option<PassthroughRules> {
+        None
     }
 
     /// Changes an inbound and the cluster of its application. Called for every inbound, also without entries.

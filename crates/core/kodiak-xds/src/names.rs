@@ -8,6 +8,7 @@ pub use kodiak_envoy::stat_name;
 use kodiak_model::Kri;
 use kodiak_model::kinds::dataplane::BackendKind;
 use kodiak_model::tags::SERVICE;
+use kodiak_policies::passthrough::PassthroughMatch;
 use sha2::{Digest as _, Sha256};
 
 use crate::input::Tags;
@@ -20,6 +21,8 @@ pub const OUTBOUND_PASSTHROUGH_IPV4: &str = "outbound:passthrough:ipv4";
 pub const OUTBOUND_PASSTHROUGH_IPV6: &str = "outbound:passthrough:ipv6";
 /// Routes and statistics of connections to virtual addresses without a listener.
 pub const TRIMMED: &str = "outbound:trimmed";
+/// Chain and statistics of refused connections to destinations outside the mesh.
+pub const PASSTHROUGH_REFUSED: &str = "meshpassthrough_refused";
 /// A cluster without endpoints, for connections that are not allowed.
 pub const NO_DESTINATION: &str = "self_transparentproxy_no_destination_inbound";
 /// Listener, virtual host and cluster of Envoy's admin interface.
@@ -74,6 +77,21 @@ pub enum Naming {
 
 /// Maximum length of a socket path, without its suffix.
 const SOCKET_MAX: usize = 98;
+
+/// Cluster of the destinations outside the mesh that a MeshPassthrough matches.
+pub fn passthrough_cluster(matched: &PassthroughMatch) -> String {
+    let PassthroughMatch { destination: _, port, protocol, value } = matched;
+    format!("meshpassthrough_{}_{value}_{}", protocol.as_str(), port_or_any(*port))
+}
+
+/// Routes of HTTP requests to destinations outside the mesh.
+pub fn passthrough_http(port: Option<u16>) -> String {
+    format!("meshpassthrough_http_{}", port_or_any(port))
+}
+
+fn port_or_any(port: Option<u16>) -> String {
+    port.map_or_else(|| "*".to_owned(), |port| port.to_string())
+}
 
 pub fn inbound_listener(address: &str, port: u32) -> String {
     format!("inbound:{}", host_port(address, port))

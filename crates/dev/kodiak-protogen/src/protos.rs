@@ -60,6 +60,7 @@ pub(crate) const PROTOS: &[&str] = &[
     "envoy/extensions/access_loggers/file/v3/file.proto",
     "envoy/extensions/access_loggers/filters/cel/v3/cel.proto",
     "envoy/extensions/access_loggers/open_telemetry/v3/logs_service.proto",
+    "envoy/extensions/access_loggers/stream/v3/stream.proto",
     "envoy/config/trace/v3/datadog.proto",
     "envoy/config/trace/v3/opentelemetry.proto",
     "envoy/config/trace/v3/zipkin.proto",

@@ -115,6 +115,11 @@ pub mod envoy {
                     include!("envoy.extensions.access_loggers.open_telemetry.v3.rs");
                 }
             }
+            pub mod stream {
+                pub mod v3 {
+                    include!("envoy.extensions.access_loggers.stream.v3.rs");
+                }
+            }
         }
         pub mod common {
             pub mod matching {

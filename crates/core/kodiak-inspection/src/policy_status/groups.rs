@@ -26,6 +26,8 @@ pub(super) struct Group {
     pub(super) proxies: usize,
     /// Number of those whose inbounds accept plain text only.
     pub(super) in_plain_text: usize,
+    /// Number of those without transparent proxying.
+    pub(super) not_redirected: usize,
     asked: OnceCell<Asked>,
     trouble: OnceCell<Option<String>>,
 }
@@ -44,9 +46,10 @@ impl Groups {
             let place = *places.entry(Arc::as_ptr(&matched)).or_insert(all.len());
             if place == all.len() {
                 let (asked, trouble) = (OnceCell::new(), OnceCell::new());
-                all.push(Group { matched, proxies: 0, in_plain_text: 0, asked, trouble });
+                all.push(Group { matched, proxies: 0, in_plain_text: 0, not_redirected: 0, asked, trouble });
             }
             all[place].proxies += 1;
+            all[place].not_redirected += usize::from(context.not_redirected.contains(name));
             all[place].in_plain_text += usize::from(!callers::are_known(context.rollout, proxy));
         }
         let mut by_policy: HashMap<Arc<str>, Vec<(usize, usize)>> = HashMap::new();

@@ -40,6 +40,8 @@ pub struct PolicyStatusContext<'a> {
     pub proxies: &'a BTreeMap<Arc<str>, Arc<Proxy>>,
     /// [`MeshView::legacy_services`](crate::inspect::MeshView::legacy_services) of the mesh.
     pub services: &'a BTreeSet<String>,
+    /// Proxies whose outbound connections are known not to be redirected to them.
+    pub not_redirected: &'a BTreeSet<Arc<str>>,
     pub identities: &'a [Identity],
     pub otlp_backends: &'a OtlpBackends,
     /// Current step of mutual TLS of the mesh.

@@ -37,6 +37,17 @@ pub(super) fn unused(policy: &Policy) -> Reason {
     Reason::new(Why::NoMatch, "it has no effect on the proxies that it selects")
 }
 
+/// For a policy about transparent proxying, of `selected` proxies `not_redirected`.
+pub(super) fn not_redirected(not_redirected: usize, selected: usize) -> Reason {
+    let place =
+        if not_redirected == selected { String::new() } else { format!("on {not_redirected} of {selected} proxies, ") };
+    let text = format!(
+        "{place}outbound connections are not redirected to the proxy, so it is not enforced and every destination outside \
+         the mesh can be reached: run it with --transparent-proxy"
+    );
+    Reason::new(Why::UnsupportedProxyType, text)
+}
+
 /// For a target without conditions.
 const IN_REACH: &str = "in reach";
 

@@ -37,6 +37,7 @@ static TRACE: Kind = kind("MeshTrace", "mtr", facts(false, false, ConfShape::Def
 static ROUTE: Kind =
     kind("MeshHTTPRoute", "mhttpr", facts(true, false, ConfShape::Routes)).legacy_names(LegacyNames::Nothing);
 static RETRY: Kind = kind("MeshRetry", "mr", facts(true, false, ConfShape::Default)).without_effect("not yet");
+static PASSTHROUGH: Kind = kind("MeshPassthrough", "mp", facts(false, false, ConfShape::Default));
 static PERMISSION: Kind = kind("MeshTrafficPermission", "mtp", facts(true, false, ConfShape::Default));
 
 const IN_FORCE: &[&str] = &["MeshTimeout", "MeshFaultInjection", "MeshTrace", "MeshHTTPRoute"];
@@ -47,6 +48,7 @@ struct World {
     resources: Resources,
     proxies: BTreeMap<Arc<str>, Arc<Proxy>>,
     services: BTreeSet<String>,
+    not_redirected: BTreeSet<Arc<str>>,
     identities: Vec<Identity>,
     otlp_backends: OtlpBackends,
     rollout: Rollout,
@@ -121,12 +123,14 @@ impl World {
     }
 
     fn context(&self) -> PolicyStatusContext<'_> {
-        let Self { policy_index, resources, proxies, services, identities, otlp_backends, rollout } = self;
+        let Self { policy_index, resources, proxies, services, not_redirected, identities, otlp_backends, rollout } =
+            self;
         PolicyStatusContext {
             policy_index,
             resources,
             proxies,
             services,
+            not_redirected,
             identities,
             otlp_backends,
             rollout,

@@ -33,11 +33,17 @@ pub(super) fn of(
     let (mut parts, mut ignored_by, mut troubles): (Vec<Part>, BTreeSet<String>, BTreeSet<String>) = <_>::default();
     let (mut selected, mut followed, mut overridden, mut stronger_ones) = (0, 0, 0, BTreeSet::new());
     let (needs_mtls, mut in_plain_text) = (kodiak_policies::needs_mtls(policy.kind), 0);
+    let (needs_redirection, mut not_redirected) = (kodiak_policies::needs_transparent_proxying(policy.kind), 0);
     let callers_decide = needs_mtls || callers::decide(policy);
     for (group, stronger) in groups.about(policy) {
         selected += group.proxies;
         in_plain_text += group.in_plain_text;
-        let unenforced = if callers_decide { group.in_plain_text } else { 0 };
+        let unenforced = match (callers_decide, needs_redirection) {
+            (true, _) => group.in_plain_text,
+            (false, true) => group.not_redirected,
+            (false, false) => 0,
+        };
+        not_redirected += if needs_redirection { group.not_redirected } else { 0 };
         let outcomes = outcomes(policy, group, stronger, context);
         if outcomes.iter().any(|(_, outcome)| outcome.followed) {
             followed += group.proxies - unenforced;
@@ -69,6 +75,9 @@ pub(super) fn of(
         reasons.extend((in_plain_text > 0).then(|| callers::unknown(in_plain_text, selected)));
     } else {
         reasons.extend(callers::ignored_in_plain_text(policy, in_plain_text, selected));
+    }
+    if not_redirected > 0 {
+        reasons.push(selected::not_redirected(not_redirected, selected));
     }
     let matches_tags = parts.iter().any(|part| part.path == "spec.from" && part.followed);
     if overridden > 0 {

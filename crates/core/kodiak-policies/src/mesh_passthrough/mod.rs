@@ -1,14 +1,21 @@
 //! MeshPassthrough: destinations outside the mesh that proxies may reach.
 
 mod check;
+mod envoy;
 mod spec;
 
-use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
+use kodiak_model::{
+    CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec,
+    policy::{self, ConfShape},
+    target_ref,
+};
 
 pub use spec::{Conf, Match, MatchType, MeshPassthrough, PassthroughMode, Protocol};
 
-/// Not implemented: without effect on proxies.
-pub const POLICY: Option<&dyn crate::Policy> = None;
+use crate::Policy;
+use crate::passthrough::PassthroughRules;
+
+pub const POLICY: Option<&dyn Policy> = Some(&Passthrough);
 
 pub static KIND: Kind = Kind::policy(
     "MeshPassthrough",
@@ -16,8 +23,24 @@ pub static KIND: Kind = Kind::policy(
     "mp",
     PolicyFacts { to: false, from: false, rules: false, from_as_rules: false, conf: ConfShape::Default, order: 500 },
     Language::of::<MeshPassthrough>(),
-)
-.without_effect(crate::NOT_SUPPORTED_YET);
+);
+
+/// Applies the policy to proxies.
+struct Passthrough;
+
+impl Policy for Passthrough {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn needs_transparent_proxying(&self) -> bool {
+        true
+    }
+
+    fn passthrough(&self, conf: &policy::Conf) -> Option<PassthroughRules> {
+        Some(envoy::rules(&conf.read()))
+    }
+}
 
 impl Spec for MeshPassthrough {
     type Status = NoStatus;

@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use kodiak_model::policy::Conf;
 use kodiak_model::tls::TlsVersion;
 use kodiak_model::{Cidr, InboundTls, Kri, Protocol};
+use kodiak_policies::passthrough::PassthroughMatch;
 use kodiak_policies::target::{Backends, ProxyFacts, UpstreamTraffic};
 use kodiak_policies::{Confs, Entry};
 
@@ -287,8 +288,7 @@ pub struct Passthrough {
     pub outbound_port: u32,
     pub ipv6: bool,
     pub reuse_port: bool,
-    /// Whether the mesh allows traffic to destinations outside it.
-    pub outbound_allowed: bool,
+    pub outside: OutsideTraffic,
     /// Ports that accept inbound connections; all when missing.
     pub inbound_ports: Option<Vec<u32>>,
     /// Ranges of virtual addresses, if the proxy answers calls to those that it has no listener for: destinations were
@@ -299,6 +299,18 @@ pub struct Passthrough {
     pub confs: Arc<ByKind<Confs>>,
     /// Facts about the proxy that the confs need.
     pub facts: Arc<ProxyFacts>,
+}
+
+/// Connections of the application to destinations outside the mesh.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum OutsideTraffic {
+    Allowed,
+    /// The Mesh refuses them.
+    RefusedByMesh,
+    /// A MeshPassthrough refuses them.
+    RefusedByPolicy,
+    /// Only those that one of these matches are allowed.
+    Matched(Arc<[PassthroughMatch]>),
 }
 
 /// Envoy's admin interface, as reached by the control plane and by probes.

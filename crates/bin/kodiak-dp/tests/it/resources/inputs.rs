@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kodiak_model::{InboundTls, Protocol};
+use kodiak_policies::passthrough::{IpRange, OutsideDestination, PassthroughMatch, PassthroughProtocol};
 use kodiak_xds::bootstrap::{Bootstrap, ControlPlane, XdsProtocol};
 use kodiak_xds::input::{
     Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, DnsRecord, DnsTable, DynamicConfig, Endpoint,
@@ -96,6 +97,7 @@ pub(super) fn inbound(protocol: Protocol, port: u32, accept: InboundTls, shape: 
         tls_parameters: TlsParameters::default(),
         trust_domains: Arc::default(),
         entries: Arc::default(),
+        facts: Arc::default(),
         shape,
     }
 }
@@ -112,6 +114,7 @@ pub(super) fn outbound(protocol: Protocol, port: u32, bind: bool) -> OutboundLis
         protocol,
         carried: Carried::by(protocol),
         confs: Arc::default(),
+        facts: Arc::default(),
         backends: Arc::default(),
         bind,
         shape: Shape { transparent: !bind, reuse_port: true, ipv6: true },
@@ -187,4 +190,39 @@ pub(super) fn dynamic_config(socket: String) -> DynamicConfig {
 
 fn tags(service: &str) -> Tags {
     Tags::from([("kuma.io/service".to_owned(), service.to_owned())])
+}
+
+/// Destinations outside the mesh of all kinds and protocols, with and without a port: many of them include others.
+pub(super) fn outside_matches() -> Arc<[PassthroughMatch]> {
+    let protocols = [
+        PassthroughProtocol::Tcp,
+        PassthroughProtocol::Tls,
+        PassthroughProtocol::Http,
+        PassthroughProtocol::Http2,
+        PassthroughProtocol::Grpc,
+    ];
+    let ranges = ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.3", "240.0.0.0/4", "::/0", "fd00::/8", "fd00::1"];
+    let range = |text: &'static str| (OutsideDestination::Range(IpRange::parse(text).unwrap()), text);
+    let domain = |text: &'static str| (OutsideDestination::Domain(text.into()), text);
+    let destinations: Vec<_> = ranges
+        .into_iter()
+        .map(range)
+        .chain(["example.com", "*.example.com", "a.example.com"].map(domain))
+        .chain([(OutsideDestination::AnyDomain, "*")])
+        .collect();
+    let mut all = BTreeSet::new();
+    for (n, (destination, value)) in destinations.into_iter().enumerate() {
+        for (m, protocol) in protocols.into_iter().enumerate() {
+            // Not all at all ports: a chain that accepts everything would hide the others.
+            let ports = [None, Some(80), Some(443), Some(8080)];
+            for port in ports.into_iter().skip((n + m) % 4).step_by(2) {
+                let (destination, value) = (destination.clone(), value.into());
+                all.insert(PassthroughMatch { destination, port, protocol, value });
+            }
+        }
+    }
+    let (destination, value) = range("10.1.2.4");
+    let (port, protocol) = (Some(3306), PassthroughProtocol::Mysql);
+    all.insert(PassthroughMatch { destination, port, protocol, value: value.into() });
+    all.into_iter().collect()
 }

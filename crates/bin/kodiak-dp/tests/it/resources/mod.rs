@@ -8,6 +8,7 @@ mod naming;
 mod trimmed;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use kodiak_envoy::envoy::config::bootstrap::v3::{Bootstrap, bootstrap::StaticResources};
 use kodiak_envoy::envoy::config::cluster::v3::Cluster;
@@ -18,7 +19,7 @@ use kodiak_model::{InboundTls, Protocol};
 use kodiak_testkit::envoy::envoy;
 use kodiak_xds::bootstrap::to_yaml;
 use kodiak_xds::check::{Links, clashes};
-use kodiak_xds::input::{DnsListener, Passthrough, Shape};
+use kodiak_xds::input::{DnsListener, OutsideTraffic, Passthrough, Shape};
 use kodiak_xds::{admin, dns, dynamic_config, endpoints, inbound, names, outbound, passthrough, probes, secrets};
 use serde_json::Value;
 
@@ -121,7 +122,13 @@ fn outbounds_of_each_protocol_are_accepted() {
 fn own_listeners_of_the_proxy_are_accepted() {
     let Some(program) = envoy() else { return };
     let made = Certificates::make();
-    for (inbound_ports, outbound_allowed) in [(None, true), (Some(vec![8080, 9090]), true), (Some(vec![]), false)] {
+    let matched = OutsideTraffic::Matched(inputs::outside_matches());
+    for (inbound_ports, outside) in [
+        (None, OutsideTraffic::Allowed),
+        (Some(vec![8080, 9090]), OutsideTraffic::RefusedByPolicy),
+        (Some(vec![]), OutsideTraffic::RefusedByMesh),
+        (None, matched),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let bootstrap = inputs::bootstrap("127.0.0.1", folder.path(), &made);
         let through = Passthrough {
@@ -129,9 +136,12 @@ fn own_listeners_of_the_proxy_are_accepted() {
             outbound_port: 15001,
             ipv6: true,
             reuse_port: true,
-            outbound_allowed,
+            outside,
             inbound_ports,
             trimmed: Some(["240.0.0.0/4", "10.7.0.0/16"].map(|range| range.parse().unwrap()).into()),
+            mesh: "default".into(),
+            confs: Arc::default(),
+            facts: Arc::default(),
         };
         let admin = inputs::admin(bootstrap.admin.clone(), &made);
         let socket = names::dynamic_config_socket(folder.path().to_str().unwrap());

@@ -1,5 +1,6 @@
 //! Calls to virtual addresses that a proxy has no listener for.
 
+use std::sync::Arc;
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
@@ -10,7 +11,7 @@ use hyper::{Request, Response, body::Bytes, client::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use kodiak_envoy::json::from_json;
 use kodiak_testkit::envoy::envoy;
-use kodiak_xds::input::Passthrough;
+use kodiak_xds::input::{OutsideTraffic, Passthrough};
 use kodiak_xds::trimmed::{REASON, REASON_HEADER};
 use kodiak_xds::{names, passthrough};
 use serde_json::json;
@@ -29,9 +30,12 @@ fn proxy() -> Option<(Running, String)> {
         outbound_port: 15001,
         ipv6: false,
         reuse_port: true,
-        outbound_allowed: false,
+        outside: OutsideTraffic::RefusedByMesh,
         inbound_ports: None,
         trimmed: Some(["127.0.0.0/8".parse().unwrap()].into()),
+        mesh: "default".into(),
+        confs: Arc::default(),
+        facts: Arc::default(),
     };
     let mut listeners = passthrough::listeners(&through);
     let any_port = json!({ "socketAddress": { "address": "127.0.0.1", "portValue": 0 } });

@@ -4,11 +4,12 @@
 
 use std::{
     collections::BTreeMap,
-    env,
+    env, fs,
     io::{self, Write as _},
     net::{Ipv4Addr, SocketAddr},
     path::Path,
     process::Stdio,
+    sync::Arc,
 };
 
 use http_body_util::{BodyExt as _, Empty};
@@ -20,6 +21,7 @@ use tokio::{
     net::TcpStream,
     process::{Child, ChildStderr, ChildStdin, Command},
 };
+use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 
 use super::{
     Load, PATIENCE, Service, eventually,
@@ -115,6 +117,11 @@ impl Generator {
         self.tell(&format!("tcp {target} {line}")).await
     }
 
+    /// Sends a request over TLS with this SNI, trusting the CA in this file. Returns the response.
+    pub(crate) async fn over_tls(&mut self, target: SocketAddr, sni: &str, ca: &Path) -> Result<String, String> {
+        self.tell(&format!("tls {target} {sni} {}", ca.display())).await
+    }
+
     async fn tell<T: DeserializeOwned>(&mut self, command: &str) -> T {
         let told = self.commands.write_all(format!("{command}\n").as_bytes()).await;
         let mut printed = Vec::new();
@@ -177,6 +184,10 @@ async fn obey() {
                 let (target, line) = operand.split_once(' ').expect("a target, and a line that may be empty");
                 answer(&until_closed(target, line).await);
             }
+            ("tls", _) => {
+                let [target, sni, ca] = operand.split(' ').collect::<Vec<_>>().try_into().expect("target, SNI, CA");
+                answer(&over_tls(target, sni, Path::new(ca)).await);
+            }
             (unknown, _) => panic!("{unknown} cannot be done now"),
         }
     }
@@ -210,6 +221,23 @@ async fn until_closed(target: &str, line: &str) -> Result<String, String> {
     };
     let exchange = tokio::time::timeout(PATIENCE, exchange).await;
     exchange.unwrap_or_else(|_| Err(io::Error::other("not closed"))).map_err(|error| error.to_string())
+}
+
+async fn over_tls(target: &str, sni: &str, ca: &Path) -> Result<String, String> {
+    let config = kodiak_crypto::client_config(&fs::read(ca).unwrap()).unwrap();
+    let name = ServerName::try_from(sni.to_owned()).unwrap();
+    let exchange = async {
+        let stream = TcpStream::connect(target).await?;
+        let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+        let request = format!("GET / HTTP/1.1\r\nHost: {sni}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut bytes = Vec::new();
+        // Some servers close the connection without saying so in TLS.
+        let _ = stream.read_to_end(&mut bytes).await;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let exchange = tokio::time::timeout(PATIENCE, exchange).await;
+    exchange.unwrap_or_else(|_| Err(io::Error::other("no answer"))).map_err(|error| error.to_string())
 }
 
 fn answer(answer: &impl Serialize) {

@@ -1,6 +1,9 @@
 //! TLS before a workload that is outside of the mesh.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use kodiak_crypto::{CaKeyType, RootCaParams, RsaBits, root_ca, server_config};
@@ -24,8 +27,13 @@ pub(crate) struct Tls {
 impl Tls {
     /// With a certificate for this name.
     pub(crate) async fn start(name: &str, workload: SocketAddr) -> Self {
+        Self::start_at(workload_address(), name, workload).await
+    }
+
+    /// At a port of this address.
+    pub(crate) async fn start_at(address: Ipv4Addr, name: &str, workload: SocketAddr) -> Self {
         let (authority, acceptor) = certify(name);
-        let listener = TcpListener::bind((workload_address(), 0)).await.unwrap();
+        let listener = TcpListener::bind((address, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {

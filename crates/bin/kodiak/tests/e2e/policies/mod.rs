@@ -9,6 +9,7 @@ mod faults;
 mod health_checks;
 mod metrics;
 mod outliers;
+mod passthrough;
 mod rate_limits;
 mod requests;
 mod retries;

@@ -146,6 +146,39 @@ fn tls_versions_apply_to_the_calls_of_the_selected_proxies() {
 }
 
 #[test]
+fn passthrough_policy_wakes_only_the_proxies_that_it_selects() {
+    let mut world = many();
+    let matched = |port: u16| {
+        let matched = json!({ "type": "Domain", "value": "example.com", "port": port, "protocol": "tls" });
+        json!({ "targetRef": { "kind": "Dataplane", "name": "front-7" }, "default": { "appendMatch": [matched] } })
+    };
+    let through = |world: &World| {
+        let all = names(world, "front-7", TypeUrl::Cluster).into_iter();
+        all.filter(|name| name.starts_with("meshpassthrough") || name.starts_with("outbound")).collect::<Vec<_>>()
+    };
+    let before = through(&world);
+    assert_eq!(before, ["outbound:passthrough:ipv4", "outbound:passthrough:ipv6"]);
+    let put = world.policy("MeshPassthrough", "p", Some(&matched(443).to_string()));
+    // Two listeners and the inbound cluster of each IP family, the cluster without endpoints, and that of the match.
+    assert_eq!(put.stats, Stats { encoded: 8, woken: 1 });
+    assert_eq!(through(&world), ["meshpassthrough_tls_example.com_443"]);
+    let other = world.snapshot("front-8");
+    let changed = world.policy("MeshPassthrough", "p", Some(&matched(8443).to_string()));
+    assert_eq!(changed.stats.woken, 1);
+    assert_eq!(through(&world), ["meshpassthrough_tls_example.com_8443"]);
+    // Proxies with equal rules share resources.
+    let mut everybody = matched(8443);
+    everybody["targetRef"] = json!({ "kind": "Mesh" });
+    let all = world.policy("MeshPassthrough", "q", Some(&everybody.to_string()));
+    assert_eq!(all.stats, Stats { encoded: 0, woken: 19 });
+    assert_ne!(other.resources, world.snapshot("front-8").resources);
+    world.policy("MeshPassthrough", "q", None);
+    world.policy("MeshPassthrough", "p", None);
+    assert_eq!(through(&world), before);
+    assert_eq!(other.resources, world.snapshot("front-8").resources);
+}
+
+#[test]
 fn policies_with_equal_configuration_share_resources() {
     let mut world = many();
     for n in [3, 4] {

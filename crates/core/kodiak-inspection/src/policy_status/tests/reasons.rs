@@ -84,6 +84,20 @@ fn rules_for_all_callers_override_those_of_lower_precedence_when_the_kind_merges
 }
 
 #[test]
+fn passthrough_is_in_force_where_connections_are_redirected() {
+    let mut world = World::new();
+    let none = world.add(&PASSTHROUGH, "none", &json!({ "default": { "passthroughMode": "None" } }));
+    assert_eq!(shown(&world.status(&none)), (State::InForce, 2, vec![]));
+    world.not_redirected.insert("web-1".into());
+    let (state, proxies, reasons) = shown(&world.status(&none));
+    assert_eq!((state, proxies, reasons.len()), (State::Partly, 1, 1));
+    let start = "UnsupportedProxyType all: on 1 of 2 proxies, outbound connections are not redirected to the proxy";
+    assert!(reasons[0].starts_with(start), "{reasons:?}");
+    world.not_redirected.insert("db-1".into());
+    assert_eq!(world.status(&none).state, State::NotInForce);
+}
+
+#[test]
 fn shadow_policy_is_not_in_force_and_overrides_nothing() {
     let mut world = World::new();
     let weak = world.add(&TIMEOUT, "b", &json!({ "to": everywhere("a", 1) }));

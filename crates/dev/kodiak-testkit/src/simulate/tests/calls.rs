@@ -6,8 +6,8 @@ use kodiak_model::policy::Conf;
 use kodiak_model::{InboundTls, Protocol};
 use kodiak_policies::{Entry, Source};
 use kodiak_xds::input::{
-    Assignment, Callee, Carried, Endpoint, Inbound, OutboundCluster, OutboundListener, Passthrough, Peer, Shape, Tags,
-    TlsParameters, TlsSource, UpstreamProtocol,
+    Assignment, Callee, Carried, Endpoint, Inbound, OutboundCluster, OutboundListener, OutsideTraffic, Passthrough, Peer,
+    Shape, Tags, TlsParameters, TlsSource, UpstreamProtocol,
 };
 use kodiak_xds::{encode, endpoints, inbound, names, outbound, passthrough};
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
@@ -28,7 +28,7 @@ fn insert_passthrough(resources: &mut ResourceSet) {
         outbound_port: 15001,
         ipv6: false,
         reuse_port: true,
-        outbound_allowed: true,
+        outside: OutsideTraffic::Allowed,
         inbound_ports: None,
         trimmed: None,
         mesh: "default".into(),

@@ -189,11 +189,14 @@ proptest! {
                 prop_assert!(sent.iter().all(|name| names::is_port(name)), "{}: {sent:?}", proxy.name);
             }
         }
+        let without = view.proxies.keys().filter(|name| !migrating.is_redirected(name));
+        let not_redirected = without.cloned().collect();
         let context = PolicyStatusContext {
             policy_index: &view.policy_index,
             resources: &view.resources,
             proxies: &view.proxies,
             services: &services,
+            not_redirected: &not_redirected,
             identities: &view.identities,
             otlp_backends: &view.otlp_backends,
             rollout: &view.rollout,

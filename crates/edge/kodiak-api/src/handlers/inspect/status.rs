@@ -142,11 +142,14 @@ fn unknown_state() -> ApiError {
 
 fn of<'a>(world: &World, view: &MeshView, policies: impl IntoIterator<Item = &'a Arc<Policy>>) -> Vec<PolicyStatus> {
     let services = view.legacy_services();
+    let without = view.proxies.iter().filter(|(_, proxy)| world.redirects_outbound(proxy) == Some(false));
+    let not_redirected = without.map(|(name, _)| name.clone()).collect();
     let context = PolicyStatusContext {
         policy_index: &view.policy_index,
         resources: &view.resources,
         proxies: &view.proxies,
         services: &services,
+        not_redirected: &not_redirected,
         identities: &view.identities,
             otlp_backends: &view.otlp_backends,
         rollout: &view.rollout,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{World, texts, to};
 
-/// Three timeouts, one for each state, and a policy of a kind that is not implemented.
+/// Three timeouts, one for each state, and a policy for proxies with transparent proxying.
 async fn world() -> World {
     let world = World::new("Disabled").await;
     world.web().await;
@@ -53,7 +53,7 @@ async fn policy_statuses_are_paged_and_filtered_by_state() {
     let path = "/meshes/default/_policies";
     let all = world.get(path).await;
     let expected = [
-        json!(["MeshPassthrough", "closed", "NotInForce", 0, ["NotSupportedYet"]]),
+        json!(["MeshPassthrough", "closed", "NotInForce", 0, ["UnsupportedProxyType"]]),
         json!(["MeshTimeout", "good", "InForce", 1, []]),
         json!(["MeshTimeout", "half", "Partly", 1, ["Unresolved"]]),
         json!(["MeshTimeout", "weak", "NotInForce", 0, ["Overridden"]]),
