@@ -14,7 +14,7 @@ use kodiak_policies::mesh_metric::ProxyMetrics;
 use serde_json::{Value, json};
 
 use crate::dynamic_config::Document;
-use crate::input::{CollectorListener, Metrics, MetricsListener, MetricsTls, Tags};
+use crate::input::{CollectorListener, Metrics, MetricsListener, MetricsTls, Tags, TlsParameters};
 use crate::{address, clusters, collector, filters, names, routes, tls};
 
 /// Path at which `kodiak dp` reads its configuration, and at which it serves metrics.
@@ -104,7 +104,9 @@ fn server_tls(tls: &MetricsTls) -> Option<DownstreamTlsContext> {
             }),
             ..DownstreamTlsContext::default()
         }),
-        MetricsTls::Mesh { mesh, source, trust_domains } => Some(tls::downstream(mesh, source, trust_domains)),
+        MetricsTls::Mesh { mesh, source, trust_domains } => {
+            Some(tls::downstream(mesh, source, trust_domains, &TlsParameters::default()))
+        }
     }
 }
 
