@@ -12,6 +12,8 @@ use kodiak_xds::{
 };
 use kodiak_xds_stream::Version;
 
+use crate::patched::PatchedGroups;
+
 /// Resources built from one input.
 pub(crate) type Group = Arc<[Built]>;
 
@@ -29,6 +31,7 @@ pub(crate) struct Cache {
     pub(crate) probes: InputCache<Probes>,
     pub(crate) dns: InputCache<Dns>,
     pub(crate) secrets: InputCache<SecretInput>,
+    pub(crate) patched: PatchedGroups,
 }
 
 /// Identifies a secret without its content: private keys are never cache keys.
@@ -66,6 +69,7 @@ impl Cache {
             probes,
             dns,
             secrets,
+            patched,
         } = self;
         inbounds.encoded
             + clusters.encoded
@@ -79,6 +83,7 @@ impl Cache {
             + probes.encoded
             + dns.encoded
             + secrets.encoded
+            + patched.encoded
     }
 
     /// Evicts unused resources, at times.
@@ -96,7 +101,9 @@ impl Cache {
             probes,
             dns,
             secrets,
+            patched,
         } = self;
+        patched.sweep();
         inbounds.sweep();
         clusters.sweep();
         listeners.sweep();

@@ -10,6 +10,7 @@ use kodiak_model::{
     },
     tags,
 };
+use kodiak_policies::mesh_proxy_patch::ProxyPatches;
 use kodiak_reachability::SetId;
 use kodiak_rollout::{AppliedProvider, Issuers};
 use kodiak_rules::Proxy;
@@ -37,6 +38,8 @@ pub(crate) struct ClassKey {
     /// Path of the CA bundle of the operating system.
     pub(crate) system_ca: Option<Arc<str>>,
     pub(crate) certificate: Certificate,
+    /// Modifications of their resources.
+    pub(crate) patches: Option<Arc<ProxyPatches>>,
 }
 
 /// Socket of the SPIRE agent, if the proxy does not report another one.

@@ -34,6 +34,7 @@ mod mesh;
 mod objects;
 pub mod offline;
 pub mod patch;
+mod patched;
 mod permitted;
 mod plan;
 mod proxy;

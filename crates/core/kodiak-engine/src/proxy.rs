@@ -7,12 +7,12 @@ use std::{
 
 use jiff::Timestamp;
 use kodiak_model::{Cidr, InboundTls, ProxyKey, kinds::dataplane::Dataplane};
-use kodiak_policies::{Entry, target::Collector};
+use kodiak_policies::{Entry, mesh_proxy_patch::ProxyPatches, target::Collector};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{PolicyIndex, Proxy};
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
-    check::{self, Fault},
+    check::{self, Fault, Links},
     collector, dns, inbound,
     input::{self, Admin, ByKind, Dns, DnsRecord, Passthrough, ProbeEndpoint, Probes},
     names,
@@ -29,6 +29,7 @@ use crate::{
     engine::{Issued, UpdateContext},
     entries,
     leaf::ProxyCertificate,
+    patched::Origin,
     view::{TrustedCas, View},
 };
 
@@ -70,6 +71,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) policy_index: &'a PolicyIndex,
     pub(crate) class: &'a Class,
     pub(crate) certificate: &'a Certificate,
+    pub(crate) patches: Option<&'a Arc<ProxyPatches>>,
     pub(crate) trimmed: Option<Trimmed<'a>>,
 }
 
@@ -146,6 +148,9 @@ impl EngineProxy {
         faults.extend(subject.class.faults.values().flatten().cloned());
         let before = self.snapshot.as_ref().map(|snapshot| (&snapshot.resources, &self.parts));
         let resources = assemble(subject.class, &self.own, before, &mut faults);
+        if let Some(patches) = subject.patches {
+            faults = faults.into_iter().map(|fault| with_remover(fault, patches)).collect();
+        }
         if !faults.is_empty() {
             let changed = faults != self.faults;
             self.faults = faults;
@@ -181,12 +186,19 @@ impl EngineProxy {
         let (inbounds, shadow) = (spec.inbounds().len(), context.settings.shadow);
         let entries = entries::of(subject.policy_index, &subject.key.name, inbounds, subject.accept(), shadow);
         let clusters = local_clusters(spec, &entries);
-        let mut own = self.inbounds(subject, &entries, &clusters, context);
-        own.extend(collectors(&entries, context));
-        own.extend(self.redirection(subject, context));
-        own.extend(self.admin(subject, context));
-        own.extend(self.probes(subject, &clusters, context));
-        own.extend(self.dns(subject, context));
+        let mut built: Vec<(Origin, Group)> = Vec::new();
+        let mut add = |origin, groups: &mut dyn Iterator<Item = Group>| {
+            built.extend(groups.map(|group| (origin, group)));
+        };
+        add(Origin::Inbound, &mut self.inbounds(subject, &entries, &clusters, context).into_iter());
+        for (origin, group) in collectors(&entries, context) {
+            add(origin, &mut std::iter::once(group));
+        }
+        add(Origin::Transparent, &mut self.redirection(subject, context).into_iter());
+        add(Origin::Admin, &mut self.admin(subject, context).into_iter());
+        add(Origin::Probe, &mut self.probes(subject, &clusters, context).into_iter());
+        add(Origin::Dns, &mut self.dns(subject, context).into_iter());
+        let mut own = patched(built, subject.patches, context, faults);
         match self.secrets(subject, context) {
             Ok(secrets) => own.extend(secrets),
             Err(fault) => faults.push(fault),
@@ -339,13 +351,30 @@ impl EngineProxy {
 }
 
 /// Clusters of the collectors that inbounds reference.
-fn collectors(entries: &[Arc<ByKind<Vec<Entry>>>], context: &mut UpdateContext<'_>) -> Vec<Group> {
+fn collectors(entries: &[Arc<ByKind<Vec<Entry>>>], context: &mut UpdateContext<'_>) -> Vec<(Origin, Group)> {
     let entries = entries.iter().flat_map(|by_kind| by_kind.iter());
     let confs = entries.filter_map(|(kind, entries)| Some((kodiak_policies::find(kind)?, entries)));
     let used = confs.flat_map(|(policy, entries)| entries.iter().flat_map(move |entry| policy.collectors(&entry.conf)));
     let used: BTreeSet<Collector> = used.collect();
     let make = |input: &Collector| vec![build_cluster(&collector::cluster(input))];
-    used.iter().map(|input| context.cache.collectors.get(input, make)).collect()
+    used.iter().map(|input| (Origin::of_collector(&input.name), context.cache.collectors.get(input, make))).collect()
+}
+
+/// Groups after the modifications for the proxy, and the resources that these add.
+fn patched(
+    built: Vec<(Origin, Group)>,
+    patches: Option<&Arc<ProxyPatches>>,
+    context: &mut UpdateContext<'_>,
+    faults: &mut Vec<Fault>,
+) -> Vec<Group> {
+    let cache = &mut context.cache.patched;
+    let mut own: Vec<Group> = built.into_iter().map(|(origin, group)| cache.get(patches, origin, group)).collect();
+    if let Some(patches) = patches {
+        own.push(cache.added(patches));
+        let errors = patches.steps().iter().filter_map(|step| Some((step.at().clone(), step.error()?.to_owned())));
+        faults.extend(errors.map(|(at, fault)| Fault::Patch { at, fault }));
+    }
+    own
 }
 
 /// Port at which the control plane reaches the admin interface of a proxy.
@@ -357,6 +386,23 @@ pub fn admin_port(metadata: &NodeMetadata, dataplane: &Dataplane) -> u32 {
 
 fn own_fault(resource: &Arc<str>, fault: &str) -> Fault {
     Fault::Own { resource: resource.clone(), fault: fault.to_owned() }
+}
+
+/// A cluster that exists without modifications, and that nobody else references wrongly, was removed by one.
+fn with_remover(fault: Fault, patches: &ProxyPatches) -> Fault {
+    let at = match &fault {
+        Fault::Dangling { kind: TypeUrl::Cluster, name, .. } => patches.remover(name),
+        Fault::Dangling { .. } | Fault::Own { .. } | Fault::Clash { .. } | Fault::Patch { .. } => None,
+    };
+    at.map_or_else(|| fault.clone(), |at| Fault::Patch { at: at.clone(), fault: fault.to_string() })
+}
+
+/// A clash of a listener whose address a modification changed.
+fn blamed(fault: Fault, links: &Links) -> Fault {
+    match links.patch.as_ref().and_then(|trace| trace.binds.as_ref()) {
+        Some(at) => Fault::Patch { at: at.clone(), fault: fault.to_string() },
+        None => fault,
+    }
 }
 
 fn address(dataplane: &Dataplane) -> &str {
@@ -423,7 +469,7 @@ fn assemble(
         if let Some(address) = &links.binds {
             let other = binds.iter().find(|(bound, _)| *bound == address).map(|(_, name)| *name);
             if let Some(other) = other.or_else(|| class.bound_addresses.get(address)) {
-                faults.push(address_clash(&encoded.name, other, address));
+                faults.push(blamed(address_clash(&encoded.name, other, address), links));
             }
             binds.push((address, &encoded.name));
         }
@@ -431,6 +477,11 @@ fn assemble(
     let exists = |type_url: TypeUrl, name: &str| set.of(type_url).contains_key(name);
     for built in built() {
         faults.extend(check::dangling(&built.encoded.name, &built.links, exists));
+    }
+    for ((type_url, name), fault) in &class.unresolved {
+        if !exists(*type_url, name) {
+            faults.push(fault.clone());
+        }
     }
     for (type_url, name) in class.needed_secrets.iter() {
         if !exists(*type_url, name) {

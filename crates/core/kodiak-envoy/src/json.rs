@@ -72,8 +72,9 @@ pub(crate) fn decode(descriptor: MessageDescriptor, bytes: &[u8]) -> Result<Dyna
 pub(crate) fn encoded(message: &DynamicMessage) -> Result<Vec<u8>, JsonError> {
     let name = message.descriptor().full_name().to_owned();
     match Listed::find(&name) {
-        Some(listed) => (listed.encode_again)(&message.encode_to_vec())
-            .map_err(|source| JsonError::Bytes { message: name, source }),
+        Some(listed) => {
+            (listed.encode_again)(&message.encode_to_vec()).map_err(|source| JsonError::Bytes { message: name, source })
+        }
         None => Ok(canonical(message)),
     }
 }

@@ -64,9 +64,7 @@ fn merge_into(message: &mut DynamicMessage, mut patch: DynamicMessage) {
         match (known, value) {
             (Some(Field::List(items)), Field::List(more)) => items.extend(more),
             (Some(Field::Map(entries)), Field::Map(more)) => entries.extend(more),
-            (Some(Field::Message(inner)), Field::Message(more))
-                if !VALUES.contains(&more.descriptor().full_name()) =>
-            {
+            (Some(Field::Message(inner)), Field::Message(more)) if !VALUES.contains(&more.descriptor().full_name()) => {
                 merge_into(inner, more);
             }
             (_, value) => message.set_field(&field, value),
@@ -127,13 +125,17 @@ mod tests {
     #[test]
     fn member_of_a_oneof_replaces_another_one() {
         let config = json!({ "name": "x", "typedConfig": { "@type": "type.googleapis.com/google.protobuf.Struct", "value": {} } });
-        assert_eq!(merged(&json!({ "type": "EDS" }), &json!({ "clusterType": config })), json!({ "clusterType": config }));
+        assert_eq!(
+            merged(&json!({ "type": "EDS" }), &json!({ "clusterType": config })),
+            json!({ "clusterType": config })
+        );
     }
 
     #[test]
     fn messages_of_different_types_are_not_merged() {
         let any = |name: &str| Any { type_url: format!("type.googleapis.com/{name}"), value: Bytes::new() };
-        let (lua, router) = ("envoy.extensions.filters.http.lua.v3.Lua", "envoy.extensions.filters.http.router.v3.Router");
+        let (lua, router) =
+            ("envoy.extensions.filters.http.lua.v3.Lua", "envoy.extensions.filters.http.router.v3.Router");
         let error = merge_any(&any(router), &any(lua)).unwrap_err();
         assert_eq!(error.to_string(), format!("a {lua} cannot be merged into a {router}"));
     }

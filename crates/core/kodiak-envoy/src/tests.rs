@@ -187,7 +187,8 @@ proptest! {
 
 #[test]
 fn messages_without_a_rust_type_have_one_encoding() {
-    let provider = |n: u32| (format!("provider-{n}"), json!({ "issuer": format!("issuer-{n}"), "audiences": ["a", "b"] }));
+    let provider =
+        |n: u32| (format!("provider-{n}"), json!({ "issuer": format!("issuer-{n}"), "audiences": ["a", "b"] }));
     let json = json!({
         "@type": "type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication",
         "bypassCorsPreflight": true,

@@ -3,6 +3,7 @@
 mod addresses;
 mod explained;
 mod objects;
+mod patches;
 mod policies;
 mod reachability;
 mod scratch;
