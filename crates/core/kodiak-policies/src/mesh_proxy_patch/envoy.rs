@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use kodiak_model::policy::Conf as PolicyConf;
 
-use super::{Conf, step::Step};
+use super::{
+    Conf, Modification,
+    step::{ResourceType, Step},
+};
 
 /// Origin of resources that modifications add.
 pub const ADDED: &str = "proxy-template-modifications";
@@ -73,6 +76,16 @@ impl Ord for ProxyPatches {
 /// Whether a fault of a proxy was caused by the policy with this name.
 pub fn is_fault_of(fault: &str, policy: &str) -> bool {
     fault.strip_prefix("MeshProxyPatch ").is_some_and(|rest| rest.starts_with(&format!("{policy:?}: ")))
+}
+
+/// Whether a conf has modifications of resources of a type.
+pub fn changes(conf: &PolicyConf, resource_type: ResourceType) -> bool {
+    let Conf { append_modifications } = conf.read();
+    let is_of_type = |modification: &Modification| match resource_type {
+        ResourceType::Cluster => modification.cluster.is_some(),
+        ResourceType::Listener => modification.cluster.is_none(),
+    };
+    append_modifications.unwrap_or_default().iter().any(is_of_type)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ mod value;
 
 use kodiak_model::{CheckCtx, Kind, Language, NoStatus, PolicyFacts, Problems, Spec, policy::ConfShape, target_ref};
 
-pub use envoy::{ADDED, ProxyPatches, is_fault_of};
+pub use envoy::{ADDED, ProxyPatches, changes, is_fault_of};
 pub use json_patch::{JsonPatch, JsonPatchOp};
 pub use spec::{
     ClusterMatch, ClusterMod, Conf, FilterMatch, FilterMod, FilterOperation, ListenerMatch, ListenerMod,

@@ -7,6 +7,7 @@ mod connections;
 mod defaults;
 mod health_checks;
 mod outliers;
+mod patches;
 mod rate_limits;
 mod requests;
 mod retries;
