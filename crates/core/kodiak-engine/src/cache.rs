@@ -13,6 +13,8 @@ use kodiak_xds::{
 };
 use kodiak_xds_stream::Version;
 
+use crate::patched::PatchedGroups;
+
 /// Resources built from one input.
 pub(crate) type Group = Arc<[Built]>;
 
@@ -34,6 +36,7 @@ pub(crate) struct Cache {
     pub(crate) dynamic_config: InputCache<DynamicConfig>,
     pub(crate) metrics: InputCache<Metrics>,
     pub(crate) secrets: InputCache<SecretInput>,
+    pub(crate) patched: PatchedGroups,
 }
 
 /// Identifies a secret without its content: private keys are never cache keys.
@@ -74,6 +77,7 @@ impl Cache {
             dynamic_config,
             metrics,
             secrets,
+            patched,
         } = self;
         inbounds.encoded
             + clusters.encoded
@@ -89,6 +93,7 @@ impl Cache {
             + dynamic_config.encoded
             + metrics.encoded
             + secrets.encoded
+            + patched.encoded
     }
 
     /// Evicts unused resources, at times.
@@ -109,7 +114,9 @@ impl Cache {
             dynamic_config,
             metrics,
             secrets,
+            patched,
         } = self;
+        patched.sweep();
         inbounds.sweep();
         clusters.sweep();
         listeners.sweep();

@@ -8,13 +8,13 @@ use std::{
     sync::Arc,
 };
 
-use kodiak_policies::target::PortRef;
+use kodiak_policies::{mesh_proxy_patch::ProxyPatches, target::PortRef};
 use kodiak_xds::{
     Built, build_assignment, build_cluster, build_listener,
     check::{self, Fault},
     collector, direct_access, endpoints, external,
-    input::DnsRecord,
-    names::Naming,
+    input::{DnsRecord, OutboundListener},
+    names::{self, Naming},
     outbound,
 };
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
@@ -24,6 +24,7 @@ use crate::{
     class_key::ClassKey,
     collections::{Collection, CountedSet, PrunedMap},
     hostnames,
+    patched::Origin,
     plan::{self, Sources},
     rules::Rules,
     target::{ClusterTarget, Target, Targets, Touched},
@@ -40,6 +41,9 @@ pub(crate) struct Class {
     /// By address, the listener that binds it.
     pub(crate) bound_addresses: BTreeMap<String, Arc<str>>,
     pub(crate) faults: BTreeMap<(Part, Arc<str>), Vec<Fault>>,
+    /// With modifications, references to resources that the class does not have, each with its fault: those of a proxy may
+    /// resolve them.
+    pub(crate) unresolved: Vec<((TypeUrl, Arc<str>), Fault)>,
     /// By the name of their own cluster.
     outbounds: BTreeMap<Arc<str>, Outbound>,
     clusters: BTreeMap<Arc<str>, ClusterState>,
@@ -134,8 +138,12 @@ impl Class {
         }
         let mut new_outbounds = Vec::new();
         for (name, plan::Outbound { target, listeners, records, cluster_targets, backend_refs }) in wanted {
-            let listen =
-                |listener| cache.listeners.get(listener, |input| vec![build_listener(&outbound::listener(input))]);
+            let listen = |listener: &OutboundListener| {
+                let group = cache.listeners.get(listener, |input| vec![build_listener(&outbound::listener(input))]);
+                let is_direct = *listener.cluster == *names::DIRECT_ACCESS;
+                let origin = if is_direct { Origin::DirectAccess } else { Origin::Outbound };
+                cache.patched.get(key.patches.as_ref(), origin, group)
+            };
             let new = Outbound {
                 target,
                 groups: listeners.iter().map(listen).collect(),
@@ -164,6 +172,9 @@ impl Class {
         }
         if records_changed {
             self.collect_records();
+        }
+        if changed && key.patches.is_some() {
+            self.collect_unresolved();
         }
         changed
     }
@@ -207,7 +218,7 @@ impl Class {
                 self.drop_cluster(&name);
                 continue;
             }
-            let groups = build(&plan::cluster(key, &rules, from, &state.target), cache);
+            let groups = build(&plan::cluster(key, &rules, from, &state.target), key.patches.as_ref(), cache);
             if same_groups(&state.groups, &groups) {
                 continue;
             }
@@ -343,6 +354,24 @@ impl Class {
         }
     }
 
+    /// Replaces the faults of single references: modifications remove clusters, and add references.
+    fn collect_unresolved(&mut self) {
+        self.faults.retain(|_, faults| {
+            faults.retain(|fault| !matches!(fault, Fault::Dangling { .. }));
+            !faults.is_empty()
+        });
+        let groups = self.outbounds.values().flat_map(|outbound| &outbound.groups);
+        let groups = groups.chain(self.clusters.values().flat_map(|cluster| &cluster.groups));
+        let needs = groups
+            .flat_map(|group| group.iter())
+            .flat_map(|built| built.links.needs.iter().map(move |need| (built, need)));
+        let missing = needs
+            .filter(|(_, (type_url, name))| *type_url != TypeUrl::Secret && !self.set.of(*type_url).contains_key(name));
+        self.unresolved = missing
+            .map(|(built, need)| (need.clone(), check::unresolved(&built.encoded.name, &built.links, need)))
+            .collect();
+    }
+
     fn collect_records(&mut self) {
         self.records =
             hostnames::table(self.outbounds.values().flat_map(|each| each.records.iter().cloned()).collect());
@@ -350,22 +379,39 @@ impl Class {
 }
 
 /// Resources of a cluster, and of its endpoints if they are discovered by EDS.
-fn build(planned: &plan::Cluster, cache: &mut Cache) -> Vec<Group> {
-    match planned {
-        plan::Cluster::Discovered(cluster, assignment) => vec![
-            cache.clusters.get(cluster, |input| vec![build_cluster(&outbound::cluster(input))]),
-            cache.assignments.get(assignment, |input| vec![build_assignment(&endpoints::assignment(input))]),
-        ],
-        plan::Cluster::DirectAccess(cluster) => {
-            vec![cache.direct_access.get(cluster, |input| vec![build_cluster(&direct_access::cluster(input))])]
+fn build(planned: &plan::Cluster, patches: Option<&Arc<ProxyPatches>>, cache: &mut Cache) -> Vec<Group> {
+    let (origin, group) = match planned {
+        plan::Cluster::Discovered(cluster, _) => {
+            (Origin::Outbound, cache.clusters.get(cluster, |input| vec![build_cluster(&outbound::cluster(input))]))
         }
-        plan::Cluster::Collector(cluster) => {
-            vec![cache.collectors.get(&**cluster, |input| vec![build_cluster(&collector::cluster(input))])]
-        }
+        plan::Cluster::DirectAccess(cluster) => (
+            Origin::DirectAccess,
+            cache.direct_access.get(cluster, |input| vec![build_cluster(&direct_access::cluster(input))]),
+        ),
+        plan::Cluster::Collector(cluster) => (
+            Origin::of_collector(&cluster.name),
+            cache.collectors.get(&**cluster, |input| vec![build_cluster(&collector::cluster(input))]),
+        ),
         plan::Cluster::External(cluster) => {
-            vec![cache.external.get(cluster, |input| vec![build_cluster(&external::cluster(input))])]
+            (Origin::Outbound, cache.external.get(cluster, |input| vec![build_cluster(&external::cluster(input))]))
+        }
+    };
+    let mut groups = vec![cache.patched.get(patches, origin, group)];
+    if let plan::Cluster::Discovered(_, assignment) = planned {
+        let endpoints =
+            cache.assignments.get(assignment, |input| vec![build_assignment(&endpoints::assignment(input))]);
+        // Envoy does not subscribe to endpoints of a cluster that modifications removed or made static.
+        let added = patches.map(|patches| cache.patched.added(patches));
+        let clusters = groups.iter().chain(&added).flat_map(|group| group.iter());
+        let needed = |endpoint: &Built| {
+            let needs = clusters.clone().flat_map(|built| &built.links.needs);
+            needs.into_iter().any(|(type_url, name)| *type_url == TypeUrl::Endpoint && *name == endpoint.encoded.name)
+        };
+        if patches.is_none() || endpoints.iter().any(needed) {
+            groups.push(endpoints);
         }
     }
+    groups
 }
 
 pub(crate) fn address_clash(resource: &Arc<str>, other: &Arc<str>, address: &str) -> Fault {

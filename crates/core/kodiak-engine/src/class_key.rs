@@ -10,7 +10,7 @@ use kodiak_model::{
     },
     tags,
 };
-use kodiak_policies::target::ProxyFacts;
+use kodiak_policies::{mesh_proxy_patch::ProxyPatches, target::ProxyFacts};
 use kodiak_reachability::SetId;
 use kodiak_rollout::{AppliedProvider, Issuers};
 use kodiak_rules::Proxy;
@@ -42,6 +42,8 @@ pub(crate) struct ClassKey {
     pub(crate) certificate: Certificate,
     /// TLS versions and ciphers of their calls with mTLS.
     pub(crate) tls_parameters: TlsParameters,
+    /// Modifications of their resources.
+    pub(crate) patches: Option<Arc<ProxyPatches>>,
 }
 
 /// Socket of the SPIRE agent, if the proxy does not report another one.

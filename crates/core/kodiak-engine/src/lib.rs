@@ -35,6 +35,7 @@ mod metrics;
 mod objects;
 pub mod offline;
 pub mod patch;
+mod patched;
 mod permitted;
 mod plan;
 mod proxy;

@@ -11,7 +11,10 @@ use std::{
 
 use kodiak_identity::{Identity, TlsPolicies};
 use kodiak_model::{ProxyKey, TargetKind, TargetRef, kinds::mesh::Mesh as MeshSpec};
-use kodiak_policies::otlp_backends::OtlpBackends;
+use kodiak_policies::{
+    mesh_proxy_patch::{self, ProxyPatches},
+    otlp_backends::OtlpBackends,
+};
 use kodiak_reachability::Mode;
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, Shadow, policy_index::PolicyKey};
@@ -67,6 +70,8 @@ pub(crate) struct Mesh {
     trimmed_by_label: BTreeSet<Arc<str>>,
     /// For proxies that lose destinations, if they explain it.
     hostnames: Option<Hostnames>,
+    /// By the names of the MeshProxyPatches that select a proxy, their modifications.
+    patches: BTreeMap<Vec<Arc<str>>, Option<Arc<ProxyPatches>>>,
     pub(crate) proxies: BTreeMap<Arc<str>, EngineProxy>,
     dirty: DirtySet,
 }
@@ -104,6 +109,7 @@ impl Mesh {
             permitted: None,
             trimmed_by_label: BTreeSet::new(),
             hostnames: None,
+            patches: BTreeMap::new(),
             proxies: BTreeMap::new(),
             dirty: DirtySet { settings: true, ..DirtySet::default() },
         }
@@ -132,6 +138,7 @@ impl Mesh {
             permitted: _,
             trimmed_by_label: _,
             hostnames: _,
+            patches: _,
             proxies,
             dirty: _,
         } = self;
@@ -212,6 +219,9 @@ impl Mesh {
         let inbound = whole_proxy || either(|policy| !policy.body.from.is_empty() || !policy.body.rules.is_empty());
         let all_traffic = whole_proxy && kodiak_policies::find(key.0).is_some_and(|hook| hook.applies_to_all_traffic());
         let outbound = all_traffic || either(|policy| !policy.body.to.is_empty());
+        if key.0 == mesh_proxy_patch::KIND.name {
+            self.patches.clear();
+        }
         let selected = self.policy_index.set_policy(key, policy.cloned());
         self.permission_changed(key.0, &selected);
         let selected = selected.into_iter().filter(|name| self.proxies.contains_key(name));
@@ -396,6 +406,7 @@ impl Mesh {
         let subject = Subject {
             certificate: &key.certificate,
             facts: &key.facts,
+            patches: key.patches.as_ref(),
             key: ProxyKey { mesh: self.name.clone(), name: name.clone() },
             view: &self.view,
             dataplane: &dataplane,
@@ -408,7 +419,7 @@ impl Mesh {
         changed
     }
 
-    fn class_key(&self, name: &Arc<str>, proxy: &EngineProxy, member: &Proxy, shadow: Shadow) -> ClassKey {
+    fn class_key(&mut self, name: &Arc<str>, proxy: &EngineProxy, member: &Proxy, shadow: Shadow) -> ClassKey {
         let on_outbounds = |hook: &&&'static dyn kodiak_policies::Policy| {
             hook.applies_to_all_traffic() || hook.kind().policy.is_some_and(|facts| facts.to)
         };
@@ -439,7 +450,23 @@ impl Mesh {
             system_ca: proxy.metadata.system_ca_path.as_deref().map(Arc::from),
             certificate: Certificate::of(&self.view.rollout.issuers, member, &proxy.metadata),
             tls_parameters: TlsPolicies { index: &self.policy_index, shadow }.outbounds(name),
+            patches: self.patches_of(name, shadow),
         }
+    }
+
+    /// Modifications for a proxy. Each list of policies is parsed once.
+    fn patches_of(&mut self, name: &Arc<str>, shadow: Shadow) -> Option<Arc<ProxyPatches>> {
+        let matched = self.policy_index.matched(mesh_proxy_patch::KIND.name, name, shadow);
+        if matched.proxy.is_empty() {
+            return None;
+        }
+        let names = matched.proxy.iter().map(|policy| policy.name.clone()).collect();
+        let parse = || {
+            let policies =
+                matched.proxy.iter().filter_map(|policy| Some((&*policy.name, policy.body.default.as_ref()?)));
+            ProxyPatches::of(policies).map(Arc::new)
+        };
+        self.patches.entry(names).or_insert_with(parse).clone()
     }
 
     /// Builds a new class. If it differs in policies and permissions alone from the proxy's class `before`, it starts as
@@ -462,8 +489,10 @@ impl Mesh {
                 system_ca,
                 certificate,
                 tls_parameters,
+                patches,
             } = key;
             old.reach == *reach
+                && old.patches == *patches
                 && old.caller_tags == *caller_tags
                 && old.facts == *facts
                 && old.system_ca == *system_ca

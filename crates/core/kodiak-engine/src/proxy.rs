@@ -10,6 +10,7 @@ use kodiak_identity::{TlsPolicies, accepts};
 use kodiak_model::{Cidr, InboundTls, ProxyKey, kinds::dataplane::Dataplane};
 use kodiak_policies::{
     Entry,
+    mesh_proxy_patch::ProxyPatches,
     passthrough::PassthroughRules,
     target::{Collector, ProxyFacts},
 };
@@ -17,7 +18,7 @@ use kodiak_rollout::Rollout;
 use kodiak_rules::{PolicyIndex, Proxy, Shadow};
 use kodiak_xds::{
     Built, admin, build_cluster, build_listener, build_secret, build_secret_as,
-    check::{self, Fault},
+    check::{self, Fault, Links},
     collector, dns, dynamic_config, inbound,
     input::{
         self, Admin, ByKind, DnsListener, DnsRecord, DnsServer, DnsTable, DynamicConfig, OutsideTraffic, Passthrough,
@@ -37,7 +38,9 @@ use crate::{
     engine::{Issued, UpdateContext},
     entries,
     leaf::ProxyCertificate,
-    metrics, proxy_facts,
+    metrics,
+    patched::Origin,
+    proxy_facts,
     rules::Rules,
     view::{TrustedCas, View},
 };
@@ -84,6 +87,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) certificate: &'a Certificate,
     /// Facts that its outbound policies need.
     pub(crate) facts: &'a ProxyFacts,
+    pub(crate) patches: Option<&'a Arc<ProxyPatches>>,
     pub(crate) trimmed: Option<Trimmed<'a>>,
 }
 
@@ -186,6 +190,9 @@ impl EngineProxy {
         faults.extend(subject.class.faults.values().flatten().cloned());
         let before = self.snapshot.as_ref().map(|snapshot| (&snapshot.resources, &self.parts));
         let resources = assemble(subject.class, &self.own, before, &mut faults);
+        if let Some(patches) = subject.patches {
+            faults = faults.into_iter().map(|fault| with_remover(fault, patches)).collect();
+        }
         if !faults.is_empty() {
             let changed = faults != self.faults;
             self.faults = faults;
@@ -230,12 +237,21 @@ impl EngineProxy {
         let accepted: Vec<InboundTls> = tls.iter().map(|tls| tls.accept).collect();
         let entries = entries::of(subject.policy_index, &subject.key.name, &accepted, shadow);
         let clusters = local_clusters(spec, &entries);
-        let mut own = self.inbounds(subject, tls, &entries, &clusters, context);
-        own.extend(collectors(&entries, &subject.class.rules, context));
-        own.extend(self.redirection(subject, &accepted, context));
-        own.extend(self.admin(subject, context));
-        own.extend(self.probes(subject, &clusters, context));
-        own.extend(self.dns_and_metrics(subject, context));
+        let mut built: Vec<(Origin, Group)> = Vec::new();
+        let mut add = |origin, groups: &mut dyn Iterator<Item = Group>| {
+            built.extend(groups.map(|group| (origin, group)));
+        };
+        add(Origin::Inbound, &mut self.inbounds(subject, tls, &entries, &clusters, context).into_iter());
+        for (origin, group) in collectors(&entries, &subject.class.rules, context) {
+            add(origin, &mut std::iter::once(group));
+        }
+        add(Origin::Transparent, &mut self.redirection(subject, &accepted, context).into_iter());
+        add(Origin::Admin, &mut self.admin(subject, context).into_iter());
+        add(Origin::Probe, &mut self.probes(subject, &clusters, context).into_iter());
+        for (origin, group) in self.dns_and_metrics(subject, context) {
+            add(origin, &mut std::iter::once(group));
+        }
+        let mut own = patched(built, subject.patches, context, faults);
         match self.secrets(subject, context) {
             Ok(secrets) => own.extend(secrets),
             Err(fault) => faults.push(fault),
@@ -378,14 +394,15 @@ impl EngineProxy {
     }
 
     /// DNS names, and settings for metrics: for `kodiak dp`, or for Envoy.
-    fn dns_and_metrics(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Vec<Group> {
+    fn dns_and_metrics(&self, subject: &Subject<'_>, context: &mut UpdateContext<'_>) -> Vec<(Origin, Group)> {
         let spec = &subject.dataplane.dataplane;
         let (mut own, mut documents) = (Vec::new(), BTreeMap::new());
         let table = || DnsTable { records: self.records.clone(), ipv6: self.metadata.ipv6_enabled };
         match self.metadata.dns_server(transparent(spec)) {
             Some(DnsServer::Envoy { port }) => {
                 let input = DnsListener { table: table(), port };
-                own.push(context.cache.dns.get(&input, |input| vec![build_listener(&dns::listener(input))]));
+                let group = context.cache.dns.get(&input, |input| vec![build_listener(&dns::listener(input))]);
+                own.push((Origin::Dns, group));
             }
             Some(DnsServer::Runner { socket: _ }) => {
                 let make = |table: &DnsTable| Arc::new(dns::document(table));
@@ -394,13 +411,13 @@ impl EngineProxy {
             None => (),
         }
         if let Some(metrics) = metrics::of(&self.metadata, subject, context) {
-            own.push(metrics.resources);
+            own.push((Origin::Metric, metrics.resources));
             documents.insert(kodiak_xds::metrics::PATH, metrics.document);
         }
         if let Some(workdir) = self.metadata.workdir.as_ref().filter(|_| !documents.is_empty()) {
             let input = DynamicConfig { socket: names::dynamic_config_socket(workdir), documents };
             let make = |input: &DynamicConfig| vec![build_listener(&dynamic_config::listener(input))];
-            own.push(context.cache.dynamic_config.get(&input, make));
+            own.push((Origin::Dns, context.cache.dynamic_config.get(&input, make)));
         }
         own
     }
@@ -449,14 +466,35 @@ fn outside(subject: &Subject<'_>, shadow: Shadow) -> OutsideTraffic {
 }
 
 /// Clusters of the collectors that inbounds and the passthrough listeners reference.
-fn collectors(entries: &[Arc<ByKind<Vec<Entry>>>], rules: &Rules, context: &mut UpdateContext<'_>) -> Vec<Group> {
+fn collectors(
+    entries: &[Arc<ByKind<Vec<Entry>>>],
+    rules: &Rules,
+    context: &mut UpdateContext<'_>,
+) -> Vec<(Origin, Group)> {
     let entries = entries.iter().flat_map(|by_kind| by_kind.iter());
     let confs = entries.filter_map(|(kind, entries)| Some((kodiak_policies::find(kind)?, entries)));
     let used = confs.flat_map(|(policy, entries)| entries.iter().flat_map(move |entry| policy.collectors(&entry.conf)));
     let mut used: BTreeSet<Arc<Collector>> = used.map(Arc::new).collect();
     used.extend(rules.for_passthrough().used_collectors());
     let make = |input: &Collector| vec![build_cluster(&collector::cluster(input))];
-    used.iter().map(|input| context.cache.collectors.get(input, make)).collect()
+    used.iter().map(|input| (Origin::of_collector(&input.name), context.cache.collectors.get(input, make))).collect()
+}
+
+/// Groups after the modifications for the proxy, and the resources that these add.
+fn patched(
+    built: Vec<(Origin, Group)>,
+    patches: Option<&Arc<ProxyPatches>>,
+    context: &mut UpdateContext<'_>,
+    faults: &mut Vec<Fault>,
+) -> Vec<Group> {
+    let cache = &mut context.cache.patched;
+    let mut own: Vec<Group> = built.into_iter().map(|(origin, group)| cache.get(patches, origin, group)).collect();
+    if let Some(patches) = patches {
+        own.push(cache.added(patches));
+        let errors = patches.steps().iter().filter_map(|step| Some((step.at().clone(), step.error()?.to_owned())));
+        faults.extend(errors.map(|(at, fault)| Fault::Patch { at, fault }));
+    }
+    own
 }
 
 /// Port at which the control plane reaches the admin interface of a proxy.
@@ -468,6 +506,23 @@ pub fn admin_port(metadata: &NodeMetadata, dataplane: &Dataplane) -> u32 {
 
 fn own_fault(resource: &Arc<str>, fault: &str) -> Fault {
     Fault::Own { resource: resource.clone(), fault: fault.to_owned() }
+}
+
+/// A cluster that exists without modifications, and that nobody else references wrongly, was removed by one.
+fn with_remover(fault: Fault, patches: &ProxyPatches) -> Fault {
+    let at = match &fault {
+        Fault::Dangling { kind: TypeUrl::Cluster, name, .. } => patches.remover(name),
+        Fault::Dangling { .. } | Fault::Own { .. } | Fault::Clash { .. } | Fault::Patch { .. } => None,
+    };
+    at.map_or_else(|| fault.clone(), |at| Fault::Patch { at: at.clone(), fault: fault.to_string() })
+}
+
+/// A clash of a listener whose address a modification changed.
+fn blamed(fault: Fault, links: &Links) -> Fault {
+    match links.patch.as_ref().and_then(|trace| trace.binds.as_ref()) {
+        Some(at) => Fault::Patch { at: at.clone(), fault: fault.to_string() },
+        None => fault,
+    }
 }
 
 pub(crate) fn address(dataplane: &Dataplane) -> &str {
@@ -534,7 +589,7 @@ fn assemble(
         if let Some(address) = &links.binds {
             let other = binds.iter().find(|(bound, _)| *bound == address).map(|(_, name)| *name);
             if let Some(other) = other.or_else(|| class.bound_addresses.get(address)) {
-                faults.push(address_clash(&encoded.name, other, address));
+                faults.push(blamed(address_clash(&encoded.name, other, address), links));
             }
             binds.push((address, &encoded.name));
         }
@@ -542,6 +597,11 @@ fn assemble(
     let exists = |type_url: TypeUrl, name: &str| set.of(type_url).contains_key(name);
     for built in built() {
         faults.extend(check::dangling(&built.encoded.name, &built.links, exists));
+    }
+    for ((type_url, name), fault) in &class.unresolved {
+        if !exists(*type_url, name) {
+            faults.push(fault.clone());
+        }
     }
     for (type_url, name) in class.needed_secrets.iter() {
         if !exists(*type_url, name) {

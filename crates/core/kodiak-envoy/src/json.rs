@@ -3,8 +3,8 @@
 //! This is protobuf's JSON mapping, with each nested `Any` written out under its `@type`, and the keys of objects in
 //! alphabetical order. `from_json::<Any>` reads the output of `to_json`.
 //!
-//! prost has no JSON support, so messages pass through descriptors. Those use hash maps and another field order;
-//! therefore each `Any` is re-encoded by its Rust type, see `settle`.
+//! prost has no JSON support, so messages pass through descriptors, which exist for all messages of Envoy's API. Those
+//! use hash maps and another field order; therefore each `Any` is re-encoded, see `settle`.
 
 use std::sync::LazyLock;
 
@@ -13,6 +13,7 @@ use prost::{DecodeError, Message, Name};
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, ReflectMessage, Value as Field};
 use serde_json::{Map, Value};
 
+use crate::canonical::canonical;
 use crate::google::protobuf::Any;
 use crate::type_url::{Listed, message_name};
 
@@ -61,12 +62,24 @@ pub(crate) fn descriptor(message: &str) -> Result<MessageDescriptor, JsonError> 
     POOL.get_message_by_name(message).ok_or_else(|| JsonError::UnknownType(message.to_owned()))
 }
 
-fn decode(descriptor: MessageDescriptor, bytes: &[u8]) -> Result<DynamicMessage, JsonError> {
+pub(crate) fn decode(descriptor: MessageDescriptor, bytes: &[u8]) -> Result<DynamicMessage, JsonError> {
     let message = descriptor.full_name().to_owned();
     DynamicMessage::decode(descriptor, bytes).map_err(|source| JsonError::Bytes { message, source })
 }
 
-/// Re-encodes every nested `Any` by its Rust type, from the inside out.
+/// Bytes of a message without nested `Any`s that are not settled: by its Rust type if there is one, so that they equal
+/// those of messages that are made in Rust.
+pub(crate) fn encoded(message: &DynamicMessage) -> Result<Vec<u8>, JsonError> {
+    let name = message.descriptor().full_name().to_owned();
+    match Listed::find(&name) {
+        Some(listed) => {
+            (listed.encode_again)(&message.encode_to_vec()).map_err(|source| JsonError::Bytes { message: name, source })
+        }
+        None => Ok(canonical(message)),
+    }
+}
+
+/// Re-encodes every nested `Any`, from the inside out.
 fn settle(message: &mut DynamicMessage, depth: usize) -> Result<(), JsonError> {
     let depth = depth.checked_sub(1).ok_or(JsonError::TooDeep)?;
     if message.descriptor().full_name() == Any::full_name() {
@@ -90,13 +103,11 @@ fn settle_any(message: &mut DynamicMessage, depth: usize) -> Result<(), JsonErro
         |source| JsonError::Bytes { message, source }
     };
     let any: Any = message.transcode_to().map_err(not_bytes("google.protobuf.Any"))?;
-    let unknown = || JsonError::UnknownType(any.type_url.clone());
-    let listed = Listed::find(&any.type_url).ok_or_else(unknown)?;
-    let name = message_name(listed.type_url);
-    let mut inner = decode(descriptor(name)?, &any.value)?;
+    let known = POOL.get_message_by_name(message_name(&any.type_url));
+    let known = known.ok_or_else(|| JsonError::UnknownType(any.type_url.clone()))?;
+    let mut inner = decode(known, &any.value)?;
     settle(&mut inner, depth)?;
-    let value = (listed.encode_again)(&inner.encode_to_vec()).map_err(not_bytes(name))?;
-    let settled = Any { type_url: any.type_url, value: Bytes::from(value) };
+    let settled = Any { type_url: any.type_url, value: Bytes::from(encoded(&inner)?) };
     *message = DynamicMessage::new(message.descriptor());
     message.transcode_from(&settled).map_err(not_bytes("google.protobuf.Any"))
 }

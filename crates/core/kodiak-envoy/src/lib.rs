@@ -12,11 +12,13 @@
 
 #![deny(clippy::disallowed_methods)]
 
+mod canonical;
 mod duration;
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::pedantic, reason = "written by prost-build")]
 mod generated;
 pub mod json;
+pub mod merge;
 mod stat_name;
 mod type_url;
 

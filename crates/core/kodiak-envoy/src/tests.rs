@@ -184,3 +184,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn messages_without_a_rust_type_have_one_encoding() {
+    let provider =
+        |n: u32| (format!("provider-{n}"), json!({ "issuer": format!("issuer-{n}"), "audiences": ["a", "b"] }));
+    let json = json!({
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication",
+        "bypassCorsPreflight": true,
+        "providers": (0..20).map(provider).collect::<serde_json::Map<_, _>>(),
+        "rules": [{ "match": { "prefix": "/" }, "requires": { "providerName": "provider-1" } }],
+    });
+    let message = from_json::<Any>(&json).unwrap();
+    // Hash maps inside prost-reflect differ between iterations.
+    for _ in 0..20 {
+        assert_eq!(from_json::<Any>(&json).unwrap().encode_to_vec(), message.encode_to_vec());
+    }
+    let mut shown = to_json(&message).unwrap();
+    shown["providers"].sort_all_objects();
+    let mut expected = json;
+    expected["providers"].sort_all_objects();
+    assert_eq!(shown, expected);
+}

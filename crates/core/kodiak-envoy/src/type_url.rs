@@ -76,7 +76,7 @@ macro_rules! type_urls {
     };
 }
 
-// A message that is not in this table cannot be in an `Any`, in Rust or in JSON.
+// A message that is not in this table cannot be packed in Rust. In JSON, each message of Envoy's API can be in an `Any`.
 type_urls! {
     // Resources
     envoy::config::listener::v3::Listener = "envoy.config.listener.v3.Listener",

@@ -1,7 +1,8 @@
 //! Generates `crates/core/kodiak-envoy/src/generated` and `descriptors.bin` from Envoy's .proto files.
 //!
 //! `cargo xtask codegen` runs it, with `--check` in CI. The .proto files are those of the crate `envoy-types`: its
-//! version in the root manifest is the version of our messages. To add a message, add its file to
+//! version in the root manifest is the version of our messages. Descriptors are written for all of Envoy's messages, so
+//! that users can write each of them as JSON; Rust code for those that Kodiak makes. To add one, add its file to
 //! [`protos::PROTOS`].
 //!
 //! **Invariant:** equal inputs give equal bytes, so a second run changes nothing.
@@ -19,6 +20,7 @@ use std::{env, fs, process};
 use anyhow::{Context, Result, bail};
 use prost::Message;
 use prost_build::Config;
+use prost_types::FileDescriptorSet;
 
 /// Outputs, relative to the crate's folder.
 const CODE: &str = "src/generated";
@@ -61,17 +63,26 @@ fn generate(target: &Path) -> Result<()> {
     empty(&code)?;
 
     let mut config = config(&code)?;
-    let mut files = config.load_fds(protos::PROTOS, &sources::folders()?).context("protoc rejected the files")?;
-    prune::options(&mut files)?;
-
+    let folders = sources::folders()?;
+    let all = [sources::of_envoy()?, protos::PROTOS.iter().map(|path| (*path).to_owned()).collect()].concat();
+    let described = load(&mut config, &all, &folders)?;
     let descriptors = target.join(DESCRIPTORS);
-    let bytes = files.encode_to_vec();
+    let bytes = described.encode_to_vec();
     fs::write(&descriptors, &bytes).with_context(|| format!("cannot write {}", descriptors.display()))?;
-    let count = files.file.len();
+
+    let files = load(&mut config, protos::PROTOS, &folders)?;
+    let (count, generated) = (described.file.len(), files.file.len());
     config.compile_fds(files).context("cannot write the Rust code")?;
     plain_names(&code)?;
-    println!("{count} .proto files, {} bytes of descriptors", bytes.len());
+    println!("{count} .proto files, {} bytes of descriptors, Rust code for {generated} files", bytes.len());
     Ok(())
+}
+
+/// Parses files, and drops what only other tools read.
+fn load(config: &mut Config, files: &[impl AsRef<Path>], folders: &[PathBuf]) -> Result<FileDescriptorSet> {
+    let mut files = config.load_fds(files, folders).context("protoc rejected the files")?;
+    prune::options(&mut files)?;
+    Ok(files)
 }
 
 fn config(code: &Path) -> Result<Config> {

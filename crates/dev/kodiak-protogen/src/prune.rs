@@ -9,9 +9,9 @@ use prost_types::{FileDescriptorProto, FileDescriptorSet};
 const OPTIONS: &[&str] =
     &["google/protobuf/descriptor.proto", "validate/", "envoy/annotations/", "udpa/annotations/", "xds/annotations/"];
 
-/// Removes the files that define options. Their uses are gone already: decoded descriptors drop unknown options.
+/// Removes the files that define nothing but options. Their uses are gone already: decoded descriptors drop unknown options.
 pub(crate) fn options(files: &mut FileDescriptorSet) -> Result<()> {
-    files.file.retain(|file| !defines_options(file.name()));
+    files.file.retain(|file| !defines_options(file.name()) && !only_imports(file));
     for file in &mut files.file {
         let lists_by_index = !file.public_dependency.is_empty() || !file.weak_dependency.is_empty();
         ensure!(!lists_by_index, "{} has public imports, which are unsupported", file.name());
@@ -25,6 +25,11 @@ pub(crate) fn options(files: &mut FileDescriptorSet) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Whether a file has public imports and nothing else.
+fn only_imports(file: &FileDescriptorProto) -> bool {
+    !file.public_dependency.is_empty() && file.message_type.is_empty() && file.enum_type.is_empty()
 }
 
 fn defines_options(path: &str) -> bool {

@@ -4,6 +4,7 @@ mod access_logs;
 mod addresses;
 mod explained;
 mod objects;
+mod patches;
 mod policies;
 mod reachability;
 mod scratch;

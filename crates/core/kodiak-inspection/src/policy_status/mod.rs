@@ -12,6 +12,7 @@
 mod callers;
 mod followed;
 mod groups;
+mod patched;
 mod references;
 mod selected;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use kodiak_policies::otlp_backends::OtlpBackends;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Resources, outbound::NameResolution};
 use kodiak_world::{Resource, Unreadable};
 
+pub use self::patched::{ProxyProblems, can_break_proxies};
 use self::{callers::CallersWithoutTags, groups::Groups};
 use kodiak_identity::Identity;
 use kodiak_rollout::Rollout;
@@ -123,6 +125,10 @@ pub enum Why {
     TooMany,
     /// It references a resource that does not exist.
     Unresolved,
+    /// The configuration that it changes is invalid; proxies keep their last good one.
+    FailedValidation,
+    /// Envoy rejects the configuration that it changes, and keeps its last good one.
+    Rejected,
     /// The stored version is unreadable for this version of Kodiak.
     Unreadable,
 }

@@ -1,5 +1,6 @@
 //! Policies that nobody follows, and what is said of them.
 
+mod patched;
 mod property;
 mod reasons;
 mod scale;

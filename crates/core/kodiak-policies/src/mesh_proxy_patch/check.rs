@@ -1,12 +1,17 @@
-//! Validation of MeshProxyPatch.
-//!
-//! A `value` is only validated as a YAML object here; Envoy's types are in another crate.
+//! Validation of MeshProxyPatch. Errors that depend on the configuration of a proxy are reported as its faults.
 
-use kodiak_model::{CheckCtx, Choice, FieldPath, Problems, TargetRules, yaml};
+use kodiak_envoy::envoy::config::{
+    cluster::v3::Cluster,
+    listener::v3::{Filter, Listener},
+    route::v3::VirtualHost,
+};
+use kodiak_envoy::envoy::extensions::filters::network::http_connection_manager::v3::HttpFilter;
+use kodiak_model::{CheckCtx, Choice, FieldPath, Problems, TargetRules};
 
 use super::{
     ClusterMod, Conf, FilterMod, FilterOperation, JsonPatch, ListenerMod, MeshProxyPatch, Modification,
     ResourceOperation, VirtualHostMod,
+    value::{self, NamedMessage},
 };
 use crate::top_level;
 
@@ -44,25 +49,25 @@ fn check_modification(modification: &Modification, at: &FieldPath<'_>, problems:
         return;
     }
     if let Some(ClusterMod { matching, operation, value, json_patches }) = cluster {
-        let body = Body { name: "cluster", value: value.as_deref(), json_patches: json_patches.as_deref() };
+        let body = Body::new::<Cluster>("cluster", value.as_deref(), json_patches.as_deref());
         let forbidden = matching.as_ref().map(|_| "match");
         check_resource(operation.as_ref(), forbidden, &body, at, problems);
     }
     if let Some(ListenerMod { matching, operation, value, json_patches }) = listener {
-        let body = Body { name: "listener", value: value.as_deref(), json_patches: json_patches.as_deref() };
+        let body = Body::new::<Listener>("listener", value.as_deref(), json_patches.as_deref());
         let forbidden = matching.as_ref().map(|_| "match");
         check_resource(operation.as_ref(), forbidden, &body, at, problems);
     }
     if let Some(VirtualHostMod { matching, operation, value, json_patches }) = virtual_host {
-        let body = Body { name: "virtualHost", value: value.as_deref(), json_patches: json_patches.as_deref() };
+        let body = Body::new::<VirtualHost>("virtualHost", value.as_deref(), json_patches.as_deref());
         let forbidden = matching.as_ref().and_then(|matching| matching.name.as_ref()).map(|_| "match.name");
         check_resource(operation.as_ref(), forbidden, &body, at, problems);
     }
     if let Some(filter) = network_filter {
-        check_filter(filter, "networkFilter", at, problems);
+        check_filter::<Filter>(filter, "networkFilter", at, problems);
     }
     if let Some(filter) = http_filter {
-        check_filter(filter, "httpFilter", at, problems);
+        check_filter::<HttpFilter>(filter, "httpFilter", at, problems);
     }
 }
 
@@ -91,9 +96,9 @@ fn check_resource(
     }
 }
 
-fn check_filter(filter: &FilterMod, name: &str, at: &FieldPath<'_>, problems: &mut Problems) {
+fn check_filter<F: NamedMessage>(filter: &FilterMod, name: &'static str, at: &FieldPath<'_>, problems: &mut Problems) {
     let FilterMod { matching, operation, value, json_patches } = filter;
-    let body = Body { name, value: value.as_deref(), json_patches: json_patches.as_deref() };
+    let body = Body::new::<F>(name, value.as_deref(), json_patches.as_deref());
     let at = at.field(name);
     let named = matching.as_ref().is_some_and(|matching| matching.name.is_some());
     let at_match = at.field("match");
@@ -124,24 +129,37 @@ fn check_filter(filter: &FilterMod, name: &str, at: &FieldPath<'_>, problems: &m
 
 /// Payload of a modification.
 struct Body<'a> {
-    name: &'a str,
+    name: &'static str,
     value: Option<&'a str>,
     json_patches: Option<&'a [JsonPatch]>,
+    /// Name of the message in a value.
+    read: fn(&str) -> Result<String, String>,
 }
 
-impl Body<'_> {
+impl<'a> Body<'a> {
+    /// For values that are messages of type `M`.
+    fn new<M: NamedMessage>(name: &'static str, value: Option<&'a str>, json_patches: Option<&'a [JsonPatch]>) -> Self {
+        let read = |text: &str| value::parse::<M>(text).map(|message| message.name().to_owned());
+        Self { name, value, json_patches, read }
+    }
+
     fn check_added(&self, at: &FieldPath<'_>, problems: &mut Problems) {
         match self.value {
             None => problems.add(&at.field("value"), "must be defined"),
-            Some(value) => check_value(value, &at.field("value"), problems),
+            Some(value) => match self.check_value(value, &at.field("value"), problems) {
+                Some(name) if name.is_empty() => {
+                    problems.add(&at.field("value"), "native Envoy resource is not valid: it has no name");
+                }
+                Some(_) | None => (),
+            },
         }
     }
 
     fn check_patch(&self, at: &FieldPath<'_>, problems: &mut Problems) {
-        let Self { name, value, json_patches } = self;
+        let Self { name, value, json_patches, read: _ } = self;
         match (value, json_patches.unwrap_or_default()) {
             (None, []) => problems.add(at, format!("{name} must have exactly one defined: value, jsonPatches")),
-            (Some(value), []) => check_value(value, &at.field("value"), problems),
+            (Some(value), []) => drop(self.check_value(value, &at.field("value"), problems)),
             (Some(_), [_, ..]) => {
                 problems.add(at, format!("{name} must have only one type defined: value, jsonPatches"));
             }
@@ -157,16 +175,15 @@ impl Body<'_> {
     fn check_removed(&self, at: &FieldPath<'_>, problems: &mut Problems) {
         problems.require(self.value.is_none(), &at.field("value"), "must not be defined");
     }
-}
 
-fn check_value(value: &str, at: &FieldPath<'_>, problems: &mut Problems) {
-    let fault = match yaml::parse(value) {
-        Err(error) => error.to_string(),
-        Ok(documents) => match documents.as_slice() {
-            [document] if document.value.is_object() => return,
-            [_] => "it is not an object".to_owned(),
-            _ => "it is not one document".to_owned(),
-        },
-    };
-    problems.add(at, format!("native Envoy resource is not valid: {fault}"));
+    /// Returns the name of the message, if it is valid.
+    fn check_value(&self, value: &str, at: &FieldPath<'_>, problems: &mut Problems) -> Option<String> {
+        match (self.read)(value) {
+            Ok(name) => Some(name),
+            Err(error) => {
+                problems.add(at, format!("native Envoy resource is not valid: {error}"));
+                None
+            }
+        }
+    }
 }

@@ -29,6 +29,20 @@ pub struct Links {
     /// bind.
     pub binds: Option<String>,
     pub faults: Vec<String>,
+    /// Set if a MeshProxyPatch changed the resource.
+    pub patch: Option<Arc<PatchTrace>>,
+}
+
+/// Which modifications of MeshProxyPatches caused what in a resource, so that faults name them. A modification is
+/// written as in `MeshProxyPatch "a": spec.default.appendModifications[2].httpFilter`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PatchTrace {
+    /// Modifications that failed or made the resource invalid, and why.
+    pub faults: Vec<(Arc<str>, String)>,
+    /// References that a modification introduced.
+    pub needs: BTreeMap<(TypeUrl, Arc<str>), Arc<str>>,
+    /// The modification that changed the address.
+    pub binds: Option<Arc<str>>,
 }
 
 /// Why a snapshot is invalid.
@@ -40,6 +54,9 @@ pub enum Fault {
     Dangling { resource: Arc<str>, kind: TypeUrl, name: Arc<str> },
     #[error("{resource} and {other} have the same address {address}")]
     Clash { resource: Arc<str>, other: Arc<str>, address: String },
+    /// Caused by a modification of a MeshProxyPatch.
+    #[error("{at}: {fault}")]
+    Patch { at: Arc<str>, fault: String },
 }
 
 impl Links {
@@ -97,15 +114,29 @@ impl Links {
 /// Violations of a resource on its own.
 pub fn own(resource: &Arc<str>, links: &Links) -> Vec<Fault> {
     let fault = |fault: &String| Fault::Own { resource: Arc::clone(resource), fault: fault.clone() };
-    links.faults.iter().map(fault).collect()
+    let patched = links.patch.iter().flat_map(|trace| &trace.faults);
+    let patched = patched.map(|(at, fault)| Fault::Patch { at: Arc::clone(at), fault: fault.clone() });
+    links.faults.iter().map(fault).chain(patched).collect()
 }
 
 /// Unresolved references of a resource.
 pub fn dangling(resource: &Arc<str>, links: &Links, exists: impl Fn(TypeUrl, &str) -> bool) -> Vec<Fault> {
-    let missing = links.needs.iter().filter(|(kind, name)| !exists(*kind, name));
-    missing
-        .map(|(kind, name)| Fault::Dangling { resource: Arc::clone(resource), kind: *kind, name: Arc::clone(name) })
+    links
+        .needs
+        .iter()
+        .filter(|(kind, name)| !exists(*kind, name))
+        .map(|need| unresolved(resource, links, need))
         .collect()
+}
+
+/// Fault of a reference that does not resolve.
+pub fn unresolved(resource: &Arc<str>, links: &Links, need: &(TypeUrl, Arc<str>)) -> Fault {
+    let (kind, name) = need;
+    let fault = Fault::Dangling { resource: Arc::clone(resource), kind: *kind, name: Arc::clone(name) };
+    match links.patch.as_ref().and_then(|trace| trace.needs.get(need)) {
+        Some(at) => Fault::Patch { at: Arc::clone(at), fault: fault.to_string() },
+        None => fault,
+    }
 }
 
 /// Listeners with the same address. The first keeps it; each later one is a fault.

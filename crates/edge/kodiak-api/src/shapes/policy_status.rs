@@ -66,6 +66,8 @@ impl From<Reason> for StatusReason {
             Why::CallersWithoutTags => "CallersWithoutTags",
             Why::TooMany => "TooMany",
             Why::Unresolved => "Unresolved",
+            Why::FailedValidation => "FailedValidation",
+            Why::Rejected => "Rejected",
             Why::Unreadable => "Unreadable",
         };
         let message = if reason == "Shadow" { format!("{message}; {SHADOW_ADVICE}") } else { message };

@@ -10,6 +10,7 @@ mod health_checks;
 mod metrics;
 mod outliers;
 mod passthrough;
+mod patches;
 mod rate_limits;
 mod requests;
 mod retries;

@@ -197,8 +197,9 @@ fn a_dataplane() -> impl Strategy<Value = Value> {
     )
 }
 
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 11] = [
     "MeshAccessLog",
+    "MeshProxyPatch",
     "MeshTrafficPermission",
     "MeshTimeout",
     "MeshRetry",
@@ -292,6 +293,7 @@ fn a_policy() -> impl Strategy<Value = (&'static str, Value)> {
         1 => from,
         1 => logged,
         3 => route,
+        2 => a_patch().prop_map(|spec| ("MeshProxyPatch", spec)),
     ]
 }
 
@@ -318,6 +320,31 @@ fn an_otlp_backend() -> impl Strategy<Value = Edit> {
     let stored = prop::option::weighted(0.8, (0..3i64, labels, spec));
     let name = prop::sample::select(&["one", "two"][..]);
     (name, stored).prop_map(|(name, stored)| Edit::OtlpBackend { name, stored })
+}
+
+/// Some remove clusters that listeners reference, or fail: then the last good configuration stays.
+fn a_patch() -> impl Strategy<Value = Value> {
+    let filter = json!({ "name": "f", "typedConfig": { "@type": "type.googleapis.com/google.protobuf.Struct" } });
+    let filter = filter.to_string();
+    let origin = || prop::sample::select(&["inbound", "outbound", "transparent", "direct-access"][..]);
+    let modification = prop_oneof![
+        3 => (1..4u32, prop::option::of(service()), prop::option::of(origin())).prop_map(|(n, name, origin)| {
+            let matching = json!({ "name": name, "origin": origin });
+            json!({ "cluster": { "operation": "Patch", "match": matching, "value": format!("connectTimeout: {n}s") } })
+        }),
+        1 => service().prop_map(|name| json!({ "cluster": { "operation": "Remove", "match": { "name": name } } })),
+        1 => service().prop_map(|name| json!({ "cluster": { "operation": "Add", "value": format!("name: {name}") } })),
+        1 => Just(json!({ "cluster": { "operation": "Patch", "jsonPatches": [{ "op": "remove", "path": "/altStatName" }] } })),
+        1 => origin().prop_map(|origin| json!({ "listener": { "operation": "Remove", "match": { "origin": origin } } })),
+        2 => (origin(), any::<bool>()).prop_map(move |(origin, http)| {
+            let kind = if http { "httpFilter" } else { "networkFilter" };
+            json!({ kind: { "operation": "AddFirst", "match": { "origin": origin }, "value": filter } })
+        }),
+        1 => Just(json!({ "virtualHost": { "operation": "Patch", "match": {}, "value": "includeRequestAttemptCount: true" } })),
+    ];
+    (a_target(), prop::collection::vec(modification, 1..4)).prop_map(
+        |(target, modifications)| json!({ "targetRef": target, "default": { "appendModifications": modifications } }),
+    )
 }
 
 /// Includes services that do not exist, and subsets.

@@ -6,10 +6,10 @@ use axum::response::Response;
 use kodiak_catalog::Target;
 use kodiak_inspection::{
     inspect::MeshView,
-    policy_status::{self, PolicyStatus, PolicyStatusContext, Why},
+    policy_status::{self, PolicyStatus, PolicyStatusContext, ProxyProblems, Why},
 };
 use kodiak_kinds::kinds;
-use kodiak_model::{Kind, Kri, ResourceKey};
+use kodiak_model::{Kind, Kri, ProxyKey, ResourceKey};
 use kodiak_rules::Policy;
 use kodiak_store::Snapshot;
 use kodiak_world::{Resource, World};
@@ -17,6 +17,7 @@ use kodiak_world::{Resource, World};
 use super::{ApiCall, answer, find_resource, listed};
 use crate::{
     Api, ApiError,
+    inspect::Status,
     list::{ListQuery, Page},
     shapes::{self, policy_status::parse_state},
 };
@@ -29,7 +30,7 @@ pub(crate) async fn of_policy(api: Api, kind: &'static Kind, call: ApiCall) -> R
     let resource = world.get(&record.key).ok_or_else(|| ApiError::not_found(title))?;
     let view = api.meshes().view(&snapshot, &record.key.mesh);
     let found = match resource.policy() {
-        Some(policy) => of(world, &view, [policy]).pop(),
+        Some(policy) => with_problems(&api, of(world, &view, [policy]), &view).pop(),
         None => PolicyStatus::left_out(resource, view.proxies.len()),
     };
     let found = found.ok_or_else(|| ApiError::not_found(title))?;
@@ -56,11 +57,11 @@ pub(crate) async fn of_policies(api: Api, call: ApiCall) -> Result<Response, Api
     let page = match state {
         None => {
             let Page { items, total, next } = Page::of(&query, named);
-            Page { items: of_listed(world, &view, items), total, next }
+            Page { items: with_problems(&api, of_listed(world, &view, items), &view), total, next }
         }
         // The state is computed, so the filter runs after it and before paging.
         Some(state) => {
-            let statuses = of_listed(world, &view, named).into_iter();
+            let statuses = with_problems(&api, of_listed(world, &view, named), &view).into_iter();
             Page::of(&query, statuses.filter(|status| status.state == state))
         }
     };
@@ -120,6 +121,28 @@ pub(crate) fn mtls_warning(snapshot: &Snapshot, kind: &Kind, mesh: &str) -> Opti
             kind.name
         )
     })
+}
+
+/// Adds problems of proxies that are connected to this control plane.
+fn with_problems(api: &Api, statuses: Vec<PolicyStatus>, view: &MeshView) -> Vec<PolicyStatus> {
+    let with = |status: PolicyStatus| {
+        if !policy_status::can_break_proxies(status.kind) {
+            return status;
+        }
+        let of_status = |policy: &&Arc<Policy>| policy.kind.name == status.kind && policy.name == status.name;
+        let Some(policy) = view.policy_index.policies().find(of_status) else { return status };
+        let mesh = status.mesh.clone();
+        status.with_problems(policy, &view.policy_index, |proxy| problems(api, &ProxyKey::new(&mesh, proxy)))
+    };
+    statuses.into_iter().map(with).collect()
+}
+
+/// `None` if the proxy is not connected to this control plane.
+fn problems(api: &Api, proxy: &ProxyKey) -> Option<ProxyProblems> {
+    let Status { faults, types, .. } = api.proxies().status(proxy)?;
+    let rejected = types.into_iter().filter(|each| each.rejecting);
+    let rejected = rejected.filter_map(|each| Some((each.short, each.last_error?)));
+    Some(ProxyProblems { faults, rejected: rejected.collect() })
 }
 
 /// Policies that were left out come last, in the order of the list.
