@@ -3,6 +3,8 @@
 use kodiak_envoy::envoy::config::listener::v3::{Filter, filter};
 use kodiak_envoy::envoy::config::rbac::v3::Rbac;
 use kodiak_envoy::envoy::config::route::v3::RouteConfiguration;
+use kodiak_envoy::envoy::extensions::common::matching::v3::ExtensionWithMatcher;
+use kodiak_envoy::envoy::extensions::filters::http::fault::v3::HttpFault;
 use kodiak_envoy::envoy::extensions::filters::http::rbac::v3::Rbac as HttpRbac;
 use kodiak_envoy::envoy::extensions::filters::http::router::v3::Router;
 use kodiak_envoy::envoy::extensions::filters::http::{compressor, grpc_stats, local_ratelimit, set_filter_state};
@@ -136,10 +138,20 @@ fn http(accepted: &Accepted<'_>, manager: &HttpConnectionManager, mut shadows: V
             let (way, answer) = action::act(accepted, routes, host, route, &request)?;
             return Ok(accepted.sent(shadows, Some(way), answer));
         } else {
-            refuse_if(!NEUTRAL_HTTP.contains(&url), &format!("the HTTP filter {} ({url})", filter.name))?;
+            let is_neutral = NEUTRAL_HTTP.contains(&url) || is_fault(config)?;
+            refuse_if(!is_neutral, &format!("the HTTP filter {} ({url})", filter.name))?;
         }
     }
     Err(Refusal::unsupported("HTTP filters without a router"))
+}
+
+/// Whether it injects faults, for all callers or for some. The simulated request is one that they miss.
+fn is_fault(config: &Any) -> Result<bool, Refusal> {
+    if config.type_url != ExtensionWithMatcher::TYPE_URL {
+        return Ok(config.type_url == HttpFault::TYPE_URL);
+    }
+    let wrapped = read::<ExtensionWithMatcher>(config)?.extension_config.and_then(|wrapped| wrapped.typed_config);
+    Ok(wrapped.is_some_and(|wrapped| wrapped.type_url == HttpFault::TYPE_URL))
 }
 
 fn routes(manager: &HttpConnectionManager) -> Result<&RouteConfiguration, Refusal> {

@@ -77,9 +77,9 @@ fn unsupported_settings_that_change_the_result_are_reported() {
     for (route, what) in cases {
         unsupported(send(route, &get("/")), what);
     }
-    let fault = r#"- {name: fault, typed_config: {"@type": TYPE.filters.http.fault.v3.HTTPFault}}"#;
-    let proxy = http(fault, "- {match: {prefix: /}, route: {cluster: a}}");
-    unsupported(proxy.outbound("10.0.0.1", 80, &get("/"), &plain()), "the HTTP filter fault");
+    let script = r#"- {name: script, typed_config: {"@type": TYPE.filters.http.lua.v3.Lua}}"#;
+    let proxy = http(script, "- {match: {prefix: /}, route: {cluster: a}}");
+    unsupported(proxy.outbound("10.0.0.1", 80, &get("/"), &plain()), "the HTTP filter script");
     let twice = get("/").header("accept", "a").header("accept", "b");
     let by_header = "- {match: {prefix: /, headers: [{name: accept, string_match: {exact: a}}]}, route: {cluster: a}}";
     unsupported(send(by_header, &twice), "accept are joined");
@@ -90,7 +90,8 @@ fn neutral_filters_are_skipped() {
     let filters = r#"
 - {name: stats, typed_config: {"@type": TYPE.filters.http.grpc_stats.v3.FilterConfig}}
 - {name: limit, typed_config: {"@type": TYPE.filters.http.local_ratelimit.v3.LocalRateLimit, stat_prefix: x}}
-- {name: off, disabled: true, typed_config: {"@type": TYPE.filters.http.fault.v3.HTTPFault}}
+- {name: fault, typed_config: {"@type": TYPE.filters.http.fault.v3.HTTPFault}}
+- {name: off, disabled: true, typed_config: {"@type": TYPE.filters.http.lua.v3.Lua}}
 "#;
     let proxy = http(filters, "- {match: {prefix: /, grpc: {}}, route: {cluster: a}}");
     let grpc = get("/").header("content-type", "application/grpc+proto");

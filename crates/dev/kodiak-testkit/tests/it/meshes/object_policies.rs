@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::extras::{GROUPS, OUTSIDE, TEAMS};
 use super::policies::{Written, matches, targets};
-use super::{MAIN_PORT, SERVICES};
+use super::{MAIN_PORT, SERVICES, VERSIONS};
 
 pub(super) fn written() -> impl Strategy<Value = Written> {
     prop_oneof![
@@ -19,6 +19,7 @@ pub(super) fn written() -> impl Strategy<Value = Written> {
         3 => http_route().prop_map(|spec| ("MeshHTTPRoute", spec)),
         2 => tcp_route().prop_map(|spec| ("MeshTCPRoute", spec)),
         2 => inbound(permission()).prop_map(|spec| ("MeshTrafficPermission", spec)),
+        2 => faults().prop_map(|spec| ("MeshFaultInjection", spec)),
     ]
     .prop_map(Written::new)
 }
@@ -81,6 +82,33 @@ fn permission() -> impl Strategy<Value = Value> {
         1 => Just(json!({})),
     ];
     (select(&["allow", "deny"][..]), vec(caller, 1..3)).prop_map(|(list, callers)| json!({ list: callers }))
+}
+
+/// For callers by their identity, or by their tags.
+fn faults() -> impl Strategy<Value = Value> {
+    let aborts = vec(select(&[500, 503][..]), 0..2).prop_map(|statuses| {
+        let aborts = statuses.iter().map(|status| json!({ "abort": { "httpStatus": status, "percentage": 50 } }));
+        json!({ "http": aborts.collect::<Vec<_>>() })
+    });
+    let conf = || prop_oneof![4 => aborts.clone(), 1 => Just(json!({}))];
+    let tags = prop_oneof![
+        Just(json!({ "kind": "Mesh" })),
+        select(SERVICES).prop_map(|name| json!({ "kind": "MeshService", "name": name })),
+        select(VERSIONS).prop_map(|version| json!({ "kind": "MeshSubset", "tags": { "version": version } })),
+    ];
+    let matches = select(SERVICES).prop_map(
+        |service| json!([{ "spiffeID": { "type": "Exact", "value": format!("spiffe://default/{service}") } }]),
+    );
+    let matches = prop_oneof![Just(json!([])), matches];
+    let from = vec((tags, conf()).prop_map(|(tags, conf)| json!({ "targetRef": tags, "default": conf })), 1..4);
+    let rules = vec((matches, conf()).prop_map(|(one, conf)| json!({ "matches": one, "default": conf })), 1..3);
+    let list = prop_oneof![from.prop_map(|items| ("from", items)), rules.prop_map(|items| ("rules", items))];
+    (proxies(), list).prop_map(|(mut target, (name, items))| {
+        if target["kind"] == "Mesh" || target["kind"] == "MeshSubset" {
+            target["proxyTypes"] = json!(["Sidecar"]);
+        }
+        json!({ "targetRef": target, name: items })
+    })
 }
 
 fn timeout() -> impl Strategy<Value = Value> {
