@@ -2,6 +2,7 @@
 
 pub mod disk;
 pub mod envoy;
+pub mod otlp;
 pub mod postgres;
 pub mod simulate;
 pub mod skip;
