@@ -19,15 +19,15 @@ use hyper_util::{
     server::conn::auto,
 };
 use opentelemetry_proto::tonic::{
-    collector::trace::v1::ExportTraceServiceRequest,
+    collector::{logs::v1::ExportLogsServiceRequest, trace::v1::ExportTraceServiceRequest},
     common::v1::{AnyValue, KeyValue, any_value},
 };
-use prost::Message as _;
 use tokio::{
     net::TcpListener,
     task::{JoinHandle, JoinSet},
 };
 
+const LOGS: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 const TRACES_OVER_HTTP: &str = "/v1/traces";
 /// Compression flag and length before each gRPC message.
@@ -43,6 +43,7 @@ pub struct Otlp {
 #[derive(Default)]
 struct Received {
     traces: Mutex<Vec<ExportTraceServiceRequest>>,
+    logs: Mutex<Vec<ExportLogsServiceRequest>>,
     /// Requests that it does not know, by path.
     unknown: Mutex<Vec<String>>,
 }
@@ -57,6 +58,14 @@ pub struct Span {
     pub parent_id: String,
     pub service: String,
     pub attributes: Vec<(String, String)>,
+}
+
+/// A log record, with the attributes of its resource.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogRecord {
+    pub body: String,
+    pub attributes: Vec<(String, String)>,
+    pub resource: Vec<(String, String)>,
 }
 
 impl Span {
@@ -79,10 +88,15 @@ impl Otlp {
         self.address
     }
 
+    /// Log records that it received, in order.
+    pub fn logs(&self) -> Vec<LogRecord> {
+        self.received.check();
+        self.received.logs.lock().expect("nobody panics with it").iter().flat_map(records).collect()
+    }
+
     /// Spans that it received, in order.
     pub fn traces(&self) -> Vec<Span> {
-        let unknown = self.received.unknown.lock().expect("nobody panics with it");
-        assert!(unknown.is_empty(), "unknown requests: {unknown:?}");
+        self.received.check();
         self.received.traces.lock().expect("nobody panics with it").iter().flat_map(spans).collect()
     }
 }
@@ -104,15 +118,38 @@ fn spans(request: &ExportTraceServiceRequest) -> Vec<Span> {
                 span_id: hex(&span.span_id),
                 parent_id: hex(&span.parent_span_id),
                 service: service.clone(),
-                attributes: span.attributes.iter().map(|each| (each.key.clone(), text(each))).collect(),
+                attributes: pairs(&span.attributes),
             });
         }
     }
     all
 }
 
+fn records(request: &ExportLogsServiceRequest) -> Vec<LogRecord> {
+    let mut all = Vec::new();
+    for logs in &request.resource_logs {
+        let resource = logs.resource.as_ref().map_or(&[][..], |resource| &resource.attributes);
+        for record in logs.scope_logs.iter().flat_map(|scope| &scope.log_records) {
+            all.push(LogRecord {
+                body: text_of(record.body.as_ref()),
+                attributes: pairs(&record.attributes),
+                resource: pairs(resource),
+            });
+        }
+    }
+    all
+}
+
+fn pairs(attributes: &[KeyValue]) -> Vec<(String, String)> {
+    attributes.iter().map(|each| (each.key.clone(), text(each))).collect()
+}
+
 fn text(attribute: &KeyValue) -> String {
-    match &attribute.value {
+    text_of(attribute.value.as_ref())
+}
+
+fn text_of(value: Option<&AnyValue>) -> String {
+    match value {
         Some(AnyValue { value: Some(any_value::Value::StringValue(text)) }) => text.clone(),
         other => format!("{other:?}"),
     }
@@ -141,26 +178,39 @@ type Frames = std::pin::Pin<Box<dyn futures_util::Stream<Item = Result<Frame<Byt
 async fn answer(request: Request<Incoming>, received: Arc<Received>) -> Result<Response<Body>, hyper::Error> {
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await?.to_bytes();
-    if path == TRACES {
-        received.keep(&path, body.get(PREFIX..).unwrap_or_default());
-        return Ok(grpc_response());
+    let message = body.get(PREFIX..).unwrap_or_default();
+    match path.as_str() {
+        TRACES => received.keep(&path, message, &received.traces),
+        LOGS => received.keep(&path, message, &received.logs),
+        _ => return Ok(answer_http(path, &body, &received)),
     }
-    let known = path.ends_with(TRACES_OVER_HTTP) && received.keep(&path, &body);
+    Ok(grpc_response())
+}
+
+fn answer_http(path: String, body: &[u8], received: &Received) -> Response<Body> {
+    let known = path.ends_with(TRACES_OVER_HTTP);
+    if known {
+        received.keep(&path, body, &received.traces);
+    }
     let mut response = response(Vec::new());
     if !known {
         received.unknown.lock().expect("nobody panics with it").push(path);
         *response.status_mut() = StatusCode::NOT_FOUND;
     }
-    Ok(response)
+    response
 }
 
 impl Received {
-    fn keep(&self, path: &str, message: &[u8]) -> bool {
-        match ExportTraceServiceRequest::decode(message) {
-            Ok(request) => self.traces.lock().expect("nobody panics with it").push(request),
+    fn keep<M: prost::Message + Default>(&self, path: &str, message: &[u8], requests: &Mutex<Vec<M>>) {
+        match M::decode(message) {
+            Ok(request) => requests.lock().expect("nobody panics with it").push(request),
             Err(error) => self.unknown.lock().expect("nobody panics with it").push(format!("{path}: {error}")),
         }
-        true
+    }
+
+    fn check(&self) {
+        let unknown = self.unknown.lock().expect("nobody panics with it");
+        assert!(unknown.is_empty(), "unknown requests: {unknown:?}");
     }
 }
 

@@ -101,6 +101,8 @@ fn commands(options: &Options, bootstrap: &Path, folder: &Path) -> io::Result<[C
         // Also the time for connections of a changed listener, so a short drain time must not shorten it.
         command.arg("--drain-time-s").arg(options.drain_time.max(LISTENER_DRAIN_TIME).as_secs().to_string());
         command.args(["--drain-strategy", "immediate", "--disable-hot-restart"]);
+        // Access logs wait for so long, also those that are forwarded. Envoy's default is ten times as long.
+        command.args(["--file-flush-interval-msec", "1000"]);
         command.args(["--log-level", &options.envoy_log_level]);
         if let Some(levels) = &options.envoy_component_log_level {
             command.arg("--component-log-level").arg(levels);

@@ -29,7 +29,7 @@ async fn default_policies_are_in_force() {
     let statuses = mesh.control_plane.get(&format!("/meshes/{MESH}/_policies")).await.json();
     let states: Vec<_> = statuses["items"].as_array().unwrap().iter().map(state).collect();
     let expected = [
-        "MeshAccessLog log NotInForce NotSupportedYet",
+        "MeshAccessLog log InForce",
         "MeshCircuitBreaker mesh-circuit-breaker-all-shop InForce",
         "MeshRetry mesh-retry-all-shop InForce",
         // There is no gateway.

@@ -1,5 +1,6 @@
 //! Effects of policies on requests between two proxies.
 
+mod access_logs;
 mod balancing;
 mod breakers;
 mod changes;
