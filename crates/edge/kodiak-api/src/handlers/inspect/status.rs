@@ -148,7 +148,7 @@ fn of<'a>(world: &World, view: &MeshView, policies: impl IntoIterator<Item = &'a
         proxies: &view.proxies,
         services: &services,
         identities: &view.identities,
-            otlp_backends: &view.otlp_backends,
+        otlp_backends: &view.otlp_backends,
         rollout: &view.rollout,
         resolution: view.resolution(),
     };
