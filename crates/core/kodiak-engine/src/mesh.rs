@@ -142,8 +142,11 @@ impl Mesh {
             proxies,
             dirty: _,
         } = self;
-        let has_documents =
-            !identities.is_empty() || !otlp_backends.is_empty() || spec.is_some() || rollout.is_some() || vips.iter().next().is_some();
+        let has_documents = !identities.is_empty()
+            || !otlp_backends.is_empty()
+            || spec.is_some()
+            || rollout.is_some()
+            || vips.iter().next().is_some();
         !has_documents && dataplanes.is_empty() && policies.is_empty() && objects.is_empty() && proxies.is_empty()
     }
 

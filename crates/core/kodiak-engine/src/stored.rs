@@ -66,7 +66,8 @@ impl EngineChange {
         let itself = world.get(&ResourceKey::global("Mesh", mesh));
         let policies = kinds().iter().filter(|kind| kind.is_policy()).map(|kind: &Kind| kind.name);
         let destinations = destination::KINDS.iter().map(|(kind, _)| kind.name);
-        let within = ["Dataplane", "MeshIdentity", "MeshOpenTelemetryBackend"].into_iter().chain(destinations).chain(policies);
+        let within =
+            ["Dataplane", "MeshIdentity", "MeshOpenTelemetryBackend"].into_iter().chain(destinations).chain(policies);
         let within = within.flat_map(|kind| world.list_in(kind, mesh));
         let documents = [document::VIPS, document::ROLLOUT].map(|name| world.get(&document::key(mesh, name)));
         itself

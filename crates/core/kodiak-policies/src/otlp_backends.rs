@@ -152,8 +152,7 @@ fn shown(reference: &CollectorRef) -> String {
     match (name, labels) {
         (Some(name), _) => format!("MeshOpenTelemetryBackend {name:?}"),
         (None, labels) => {
-            let pairs: Vec<String> =
-                labels.iter().flatten().map(|(key, value)| format!("{key}={value}")).collect();
+            let pairs: Vec<String> = labels.iter().flatten().map(|(key, value)| format!("{key}={value}")).collect();
             format!("MeshOpenTelemetryBackend labelled {}", pairs.join(", "))
         }
     }
@@ -178,7 +177,9 @@ mod tests {
     }
 
     fn referring(reference: &str) -> Body {
-        let text = format!("backends: [{{type: Zipkin}}, {{type: OpenTelemetry, openTelemetry: {{backendRef: {reference}, body: x}}}}]");
+        let text = format!(
+            "backends: [{{type: Zipkin}}, {{type: OpenTelemetry, openTelemetry: {{backendRef: {reference}, body: x}}}}]"
+        );
         Body { default: Some(conf(&text)), ..Body::default() }
     }
 
@@ -224,7 +225,8 @@ mod tests {
             OtlpBackends::default().unresolved(&body),
             [Unresolved {
                 path: "spec.default.backends[1].openTelemetry.backendRef".to_owned(),
-                message: "there is no MeshOpenTelemetryBackend labelled team=x: nothing is sent to this backend".to_owned(),
+                message: "there is no MeshOpenTelemetryBackend labelled team=x: nothing is sent to this backend"
+                    .to_owned(),
             }]
         );
         assert!(!has_references(&Body { default: Some(conf("backends: [{type: Zipkin}]")), ..Body::default() }));

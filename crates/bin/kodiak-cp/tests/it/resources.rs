@@ -22,9 +22,9 @@ fn dataplane(name: &str, service: &str) -> Value {
 #[tokio::test]
 async fn kinds_without_effect_are_stored_with_a_warning() {
     let cp = TestControlPlane::start().await;
-    for (kind, path, spec) in [
-        ("MeshZoneAddress", "meshzoneaddresses", json!({ "address": "10.0.0.1", "port": 10001 })),
-    ] {
+    for (kind, path, spec) in
+        [("MeshZoneAddress", "meshzoneaddresses", json!({ "address": "10.0.0.1", "port": 10001 }))]
+    {
         let path = format!("/meshes/default/{path}/one");
         let document = json!({ "type": kind, "mesh": "default", "name": "one", "spec": spec });
         let put = cp.put(&path, &document).await;

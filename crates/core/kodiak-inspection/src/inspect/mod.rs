@@ -20,9 +20,9 @@ use kodiak_model::{
     kinds::{dataplane::InboundState, mesh::MeshServicesMode},
     tags,
 };
+use kodiak_policies::otlp_backends::{OtlpBackend, OtlpBackends};
 use kodiak_rollout::Rollout;
 use kodiak_rules::{Matched, PolicyIndex, Proxy, Resources, Shadow, outbound::NameResolution};
-use kodiak_policies::otlp_backends::{OtlpBackend, OtlpBackends};
 use kodiak_services::reachable::{self, Outbounds};
 use kodiak_world::{Destination, World, destination::DestinationPort};
 

@@ -15,8 +15,8 @@ use kodiak_model::{
     kinds::{mesh, mesh_service},
     policy::{Body, ConfShape},
 };
-use kodiak_rollout::Rollout;
 use kodiak_policies::otlp_backends::OtlpBackends;
+use kodiak_rollout::Rollout;
 use kodiak_rules::{Policy, PolicyIndex, Proxy, Resource, Resources, outbound::NameResolution};
 use serde_json::{Value, json};
 

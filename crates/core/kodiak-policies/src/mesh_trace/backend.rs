@@ -23,7 +23,9 @@ pub(super) enum Sink {
 pub(super) enum Otlp {
     Grpc,
     /// Only MeshOpenTelemetryBackends have it.
-    Http { path: String },
+    Http {
+        path: String,
+    },
 }
 
 /// Path of traces, after the path of the backend.

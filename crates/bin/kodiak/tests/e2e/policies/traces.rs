@@ -145,6 +145,27 @@ async fn zipkin_and_datadog_receive_spans() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn referenced_backend_receives_spans_over_http_and_may_move() {
+    let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
+    let chain = Chain::start(&mesh).await;
+    let reference = json!({ "kind": "MeshOpenTelemetryBackend", "name": "main" });
+    let backend = json!({ "type": "OpenTelemetry", "openTelemetry": { "backendRef": reference } });
+    mesh.put("MeshTrace", "traces", &traces(&backend, &all())).await;
+    for (protocol, path) in [("http", json!("/tenant")), ("grpc", json!(null))] {
+        let receiver = Otlp::start().await;
+        let address = receiver.address();
+        let endpoint = json!({ "address": address.ip(), "port": address.port(), "path": path });
+        let spec = json!({ "protocol": protocol, "endpoint": endpoint });
+        mesh.put("MeshOpenTelemetryBackend", "main", &spec).await;
+        eventually(&format!("spans arrive over {protocol}"), async || {
+            chain.call("/moved").await;
+            expect(!of_path(&receiver, "/moved").is_empty(), receiver.traces())
+        })
+        .await;
+    }
+}
+
 /// An HTTP server that keeps what it receives.
 struct Receiver {
     address: SocketAddr,

@@ -174,7 +174,7 @@ fn of<'a>(world: &World, view: &MeshView, policies: impl IntoIterator<Item = &'a
         services: &services,
         not_redirected: &not_redirected,
         identities: &view.identities,
-            otlp_backends: &view.otlp_backends,
+        otlp_backends: &view.otlp_backends,
         rollout: &view.rollout,
         resolution: view.resolution(),
     };
