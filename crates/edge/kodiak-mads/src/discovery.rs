@@ -38,17 +38,11 @@ struct Node {
     id: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Parameters {
     #[serde(rename = "fetch-timeout")]
     fetch_timeout: Option<String>,
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        Self { fetch_timeout: None }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -54,7 +54,7 @@ fn unknown_settings_are_errors_with_their_source() {
     );
     refused(
         &sources("", &[], &["api.port=1"]),
-        "--set api.port=1: no such setting; did you mean store.postgres.port or apiServer.http.port or apiServer.https.port or dpServer.port?",
+        "--set api.port=1: no such setting; did you mean store.postgres.port or apiServer.http.port or apiServer.https.port or dpServer.port or monitoringAssignmentServer.port?",
     );
     refused(
         &sources("", &[], &["apiServer.http.port=x"]),

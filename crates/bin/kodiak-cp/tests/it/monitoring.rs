@@ -31,7 +31,9 @@ async fn proxies_with_metrics_are_assigned_to_their_prometheus() {
             "targets": [{
                 "name": "web-1", "scheme": "https", "address": "10.0.0.1:5671", "metrics_path": "/metrics", "labels": {},
             }],
-            "labels": { "kuma.io/service": "web", "kuma.io/services": ",web," },
+            "labels": {
+                "kuma.io/service": "web", "kuma.io/services": ",web,", "kuma.io/zone": "default", "kuma.io/zones": ",default,",
+            },
         })
     );
     assert_eq!(answer["resources"].as_array().unwrap().len(), 2);
@@ -47,9 +49,8 @@ async fn request_waits_for_a_change() {
     metrics(&cp, &json!([{ "type": "Prometheus", "prometheus": {} }])).await;
     let version = ask(&cp, &request("main", ""), "0s").await.json()["version_info"].as_str().unwrap().to_owned();
     assert_eq!(ask(&cp, &request("main", &version), "1ms").await.status, StatusCode::NOT_MODIFIED);
-    let (waiting, changed) =
-        tokio::join!(ask(&cp, &request("main", &version), "1m"), dataplane(&cp, "web-1", "10.0.0.1"));
-    let () = changed;
+    let same = request("main", &version);
+    let (waiting, ()) = tokio::join!(ask(&cp, &same, "1m"), dataplane(&cp, "web-1", "10.0.0.1"));
     assert_eq!(waiting.json()["resources"][0]["targets"][0]["name"], "web-1");
 }
 

@@ -36,7 +36,8 @@ const BASIC: &[&str] = &[
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Profiles {
-    append_profiles: Vec<Profile>,
+    #[serde(rename = "appendProfiles")]
+    append: Vec<Profile>,
     exclude: Vec<Selector>,
     include: Vec<Selector>,
 }
@@ -72,8 +73,8 @@ enum SelectorType {
 impl Profiles {
     /// Compiles the regexes once for a scrape.
     pub(super) fn selection(&self) -> Selection {
-        let has = |name| self.append_profiles.iter().any(|profile| profile.name == name);
-        let base = if self.append_profiles.is_empty() || has(ProfileName::All) {
+        let has = |name| self.append.iter().any(|profile| profile.name == name);
+        let base = if self.append.is_empty() || has(ProfileName::All) {
             ProfileName::All
         } else if has(ProfileName::Basic) {
             ProfileName::Basic

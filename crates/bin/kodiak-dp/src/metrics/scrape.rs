@@ -78,18 +78,18 @@ impl Scraper {
         let mut scrapes = JoinSet::new();
         for (position, application) in settings.applications.iter().cloned().enumerate() {
             scrapes.spawn(async move {
-                let scraped = tokio::time::timeout(APPLICATION_TIME, application_metrics(&application)).await;
-                (position, scraped.unwrap_or(Err(ScrapeError::TimedOut)))
+                let result = tokio::time::timeout(APPLICATION_TIME, application_metrics(&application)).await;
+                (position, result.unwrap_or(Err(ScrapeError::TimedOut)))
             });
         }
         let envoy = self.envoy_metrics(&settings.sidecar).await?;
         let mut sources = vec![Source { application: None, families: envoy }];
-        let mut scraped: Vec<_> = scrapes.join_all().await;
-        scraped.sort_by_key(|(position, _)| *position);
+        let mut results = scrapes.join_all().await;
+        results.sort_by_key(|(position, _)| *position);
         let mut own = OwnMetrics::default();
-        for (application, (_, scraped)) in settings.applications.iter().zip(scraped) {
+        for (application, (_, result)) in settings.applications.iter().zip(results) {
             let label = application.label();
-            let (up, invalid) = match scraped {
+            let (up, invalid) = match result {
                 Ok(Parsed { families, invalid }) => {
                     let families = labelled(families, application.name.as_deref());
                     sources.push(Source { application: Some(label.clone()), families });
