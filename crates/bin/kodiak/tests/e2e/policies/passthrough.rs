@@ -169,12 +169,12 @@ impl Outside {
     }
 
     fn matched(&self) -> Value {
-        let matched = |kind: &str, value: &str, at: SocketAddr, protocol: &str| json!({ "type": kind, "value": value, "port": at.port(), "protocol": protocol });
+        let item = |kind: &str, value: &str, at: SocketAddr, protocol: &str| json!({ "type": kind, "value": value, "port": at.port(), "protocol": protocol });
         let matches = [
-            matched("Domain", ALLOWED, self.http, "http"),
-            matched("Domain", &format!("*.{ALLOWED}"), self.tls, "tls"),
-            matched("CIDR", &format!("{HOST}/16"), self.tcp, "tcp"),
-            matched("IP", &HOST.to_string(), self.server_first, "mysql"),
+            item("Domain", ALLOWED, self.http, "http"),
+            item("Domain", &format!("*.{ALLOWED}"), self.tls, "tls"),
+            item("CIDR", &format!("{HOST}/16"), self.tcp, "tcp"),
+            item("IP", &HOST.to_string(), self.server_first, "mysql"),
         ];
         json!({ "targetRef": { "kind": "Dataplane", "name": "client" }, "default": { "appendMatch": matches } })
     }
