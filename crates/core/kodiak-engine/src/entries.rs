@@ -57,9 +57,7 @@ pub(crate) fn passthrough(policy_index: &PolicyIndex, proxy: &str, shadow: Shado
         let facts = hook.kind().policy.as_ref();
         facts.is_some_and(|facts| !(facts.to || facts.from || facts.rules))
     });
-    whole.into_iter().find_map(|hook| {
-        hook.passthrough(&of_whole_proxy(policy_index, hook.kind().name, proxy, shadow)?)
-    })
+    whole.into_iter().find_map(|hook| hook.passthrough(&of_whole_proxy(policy_index, hook.kind().name, proxy, shadow)?))
 }
 
 /// With the KRI of the policy that has the highest precedence.

@@ -90,13 +90,11 @@ impl IpRange {
 
     /// An address, or a CIDR.
     pub fn parse(text: &str) -> Option<Self> {
-        match text.split_once('/') {
-            Some((address, length)) => Self::new(address.parse().ok()?, length.parse().ok()?),
-            None => {
-                let address: IpAddr = text.parse().ok()?;
-                Self::new(address, if address.is_ipv4() { 32 } else { 128 })
-            }
+        if let Some((address, length)) = text.split_once('/') {
+            return Self::new(address.parse().ok()?, length.parse().ok()?);
         }
+        let address: IpAddr = text.parse().ok()?;
+        Self::new(address, if address.is_ipv4() { 32 } else { 128 })
     }
 
     pub fn first(self) -> IpAddr {

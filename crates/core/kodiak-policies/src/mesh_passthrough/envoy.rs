@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use kodiak_model::Choice;
+
 use super::{Conf, Match, MatchType, PassthroughMode, Protocol};
 use crate::passthrough::{IpRange, OutsideDestination, PassthroughMatch, PassthroughProtocol, PassthroughRules};
 
 pub(super) fn rules(conf: &Conf) -> PassthroughRules {
     let Conf { passthrough_mode, append_match } = conf;
-    let mode = passthrough_mode.as_ref().and_then(|mode| mode.known()).unwrap_or(PassthroughMode::Matched);
+    let mode = passthrough_mode.as_ref().and_then(Choice::known).unwrap_or(PassthroughMode::Matched);
     match mode {
         PassthroughMode::All => PassthroughRules::All,
         PassthroughMode::None => PassthroughRules::None,

@@ -60,8 +60,7 @@ impl Inspection {
             }
             Self::Except(ports) => any_of(ports),
         };
-        let original_dst =
-            filters::listener_filter("envoy.filters.listener.original_dst", &OriginalDst::default());
+        let original_dst = filters::listener_filter("envoy.filters.listener.original_dst", &OriginalDst::default());
         let http = filters::listener_filter("envoy.filters.listener.http_inspector", &HttpInspector::default());
         let inspectors = [filters::tls_inspector(), http];
         let inspectors = inspectors.map(|filter| ListenerFilter { filter_disabled: disabled.clone(), ..filter });

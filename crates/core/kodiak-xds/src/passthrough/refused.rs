@@ -48,10 +48,8 @@ impl RefusingMode {
 
 /// Closes connections at once: its cluster has no endpoints.
 pub(super) fn chain(mode: RefusingMode) -> FilterChain {
-    let line = format!(
-        "passthrough refused: %DOWNSTREAM_LOCAL_ADDRESS% sni=%REQUESTED_SERVER_NAME%: {}\n",
-        mode.reason()
-    );
+    let line =
+        format!("passthrough refused: %DOWNSTREAM_LOCAL_ADDRESS% sni=%REQUESTED_SERVER_NAME%: {}\n", mode.reason());
     let proxy = TcpProxy {
         access_log: vec![log(line, None)],
         ..filters::tcp_proxy(names::PASSTHROUGH_REFUSED, names::NO_DESTINATION, None)

@@ -134,7 +134,12 @@ fn matched(text: &str) -> PassthroughMatch {
         None if value == "*" => OutsideDestination::AnyDomain,
         None => OutsideDestination::Domain(value.into()),
     };
-    PassthroughMatch { destination, port: words.next().map(|port| port.parse().unwrap()), protocol, value: value.into() }
+    PassthroughMatch {
+        destination,
+        port: words.next().map(|port| port.parse().unwrap()),
+        protocol,
+        value: value.into(),
+    }
 }
 
 fn matching(matches: &[&str]) -> Passthrough {
@@ -156,7 +161,8 @@ fn chains(listener: &Listener) -> Vec<String> {
             ..
         } = chain.filter_chain_match.clone().unwrap_or_default();
         let port = destination_port.map_or_else(|| "*".to_owned(), |port| port.to_string());
-        let ranges = prefix_ranges.iter().map(|range| format!("{}/{}", range.address_prefix, range.prefix_len.unwrap()));
+        let ranges =
+            prefix_ranges.iter().map(|range| format!("{}/{}", range.address_prefix, range.prefix_len.unwrap()));
         let rest = [server_names.join(","), transport_protocol, application_protocols.join(",")];
         let criteria: Vec<_> = [port].into_iter().chain(ranges).chain(rest).filter(|text| !text.is_empty()).collect();
         format!("{}: {}", chain.name, criteria.join(" "))

@@ -50,6 +50,7 @@ pub(super) fn inspect(listener: &Listener, connection: &Connection, protocol: Pr
     let mut inspected = Inspected { transport: "raw_buffer", ..Inspected::default() };
     let mut inspects_tls = false;
     for filter in &listener.listener_filters {
+        refuse_if(filter.filter_disabled.is_some(), "listener filters for some ports only")?;
         let is = |url: &str| config(filter.config_type.as_ref()).is_some_and(|config| config.type_url == url);
         if is(TlsInspector::TYPE_URL) {
             inspects_tls = true;
