@@ -46,6 +46,7 @@ impl World {
             proxies: BTreeMap::new(),
             destinations: Vec::new(),
             identities: Vec::new(),
+            otlp_backends: <_>::default(),
             rollout: <_>::default(),
         };
         Self { view, specs: Vec::new() }

@@ -35,9 +35,6 @@ use kodiak_model::Kind;
 
 pub use policy::{Confs, Entry, Policy, Source};
 
-/// Reason of the policies that affect no proxy.
-pub(crate) const NOT_SUPPORTED_YET: &str = "this policy is stored and validated, but not supported yet";
-
 /// Adds a policy: its folder and its line here.
 macro_rules! register {
     ($($folder:ident),* $(,)?) => {

@@ -39,7 +39,11 @@ pub(super) fn measure(size: Size, connected: usize, results: &mut Results) -> an
         put(None)?;
         let mut add = |key: &str, text: &str, stats: Stats| {
             let name = kind.name;
-            results.add(format!("{name}.{key}_encoded"), format!("{name} {text}: resources encoded"), number(stats.encoded));
+            results.add(
+                format!("{name}.{key}_encoded"),
+                format!("{name} {text}: resources encoded"),
+                number(stats.encoded),
+            );
             results.add(format!("{name}.{key}_woken"), format!("{name} {text}: proxies woken"), number(stats.woken));
         };
         add("unmatched", "for nobody", unmatched);
@@ -90,11 +94,11 @@ fn spec(kind: &str, app: &str, number: usize) -> Value {
     let service = |name: &str| json!({ "kind": "MeshService", "name": name, "weight": number });
     let one = json!({ "kind": "MeshService", "name": "svc-1" });
     let mut spec = match kind {
-        "MeshAccessLog" => to(json!({ "backends": [{ "type": "File", "file": { "path": format!("/tmp/{number}") } }] })),
-        "MeshCircuitBreaker" => to(json!({ "connectionLimits": { "maxConnections": number } })),
-        "MeshFaultInjection" => {
-            rules(json!({ "http": [{ "abort": { "httpStatus": 503, "percentage": number } }] }))
+        "MeshAccessLog" => {
+            to(json!({ "backends": [{ "type": "File", "file": { "path": format!("/tmp/{number}") } }] }))
         }
+        "MeshCircuitBreaker" => to(json!({ "connectionLimits": { "maxConnections": number } })),
+        "MeshFaultInjection" => rules(json!({ "http": [{ "abort": { "httpStatus": 503, "percentage": number } }] })),
         "MeshHealthCheck" => to(json!({
             "interval": seconds, "timeout": "1s", "unhealthyThreshold": 1, "healthyThreshold": 1, "tcp": {},
         })),
@@ -111,14 +115,17 @@ fn spec(kind: &str, app: &str, number: usize) -> Value {
             json!({ "default": { "backends": [{ "type": "Prometheus", "prometheus": { "port": 5670 + number } }] } })
         }
         "MeshPassthrough" => {
-            let domain = json!({ "type": "Domain", "value": format!("{number}.example.com"), "port": 443, "protocol": "tls" });
+            let domain =
+                json!({ "type": "Domain", "value": format!("{number}.example.com"), "port": 443, "protocol": "tls" });
             json!({ "default": { "passthroughMode": "Matched", "appendMatch": [domain] } })
         }
         "MeshProxyPatch" => {
             let patch = json!({ "operation": "Patch", "match": { "name": "svc-1" }, "value": format!("connectTimeout: {seconds}") });
             json!({ "default": { "appendModifications": [{ "cluster": patch }] } })
         }
-        "MeshRateLimit" => rules(json!({ "local": { "http": { "requestRate": { "num": number, "interval": "1s" } } } })),
+        "MeshRateLimit" => {
+            rules(json!({ "local": { "http": { "requestRate": { "num": number, "interval": "1s" } } } }))
+        }
         "MeshRetry" => to(json!({ "http": { "numRetries": number } })),
         "MeshTCPRoute" => {
             json!({ "to": [{ "targetRef": one, "rules": [{ "default": { "backendRefs": [service("svc-2")] } }] }] })
@@ -170,7 +177,12 @@ mod tests {
         let measured = results.json();
         for kind in policies() {
             let costs = &measured[kind.name];
-            assert_eq!((&costs["unmatched_encoded"], &costs["unmatched_woken"]), (&json!(0), &json!(0)), "{}", kind.name);
+            assert_eq!(
+                (&costs["unmatched_encoded"], &costs["unmatched_woken"]),
+                (&json!(0), &json!(0)),
+                "{}",
+                kind.name
+            );
             for key in ["added_woken", "changed_woken"] {
                 let woken = costs[key].as_i64().unwrap();
                 assert!((1..=2).contains(&woken), "{} {key}: {costs}", kind.name);

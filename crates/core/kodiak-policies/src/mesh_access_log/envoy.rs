@@ -210,19 +210,14 @@ fn collector(backend: &OpenTelemetryBackend) -> Option<Collector> {
 }
 
 fn file(path: &str, lines: SubstitutionFormatString) -> FileAccessLog {
-    FileAccessLog {
-        path: path.to_owned(),
-        access_log_format: Some(file_access_log::AccessLogFormat::LogFormat(lines)),
-    }
+    FileAccessLog { path: path.to_owned(), access_log_format: Some(file_access_log::AccessLogFormat::LogFormat(lines)) }
 }
 
 fn fill_strings(value: &Value, values: &Values<'_>) -> Value {
     match value {
         Value::String(text) => Value::String(values.fill(text)),
         Value::Array(items) => items.iter().map(|item| fill_strings(item, values)).collect(),
-        Value::Object(fields) => {
-            fields.iter().map(|(key, value)| (key.clone(), fill_strings(value, values))).collect()
-        }
+        Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), fill_strings(value, values))).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }

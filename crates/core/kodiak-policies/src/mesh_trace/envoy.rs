@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::mesh_trace::Traces;
     use crate::samples::{
-        as_http, as_tcp, check, for_all, http, inbound, outbound, route, rule, tcp, to_backend, value,
+        FACTS, as_http, as_tcp, check, for_all, http, inbound, outbound, route, rule, tcp, to_backend, value,
     };
 
     const TO_COLLECTOR: &str = "{type: OpenTelemetry, openTelemetry: {endpoint: 'collector:4317'}}";

@@ -67,36 +67,54 @@ fn samples() -> BTreeMap<&'static str, Value> {
         "value": "name: envoy.filters.http.lua\ntypedConfig:\n  '@type': type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua\n",
     } });
     BTreeMap::from([
-        ("MeshAccessLog", from_and_to(json!({ "backends": [
+        (
+            "MeshAccessLog",
+            from_and_to(json!({ "backends": [
             { "type": "File", "file": { "path": "/dev/null" } },
             { "type": "OpenTelemetry", "openTelemetry": { "endpoint": "collector:4317" } },
-        ] }))),
+        ] })),
+        ),
         ("MeshCircuitBreaker", from_and_to(json!({ "connectionLimits": { "maxConnections": 7 } }))),
         ("MeshFaultInjection", rules(json!({ "http": [{ "delay": { "value": "1s", "percentage": 10 } }] }))),
-        ("MeshHealthCheck", to(json!({
-            "interval": "10s", "timeout": "1s", "unhealthyThreshold": 2, "healthyThreshold": 1, "tcp": {},
-        }))),
+        (
+            "MeshHealthCheck",
+            to(json!({
+                "interval": "10s", "timeout": "1s", "unhealthyThreshold": 2, "healthyThreshold": 1, "tcp": {},
+            })),
+        ),
         ("MeshHTTPRoute", json!({ "targetRef": all, "to": [{ "targetRef": service("backend"), "rules": [route] }] })),
-        ("MeshLoadBalancingStrategy", to(json!({ "loadBalancer": {
+        (
+            "MeshLoadBalancingStrategy",
+            to(json!({ "loadBalancer": {
             "type": "RingHash",
             "ringHash": { "hashPolicies": [{ "type": "Header", "header": { "name": "x-user" } }] },
-        } }))),
+        } })),
+        ),
         ("MeshMetric", whole(json!({ "backends": [{ "type": "Prometheus", "prometheus": { "port": 5670 } }] }))),
-        ("MeshPassthrough", whole(json!({ "passthroughMode": "Matched", "appendMatch": [
+        (
+            "MeshPassthrough",
+            whole(json!({ "passthroughMode": "Matched", "appendMatch": [
             { "type": "Domain", "value": "example.com", "protocol": "tls", "port": 443 },
-        ] }))),
+        ] })),
+        ),
         ("MeshProxyPatch", whole(json!({ "appendModifications": [header] }))),
         ("MeshRateLimit", rules(json!({ "local": { "http": { "requestRate": { "num": 5, "interval": "1s" } } } }))),
         ("MeshRetry", to(json!({ "http": { "numRetries": 3 }, "tcp": { "maxConnectAttempt": 2 } }))),
         ("MeshTCPRoute", json!({ "targetRef": all, "to": [{ "targetRef": service("db"), "rules": [tcp_route] }] })),
         ("MeshTimeout", from_and_to(json!({ "connectionTimeout": "3s", "http": { "requestTimeout": "4s" } }))),
         ("MeshTLS", json!({ "targetRef": all, "rules": [{ "default": { "mode": "Permissive" } }] })),
-        ("MeshTrace", whole(json!({ "backends": [
+        (
+            "MeshTrace",
+            whole(json!({ "backends": [
             { "type": "Zipkin", "zipkin": { "url": "http://zipkin:9411/api/v2/spans" } },
-        ] }))),
-        ("MeshTrafficPermission", json!({ "targetRef": all, "rules": [{ "default": {
+        ] })),
+        ),
+        (
+            "MeshTrafficPermission",
+            json!({ "targetRef": all, "rules": [{ "default": {
             "allow": [{ "spiffeID": { "type": "Prefix", "value": "spiffe://default" } }],
-        } }] })),
+        } }] }),
+        ),
     ])
 }
 

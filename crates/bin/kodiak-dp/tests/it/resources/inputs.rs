@@ -11,8 +11,7 @@ use kodiak_xds::bootstrap::{Bootstrap, ControlPlane, XdsProtocol};
 use kodiak_xds::input::{
     Admin, AdminCertificate, AdminEndpoint, Assignment, Callee, Carried, DnsRecord, DnsTable, DynamicConfig, Endpoint,
     Identity, Inbound, OutboundCluster, OutboundListener, Peer, ProbeEndpoint, Probes, Shape, Tags, TlsParameters,
-    TlsSource,
-    UpstreamProtocol,
+    TlsSource, UpstreamProtocol,
 };
 use kodiak_xds::node::{NodeMetadata, features};
 use kodiak_xds::{dns, names};

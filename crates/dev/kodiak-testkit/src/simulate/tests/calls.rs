@@ -6,8 +6,8 @@ use kodiak_model::policy::Conf;
 use kodiak_model::{InboundTls, Protocol};
 use kodiak_policies::{Entry, Source};
 use kodiak_xds::input::{
-    Assignment, Callee, Carried, Endpoint, Inbound, OutboundCluster, OutboundListener, OutsideTraffic, Passthrough, Peer,
-    Shape, Tags, TlsParameters, TlsSource, UpstreamProtocol,
+    Assignment, Callee, Carried, Endpoint, Inbound, OutboundCluster, OutboundListener, OutsideTraffic, Passthrough,
+    Peer, Shape, Tags, TlsParameters, TlsSource, UpstreamProtocol,
 };
 use kodiak_xds::{encode, endpoints, inbound, names, outbound, passthrough};
 use kodiak_xds_stream::{ResourceSet, TypeUrl};
