@@ -22,7 +22,9 @@ pub(crate) fn of(
         if hook.applies_to_all_traffic() {
             let Some((policy, conf)) = whole(&policy_index.matched(kind.name, proxy, shadow).proxy) else { continue };
             let entry = Entry { policy, source: Source::Matches(Vec::new()), conf };
-            all.iter_mut().for_each(|at| drop(at.insert(kind.name, vec![entry.clone()])));
+            for at in &mut all {
+                at.insert(kind.name, vec![entry.clone()]);
+            }
         }
         if !(facts.from || facts.rules) || hook.configures_tls() {
             continue;

@@ -220,7 +220,8 @@ impl Mesh {
         let either = |has: fn(&Policy) -> bool| old.iter().chain(policy).any(|policy| has(policy));
         let whole_proxy = either(|policy| policy.body.default.is_some());
         let inbound = whole_proxy || either(|policy| !policy.body.from.is_empty() || !policy.body.rules.is_empty());
-        let all_traffic = whole_proxy && kodiak_policies::find(key.0).is_some_and(|hook| hook.applies_to_all_traffic());
+        let all_traffic =
+            whole_proxy && kodiak_policies::find(key.0).is_some_and(kodiak_policies::Policy::applies_to_all_traffic);
         let outbound = all_traffic || either(|policy| !policy.body.to.is_empty());
         if key.0 == mesh_proxy_patch::KIND.name {
             self.patches.clear();

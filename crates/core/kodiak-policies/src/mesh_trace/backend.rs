@@ -86,9 +86,10 @@ impl Sink {
     pub(super) fn collector(&self) -> Collector {
         let (Address { host, port }, protocol, tls) = match self {
             Self::Zipkin(zipkin) => (&zipkin.address, CollectorProtocol::Http, zipkin.tls),
-            Self::Datadog { address, .. } => (address, CollectorProtocol::Http, false),
             Self::OpenTelemetry { address, transport: Otlp::Grpc } => (address, CollectorProtocol::Grpc, false),
-            Self::OpenTelemetry { address, transport: Otlp::Http { .. } } => (address, CollectorProtocol::Http, false),
+            Self::Datadog { address, .. } | Self::OpenTelemetry { address, transport: Otlp::Http { .. } } => {
+                (address, CollectorProtocol::Http, false)
+            }
         };
         Collector { name: self.cluster().into(), address: host.clone(), port: *port, protocol, tls }
     }

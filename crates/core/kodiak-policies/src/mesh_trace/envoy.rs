@@ -327,14 +327,14 @@ mod tests {
         let written: Vec<Tag> = serde_json::from_value(tags).unwrap();
         let zone_only = [(ProxyFact::Zone, FACTS[&ProxyFact::Zone].clone())].into();
         let tags = custom_tags(&written, "default", &zone_only);
-        let expected = r#"
+        let expected = "
             custom_tags:
             - {tag: kuma.mesh, literal: {value: default}}
             - {tag: team, literal: {value: core}}
             - {tag: env, request_header: {name: x-env, default_value: prod}}
             - {tag: user, request_header: {name: x-user}}
             - {tag: kuma.zone, literal: {value: moon}}
-            "#;
+            ";
         check(&Tracing { custom_tags: tags, ..Tracing::default() }, expected);
     }
 

@@ -208,8 +208,8 @@ fn referring(reference: &Value) -> Value {
     json!([{ "type": "OpenTelemetry", "openTelemetry": { "backendRef": reference } }])
 }
 
-fn backend(created: i64, labels: &Value, address: &str) -> Option<(i64, Value, Value)> {
-    Some((created, labels.clone(), json!({ "endpoint": { "address": address } })))
+fn backend(created: i64, labels: &Value, address: &str) -> (i64, Value, Value) {
+    (created, labels.clone(), json!({ "endpoint": { "address": address } }))
 }
 
 /// Address of the collector of a proxy.
@@ -227,12 +227,12 @@ fn referenced_backend_may_come_later_change_and_be_deleted() {
     put(&mut world, &web(), &referring(&json!({ "kind": "MeshOpenTelemetryBackend", "name": "main" })));
     assert_eq!(world.snapshot("web-1").resources, before.resources);
     for collector in ["first", "second"] {
-        let outcome = world.otlp_backend("main", backend(1, &json!({}), collector));
+        let outcome = world.otlp_backend("main", Some(backend(1, &json!({}), collector)));
         assert_valid(&outcome);
         assert_eq!(woken(&outcome), ["web-1", "web-2"]);
         assert_eq!(address(&world, "web-1"), collector);
     }
-    assert_eq!(world.otlp_backend("other", backend(1, &json!({}), "elsewhere")).stats, Stats::default());
+    assert_eq!(world.otlp_backend("other", Some(backend(1, &json!({}), "elsewhere"))).stats, Stats::default());
     let outcome = world.otlp_backend("main", None);
     assert_valid(&outcome);
     assert_eq!(woken(&outcome), ["web-1", "web-2"]);
@@ -244,11 +244,11 @@ fn labels_select_the_oldest_backend() {
     let mut world = two_callers();
     let labels = json!({ "team": "x" });
     put(&mut world, &web(), &referring(&json!({ "kind": "MeshOpenTelemetryBackend", "labels": labels })));
-    world.otlp_backend("a", backend(5, &labels, "newer"));
+    world.otlp_backend("a", Some(backend(5, &labels, "newer")));
     assert_eq!(address(&world, "web-1"), "newer");
-    world.otlp_backend("b", backend(4, &labels, "older"));
+    world.otlp_backend("b", Some(backend(4, &labels, "older")));
     assert_eq!(address(&world, "web-1"), "older");
-    assert_eq!(world.otlp_backend("c", backend(6, &labels, "newest")).stats, Stats::default());
+    assert_eq!(world.otlp_backend("c", Some(backend(6, &labels, "newest"))).stats, Stats::default());
     world.otlp_backend("b", None);
     assert_eq!(address(&world, "web-1"), "newer");
 }
