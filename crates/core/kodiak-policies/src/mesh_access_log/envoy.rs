@@ -158,12 +158,18 @@ impl Loggers<'_> {
     }
 
     fn records(&self, backend: &OpenTelemetryBackend) -> Option<OpenTelemetryAccessLogConfig> {
-        let cluster_name = collector(backend)?.name.to_string();
+        let Collector { name, address, port, .. } = collector(backend)?;
+        let address = if address.contains(':') { format!("[{address}]") } else { address };
         let Values { mesh, zone, workload, .. } = *self.values;
         let resource = [("kuma.mesh", mesh), ("kuma.zone", zone), ("kuma.workload", workload)];
         let resource = resource.into_iter().filter(|(_, value)| !value.is_empty());
         let attribute = |Attribute { key, value }: &Attribute| attribute(key, self.values.fill(value));
-        let target = grpc_service::EnvoyGrpc { cluster_name, ..grpc_service::EnvoyGrpc::default() };
+        let target = grpc_service::EnvoyGrpc {
+            cluster_name: name.to_string(),
+            // Envoy would send the name of the cluster. Some servers reject its colons.
+            authority: format!("{address}:{port}"),
+            ..grpc_service::EnvoyGrpc::default()
+        };
         Some(OpenTelemetryAccessLogConfig {
             grpc_service: Some(GrpcService {
                 target_specifier: Some(grpc_service::TargetSpecifier::EnvoyGrpc(target)),

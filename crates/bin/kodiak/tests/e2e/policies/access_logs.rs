@@ -84,13 +84,14 @@ async fn files_have_source_and_destination() {
 async fn requests_of_a_route_are_logged_only_by_its_policy() {
     let Some(mesh) = Mesh::start(Mtls::Off).await else { return };
     mesh.set_services("Exclusive").await;
-    let (_service, _backend) = mesh.backend("backend-1").await;
-    let reference = json!({ "kind": "MeshService", "name": "backend" });
+    let (_service, backend) = mesh.backend("backend-1").await;
+    let reference = json!({ "kind": "MeshService", "name": "backend", "port": backend.dataplane.inbound().port() });
     let client = mesh.sidecar(Dataplane::at("client", workload_address()).also_calling_ref(&reference)).await;
     let outbound = client.dataplane.other(0);
     until_answered(outbound).await;
     let matches = json!([{ "path": { "type": "PathPrefix", "value": "/slow" } }]);
-    let route = json!({ "to": [{ "targetRef": reference, "rules": [{ "matches": matches, "default": {} }] }] });
+    let backend = json!({ "kind": "MeshService", "name": "backend" });
+    let route = json!({ "to": [{ "targetRef": backend, "rules": [{ "matches": matches, "default": {} }] }] });
     mesh.put("MeshHTTPRoute", "slow", &route).await;
     let (all, slow) = ["all", "slow"].map(|name| mesh.folder().join(format!("{name}.log"))).into();
     let fields = format(&[("path", "%REQ(:PATH)%")]);
@@ -204,7 +205,9 @@ async fn collector_gets_records_with_attributes() {
     mesh.put("MeshAccessLog", "otel", &to_backend(&json!({ "backends": backends }))).await;
     let record = eventually("a record arrives", async || {
         get(client.outbound(), "/seen").await?;
-        collector.logs().pop().ok_or_else(|| "none".to_owned())
+        let record = collector.logs().pop();
+        let seen = client.stats("access_logs|cluster.meshaccesslog").await;
+        record.ok_or_else(|| format!("{seen:?}"))
     })
     .await;
     assert_eq!(record.body, "GET /seen");

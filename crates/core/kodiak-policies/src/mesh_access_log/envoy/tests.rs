@@ -172,7 +172,7 @@ fn open_telemetry_backend_has_a_collector_named_by_its_endpoint() {
         name: envoy.access_loggers.open_telemetry
         typed_config:
           "@type": type.googleapis.com/envoy.extensions.access_loggers.open_telemetry.v3.OpenTelemetryAccessLogConfig
-          grpc_service: {envoy_grpc: {cluster_name: "meshaccesslog:opentelemetry:otel.example:4317"}}
+          grpc_service: {envoy_grpc: {cluster_name: "meshaccesslog:opentelemetry:otel.example:4317", authority: "otel.example:4317"}}
           log_name: MeshAccessLog
           resource_attributes:
             values:
