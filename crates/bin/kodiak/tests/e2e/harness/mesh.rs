@@ -272,7 +272,11 @@ impl Mesh {
 
 pub(crate) fn path(kind: &str, name: &str) -> String {
     let kind = kind.to_lowercase();
-    let plural = kind.strip_suffix('y').map_or_else(|| format!("{kind}s"), |stem| format!("{stem}ies"));
+    let plural = match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None if kind.ends_with("ch") => format!("{kind}es"),
+        None => format!("{kind}s"),
+    };
     format!("/meshes/{MESH}/{plural}/{name}")
 }
 
