@@ -274,7 +274,7 @@ pub(crate) fn path(kind: &str, name: &str) -> String {
     let kind = kind.to_lowercase();
     let plural = match kind.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),
-        None if kind.ends_with('s') => format!("{kind}es"),
+        None if kind.ends_with('s') || kind.ends_with("ch") => format!("{kind}es"),
         None => format!("{kind}s"),
     };
     format!("/meshes/{MESH}/{plural}/{name}")
