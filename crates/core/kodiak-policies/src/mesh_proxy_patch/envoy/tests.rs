@@ -1,3 +1,5 @@
+//! Every operation on every part of a resource.
+
 use kodiak_envoy::json::{from_json, to_json};
 use kodiak_model::{policy::Conf, yaml};
 use serde_json::{Value, json};
